@@ -1,0 +1,1 @@
+"""Subcommands: read, compute, write; a file each."""

@@ -1,0 +1,1 @@
+"""Records: the fields of a JSON line, their checks, and the streams they travel in. Imports nothing of ours."""

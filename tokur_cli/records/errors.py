@@ -1,0 +1,40 @@
+"""The errors that a user can cause: each says what is wrong, where, and what to do."""
+
+from __future__ import annotations
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_SKIPPED = 3
+EXIT_INTERRUPTED = 130
+
+
+class TokurError(Exception):
+    """A failure that the user can mend; its text is the whole message, without a traceback."""
+
+    exit_code = EXIT_FAILED
+
+
+class UsageError(TokurError):
+    """Options that cannot go together, or an input that is missing altogether."""
+
+    exit_code = EXIT_USAGE
+
+
+class RecordError(TokurError):
+    """One bad record; with ``--skip-invalid`` it is counted and the next one is read.
+
+    Args:
+        message: what is wrong with the record.
+        source: the file's name as the user gave it, ``<stdin>`` for standard input.
+        line: the line's number in that file, from 1.
+    """
+
+    def __init__(self, message: str, source: str | None = None, line: int | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.source = source
+        self.line = line
+
+    def __str__(self) -> str:
+        where = "".join(f"{part}:" for part in (self.source, self.line) if part is not None)
+        return f"{where} {self.message}" if where else self.message
