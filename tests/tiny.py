@@ -1,0 +1,100 @@
+"""Tiny random language models with a byte-level tokenizer, built in code, for tests that need no download."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+SPECIAL_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+VOCABULARY_SIZE = 256 + len(SPECIAL_TOKENS)
+CONTEXT_LENGTH = 512
+
+GROUPED_QUERY = {"num_attention_heads": 4, "num_key_value_heads": 2}
+SIZES: dict[str, Any] = {
+    "vocab_size": VOCABULARY_SIZE,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+    "max_position_embeddings": CONTEXT_LENGTH,
+    "pad_token_id": 256,
+    "bos_token_id": 257,
+    "eos_token_id": 258,
+}
+GPT2_SIZES: dict[str, Any] = {
+    "vocab_size": VOCABULARY_SIZE,
+    "n_embd": 32,
+    "n_layer": 2,
+    "n_head": 4,
+    "n_positions": CONTEXT_LENGTH,
+    "pad_token_id": 256,
+    "bos_token_id": 257,
+    "eos_token_id": 258,
+}
+FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "llama": ("LlamaConfig", SIZES | GROUPED_QUERY),
+    "qwen2": ("Qwen2Config", SIZES | GROUPED_QUERY),
+    "qwen3": ("Qwen3Config", SIZES | GROUPED_QUERY | {"head_dim": 16}),
+    "mistral": ("MistralConfig", SIZES | GROUPED_QUERY | {"sliding_window": None}),
+    "gemma2": ("Gemma2Config", SIZES | GROUPED_QUERY | {"head_dim": 8, "query_pre_attn_scalar": 8}),
+    "gemma3": ("Gemma3TextConfig", SIZES | GROUPED_QUERY | {"head_dim": 8, "query_pre_attn_scalar": 8}),
+    "gpt2": ("GPT2Config", GPT2_SIZES),
+    "phi3": ("Phi3Config", SIZES | GROUPED_QUERY),
+    "gpt_neox": ("GPTNeoXConfig", SIZES),
+}
+
+
+def tiny_tokenizer() -> Any:
+    """Make a tokenizer of 256 byte tokens (ids 0-255) and three special ones, with a ChatML template."""
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    vocabulary = {character: i for i, character in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    backend = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    backend.decoder = decoders.ByteLevel()
+    backend.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in SPECIAL_TOKENS])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        pad_token=SPECIAL_TOKENS[0],
+        bos_token=SPECIAL_TOKENS[1],
+        eos_token=SPECIAL_TOKENS[2],
+        chat_template=CHAT_TEMPLATE,
+        model_max_length=CONTEXT_LENGTH,
+        clean_up_tokenization_spaces=False,
+    )
+
+
+def tiny_model(family: str = "llama", seed: int = 0, **overrides: Any) -> Any:
+    """Make a random 2-layer float32 model of a family; `overrides` are fields of its config.
+
+    Weights are large enough for peaked and varied next-token distributions; biases and norm weights are
+    moved off 0 and 1, so that a test which forgets one of them fails.
+    """
+    import torch
+    import transformers
+
+    config_class, sizes = FAMILIES[family]
+    config = getattr(transformers, config_class)(**(sizes | overrides))
+    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            noise = torch.randn(parameter.shape, generator=generator)
+            if parameter.ndim == 1:
+                parameter.add_(noise, alpha=0.1)
+            else:
+                parameter.copy_(noise * 0.4)
+    return model.requires_grad_(False)
+
+
+def tiny_model_folder(tmp_path: Path, family: str = "llama", seed: int = 0, **overrides: Any) -> Path:
+    """Save a tiny random model and its tokenizer as a Hugging Face folder under `tmp_path`; return the folder."""
+    folder = tmp_path / f"tiny-{family}"
+    tiny_model(family, seed, **overrides).save_pretrained(folder)
+    tiny_tokenizer().save_pretrained(folder)
+    return folder
