@@ -1,0 +1,94 @@
+"""Brute force in float64: weights really perturbed, one forward pass a draw, whole logits."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+
+def reference_quantities(base: torch.Tensor, draws: list[torch.Tensor], targets: list[int], joint: bool = False):
+    """Quantities from log-probabilities written out token by token: base (T, V), draws M × (T, V), float64."""
+    rows = []
+    evidence = np.zeros(len(draws))
+    for t, target in enumerate(targets):
+        p0 = base[t].exp().numpy()
+        log0 = base[t].numpy()
+        row = {
+            "logprob": log0[target],
+            "entropy": -np.sum(p0 * log0),
+            "self_certainty": np.sum((1 / len(p0)) * (np.log(1 / len(p0)) - log0)),
+            "deepconf": -np.mean(np.sort(log0)[-20:]),
+        }
+        if draws:
+            weights = np.exp(evidence - evidence.max()) if joint else np.ones(len(draws))
+            weights = weights / weights.sum()
+            members = [draw[t].exp().numpy() for draw in draws]
+            mixture = sum(w * p for w, p in zip(weights, members, strict=True))
+            row["tu"] = -np.sum(mixture * np.log(mixture))
+            row["au"] = -sum(w * np.sum(p * np.log(p)) for w, p in zip(weights, members, strict=True))
+            row["eu"] = row["tu"] - row["au"]
+            evidence += np.array([draw[t][target].item() for draw in draws])
+        rows.append(row)
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
+def log_probabilities(model, prompt: list[int], response: list[int]) -> torch.Tensor:
+    """Log p(· | prompt, y_<t) of every response token, one plain forward pass: (T, V) float64."""
+    ids = torch.tensor([prompt + response])
+    with torch.no_grad():
+        logits = model(input_ids=ids).logits[0].double()
+    return logits[len(prompt) - 1 : -1].log_softmax(-1)
+
+
+def rows_of(weight: torch.Tensor, matrix) -> torch.Tensor:
+    """The (out × in) view of a perturbed matrix in its module's weight, for in-place addition."""
+    return weight.T if type(matrix.projection.module).__name__ == "Conv1D" else weight
+
+
+def add_to_weight(model, matrix, delta: torch.Tensor) -> None:
+    """W += ΔW (out × in) for the matrix's rows."""
+    path = matrix.name if matrix.projection.rows is None else matrix.name.rpartition(".")[0]
+    weight = rows_of(model.get_submodule(path).weight, matrix)
+    rows = slice(None) if matrix.projection.rows is None else matrix.projection.rows
+    with torch.no_grad():
+        weight[rows] += delta
+
+
+def fixed_draw(model, posterior, member: int):
+    """A float64 copy of the model with W_0 + U′εᵀ written into it."""
+    drawn = copy.deepcopy(model).double()
+    for matrix in posterior.matrices:
+        epsilon = posterior.weight_noise(matrix, member).double()
+        add_to_weight(drawn, matrix, matrix.basis.double() @ epsilon.T)
+    return drawn
+
+
+def stepwise_log_probabilities(
+    model, posterior, member: int, prompt: list[int], response: list[int], step_epsilon: Callable
+) -> torch.Tensor:
+    """Decode with a key/value cache: the prompt under the member's draw, each response token under a fresh ε.
+
+    Args:
+        step_epsilon: (matrix, step, x) → ε (in, r') for the one input x (in,) of that matrix at that step.
+    """
+    drawn = fixed_draw(model, posterior, member)
+    rows = []
+    with torch.no_grad():
+        outputs = drawn(input_ids=torch.tensor([prompt]), use_cache=True)
+        rows.append(outputs.logits[0, -1])
+        for step, token in enumerate(response[:-1]):
+            fresh = copy.deepcopy(model).double()
+            for matrix in posterior.matrices:
+                path = matrix.name if matrix.projection.rows is None else matrix.name.rpartition(".")[0]
+
+                def before(module, arguments, matrix=matrix, step=step, fresh=fresh):
+                    epsilon = step_epsilon(matrix, step, arguments[0][0, 0])
+                    add_to_weight(fresh, matrix, matrix.basis.double() @ epsilon.T)
+
+                fresh.get_submodule(path).register_forward_pre_hook(before)
+            outputs = fresh(input_ids=torch.tensor([[token]]), past_key_values=outputs.past_key_values, use_cache=True)
+            rows.append(outputs.logits[0, -1])
+    return torch.stack(rows).log_softmax(-1)

@@ -1,0 +1,140 @@
+"""The linear maps of a model by name, with fused query/key/value weights told apart into their parts."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from accelerate.utils import align_module_device
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.pytorch_utils import Conv1D
+
+from tokur_cli.records.errors import TokurError
+
+DEFAULT_TARGETS = "q_proj,k_proj"
+
+
+@dataclass(frozen=True)
+class Projection:
+    """One linear map x ↦ Wx, or the rows of a fused one that compute it.
+
+    Args:
+        name: dotted path in the model; a part of a fused weight has its part's name at the end
+            (``transformer.h.0.attn.c_attn.q_proj``).
+        module: the ``nn.Linear`` or ``Conv1D`` that holds the weight.
+        rows: indices into the module's output features, ascending; None for all of them.
+    """
+
+    name: str
+    module: nn.Module
+    rows: Tensor | None
+
+    def weight(self) -> Tensor:
+        """Return W as (out × in) in the module's dtype, wherever accelerate keeps it."""
+        with align_module_device(self.module):
+            weight = self.module.get_parameter("weight").detach()
+            if isinstance(self.module, Conv1D):
+                weight = weight.T
+            return weight.clone() if self.rows is None else weight[self.rows.to(weight.device)]
+
+
+def find_projections(model: PreTrainedModel, targets: str = DEFAULT_TARGETS) -> list[Projection]:
+    """Return the projections that a pattern names, in the model's order.
+
+    Args:
+        model: any causal language model.
+        targets: comma-separated; each item is the end of a projection's dotted name (``q_proj``, ``attn.wq``) or a
+            glob over the whole name (``*.layers.1?.*.q_proj``). Fused weights of known layout offer parts named
+            ``q_proj``, ``k_proj`` and ``v_proj``, so the default means queries and keys in every family.
+
+    Raises:
+        TokurError: an item matches nothing, or a matched weight is quantised.
+    """
+    patterns = [item.strip() for item in targets.split(",") if item.strip()]
+    projections = list(_projections(model))
+    chosen = [p for p in projections if any(_matches(p.name, pattern) for pattern in patterns)]
+    unmatched = [pattern for pattern in patterns if not any(_matches(p.name, pattern) for p in projections)]
+    if unmatched or not chosen:
+        found = ", ".join(sorted({p.name.rpartition(".")[2] for p in projections})) or "none"
+        what = ", ".join(f'"{pattern}"' for pattern in unmatched) or f'"{targets}"'
+        raise TokurError(
+            f"no projection of this model ({model.config.model_type}) is named {what}. It has: {found}. "
+            "Name its query and key projections with --targets, as ends of names or globs."
+        )
+    for projection in chosen:
+        dtype = projection.module.get_parameter("weight").dtype
+        if not dtype.is_floating_point or dtype.itemsize < 2:
+            raise TokurError(f"{projection.name} is quantised ({dtype}); the posterior needs floating-point weights")
+    return chosen
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return name == pattern or name.endswith(f".{pattern}") or fnmatch.fnmatchcase(name, pattern)
+
+
+def _projections(model: PreTrainedModel) -> Iterator[Projection]:
+    head = model.get_output_embeddings()
+    for name, module in model.named_modules():
+        if not isinstance(module, (nn.Linear, Conv1D)) or module is head:
+            continue
+        layout = _FUSED_LAYOUTS.get((model.config.model_type, name.rpartition(".")[2]))
+        if layout is None:
+            yield Projection(name, module, None)
+            continue
+        width = module.nf if isinstance(module, Conv1D) else module.out_features
+        parts = layout(model.config)
+        if sum(len(rows) for rows in parts.values()) != width:
+            raise TokurError(f"{name} has {width} output features, which its family's layout does not explain")
+        for part, rows in parts.items():
+            yield Projection(f"{name}.{part}", module, rows)
+
+
+# Layouts of fused weights: configuration → rows of each part
+
+
+def _head_size(config: Any) -> int:
+    return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
+
+
+def _one_after_another(q: int, k: int, v: int) -> dict[str, Tensor]:
+    rows = torch.arange(q + k + v)
+    return {"q_proj": rows[:q], "k_proj": rows[q : q + k], "v_proj": rows[q + k :]}
+
+
+def _equal_thirds(config: Any) -> dict[str, Tensor]:
+    return _one_after_another(config.hidden_size, config.hidden_size, config.hidden_size)
+
+
+def _grouped_query(config: Any) -> dict[str, Tensor]:
+    size = _head_size(config)
+    kv = config.num_key_value_heads * size
+    return _one_after_another(config.num_attention_heads * size, kv, kv)
+
+
+def _head_by_head(config: Any) -> dict[str, Tensor]:
+    rows = torch.arange(3 * config.hidden_size).view(config.num_attention_heads, 3, _head_size(config))
+    return {part: rows[:, i].flatten() for i, part in enumerate(("q_proj", "k_proj", "v_proj"))}
+
+
+def _falcon(config: Any) -> dict[str, Tensor]:
+    if not config.new_decoder_architecture and not config.multi_query:
+        return _head_by_head(config)
+    groups = config.num_kv_heads if config.new_decoder_architecture else 1
+    heads = config.num_attention_heads // groups
+    size = _head_size(config)
+    rows = torch.arange(groups * (heads + 2) * size).view(groups, heads + 2, size)
+    return {"q_proj": rows[:, :-2].flatten(), "k_proj": rows[:, -2].flatten(), "v_proj": rows[:, -1].flatten()}
+
+
+_FUSED_LAYOUTS: dict[tuple[str, str], Callable[[Any], dict[str, Tensor]]] = {
+    ("gpt2", "c_attn"): _equal_thirds,
+    ("mpt", "Wqkv"): _equal_thirds,
+    ("phi3", "qkv_proj"): _grouped_query,
+    ("gpt_neox", "query_key_value"): _head_by_head,
+    ("bloom", "query_key_value"): _head_by_head,
+    ("falcon", "query_key_value"): _falcon,
+}
