@@ -1,0 +1,79 @@
+"""How a command ends: messages on standard error and exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tokur_cli.records.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_SKIPPED, RecordError, TokurError
+
+
+def say(command: str, message: str) -> None:
+    """Write one line to standard error, in the name of the command."""
+    print(f"tokur {command}: {message}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def reporting(command: str) -> Iterator[None]:
+    """Turn whatever ends a command early into a message and an exit code.
+
+    A closed pipe (``| head``) is a normal end. With TOKUR_DEBUG=1 errors keep their traceback.
+    """
+    debug = os.environ.get("TOKUR_DEBUG") == "1"
+    try:
+        yield
+    except TokurError as error:
+        if debug:
+            raise
+        say(command, str(error))
+        raise SystemExit(error.exit_code) from None
+    except BrokenPipeError:
+        _abandon_standard_output()
+        raise SystemExit(0) from None
+    except KeyboardInterrupt:
+        if debug:
+            raise
+        say(command, "interrupted")
+        raise SystemExit(EXIT_INTERRUPTED) from None
+    except Exception as error:
+        if debug:
+            raise
+        say(command, f"{type(error).__name__}: {error} (TOKUR_DEBUG=1 shows where)")
+        raise SystemExit(EXIT_FAILED) from None
+
+
+def _abandon_standard_output() -> None:
+    """Let the interpreter's last flush go nowhere rather than fail once more."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+
+
+class Invalid:
+    """What happens to bad records: without ``skip`` the first one ends the command, with it they are counted.
+
+    Args:
+        command: name for messages.
+        skip: whether ``--skip-invalid`` was given.
+    """
+
+    def __init__(self, command: str, skip: bool) -> None:
+        self.command, self.skip, self.count = command, skip, 0
+
+    def met(self, error: RecordError) -> None:
+        """Take note of a bad record.
+
+        Raises:
+            RecordError: the same, unless bad records are skipped.
+        """
+        if not self.skip:
+            raise error
+        self.count += 1
+        say(self.command, str(error))
+
+    def finish(self) -> None:
+        """End the command with its own exit code if any record was skipped."""
+        if self.count:
+            say(self.command, f"skipped {self.count} invalid record{'s' if self.count > 1 else ''}")
+            raise SystemExit(EXIT_SKIPPED)

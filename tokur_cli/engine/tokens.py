@@ -1,0 +1,197 @@
+"""Prompts and responses as token ids, with each response token's place in the response's text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jinja2 import TemplateError
+from transformers import PreTrainedTokenizerBase
+
+from tokur_cli.engine.scoring import TokenisedResponse
+from tokur_cli.records.errors import TokurError
+
+Offsets = list[tuple[int, int]]
+
+_REPLACEMENT = "\ufffd"  # what a decoder writes for bytes that are no whole character
+_BYTES_PER_CHARACTER = 4  # at most, in UTF-8: after as many tokens a character is whole or broken for good
+
+
+@dataclass(frozen=True)
+class LocatedResponse:
+    """A tokenised response whose tokens know their place.
+
+    Args:
+        tokens: the ids.
+        offsets: T spans [start, end) of code points in the response's text, without gaps between them; several
+            tokens that make one character carry the same span, special tokens an empty one.
+    """
+
+    tokens: TokenisedResponse
+    offsets: Offsets
+
+
+class ResponseTokeniser:
+    """Turns prompts and responses into ids for one model.
+
+    Args:
+        tokenizer: the model's.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self.tokenizer = tokenizer
+        self._pieces: dict[int, str] = {}
+
+    def render_chat(self, messages: Sequence[Mapping[str, Any]]) -> str:
+        """Return the text of a conversation up to where the model's answer begins.
+
+        Raises:
+            TokurError: the tokenizer has no chat template, or its template refuses these messages.
+        """
+        if not self.tokenizer.chat_template:
+            raise TokurError(
+                "the model has no chat template: say how the prompt reads with --template raw or --template FILE"
+            )
+        try:
+            text: str = self.tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True)
+        except TemplateError as error:
+            raise TokurError(f"the model's chat template refuses these messages: {error}") from error
+        return text
+
+    def tokenise(
+        self,
+        prompt: str | Sequence[int],
+        response: str,
+        response_ids: Sequence[int] | None = None,
+        *,
+        special_tokens: bool = False,
+        finished: bool = False,
+    ) -> LocatedResponse:
+        """Return the ids and offsets of a response after its prompt.
+
+        Args:
+            prompt: text, or the exact ids.
+            response: its text.
+            response_ids: its exact ids where they are known; else the response is tokenised together with a text
+                prompt, or by itself after a prompt of ids.
+            special_tokens: whether the tokenizer puts its own (a beginning-of-sequence token) before a text prompt;
+                a rendered chat template has them already.
+            finished: the response stopped by itself, so an end-of-sequence token belongs to it; exact ids have it.
+
+        Raises:
+            TokurError: nothing to score, no token before the response, ids that are not this tokenizer's or do not
+                spell the response.
+        """
+        if not isinstance(prompt, str):
+            self._check_ids(prompt, "prompt_token_ids")
+        if response_ids is not None:
+            self._check_ids(response_ids, "token_ids")
+            prompt_ids = self._encode(prompt, special_tokens) if isinstance(prompt, str) else list(prompt)
+            ids, offsets = list(response_ids), self.locate(response_ids, response)
+        elif isinstance(prompt, str):
+            prompt_ids, ids, offsets = self._encode_together(prompt, response, special_tokens)
+        else:
+            _, ids, offsets = self._encode_together("", response, special_tokens=False)
+            prompt_ids = list(prompt)
+        if not ids:
+            raise TokurError("the response is empty: there is no token to score")
+        if not prompt_ids:
+            raise TokurError("the prompt is empty: the response's first token follows nothing")
+        end = self.tokenizer.eos_token_id
+        if response_ids is None and finished and end is not None and ids[-1] != end:
+            ids.append(end)
+            offsets.append((len(response), len(response)))
+        return LocatedResponse(TokenisedResponse(prompt_ids, ids), offsets)
+
+    def locate(self, ids: Sequence[int], response: str) -> Offsets:
+        """Return each token's span in the response that the ids spell.
+
+        Text before or after the response (white space that was stripped, a stop string that was cut off) gets empty
+        spans at the response's ends.
+
+        Args:
+            ids: token ids.
+            response: the text they spell, up to cuts at its ends.
+
+        Raises:
+            TokurError: the ids do not spell the response.
+        """
+        decoded = self.decode(ids)
+        begin = 0 if decoded.startswith(response) else len(decoded) - len(decoded.lstrip())
+        spans = self._spans(ids, decoded)
+        if spans is None or not decoded.startswith(response, begin):
+            raise TokurError("token_ids do not spell the response: leave them out to have its text tokenised")
+        size = len(response)
+        return [(min(max(start - begin, 0), size), min(max(end - begin, 0), size)) for start, end in spans]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ids, to the character, without special tokens."""
+        text: str = self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return text
+
+    def _spans(self, ids: Sequence[int], decoded: str) -> Offsets | None:
+        """Return each token's span in the decoded text; None if they cannot be told."""
+        pieces = [self._piece(index) for index in ids]
+        if "".join(pieces) != decoded:  # bytes of one character in several tokens, or spaces that depend on neighbours
+            return self._spans_in_context(ids, decoded)
+        spans, start = [], 0
+        for piece in pieces:
+            spans.append((start, start + len(piece)))
+            start += len(piece)
+        return spans
+
+    def _piece(self, index: int) -> str:
+        if index not in self._pieces:
+            self._pieces[index] = self.decode([index])
+        return self._pieces[index]
+
+    def _spans_in_context(self, ids: Sequence[int], decoded: str) -> Offsets | None:
+        """Measure each token by decoding a short stretch with and without it.
+
+        The stretch begins anew at each whole character, so the time stays linear; the tokens of one character share
+        its span.
+        """
+        spans: Offsets = []
+        context, begin, reached = 0, 0, 0  # the stretch is ids[context:], of which ids[context:begin] have their spans
+        for index in range(len(ids)):
+            known, text = self.decode(ids[context:begin]), self.decode(ids[context : index + 1])
+            unfinished = text.endswith(_REPLACEMENT) and index - begin + 1 < _BYTES_PER_CHARACTER
+            if unfinished and index + 1 < len(ids):
+                continue
+            end = reached + len(text) - len(known)
+            spans += [(reached, end)] * (index + 1 - begin)
+            context, begin, reached = begin, index + 1, end
+        return spans if reached == len(decoded) else None
+
+    def _encode(self, text: str, special_tokens: bool) -> list[int]:
+        ids: list[int] = self.tokenizer(text, add_special_tokens=special_tokens, verbose=False)["input_ids"]
+        return ids
+
+    def _encode_together(self, prompt: str, response: str, special_tokens: bool) -> tuple[list[int], list[int], Offsets]:
+        """Tokenise prompt + response; a token that lies across the border belongs to the response."""
+        if not self.tokenizer.is_fast:
+            raise TokurError("this model's tokenizer cannot tell where its tokens are: give the response's token_ids")
+        encoding = self.tokenizer(
+            prompt + response, add_special_tokens=special_tokens, return_offsets_mapping=True, verbose=False
+        )
+        ids: list[int] = encoding["input_ids"]
+        spans: Offsets = encoding["offset_mapping"]
+        inside = [index for index, (_, end) in enumerate(spans) if end > len(prompt)]
+        if not inside:
+            return ids, [], []
+        first, last = inside[0], inside[-1]  # what a tokenizer adds after the text is not the model's answer
+        offsets: Offsets = []
+        reached = 0
+        for start, end in spans[first : last + 1]:
+            # Some tokenizers leave the space before a word to nobody: it belongs to the word
+            offsets.append((max(min(start - len(prompt), reached), 0), end - len(prompt)))
+            reached = end - len(prompt)
+        return ids[:first], ids[first : last + 1], offsets
+
+    def _check_ids(self, ids: Sequence[int], what: str) -> None:
+        if max(ids, default=0) >= len(self.tokenizer):
+            raise TokurError(
+                f"{what} has {max(ids)}, but the model's vocabulary ends at {len(self.tokenizer) - 1}: "
+                "do the ids come from another model?"
+            )
