@@ -1,0 +1,264 @@
+"""One record: a JSON object that keeps every field it is not told to change, byte for byte and in place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from tokur_cli.records.encoding import encode_value
+from tokur_cli.records.errors import RecordError
+from tokur_cli.records.prompt import Prompt, check_token_ids, split_messages
+from tokur_cli.records.scan import Member, ScanError, kind, scan_object
+
+SCHEMA = 1
+"""The version of the ``tokur`` object that this code reads and writes."""
+
+
+class Record:
+    """One JSON object of a stream, with its place.
+
+    The text of untouched fields is copied, never rewritten: number spelling (``1.10``, ``1e400``), big integers,
+    escapes, duplicate keys and order all survive. Build one with :meth:`parse`.
+
+    Attributes:
+        source: the file's name as the user gave it, ``<stdin>`` for standard input.
+        line: the line's number in that file, from 1.
+        fields: the parsed values by name; of duplicate keys, the last. Read it; change fields with :meth:`set`.
+    """
+
+    __slots__ = ("_changed", "_members", "_text", "fields", "line", "source")
+
+    def __init__(
+        self, text: str, members: list[Member], fields: dict[str, Any], source: str | None, line: int | None
+    ) -> None:
+        self._text = text
+        self._members = members
+        self._changed: dict[str, str | None] = {}  # JSON text by name; None until it is asked for
+        self.fields = fields
+        self.source = source
+        self.line = line
+
+    @classmethod
+    def parse(cls, line: bytes, source: str | None, number: int | None) -> Record:
+        """Reads one line of JSON.
+
+        Args:
+            line: UTF-8 text of one JSON object, without the line end.
+            source: the file's name, for errors.
+            number: the line's number, for errors.
+
+        Raises:
+            RecordError: the line is not UTF-8, not JSON, or not an object.
+        """
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            message = f"is not UTF-8: byte 0x{line[error.start]:02x} at byte {error.start + 1} of the line"
+            raise RecordError(message, source, number) from None
+        try:
+            members, fields = scan_object(text)
+        except ScanError as error:
+            raise RecordError(str(error), source, number) from None
+        return cls(text, members, fields, source, number)
+
+    def copy(self) -> Record:
+        """A record of its own with the same fields, text and place."""
+        twin = Record(self._text, self._members, dict(self.fields), self.source, self.line)
+        twin._changed = dict(self._changed)
+        return twin
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The parsed value of a field, or the default."""
+        return self.fields.get(name, default)
+
+    def set(self, name: str, value: Any) -> None:
+        """Gives a field a value: in place if it is there, else at the end, but before ``tokur``."""
+        self.fields[name] = value
+        self._changed[name] = None
+
+    def set_json(self, name: str, text: str) -> None:
+        """Like :meth:`set`, with the value as JSON text that is written exactly so."""
+        self.fields[name] = json.loads(text)
+        self._changed[name] = text
+
+    def json(self, name: str) -> str:
+        """The JSON text of a field, as it stands in the input or as it will be written."""
+        if name in self._changed:
+            return self._changed[name] or encode_value(self.fields[name]).decode("utf-8")
+        member = next(member for member in reversed(self._members) if member.name == name)
+        return self._text[member.value : member.end]
+
+    def error(self, message: str) -> RecordError:
+        """An error about this record, with its place."""
+        return RecordError(message, self.source, self.line)
+
+    def text(self, name: str) -> str:
+        """The field as a string that can be tokenised and printed.
+
+        Raises:
+            RecordError: it is missing, not a string, or holds a lone surrogate.
+        """
+        if name not in self.fields:
+            raise self.error(f'"{name}" is missing')
+        return self._checked_text(f'"{name}"', self.fields[name])
+
+    @property
+    def tokur(self) -> dict[str, Any]:
+        """A copy of what tokur computed for this record; empty if nothing yet.
+
+        The objects in it are copies too, the lists are shared: replace those, and :meth:`set` the whole to keep it.
+
+        Raises:
+            RecordError: it is not an object, or its schema is newer than this code knows.
+        """
+        if "tokur" not in self.fields:
+            return {}
+        value = self.fields["tokur"]
+        if not isinstance(value, dict):
+            raise self.error(f'"tokur" is {kind(value)}, not an object')
+        schema = value.get("schema", 1)
+        if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
+            raise self.error(f'"tokur.schema" is {json.dumps(schema)}, not a version number from 1')
+        if schema > SCHEMA:
+            raise self.error(
+                f'"tokur" was written with schema {schema}, but this version of tokur reads up to schema {SCHEMA}: '
+                "update tokur"
+            )
+        return {name: dict(item) if isinstance(item, dict) else item for name, item in value.items()}
+
+    @property
+    def id(self) -> str | None:
+        """The record's id; an integer as its decimal digits."""
+        value = self.fields.get("id")
+        if value is None:
+            return None
+        if isinstance(value, int) and not isinstance(value, bool):
+            return str(value)
+        return self._checked_text('"id"', value)
+
+    @property
+    def reference(self) -> str | None:
+        """The gold answer; a number or boolean as it is spelled in the JSON text (``42``, ``1.10``, ``true``)."""
+        value = self.fields.get("reference")
+        if value is None:
+            return None
+        if isinstance(value, (bool, int, float)):
+            return self.json("reference")
+        return self._checked_text('"reference"', value)
+
+    @property
+    def response(self) -> str:
+        """The response's text: the field ``response``, else the assistant turn that ends ``messages``."""
+        if self.fields.get("response") is None and isinstance(self.fields.get("messages"), list):
+            _, answer = self._split_messages()
+            if answer is not None:
+                return answer
+        return self.text("response")
+
+    @property
+    def prompt(self) -> Prompt:
+        """What the response answers.
+
+        The first there is of ``tokur.prompt_token_ids``, ``messages``, ``question`` and ``prompt``; null counts as
+        missing. An assistant turn that ends ``messages`` and is the response is not part of the prompt.
+
+        Raises:
+            RecordError: there is none of them, or the first has the wrong form.
+        """
+        token_ids = self._token_ids("prompt_token_ids")
+        if token_ids is not None:
+            if not token_ids:
+                raise self.error('"tokur.prompt_token_ids" is empty')
+            return Prompt(token_ids=token_ids)
+        if self.fields.get("messages") is not None:
+            messages, _ = self._split_messages()
+            if not messages:
+                raise self.error('"messages" holds no turn before the response')
+            return Prompt(messages=messages)
+        if self.fields.get("question") is not None:
+            return Prompt(question=self.text("question"))
+        if self.fields.get("prompt") is not None:
+            return Prompt(text=self.text("prompt"))
+        raise self.error(
+            'has no prompt: it needs "question", "messages" or "prompt"; --question-field names another field'
+        )
+
+    @property
+    def token_ids(self) -> list[int] | None:
+        """The response's token ids if the record carries them."""
+        return self._token_ids("token_ids")
+
+    @property
+    def finish_reason(self) -> str | None:
+        """Why generation ended (``stop``, ``length``), if the record says so."""
+        value = self.tokur.get("finish_reason")
+        return None if value is None else self._checked_text('"tokur.finish_reason"', value)
+
+    @property
+    def sample(self) -> int:
+        """Which of a question's N responses this is, from 0."""
+        value = self.tokur.get("sample", 0)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise self.error(f'"tokur.sample" is {json.dumps(value)}, not a whole number from 0')
+        return value
+
+    def encode(self) -> bytes:
+        """The record as one line of JSON, without the line end."""
+        return self._encode(without_tokur=False)
+
+    def passthrough(self) -> bytes:
+        """The record without ``tokur``: the same bytes before and after tokur worked on it."""
+        return self._encode(without_tokur=True)
+
+    def _encode(self, without_tokur: bool) -> bytes:
+        pieces = ["{"]
+        for separator, name, key, value in self._chunks():
+            if without_tokur and name == "tokur":
+                continue
+            if len(pieces) == 1:
+                separator = separator.rpartition(",")[2]
+            elif "," not in separator:
+                separator = "," + separator
+            pieces += separator, key, value
+        tail = self._members[-1].end if self._members else self._text.index("{") + 1
+        pieces.append(self._text[tail : self._text.rindex("}") + 1])
+        return "".join(pieces).encode("utf-8")
+
+    def _chunks(self) -> Iterator[tuple[str, str, str, str]]:
+        """Each field as (separator before it, name, its text up to the colon, its value's text), in order."""
+        names = {member.name for member in self._members}
+        added = [name for name in self._changed if name not in names and name != "tokur"]
+        new = [("", name, encode_value(name).decode("utf-8") + ":", self.json(name)) for name in added]
+        effective = {member.name: member for member in self._members}
+        position = self._text.index("{") + 1
+        for member in self._members:
+            if member.name == "tokur":
+                yield from new
+                new = []
+            changed = member.name in self._changed and effective[member.name] is member
+            value = self.json(member.name) if changed else self._text[member.value : member.end]
+            yield self._text[position : member.key], member.name, self._text[member.key : member.value], value
+            position = member.end
+        yield from new
+        if "tokur" in self._changed and "tokur" not in names:
+            yield "", "tokur", '"tokur":', self.json("tokur")
+
+    def _checked_text(self, what: str, value: Any) -> str:
+        if not isinstance(value, str):
+            raise self.error(f"{what} is {kind(value)}, not a string")
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise self.error(
+                f"{what} has half of a character (the lone surrogate \\u{ord(value[error.start]):04x}) at character "
+                f"{error.start + 1}, which cannot be tokenised or printed"
+            ) from None
+        return value
+
+    def _split_messages(self) -> tuple[list[dict[str, Any]], str | None]:
+        return split_messages(self.fields["messages"], self.fields.get("response"), self._checked_text, self.error)
+
+    def _token_ids(self, name: str) -> list[int] | None:
+        value = self.tokur.get(name)
+        return None if value is None else check_token_ids(f'"tokur.{name}"', value, self.error)

@@ -1,0 +1,235 @@
+"""Bytes in: files, pipes and standard input, plain, gzip or zstd, as lines."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import stat
+import sys
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO, cast
+
+from tokur_cli.records.errors import TokurError
+
+STDIN = "-"
+BOM = b"\xef\xbb\xbf"
+
+_BUFFER = 1 << 16
+_COMPRESSED_CHUNK = 1 << 12  # small, since zstd can swell a byte to 30 kB
+_GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_ZSTD_SKIPPABLE = b"\x2a\x4d\x18"  # after a byte from 0x50 to 0x5f; what pzstd writes begins so
+
+
+def display_name(path: str) -> str:
+    """The name of an input in messages."""
+    return "<stdin>" if path == STDIN else path
+
+
+def open_input(path: str) -> BinaryIO:
+    """Opens a file for reading, decompressed.
+
+    gzip (also of several members) and zstd (also of several frames) are recognised by their first bytes. A read waits
+    only until some data is there, so a slow pipe delivers its lines as they come.
+
+    Args:
+        path: a file's name; ``-`` is standard input, which is not closed with the stream.
+
+    Raises:
+        TokurError: it cannot be opened; later, on reading: it cannot be read, or the archive is cut short or corrupt
+            (after all that comes before was delivered).
+    """
+    return _open(path)
+
+
+def open_seekable(path: str) -> BinaryIO:
+    """Like :func:`open_input`, to read out of order: a pipe or an archive is copied to an unnamed temporary file."""
+    stream = _open(path)
+    if path != STDIN and isinstance(stream.raw, _Plain) and stat.S_ISREG(os.stat(path).st_mode):
+        stream.close()
+        return open(path, "rb")
+    copy = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 - the caller closes it
+    with stream:
+        shutil.copyfileobj(stream, copy)
+    copy.seek(0)
+    return copy
+
+
+def read_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    r"""Splits a stream at ``\n`` and at nothing else.
+
+    Yields:
+        (line number from 1, line without its ``\n`` or ``\r\n``); blank lines are counted but left out, and so is a
+        byte-order mark on line 1.
+    """
+    for number, line in enumerate(stream, start=1):
+        if number == 1:
+            line = line.removeprefix(BOM)
+        line = line.removesuffix(b"\n").removesuffix(b"\r")
+        if line and not line.isspace():
+            yield number, line
+
+
+def _open(path: str) -> io.BufferedReader:
+    name = display_name(path)
+    file = _open_file(path, name)
+    plain = _Plain(file, name, owned=path != STDIN)
+    head = plain.read_head()
+    if head.startswith(_GZIP):
+        return io.BufferedReader(_Archive(plain, "gzip", _new_gzip, zlib.error, name), _BUFFER)
+    if _is_zstd(head):
+        return io.BufferedReader(_Archive(plain, "zstd", *_zstd(), name), _BUFFER)
+    return io.BufferedReader(plain, _BUFFER)
+
+
+def _open_file(path: str, name: str) -> io.BufferedReader:
+    if path == STDIN:
+        if sys.stdin is None or sys.stdin.closed:
+            raise TokurError(f"{name}: standard input is closed: give a file instead")
+        return cast(io.BufferedReader, sys.stdin.buffer)
+    try:
+        return open(path, "rb")
+    except IsADirectoryError:
+        raise TokurError(f"{name}: is a directory: give a file in it") from None
+    except FileNotFoundError:
+        raise TokurError(f"{name}: there is no such file") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise TokurError(f"{name}: cannot be opened: {_reason(error)}") from None
+
+
+def _may_be_archive(head: bytes) -> bool:
+    return _GZIP.startswith(head) or _ZSTD.startswith(head) or _may_be_skippable(head)
+
+
+def _may_be_skippable(head: bytes) -> bool:
+    return len(head) > 0 and head[0] >> 4 == 5 and _ZSTD_SKIPPABLE.startswith(head[1:])
+
+
+def _is_zstd(head: bytes) -> bool:
+    return head == _ZSTD or (len(head) == len(_ZSTD) and _may_be_skippable(head))
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
+
+
+class _Plain(io.RawIOBase):
+    """A file's bytes as they come."""
+
+    def __init__(self, file: io.BufferedReader, name: str, owned: bool) -> None:
+        self._file = file
+        self._name = name
+        self._owned = owned
+        self._head = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def read_head(self) -> bytes:
+        """The first bytes, which are read again: only as many as tell an archive from text, for more may be slow."""
+        while len(self._head) < len(_ZSTD) and _may_be_archive(self._head):
+            byte = self._read_file(1)
+            if not byte:
+                break
+            self._head += byte
+        return self._head
+
+    def read_some(self, size: int) -> bytes:
+        """Up to ``size`` bytes, as soon as there are any; none at the end."""
+        if self._head:
+            data, self._head = self._head[:size], self._head[size:]
+            return data
+        return self._read_file(size)
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.read_some(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if self._owned:
+            self._file.close()
+        super().close()
+
+    def _read_file(self, size: int) -> bytes:
+        try:
+            return self._file.read1(size)
+        except OSError as error:
+            raise TokurError(f"{self._name}: cannot be read: {_reason(error)}") from None
+
+
+class _Archive(io.RawIOBase):
+    """An archive's contents, member after member.
+
+    Args:
+        compressed: the archive's bytes.
+        form: its format's name, for messages.
+        new: makes a decompressor for one member: ``decompress(data)``, ``eof``, ``unused_data``.
+        failure: what a decompressor raises for corrupt data.
+        name: the file's name, for messages.
+    """
+
+    def __init__(
+        self, compressed: _Plain, form: str, new: Callable[[], Any], failure: type[Exception], name: str
+    ) -> None:
+        self._compressed = compressed
+        self._form = form
+        self._new = new
+        self._failure = failure
+        self._name = name
+        self._member: Any = None  # the decompressor of the member being read; None between members
+        self._unused = b""  # compressed bytes read too far
+        self._ready = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready:
+            compressed = self._unused or self._compressed.read_some(_COMPRESSED_CHUNK)
+            if not compressed and self._member is None:
+                return 0
+            self._decompress(compressed)
+        data = self._ready[: len(buffer)]
+        self._ready = self._ready[len(data) :]
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._compressed.close()
+        super().close()
+
+    def _decompress(self, data: bytes) -> None:
+        self._unused = b""
+        if not data:
+            raise TokurError(f"{self._name}: the {self._form} data is cut short: the file is not complete")
+        if self._member is None:
+            if self._form == "gzip":
+                data = data.lstrip(b"\0")  # gzip files may be padded with zeros
+            if not data:
+                return
+            self._member = self._new()
+        try:
+            self._ready = memoryview(self._member.decompress(data))
+        except self._failure as error:
+            raise TokurError(f"{self._name}: the {self._form} data is corrupt: {error}") from None
+        if self._member.eof:
+            self._unused = self._member.unused_data
+            self._member = None
+
+
+def _new_gzip() -> Any:
+    return zlib.decompressobj(wbits=31)
+
+
+def _zstd() -> tuple[Callable[[], Any], type[Exception]]:
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+
+        return zstd.ZstdDecompressor, zstd.ZstdError
+    import zstandard
+
+    return lambda: zstandard.ZstdDecompressor().decompressobj(), zstandard.ZstdError

@@ -1,0 +1,222 @@
+"""Records out, one at a time; and a file that was left half-written, continued."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+from tokur_cli.records.encoding import encode_value
+from tokur_cli.records.errors import RecordError, TokurError, UsageError
+from tokur_cli.records.record import Record
+from tokur_cli.records.streams import STDIN
+
+Settings = Mapping[str, Any]
+SettingsOf = Callable[[dict[str, Any]], Settings]
+
+
+def open_output(
+    path: str | None,
+    *,
+    resume: bool = False,
+    settings: Settings | None = None,
+    settings_of: SettingsOf | None = None,
+    inputs: Sequence[str] = (),
+) -> RecordWriter:
+    """Opens where records go.
+
+    What an existing file holds is kept until the first record is written (or :meth:`RecordWriter.finish`), so a run
+    that fails before that does no harm.
+
+    Args:
+        path: a file's name; None or ``-`` is standard output.
+        resume: continue the file if it is there, see :meth:`RecordWriter.already_written`.
+        settings: what this run computes with.
+        settings_of: the settings that a ``tokur`` object was written with; compared when resuming.
+        inputs: the names of the input files, which must not be written over.
+
+    Raises:
+        UsageError: the options do not go together, or the output is an input.
+        TokurError: the file cannot be opened.
+    """
+    if path is None or path == STDIN:
+        if resume:
+            raise UsageError("--resume needs -o FILE: standard output cannot be continued")
+        return RecordWriter(None, "<stdout>")
+    if path.endswith((".gz", ".zst")):
+        tool = "gzip" if path.endswith(".gz") else "zstd"
+        raise UsageError(f"{path}: records are written uncompressed: leave out -o and add `| {tool} > {path}`")
+    for name in inputs:
+        if _same_file(path, name):
+            raise UsageError(f"{path}: is also an input and would be written over: give another -o FILE")
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+    except IsADirectoryError:
+        raise TokurError(f"{path}: is a directory: give a file's name") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise TokurError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from None
+    if resume and not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UsageError(f"{path}: is not a regular file: --resume cannot continue it")
+    return RecordWriter(descriptor, path, resume=resume, settings=settings, settings_of=settings_of)
+
+
+class RecordWriter:
+    """Writes records, each at once and as a whole; a context manager. :func:`open_output` makes one.
+
+    Args:
+        descriptor: the output file's, or None for standard output.
+        name: its name, for messages.
+        resume: keep the file's complete lines and continue after them.
+        settings: what this run computes with.
+        settings_of: the settings that a ``tokur`` object was written with.
+    """
+
+    def __init__(
+        self,
+        descriptor: int | None,
+        name: str,
+        *,
+        resume: bool = False,
+        settings: Settings | None = None,
+        settings_of: SettingsOf | None = None,
+    ) -> None:
+        self._descriptor = descriptor
+        self._name = name
+        self._settings = None if settings is None else json.loads(encode_value(dict(settings)))
+        self._settings_of = settings_of
+        self._positioned = descriptor is None  # whether the next write goes after the last record to keep
+        self._kept_bytes = 0
+        self._existing = self._read_existing() if resume else iter(())
+        self._next_existing: Record | None = None
+        self._next_passthrough = b""
+        self._advance()
+
+    def __enter__(self) -> RecordWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self.finish()
+        finally:
+            self.close()
+
+    def already_written(self, record: Record) -> bool:
+        """Whether the next record of the file being resumed is this input record's; if so, goes on to the one after.
+
+        Call it for every input record, in order. False for an input that was skipped as invalid, and after the end of
+        what the file holds.
+
+        Raises:
+            TokurError: the record in the file was written with other settings, or the line after it is not a record.
+        """
+        if self._next_existing is None or self._next_passthrough != record.passthrough():
+            return False
+        self._check_settings(self._next_existing)
+        self._advance()
+        return True
+
+    def write(self, record: Record) -> None:
+        """Writes a record and its line end in one go; nothing stays in a buffer.
+
+        Raises:
+            TokurError: the file that is resumed holds records that are not this input's, or the write fails.
+            BrokenPipeError: nobody reads standard output any more.
+        """
+        self._position()
+        self._write(record.encode() + b"\n")
+
+    def finish(self) -> None:
+        """Declares the output complete: nothing but what this run wrote or recognised is left in the file.
+
+        Raises:
+            TokurError: the file that is resumed holds records that are not this input's.
+        """
+        self._position()
+
+    def close(self) -> None:
+        """Closes the file without declaring it complete."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+            self._positioned = True
+
+    def _position(self) -> None:
+        if self._positioned or self._descriptor is None:
+            return
+        if self._next_existing is not None:
+            raise TokurError(
+                f"{self._name}:{self._next_existing.line}: this record does not come next in the input, so the file is "
+                "not its beginning: resume with the same input, or write to another file"
+            )
+        if stat.S_ISREG(os.fstat(self._descriptor).st_mode):
+            os.ftruncate(self._descriptor, self._kept_bytes)
+            os.lseek(self._descriptor, self._kept_bytes, os.SEEK_SET)
+        self._positioned = True
+
+    def _write(self, data: bytes) -> None:
+        try:
+            if self._descriptor is None:
+                sys.stdout.buffer.write(data)
+                sys.stdout.buffer.flush()
+                return
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise TokurError(f"{self._name}: cannot be written: {error.strerror}") from None
+
+    def _read_existing(self) -> Iterator[Record]:
+        """The file's complete records, counting the bytes of those that were taken; a last line cut short is left."""
+        with open(self._name, "rb") as file:
+            for number, line in enumerate(file, start=1):
+                if not line.endswith(b"\n"):
+                    return
+                if not line.isspace():
+                    try:
+                        yield Record.parse(line, self._name, number)
+                    except RecordError as error:
+                        raise TokurError(f"{error}; it cannot be resumed: mend the line, or start afresh") from None
+                self._kept_bytes += len(line)
+
+    def _advance(self) -> None:
+        self._next_existing = next(self._existing, None)
+        if self._next_existing is not None:
+            self._next_passthrough = self._next_existing.passthrough()
+
+    def _check_settings(self, written: Record) -> None:
+        if self._settings is None or self._settings_of is None:
+            return
+        try:
+            before = json.loads(encode_value(dict(self._settings_of(written.tokur))))
+        except RecordError as error:
+            raise TokurError(str(error)) from None
+        for name in {**self._settings, **before}:
+            then, now = _spell(before, name), _spell(self._settings, name)
+            if before.get(name) != self._settings.get(name) or (name in before) != (name in self._settings):
+                raise TokurError(
+                    f"{self._name}:{written.line}: was written with {then}, but this run has {now}: "
+                    "resume with the same settings, or write to another file"
+                )
+
+
+def _spell(settings: Settings, name: str) -> str:
+    return f"{name} {json.dumps(settings[name], ensure_ascii=False)}" if name in settings else f"no {name}"
+
+
+def _same_file(output: str, source: str) -> bool:
+    """Whether writing the output would destroy the input; devices and pipes can be both."""
+    try:
+        written = os.stat(output)
+        read = os.fstat(sys.stdin.fileno()) if source == STDIN else os.stat(source)
+    except (OSError, ValueError, AttributeError):  # not there yet, or standard input is no file at all
+        return False
+    return stat.S_ISREG(written.st_mode) and os.path.samestat(written, read)
