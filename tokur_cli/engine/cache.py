@@ -1,0 +1,84 @@
+"""The folder where tokur keeps what it computed or fetched once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+from tokur_cli.records.errors import TokurError
+
+ABANDONED_AFTER_SECONDS = 24 * 3600
+
+
+def cache_folder() -> Path:
+    """Return tokur's cache folder, made if need be: ``TOKUR_CACHE``, ``$XDG_CACHE_HOME/tokur`` or ``~/.cache/tokur``.
+
+    Raises:
+        TokurError: the folder can't be made.
+    """
+    if own := os.environ.get("TOKUR_CACHE"):
+        folder = Path(own).expanduser()
+    elif shared := os.environ.get("XDG_CACHE_HOME"):
+        folder = Path(shared).expanduser() / "tokur"
+    else:
+        folder = Path("~/.cache/tokur").expanduser()
+    folder = folder.absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    return folder
+
+
+def place_folder(target: Path, build: Callable[[Path], None]) -> Path:
+    """Make the folder `target` unless it is there; a folder under that name is always complete.
+
+    It is built beside its place and renamed into it, so that a kill at any moment leaves no half-made `target`, and
+    of several processes that build it at once the first one wins and the others use its work.
+
+    Args:
+        target: where the folder goes, anywhere under `cache_folder`.
+        build: fills the empty folder that it is given.
+
+    Raises:
+        TokurError: the cache can't be written (read-only, no space).
+    """
+    if target.is_dir():
+        return target
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _remove_abandoned(target)
+        unfinished = target.with_name(f"{_unfinished_prefix(target)}{uuid.uuid4().hex}")
+        unfinished.mkdir()
+    except OSError as error:
+        raise _unwritable(target.parent, error) from error
+    try:
+        build(unfinished)
+        os.rename(unfinished, target)
+    except OSError as error:
+        if not target.is_dir():  # otherwise another process placed it first
+            raise _unwritable(target.parent, error) from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return target
+
+
+def _unfinished_prefix(target: Path) -> str:
+    return f".unfinished-{target.name}-"
+
+
+def _remove_abandoned(target: Path) -> None:
+    """Delete what killed builds of `target` left behind, sparing those that may still be at work."""
+    for leftover in target.parent.glob(f"{_unfinished_prefix(target)}*"):
+        if time.time() - leftover.stat().st_mtime > ABANDONED_AFTER_SECONDS:
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _unwritable(folder: Path, error: OSError) -> TokurError:
+    return TokurError(
+        f"the cache folder {folder} can't be written ({error.strerror or error}); set TOKUR_CACHE to a folder that can"
+    )

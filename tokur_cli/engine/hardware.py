@@ -1,0 +1,130 @@
+"""What this machine computes fast, and where a model's weights fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokur_cli.records.errors import TokurError, UsageError
+
+if TYPE_CHECKING:
+    import torch
+
+DTYPES = ("bfloat16", "float32", "float16")
+SPREADING = ("auto", "balanced", "balanced_low_0", "sequential")
+SHARE_FOR_WEIGHTS = 0.9  # of a GPU's free memory; the rest is for activations
+
+CPU_INFO = Path("/proc/cpuinfo")
+CPU_BFLOAT16_FLAGS = frozenset({"amx_bf16", "avx512_bf16"})
+
+
+def resolve_dtype(dtype: str, device_map: str) -> torch.dtype:
+    """Return the dtype to load in; ``auto`` is bfloat16 where the hardware multiplies it fast, else float32.
+
+    Raises:
+        UsageError: the name isn't known.
+    """
+    import torch
+
+    if dtype == "auto":
+        return torch.bfloat16 if _multiplies_bfloat16_fast(_device_type(device_map)) else torch.float32
+    if dtype not in DTYPES:
+        raise UsageError(f"unknown dtype {dtype!r}; use auto, {', '.join(DTYPES)}")
+    resolved: torch.dtype = getattr(torch, dtype)
+    return resolved
+
+
+def place_weights(device_map: str, weights_bytes: int) -> dict[str, Any]:
+    """Choose where the weights go: the ``device_map`` and ``max_memory`` for transformers' ``from_pretrained``.
+
+    ``auto`` takes the GPU with the most free memory if the model fits there, spreads it over all GPUs if not, and takes
+    the CPU where there is no GPU. Weights are never offloaded to another place than they are computed on: a model that
+    doesn't fit is an error.
+
+    Args:
+        device_map: ``auto``, ``balanced``, ``balanced_low_0``, ``sequential`` or a torch device.
+        weights_bytes: size of all weights in the dtype they are loaded in; 0 skips the check.
+
+    Raises:
+        UsageError: no such device.
+        TokurError: too little memory.
+    """
+    from accelerate.utils import get_max_memory
+
+    free: dict[int | str, int] = get_max_memory()
+    gpus = {index: int(memory * SHARE_FOR_WEIGHTS) for index, memory in free.items() if isinstance(index, int)}
+    if device_map not in SPREADING:
+        device = _device(device_map)
+        if device.type == "cpu":
+            _require(weights_bytes, free.get("cpu", 0), "the memory")
+        elif (index := device.index or 0) in gpus:
+            _require(weights_bytes, gpus[index], f"GPU {index}")
+        return {"device_map": device}
+    if not gpus:
+        only = "cpu" if "cpu" in free else "mps"
+        _require(weights_bytes, free[only], "the memory")
+        return {"device_map": only}
+    roomiest = max(gpus, key=lambda index: gpus[index])
+    if device_map == "auto" and weights_bytes <= gpus[roomiest]:
+        return {"device_map": {"": roomiest}}
+    _require(weights_bytes, sum(gpus.values()), f"all {len(gpus)} GPUs" if len(gpus) > 1 else "the GPU")
+    return {"device_map": device_map, "max_memory": gpus}
+
+
+def _require(needed: int, available: int, where: str) -> None:
+    if needed > available:
+        raise TokurError(
+            f"the model's weights need {needed / 1e9:.1f} GB, but {where} has {available / 1e9:.1f} GB available; "
+            "use a smaller model, a dtype of fewer bytes (--dtype bfloat16) or another place (--device-map)"
+        )
+
+
+def _device(name: str) -> torch.device:
+    import torch
+
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise UsageError(
+            f"unknown device map {name!r}; use {', '.join(SPREADING)} or a device such as cpu, cuda, cuda:1"
+        ) from error
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        count = torch.cuda.device_count()
+        raise UsageError(
+            f"--device-map {name}: "
+            + (
+                f"this machine has only {count} CUDA device(s), cuda:0 to cuda:{count - 1}"
+                if count
+                else "there is no CUDA device here; use cpu or auto"
+            )
+        )
+    return device
+
+
+def _device_type(device_map: str) -> str:
+    import torch
+
+    if device_map not in SPREADING:
+        return _device(device_map).type
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _multiplies_bfloat16_fast(device_type: str) -> bool:
+    import torch
+
+    if device_type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return device_type == "cpu" and not CPU_BFLOAT16_FLAGS.isdisjoint(_cpu_flags())
+
+
+def _cpu_flags() -> frozenset[str]:
+    """Read the CPU's feature names; none where the system doesn't list them (macOS, Windows)."""
+    try:
+        lines = CPU_INFO.read_text().splitlines()
+    except OSError:
+        return frozenset()
+    for line in lines:
+        name, _, value = line.partition(":")
+        if name.strip() == "flags":
+            return frozenset(value.split())
+    return frozenset()
