@@ -43,26 +43,27 @@ def log_probabilities(model, prompt: list[int], response: list[int]) -> torch.Te
     return logits[len(prompt) - 1 : -1].log_softmax(-1)
 
 
-def rows_of(weight: torch.Tensor, matrix) -> torch.Tensor:
-    """The (out × in) view of a perturbed matrix in its module's weight, for in-place addition."""
-    return weight.T if type(matrix.projection.module).__name__ == "Conv1D" else weight
-
-
-def add_to_weight(model, matrix, delta: torch.Tensor) -> None:
-    """W += ΔW (out × in) for the matrix's rows."""
-    path = matrix.name if matrix.projection.rows is None else matrix.name.rpartition(".")[0]
-    weight = rows_of(model.get_submodule(path).weight, matrix)
+def perturb(module, matrix, original: torch.Tensor, delta: torch.Tensor) -> None:
+    """Write W_0 + ΔW (out × in) into the matrix's rows of the module's weight."""
+    transposed = type(module).__name__ == "Conv1D"
+    weight, original = (module.weight.T, original.T) if transposed else (module.weight, original)
     rows = slice(None) if matrix.projection.rows is None else matrix.projection.rows
     with torch.no_grad():
-        weight[rows] += delta
+        weight[rows] = original[rows] + delta
+
+
+def module_of(model, matrix):
+    """The module of the matrix in a copy of the model; a fused weight's part has one name more."""
+    return model.get_submodule(matrix.name if matrix.projection.rows is None else matrix.name.rpartition(".")[0])
 
 
 def fixed_draw(model, posterior, member: int):
     """A float64 copy of the model with W_0 + U′εᵀ written into it."""
     drawn = copy.deepcopy(model).double()
     for matrix in posterior.matrices:
+        module = module_of(drawn, matrix)
         epsilon = posterior.weight_noise(matrix, member).double()
-        add_to_weight(drawn, matrix, matrix.basis.double() @ epsilon.T)
+        perturb(module, matrix, module.weight, matrix.basis.double() @ epsilon.T)
     return drawn
 
 
@@ -74,21 +75,21 @@ def stepwise_log_probabilities(
     Args:
         step_epsilon: (matrix, step, x) → ε (in, r') for the one input x (in,) of that matrix at that step.
     """
-    drawn = fixed_draw(model, posterior, member)
-    rows = []
+    fresh = copy.deepcopy(model).double()
+    step = 0
+    for matrix in posterior.matrices:
+        module = module_of(fresh, matrix)
+        original = module.weight.detach().clone()
+
+        def before(module, arguments, matrix=matrix, original=original):
+            epsilon = step_epsilon(matrix, step, arguments[0][0, 0])
+            perturb(module, matrix, original, matrix.basis.double() @ epsilon.T)
+
+        module.register_forward_pre_hook(before)
     with torch.no_grad():
-        outputs = drawn(input_ids=torch.tensor([prompt]), use_cache=True)
-        rows.append(outputs.logits[0, -1])
-        for step, token in enumerate(response[:-1]):
-            fresh = copy.deepcopy(model).double()
-            for matrix in posterior.matrices:
-                path = matrix.name if matrix.projection.rows is None else matrix.name.rpartition(".")[0]
-
-                def before(module, arguments, matrix=matrix, step=step, fresh=fresh):
-                    epsilon = step_epsilon(matrix, step, arguments[0][0, 0])
-                    add_to_weight(fresh, matrix, matrix.basis.double() @ epsilon.T)
-
-                fresh.get_submodule(path).register_forward_pre_hook(before)
+        outputs = fixed_draw(model, posterior, member)(input_ids=torch.tensor([prompt]), use_cache=True)
+        rows = [outputs.logits[0, -1]]
+        for step, token in enumerate(response[:-1]):  # noqa: B007 (the hooks read it)
             outputs = fresh(input_ids=torch.tensor([[token]]), past_key_values=outputs.past_key_values, use_cache=True)
             rows.append(outputs.logits[0, -1])
     return torch.stack(rows).log_softmax(-1)

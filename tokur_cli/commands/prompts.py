@@ -60,15 +60,8 @@ class PromptForm:
         if template == "raw" and system is not None:
             raise UsageError("--system needs a chat template; it cannot go with --template raw")
 
-    def apply(
-        self, record: Record, tokeniser: ResponseTokeniser, *, exact_ids: bool
-    ) -> tuple[str | Sequence[int], bool]:
+    def apply(self, record: Record, tokeniser: ResponseTokeniser) -> tuple[str | Sequence[int], bool]:
         """Return (prompt as text or exact ids, whether the tokenizer's special tokens belong before it).
-
-        Args:
-            record: the record.
-            tokeniser: the model's.
-            exact_ids: whether ids that the record has are this model's, and so the prompt itself.
 
         Raises:
             RecordError: the record has no prompt, or the template asks for a field that it lacks.

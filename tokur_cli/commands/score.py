@@ -215,12 +215,12 @@ class _Scoring:
 
     def _prepare(self, record: Record) -> LocatedResponse | RecordError:
         try:
-            exact = self._ids_are_of_this_model(record)
-            prompt, special_tokens = self.form.apply(record, self.tokeniser, exact_ids=exact)
+            source = record if self._ids_are_of_this_model(record) else _without_ids(record)
+            prompt, special_tokens = self.form.apply(source, self.tokeniser)
             located = self.tokeniser.tokenise(
                 prompt,
-                record.response,
-                record.token_ids if exact else None,
+                source.response,
+                source.token_ids,
                 special_tokens=special_tokens,
                 finished=record.finish_reason == "stop",
             )
@@ -272,6 +272,12 @@ class _Scoring:
         tokur["scores"] = {**earlier, **compute_scores(self.scores, quantities)}
         tokur["run"] = self.run_settings
         record.set("tokur", tokur)
+
+
+def _without_ids(record: Record) -> Record:
+    twin = record.copy()
+    twin.set("tokur", {k: v for k, v in record.tokur.items() if k not in ("prompt_token_ids", "token_ids")})
+    return twin
 
 
 def in_order(expected: Iterable[int], arrivals: Iterable[tuple[int, T]]) -> Iterator[tuple[int, T]]:

@@ -106,7 +106,7 @@ class Scorer:
         try:
             results = self._score_batch([responses[index] for index in batch])
         except (RuntimeError, MemoryError) as error:
-            if not (isinstance(error, MemoryError) or should_reduce_batch_size(error)):
+            if not (isinstance(error, (MemoryError, torch.OutOfMemoryError)) or should_reduce_batch_size(error)):
                 raise
             results = None
         if results is not None:

@@ -15,8 +15,8 @@ from transformers.utils import ModelOutput
 TOP_K = 20  # candidates in DeepConf's token confidence (Fu et al. 2025)
 _BLOCK_BYTES = {"cpu": 4 << 20, "cuda": 1 << 28}  # of float32 logits; on a CPU they stay in cache
 
-BASE_QUANTITIES = ("logprob", "entropy", "self_certainty", "deepconf")
 DRAW_QUANTITIES = ("tu", "au", "eu")
+QUANTITIES = ("logprob", "entropy", *DRAW_QUANTITIES, "self_certainty", "deepconf")
 
 
 @contextmanager
@@ -96,7 +96,7 @@ def token_quantities(
         chosen = log_p.gather(-1, targets[first : first + block].expand(members, -1)[..., None]).squeeze(-1)
         member_weights = weights.next(chosen[1:]) if weights else None
         rows.append(_reduce(log_p, chosen[0], member_weights))
-    return {name: torch.cat([row[name] for row in rows]).cpu() for name in rows[0]}
+    return {name: torch.cat([row[name] for row in rows]).cpu() for name in QUANTITIES if name in rows[0]}
 
 
 def _vocabulary_size(logits: Callable[[Tensor], Tensor], hidden: Tensor) -> int:

@@ -1,0 +1,98 @@
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+from tests.engine import oracle
+from tests.tiny import tiny_model
+from tokur_cli.engine.perturbed import Draws
+from tokur_cli.engine.posterior import build_posterior
+from tokur_cli.engine.scoring import Scorer, TokenisedResponse
+from tokur_cli.records.errors import TokurError
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2", "phi3", "gpt_neox"])
+def test_basis_spans_the_top_left_singular_vectors(family):
+    for matrix in build_posterior(tiny_model(family), rank=5).matrices:
+        weight = matrix.projection.weight().double().numpy()
+        left = np.linalg.svd(weight)[0][:, :5]
+        basis = matrix.basis.double().numpy()
+        assert basis.T @ basis == pytest.approx(np.eye(5), abs=1e-5)
+        assert basis @ basis.T == pytest.approx(left @ left.T, abs=1e-4)
+        assert np.abs(np.abs((basis * left).sum(0)) - 1).max() < 1e-3, "column by column, up to sign"
+        assert all(column[np.abs(column).argmax()] > 0 for column in basis.T)
+
+
+def test_noise_has_the_posteriors_scale_and_differs_between_matrices_and_members():
+    posterior = build_posterior(tiny_model("llama"), sigma=0.25)
+    noise = [posterior.weight_noise(matrix, member) for matrix in posterior.matrices for member in range(3)]
+    stacked = torch.stack(noise)
+    assert stacked.shape == (12, 32, 8)
+    assert stacked.std().item() == pytest.approx(0.25, rel=0.05)
+    assert np.abs(np.corrcoef(stacked.flatten(1)) - np.eye(12)).max() < 0.25
+
+
+def test_leaving_a_projection_out_changes_no_other():
+    model = tiny_model("llama")
+    both, queries = build_posterior(model), build_posterior(model, targets="q_proj")
+    by_name = {matrix.name: matrix for matrix in both.matrices}
+    for matrix in queries.matrices:
+        assert torch.equal(queries.weight_noise(matrix, 0), both.weight_noise(by_name[matrix.name], 0))
+        assert torch.equal(matrix.basis, by_name[matrix.name].basis)
+
+
+def test_cached_basis_is_used_for_the_same_weights_only(tmp_path):
+    said = []
+    model = tiny_model("llama")
+    first = build_posterior(model, cache=tmp_path, progress=said.append)
+    second = build_posterior(model, cache=tmp_path, progress=said.append)
+    assert len(said) == 1
+    assert len(list(tmp_path.iterdir())) == 1
+    for a, b in zip(first.matrices, second.matrices, strict=True):
+        assert torch.equal(a.basis, b.basis)
+    changed = copy.deepcopy(model)
+    changed.model.layers[0].self_attn.q_proj.weight[0, 0] += 1e-3
+    third = build_posterior(changed, cache=tmp_path, progress=said.append)
+    assert len(said) == 2
+    assert not torch.equal(first.matrices[0].basis, third.matrices[0].basis)
+    build_posterior(model, rank=4, cache=tmp_path, progress=said.append)
+    assert len(said) == 3
+
+
+def test_a_basis_file_cut_short_is_computed_again(tmp_path):
+    model = tiny_model("llama")
+    first = build_posterior(model, cache=tmp_path)
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes()[:100])
+    again = build_posterior(model, cache=tmp_path)
+    assert torch.equal(first.matrices[0].basis, again.matrices[0].basis)
+    assert torch.equal(build_posterior(model, cache=tmp_path).matrices[0].basis, first.matrices[0].basis)
+
+
+@pytest.mark.parametrize("rank", [0, 17])
+def test_impossible_rank_names_the_matrix_and_what_is_possible(rank):
+    with pytest.raises(TokurError, match=r"k_proj is 16 × 32, so a rank from 1 to 16|rank 0 is not possible"):
+        build_posterior(tiny_model("llama"), rank=rank)
+
+
+def test_a_draw_is_a_lora_adapter_that_stock_peft_loads():
+    """B = U′, A = εᵀ, scaling 1: PEFT's own forward passes give the engine's shared draws."""
+    peft = pytest.importorskip("peft")
+    model = tiny_model("llama")
+    posterior = build_posterior(model, sigma=0.3, seed=4)
+    response = TokenisedResponse([1, 2, 3, 4], [50, 60, 70, 80, 90])
+    got = dict(Scorer(model, Draws(posterior, 2), sampling="shared").score([response]))[0]
+    draws = []
+    for member in range(2):
+        config = peft.LoraConfig(r=8, lora_alpha=8, target_modules=["q_proj", "k_proj"], lora_dropout=0.0)
+        adapted = peft.get_peft_model(copy.deepcopy(model), config).eval()
+        for matrix in posterior.matrices:
+            layer = adapted.base_model.model.get_submodule(matrix.name)
+            with torch.no_grad():
+                layer.lora_A["default"].weight.copy_(posterior.weight_noise(matrix, member).T)
+                layer.lora_B["default"].weight.copy_(matrix.basis)
+        draws.append(oracle.log_probabilities(adapted, response.prompt_ids, response.response_ids))
+    expected = oracle.reference_quantities(draws[0], draws, response.response_ids)
+    for name in ("tu", "au", "eu"):
+        assert got[name] == pytest.approx(expected[name], abs=1e-5)
