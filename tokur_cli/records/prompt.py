@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.scan import kind
 
-CheckText = Callable[[str, Any], str]
-"""Takes what a value is called and the value; returns it if it is usable text, else raises RecordError."""
 
-MakeError = Callable[[str], RecordError]
+class Place(Protocol):
+    """A record, as far as checking its values needs it."""
+
+    def error(self, message: str) -> RecordError:
+        """An error about the record."""
+
+    def checked_text(self, what: str, value: Any) -> str:
+        """The value if it is usable text; ``what`` is what to call it."""
 
 
 @dataclass(frozen=True)
@@ -32,56 +36,52 @@ class Prompt:
     text: str | None = None
 
 
-def check_token_ids(what: str, value: Any, error: MakeError) -> list[int]:
+def check_token_ids(what: str, value: Any, record: Place) -> list[int]:
     """Returns the value if it is a list of token ids, else raises the record's error."""
     if not isinstance(value, list):
-        raise error(f"{what} is {kind(value)}, not a list of token ids")
+        raise record.error(f"{what} is {kind(value)}, not a list of token ids")
     for position, item in enumerate(value):
         if type(item) is not int or item < 0:
-            raise error(
-                f"{what} holds {item if type(item) is int else kind(item)} at position {position}, not a token id"
-            )
+            found = item if type(item) is int else kind(item)
+            raise record.error(f"{what} holds {found} at position {position}, not a token id")
     return value
 
 
-def split_messages(
-    messages: Any, response: Any, check_text: CheckText, error: MakeError
-) -> tuple[list[dict[str, Any]], str | None]:
+def split_messages(messages: Any, response: Any, record: Place) -> tuple[list[dict[str, Any]], str | None]:
     """Splits chat turns into the prompt and, if they end with the response, the response.
 
     Args:
         messages: the field's value; each turn an object with ``role`` and ``content``, which is a string or a list of
             ``{"type": "text", "text": …}`` parts (joined here).
         response: the record's ``response``, or None; a last assistant turn with other text belongs to the prompt.
-        check_text: checks a string of the record.
-        error: makes the record's error.
+        record: the record, for errors.
     """
     if not isinstance(messages, list):
-        raise error(f'"messages" is {kind(messages)}, not a list of turns')
-    turns = [_read_turn(f'"messages[{number}]"', turn, check_text, error) for number, turn in enumerate(messages)]
+        raise record.error(f'"messages" is {kind(messages)}, not a list of turns')
+    turns = [_read_turn(f"messages[{number}]", turn, record) for number, turn in enumerate(messages)]
     if turns and turns[-1]["role"] == "assistant" and response in (None, turns[-1]["content"]):
         return turns[:-1], turns[-1]["content"]
     return turns, None
 
 
-def _read_turn(what: str, turn: Any, check_text: CheckText, error: MakeError) -> dict[str, Any]:
+def _read_turn(what: str, turn: Any, record: Place) -> dict[str, Any]:
     if not isinstance(turn, dict):
-        raise error(f"{what} is {kind(turn)}, not an object with role and content")
+        raise record.error(f'"{what}" is {kind(turn)}, not an object with role and content')
     for name in ("role", "content"):
         if name not in turn:
-            raise error(f'{what} has no "{name}"')
-    check_text(f"{what}.role", turn["role"])
-    return {**turn, "content": read_content(f"{what}.content", turn["content"], check_text, error)}
+            raise record.error(f'"{what}.{name}" is missing')
+    record.checked_text(f"{what}.role", turn["role"])
+    return {**turn, "content": read_content(f"{what}.content", turn["content"], record)}
 
 
-def read_content(what: str, content: Any, check_text: CheckText, error: MakeError) -> str:
+def read_content(what: str, content: Any, record: Place) -> str:
     """A turn's content as one string; of a list of parts, the texts joined."""
     if not isinstance(content, list):
-        return check_text(what, content)
+        return record.checked_text(what, content)
     texts = []
     for number, part in enumerate(content):
         if not isinstance(part, dict) or part.get("type") != "text":
-            found = part.get("type") if isinstance(part, dict) else kind(part)
-            raise error(f"{what}[{number}] is not a text part but {found!r}: only text can be scored")
-        texts.append(check_text(f"{what}[{number}].text", part.get("text")))
+            found = repr(part.get("type")) if isinstance(part, dict) else kind(part)
+            raise record.error(f'"{what}[{number}]" is {found}, not a part of type "text", the only one that is scored')
+        texts.append(record.checked_text(f"{what}[{number}].text", part.get("text")))
     return "".join(texts)

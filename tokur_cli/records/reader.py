@@ -1,30 +1,78 @@
-"""Records in: from a file or standard input, one at a time, errors included."""
+"""Records in: from any file, in any format, one at a time, errors included."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 
-from tokur_cli.records.errors import RecordError
+from tokur_cli.records.containers import read_rows
+from tokur_cli.records.errors import RecordError, UsageError
+from tokur_cli.records.formats import FORMATS, NATIVE, Format, recognise
+from tokur_cli.records.formats.requests import Requests
+from tokur_cli.records.mapping import FieldMapping
 from tokur_cli.records.record import Record
-from tokur_cli.records.streams import display_name, open_input, read_lines
+from tokur_cli.records.streams import STDIN, display_name, open_input
+
+AUTO = "auto"
 
 
-def read_records(path: str) -> Iterator[Record | RecordError]:
+def read_records(
+    path: str,
+    *,
+    format: str = AUTO,
+    mapping: FieldMapping = FieldMapping(),  # noqa: B008 - immutable
+    requests: str | None = None,
+) -> Iterator[Record | RecordError]:
     """Reads records one at a time.
+
+    A row that tokur wrote (it has a ``tokur`` object) is taken as it is in every format.
 
     Args:
         path: a file's name; ``-`` is standard input.
+        format: a name from ``FORMATS``; ``auto`` goes by the first row's fields.
+        mapping: where fields stand that the format does not tell.
+        requests: the file of a batch's requests, for formats that keep the prompts there.
 
     Yields:
-        Records, and for each bad line an error in its place, so that one bad line never ends the stream.
+        Records, and for each bad row an error in its place, so that one bad row never ends the stream.
 
     Raises:
-        TokurError: the file as a whole cannot be read.
+        UsageError: there is no such format, or the format takes no requests.
+        TokurError: while iterating: a file as a whole cannot be read.
     """
+    if format != AUTO and format not in FORMATS:
+        raise UsageError(f"--format {format}: there is no such format; it is one of {', '.join([AUTO, *FORMATS])}")
+    if requests == path == STDIN:
+        raise UsageError("records and --requests cannot both be read from standard input")
+    return _read(path, FORMATS.get(format), mapping, requests)
+
+
+def _read(
+    path: str, form: Format | None, mapping: FieldMapping, requests_path: str | None
+) -> Iterator[Record | RecordError]:
     source = display_name(path)
-    with open_input(path) as stream:
-        for number, line in read_lines(stream):
+    with ExitStack() as stack:
+        requests = stack.enter_context(Requests.open(requests_path)) if requests_path is not None else None
+        adapt = None
+        for row in read_rows(stack.enter_context(open_input(path)), source):
+            if isinstance(row, RecordError):
+                yield row
+                continue
+            if adapt is None:
+                form = form or recognise(row.fields)
+                if requests is not None and not form.takes_requests:
+                    raise UsageError(f"--requests: {source} is in the format {form.name}, which has its own prompts")
+                adapt = form.new_adapter(requests)
+            yield from _finish(iter([row]) if NATIVE.recognises(row.fields) else adapt(row), mapping)
+
+
+def _finish(records: Iterator[Record | RecordError], mapping: FieldMapping) -> Iterator[Record | RecordError]:
+    """Applies the mapping; what an adapter raises is yielded in the row's place."""
+    try:
+        for record in records:
             try:
-                yield Record.parse(line, source, number)
+                yield record if isinstance(record, RecordError) else mapping.apply(record)
             except RecordError as error:
                 yield error
+    except RecordError as error:
+        yield error

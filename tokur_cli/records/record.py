@@ -101,7 +101,24 @@ class Record:
         """
         if name not in self.fields:
             raise self.error(f'"{name}" is missing')
-        return self._checked_text(f'"{name}"', self.fields[name])
+        return self.checked_text(name, self.fields[name])
+
+    def checked_text(self, what: str, value: Any) -> str:
+        """The value if it is text that can be tokenised and printed; ``what`` names it in the error.
+
+        Raises:
+            RecordError: it is not a string, or holds a lone surrogate.
+        """
+        if not isinstance(value, str):
+            raise self.error(f'"{what}" is {kind(value)}, not a string')
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise self.error(
+                f'"{what}" holds half of a character (\\u{ord(value[error.start]):04x}, a lone surrogate) at character '
+                f"{error.start + 1}, which cannot be tokenised or printed"
+            ) from None
+        return value
 
     @property
     def tokur(self) -> dict[str, Any]:
@@ -135,7 +152,7 @@ class Record:
             return None
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
-        return self._checked_text('"id"', value)
+        return self.checked_text("id", value)
 
     @property
     def reference(self) -> str | None:
@@ -145,13 +162,23 @@ class Record:
             return None
         if isinstance(value, (bool, int, float)):
             return self.json("reference")
-        return self._checked_text('"reference"', value)
+        return self.checked_text("reference", value)
+
+    def split_messages(self) -> tuple[list[dict[str, Any]], str | None]:
+        """The turns of ``messages`` that are the prompt, and the response's text if they end with it.
+
+        They do if the last is an assistant's and ``response`` is missing or equal to it. Contents are strings here.
+
+        Raises:
+            RecordError: ``messages`` is not a list of turns of text.
+        """
+        return split_messages(self.fields["messages"], self.fields.get("response"), self)
 
     @property
     def response(self) -> str:
         """The response's text: the field ``response``, else the assistant turn that ends ``messages``."""
         if self.fields.get("response") is None and isinstance(self.fields.get("messages"), list):
-            _, answer = self._split_messages()
+            _, answer = self.split_messages()
             if answer is not None:
                 return answer
         return self.text("response")
@@ -172,7 +199,7 @@ class Record:
                 raise self.error('"tokur.prompt_token_ids" is empty')
             return Prompt(token_ids=token_ids)
         if self.fields.get("messages") is not None:
-            messages, _ = self._split_messages()
+            messages, _ = self.split_messages()
             if not messages:
                 raise self.error('"messages" holds no turn before the response')
             return Prompt(messages=messages)
@@ -180,6 +207,8 @@ class Record:
             return Prompt(question=self.text("question"))
         if self.fields.get("prompt") is not None:
             return Prompt(text=self.text("prompt"))
+        if "custom_id" in self.fields:
+            raise self.error("has no prompt: give the batch's input file with --requests")
         raise self.error(
             'has no prompt: it needs "question", "messages" or "prompt"; --question-field names another field'
         )
@@ -193,7 +222,7 @@ class Record:
     def finish_reason(self) -> str | None:
         """Why generation ended (``stop``, ``length``), if the record says so."""
         value = self.tokur.get("finish_reason")
-        return None if value is None else self._checked_text('"tokur.finish_reason"', value)
+        return None if value is None else self.checked_text("tokur.finish_reason", value)
 
     @property
     def sample(self) -> int:
@@ -244,21 +273,6 @@ class Record:
         if "tokur" in self._changed and "tokur" not in names:
             yield "", "tokur", '"tokur":', self.json("tokur")
 
-    def _checked_text(self, what: str, value: Any) -> str:
-        if not isinstance(value, str):
-            raise self.error(f"{what} is {kind(value)}, not a string")
-        try:
-            value.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise self.error(
-                f"{what} has half of a character (the lone surrogate \\u{ord(value[error.start]):04x}) at character "
-                f"{error.start + 1}, which cannot be tokenised or printed"
-            ) from None
-        return value
-
-    def _split_messages(self) -> tuple[list[dict[str, Any]], str | None]:
-        return split_messages(self.fields["messages"], self.fields.get("response"), self._checked_text, self.error)
-
     def _token_ids(self, name: str) -> list[int] | None:
         value = self.tokur.get(name)
-        return None if value is None else check_token_ids(f'"tokur.{name}"', value, self.error)
+        return None if value is None else check_token_ids(f'"tokur.{name}"', value, self)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import io
-import os
 import shutil
-import stat
 import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
 
 from tokur_cli.records.errors import TokurError
@@ -29,7 +28,7 @@ def display_name(path: str) -> str:
     return "<stdin>" if path == STDIN else path
 
 
-def open_input(path: str) -> BinaryIO:
+def open_input(path: str) -> io.BufferedReader:
     """Opens a file for reading, decompressed.
 
     gzip (also of several members) and zstd (also of several frames) are recognised by their first bytes. A read waits
@@ -42,20 +41,32 @@ def open_input(path: str) -> BinaryIO:
         TokurError: it cannot be opened; later, on reading: it cannot be read, or the archive is cut short or corrupt
             (after all that comes before was delivered).
     """
-    return _open(path)
+    name = display_name(path)
+    file = _open_file(path, name)
+    plain = _Plain(file, name, owned=path != STDIN)
+    head = plain.read_head()
+    if head.startswith(_GZIP):
+        return io.BufferedReader(_Archive(plain, "gzip", _new_gzip, zlib.error, name), _BUFFER)
+    if _is_zstd(head):
+        return io.BufferedReader(_Archive(plain, "zstd", *zstd_decompressor(), name), _BUFFER)
+    return io.BufferedReader(plain, _BUFFER)
 
 
-def open_seekable(path: str) -> BinaryIO:
-    """Like :func:`open_input`, to read out of order: a pipe or an archive is copied to an unnamed temporary file."""
-    stream = _open(path)
-    if path != STDIN and isinstance(stream.raw, _Plain) and stat.S_ISREG(os.stat(path).st_mode):
-        stream.close()
-        return open(path, "rb")
-    copy = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 - the caller closes it
-    with stream:
+@contextmanager
+def seekable(stream: io.BufferedReader) -> Iterator[BinaryIO]:
+    """The bytes of a stream from :func:`open_input`, to be read out of order; itself no longer to be read.
+
+    A pipe or an archive is copied to an unnamed temporary file.
+    """
+    raw = stream.raw
+    if isinstance(raw, _Plain) and raw.file.seekable():
+        raw.file.seek(0)
+        yield raw.file
+        return
+    with tempfile.TemporaryFile() as copy:
         shutil.copyfileobj(stream, copy)
-    copy.seek(0)
-    return copy
+        copy.seek(0)
+        yield cast(BinaryIO, copy)
 
 
 def read_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
@@ -71,18 +82,6 @@ def read_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
         line = line.removesuffix(b"\n").removesuffix(b"\r")
         if line and not line.isspace():
             yield number, line
-
-
-def _open(path: str) -> io.BufferedReader:
-    name = display_name(path)
-    file = _open_file(path, name)
-    plain = _Plain(file, name, owned=path != STDIN)
-    head = plain.read_head()
-    if head.startswith(_GZIP):
-        return io.BufferedReader(_Archive(plain, "gzip", _new_gzip, zlib.error, name), _BUFFER)
-    if _is_zstd(head):
-        return io.BufferedReader(_Archive(plain, "zstd", *_zstd(), name), _BUFFER)
-    return io.BufferedReader(plain, _BUFFER)
 
 
 def _open_file(path: str, name: str) -> io.BufferedReader:
@@ -109,7 +108,7 @@ def _may_be_skippable(head: bytes) -> bool:
 
 
 def _is_zstd(head: bytes) -> bool:
-    return head == _ZSTD or (len(head) == len(_ZSTD) and _may_be_skippable(head))
+    return head.startswith(_ZSTD) or (len(head) >= len(_ZSTD) and _may_be_skippable(head[: len(_ZSTD)]))
 
 
 def _reason(error: Exception) -> str:
@@ -120,7 +119,7 @@ class _Plain(io.RawIOBase):
     """A file's bytes as they come."""
 
     def __init__(self, file: io.BufferedReader, name: str, owned: bool) -> None:
-        self._file = file
+        self.file = file
         self._name = name
         self._owned = owned
         self._head = b""
@@ -129,12 +128,12 @@ class _Plain(io.RawIOBase):
         return True
 
     def read_head(self) -> bytes:
-        """The first bytes, which are read again: only as many as tell an archive from text, for more may be slow."""
+        """The first bytes, which will be read again; waits only for as many as tell an archive from text."""
         while len(self._head) < len(_ZSTD) and _may_be_archive(self._head):
-            byte = self._read_file(1)
-            if not byte:
+            data = self._read(_BUFFER)
+            if not data:
                 break
-            self._head += byte
+            self._head += data
         return self._head
 
     def read_some(self, size: int) -> bytes:
@@ -142,7 +141,7 @@ class _Plain(io.RawIOBase):
         if self._head:
             data, self._head = self._head[:size], self._head[size:]
             return data
-        return self._read_file(size)
+        return self._read(size)
 
     def readinto(self, buffer: Any) -> int:
         data = self.read_some(len(buffer))
@@ -151,12 +150,12 @@ class _Plain(io.RawIOBase):
 
     def close(self) -> None:
         if self._owned:
-            self._file.close()
+            self.file.close()
         super().close()
 
-    def _read_file(self, size: int) -> bytes:
+    def _read(self, size: int) -> bytes:
         try:
-            return self._file.read1(size)
+            return self.file.read1(size)
         except OSError as error:
             raise TokurError(f"{self._name}: cannot be read: {_reason(error)}") from None
 
@@ -225,7 +224,8 @@ def _new_gzip() -> Any:
     return zlib.decompressobj(wbits=31)
 
 
-def _zstd() -> tuple[Callable[[], Any], type[Exception]]:
+def zstd_decompressor() -> tuple[Callable[[], Any], type[Exception]]:
+    """What makes a decompressor for one zstd frame (see :class:`_Archive`), and what that raises for corrupt data."""
     if sys.version_info >= (3, 14):
         from compression import zstd
 

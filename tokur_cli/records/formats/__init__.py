@@ -1,0 +1,44 @@
+"""Rows as people have them: recognised by their fields and read as records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tokur_cli.records.formats.adapting import Format, row_format
+from tokur_cli.records.formats.datasets import GSM8K, HUMANEVAL, MATH, MESSAGES, PROMPT_COMPLETION, SVAMP
+from tokur_cli.records.formats.inspect import INSPECT
+from tokur_cli.records.formats.lm_eval import LM_EVAL
+from tokur_cli.records.formats.openai_batch import OPENAI_BATCH
+
+NATIVE = row_format(
+    "tokur",
+    "tokur's own: id, question (or messages, or prompt), response, reference",
+    lambda fields: isinstance(fields.get("tokur"), dict),
+    lambda record: record,
+)
+
+FORMATS: dict[str, Format] = {
+    form.name: form
+    for form in (
+        NATIVE,
+        OPENAI_BATCH,
+        LM_EVAL,
+        INSPECT,
+        HUMANEVAL,
+        SVAMP,
+        MATH,
+        GSM8K,
+        PROMPT_COMPLETION,
+        MESSAGES,
+    )
+}
+"""Every format by name, for ``--format`` and its help; the first that recognises a stream's first row is taken."""
+
+
+def recognise(fields: Mapping[str, Any]) -> Format:
+    """The format of rows with these fields; tokur's own if no other fits."""
+    return next((form for form in FORMATS.values() if form.recognises(fields)), NATIVE)
+
+
+__all__ = ["FORMATS", "NATIVE", "Format", "recognise"]

@@ -1,0 +1,109 @@
+"""What the adapters of foreign formats share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tokur_cli.records.errors import RecordError
+from tokur_cli.records.formats.requests import Requests
+from tokur_cli.records.record import SCHEMA, Record
+from tokur_cli.records.scan import kind
+
+Adapter = Callable[[Record], Iterator["Record | RecordError"]]
+"""Turns a row into records with tokur's fields; raises RecordError for a row that does not fit the format."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A way in which people have their rows.
+
+    Attributes:
+        name: what ``--format`` calls it.
+        description: one line for the help text.
+        recognises: whether rows with these fields are in this format.
+        new_adapter: makes the adapter for one stream.
+        takes_requests: whether the prompts come from a second file.
+    """
+
+    name: str
+    description: str
+    recognises: Callable[[Mapping[str, Any]], bool]
+    new_adapter: Callable[[Requests | None], Adapter]
+    takes_requests: bool = False
+
+
+def row_format(
+    name: str, description: str, recognises: Callable[[Mapping[str, Any]], bool], adapt: Callable[[Record], Record]
+) -> Format:
+    """A format in which every row is one record and says all there is to know."""
+
+    def adapter(record: Record) -> Iterator[Record | RecordError]:
+        yield adapt(record)
+
+    return Format(name, description, recognises, lambda requests: adapter)
+
+
+def with_fields(record: Record, **fields: Any) -> Record:
+    """A copy of a record with these fields; where it has one of them with another value, that goes under ``source``.
+
+    None takes a field away: one that is there becomes null, one that is not there stays away.
+    """
+    copy = record.copy()
+    changed = {name: value for name, value in fields.items() if copy.get(name) != value}
+    displaced = {name: copy.json(name) for name in changed if copy.get(name) is not None}
+    if displaced:
+        if "source" in copy.fields:
+            displaced["source"] = copy.json("source")
+        copy.set_json("source", "{" + ",".join(f'"{name}":{text}' for name, text in displaced.items()) + "}")
+    for name, value in changed.items():
+        copy.set(name, value)
+    return copy
+
+
+def with_tokur(record: Record, **values: Any) -> Record:
+    """The same record, its ``tokur`` object holding these values; those that are None are left out."""
+    known = {name: value for name, value in values.items() if value is not None}
+    record.set("tokur", {"schema": SCHEMA, **known})
+    return record
+
+
+def required(record: Record, name: str, form: str, *types: type) -> Any:
+    """A row's field of one of these types.
+
+    Args:
+        record: the row.
+        name: the field.
+        form: the format's name.
+        types: what its value may be.
+
+    Raises:
+        RecordError: it is missing or of another type.
+    """
+    if name not in record.fields:
+        raise record.error(f'is not a {form} row: "{name}" is missing')
+    return typed(record, f'"{name}"', record.fields[name], form, *types)
+
+
+def typed(record: Record, what: str, value: Any, form: str, *types: type) -> Any:
+    """The value if it is of one of these types.
+
+    Raises:
+        RecordError: it is not; names the format and what the value is called.
+    """
+    if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+        raise record.error(f"is not a {form} row: {what} is {kind(value)}")
+    return value
+
+
+def spelled(record: Record, name: str) -> Any:
+    """A reference as text: a number or boolean as it is spelled in the JSON text, anything else as it is."""
+    value = record.get(name)
+    return record.json(name) if isinstance(value, (bool, int, float)) else value
+
+
+def whole_number(value: float) -> str:
+    """A number as people write it: 51.0 is ``51``, 0.5 stays ``0.5``."""
+    return str(int(value)) if float(value).is_integer() else json.dumps(value)

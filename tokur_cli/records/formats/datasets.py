@@ -1,0 +1,124 @@
+"""Rows of published data sets and of Hugging Face training files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tokur_cli.records.formats.adapting import required, row_format, spelled, whole_number, with_fields
+from tokur_cli.records.prompt import read_content
+from tokur_cli.records.record import Record
+
+_LOWERED = ("How ", "What ", "Which ", "Who ", "When ", "Where ")
+
+
+def _adapt_messages(record: Record) -> Record:
+    required(record, "messages", "messages", list)
+    _, answer = record.split_messages()
+    return record if answer is None else with_fields(record, response=answer)
+
+
+def _adapt_prompt_completion(record: Record) -> Record:
+    form = "prompt-completion"
+    prompt = required(record, "prompt", form, str, list)
+    completion = required(record, "completion", form, str, list)
+    if isinstance(completion, list):
+        if len(completion) != 1 or not isinstance(completion[0], dict) or completion[0].get("role") != "assistant":
+            raise record.error(f'is not a {form} row: "completion" is not a single assistant turn')
+        completion = read_content("completion[0].content", completion[0].get("content"), record)
+    if isinstance(prompt, str):
+        return with_fields(record, response=completion)
+    return with_fields(record, messages=prompt, response=completion)
+
+
+def _adapt_gsm8k(record: Record) -> Record:
+    required(record, "question", "gsm8k", str)
+    _, mark, final = required(record, "answer", "gsm8k", str).rpartition("####")
+    if not mark:
+        raise record.error('is not a gsm8k row: "answer" has no final answer after "####"')
+    return with_fields(record, reference=final.strip())
+
+
+def _adapt_math(record: Record) -> Record:
+    fields: dict[str, Any] = {"question": required(record, "problem", "math", str)}
+    if "answer" in record.fields:
+        required(record, "answer", "math", str, int, float)
+        fields["reference"] = spelled(record, "answer")
+    else:
+        fields["reference"] = _last_boxed(record, required(record, "solution", "math", str))
+    if "unique_id" in record.fields:
+        fields["id"] = required(record, "unique_id", "math", str, int)
+    return with_fields(record, **fields)
+
+
+def _last_boxed(record: Record, solution: str) -> str:
+    r"""What the last ``\boxed{…}`` of a solution holds, as in the original MATH rows, which have no answer field."""
+    start = solution.rfind("\\boxed{")
+    depth = 0
+    for brace in re.finditer(r"\\.|[{}]", solution[start + len("\\boxed") :] if start >= 0 else "", re.DOTALL):
+        depth += {"{": 1, "}": -1}.get(brace[0], 0)
+        if depth == 0:
+            return solution[start + len("\\boxed{") : start + len("\\boxed") + brace.start()]
+    raise record.error('is not a math row: it has no "answer", and its "solution" no complete \\boxed{…}')
+
+
+def _adapt_svamp(record: Record) -> Record:
+    body = required(record, "Body", "svamp", str).strip()
+    question = required(record, "Question", "svamp", str).strip()
+    fields: dict[str, Any] = {"question": f"{body} {question}".strip()}
+    if body and body[-1] not in ".!?,;:":
+        # bodies often end in an if-clause that the question completes, without the comma between them
+        is_clause = re.search(r"(?:^|[.!?]\s+)If\b[^.!?]*$", body)
+        if is_clause and question.startswith(_LOWERED):
+            question = question[0].lower() + question[1:]
+        fields["question"] = f"{body}{',' if is_clause else '.'} {question}"
+    if "Answer" in record.fields:
+        answer = required(record, "Answer", "svamp", int, float, str)
+        fields["reference"] = answer if isinstance(answer, str) else whole_number(answer)
+    if "ID" in record.fields:
+        fields["id"] = required(record, "ID", "svamp", str, int)
+    return with_fields(record, **fields)
+
+
+def _adapt_humaneval(record: Record) -> Record:
+    task = required(record, "task_id", "humaneval", str, int)
+    return with_fields(record, id=task, question=required(record, "prompt", "humaneval", str))
+
+
+def _is_gsm8k(fields: Mapping[str, Any]) -> bool:
+    answer = fields.get("answer")
+    return "question" in fields and "reference" not in fields and isinstance(answer, str) and "####" in answer
+
+
+MESSAGES = row_format(
+    "messages",
+    "Hugging Face chat rows: messages; a last assistant turn is the response",
+    lambda fields: isinstance(fields.get("messages"), list),
+    _adapt_messages,
+)
+PROMPT_COMPLETION = row_format(
+    "prompt-completion",
+    "Hugging Face training rows: prompt, completion (texts, or lists of turns)",
+    lambda fields: {"prompt", "completion"} <= fields.keys(),
+    _adapt_prompt_completion,
+)
+GSM8K = row_format("gsm8k", "GSM8K rows: question, answer with the final answer after ####", _is_gsm8k, _adapt_gsm8k)
+MATH = row_format(
+    "math",
+    "MATH and DeepScaleR rows: problem, answer or a solution with \\boxed{…}, unique_id",
+    lambda fields: "problem" in fields and ("answer" in fields or "solution" in fields),
+    _adapt_math,
+)
+SVAMP = row_format(
+    "svamp",
+    "SVAMP rows: Body, Question, Answer, ID",
+    lambda fields: {"Body", "Question"} <= fields.keys(),
+    _adapt_svamp,
+)
+HUMANEVAL = row_format(
+    "humaneval",
+    "HumanEval rows: task_id, prompt, entry_point, test",
+    lambda fields: {"task_id", "prompt", "entry_point"} <= fields.keys(),
+    _adapt_humaneval,
+)

@@ -1,0 +1,88 @@
+"""The ``samples_*.jsonl`` files that lm-evaluation-harness writes with ``--log_samples``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tokur_cli.records.errors import RecordError
+from tokur_cli.records.formats.adapting import Adapter, Format, required, spelled, with_fields, with_tokur
+from tokur_cli.records.formats.requests import Requests
+from tokur_cli.records.record import Record
+
+_NAME = "lm-eval"
+
+
+def _new_adapter(requests: Requests | None) -> Adapter:
+    first_filter: list[Any] = []
+
+    def adapt(record: Record) -> Iterator[Record | RecordError]:
+        # the harness writes every row once for each of the task's filters, differing in the extracted answer alone
+        if not first_filter:
+            first_filter.append(record.get("filter"))
+        if record.get("filter") == first_filter[0]:
+            yield from _adapt_row(record)
+
+    return adapt
+
+
+def _adapt_row(record: Record) -> Iterator[Record]:
+    """One record a repeat of each request: ``resps`` is requests x repeats."""
+    doc_id = required(record, "doc_id", _NAME, int, str)
+    responses = required(record, "resps", _NAME, list)
+    requests = _read_requests(record)
+    if len(requests) != len(responses):
+        raise record.error(f"is not a {_NAME} row: {len(requests)} arguments but {len(responses)} resps")
+    for number, (request, repeats) in enumerate(zip(requests, responses, strict=True)):
+        prompt = _read_prompt(record, request)
+        if not isinstance(repeats, list):
+            raise record.error(f"is not a {_NAME} row: resps[{number}] is not a list of repeats")
+        for sample, response in enumerate(repeats):
+            if not isinstance(response, str):
+                raise record.error(f"is not a {_NAME} row: resps[{number}][{sample}] is not a string")
+            one = record.copy()
+            if len(requests) * len(repeats) > 1:
+                one.set("resps", [[response]])  # else every record would carry all the others' responses
+            one = with_fields(
+                one,
+                id=doc_id if len(requests) == 1 else f"{doc_id}-{number}",
+                response=response,
+                reference=spelled(record, "target"),
+                **prompt,
+            )
+            yield with_tokur(one, sample=sample)
+
+
+def _read_requests(record: Record) -> list[list[Any]]:
+    """Each request's arguments; older versions wrote a list, newer ones ``{"gen_args_0": {"arg_0": …}}``."""
+    arguments = required(record, "arguments", _NAME, list, dict)
+    requests = list(arguments.values()) if isinstance(arguments, dict) else arguments
+    return [list(request.values()) if isinstance(request, dict) else request for request in requests]
+
+
+def _read_prompt(record: Record, request: Any) -> dict[str, Any]:
+    """The fields that hold the prompt of one request."""
+    if not isinstance(request, list) or len(request) < 2 or not isinstance(request[1], dict):
+        raise record.error(
+            "holds log-likelihoods, no response: only tasks with output_type generate_until can be scored"
+        )
+    prompt = request[0]
+    if isinstance(prompt, str):
+        return {"prompt": prompt}
+    if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], str):
+        # what was sent to a chat API: the turns as JSON, in a list of one
+        try:
+            return {"messages": json.loads(prompt[0])}
+        except ValueError:
+            pass
+    raise record.error(f"is not a {_NAME} row: its prompt is neither text nor chat turns")
+
+
+def _recognises(fields: Mapping[str, Any]) -> bool:
+    return {"doc_id", "doc", "arguments", "resps"} <= fields.keys()
+
+
+LM_EVAL = Format(
+    _NAME, "lm-evaluation-harness samples_*.jsonl: doc_id, arguments, resps, target", _recognises, _new_adapter
+)

@@ -1,0 +1,136 @@
+"""The output of OpenAI's batch API and of vLLM's ``run_batch``, joined with the requests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tokur_cli.records.errors import RecordError
+from tokur_cli.records.formats.adapting import Adapter, Format, required, typed, with_fields, with_tokur
+from tokur_cli.records.formats.requests import Requests
+from tokur_cli.records.prompt import read_content
+from tokur_cli.records.record import Record
+from tokur_cli.records.scan import kind
+
+_NAME = "openai-batch"
+
+
+def _new_adapter(requests: Requests | None) -> Adapter:
+    def adapt(record: Record) -> Iterator[Record | RecordError]:
+        identity = record.checked_text("custom_id", required(record, "custom_id", _NAME, str))
+        body = _read_body(record)
+        choices = typed(record, '"response.body.choices"', body.get("choices"), _NAME, list)
+        prompt = _read_prompt(record, identity, requests)
+        for position, choice in enumerate(choices):
+            try:
+                yield _adapt_choice(record, identity, body, position, choice, prompt)
+            except RecordError as error:
+                yield error
+
+    return adapt
+
+
+def _read_body(record: Record) -> dict[str, Any]:
+    """The body of a request that succeeded."""
+    error = record.get("error")
+    if error is not None:
+        raise record.error(f"the request failed: {_reason(error)}")
+    response = required(record, "response", _NAME, dict)
+    body = response.get("body")
+    status = response.get("status_code", 200)
+    if status != 200:
+        raise record.error(f"the request failed with status {status}: {_reason(body)}")
+    body = typed(record, '"response.body"', body, _NAME, dict)
+    if "choices" not in body:
+        raise record.error(
+            f"is not a {_NAME} row of chat completions or completions: its response has no choices, but is "
+            f"{body.get('object', kind(body))!r}"
+        )
+    return dict(body)
+
+
+def _reason(error: Any) -> str:
+    """The message in an error as the services write it."""
+    if isinstance(error, dict):
+        inner = error.get("error")
+        return _reason(inner) if isinstance(inner, dict) else str(error.get("message") or json.dumps(error))
+    return str(error)
+
+
+def _adapt_choice(
+    record: Record, identity: str, body: dict[str, Any], position: int, choice: Any, prompt: dict[str, Any]
+) -> Record:
+    what = f"response.body.choices[{position}]"
+    choice = typed(record, f'"{what}"', choice, _NAME, dict)
+    text = _read_text(record, what, choice)
+    one = record.copy()
+    if len(body["choices"]) > 1:  # else every record would carry all the others' responses
+        one.set("response", {**record.get("response"), "body": {**body, "choices": [choice]}})
+    fields = dict(prompt)
+    prompt_ids = fields.pop("prompt_token_ids", None)
+    if prompt_ids is None:
+        prompt_ids = body.get("prompt_token_ids") or choice.get("prompt_token_ids")
+    one = with_fields(one, id=identity, response=text, **fields)
+    return with_tokur(
+        one,
+        model=body.get("model"),
+        sample=choice.get("index", position),
+        finish_reason=choice.get("finish_reason"),
+        prompt_token_ids=prompt_ids,
+        token_ids=choice.get("token_ids"),
+    )
+
+
+def _read_text(record: Record, what: str, choice: dict[str, Any]) -> str:
+    if "message" not in choice:
+        return record.checked_text(f"{what}.text", choice.get("text"))
+    message = typed(record, f'"{what}.message"', choice["message"], _NAME, dict)
+    for name in ("reasoning", "reasoning_content"):
+        if message.get(name):
+            raise record.error(
+                f'"{what}.message" has its "{name}" cut off from the response, which cannot be scored without it: '
+                "run vLLM without --reasoning-parser"
+            )
+    if message.get("content") is None:
+        instead = next((name for name in ("refusal", "tool_calls", "function_call") if message.get(name)), "no content")
+        raise record.error(f'"{what}.message" holds no text but {instead.replace("_", " ")}')
+    return read_content(f"{what}.message.content", message["content"], record)
+
+
+def _read_prompt(record: Record, identity: str, requests: Requests | None) -> dict[str, Any]:
+    """The fields that hold the prompt, from the request."""
+    if requests is None:
+        return {}
+    request = requests.find(identity)
+    if request is None:
+        raise record.error(f"{requests.name} has no request with custom_id {identity!r}")
+    place = f"its request ({request.source}:{request.line})"
+    body = request.get("body")
+    if not isinstance(body, dict):
+        raise record.error(f"{place} has no body")
+    if "messages" in body:
+        return {"messages": body["messages"]}
+    if body.get("echo"):
+        raise record.error(f"{place} asked for echo: prompt and response cannot be told apart")
+    prompt = body.get("prompt")
+    if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], (str, list)):
+        prompt = prompt[0]
+    if isinstance(prompt, str):
+        return {"prompt": prompt}
+    if isinstance(prompt, list) and all(type(token) is int for token in prompt):
+        return {"prompt_token_ids": prompt}
+    raise record.error(f"{place} has neither messages nor a single prompt")
+
+
+def _recognises(fields: Mapping[str, Any]) -> bool:
+    return "custom_id" in fields and ("error" in fields or isinstance(fields.get("response"), dict))
+
+
+OPENAI_BATCH = Format(
+    _NAME,
+    "OpenAI batch and vLLM run_batch output: custom_id, response; prompts from --requests",
+    _recognises,
+    _new_adapter,
+    takes_requests=True,
+)

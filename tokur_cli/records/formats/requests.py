@@ -1,0 +1,59 @@
+"""The requests that a batch answers: found by their id, read when needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO
+
+from tokur_cli.records.errors import RecordError, TokurError
+from tokur_cli.records.record import Record
+from tokur_cli.records.streams import BOM, display_name, open_input, seekable
+
+
+class Requests:
+    """A batch's input file. Only the place of each request is held, since batches are large and answers unordered."""
+
+    def __init__(self, file: BinaryIO, name: str, places: dict[str, tuple[int, int]]) -> None:
+        self.name = name
+        self._file = file
+        self._places = places  # by custom_id: offset and line number
+
+    @classmethod
+    @contextmanager
+    def open(cls, path: str) -> Iterator[Requests]:
+        """Opens a file of requests and finds where each is.
+
+        Raises:
+            TokurError: it cannot be read, holds a line that is no request, or two requests with one id.
+        """
+        name = display_name(path)
+        with open_input(path) as stream, seekable(stream) as file:
+            places: dict[str, tuple[int, int]] = {}
+            offset = 0
+            for number, line in enumerate(file, start=1):
+                if not line.isspace():
+                    identity = _identity(line, name, number)
+                    if identity in places:
+                        raise TokurError(
+                            f"{name}:{number}: a second request with custom_id {identity!r}; the first is on line "
+                            f"{places[identity][1]}"
+                        )
+                    places[identity] = (offset, number)
+                offset += len(line)
+            yield cls(file, name, places)
+
+    def find(self, identity: str) -> Record | None:
+        """The request with this id, if there is one."""
+        if identity not in self._places:
+            return None
+        offset, number = self._places[identity]
+        self._file.seek(offset)
+        return Record.parse(self._file.readline().removeprefix(BOM), self.name, number)
+
+
+def _identity(line: bytes, name: str, number: int) -> str:
+    try:
+        return Record.parse(line.removeprefix(BOM), name, number).text("custom_id")
+    except RecordError as error:
+        raise TokurError(f"{error}; is this the batch's input file?") from None

@@ -1,0 +1,73 @@
+"""Fields named by the user: where question, response, reference and id stand in rows of no known format."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from typing import Any
+
+from tokur_cli.records.formats.adapting import with_fields
+from tokur_cli.records.record import Record
+from tokur_cli.records.scan import kind
+
+
+@dataclass(frozen=True)
+class FieldMapping:
+    """Where to find fields, as dotted paths into the row (``6b_finetuning.solution``, ``choices.0.text``).
+
+    Each is the value of the option ``--NAME-field``; None leaves the field to the format.
+    """
+
+    question: str | None = None
+    response: str | None = None
+    reference: str | None = None
+    id: str | None = None
+
+    def apply(self, record: Record) -> Record:
+        """Copies what the paths lead to into the record's fields; a value it had there goes under ``source``.
+
+        A question is a string or a list of chat turns (which becomes ``messages``). A reference that is a number or a
+        boolean is written as it is spelled in JSON: 42 as ``"42"``, true as ``"true"``.
+
+        Raises:
+            RecordError: a path leads nowhere, or to a value of the wrong type.
+        """
+        paths = {field.name: getattr(self, field.name) for field in fields(self)}
+        values = {name: _find(record, name, path) for name, path in paths.items() if path is not None}
+        if not values:
+            return record
+        if isinstance(values.get("question"), list):
+            values["messages"] = values.pop("question")
+        elif "question" in values and record.get("messages") is not None:
+            values["messages"] = None  # or it would be the prompt
+        if "response" in values and record.token_ids is not None and record.get("response") != values["response"]:
+            raise record.error('--response-field names another text than the one "tokur.token_ids" belongs to')
+        return with_fields(record, **values)
+
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "question": (str, list),
+    "response": (str,),
+    "reference": (str, bool, int, float, type(None)),
+    "id": (str, int, type(None)),
+}
+
+
+def _find(record: Record, name: str, path: str) -> Any:
+    """The value at the end of a path; a field whose name has dots in it is found too."""
+    value: Any = record.fields
+    rest = path
+    while rest:
+        step, _, after = (rest, "", "") if isinstance(value, dict) and rest in value else rest.partition(".")
+        if isinstance(value, dict) and step in value:
+            value = value[step]
+        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            raise record.error(f'--{name}-field {path}: there is no "{step}"')
+        rest = after
+    if not isinstance(value, _TYPES[name]) or (isinstance(value, bool) and bool not in _TYPES[name]):
+        raise record.error(f"--{name}-field {path}: is {kind(value)}")
+    if name == "reference" and isinstance(value, (bool, int, float)):
+        return record.json(path) if path in record.fields else json.dumps(value)
+    return value
