@@ -101,6 +101,7 @@ def load_language_model(
 def _load_tokenizer(source: Source, name: str, trust_remote_code: bool) -> PreTrainedTokenizerBase:
     from transformers import AutoTokenizer
 
+    unreadable = f"{name} has no tokenizer that can be read: its tokenizer.json is missing or damaged"
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
             source.place, trust_remote_code=trust_remote_code, **source.options
@@ -108,9 +109,10 @@ def _load_tokenizer(source: Source, name: str, trust_remote_code: bool) -> PreTr
     except (OSError, ValueError) as error:
         if "trust_remote_code" in str(error) or explain_hub_error(error, name) is not None:
             raise
-        raise TokurError(
-            f"{name} has no tokenizer that can be read: its tokenizer.json is missing or damaged"
-        ) from error
+        raise TokurError(unreadable) from error
+    # Where the files are missing, transformers makes some families a tokenizer of nothing but special tokens.
+    if set(tokenizer.get_vocab().values()) <= set(tokenizer.all_special_ids):
+        raise TokurError(unreadable)
     return tokenizer
 
 
