@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 from tokur_cli.records.errors import TokurError
 
 ABANDONED_AFTER_SECONDS = 24 * 3600
+CANNOT_WRITE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT})
 
 
 def cache_folder() -> Path:
@@ -46,6 +48,7 @@ def place_folder(target: Path, build: Callable[[Path], None]) -> Path:
 
     Raises:
         TokurError: the cache can't be written (read-only, no space).
+        Exception: whatever `build` raises; nothing is placed then.
     """
     if target.is_dir():
         return target
@@ -60,8 +63,11 @@ def place_folder(target: Path, build: Callable[[Path], None]) -> Path:
         build(unfinished)
         os.rename(unfinished, target)
     except OSError as error:
-        if not target.is_dir():  # otherwise another process placed it first
+        if target.is_dir():  # another process placed it first
+            return target
+        if error.errno in CANNOT_WRITE:
             raise _unwritable(target.parent, error) from error
+        raise
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     return target

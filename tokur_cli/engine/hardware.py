@@ -55,27 +55,36 @@ def place_weights(device_map: str, weights_bytes: int) -> dict[str, Any]:
     gpus = {index: int(memory * SHARE_FOR_WEIGHTS) for index, memory in free.items() if isinstance(index, int)}
     if device_map not in SPREADING:
         device = _device(device_map)
-        if device.type == "cpu":
-            _require(weights_bytes, free.get("cpu", 0), "the memory")
-        elif (index := device.index or 0) in gpus:
+        index = device.index or 0
+        if device.type == "cpu" or index not in gpus:
+            require_memory(weights_bytes)
+        else:
             _require(weights_bytes, gpus[index], f"GPU {index}")
         return {"device_map": device}
     if not gpus:
-        only = "cpu" if "cpu" in free else "mps"
-        _require(weights_bytes, free[only], "the memory")
-        return {"device_map": only}
+        require_memory(weights_bytes)
+        return {"device_map": "mps" if "mps" in free else "cpu"}
     roomiest = max(gpus, key=lambda index: gpus[index])
     if device_map == "auto" and weights_bytes <= gpus[roomiest]:
         return {"device_map": {"": roomiest}}
-    _require(weights_bytes, sum(gpus.values()), f"all {len(gpus)} GPUs" if len(gpus) > 1 else "the GPU")
+    _require(weights_bytes, sum(gpus.values()), f"all {len(gpus)} GPUs together" if len(gpus) > 1 else "the GPU")
     return {"device_map": device_map, "max_memory": gpus}
 
 
-def _require(needed: int, available: int, where: str) -> None:
-    if needed > available:
+def require_memory(needed_bytes: int) -> None:
+    """Raise `TokurError` if the main memory hasn't that much left."""
+    from accelerate.utils import get_max_memory
+
+    free = get_max_memory()
+    # A Mac's and an integrated GPU's memory is the main memory, and is listed in place of it.
+    _require(needed_bytes, free["cpu"] if "cpu" in free else max(free.values()), "the memory")
+
+
+def _require(needed_bytes: int, available_bytes: int, where: str) -> None:
+    if needed_bytes > available_bytes:
         raise TokurError(
-            f"the model's weights need {needed / 1e9:.1f} GB, but {where} has {available / 1e9:.1f} GB available; "
-            "use a smaller model, a dtype of fewer bytes (--dtype bfloat16) or another place (--device-map)"
+            f"the model's weights need {needed_bytes / 1e9:.1f} GB, but {where} has {available_bytes / 1e9:.1f} GB "
+            "available; use a smaller model, a dtype of fewer bytes (--dtype bfloat16) or another place (--device-map)"
         )
 
 
@@ -88,16 +97,11 @@ def _device(name: str) -> torch.device:
         raise UsageError(
             f"unknown device map {name!r}; use {', '.join(SPREADING)} or a device such as cpu, cuda, cuda:1"
         ) from error
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        count = torch.cuda.device_count()
-        raise UsageError(
-            f"--device-map {name}: "
-            + (
-                f"this machine has only {count} CUDA device(s), cuda:0 to cuda:{count - 1}"
-                if count
-                else "there is no CUDA device here; use cpu or auto"
-            )
-        )
+    count = torch.cuda.device_count()
+    if device.type == "cuda" and count == 0:
+        raise UsageError(f"--device-map {name}: there is no CUDA device here; use cpu or auto")
+    if device.type == "cuda" and (device.index or 0) >= count:
+        raise UsageError(f"--device-map {name}: the CUDA devices here are cuda:0 to cuda:{count - 1}")
     return device
 
 
@@ -113,7 +117,7 @@ def _multiplies_bfloat16_fast(device_type: str) -> bool:
     import torch
 
     if device_type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     return device_type == "cpu" and not CPU_BFLOAT16_FLAGS.isdisjoint(_cpu_flags())
 
 

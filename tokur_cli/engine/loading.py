@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokur_cli.engine.default_model import DEFAULT_MODEL, default_model_folder
-from tokur_cli.engine.gguf import converted_gguf
+from tokur_cli.engine.default_model import DEFAULT_MODEL
 from tokur_cli.engine.hardware import place_weights, resolve_dtype
+from tokur_cli.engine.sources import Source, explain_hub_error, find_source, first_line
+from tokur_cli.records.errors import TokurError
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 __all__ = ["DEFAULT_MODEL", "LanguageModel", "load_language_model"]
+
+CAUSAL_CLASS_ENDINGS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
+CONTEXT_LENGTH_FIELDS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
 
 
 @dataclass(frozen=True)
@@ -42,11 +47,10 @@ class LanguageModel:
     @property
     def device(self) -> torch.device:
         """Where token ids go: the device of the input embeddings."""
-        weight: torch.Tensor = self.model.get_input_embeddings().weight
-        return weight.device
+        return next(self.model.get_input_embeddings().parameters()).device
 
 
-def _silent(message: str) -> None:
+def _say_nothing(message: str) -> None:
     """Drop a progress message."""
 
 
@@ -57,7 +61,7 @@ def load_language_model(
     device_map: str = "auto",
     revision: str | None = None,
     trust_remote_code: bool = False,
-    progress: Callable[[str], None] = _silent,
+    progress: Callable[[str], None] = _say_nothing,
 ) -> LanguageModel:
     """Load a causal language model by hub id, folder, GGUF file or the embedded default's name.
 
@@ -70,30 +74,20 @@ def load_language_model(
         progress: called with short sentences on what is being done.
 
     Raises:
-        TokurError: the model can't be had, or isn't one that can be used; says what to do.
+        UsageError: an unknown dtype or device, or a revision for local files.
+        TokurError: the model can't be had, doesn't fit, or isn't a causal language model; says what to do.
     """
-    import torch
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoConfig
 
     torch_dtype = resolve_dtype(dtype, device_map)
     _quieten_libraries()
-    source, options = _locate(name, revision, progress)
-    options["trust_remote_code"] = trust_remote_code
-    progress(f"loading {name}")
-    config = AutoConfig.from_pretrained(source, **options)
-    tokenizer = AutoTokenizer.from_pretrained(source, **options)
-    with torch.device("meta"):
-        empty = AutoModelForCausalLM.from_config(config, dtype=torch_dtype, trust_remote_code=trust_remote_code)
-    weights_bytes = sum(parameter.nbytes for parameter in empty.parameters())
-    model = AutoModelForCausalLM.from_pretrained(
-        source,
-        config=config,
-        dtype=torch_dtype,
-        use_safetensors=True,
-        **place_weights(device_map, weights_bytes),
-        **options,
-    )
-    model.eval().requires_grad_(False)
+    with _explained(name):
+        source = find_source(name, revision, progress)
+        progress(f"loading {name}")
+        config = AutoConfig.from_pretrained(source.place, trust_remote_code=trust_remote_code, **source.options)
+        _require_causal(config, name)
+        tokenizer = _load_tokenizer(source, name, trust_remote_code)
+        model = _load_weights(source, name, config, torch_dtype, device_map, trust_remote_code)
     return LanguageModel(
         model=model,
         tokenizer=tokenizer,
@@ -104,29 +98,131 @@ def load_language_model(
     )
 
 
-def _locate(name: str, revision: str | None, progress: Callable[[str], None]) -> tuple[str, dict[str, Any]]:
-    """Turn what the user typed into what ``from_pretrained`` takes: a folder or hub id, and options."""
-    path = Path(name).expanduser()
-    if name == DEFAULT_MODEL:
-        return str(default_model_folder(progress)), {}
-    if path.is_file():
-        return str(converted_gguf(path, progress)), {}
-    return (str(path) if path.is_dir() else name), {"revision": revision or "main"}
+def _load_tokenizer(source: Source, name: str, trust_remote_code: bool) -> PreTrainedTokenizerBase:
+    from transformers import AutoTokenizer
+
+    unreadable = f"{name} has no tokenizer that can be read: its tokenizer.json is missing or damaged"
+    try:
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            source.place, trust_remote_code=trust_remote_code, **source.options
+        )
+    except (OSError, ValueError) as error:
+        if "trust_remote_code" in str(error) or explain_hub_error(error, name) is not None:
+            raise
+        raise TokurError(unreadable) from error
+    # Where the files are missing, transformers makes some families a tokenizer of nothing but special tokens.
+    if set(tokenizer.get_vocab().values()) <= set(tokenizer.all_special_ids):
+        raise TokurError(unreadable)
+    return tokenizer
+
+
+def _load_weights(
+    source: Source, name: str, config: PreTrainedConfig, dtype: torch.dtype, device_map: str, trust_remote_code: bool
+) -> PreTrainedModel:
+    import torch
+    import transformers
+
+    auto: Any = transformers.AutoModelForCausalLM
+    if getattr(config, "quantization_config", None) is None:
+        with torch.device("meta"):
+            empty = auto.from_config(config, dtype=dtype, trust_remote_code=trust_remote_code)
+        weights_bytes = sum(parameter.nbytes for parameter in empty.parameters())
+    else:
+        weights_bytes = 0  # the config's shapes don't tell what the packed weights take
+    model, report = auto.from_pretrained(
+        source.place,
+        config=config,
+        dtype=dtype,
+        use_safetensors=True,
+        output_loading_info=True,
+        ignore_mismatched_sizes=True,
+        trust_remote_code=trust_remote_code,
+        **place_weights(device_map, weights_bytes),
+        **source.options,
+    )
+    # transformers fills missing and mismatched weights with random numbers.
+    if missing := sorted(report["missing_keys"]):
+        raise TokurError(
+            f"{name} lacks weights that its config.json asks for: {missing[0]} (of {len(missing)} missing)"
+        )
+    if mismatched := sorted(report["mismatched_keys"]):
+        weight, found, wanted = mismatched[0]
+        raise TokurError(
+            f"the weights of {name} don't fit its config.json: {weight} has the shape {tuple(found)}, "
+            f"not {tuple(wanted)} (of {len(mismatched)} such weights)"
+        )
+    loaded: PreTrainedModel = model.eval().requires_grad_(False)
+    return loaded
+
+
+def _require_causal(config: PreTrainedConfig, name: str) -> None:
+    """Refuse models that don't predict the next token from the ones before it."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    architectures = getattr(config, "architectures", None) or []
+    known = config.model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    custom = "AutoModelForCausalLM" in (getattr(config, "auto_map", None) or {})
+    causal = not architectures or any(architecture.endswith(CAUSAL_CLASS_ENDINGS) for architecture in architectures)
+    if config.is_encoder_decoder or not (custom or (known and causal)):
+        what = architectures[0] if architectures else config.model_type
+        raise TokurError(f"{name} ({what}) isn't a causal language model; tokur needs one that predicts the next token")
 
 
 def _context_length(config: PreTrainedConfig) -> int | None:
     for part in (config, config.get_text_config(decoder=True)):
-        for field in ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length"):
+        for field in CONTEXT_LENGTH_FIELDS:
             if isinstance(length := getattr(part, field, None), int):
                 return length
     return None
 
 
+@contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """Turn whatever the libraries raise while they load a model into one sentence for its user."""
+    import torch
+    import transformers
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except TokurError:
+        raise
+    except torch.OutOfMemoryError as error:
+        raise TokurError(f"{name} doesn't fit on the device: {first_line(error)}") from error
+    except SafetensorError as error:
+        raise TokurError(
+            f"the weights of {name} are damaged ({first_line(error)}); download or copy them again"
+        ) from error
+    except Exception as error:
+        if (explained := explain_hub_error(error, name)) is not None:
+            raise explained from error
+        message = str(error)
+        if "trust_remote_code" in message:
+            raise TokurError(
+                f"{name} brings its own Python code; if you trust it, let it run with --trust-remote-code"
+            ) from error
+        if "does not recognize this architecture" in message:
+            raise TokurError(
+                f"transformers {transformers.__version__} doesn't know the architecture of {name}; "
+                "a newer one may (pip install -U transformers)"
+            ) from error
+        raise TokurError(f"{name} can't be loaded: {first_line(error)}") from error
+
+
 def _quieten_libraries() -> None:
-    """Keep the libraries' bars and advice off standard error, unless ``TOKUR_DEBUG=1`` asks for everything."""
+    """Keep the libraries' advice and bars off standard error; ``TOKUR_DEBUG=1`` leaves everything on.
+
+    Downloads of many gigabytes keep their bars where someone watches.
+    """
     if os.environ.get("TOKUR_DEBUG") == "1":
         return
-    from transformers.utils import logging
+    import huggingface_hub.utils
+    import transformers.utils.logging
 
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    libraries: tuple[Any, Any] = (transformers.utils.logging, huggingface_hub.utils)
+    transformers_logging, hub = libraries
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    hub.logging.set_verbosity_error()
+    if sys.stderr.isatty():
+        hub.enable_progress_bars()

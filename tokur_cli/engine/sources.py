@@ -1,0 +1,142 @@
+"""Where a model comes from: the embedded default, a folder, a GGUF file or the Hugging Face hub."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tokur_cli.engine.default_model import DEFAULT_MODEL, default_model_folder
+from tokur_cli.engine.gguf import converted_gguf
+from tokur_cli.records.errors import TokurError, UsageError
+
+HUB_TIMEOUT_SECONDS = 10.0
+PICKLED_WEIGHTS = (".bin", ".pt", ".pth")
+CONVERT_PICKLED = (
+    'python -c "from transformers import AutoModelForCausalLM, AutoTokenizer; '
+    "[kind.from_pretrained('{name}').save_pretrained('converted') for kind in (AutoModelForCausalLM, AutoTokenizer)]\""
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model's place, as ``from_pretrained`` takes it.
+
+    Args:
+        place: a folder, or a hub id.
+        revision: the hub commit, or what the user asked for if the hub can't be reached; None for a folder.
+        local_files_only: whether to look at nothing but this machine's files.
+    """
+
+    place: str
+    revision: str | None = None
+    local_files_only: bool = True
+
+    @property
+    def options(self) -> dict[str, str | bool]:
+        """Keyword arguments for ``from_pretrained``."""
+        only: dict[str, str | bool] = {"local_files_only": self.local_files_only}
+        return only if self.revision is None else only | {"revision": self.revision}
+
+
+def find_source(name: str, revision: str | None, progress: Callable[[str], None]) -> Source:
+    """Find the model that a user named; GGUF files and the embedded default are converted on their first use.
+
+    Raises:
+        UsageError: a revision for something that isn't on the hub.
+        TokurError: there is no such model, or it has no weights that can be read.
+    """
+    path = Path(name).expanduser()
+    local = name == DEFAULT_MODEL or path.exists()
+    if local and revision is not None:
+        raise UsageError(f"a revision was asked for, but {name} isn't a model of the Hugging Face hub")
+    if name == DEFAULT_MODEL:
+        return Source(str(default_model_folder(progress)))
+    if path.is_dir():
+        _require_usable(name, (entry.name for entry in path.iterdir()))
+        return Source(str(path))
+    if path.is_file():
+        return Source(str(converted_gguf(path, progress)))
+    return _find_on_hub(name, revision, progress)
+
+
+def _find_on_hub(name: str, revision: str | None, progress: Callable[[str], None]) -> Source:
+    """Ask the hub for the commit once, so that config, tokenizer and weights are of the same one.
+
+    transformers would retry an unreachable hub for half a minute before it looks at the local cache; one request with a
+    time limit decides it here.
+    """
+    from huggingface_hub import HfApi, is_offline_mode
+    from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # httpx's or httpx2's, as it uses
+    from huggingface_hub.utils import HFValidationError, validate_repo_id  # type: ignore[attr-defined]
+
+    try:
+        validate_repo_id(name)
+    except HFValidationError as error:
+        raise TokurError(f"there is no folder and no GGUF file {name}") from error
+    if is_offline_mode():
+        return Source(name, revision)
+    try:
+        info = HfApi().model_info(name, revision=revision, timeout=HUB_TIMEOUT_SECONDS)
+    except HTTPError as error:
+        if (explained := explain_hub_error(error, name)) is not None:
+            raise explained from error
+        progress(f"the Hugging Face hub can't be reached ({first_line(error)}); looking in its local cache")
+    else:
+        _require_usable(name, (file.rfilename for file in info.siblings or ()))
+        return Source(name, info.sha, local_files_only=False)
+    return Source(name, revision)
+
+
+def explain_hub_error(error: BaseException | None, name: str) -> TokurError | None:
+    """Say in the user's words what the hub refused; None if neither the error nor its causes are of that kind."""
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        LocalEntryNotFoundError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+
+    if isinstance(error, GatedRepoError):
+        return TokurError(
+            f"{name} is gated: accept its licence at https://huggingface.co/{name}, then set HF_TOKEN to your token "
+            "(or run `hf auth login`)"
+        )
+    if isinstance(error, RevisionNotFoundError):
+        return TokurError(f"{name} has no such revision on the Hugging Face hub")
+    if isinstance(error, RepositoryNotFoundError):
+        return TokurError(
+            f"there is no folder {name} here and no model {name} on the Hugging Face hub; a private model needs "
+            "HF_TOKEN set"
+        )
+    if isinstance(error, LocalEntryNotFoundError):
+        return TokurError(
+            f"there is no folder {name} here, and the Hugging Face hub can't be reached and its local cache lacks "
+            f"{name}; connect, or use a local folder, a GGUF file or {DEFAULT_MODEL}"
+        )
+    return None if error is None else explain_hub_error(error.__cause__ or error.__context__, name)
+
+
+def _require_usable(name: str, files: Iterable[str]) -> None:
+    """Check by the names of a model's files that it can be loaded."""
+    names = set(files)
+    suffixes = {Path(file).suffix for file in names if "/" not in file}
+    if "config.json" not in names or ".safetensors" not in suffixes:
+        if "adapter_config.json" in names:
+            raise TokurError(f"{name} is an adapter, not a model; merge it into its base model and save that")
+        if ".gguf" in suffixes:
+            raise TokurError(f"{name} holds GGUF files; name one of them by its path (from the hub: download it first)")
+    if "config.json" not in names:
+        raise TokurError(f"{name} has no config.json, so it isn't a Hugging Face model")
+    if ".safetensors" not in suffixes:
+        if not suffixes.isdisjoint(PICKLED_WEIGHTS):
+            raise TokurError(
+                f"{name} has its weights only as pickle files, which can run code and aren't loaded; if you trust "
+                f"them, convert them: {CONVERT_PICKLED.format(name=name)}"
+            )
+        raise TokurError(f"{name} has no weights (*.safetensors)")
+
+
+def first_line(error: BaseException) -> str:
+    """Return an error's message up to the first line break, its type if it has none."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
