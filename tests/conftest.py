@@ -1,25 +1,61 @@
-"""What every test runs under: no hub, no user's cache, few threads."""
+"""What every test runs under: no hub, no cache of the user's but for the real model, few threads."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.pop("TOKUR_MODEL", None)
-os.environ.pop("TOKUR_DEBUG", None)
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory) -> None:
+    for name in ("TOKUR_MODEL", "TOKUR_DEBUG", "NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    if request.node.get_closest_marker("real_model") is None:
+        monkeypatch.setenv("TOKUR_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _one_thread_for_tiny_models():
-    """Threads cost more than they bring on 2-layer models; real models get them back."""
+def _one_thread_for_tiny_models() -> None:
+    """Threads cost more than they bring on 2-layer models."""
     import torch
 
     torch.set_num_threads(1)
 
 
 @pytest.fixture
-def workdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A fresh current folder, for commands that write files."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def all_threads():
+    """For the real model."""
+    import torch
+
+    torch.set_num_threads(os.cpu_count() or 1)
+    yield
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory) -> Path:
+    """A tiny random Llama with its tokenizer, as a Hugging Face folder."""
+    from tests.tiny import tiny_model_folder
+
+    return tiny_model_folder(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture
+def run_tokur(tmp_path, capfd, monkeypatch) -> Callable[..., tuple[int, str, str]]:
+    """Run the command line in this process; returns (exit code, standard output, standard error)."""
+    import sys
+
+    from tokur_cli.app import main
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        capfd.readouterr()
+        monkeypatch.setattr(sys, "argv", ["tokur", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capfd.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    return run

@@ -5,7 +5,6 @@ import pytest
 
 from tokur_cli.engine.noise import standard_normal
 
-
 PINNED = [0.030168740078806877, -0.08410394936800003, 0.4041544497013092, 0.7446770071983337]
 
 
@@ -43,4 +42,3 @@ def test_numbers_are_box_muller_of_philox_and_will_stay_so():
     row = standard_normal(("pinned", 3), 1, 4, first_row=2)[0]
     assert row[:2] == pytest.approx([first, second], rel=1e-6)
     assert standard_normal(("pinned", 3), 1, 4)[0] == pytest.approx(PINNED, rel=1e-6)
-

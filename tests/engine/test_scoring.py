@@ -33,8 +33,8 @@ def score(model, responses, *, sampling="stepwise", sigma=SIGMA, seed=1, draws=D
 
 def same_projected_noise(posterior, member):
     """The ε whose εᵀx is the engine's σ‖x‖ξ at each step: x(σξ)ᵀ/‖x‖."""
-    return lambda matrix, step, x: posterior.sigma * torch.outer(
-        x / x.norm(), posterior.step_noise(matrix, member, step, 1)[0].double()
+    return lambda matrix, step, x: (
+        posterior.sigma * torch.outer(x / x.norm(), posterior.step_noise(matrix, member, step, 1)[0].double())
     )
 
 
@@ -79,9 +79,7 @@ def test_stepwise_has_the_law_of_a_fresh_full_epsilon_at_each_step():
         def full_epsilon(matrix, step, x):
             return 0.1 * torch.randn(matrix.inputs, 8, dtype=torch.float64, generator=generator)
 
-        draws = [
-            oracle.stepwise_log_probabilities(model, posterior, m, prompt, ids, full_epsilon) for m in range(2)
-        ]
+        draws = [oracle.stepwise_log_probabilities(model, posterior, m, prompt, ids, full_epsilon) for m in range(2)]
         theirs.append(oracle.reference_quantities(draws[0], draws, ids)["eu"])
     ours, theirs = np.array(ours, dtype=np.float64), np.array(theirs)
     standard_error = np.sqrt((ours.var(0) + theirs.var(0)) / seeds)

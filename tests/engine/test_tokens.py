@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 
 from tests.tiny import tiny_tokenizer
@@ -12,7 +14,14 @@ def tokeniser():
     return ResponseTokeniser(tiny_tokenizer())
 
 
-TEXTS = ["plain", " leading and trailing ", "héllo 日本 🙂!", "e\u0301 \u200d👩\u200d🔬", "line\u2028\n\ttab", "a\x00\x1bb"]
+TEXTS = [
+    "plain",
+    " leading and trailing ",
+    "héllo 日本 🙂!",
+    "e\u0301 \u200d👩\u200d🔬",
+    "line\u2028\n\ttab",
+    "a\x00\x1bb",
+]
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -55,7 +64,7 @@ def test_bytes_that_are_no_character_are_shown_as_they_are_decoded(tokeniser):
     offsets = tokeniser.locate([*ids, *[broken] * 9, *ids], response)
     assert offsets[0] == (0, 1)
     assert offsets[-1][1] == len(response)
-    assert all(a <= c and b <= d for (a, b), (c, d) in zip(offsets, offsets[1:], strict=False))
+    assert all(a <= c and b <= d for (a, b), (c, d) in itertools.pairwise(offsets))
 
 
 def test_a_token_across_the_border_belongs_to_the_response():
@@ -76,7 +85,9 @@ def test_spaces_that_a_tokenizer_leaves_to_nobody_belong_to_the_next_word():
 
     backend = Tokenizer(models.WordLevel(vocab={"the": 0, "end": 1, "?": 2}, unk_token="?"))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    located = ResponseTokeniser(PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="?")).tokenise("? ", "the  end")
+    located = ResponseTokeniser(PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="?")).tokenise(
+        "? ", "the  end"
+    )
     assert located.offsets == [(0, 3), (3, 8)]
 
 

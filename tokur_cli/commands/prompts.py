@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokur_cli.records.errors import UsageError
-from tokur_cli.records.record import Prompt, Record
+from tokur_cli.records.prompt import Prompt
+from tokur_cli.records.record import Record
 
 if TYPE_CHECKING:
     import jinja2
@@ -44,9 +45,9 @@ class PromptForm:
     """How a record's question becomes a prompt.
 
     Args:
-        template: ``chat`` (the model's chat template), ``raw`` (the question as it is), ``math`` (the paper's prompt) or
-            the path of a Jinja template over the record's fields. What ``math`` and a file make is a user's turn if
-            the model has a chat template and the whole prompt if it has none.
+        template: ``chat`` (the model's chat template), ``raw`` (the question as it is), ``math`` (the paper's
+            prompt) or the path of a Jinja template over the record's fields. What ``math`` and a file make is a
+            user's turn if the model has a chat template and the whole prompt if it has none.
         system: text of a system turn, for chat templates.
 
     Raises:

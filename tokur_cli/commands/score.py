@@ -21,7 +21,8 @@ from tokur_cli.engine.scoring import Quantities, Sampling, Scorer
 from tokur_cli.engine.tokens import LocatedResponse, Offsets, ResponseTokeniser
 from tokur_cli.engine.vocabulary import DRAW_QUANTITIES
 from tokur_cli.records.errors import RecordError, TokurError
-from tokur_cli.records.reader import FieldMapping, read_records
+from tokur_cli.records.mapping import FieldMapping
+from tokur_cli.records.reader import read_records
 from tokur_cli.records.record import SCHEMA, Record
 from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.catalogue import Score, choose_scores, compute_scores
@@ -162,7 +163,7 @@ class _Scoring:
         self.scores, self.run_settings, self.keep_tokens = scores, run, options.tokens
         self.form = PromptForm(options.template, options.system)
         self.language_model = language_model
-        self.tokeniser = ResponseTokeniser(language_model.tokenizer)
+        self.tokeniser = ResponseTokeniser(language_model.tokenizer, language_model.context_length)
         self.scorer = Scorer(language_model.model, draws, sampling=options.sampling, batch_tokens=budget)
         self.other_models: set[str] = set()
 
@@ -228,9 +229,6 @@ class _Scoring:
             return error
         except TokurError as error:
             return record.error(str(error))
-        length, limit = located.tokens.length, self.language_model.context_length
-        if limit is not None and length > limit:
-            return record.error(f"prompt and response have {length} tokens; the model's context holds {limit}")
         return located
 
     def _ids_are_of_this_model(self, record: Record) -> bool:

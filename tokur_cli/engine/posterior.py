@@ -124,7 +124,7 @@ def left_singular_vectors(weight: Tensor, rank: int) -> Tensor:
     A singular vector is defined up to its sign; here its entry of largest magnitude is positive, so that the same
     weights give the same basis on every machine.
     """
-    left = torch.linalg.svd(weight.float(), full_matrices=False).U[:, :rank]
+    left: Tensor = torch.linalg.svd(weight.float(), full_matrices=False).U[:, :rank]
     largest = left.gather(0, left.abs().argmax(dim=0, keepdim=True))
     return (left * largest.sign()).contiguous()
 
@@ -134,15 +134,16 @@ def _fingerprint(projections: list[Projection], weights: list[Tensor]) -> str:
     digest = hashlib.sha256()
     for projection, weight in zip(projections, weights, strict=True):
         digest.update(f"{projection.name} {tuple(weight.shape)} {weight.dtype}\n".encode())
-        digest.update(weight.contiguous().cpu().view(torch.uint8).numpy())
+        digest.update(weight.contiguous().cpu().view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
 def _load(path: Path) -> dict[str, Tensor] | None:
     try:
-        return load_file(path)
+        bases: dict[str, Tensor] = load_file(path)
     except (FileNotFoundError, SafetensorError):
         return None  # absent, or cut short by a kill: computed again and replaced
+    return bases
 
 
 def _save(path: Path, bases: dict[str, Tensor]) -> None:

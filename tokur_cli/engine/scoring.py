@@ -123,7 +123,7 @@ class Scorer:
 
     @torch.inference_mode()
     def _score_batch(self, responses: list[TokenisedResponse]) -> list[Quantities]:
-        batch = _PaddedBatch(responses, self.model.get_input_embeddings().weight.device)
+        batch = _PaddedBatch(responses, next(self.model.get_input_embeddings().parameters()).device)
         ids = batch.ids.repeat(self.members, 1)  # ((1 + M)·B, L), member-major
         # Padding stands on the right, where causal attention keeps it from everything that is read: no mask is needed
         if self.draws is None:

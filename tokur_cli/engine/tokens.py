@@ -37,11 +37,14 @@ class ResponseTokeniser:
 
     Args:
         tokenizer: the model's.
+        context_length: positions that the model has; None for any number.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, context_length: int | None = None) -> None:
         self.tokenizer = tokenizer
+        self.context_length = context_length
         self._pieces: dict[int, str] = {}
+        self._longest_piece = max(map(len, tokenizer.get_vocab()), default=1)
 
     def render_chat(self, messages: Sequence[Mapping[str, Any]]) -> str:
         """Return the text of a conversation up to where the model's answer begins.
@@ -54,10 +57,12 @@ class ResponseTokeniser:
                 "the model has no chat template: say how the prompt reads with --template raw or --template FILE"
             )
         try:
-            text: str = self.tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True)
+            text = self.tokenizer.apply_chat_template(
+                [dict(message) for message in messages], tokenize=False, add_generation_prompt=True
+            )
         except TemplateError as error:
             raise TokurError(f"the model's chat template refuses these messages: {error}") from error
-        return text
+        return str(text)
 
     def tokenise(
         self,
@@ -80,9 +85,11 @@ class ResponseTokeniser:
             finished: the response stopped by itself, so an end-of-sequence token belongs to it; exact ids have it.
 
         Raises:
-            TokurError: nothing to score, no token before the response, ids that are not this tokenizer's or do not
-                spell the response.
+            TokurError: nothing to score, no token before the response, more tokens than the model's context holds,
+                ids that are not this tokenizer's or do not spell the response.
         """
+        # Text that cannot fit is not tokenised first: a line of many megabytes would take minutes
+        self._check_length(-(-len(response) // self._longest_piece), "at least ")
         if not isinstance(prompt, str):
             self._check_ids(prompt, "prompt_token_ids")
         if response_ids is not None:
@@ -102,7 +109,15 @@ class ResponseTokeniser:
         if response_ids is None and finished and end is not None and ids[-1] != end:
             ids.append(end)
             offsets.append((len(response), len(response)))
-        return LocatedResponse(TokenisedResponse(prompt_ids, ids), offsets)
+        tokens = TokenisedResponse(prompt_ids, ids)
+        self._check_length(tokens.length)
+        return LocatedResponse(tokens, offsets)
+
+    def _check_length(self, length: int, least: str = "") -> None:
+        if self.context_length is not None and length > self.context_length:
+            raise TokurError(
+                f"prompt and response have {least}{length:,} tokens; the model's context holds {self.context_length:,}"
+            )
 
     def locate(self, ids: Sequence[int], response: str) -> Offsets:
         """Return each token's span in the response that the ids spell.
@@ -127,8 +142,7 @@ class ResponseTokeniser:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids, to the character, without special tokens."""
-        text: str = self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        return text
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
     def _spans(self, ids: Sequence[int], decoded: str) -> Offsets | None:
         """Return each token's span in the decoded text; None if they cannot be told."""
@@ -168,7 +182,9 @@ class ResponseTokeniser:
         ids: list[int] = self.tokenizer(text, add_special_tokens=special_tokens, verbose=False)["input_ids"]
         return ids
 
-    def _encode_together(self, prompt: str, response: str, special_tokens: bool) -> tuple[list[int], list[int], Offsets]:
+    def _encode_together(
+        self, prompt: str, response: str, special_tokens: bool
+    ) -> tuple[list[int], list[int], Offsets]:
         """Tokenise prompt + response; a token that lies across the border belongs to the response."""
         if not self.tokenizer.is_fast:
             raise TokurError("this model's tokenizer cannot tell where its tokens are: give the response's token_ids")

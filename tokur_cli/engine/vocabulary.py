@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
-from transformers.utils import ModelOutput
+from transformers.utils.generic import ModelOutput
 
 TOP_K = 20  # candidates in DeepConf's token confidence (Fu et al. 2025)
 _BLOCK_BYTES = {"cpu": 4 << 20, "cuda": 1 << 28}  # of float32 logits; on a CPU they stay in cache

@@ -68,7 +68,10 @@ def group_confidences(confidence: npt.NDArray[np.floating], window: int = GROUP_
         (max(T − window + 1, 1),) means.
     """
     window = min(window, len(confidence))
-    return np.lib.stride_tricks.sliding_window_view(confidence, window).mean(axis=1, dtype=np.float64)
+    groups: npt.NDArray[np.float64] = np.lib.stride_tricks.sliding_window_view(confidence, window).mean(
+        axis=1, dtype=np.float64
+    )
+    return groups
 
 
 def _lowest_group(tokens: Tokens) -> float:
@@ -142,7 +145,9 @@ CATALOGUE: dict[str, Score] = {
             ("deepconf",),
             _bottom_groups,
         ),
-        Score("deepconf_tail", "confidence", _DEEPCONF, "mean confidence of the last 2,048 tokens", ("deepconf",), _tail),
+        Score(
+            "deepconf_tail", "confidence", _DEEPCONF, "mean confidence of the last 2,048 tokens", ("deepconf",), _tail
+        ),
         Score("neg_length", "confidence", _TOKUR, "−T, the number of tokens, negated", ("logprob",), _negative_length),
     )
 }

@@ -1,0 +1,140 @@
+"""What only a process of its own can show: kills, interrupts, pipes, start-up."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.commands.test_score import parsed, records, write_lines
+
+TOKUR = [sys.executable, "-m", "tokur_cli"]
+
+
+def start(arguments, **options):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen([*TOKUR, *map(str, arguments)], env=environment, **options)
+
+
+def finish(arguments, **options):
+    process = start(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out.decode(), err.decode()
+
+
+def wait_for_lines(path, count, process):
+    deadline = time.monotonic() + 120
+    while process.poll() is None and time.monotonic() < deadline:
+        if path.exists() and path.read_bytes().count(b"\n") >= count:
+            return
+        time.sleep(0.002)
+
+
+def test_kills_at_ten_moments_and_resumes_give_the_bytes_of_an_undisturbed_run(tiny_folder, tmp_path):
+    rng = random.Random(0)
+    given = write_lines(tmp_path / "in.jsonl", [*records(600), b"broken\n", *records(500, seed=1)])
+    options = ["-m", tiny_folder, "--batch-tokens", 600, "--skip-invalid"]
+    code, _, _ = finish(["score", given, "-o", tmp_path / "undisturbed.jsonl", *options])
+    assert code == 3
+    expected = (tmp_path / "undisturbed.jsonl").read_bytes()
+    assert expected.count(b"\n") == 1100
+    output = tmp_path / "killed.jsonl"
+    sizes = []
+    for moment in sorted(rng.sample(range(1, 1090), 10)):
+        process = start(["score", given, "-o", output, "--resume", *options], stderr=subprocess.DEVNULL)
+        wait_for_lines(output, moment, process)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        if rng.random() < 0.5:  # a kill within a write leaves half a line
+            with output.open("ab") as file:
+                file.write(expected[output.stat().st_size :][: rng.randint(1, 400)].split(b"\n")[0])
+        sizes.append(output.stat().st_size)
+        assert len(sizes) == 1 or sizes[-1] >= sizes[-2] - 5000, "a resumed run must not start afresh"
+    code, _, err = finish(["score", given, "-o", output, "--resume", *options])
+    assert code == 3, err
+    assert output.read_bytes() == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (["--sigma", "0.2"], "sigma 0.1, but this run has sigma 0.2"),
+        (["--seed", "3"], "seed 0, but this run has seed 3"),
+        (["--sampling", "joint"], 'sampling "stepwise", but this run has sampling "joint"'),
+        (["--no-tokens"], "tokens true, but this run has tokens false"),
+        (["--scores", "eu"], "this run has scores"),
+    ],
+)
+def test_resuming_with_another_setting_is_refused_and_the_setting_named(
+    run_tokur, tiny_folder, tmp_path, change, named
+):
+    given = write_lines(tmp_path / "in.jsonl", records(5))
+    output = tmp_path / "out.jsonl"
+    run_tokur("score", given, "-m", tiny_folder, "-o", output)
+    whole = output.read_bytes()
+    output.write_bytes(b"".join(whole.splitlines(keepends=True)[:3]))
+    code, _, err = run_tokur("score", given, "-m", tiny_folder, "-o", output, "--resume", *change)
+    assert code == 1
+    assert named in err
+    assert output.read_bytes() == b"".join(whole.splitlines(keepends=True)[:3])
+    assert run_tokur("score", given, "-m", tiny_folder, "-o", output, "--resume")[0] == 0
+    assert output.read_bytes() == whole
+
+
+def test_a_closed_pipe_ends_quietly(tiny_folder, tmp_path):
+    given = write_lines(tmp_path / "in.jsonl", records(2000))
+    process = start(
+        ["score", given, "-m", tiny_folder, "--batch-tokens", 600], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    first = process.stdout.readline()
+    process.stdout.close()
+    assert json.loads(first)["id"] == "q0"
+    assert process.wait(timeout=60) == 0
+    assert process.stderr.read() == b""
+
+
+def test_ctrl_c_leaves_whole_records_and_exits_with_130(tiny_folder, tmp_path):
+    given = write_lines(tmp_path / "in.jsonl", records(5000))
+    output = tmp_path / "out.jsonl"
+    process = start(["score", given, "-m", tiny_folder, "-o", output, "--batch-tokens", 600], stderr=subprocess.PIPE)
+    wait_for_lines(output, 3, process)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err == b"tokur score: interrupted\n"
+    assert output.read_bytes().endswith(b"}\n")
+    assert len(parsed(output.read_text())) < 5000
+
+
+def test_a_pipe_is_read_without_being_named_and_a_terminal_is_a_usage_error(tiny_folder, tmp_path):
+    lines = b"".join(json.dumps(record).encode() + b"\n" for record in records(3))
+    process = start(["score", "-m", tiny_folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, err = process.communicate(lines, timeout=60)
+    assert (process.returncode, err, len(parsed(out.decode()))) == (0, b"", 3)
+    pty = pytest.importorskip("pty")
+    terminal, child = pty.openpty()
+    code, out, err = finish(["score", "-m", tiny_folder], stdin=child)
+    os.close(child)
+    os.close(terminal)
+    assert (code, out) == (2, "")
+    assert "no input" in err
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["score", "--help"]])
+def test_help_and_version_import_nothing_heavy(arguments):
+    code = """
+import sys
+from tokur_cli.app import main
+try:
+    main()
+finally:
+    heavy = ("torch", "transformers", "accelerate", "sklearn", "numpy")
+    print([name for name in heavy if name in sys.modules], file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    assert done.stderr == "[]\n"
+    assert done.stdout
