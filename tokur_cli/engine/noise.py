@@ -1,4 +1,4 @@
-"""Standard normal numbers that depend on their key and place alone, on any machine and in any order of use.
+"""Random numbers that depend on their key and place alone, on any machine and in any order of use.
 
 numpy promises that Philox's raw bits never change, but not what ``Generator.standard_normal`` makes of them; the
 Box-Muller transform below fixes that too, so a seed means the same draws for every version of every library.
@@ -14,14 +14,33 @@ import numpy.typing as npt
 _WORDS_PER_COUNTER = 4  # Philox4x64 yields four 64-bit words a counter step
 
 
+def uniform(key: tuple[object, ...], first: int, count: int) -> npt.NDArray[np.float64]:
+    """Return numbers ``first … first + count`` of an endless sequence, uniform in [0, 1) with 53 bits each.
+
+    Args:
+        key: what the sequence belongs to, say (seed, "step", member, matrix name); told apart by ``repr``.
+        first: index of the first number wanted, a multiple of 4.
+        count: how many.
+
+    Returns:
+        float64 array of shape (count,).
+    """
+    digest = hashlib.sha256(repr(key).encode()).digest()
+    counter, within = divmod(first, _WORDS_PER_COUNTER)
+    if within:
+        raise ValueError(f"a sequence can be entered at multiples of {_WORDS_PER_COUNTER}, not at {first}")
+    words = np.random.Philox(key=int.from_bytes(digest[:16], "little"), counter=counter).random_raw(count)
+    return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
 def standard_normal(key: tuple[object, ...], rows: int, columns: int, first_row: int = 0) -> npt.NDArray[np.float32]:
     """Return rows ``first_row … first_row + rows`` of an endless N(0, 1) table.
 
-    Every row starts at a counter of its own: what a row holds depends on ``key``, the row's index and ``columns``,
+    Every row starts at a place of its own: what a row holds depends on ``key``, the row's index and ``columns``,
     never on which other rows are asked for.
 
     Args:
-        key: what the table belongs to, say (seed, "step", member, matrix name); told apart by ``repr``.
+        key: what the table belongs to, as in ``uniform``.
         rows: number of rows.
         columns: numbers in a row.
         first_row: index of the first row wanted.
@@ -29,13 +48,9 @@ def standard_normal(key: tuple[object, ...], rows: int, columns: int, first_row:
     Returns:
         float32 array of shape (rows, columns).
     """
-    steps_per_row = -(-columns // _WORDS_PER_COUNTER)
-    digest = hashlib.sha256(repr(key).encode()).digest()
-    bits = np.random.Philox(key=int.from_bytes(digest[:16], "little"), counter=first_row * steps_per_row)
-    words = bits.random_raw(rows * steps_per_row * _WORDS_PER_COUNTER).reshape(-1, 2)
-    # 53 bits a uniform number; the first lies in (0, 1], so its logarithm is finite
-    uniform = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
-    radius = np.sqrt(-2.0 * np.log1p(-uniform[:, 0]))
-    angle = 2.0 * np.pi * uniform[:, 1]
+    width = -(-columns // _WORDS_PER_COUNTER) * _WORDS_PER_COUNTER
+    pairs = uniform(key, first_row * width, rows * width).reshape(-1, 2)
+    radius = np.sqrt(-2.0 * np.log1p(-pairs[:, 0]))  # 1 − u lies in (0, 1], so its logarithm is finite
+    angle = 2.0 * np.pi * pairs[:, 1]
     normal = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
-    return normal.reshape(rows, -1)[:, :columns].astype(np.float32)
+    return normal.reshape(rows, width)[:, :columns].astype(np.float32)
