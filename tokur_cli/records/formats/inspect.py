@@ -11,6 +11,7 @@ from tokur_cli.records.record import Record
 
 _NAME = "inspect"
 _ATTACHMENT = "attachment://"
+_FINISH_REASONS = {"max_tokens": "length", "model_length": "length"}  # to the words that everyone else uses
 
 
 def _adapt(record: Record) -> Record:
@@ -26,11 +27,12 @@ def _adapt(record: Record) -> Record:
     required(record, "id", _NAME, int, str)
     epoch = required(record, "epoch", _NAME, int)
     output = record.fields["output"]
+    stop_reason = output["choices"][0].get("stop_reason")
     return with_tokur(
         with_fields(record, **fields),
         model=output.get("model") or None,
         sample=epoch - 1,
-        finish_reason=output["choices"][0].get("stop_reason"),
+        finish_reason=_FINISH_REASONS.get(stop_reason, stop_reason),
     )
 
 
