@@ -11,7 +11,7 @@ from tokur_cli.records.record import Record
 
 _NAME = "inspect"
 _ATTACHMENT = "attachment://"
-_FINISH_REASONS = {"max_tokens": "length", "model_length": "length"}  # to the words that everyone else uses
+_LENGTH_REASONS = ("max_tokens", "model_length")  # which everyone else calls "length"
 
 
 def _adapt(record: Record) -> Record:
@@ -32,13 +32,14 @@ def _adapt(record: Record) -> Record:
         with_fields(record, **fields),
         model=output.get("model") or None,
         sample=epoch - 1,
-        finish_reason=_FINISH_REASONS.get(stop_reason, stop_reason),
+        finish_reason="length" if stop_reason in _LENGTH_REASONS else stop_reason,
     )
 
 
 def _read_response(record: Record) -> str:
-    if record.get("error") is not None:
-        raise record.error(f"the sample failed: {record.get('error', {}).get('message', 'no reason is given')}")
+    error = record.get("error")
+    if error is not None:
+        raise record.error(f"the sample failed: {error.get('message') if isinstance(error, dict) else error}")
     choices = required(record, "output", _NAME, dict).get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise record.error(f'is not an {_NAME} sample with a response: "output.choices" is empty')
