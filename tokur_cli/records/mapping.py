@@ -13,7 +13,7 @@ from tokur_cli.records.scan import kind
 
 @dataclass(frozen=True)
 class FieldMapping:
-    """Where to find fields, as dotted paths into the row (``6b_finetuning.solution``, ``choices.0.text``).
+    """Where to find fields, as dotted paths into the row: ``6b_finetuning.solution``, ``choices.0.text``.
 
     Each is the value of the option ``--NAME-field``; None leaves the field to the format.
     """
@@ -54,20 +54,26 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def _find(record: Record, name: str, path: str) -> Any:
-    """The value at the end of a path; a field whose name has dots in it is found too."""
+    """The value at the end of a path, checked for what the field may be."""
     value: Any = record.fields
-    rest = path
-    while rest:
-        step, _, after = (rest, "", "") if isinstance(value, dict) and rest in value else rest.partition(".")
-        if isinstance(value, dict) and step in value:
-            value = value[step]
-        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
-            value = value[int(step)]
-        else:
-            raise record.error(f'--{name}-field {path}: there is no "{step}"')
-        rest = after
+    steps = path.split(".")
+    while steps:
+        count = _steps_to_child(value, steps)
+        if count == 0:
+            raise record.error(f'--{name}-field {path}: there is no "{steps[0]}"')
+        value = value[int(steps[0])] if isinstance(value, list) else value[".".join(steps[:count])]
+        steps = steps[count:]
     if not isinstance(value, _TYPES[name]) or (isinstance(value, bool) and bool not in _TYPES[name]):
         raise record.error(f"--{name}-field {path}: is {kind(value)}")
     if name == "reference" and isinstance(value, (bool, int, float)):
         return record.json(path) if path in record.fields else json.dumps(value)
     return value
+
+
+def _steps_to_child(value: Any, steps: list[str]) -> int:
+    """How many steps of a path the next child's name takes: several if there are dots in it, none if it is missing."""
+    if isinstance(value, list):
+        return int(steps[0].isdecimal() and int(steps[0]) < len(value))
+    if isinstance(value, dict):
+        return next((count for count in range(len(steps), 0, -1) if ".".join(steps[:count]) in value), 0)
+    return 0

@@ -86,8 +86,10 @@ class Record:
         """The JSON text of a field, as it stands in the input or as it will be written."""
         if name in self._changed:
             return self._changed[name] or encode_value(self.fields[name]).decode("utf-8")
-        member = next(member for member in reversed(self._members) if member.name == name)
-        return self._text[member.value : member.end]
+        for member in reversed(self._members):
+            if member.name == name:
+                return self._text[member.value : member.end]
+        raise KeyError(name)
 
     def error(self, message: str) -> RecordError:
         """An error about this record, with its place."""
@@ -135,8 +137,9 @@ class Record:
         if not isinstance(value, dict):
             raise self.error(f'"tokur" is {kind(value)}, not an object')
         schema = value.get("schema", 1)
-        if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
-            raise self.error(f'"tokur.schema" is {json.dumps(schema)}, not a version number from 1')
+        if type(schema) is not int or schema < 1:
+            found = schema if type(schema) is int else kind(schema)
+            raise self.error(f'"tokur.schema" is {found}, not a version number from 1')
         if schema > SCHEMA:
             raise self.error(
                 f'"tokur" was written with schema {schema}, but this version of tokur reads up to schema {SCHEMA}: '
@@ -228,8 +231,9 @@ class Record:
     def sample(self) -> int:
         """Which of a question's N responses this is, from 0."""
         value = self.tokur.get("sample", 0)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise self.error(f'"tokur.sample" is {json.dumps(value)}, not a whole number from 0')
+        if type(value) is not int or value < 0:
+            found = value if type(value) is int else kind(value)
+            raise self.error(f'"tokur.sample" is {found}, not a whole number from 0')
         return value
 
     def encode(self) -> bytes:

@@ -62,7 +62,11 @@ def open_output(
     if resume and not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise UsageError(f"{path}: is not a regular file: --resume cannot continue it")
-    return RecordWriter(descriptor, path, resume=resume, settings=settings, settings_of=settings_of)
+    try:
+        return RecordWriter(descriptor, path, resume=resume, settings=settings, settings_of=settings_of)
+    except TokurError:
+        os.close(descriptor)
+        raise
 
 
 class RecordWriter:

@@ -106,4 +106,4 @@ def spelled(record: Record, name: str) -> Any:
 
 def whole_number(value: float) -> str:
     """A number as people write it: 51.0 is ``51``, 0.5 stays ``0.5``."""
-    return str(int(value)) if float(value).is_integer() else json.dumps(value)
+    return str(int(value)) if isinstance(value, int) or value.is_integer() else json.dumps(value)

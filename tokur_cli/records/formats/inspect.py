@@ -11,6 +11,7 @@ from tokur_cli.records.record import Record
 
 _NAME = "inspect"
 _ATTACHMENT = "attachment://"
+_LENGTH_REASONS = ("max_tokens", "model_length")  # which everyone else calls "length"
 
 
 def _adapt(record: Record) -> Record:
@@ -26,17 +27,19 @@ def _adapt(record: Record) -> Record:
     required(record, "id", _NAME, int, str)
     epoch = required(record, "epoch", _NAME, int)
     output = record.fields["output"]
+    stop_reason = output["choices"][0].get("stop_reason")
     return with_tokur(
         with_fields(record, **fields),
         model=output.get("model") or None,
         sample=epoch - 1,
-        finish_reason=output["choices"][0].get("stop_reason"),
+        finish_reason="length" if stop_reason in _LENGTH_REASONS else stop_reason,
     )
 
 
 def _read_response(record: Record) -> str:
-    if record.get("error") is not None:
-        raise record.error(f"the sample failed: {record.get('error', {}).get('message', 'no reason is given')}")
+    error = record.get("error")
+    if error is not None:
+        raise record.error(f"the sample failed: {error.get('message') if isinstance(error, dict) else error}")
     choices = required(record, "output", _NAME, dict).get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise record.error(f'is not an {_NAME} sample with a response: "output.choices" is empty')

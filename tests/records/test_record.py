@@ -1,0 +1,350 @@
+"""A record keeps what it is not told to change, and says what is wrong with it."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tokur_cli.records.encoding import encode_value
+from tokur_cli.records.errors import RecordError
+from tokur_cli.records.prompt import Prompt
+from tokur_cli.records.record import Record
+
+calm = settings(deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow])
+"""The same examples on every machine, however slow it is."""
+
+
+def parse(line):
+    return Record.parse(line.encode() if isinstance(line, str) else line, "in.jsonl", 7)
+
+
+def record_of(**fields):
+    return parse(json.dumps(fields))
+
+
+def error_of(action):
+    with pytest.raises(RecordError) as caught:
+        action()
+    assert (caught.value.source, caught.value.line) == ("in.jsonl", 7)
+    return caught.value.message
+
+
+SPACES = st.text(" \t\r", max_size=2)
+NUMBERS = st.one_of(
+    st.integers().map(str),
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.sampled_from(
+        ["1.10", "1e400", "-0.0", "1E+2", "123456789012345678901234567890", "0.1000000000000000055511151231257827"]
+    ),
+)
+STRINGS = st.one_of(
+    st.text().map(json.dumps),
+    st.text(st.characters(exclude_categories=["Cs"])).map(lambda text: json.dumps(text, ensure_ascii=False)),
+    st.sampled_from([r'"\ud800"', r'"\u0041"', r'"\/"', '"\u2028"', '"}{][,:"']),
+)
+
+
+@st.composite
+def values(draw, depth=2):
+    if depth == 0 or draw(st.booleans()):
+        return draw(st.one_of(NUMBERS, STRINGS, st.sampled_from(["true", "false", "null"])))
+    if draw(st.booleans()):
+        return draw(objects(depth - 1))
+    items = draw(st.lists(values(depth - 1), max_size=3))
+    return "[" + ",".join(draw(SPACES) + item + draw(SPACES) for item in items) + "]"
+
+
+@st.composite
+def objects(draw, depth=2, keys=STRINGS):
+    """JSON text of an object, with odd spacing, odd numbers, escapes and duplicate keys."""
+    members = []
+    for _ in range(draw(st.integers(0, 4))):
+        key, value = draw(keys), draw(values(depth))
+        members.append(f"{draw(SPACES)}{key}{draw(SPACES)}:{draw(SPACES)}{value}{draw(SPACES)}")
+    return "{" + (",".join(members) or draw(SPACES)) + "}"
+
+
+KEYS_WITH_TOKUR = st.one_of(STRINGS, st.sampled_from(['"tokur"', r'"t\u006fkur"', '"a"', '"b"']))
+
+
+@calm
+@given(objects())
+def test_an_untouched_record_is_written_as_it_was_read(text):
+    assert parse(text).encode() == text.encode()
+    assert parse(f" {text}\r").encode() == text.encode()
+
+
+@calm
+@given(objects(), st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), st.integers(), max_size=3))
+def test_setting_tokur_changes_nothing_else(text, computed):
+    record = parse(text)
+    record.set("tokur", computed)
+    written = record.encode().decode()
+    expected = json.loads(text)
+    expected["tokur"] = computed
+    assert json.loads(written) == expected
+    assert list(json.loads(written)) == list(expected)
+    cut = written.index('"tokur":') if "tokur" not in json.loads(text) else 0
+    assert text.startswith(written[:cut].rstrip(","))
+    assert parse(written).passthrough() == text.encode() == record.passthrough()
+
+
+@calm
+@given(
+    objects(keys=KEYS_WITH_TOKUR),
+    st.lists(st.tuples(st.sampled_from(["a", "b", "new", "tokur"]), st.integers()), max_size=5),
+)
+def test_passthrough_is_the_same_before_and_after_any_changes_are_read_again(text, changes):
+    record = parse(text)
+    expected = json.loads(text)
+    for name, value in changes:
+        record.set(name, value)
+        expected[name] = value
+    again = parse(record.encode())
+    assert again.fields == expected == record.fields
+    assert again.encode() == record.encode()
+    assert again.passthrough() == record.passthrough()
+    assert "tokur" not in json.loads(again.passthrough())
+    record.set("tokur", {"other": 1})
+    assert record.passthrough() == again.passthrough()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("{}", '{"new":1,"tokur":{}}'),
+        ('{"a": 1.10}', '{"a": 1.10,"new":1,"tokur":{}}'),
+        ('{"tokur": 5, "a":1}', '{"new":1,"tokur": {}, "a":1}'),
+        ('{"a":1 , "tokur" : 5}', '{"a":1,"new":1 , "tokur" : {}}'),
+        ('{"new": 0, "new": 2}', '{"new": 0, "new": 1,"tokur":{}}'),
+    ],
+)
+def test_fields_are_replaced_in_place_and_new_ones_come_before_tokur(before, after):
+    record = parse(before)
+    record.set("tokur", {})
+    record.set("new", 1)
+    assert record.encode().decode() == after
+
+
+def test_a_copy_changes_alone():
+    record = parse('{"a":1}')
+    twin = record.copy()
+    twin.set("a", 2)
+    assert (record.encode(), twin.encode()) == (b'{"a":1}', b'{"a":2}')
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"\xff\xfe{\x00", "is not UTF-8: byte 0xff at byte 1 of the line"),
+        (b'{"a": "\xed\xa0\x80"}', "is not UTF-8: byte 0xed at byte 8 of the line"),
+        ('{"a": 1', "is not valid JSON: Expecting ',' delimiter at column 8"),
+        ('{"a" 1}', "is not valid JSON: Expecting ':' delimiter at column 5"),
+        ('{"a":}', "is not valid JSON: Expecting value at column 6"),
+        ("{'a': 1}", "is not valid JSON: Expecting property name enclosed in double quotes at column 2"),
+        ('{"a": 1,}', "is not valid JSON: Expecting property name enclosed in double quotes at column 9"),
+        ('{"a": 1} x', "is not valid JSON: Extra data at column 10"),
+        ("nonsense", "is not valid JSON: Expecting value at column 1"),
+        ('{"a": "x\ty"}', "is not valid JSON: Invalid control character at at column 9"),
+        ("[1, 2]", "is a list, not a JSON object"),
+        ('"text"', "is a string, not a JSON object"),
+        ("17", "is a number, not a JSON object"),
+        ("true", "is a boolean, not a JSON object"),
+        ("null", "is null, not a JSON object"),
+        ('{"a": [{"b": NaN}]}', "holds NaN, which is not JSON: write null instead"),
+        ('{"a": -Infinity}', "holds -Infinity, which is not JSON: write null instead"),
+        ('{"a":' + "[" * 200_000, "is nested too deeply to be read"),
+        ("[" * 200_000, "is nested too deeply to be read"),
+    ],
+)
+def test_a_line_that_is_no_record_is_refused_with_the_reason(line, message):
+    assert error_of(lambda: parse(line)) == message
+
+
+@pytest.mark.skipif(not hasattr(sys, "get_int_max_str_digits"), reason="this Python reads integers of any length")
+def test_an_integer_too_long_for_python_is_refused():
+    assert "too many digits" in error_of(lambda: parse('{"a":' + "9" * 5000 + "}"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, '"response" is missing'),
+        ({"response": 5}, '"response" is a number, not a string'),
+        ({"response": None}, '"response" is null, not a string'),
+        ({"response": ["a"]}, '"response" is a list, not a string'),
+    ],
+)
+def test_text_that_is_missing_or_no_string_is_named(fields, message):
+    assert error_of(lambda: record_of(**fields).text("response")) == message
+
+
+def test_a_lone_surrogate_in_text_is_an_error_that_says_where():
+    assert "(\\ud800, a lone surrogate) at character 3" in error_of(lambda: parse(r'{"response":"ab\ud800"}').response)
+    assert parse(r'{"response":"\ud83d\ude00"}').response == "😀"
+
+
+USER = {"role": "user", "content": "Why?"}
+ASSISTANT = {"role": "assistant", "content": "So."}
+
+
+@pytest.mark.parametrize(
+    ("fields", "prompt"),
+    [
+        ({"question": "Why?"}, Prompt(question="Why?")),
+        ({"prompt": "Why"}, Prompt(text="Why")),
+        ({"prompt": "Why", "question": "Why?"}, Prompt(question="Why?")),
+        ({"messages": None, "question": "Why?"}, Prompt(question="Why?")),
+        ({"messages": [USER], "question": "No"}, Prompt(messages=[USER])),
+        ({"messages": [USER, ASSISTANT]}, Prompt(messages=[USER])),
+        ({"messages": [USER, ASSISTANT], "response": "So."}, Prompt(messages=[USER])),
+        ({"messages": [USER, ASSISTANT], "response": "Well."}, Prompt(messages=[USER, ASSISTANT])),
+        ({"messages": [USER], "tokur": {"prompt_token_ids": [1, 2]}}, Prompt(token_ids=[1, 2])),
+        (
+            {
+                "messages": [
+                    {"role": "user", "content": [{"type": "text", "text": "W"}, {"type": "text", "text": "hy?"}]}
+                ]
+            },
+            Prompt(messages=[USER]),
+        ),
+    ],
+)
+def test_the_prompt_is_the_first_there_is_in_a_fixed_order(fields, prompt):
+    assert record_of(**fields).prompt == prompt
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, 'has no prompt: it needs "question", "messages" or "prompt"; --question-field names another field'),
+        ({"custom_id": "a"}, "has no prompt: give the batch's input file with --requests"),
+        ({"question": 5}, '"question" is a number, not a string'),
+        ({"messages": "Why?"}, '"messages" is a string, not a list of turns'),
+        ({"messages": []}, '"messages" holds no turn before the response'),
+        ({"messages": [ASSISTANT]}, '"messages" holds no turn before the response'),
+        ({"messages": ["Why?"]}, '"messages[0]" is a string, not an object with role and content'),
+        ({"messages": [{"role": "user"}]}, '"messages[0].content" is missing'),
+        ({"messages": [USER, {"content": "x"}]}, '"messages[1].role" is missing'),
+        ({"messages": [{"role": 1, "content": "x"}]}, '"messages[0].role" is a number, not a string'),
+        ({"messages": [{"role": "user", "content": None}]}, '"messages[0].content" is null, not a string'),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
+            '"messages[0].content[0]" is \'image_url\', not a part of type "text", the only one that is scored',
+        ),
+        ({"tokur": {"prompt_token_ids": []}}, '"tokur.prompt_token_ids" is empty'),
+        (
+            {"tokur": {"prompt_token_ids": [1, True]}},
+            '"tokur.prompt_token_ids" holds a boolean at position 1, not a token id',
+        ),
+        ({"tokur": []}, '"tokur" is a list, not an object'),
+    ],
+)
+def test_a_prompt_of_the_wrong_form_is_an_error_that_names_the_place(fields, message):
+    assert error_of(lambda: record_of(**fields).prompt) == message
+
+
+def test_the_turn_that_ends_messages_is_the_response():
+    assert record_of(messages=[USER, ASSISTANT]).response == "So."
+    assert record_of(messages=[USER, ASSISTANT], response="Well.").response == "Well."
+    assert error_of(lambda: record_of(messages=[USER]).response) == '"response" is missing'
+
+
+def test_token_ids_are_checked():
+    assert record_of().token_ids is None
+    assert record_of(tokur={"token_ids": []}).token_ids == []
+    assert record_of(tokur={"token_ids": [0, 5]}).token_ids == [0, 5]
+    for bad, found in ((-1, "-1"), (1.0, "a number"), ("1", "a string"), (None, "null")):
+        message = error_of(lambda bad=bad: record_of(tokur={"token_ids": [3, bad]}).token_ids)
+        assert message == f'"tokur.token_ids" holds {found} at position 1, not a token id'
+    assert error_of(lambda: record_of(tokur={"token_ids": "x"}).token_ids) == (
+        '"tokur.token_ids" is a string, not a list of token ids'
+    )
+
+
+def test_small_fields_have_defaults_and_checks():
+    record = record_of()
+    assert (record.id, record.reference, record.sample, record.finish_reason, record.tokur) == (None, None, 0, None, {})
+    assert record_of(id=12).id == "12"
+    assert record_of(id="a").id == "a"
+    assert error_of(lambda: record_of(id=True).id) == '"id" is a boolean, not a string'
+    assert error_of(lambda: record_of(id=1.5).id) == '"id" is a number, not a string'
+    assert parse('{"reference":1.10}').reference == "1.10"
+    assert parse('{"reference":true}').reference == "true"
+    assert error_of(lambda: record_of(reference=[1]).reference) == '"reference" is a list, not a string'
+    assert record_of(tokur={"sample": 3, "finish_reason": "stop"}).sample == 3
+    assert error_of(lambda: record_of(tokur={"sample": -1}).sample) == '"tokur.sample" is -1, not a whole number from 0'
+    assert record_of(tokur={"finish_reason": "stop"}).finish_reason == "stop"
+    assert "finish_reason" in error_of(lambda: record_of(tokur={"finish_reason": 1}).finish_reason)
+
+
+def test_a_newer_schema_is_refused_and_names_both_versions():
+    assert record_of(tokur={"x": 1}).tokur == {"x": 1}
+    assert record_of(tokur={"schema": 1}).tokur == {"schema": 1}
+    message = error_of(lambda: record_of(tokur={"schema": 2}).tokur)
+    assert "schema 2" in message
+    assert "schema 1" in message
+    assert error_of(lambda: record_of(tokur={"schema": "1"}).tokur).startswith('"tokur.schema" is a string, not')
+
+
+def test_changing_the_copy_of_tokur_changes_nothing_until_it_is_set():
+    record = record_of(tokur={"scores": {"tu": 1.0}})
+    copy = record.tokur
+    copy["scores"]["eu"] = 2.0
+    assert record.tokur == {"scores": {"tu": 1.0}}
+    record.set("tokur", copy)
+    assert record.encode() == b'{"tokur": {"scores":{"tu":1.0,"eu":2.0}}}'
+
+
+def test_an_error_of_a_record_names_its_place():
+    assert str(record_of().error("is odd")) == "in.jsonl:7: is odd"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (np.array([0.1, 2.5], dtype=np.float32), "[0.1,2.5]"),
+        (np.float32(0.1), "0.1"),
+        (float("nan"), "null"),
+        ([float("inf"), -float("inf")], "[null,null]"),
+        (np.array([np.nan, 1.0]), "[null,1.0]"),
+        ({"a": "ü\u2028"}, '{"a":"ü\u2028"}'),
+        ("\ud800", r'"\ud800"'),
+        (2**70, str(2**70)),
+    ],
+)
+def test_values_are_written_as_json(value, text):
+    assert encode_value(value).decode() == text
+
+
+def test_what_orjson_refuses_is_written_to_the_same_rules():
+    tricky = {"big": 2**70, "nan": float("nan"), "f32": np.array([[0.1], [np.inf]], dtype=np.float32).T, "t": (1, True)}
+    assert encode_value(tricky).decode() == f'{{"big":{2**70},"nan":null,"f32":[[0.1,null]],"t":[1,true]}}'
+    assert encode_value({"s": "\ud800ü", "x": np.float32(0.1)}) == rb'{"s":"\ud800\u00fc","x":0.1}'
+
+
+@pytest.mark.parametrize("value", [{1: 2}, object(), {"a": {1, 2}}, {3: "\ud800"}])
+def test_what_json_cannot_say_is_refused(value):
+    with pytest.raises(TypeError):
+        encode_value(value)
+
+
+@calm
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_any_value_comes_back(value):
+    def finite(item):
+        if isinstance(item, float):
+            return item if np.isfinite(item) else None
+        if isinstance(item, list):
+            return [finite(entry) for entry in item]
+        return {key: finite(entry) for key, entry in item.items()} if isinstance(item, dict) else item
+
+    assert json.loads(encode_value(value)) == finite(value)
