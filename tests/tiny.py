@@ -98,3 +98,48 @@ def tiny_model_folder(tmp_path: Path, family: str = "llama", seed: int = 0, **ov
     tiny_model(family, seed, **overrides).save_pretrained(folder)
     tiny_tokenizer().save_pretrained(folder)
     return folder
+
+
+def tiny_gguf_file(tmp_path: Path, splitting: str = "gpt-2") -> tuple[Path, Any]:
+    """Write a tiny random llama as a GGUF file, by the format's own writer; return the file and the model.
+
+    Its vocabulary has one token more than `tiny_tokenizer`'s: ``ab``, id 259. `splitting` is ``tokenizer.ggml.pre``.
+    """
+    import gguf
+
+    model = tiny_model("llama", vocab_size=VOCABULARY_SIZE + 1)
+    tokenizer = tiny_tokenizer()
+    config = model.config
+    file = tmp_path / "tiny-llama.gguf"
+    writer = gguf.GGUFWriter(file, "llama")
+    writer.add_file_type(gguf.LlamaFileType.ALL_F32)
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+    writer.add_vocab_size(config.vocab_size)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(splitting)
+    writer.add_token_list([*tokenizer.convert_ids_to_tokens(range(VOCABULARY_SIZE)), "ab"])
+    normal, control = gguf.TokenType.NORMAL, gguf.TokenType.CONTROL
+    writer.add_token_types([normal] * 256 + [control] * len(SPECIAL_TOKENS) + [normal])
+    writer.add_token_merges(["a b"])
+    writer.add_pad_token_id(config.pad_token_id)
+    writer.add_bos_token_id(config.bos_token_id)
+    writer.add_eos_token_id(config.eos_token_id)
+    writer.add_chat_template(CHAT_TEMPLATE)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config.num_hidden_layers)
+    for name, weight in model.state_dict().items():
+        heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}.get(name.split(".")[-2])
+        if heads is not None:  # GGUF's llamas rotate neighbouring rows, Hugging Face's the two halves of a head
+            weight = weight.reshape(heads, 2, -1, weight.shape[1]).swapaxes(1, 2).reshape(weight.shape)
+        writer.add_tensor(names.get_name(name, (".weight",)), weight.contiguous().numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return file, model

@@ -92,7 +92,7 @@ def load_language_model(
         model=model,
         tokenizer=tokenizer,
         name=name,
-        revision=getattr(config, "_commit_hash", None),
+        revision=source.revision,
         dtype=str(torch_dtype).removeprefix("torch."),
         context_length=_context_length(config),
     )
@@ -140,6 +140,11 @@ def _load_weights(
         **place_weights(device_map, weights_bytes),
         **source.options,
     )
+    if "disk" in getattr(model, "hf_device_map", {}).values():
+        raise TokurError(
+            f"{name} needs {weights_bytes / 1e9:.1f} GB, which can't be divided so that it fits on the GPUs; "
+            "use a smaller model, a dtype of fewer bytes (--dtype bfloat16) or --device-map cpu"
+        )
     # transformers fills missing and mismatched weights with random numbers.
     if missing := sorted(report["missing_keys"]):
         raise TokurError(

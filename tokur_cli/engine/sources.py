@@ -24,7 +24,7 @@ class Source:
 
     Args:
         place: a folder, or a hub id.
-        revision: the hub commit, or what the user asked for if the hub can't be reached; None for a folder.
+        revision: the hub commit, None for a folder.
         local_files_only: whether to look at nothing but this machine's files.
     """
 
@@ -66,7 +66,7 @@ def _find_on_hub(name: str, revision: str | None, progress: Callable[[str], None
     transformers would retry an unreachable hub for half a minute before it looks at the local cache; one request with a
     time limit decides it here.
     """
-    from huggingface_hub import HfApi, is_offline_mode
+    from huggingface_hub import HfApi, is_offline_mode, try_to_load_from_cache
     from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # httpx's or httpx2's, as it uses
     from huggingface_hub.utils import HFValidationError, validate_repo_id  # type: ignore[attr-defined]
 
@@ -74,18 +74,23 @@ def _find_on_hub(name: str, revision: str | None, progress: Callable[[str], None
         validate_repo_id(name)
     except HFValidationError as error:
         raise TokurError(f"there is no folder and no GGUF file {name}") from error
-    if is_offline_mode():
-        return Source(name, revision)
-    try:
-        info = HfApi().model_info(name, revision=revision, timeout=HUB_TIMEOUT_SECONDS)
-    except HTTPError as error:
-        if (explained := explain_hub_error(error, name)) is not None:
-            raise explained from error
-        progress(f"the Hugging Face hub can't be reached ({first_line(error)}); looking in its local cache")
-    else:
-        _require_usable(name, (file.rfilename for file in info.siblings or ()))
-        return Source(name, info.sha, local_files_only=False)
-    return Source(name, revision)
+    if not is_offline_mode():
+        try:
+            info = HfApi().model_info(name, revision=revision, timeout=HUB_TIMEOUT_SECONDS)
+        except HTTPError as error:
+            if (explained := explain_hub_error(error, name)) is not None:
+                raise explained from error
+            progress(f"the Hugging Face hub can't be reached ({first_line(error)}); looking in its local cache")
+        else:
+            _require_usable(name, (file.rfilename for file in info.siblings or ()))
+            return Source(name, info.sha, local_files_only=False)
+    cached = try_to_load_from_cache(name, "config.json", revision=revision)
+    if not isinstance(cached, str):
+        raise TokurError(
+            f"there is no folder {name} here, and the Hugging Face hub can't be reached and its local cache lacks "
+            f"{name}; connect, or use a local folder, a GGUF file or {DEFAULT_MODEL}"
+        )
+    return Source(name, Path(cached).parent.name)
 
 
 def explain_hub_error(error: BaseException | None, name: str) -> TokurError | None:
@@ -110,10 +115,7 @@ def explain_hub_error(error: BaseException | None, name: str) -> TokurError | No
             "HF_TOKEN set"
         )
     if isinstance(error, LocalEntryNotFoundError):
-        return TokurError(
-            f"there is no folder {name} here, and the Hugging Face hub can't be reached and its local cache lacks "
-            f"{name}; connect, or use a local folder, a GGUF file or {DEFAULT_MODEL}"
-        )
+        return TokurError(f"{name} isn't complete in the Hugging Face hub's local cache, and the hub can't be reached")
     return None if error is None else explain_hub_error(error.__cause__ or error.__context__, name)
 
 

@@ -1,0 +1,108 @@
+"""The cache folder, and placing a finished folder in it."""
+
+import errno
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from tokur_cli.engine.cache import ABANDONED_AFTER_SECONDS, cache_folder, place_folder
+from tokur_cli.records.errors import TokurError
+
+
+def write_weights(folder: Path) -> None:
+    (folder / "weights").write_text("w")
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+def test_tokur_cache_goes_before_xdg_which_goes_before_home(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    monkeypatch.setenv("TOKUR_CACHE", str(tmp_path / "own"))
+    assert cache_folder() == tmp_path / "own"
+    monkeypatch.setenv("TOKUR_CACHE", "")
+    assert cache_folder() == tmp_path / "xdg" / "tokur"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert cache_folder() == tmp_path / "home" / ".cache" / "tokur"
+    assert cache_folder().is_dir()
+
+
+def test_a_cache_that_cannot_be_made_is_named_with_the_way_out(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TOKUR_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.raises(TokurError, match=r"cache folder .*file/cache can't be written .*set TOKUR_CACHE"):
+        cache_folder()
+
+
+def test_a_folder_is_built_once(tmp_path):
+    target = tmp_path / "deep" / "model"
+    assert place_folder(target, write_weights) == target
+    assert place_folder(target, lambda folder: pytest.fail("built again")) == target
+    assert names(target) == ["weights"]
+    assert names(target.parent) == ["model"]
+
+
+def test_a_failed_build_leaves_nothing(tmp_path):
+    def fail(folder: Path) -> None:
+        write_weights(folder)
+        raise ValueError("no such weights")
+
+    with pytest.raises(ValueError, match="no such weights"):
+        place_folder(tmp_path / "model", fail)
+    assert names(tmp_path) == []
+
+
+def test_what_a_kill_left_is_not_taken_for_complete(tmp_path):
+    seen: list[Path] = []
+
+    class Killed(BaseException):
+        pass
+
+    def killed(folder: Path) -> None:
+        write_weights(folder)
+        seen.append(folder)
+        os.rename(folder, tmp_path / "elsewhere")  # so that the clean-up, which a kill would skip, finds nothing
+        raise Killed
+
+    with pytest.raises(Killed):
+        place_folder(tmp_path / "model", killed)
+    os.rename(tmp_path / "elsewhere", seen[0])
+    assert not (tmp_path / "model").exists()
+    assert names(place_folder(tmp_path / "model", write_weights)) == ["weights"]
+
+
+def test_old_leftovers_are_removed_and_young_ones_spared(tmp_path):
+    def interrupted(folder: Path) -> None:
+        for name, age in (("old", ABANDONED_AFTER_SECONDS + 60), ("young", 60)):
+            leftover = folder.with_name(f"{folder.name}-{name}")
+            leftover.mkdir()
+            os.utime(leftover, (time.time() - age,) * 2)
+        raise ValueError
+
+    with pytest.raises(ValueError):  # noqa: PT011
+        place_folder(tmp_path / "model", interrupted)
+    assert len(names(tmp_path)) == 2
+    place_folder(tmp_path / "model", write_weights)
+    (leftover,) = set(names(tmp_path)) - {"model"}
+    assert leftover.endswith("young")
+
+
+def test_of_two_builders_the_first_wins(tmp_path):
+    def slower(folder: Path) -> None:
+        place_folder(tmp_path / "model", lambda winner: (winner / "first").touch())
+        (folder / "second").touch()
+
+    assert names(place_folder(tmp_path / "model", slower)) == ["first"]
+    assert names(tmp_path) == ["model"]
+
+
+def test_a_full_disk_is_named(tmp_path):
+    def full(folder: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(TokurError, match="No space left"):
+        place_folder(tmp_path / "model", full)
