@@ -1,0 +1,126 @@
+"""Options that mean the same in every command that has them; one without a default shows none in the help."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+MODEL, POSTERIOR, INPUT, OUTPUT = "Model", "Posterior", "Input", "Output"
+"""Panels of the help."""
+
+
+class SamplingChoice(str, Enum):
+    """How draws and decoding steps go together."""
+
+    stepwise = "stepwise"
+    shared = "shared"
+    joint = "joint"
+
+
+class DtypeChoice(str, Enum):
+    """Numbers the model computes with."""
+
+    auto = "auto"
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+    float16 = "float16"
+
+
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        "-m",
+        help="Hub id, folder or GGUF file. Default: the model that the records name, then TOKURMODEL, then the "
+        "embedded smollm2-135m-instruct.",
+        rich_help_panel=MODEL,
+        show_default=False,
+    ),
+]
+Revision = Annotated[
+    str | None, typer.Option(help="Branch, tag or commit on the hub.", rich_help_panel=MODEL, show_default=False)
+]
+Dtype = Annotated[
+    DtypeChoice, typer.Option(help="auto: bfloat16 where the hardware multiplies it fast.", rich_help_panel=MODEL)
+]
+DeviceMap = Annotated[
+    str, typer.Option(help="accelerate's device map: auto, cpu, cuda:0, balanced …", rich_help_panel=MODEL)
+]
+TrustRemoteCode = Annotated[
+    bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.", rich_help_panel=MODEL)
+]
+BatchTokens = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Positions in a batch, all draws counted; halved when memory does not suffice. Default: by device.",
+        rich_help_panel=MODEL,
+        show_default=False,
+    ),
+]
+DrawCount = Annotated[int, typer.Option(min=1, help="M, draws from the posterior.", rich_help_panel=POSTERIOR)]
+Rank = Annotated[int, typer.Option(min=1, help="r', rank of the noise.", rich_help_panel=POSTERIOR)]
+Sigma = Annotated[float, typer.Option(min=0.0, help="σ_q, perturbation strength.", rich_help_panel=POSTERIOR)]
+Sampling = Annotated[
+    SamplingChoice,
+    typer.Option(
+        help="stepwise: a fresh draw a token (the paper); shared: one a response; joint: shared, weighted by the "
+        "response's probability.",
+        rich_help_panel=POSTERIOR,
+    ),
+]
+Targets = Annotated[
+    str,
+    typer.Option(
+        help="Projections to perturb: comma-separated ends of names, or globs. Fused weights have such parts too.",
+        rich_help_panel=POSTERIOR,
+    ),
+]
+Template = Annotated[
+    str,
+    typer.Option(
+        help="How a question became the prompt: chat (the model's template), raw, math (the paper's), or a Jinja file "
+        "over the record's fields. Prompts given as text, messages or ids stay as they are.",
+        rich_help_panel=INPUT,
+    ),
+]
+System = Annotated[
+    str | None, typer.Option(help="System turn for the chat template.", rich_help_panel=INPUT, show_default=False)
+]
+Format = Annotated[
+    str, typer.Option(help="Input format; auto recognises it from the first record.", rich_help_panel=INPUT)
+]
+QuestionField = Annotated[
+    str | None,
+    typer.Option(help="Field of the question (dots reach inward).", rich_help_panel=INPUT, show_default=False),
+]
+ResponseField = Annotated[
+    str | None, typer.Option(help="Field of the response.", rich_help_panel=INPUT, show_default=False)
+]
+ReferenceField = Annotated[
+    str | None, typer.Option(help="Field of the gold answer.", rich_help_panel=INPUT, show_default=False)
+]
+IdField = Annotated[str | None, typer.Option(help="Field of the id.", rich_help_panel=INPUT, show_default=False)]
+Requests = Annotated[
+    str | None,
+    typer.Option(
+        help="Input file of the batch whose output is read: it has the prompts.",
+        rich_help_panel=INPUT,
+        show_default=False,
+    ),
+]
+SkipInvalid = Annotated[
+    bool, typer.Option("--skip-invalid", help="Count bad records, go on, exit with 3.", rich_help_panel=INPUT)
+]
+Output = Annotated[
+    str | None,
+    typer.Option(
+        "--output", "-o", help="Write a file, not standard output.", rich_help_panel=OUTPUT, show_default=False
+    ),
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Continue the -o file of a run that was cut off.", rich_help_panel=OUTPUT)
+]
+Seed = Annotated[int, typer.Option(help="Seed of the noise.", rich_help_panel=POSTERIOR)]
