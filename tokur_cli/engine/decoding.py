@@ -6,11 +6,11 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from transformers import Cache, DynamicCache, PreTrainedModel
+from transformers import Cache, DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 
 from tokur_cli.engine.memory import clear_device_cache, is_out_of_memory
 from tokur_cli.engine.rolling_cache import rejoin
@@ -19,6 +19,13 @@ from tokur_cli.engine.vocabulary import logits_from
 from tokur_cli.records.errors import TokurError
 
 FinishReason = Literal["stop", "length", "stop_string"]
+
+
+def end_token_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+    """Return the tokens that end a response: the generation config's and the tokenizer's."""
+    configured = getattr(model.generation_config, "eos_token_id", None)
+    ids = configured if isinstance(configured, list) else [configured]
+    return frozenset(index for index in (*ids, tokenizer.eos_token_id) if index is not None)
 
 
 @dataclass(frozen=True)
@@ -116,7 +123,9 @@ class Decoder:
         self._waiting: deque[DecodingRequest] = deque()
 
     @torch.inference_mode()
-    def run(self, requests: Iterable[DecodingRequest]) -> Iterator[DecodedResponse | tuple[DecodingRequest, TokurError]]:
+    def run(
+        self, requests: Iterable[DecodingRequest]
+    ) -> Iterator[DecodedResponse | tuple[DecodingRequest, TokurError]]:
         """Yield responses as they end, in no particular order.
 
         Args:
@@ -237,8 +246,8 @@ class Decoder:
         last = states[torch.arange(len(requests)), lengths.to(states.device) - 1]
         with logits_from(self.model, outputs) as logits:
             following = logits(last[None])[0]
-        positions = ids.numel()
-        self._bytes_per_token = sum(layer.keys.nbytes + layer.values.nbytes for layer in cache.layers) / positions
+        layers: list[Any] = cache.layers
+        self._bytes_per_token = sum(layer.keys.nbytes + layer.values.nbytes for layer in layers) / ids.numel()
         return cache, following
 
     def _step(self) -> Iterator[DecodedResponse]:

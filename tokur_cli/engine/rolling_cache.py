@@ -30,7 +30,7 @@ class RollingLayer(DynamicLayer):
     """
 
     def __init__(self, keys: Tensor, values: Tensor, length: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.dtype, self.device, self.is_initialized = keys.dtype, keys.device, True
         self.length = length
         self._storage = (keys, values)
@@ -78,7 +78,7 @@ def rejoin(
     length = max([kept_length, *(tokens for tokens, _ in joining)])
     source = running if running is not None else prompts
     assert source is not None
-    layers = []
+    layers: list[Any] = []
     for index in range(len(source.layers)):
         old = running.layers[index] if running is not None else None
         new = prompts.layers[index] if prompts is not None else None
