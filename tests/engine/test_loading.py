@@ -218,7 +218,7 @@ def test_too_little_memory_names_the_needed_and_the_available(device_map, tmp_pa
     folder = tiny_model_folder(tmp_path, num_hidden_layers=2, intermediate_size=200_000)
     monkeypatch.setattr("accelerate.utils.get_max_memory", lambda: {"cpu": 10**8})
     # 2 layers × 3 projections × 32 × 200,000 weights × 4 bytes
-    with pytest.raises(TokurError, match=r"weights need 0\.2 GB, but the memory has 0\.1 GB available"):
+    with pytest.raises(TokurError, match=r"weights need 0\.2 GB, but main memory has 0\.1 GB available"):
         load(folder, device_map=device_map)
 
 
