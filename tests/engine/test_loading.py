@@ -122,7 +122,9 @@ def test_a_gguf_file_gives_the_logits_of_the_model_it_was_made_of(tmp_path):
     tokenizer = loaded.tokenizer
     assert (tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id) == (256, 257, 258)
     assert tokenizer.chat_template == CHAT_TEMPLATE
-    assert tokenizer("ab<|im_end|>").input_ids == [259, 258]
+    assert tokenizer("abcd<|im_end|>").input_ids == [259, 260, 258]
+    text = "▁ two  spaces , é\n\n世界 🙂"
+    assert tokenizer.decode(tokenizer(text).input_ids) == text
 
 
 def test_a_gguf_file_is_converted_once_and_again_when_it_changed(tmp_path):
