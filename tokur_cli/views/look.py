@@ -17,7 +17,7 @@ from tokur_cli.views.colours import ANSI_STEPS, HEX_STEPS, XTERM_STEPS, Theme, r
 ColourSystem: TypeAlias = Literal["truecolor", "256", "16", "none"]
 Marks: TypeAlias = Literal["auto", "none", "bars", "values"]
 
-NARROWEST = 32
+NARROWEST = 40
 BARS = "▁▂▃▄▅▆▇█"
 ABOVE, BELOW, NO_VALUE = "▲", "▽", "·"
 
@@ -34,7 +34,7 @@ class Look:
     """How to draw a heat map on a terminal.
 
     Args:
-        width: columns; fewer than 32 are drawn as 32.
+        width: columns; fewer than 40 are drawn as 40.
         colours: the colours that the terminal has.
         theme: whether its background is dark or light.
         marks: ``bars`` for a row of ▁▂▃▄▅▆▇█ under the text, ``values`` for ``token[0.83]``, ``none`` for colour alone;

@@ -17,7 +17,7 @@ class QuantileSketch:
     """Quantiles of a stream of numbers in bounded memory, the same in whatever order they come.
 
     Numbers are counted in bins whose edges grow by γ = (1 + a) / (1 − a), so a quantile is off by at most a = 0.5 % of
-    its value; the smallest and largest number are exact. Magnitudes below 1e-9 count as zero and those above 1e9 as
+    its value; the smallest and the largest number are exact. Magnitudes below 1e-9 count as zero and those above 1e9 as
     1e9, which bounds the sketch to about 8,300 bins.
 
     Source:
@@ -60,8 +60,8 @@ class QuantileSketch:
         if not self.count:
             raise ValueError("no quantile of nothing")
         rank = math.floor(share * (self.count - 1))
-        if rank == 0:
-            return self.minimum
+        if rank in (0, self.count - 1):
+            return self.maximum if rank else self.minimum
         seen = 0
         for sign, index in sorted(self._bins):
             seen += self._bins[sign, index]

@@ -21,6 +21,7 @@ _SMALL_ROW = 17.0
 _MARGIN = 16.0
 _GUTTER = 28.0
 _SWATCH = 42.0
+_LEGEND_WIDTH = STEPS * _SWATCH + 92.0
 
 _MONO = "'DejaVu Sans Mono',Menlo,Consolas,'Liberation Mono',monospace"
 _SANS = "Helvetica,Arial,'DejaVu Sans',sans-serif"
@@ -67,9 +68,7 @@ class _Canvas:
         self.elements.append(f'<text class="mono" y="{y:.1f}" fill="{fill}">{"".join(spans)}</text>')
 
     def box(self, x: float, y: float, width: float, height: float, attributes: str) -> None:
-        self.elements.append(
-            f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" {attributes}/>'
-        )
+        self.elements.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" {attributes}/>')
 
 
 def svg_figure(
@@ -127,7 +126,7 @@ def svg_figure(
     for scale in scales:
         top = _legend(canvas, scale, top, theme)
     top = _signs(canvas, responses, scales, top)
-    width = max(width, len("sure unsure") * _COLUMN + STEPS * _SWATCH)
+    width = max(width, *(_LEGEND_WIDTH + len(scale.origin) * 0.55 * _SMALL for scale in scales))
     return _document(canvas, responses, width + 2 * _MARGIN, top + _MARGIN / 2)
 
 
@@ -171,7 +170,9 @@ def _panel(
     score = response.scores.get(quantity.name)
     canvas.text(left, top + _SMALL, f"{picture(quantity.name)}, {picture(quantity.label)}", "small")
     if score is not None:
-        canvas.text(left + columns * _COLUMN, top + _SMALL, f"whole response {score:.4g} {quantity.unit}", "small", anchor="end")
+        canvas.text(
+            left + columns * _COLUMN, top + _SMALL, f"whole response {score:.4g} {quantity.unit}", "small", anchor="end"
+        )
     top += _SMALL_ROW
     for runs in wrap(cells, columns):
         column = 0
@@ -215,7 +216,7 @@ def _legend(canvas: _Canvas, scale: Scale, top: float, theme: Theme) -> float:
     canvas.text(left + STEPS * _SWATCH + 8, top + 10, "unsure", "small")
     for step, edge in enumerate(scale.edges):
         canvas.text(left + step * _SWATCH, top + 12 + _SMALL, scale.format(edge), "small", anchor="middle")
-    canvas.text(left + STEPS * _SWATCH + 60, top + 10, scale.origin, "small")
+    canvas.text(_MARGIN + _LEGEND_WIDTH, top + 10, scale.origin, "small")
     return top + 12 + _SMALL + 10
 
 

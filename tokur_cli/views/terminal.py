@@ -9,7 +9,7 @@ from rich.style import Style
 from tokur_cli.views.blocks import GUTTER, Block, Line, below, beside, flow
 from tokur_cli.views.cells import Cell, cells_of, wrap
 from tokur_cli.views.colours import STEPS
-from tokur_cli.views.look import ABOVE, BARS, BELOW, NARROWEST, NO_VALUE, Look, step_styles, verdict_styles
+from tokur_cli.views.look import ABOVE, BARS, BELOW, NO_VALUE, Look, step_styles, verdict_styles
 from tokur_cli.views.response import HeatmapResponse
 from tokur_cli.views.scale import Scale
 from tokur_cli.views.steps import doubtful_step, steps_of
@@ -37,9 +37,10 @@ def legend(scales: Sequence[Scale], look: Look) -> Block:
     blocks = []
     for scale in scales:
         quantity = scale.quantity
-        title = Line().add(picture(quantity.name), _BOLD).add(f"  {picture(quantity.label)}, {quantity.unit}")
-        blocks += [Block([title]), _swatches(scale, look, width)]
-        blocks.append(flow([f"one scale for all responses: {scale.origin}"], width, _DIM))
+        title = Line().add(shorten(picture(quantity.name), width // 2), _BOLD)
+        title.add(shorten(f"  {picture(quantity.label)}, {quantity.unit}", width - title.width))
+        origin = f"one scale for all responses: {scale.origin}"
+        blocks += [Block([title]), _swatches(scale, look, width), flow(origin.split(), width, _DIM, between=" ")]
     signs = [f"{ABOVE} beyond the unsure end", f"{BELOW} beyond the sure end", f"{NO_VALUE} no value"]
     if look.drawn_marks == "none":
         signs = ["bold underlined: beyond an end", "no colour: no value"]
@@ -134,22 +135,32 @@ def _question(response: HeatmapResponse, width: int) -> Block:
     return flow(response.question.split(), min(width, READABLE), _DIM, between=" ")
 
 
+def _panel_title(scale: Scale, look: Look, width: int) -> list[Line]:
+    """The quantity's name and its scale in small, on one line if they fit."""
+    name = Line().add(shorten(picture(scale.quantity.name), width), _BOLD)
+    strip = Line().add(f"sure {scale.format(scale.sure)} ")
+    if look.drawn_marks == "values":
+        strip.add("to")
+    elif look.drawn_marks == "bars":
+        strip.add(BARS)
+    else:
+        for style in step_styles(look.colours, look.theme):
+            strip.add("  " if width >= 60 else " ", style)
+    strip.add(f" {scale.format(scale.unsure)} unsure")
+    if name.width + 2 + strip.width > width:
+        return [name, strip]
+    return [name.add("  ").join(strip)]
+
+
 def _panel(response: HeatmapResponse, cells: Sequence[Cell], scale: Scale, look: Look, width: int) -> Block:
     """One response painted by one quantity, under the quantity's name and its scale in small."""
     values = response.token_values(scale.quantity.name)
     cell_values = [cell.value(values, scale.quantity) for cell in cells]
     styles = step_styles(look.colours, look.theme)
-    title = Line().add(picture(scale.quantity.name), _BOLD).add(f"  sure {scale.format(scale.sure)} ")
-    for step, style in enumerate(styles):
-        if look.drawn_marks == "none":
-            title.add("  ", style)
-        else:
-            title.add(BARS[step])
-    title.add(f" {scale.format(scale.unsure)} unsure")
     notes = None
     if look.drawn_marks == "values":
         notes = [_note(cell, value, scale) for cell, value in zip(cells, cell_values, strict=True)]
-    lines = [title]
+    lines = _panel_title(scale, look, width)
     for runs in wrap(cells, width, notes):
         text, bars = Line(), Line()
         for run in runs:
@@ -197,7 +208,8 @@ def _summary(
     scores = [f"{name} {'–' if value is None else f'{value:.4g}'}" for name, value in response.scores.items()]
     blocks = [flow(part, width, between=" · ") for part in (facts, scores) if part]
     return below(
-        [below(blocks), _top_tokens(response, cells, scales, look, width), _steps(response, scales[0], look, width)], gap=1
+        [below(blocks), _top_tokens(response, cells, scales, look, width), _steps(response, scales[0], look, width)],
+        gap=1,
     )
 
 
@@ -211,17 +223,17 @@ def _top_tokens(
     styles = step_styles(look.colours, look.theme)
     rows = []
     for unsure in found:
-        values = [cells[unsure.cell].value(response.token_values(scale.quantity.name), scale.quantity) for scale in scales]
+        values = [
+            cells[unsure.cell].value(response.token_values(scale.quantity.name), scale.quantity) for scale in scales
+        ]
         rows.append([_number(value, scale) for value, scale in zip(values, scales, strict=True)])
-    columns = [
-        max(len(scale.quantity.name), *(len(row[index]) for row in rows)) for index, scale in enumerate(scales)
-    ]
+    columns = [max(len(scale.quantity.name), *(len(row[index]) for row in rows)) for index, scale in enumerate(scales)]
     place = max(5, *(len(str(unsure.token + 1)) for unsure in found))
     room = width - sum(column + 2 for column in columns) - place - 2
     head = Line().add("token".rjust(place), _DIM)
     for scale, column in zip(scales, columns, strict=True):
         head.add("  " + picture(scale.quantity.name).rjust(column), _DIM)
-    lines = [head.add("  the least sure, between its neighbours", _DIM)]
+    lines = [head.add("  the least sure"[: max(0, width - head.width)], _DIM)]
     for unsure, row in zip(found, rows, strict=True):
         line = Line().add(str(unsure.token + 1).rjust(place))
         for number, column in zip(row, columns, strict=True):
@@ -251,10 +263,10 @@ def _steps(response: HeatmapResponse, scale: Scale, look: Look, width: int) -> B
         )
         for index in shown
     }
-    names = ("step", "tokens", f"sum {name}", "mean")
+    names = ("step", "tokens", "sum", "mean")
     columns = [max(len(head), *(len(row[at]) for row in numbers.values())) for at, head in enumerate(names)]
     head = Line().add("  " + "  ".join(text.rjust(size) for text, size in zip(names, columns, strict=True)), _DIM)
-    lines = [head.add("  ▶ the least sure", _DIM)]
+    lines = [head.add(shorten(f"  ▶ the least sure by {name}", width - head.width), _DIM)]
     for index in shown:
         is_worst = index == worst
         row = "  ".join(text.rjust(size) for text, size in zip(numbers[index], columns, strict=True))

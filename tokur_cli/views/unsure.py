@@ -39,7 +39,9 @@ def most_unsure(response: HeatmapResponse, cells: Sequence[Cell], quantity: Quan
     values = response.token_values(quantity.name)
     ranked: dict[int, Unsure] = {}
     for index, cell in enumerate(cells):
-        known = [(quantity.doubt(value), -token, value) for token in cell.tokens if (value := values[token]) is not None]
+        known = [
+            (quantity.doubt(value), -token, value) for token in cell.tokens if (value := values[token]) is not None
+        ]
         if known:
             _, negated, value = max(known)
             token = -negated

@@ -23,11 +23,12 @@ function element(name, properties = {}, ...children) {
 }
 
 // ---- values and their steps -------------------------------------------------------------------------------------
+// Token values and the ends of scales are whole numbers of 10^-quantum.
 
 const doubt = (q, value) => (quantities[q].confidence ? -value : value);
 
 function stepOf(q, value) {
-  const { sure, unsure } = quantities[q];
+  const [sure, unsure] = quantities[q].ends;
   const distance = doubt(q, value - sure);
   const length = doubt(q, unsure - sure);
   if (distance <= 0) return 0;
@@ -35,16 +36,17 @@ function stepOf(q, value) {
 }
 
 function isOutside(q, value) {
-  return doubt(q, value) > doubt(q, quantities[q].unsure) || doubt(q, value) < doubt(q, quantities[q].sure);
+  const [sure, unsure] = quantities[q].ends;
+  return doubt(q, value) > doubt(q, unsure) || doubt(q, value) < doubt(q, sure);
 }
 
-function format(q, value) {
-  return value === null ? "–" : value.toFixed(quantities[q].decimals).replace(/^-(?=0\.?0*$)/, "");
+function format(q, value, decimals) {
+  if (value === null) return "–";
+  return (value / 10 ** quantities[q].quantum).toFixed(decimals).replace(/^-(?=0\.?0*$)/, "");
 }
 
-function exact(value) {
-  return value === null ? "–" : String(value);
-}
+const rounded = (q, value) => format(q, value, quantities[q].decimals);
+const exact = (q, value) => format(q, value, quantities[q].quantum);
 
 function tokensOf(tokens, cell) {
   return tokens.tokens ? tokens.tokens[cell] : [cell, 1];
@@ -107,7 +109,7 @@ function show(response) {
   const text = element("div", { className: "text", tabIndex: 0 });
   text.setAttribute("role", "application");
   text.setAttribute("aria-roledescription", "heat map");
-  text.setAttribute("aria-label", "Response. Arrow keys move between tokens, N goes to the next least sure one.");
+  text.setAttribute("aria-label", "Response. Arrow keys move between tokens, N and P between the least sure ones.");
   const spans = tokens.cells.map((shown, cell) => {
     const span = element("span", { textContent: shown });
     span.cell = cell;
@@ -158,6 +160,7 @@ function textBetween(tokens, from, to) {
 function topTokens(response) {
   const { tokens } = response.shown;
   response.shown.ranked = leastSure(tokens);
+  response.shown.rank = -1;
   const list = element("ol", { className: "tops" });
   for (const { cell, token, value } of response.shown.ranked.slice(0, TOP)) {
     const around = element("span", { className: "around" });
@@ -166,7 +169,7 @@ function topTokens(response) {
       element("b", { className: classOf(tokens, cell), textContent: textBetween(tokens, cell, cell + 1) }),
       element("i", { textContent: textBetween(tokens, cell + 1, cell + 13) }),
     );
-    const number = element("span", { className: "number", textContent: format(quantity, value) });
+    const number = element("span", { className: "number", textContent: rounded(quantity, value) });
     const button = element("button", { type: "button", title: `Go to token ${token + 1}` }, number, around);
     button.addEventListener("click", () => goTo(response, cell));
     list.append(element("li", {}, button));
@@ -194,9 +197,9 @@ function stepSums(response) {
     const shown = byMean ? mean : total;
     const share = key === null || worst === floor ? 0 : (key - floor) / (worst - floor);
     const button = element("button", { type: "button" });
-    button.title = `${label}\n${after - first} tokens, sum ${format(quantity, total)}, mean ${format(quantity, mean)}`;
+    button.title = `${label}\n${after - first} tokens, sum ${rounded(quantity, total)}, mean ${rounded(quantity, mean)}`;
     button.append(
-      element("span", { className: "number", textContent: format(quantity, shown) }),
+      element("span", { className: "number", textContent: rounded(quantity, shown) }),
       element("span", { className: "label", textContent: (key === worst ? "▶ " : "") + label }),
       meter(share),
     );
@@ -260,7 +263,7 @@ function openValues(response, cell, speak) {
     tokens.values.forEach((values, q) => {
       const value = values[token];
       const look = value === null ? "" : `step${stepOf(q, value)}${isOutside(q, value) ? " outside" : ""}`;
-      row.append(element("td", { className: look, textContent: exact(value) }));
+      row.append(element("td", { className: look, textContent: exact(q, value) }));
     });
     table.append(row);
   }
@@ -270,7 +273,7 @@ function openValues(response, cell, speak) {
   $("values").hidden = false;
   placeValues();
   if (speak) {
-    const value = exact(cellValue(tokens, cell, quantity));
+    const value = exact(quantity, cellValue(tokens, cell, quantity));
     $("spoken").textContent = `${shown}, token ${first + 1}, ${quantities[quantity].name} ${value}`;
   }
 }
@@ -293,22 +296,25 @@ function closeValues() {
 }
 
 function moveInText(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
   const { response } = event.currentTarget;
-  const { spans, ranked } = response.shown;
+  const { shown } = response;
   const at = current && current.response === response ? current.cell : -1;
-  const rank = ranked.findIndex(({ cell }) => cell === at);
-  const moves = {
-    ArrowRight: at + 1,
-    ArrowLeft: Math.max(0, at - 1),
-    Home: 0,
-    End: spans.length - 1,
-    n: ranked.length ? ranked[(rank + 1) % ranked.length].cell : at,
-  };
-  if (event.key === "Escape") closeValues();
-  if (!(event.key in moves) || event.ctrlKey || event.metaKey || event.altKey) return;
+  const last = shown.spans.length - 1;
+  let cell = null;
+  if (event.key === "ArrowRight") cell = Math.min(at + 1, last);
+  else if (event.key === "ArrowLeft") cell = Math.max(at - 1, 0);
+  else if (event.key === "Home") cell = 0;
+  else if (event.key === "End") cell = last;
+  else if ((event.key === "n" || event.key === "p") && shown.ranked.length) {
+    // N walks from the least sure token down, wherever the arrows have been since.
+    const count = shown.ranked.length;
+    shown.rank = event.key === "n" ? (shown.rank + 1) % count : (Math.max(shown.rank, 0) + count - 1) % count;
+    cell = shown.ranked[shown.rank].cell;
+  }
+  if (cell === null || last < 0) return;
   event.preventDefault();
-  const cell = Math.min(moves[event.key], spans.length - 1);
-  if (cell >= 0) goTo(response, cell);
+  goTo(response, cell);
 }
 
 // ---- the whole page ---------------------------------------------------------------------------------------------
