@@ -11,8 +11,8 @@ from tokur_cli.views.cells import cells_of, wrap
 from tokur_cli.views.response import HeatmapResponse
 
 EXOTIC = [
-    "\n", "\r\n", "\t", "\x1b[31m", "\x00", "\x9b", "é", "e\u0301", "\u0301", "👍🏽", "👩‍👩‍👧‍👦", "🇩🇪", "日本", "\u202e",
-    "\u200b", "\u200d", "\ud800", "\ufeff", " ", "क्षि", "\u2028",
+    "\n", "\r\n", "\t", "\x1b[31m", "\x00", "\x9b", "é", "e\u0301", "\u0301", "👍🏽", "👩‍👩‍👧‍👦", "🇩🇪", "日本",
+    "\u202e", "\u200b", "\u200d", "\ud800", "\ufeff", " ", "क्षि", "\u2028",
 ]  # fmt: skip
 texts = st.lists(st.one_of(st.sampled_from(EXOTIC), st.text(max_size=4)), max_size=12).map("".join)
 

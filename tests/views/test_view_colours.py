@@ -1,6 +1,7 @@
 """The steps can be told apart by everyone and text on them can be read."""
 
 import math
+from itertools import pairwise
 
 import pytest
 
@@ -91,14 +92,14 @@ def test_every_eye_sees_the_steps_apart_and_in_order(theme, system, deficiency):
     colours = [seen(rgb, deficiency) for rgb in steps(theme, system)]
     lightness = [colour[0] for colour in colours]
     assert lightness == sorted(lightness, reverse=theme == "light")
-    gaps = [math.dist(one, other) for one, other in zip(colours, colours[1:], strict=False)]
+    gaps = [math.dist(one, other) for one, other in pairwise(colours)]
     assert min(gaps) > 0.06
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_steps_are_even_in_oklab(theme):
     colours = [oklab(linear(rgb)) for rgb in steps(theme, "truecolor")]
-    gaps = [math.dist(one, other) for one, other in zip(colours, colours[1:], strict=False)]
+    gaps = [math.dist(one, other) for one, other in pairwise(colours)]
     assert max(gaps) < 1.25 * min(gaps)
 
 

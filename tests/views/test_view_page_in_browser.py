@@ -19,6 +19,8 @@ BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil
 DRIVER = shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(not (BROWSER and DRIVER), reason="Chromium and chromedriver are not installed")
 
+wait = pytest.importorskip("selenium.webdriver.support.wait").WebDriverWait
+
 NAMES = ("eu", "au", "logprob")
 
 
@@ -53,6 +55,7 @@ def open_page(browser, tmp_path):
         with path.open("w", encoding="utf-8") as file:
             write_html(file, responses, scales(responses), **options)
         browser.get(path.as_uri())
+        wait(browser, timeout=20).until(lambda page: all_of(page, ".text span"))  # painted when the observer reports
         return browser
 
     yield opened
@@ -253,8 +256,7 @@ def test_a_thousand_responses_are_shown_as_they_come_near(open_page):
     assert 0 < page.execute_script(count) < 5_000
     started = time.monotonic()
     page.execute_script("scrollTo(0, document.body.scrollHeight)")
-    page.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(arguments[0], 50)))")
-    assert "∎" in all_of(page, "article")[-1].text
+    wait(page, timeout=10).until(lambda page: "∎" in all_of(page, "article")[-1].text)
     one_of(page, "#filters label:nth-of-type(3)").click()
     one_of(page, "#quantities label:nth-of-type(2)").click()
     assert one_of(page, "#count").text == "500 of 1,000 responses"

@@ -1,5 +1,7 @@
 """Reasoning steps: where they begin, what they sum to, and which is the least sure."""
 
+from itertools import pairwise
+
 import pytest
 import view_samples
 from hypothesis import given
@@ -51,7 +53,7 @@ def test_steps_join_to_the_response(text):
 @given(st.text(alphabet="ab1.# \n", max_size=60), st.data())
 def test_every_token_counts_once(text, data):
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=10)))
-    spans = list(zip(cuts, cuts[1:], strict=False))
+    spans = list(pairwise(cuts))
     steps = steps_of(response_of(text, spans, [1.0] * len(spans)), view_samples.EU)
     assert sum(step.total or 0.0 for step in steps) == len(spans)
     assert [token for step in steps for token in step.tokens] == list(range(len(spans)))

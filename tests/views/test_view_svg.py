@@ -1,6 +1,7 @@
 """The figure: well-formed, its text the response's, its cells on a grid."""
 
 import xml.etree.ElementTree as ElementTree
+from itertools import pairwise
 
 import pytest
 import view_samples
@@ -61,7 +62,7 @@ def test_text_on_every_background_can_be_read():
         element for element in elements if element.tag == f"{SVG}rect" and element.get("fill") in HEX_STEPS["light"]
     ]
     assert len({element.get("fill") for element in steps}) == 8
-    for back, text in zip(elements, elements[1:], strict=False):
+    for back, text in pairwise(elements):
         if text.get("class") == "mono" and back.get("fill") in HEX_STEPS["light"]:
             ink = {"#000": "#000000", "#fff": "#ffffff"}[text.get("fill")]
             assert contrast(rgb_of_hex(back.get("fill")), rgb_of_hex(ink)) >= 4.5

@@ -69,10 +69,7 @@ def test_output_is_as_recorded(name):
     pair = [view_samples.right(), view_samples.wrong()]
     responses = [view_samples.hard()] if sample == "hard" else pair
     used = scales(responses, *quantities)
-    if sample == "compare":
-        view = compare_view(*pair, used, look)
-    else:
-        view = response_view(responses[-1], used, look)
+    view = compare_view(*pair, used, look) if sample == "compare" else response_view(responses[-1], used, look)
     output = written([legend(used, look), view], look)
     path = GOLDEN / f"{name}.txt"
     if os.environ.get("TOKUR_RECORD_GOLDEN"):

@@ -1,4 +1,4 @@
-"""Blocks of styled lines for the terminal, laid out before rich sees them, so that rich neither wraps nor reads them."""
+"""Blocks of styled lines for the terminal, laid out in full, so that rich neither wraps nor reads model text."""
 
 from __future__ import annotations
 
@@ -73,22 +73,21 @@ def below(blocks: Sequence[Block], gap: int = 0) -> Block:
     return Block(lines)
 
 
-def beside(left: Block, right: Block, width: int) -> Block:
-    """Two blocks side by side.
+def beside(blocks: Sequence[Block], width: int) -> Block:
+    """Blocks side by side.
 
     Args:
-        left: the left one.
-        right: the right one.
-        width: columns of the left one, at least its own width.
+        blocks: from left to right.
+        width: columns of each, at least its own width.
     """
     lines = []
-    for index in range(max(len(left.lines), len(right.lines))):
+    for index in range(max(len(block.lines) for block in blocks)):
         line = Line()
-        if index < len(left.lines):
-            line.join(left.lines[index])
-        line.pad_to(width).add(GUTTER, _DIM)
-        if index < len(right.lines):
-            line.join(right.lines[index])
+        for place, block in enumerate(blocks):
+            if place:
+                line.pad_to(place * (width + len(GUTTER)) - len(GUTTER)).add(GUTTER, _DIM)
+            if index < len(block.lines):
+                line.join(block.lines[index])
         lines.append(line)
     return Block(lines)
 

@@ -32,7 +32,7 @@ class Cell:
         return "".join(unit.shown for unit in self.units)
 
     def value(self, values: Sequence[float | None], quantity: Quantity) -> float | None:
-        """The cell's value: that of its least sure token, since the scale is one of single tokens; None if it has none."""
+        """The value of the cell's least sure token, since the scale is one of single tokens; None if it has none."""
         known = [value for token in self.tokens if (value := values[token]) is not None]
         return max(known, key=quantity.doubt, default=None)
 

@@ -1,4 +1,4 @@
-"""A heat map as one self-contained web page: no network, any number of responses, nothing in it that runs but its own."""
+"""A heat map as one self-contained web page: no network, many responses, and no script in it but its own."""
 
 from __future__ import annotations
 

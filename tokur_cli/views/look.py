@@ -102,6 +102,7 @@ def heatmap_console(file: IO[str], look: Look) -> Console:
         force_terminal=look.colours != "none",
         no_color=False,
         width=look.columns,
+        soft_wrap=True,  # or rich would cut lines where it counts columns in another way
         legacy_windows=False,
         markup=False,
         emoji=False,

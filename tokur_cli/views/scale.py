@@ -96,7 +96,7 @@ class Scale:
 
     @property
     def decimals(self) -> int:
-        """How many decimals tell values on the scale apart: two figures of a step's length, and never fewer than two."""
+        """How many decimals tell values on the scale apart: two figures of a step's length, and at least two."""
         length = (abs(self.unsure - self.sure) or abs(self.unsure)) / STEPS
         return max(2, 1 - math.floor(math.log10(length))) if length > 0 else 2
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from tokur_cli.views.response import HeatmapResponse, Quantity
 
@@ -54,7 +55,7 @@ def step_spans(response: str) -> list[tuple[int, int]]:
     if not response[: starts[0] if starts else 0].strip():
         starts = starts[1:]
     bounds = [0, *starts, len(response)]
-    return list(zip(bounds, bounds[1:], strict=False))
+    return list(pairwise(bounds))
 
 
 def steps_of(response: HeatmapResponse, quantity: Quantity) -> list[Step]:

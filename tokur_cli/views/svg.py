@@ -170,9 +170,8 @@ def _panel(
     score = response.scores.get(quantity.name)
     canvas.text(left, top + _SMALL, f"{picture(quantity.name)}, {picture(quantity.label)}", "small")
     if score is not None:
-        canvas.text(
-            left + columns * _COLUMN, top + _SMALL, f"whole response {score:.4g} {quantity.unit}", "small", anchor="end"
-        )
+        words = f"whole response {score:.4g} {quantity.unit}"
+        canvas.text(left + columns * _COLUMN, top + _SMALL, words, "small", "end")
     top += _SMALL_ROW
     for runs in wrap(cells, columns):
         column = 0

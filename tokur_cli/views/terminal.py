@@ -64,7 +64,7 @@ def response_view(response: HeatmapResponse, scales: Sequence[Scale], look: Look
     cells = cells_of(response.response, response.spans)
     if len(scales) == 2 and look.columns >= _BESIDE_FROM:
         half = (look.columns - len(GUTTER)) // 2
-        panels = beside(*(_panel(response, cells, scale, look, half) for scale in scales), half)
+        panels = beside([_panel(response, cells, scale, look, half) for scale in scales], half)
     else:
         width = min(look.columns, READABLE)
         panels = below([_panel(response, cells, scale, look, width) for scale in scales], gap=1)
@@ -90,12 +90,12 @@ def compare_view(left: HeatmapResponse, right: HeatmapResponse, scales: Sequence
         return below([response_view(response, scales, look) for response in (left, right)])
     half = min((look.columns - len(GUTTER)) // 2, READABLE)
     sides = [(response, cells_of(response.response, response.spans)) for response in (left, right)]
-    rows = [beside(*(_heading(response, look, half) for response, _ in sides), half)]
+    rows = [beside([_heading(response, look, half) for response, _ in sides], half)]
     rows += [
-        beside(*(_panel(response, cells, scale, look, half) for response, cells in sides), half) for scale in scales
+        beside([_panel(response, cells, scale, look, half) for response, cells in sides], half) for scale in scales
     ]
-    rows.append(beside(*(_summary(response, cells, scales, look, half) for response, cells in sides), half))
-    gap = beside(_EMPTY, _EMPTY, half)
+    rows.append(beside([_summary(response, cells, scales, look, half) for response, cells in sides], half))
+    gap = beside([_EMPTY, _EMPTY], half)
     framed = [rows[0]]
     for row in rows[1:]:
         framed += [gap, row]
