@@ -141,6 +141,7 @@ def _document(canvas: _Canvas, responses: Sequence[HeatmapResponse], width: floa
             f"<style>text{{white-space:pre}}.mono{{font:{_FONT:g}px {_MONO}}}"
             f".head{{font:bold {_FONT:g}px {_SANS}}}.name{{font:bold {_SMALL:g}px {_SANS}}}"
             f".small{{font:{_SMALL:g}px {_SANS};fill:{inks.soft}}}"
+            f".signs{{font:{_SMALL:g}px {_MONO};fill:{inks.soft}}}"
             f".right{{fill:{inks.right}}}.wrong{{fill:{inks.wrong}}}</style>",
             f'<rect width="100%" height="100%" fill="{inks.page}"/>',
             *canvas.elements,
@@ -241,5 +242,5 @@ def _signs(canvas: _Canvas, responses: Sequence[HeatmapResponse], scales: Sequen
         signs.append(f"{NO_TEXT} token without text")
     if not signs:
         return top
-    canvas.text(_MARGIN, top + _SMALL, "    ".join(signs), "small")
+    canvas.text(_MARGIN, top + _SMALL, "   ".join(signs), "signs")
     return top + _SMALL_ROW

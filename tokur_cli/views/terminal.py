@@ -247,7 +247,7 @@ def _top_tokens(
 def _steps(response: HeatmapResponse, scale: Scale, look: Look, width: int) -> Block:
     """The reasoning steps with their sums and means; the least sure ones where there are too many."""
     steps = steps_of(response, scale.quantity)
-    if len(steps) < 2:
+    if len(steps) < 2 or not look.steps:
         return Block()
     worst = doubtful_step(steps, scale.quantity)
     by_sum = scale.quantity.orientation == "uncertainty"
