@@ -36,7 +36,9 @@ class Comparison(str, Enum):
     """The comparison ran out of time or memory."""
 
 
-_MIN_PLACES = 6
+MIN_PLACES = 6
+"""From how many decimals on a decimal may stand for the number that it abbreviates."""
+
 _MIN_SIGNIFICAND = 10**5
 
 
@@ -62,7 +64,7 @@ def _close(first: Number, first_factor: Fraction, second: Number, second_factor:
 
 def _abbreviates(decimal: Number, exact: Fraction) -> bool:
     """Whether ``decimal`` is ``exact`` rounded (half away from zero) or cut off at its last decimal."""
-    if decimal.places < _MIN_PLACES:
+    if decimal.places < MIN_PLACES:
         return False
     power = 10**decimal.places
     digits, exact_digits = abs(decimal.value) * power, abs(exact) * power

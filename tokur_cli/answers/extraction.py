@@ -12,7 +12,7 @@ r"""The final answer of a response, found by the first of these rules that finds
 8.  ``whole``: the complete response, when it is nothing but a number, a letter, an expression or up to three words.
 9.  ``last_expression``: the last number or LaTeX formula, whichever ends later.
 
-A response that is cut off or says no answer has none; nothing is guessed. Time is linear in the response's length.
+A response without any of these has no answer. Time is linear in the response's length.
 """
 
 from __future__ import annotations
@@ -67,6 +67,8 @@ _MATH = re.compile(
     r"\$\$([^$]{1,1500})\$\$|\\\[(.{1,1500}?)\\\]|\\\((.{1,1500}?)\\\)|(?<![\\$\d])\$(?!\$)([^$\n]{1,300})(?<!\\)\$",
     re.DOTALL,
 )
+_JOINT = re.compile(r"\s*(?:,?\s*(?:and|or)|,)\s*")
+_UNIT_WORD = re.compile(r"\s?(?:\\?%|percent\b|pct\b|[A-Za-z]+\b)")
 _PROSE = re.compile(
     r"(?<![\\A-Za-z\d])(?:(?!(?:sin|cos|tan|log|exp|mod|and|pmod)\b)[A-Za-z]{3,}"
     r"|(?i:so|is|it|we|he|in|of|to|at|by|on|as|be|if|an|my|no|up)\b)"
@@ -236,17 +238,15 @@ def _whole_math_list(text: str, math: re.Match[str]) -> str:
     """A formula, with the formulas that ``and``, ``or`` or a comma join to it and the unit behind it."""
     end = math.end()
     while True:
-        joined = re.compile(r"\s*(?:,?\s*(?:and|or)|,)\s*").match(text, end)
+        joined = _JOINT.match(text, end)
         following = _MATH.match(text, joined.end()) if joined else None
         if following is None:
             break
         end = following.end()
-    if end > math.end():
-        return text[:end]
-    unit = re.compile(r"\s?(?:\\?%|percent\b|pct\b|[A-Za-z]+\b)").match(text, end)
-    if unit and canonical(math[0] + unit[0]).kind == "number":
-        return math[0] + unit[0]
-    return math[0]
+    formula = text[math.start() : end]
+    unit = _UNIT_WORD.match(text, end)
+    number = canonical(formula + unit[0]).number if unit else None
+    return formula + unit[0] if unit and number and (number.unit or number.scale != 1) else formula
 
 
 def _is_prose(text: str) -> bool:
@@ -256,7 +256,7 @@ def _is_prose(text: str) -> bool:
 def _is_answer_alone(response: str) -> bool:
     """Whether the response is an answer and nothing else."""
     text = response.strip()
-    if not text or len(text) > 200 or "\n" in text:
+    if len(text) > 200 or "\n" in text or not any(character.isalnum() for character in text):
         return False
     if _MATH.fullmatch(text):
         return True
@@ -268,12 +268,14 @@ def _is_answer_alone(response: str) -> bool:
 
 def _last_expression(text: str) -> str | None:
     """The last number or formula in a text, whichever ends later."""
-    formula = formula_end = None
+    formula, end = None, 0
     for math in _MATH.finditer(text):
         content = next(group for group in math.groups() if group is not None)
         if re.search(r"\d|\\[a-z]", content) and not _is_prose(content):
-            formula, formula_end = math, math.end()
-    numbers = list(_NUMBER.finditer(text, formula_end or 0))
+            if formula is None or not _JOINT.fullmatch(text, end, math.start()):
+                formula = math
+            end = math.end()
+    numbers = list(_NUMBER.finditer(text, end))
     if numbers:
         return numbers[-1][0].strip()
     if formula:

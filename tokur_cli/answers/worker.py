@@ -18,8 +18,6 @@ from typing import Any, BinaryIO
 GRACE_SECONDS = 1.0
 """How much later than the parent's deadline the kernel kills the worker."""
 
-_SAMPLE_POINT = 0.7390851332151607  # an irrational-looking base for the values of free symbols
-
 
 def main() -> None:
     """Serve requests until standard input ends: ``argv[1]`` seconds each, ``argv[2]`` bytes of address space in all."""
@@ -87,24 +85,54 @@ def _verify(math_verify: Any, gold: str, answer: str) -> bool | str:
 
 
 def _fingerprint(math_verify: Any, text: str) -> str | None:
-    """A text that equal expressions share: their shape and their value at a fixed point, to 10 digits."""
+    """A text that equal expressions share, see ``_print``; None for what math-verify or sympy cannot read."""
     found = _parse(math_verify, text)
-    return _print(found[0]) if found else None
+    try:
+        return _print(found[0]) if found else None
+    except MemoryError:
+        raise
+    except Exception:  # sympy raises anything at all on expressions that make no sense, such as 1/0 < x
+        return None
 
 
 def _print(expression: Any) -> str:
+    """An exact value, or free symbols and the value at a fixed point; for lists and relations what they consist of.
+
+    Only a fingerprint that begins with ``@`` decides by itself; others say which answers are worth comparing.
+    """
     import sympy
 
+    if isinstance(expression, sympy.Eq) and isinstance(expression.lhs, sympy.Symbol):
+        return _print(expression.rhs)  # a name on one side alone is not compared
     if isinstance(expression, sympy.Expr):
-        symbols = sorted(expression.free_symbols, key=str)
-        point = {symbol: _SAMPLE_POINT + 0.3183098861837907 * k for k, symbol in enumerate(symbols)}
-        value = complex(expression.doit().subs(point).evalf(20))
-        return f"{','.join(map(str, symbols))}@{_digits(value.real)},{_digits(value.imag)}"
-    return "?" + type(expression).__name__
+        value = sympy.nsimplify(expression.doit(), rational=True)
+        if value.is_Rational:
+            return f"@{value}"
+        symbols = sorted(value.free_symbols, key=str)
+        point = {symbol: sympy.sqrt(2 * k + 3) + sympy.Rational(k, 7) for k, symbol in enumerate(symbols)}
+        return f"@{','.join(map(str, symbols))}:{_digits(value.subs(point).evalf(40))}"
+    if isinstance(expression, sympy.Interval):
+        return f"list {sorted([_print(expression.start), _print(expression.end)])}"
+    if isinstance(expression, (sympy.Tuple, sympy.Set)):
+        return f"list {sorted(map(_print, expression.args))}"
+    if isinstance(expression, sympy.MatrixBase):
+        return f"matrix {expression.shape} {[_print(entry) for entry in expression]}"
+    return "relation"
 
 
-def _digits(value: float) -> str:
-    return f"{value + 0.0:.9e}" if abs(value) > 1e-12 else "0"
+def _digits(value: Any) -> str:
+    real, imaginary = value.as_real_imag()
+    if not (real.is_Float or real.is_Rational) or not (imaginary.is_Float or imaginary.is_Rational):
+        raise ValueError("not a number")
+    return f"{_round(real)},{_round(imaginary)}"
+
+
+def _round(part: Any) -> str:
+    import sympy
+
+    return (
+        "0" if abs(part) < 1e-30 else str(sympy.Float(part, 25).round(24) if abs(part) < 1 else sympy.Float(part, 25))
+    )
 
 
 if __name__ == "__main__":
