@@ -122,6 +122,11 @@ _SPELLINGS = (
     (re.compile(r"(?<!\\text)\{ +"), "{"),
     (re.compile(r"(?<=[^ ]) +\}"), "}"),
     (re.compile(r"(?<=\d)(or|and)(?=[A-Za-z(\\-])"), r" \1 "),
+    # The argument of a function that is a number says nothing: f(x) = 5 is f = 5.
+    (
+        re.compile(r"(?<![A-Za-z\\])([A-Za-z])\([a-z]\)(?=\s*=\s*-?\s*\d+(?:[.,/]\d+)*\s*(?:$|[,;]|\\text|and|or))"),
+        r"\1",
+    ),
 )
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{(.*)\}", re.DOTALL)
 _DELIMITED = re.compile(r"\$\$(.*)\$\$|\\\[(.*)\\\]|\\\((.*)\\\)", re.DOTALL)
