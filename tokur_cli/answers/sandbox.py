@@ -27,17 +27,11 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-_CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWUSER, _CLONE_NEWPID, _CLONE_NEWNET = (
-    0x00020000,
-    0x08000000,
-    0x10000000,
-    0x20000000,
-    0x40000000,
-)
+_CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWUSER = 0x00020000, 0x08000000, 0x10000000
+_CLONE_NEWPID, _CLONE_NEWNET = 0x20000000, 0x40000000
 _MS_NOSUID, _MS_NODEV, _MS_REC, _MS_PRIVATE = 2, 4, 16384, 1 << 18
 _AT_FDCWD, _AT_RECURSIVE, _SYS_MOUNT_SETATTR, _MOUNT_ATTR_RDONLY = -100, 0x8000, 442, 1
-_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
-_PR_SET_SECCOMP = 22
+_PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 1, 22, 38
 _LINUX_CAPABILITY_VERSION_3 = 0x20080522
 _X32_CALLS = 0x40000000
 _MOST_PROCESSES = 16
@@ -161,6 +155,7 @@ def _refuse_sockets(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _limit(limits: dict[str, int]) -> None:
+    """Set resource limits, except where a lower one is in force already or the system knows no such limit (macOS)."""
     for name, value in {
         resource.RLIMIT_CPU: limits["seconds"],
         resource.RLIMIT_AS: limits["memory_bytes"],
@@ -169,9 +164,7 @@ def _limit(limits: dict[str, int]) -> None:
         resource.RLIMIT_NOFILE: 64,
         resource.RLIMIT_CORE: 0,
     }.items():
-        with contextlib.suppress(
-            ValueError, OSError
-        ):  # a lower limit is in force already, or macOS knows no such limit
+        with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(name, (value, value))
 
 
