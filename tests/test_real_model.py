@@ -62,7 +62,10 @@ def test_a_sample_of_sixteen_is_that_of_four(run_tokur, tmp_path):
     path = write_lines(tmp_path / "q.jsonl", sample_lines("questions.jsonl", 2))
     options = ["--dtype", "float32", "--temperature", "0.8", "--max-new-tokens", "24"]
     four, sixteen = (
-        {(r["id"], r["tokur"]["sample"]): r["response"] for r in parsed(run_tokur("generate", path, "-n", n, *options)[1])}
+        {
+            (r["id"], r["tokur"]["sample"]): r["response"]
+            for r in parsed(run_tokur("generate", path, "-n", n, *options)[1])
+        }
         for n in (4, 16)
     )
     assert len(four) == 8

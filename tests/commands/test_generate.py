@@ -44,7 +44,9 @@ def test_what_is_generated_is_what_is_scored(run_tokur, tiny_folder, asked, tmp_
     for generated, record in zip(parsed(out), parsed(scored), strict=True):
         tokens = record["tokur"]["tokens"]
         assert len(tokens["logprob"]) == len(generated["tokur"]["token_ids"])
-        assert all(logprob >= -entropy - 1e-4 for logprob, entropy in zip(tokens["logprob"], tokens["entropy"], strict=True))
+        assert all(
+            logprob >= -entropy - 1e-4 for logprob, entropy in zip(tokens["logprob"], tokens["entropy"], strict=True)
+        )
 
 
 def test_scoring_in_the_same_run_gives_the_same_bytes(run_tokur, tiny_folder, asked, tmp_path):
@@ -125,7 +127,9 @@ def test_an_unknown_template_field_is_an_error_of_its_record(run_tokur, tiny_fol
 
 
 def test_examples_come_before_the_question(run_tokur, tiny_folder, tmp_path):
-    examples = write_lines(tmp_path / "shots.jsonl", [{"question": "1+1?", "response": "2"}, {"question": "2+2?", "reference": "4"}])
+    examples = write_lines(
+        tmp_path / "shots.jsonl", [{"question": "1+1?", "response": "2"}, {"question": "2+2?", "reference": "4"}]
+    )
     turns = [
         {"role": "user", "content": "1+1?"}, {"role": "assistant", "content": "2"},
         {"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "4"},

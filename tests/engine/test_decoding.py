@@ -129,9 +129,7 @@ def test_too_little_memory_halves_the_batch_and_loses_nothing(monkeypatch):
         return step(self)
 
     monkeypatch.setattr(Decoder, "_step", small_machine)
-    results = list(
-        Decoder(model, text_of, sampling, end_ids=END, max_new_tokens=30, max_rows=16).run(asked)
-    )
+    results = list(Decoder(model, text_of, sampling, end_ids=END, max_new_tokens=30, max_rows=16).run(asked))
     failed = {result[0].index for result in results if isinstance(result, tuple)}
     assert failed <= {5}
     got = {(r.index, r.sample): r for r in results if not isinstance(r, tuple)}
