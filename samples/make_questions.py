@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 SEED = 0
-PER_TEMPLATE = 11
+PER_TEMPLATE = 12
 PER_DATA_SET = 20
 
 NAMES = (
@@ -39,43 +39,40 @@ Numbers = tuple[int, int, int]
 
 
 def addition(draw: random.Random) -> Numbers:
-    n, m = draw.randint(2, 20), draw.randint(2, 20)
+    n, m = draw.randint(2, 12), draw.randint(2, 9)
     return n, m, n + m
 
 
 def subtraction(draw: random.Random) -> Numbers:
-    m, left = draw.randint(2, 15), draw.randint(2, 15)
+    m, left = draw.randint(2, 9), draw.randint(2, 9)
     return m + left, m, left
 
 
 def multiplication(draw: random.Random) -> Numbers:
-    n, m = draw.randint(2, 14), draw.randint(3, 14)
+    n, m = draw.randint(2, 12), draw.randint(2, 10)
     return n, m, n * m
 
 
 def division(draw: random.Random) -> Numbers:
-    m, each = draw.randint(2, 12), draw.randint(2, 12)
+    m, each = draw.randint(2, 10), draw.randint(2, 10)
     return m * each, m, each
 
 
 TEMPLATES: tuple[tuple[Callable[[random.Random], Numbers], str], ...] = (
-    (addition, "{a} has {n} {things}. {b} gives {a} {m} more {things}. How many {things} does {a} have now?"),
+    (addition, "{a} has {n} {things} and buys {m} more. How many {things} does {a} have in total?"),
+    (addition, "{a} has {n} {things} and {b} has {m} {things}. How many {things} do they have together?"),
     (
         addition,
-        "There are {n} {things} on the table and {m} {things} in a drawer. How many {things} are there altogether?",
+        "{a} found {n} {things} in the morning and {m} {things} in the afternoon. "
+        "How many {things} did {a} find in total?",
     ),
-    (addition, "{a} read {n} pages on Monday and {m} pages on Tuesday. How many pages did {a} read in total?"),
-    (subtraction, "{a} had {n} {things} and gave {m} of them to {b}. How many {things} does {a} have left?"),
-    (
-        subtraction,
-        "A shop had {n} {things} in the morning and sold {m} of them by the evening. How many {things} are left?",
-    ),
-    (subtraction, "{a} is {n} years old and {b} is {m} years old. How many years older than {b} is {a}?"),
+    (subtraction, "{a} has {n} {things} and loses {m}. How many {things} are left?"),
+    (subtraction, "{a} has {n} dollars and spends {m} dollars. How many dollars does {a} have left?"),
     (multiplication, "{a} has {n} boxes with {m} {things} each. How many {things} does {a} have?"),
     (multiplication, "One ticket costs {m} dollars. How many dollars do {n} tickets cost?"),
-    (multiplication, "{a} walks {m} kilometres every day. How many kilometres does {a} walk in {n} days?"),
+    (multiplication, "{a} walks {m} kilometres a day. How many kilometres does {a} walk in {n} days?"),
+    (multiplication, "There are {n} rows of {m} chairs. How many chairs are there in total?"),
     (division, "{a} shares {n} {things} equally among {m} friends. How many {things} does each friend get?"),
-    (division, "{n} {things} are packed into bags of {m}. How many bags are there?"),
     (division, "{a} paid {n} dollars for {m} tickets of the same price. How many dollars did one ticket cost?"),
 )
 

@@ -103,11 +103,12 @@ def tiny_model_folder(tmp_path: Path, family: str = "llama", seed: int = 0, **ov
 def tiny_gguf_file(tmp_path: Path, splitting: str = "gpt-2") -> tuple[Path, Any]:
     """Write a tiny random llama as a GGUF file, by the format's own writer; return the file and the model.
 
-    Its vocabulary has one token more than `tiny_tokenizer`'s: ``ab``, id 259. `splitting` is ``tokenizer.ggml.pre``.
+    Its vocabulary has two tokens more than `tiny_tokenizer`'s: ``ab`` and ``cd``, ids 259 and 260. `splitting` is the
+    file's ``tokenizer.ggml.pre``.
     """
     import gguf
 
-    model = tiny_model("llama", vocab_size=VOCABULARY_SIZE + 1)
+    model = tiny_model("llama", vocab_size=VOCABULARY_SIZE + 2)
     tokenizer = tiny_tokenizer()
     config = model.config
     file = tmp_path / "tiny-llama.gguf"
@@ -124,10 +125,10 @@ def tiny_gguf_file(tmp_path: Path, splitting: str = "gpt-2") -> tuple[Path, Any]
     writer.add_vocab_size(config.vocab_size)
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre(splitting)
-    writer.add_token_list([*tokenizer.convert_ids_to_tokens(range(VOCABULARY_SIZE)), "ab"])
+    writer.add_token_list([*tokenizer.convert_ids_to_tokens(range(VOCABULARY_SIZE)), "ab", "cd"])
     normal, control = gguf.TokenType.NORMAL, gguf.TokenType.CONTROL
-    writer.add_token_types([normal] * 256 + [control] * len(SPECIAL_TOKENS) + [normal])
-    writer.add_token_merges(["a b"])
+    writer.add_token_types([normal] * 256 + [control] * len(SPECIAL_TOKENS) + [normal] * 2)
+    writer.add_token_merges(["a b", "c d"])
     writer.add_pad_token_id(config.pad_token_id)
     writer.add_bos_token_id(config.bos_token_id)
     writer.add_eos_token_id(config.eos_token_id)

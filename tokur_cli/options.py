@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-MODEL, POSTERIOR, INPUT, OUTPUT = "Model", "Posterior", "Input", "Output"
+MODEL, DECODING, POSTERIOR, INPUT, OUTPUT = "Model", "Decoding", "Posterior", "Input", "Output"
 """Panels of the help."""
 
 
@@ -123,4 +123,15 @@ Output = Annotated[
 Resume = Annotated[
     bool, typer.Option("--resume", help="Continue the -o file of a run that was cut off.", rich_help_panel=OUTPUT)
 ]
-Seed = Annotated[int, typer.Option(help="Seed of the noise.", rich_help_panel=POSTERIOR)]
+Seed = Annotated[int, typer.Option(help="Seed of all random numbers.", rich_help_panel=POSTERIOR)]
+Scores = Annotated[
+    str | None,
+    typer.Option(help="Comma-separated scores to compute. Default: all.", rich_help_panel=OUTPUT, show_default=False),
+]
+NoTokens = Annotated[bool, typer.Option("--no-tokens", help="Leave the per-token arrays out.", rich_help_panel=OUTPUT)]
+FewShot = Annotated[
+    str | None,
+    typer.Option(
+        help="JSONL of worked examples to put before the question.", rich_help_panel=INPUT, show_default=False
+    ),
+]

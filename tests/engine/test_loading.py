@@ -122,7 +122,9 @@ def test_a_gguf_file_gives_the_logits_of_the_model_it_was_made_of(tmp_path):
     tokenizer = loaded.tokenizer
     assert (tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id) == (256, 257, 258)
     assert tokenizer.chat_template == CHAT_TEMPLATE
-    assert tokenizer("ab<|im_end|>").input_ids == [259, 258]
+    assert tokenizer("abcd<|im_end|>").input_ids == [259, 260, 258]
+    text = "▁ two  spaces , é\n\n世界 🙂"
+    assert tokenizer.decode(tokenizer(text).input_ids) == text
 
 
 def test_a_gguf_file_is_converted_once_and_again_when_it_changed(tmp_path):
@@ -218,7 +220,7 @@ def test_too_little_memory_names_the_needed_and_the_available(device_map, tmp_pa
     folder = tiny_model_folder(tmp_path, num_hidden_layers=2, intermediate_size=200_000)
     monkeypatch.setattr("accelerate.utils.get_max_memory", lambda: {"cpu": 10**8})
     # 2 layers × 3 projections × 32 × 200,000 weights × 4 bytes
-    with pytest.raises(TokurError, match=r"weights need 0\.2 GB, but the memory has 0\.1 GB available"):
+    with pytest.raises(TokurError, match=r"weights need 0\.2 GB, but main memory has 0\.1 GB available"):
         load(folder, device_map=device_map)
 
 

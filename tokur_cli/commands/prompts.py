@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokur_cli.records.errors import UsageError
+from tokur_cli.commands.arguments import PromptOptions
+from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.prompt import Prompt
+from tokur_cli.records.reader import read_records
 from tokur_cli.records.record import Record
 
 if TYPE_CHECKING:
@@ -45,18 +47,23 @@ class PromptForm:
     """How a record's question becomes a prompt.
 
     Args:
-        template: ``chat`` (the model's chat template), ``raw`` (the question as it is), ``math`` (the paper's
-            prompt) or the path of a Jinja template over the record's fields. What ``math`` and a file make is a
-            user's turn if the model has a chat template and the whole prompt if it has none.
-        system: text of a system turn, for chat templates.
+        options: ``template`` is ``chat`` (the model's chat template), ``raw`` (the question as it is), ``math`` (the
+            paper's prompt) or the path of a Jinja template over the record's fields; what ``math`` and a file make
+            is a user's turn if the model has a chat template and the whole prompt if it has none. ``system`` is the
+            text of a system turn, for chat templates. ``few_shot`` is a file of worked examples to come before the
+            question: turns of a chat or, without a chat template, question and answer on lines of their own. Records
+            with messages, text or ids of their own keep them as they are.
 
     Raises:
-        UsageError: no such template, or one that Jinja cannot read.
+        UsageError: no such template, one that Jinja cannot read, or no example in the file.
+        TokurError: the examples cannot be read.
     """
 
-    def __init__(self, template: str = "chat", system: str | None = None) -> None:
+    def __init__(self, options: PromptOptions) -> None:
+        template, system = options.template, options.system
         self.template = template
         self.system = system
+        self.examples = _read_examples(options.few_shot) if options.few_shot is not None else []
         self._jinja = None if template in ("chat", "raw") else _compile(template)
         if template == "raw" and system is not None:
             raise UsageError("--system needs a chat template; it cannot go with --template raw")
@@ -77,8 +84,14 @@ class PromptForm:
             return tokeniser.render_chat(self._with_system(prompt.messages)), False
         question = self._question(record, prompt)
         if self.template == "raw" or (self._jinja and not tokeniser.tokenizer.chat_template):
-            return question, True
-        return tokeniser.render_chat(self._with_system([{"role": "user", "content": question}])), False
+            shown = "".join(f"{asked}\n{answer}\n\n" for asked, answer in self.examples)
+            return f"{shown}{question}\n" if shown else question, True
+        turns = [
+            {"role": role, "content": content}
+            for example in self.examples
+            for role, content in zip(("user", "assistant"), example, strict=True)
+        ]
+        return tokeniser.render_chat(self._with_system([*turns, {"role": "user", "content": question}])), False
 
     def _with_system(self, messages: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
         return messages if self.system is None else [{"role": "system", "content": self.system}, *messages]
@@ -93,6 +106,31 @@ class PromptForm:
             return self._jinja.render(record.fields)
         except TemplateError as error:
             raise record.error(f"the template cannot be filled: {error}") from error
+
+
+def with_ids_of(record: Record, model: str) -> Record:
+    """Return the record as it is if its token ids are the model's, else a copy without them: its text counts then."""
+    name = record.tokur.get("model")
+    if name is None or name == model:
+        return record
+    twin = record.copy()
+    twin.set("tokur", {k: v for k, v in record.tokur.items() if k not in ("prompt_token_ids", "token_ids")})
+    return twin
+
+
+def _read_examples(path: str) -> list[tuple[str, str]]:
+    """Read (question, answer) pairs: an answer is the record's response or, without one, its reference."""
+    examples = []
+    for item in read_records(path):
+        if isinstance(item, RecordError):
+            raise item
+        answer = item.reference if item.get("response") is None else item.response
+        if answer is None:
+            raise item.error('an example needs a "response" or a "reference"')
+        examples.append((item.text("question"), answer))
+    if not examples:
+        raise UsageError(f"--few-shot {path}: holds no example")
+    return examples
 
 
 def _compile(template: str) -> jinja2.Template:

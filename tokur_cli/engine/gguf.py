@@ -26,8 +26,16 @@ CONVERSION = "1"
 """Part of every converted folder's name; a change of what `convert_gguf` writes must change it."""
 
 MAGIC = b"GGUF"
+BYTE_LEVEL = "gpt2"
+"""GGUF's name for tokenizers over bytes."""
 SINGLE_DIGITS = "smollm"
-"""The name GGUF files give to SmolLM's way of splitting text: GPT-2's, but every digit stands alone."""
+"""GGUF's name for SmolLM's way of splitting text: GPT-2's, but every digit stands alone."""
+SPECIAL_TOKENS = {
+    "bos_token": "bos_token_id",
+    "eos_token": "eos_token_id",
+    "unk_token": "unknown_token_id",
+    "pad_token": "padding_token_id",
+}
 
 
 def converted_gguf(file: Path, progress: Callable[[str], None]) -> Path:
@@ -89,17 +97,31 @@ def _require_room(model: Any, folder: Path) -> None:
 
 
 def _load_tokenizer(file: Path) -> PreTrainedTokenizerBase:
-    """Load a GGUF file's tokenizer, with the splitting of digits that transformers leaves out."""
+    """Load a GGUF file's tokenizer, mending what transformers drops.
+
+    All versions drop the single digits; 5.17 also mistakes the end of sequence, drops the padding and decodes ``▁``, a
+    character like any other to a byte-level tokenizer, to a space.
+    """
     from gguf import GGUFReader
-    from tokenizers import pre_tokenizers
+    from tokenizers import decoders, pre_tokenizers
     from transformers import AutoTokenizer
 
+    reader = GGUFReader(file)
+
+    def written(field: str) -> Any:
+        found = reader.get_field(f"tokenizer.ggml.{field}")
+        return None if found is None else found.contents()
+
     tokenizer: Any = AutoTokenizer.from_pretrained(str(file.parent), gguf_file=file.name)
-    splitting = GGUFReader(file).get_field("tokenizer.ggml.pre")
-    if splitting is not None and splitting.contents() == SINGLE_DIGITS:
-        backend = tokenizer.backend_tokenizer
-        backend.pre_tokenizer = pre_tokenizers.Sequence(
-            [pre_tokenizers.Digits(individual_digits=True), backend.pre_tokenizer]
+    for role, field in SPECIAL_TOKENS.items():
+        if (token_id := written(field)) is not None:
+            setattr(tokenizer, role, tokenizer.convert_ids_to_tokens(token_id))
+    if written("model") == BYTE_LEVEL:
+        tokenizer.clean_up_tokenization_spaces = False
+        tokenizer.backend_tokenizer.decoder = decoders.ByteLevel()
+    if written("pre") == SINGLE_DIGITS:
+        tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+            [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
         )
     loaded: PreTrainedTokenizerBase = tokenizer
     return loaded

@@ -77,7 +77,7 @@ def require_memory(needed_bytes: int) -> None:
 
     free = get_max_memory()
     # A Mac's and an integrated GPU's memory is the main memory, and is listed in place of it.
-    _require(needed_bytes, free["cpu"] if "cpu" in free else max(free.values()), "the memory")
+    _require(needed_bytes, free["cpu"] if "cpu" in free else max(free.values()), "main memory")
 
 
 def _require(needed_bytes: int, available_bytes: int, where: str) -> None:
@@ -124,11 +124,11 @@ def _multiplies_bfloat16_fast(device_type: str) -> bool:
 def _cpu_flags() -> frozenset[str]:
     """Read the CPU's feature names; none where the system doesn't list them (macOS, Windows)."""
     try:
-        lines = CPU_INFO.read_text().splitlines()
+        with CPU_INFO.open() as lines:
+            for line in lines:
+                name, _, value = line.partition(":")
+                if name.strip() == "flags":
+                    return frozenset(value.split())
     except OSError:
-        return frozenset()
-    for line in lines:
-        name, _, value = line.partition(":")
-        if name.strip() == "flags":
-            return frozenset(value.split())
+        pass
     return frozenset()

@@ -224,10 +224,10 @@ def _quieten_libraries() -> None:
     import huggingface_hub.utils
     import transformers.utils.logging
 
-    libraries: tuple[Any, Any] = (transformers.utils.logging, huggingface_hub.utils)
-    transformers_logging, hub = libraries
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
+    hub: Any = huggingface_hub.utils
     hub.logging.set_verbosity_error()
+    logging: Any = transformers.utils.logging
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()  # the hub's bars too
     if sys.stderr.isatty():
         hub.enable_progress_bars()

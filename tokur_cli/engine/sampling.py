@@ -1,4 +1,4 @@
-"""From logits to the next token: temperature, top-k, top-p, min-p, with random numbers that depend on their key alone."""
+"""From logits to the next token: temperature, top-k, top-p and min-p, with numbers that depend on their key alone."""
 
 from __future__ import annotations
 

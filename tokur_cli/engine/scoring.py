@@ -9,10 +9,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 import torch
-from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from tokur_cli.engine.memory import clear_device_cache, is_out_of_memory
 from tokur_cli.engine.perturbed import Draws, perturbed
 from tokur_cli.engine.vocabulary import logits_from, token_quantities
 from tokur_cli.records.errors import TokurError
@@ -106,7 +106,7 @@ class Scorer:
         try:
             results = self._score_batch([responses[index] for index in batch])
         except (RuntimeError, MemoryError) as error:
-            if not (isinstance(error, (MemoryError, torch.OutOfMemoryError)) or should_reduce_batch_size(error)):
+            if not is_out_of_memory(error):
                 raise
             results = None
         if results is not None:

@@ -64,6 +64,27 @@ class ResponseTokeniser:
             raise TokurError(f"the model's chat template refuses these messages: {error}") from error
         return str(text)
 
+    def tokenise_prompt(self, prompt: str | Sequence[int], *, special_tokens: bool = False) -> list[int]:
+        """Return the ids of a prompt to generate from, as in ``tokenise``.
+
+        Raises:
+            TokurError: the prompt is empty, leaves no room for a response, or holds ids that are not this tokenizer's.
+        """
+        if isinstance(prompt, str):
+            self._check_length(-(-len(prompt) // self._longest_piece), "at least ")
+            ids = self._encode(prompt, special_tokens)
+        else:
+            self._check_ids(prompt, "prompt_token_ids")
+            ids = list(prompt)
+        if not ids:
+            raise TokurError("the prompt is empty: there is nothing to answer")
+        if self.context_length is not None and len(ids) >= self.context_length:
+            raise TokurError(
+                f"the prompt has {len(ids):,} tokens; the model's context of {self.context_length:,} leaves no room "
+                "for a response"
+            )
+        return ids
+
     def tokenise(
         self,
         prompt: str | Sequence[int],

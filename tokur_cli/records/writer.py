@@ -17,6 +17,7 @@ from tokur_cli.records.streams import STDIN
 
 Settings = Mapping[str, Any]
 SettingsOf = Callable[[dict[str, Any]], Settings]
+Identity = Callable[[Record], object]
 
 
 def open_output(
@@ -26,6 +27,7 @@ def open_output(
     settings: Settings | None = None,
     settings_of: SettingsOf | None = None,
     inputs: Sequence[str] = (),
+    identity: Identity = Record.passthrough,
 ) -> RecordWriter:
     """Opens where records go.
 
@@ -38,6 +40,8 @@ def open_output(
         settings: what this run computes with.
         settings_of: the settings that a ``tokur`` object was written with; compared when resuming.
         inputs: the names of the input files, which must not be written over.
+        identity: what an output record and the input record it was made from have in common; by default everything
+            but ``tokur``.
 
     Raises:
         UsageError: the options do not go together, or the output is an input.
@@ -63,7 +67,9 @@ def open_output(
         os.close(descriptor)
         raise UsageError(f"{path}: is not a regular file: --resume cannot continue it")
     try:
-        return RecordWriter(descriptor, path, resume=resume, settings=settings, settings_of=settings_of)
+        return RecordWriter(
+            descriptor, path, resume=resume, settings=settings, settings_of=settings_of, identity=identity
+        )
     except TokurError:
         os.close(descriptor)
         raise
@@ -78,6 +84,7 @@ class RecordWriter:
         resume: keep the file's complete lines and continue after them.
         settings: what this run computes with.
         settings_of: the settings that a ``tokur`` object was written with.
+        identity: what an output record and its input record have in common.
     """
 
     def __init__(
@@ -88,16 +95,18 @@ class RecordWriter:
         resume: bool = False,
         settings: Settings | None = None,
         settings_of: SettingsOf | None = None,
+        identity: Identity = Record.passthrough,
     ) -> None:
         self._descriptor = descriptor
         self._name = name
         self._settings = None if settings is None else json.loads(encode_value(dict(settings)))
         self._settings_of = settings_of
+        self._identity = identity
         self._positioned = descriptor is None  # whether the next write goes after the last record to keep
         self._kept_bytes = 0
         self._existing = self._read_existing() if resume else iter(())
         self._next_existing: Record | None = None
-        self._next_passthrough = b""
+        self._next_identity: object = None
         self._advance()
 
     def __enter__(self) -> RecordWriter:
@@ -121,7 +130,7 @@ class RecordWriter:
         Raises:
             TokurError: the record in the file was written with other settings, or the line after it is not a record.
         """
-        if self._next_existing is None or self._next_passthrough != record.passthrough():
+        if self._next_existing is None or self._next_identity != self._identity(record):
             return False
         self._check_settings(self._next_existing)
         self._advance()
@@ -194,7 +203,7 @@ class RecordWriter:
     def _advance(self) -> None:
         self._next_existing = next(self._existing, None)
         if self._next_existing is not None:
-            self._next_passthrough = self._next_existing.passthrough()
+            self._next_identity = self._identity(self._next_existing)
 
     def _check_settings(self, written: Record) -> None:
         if self._settings is None or self._settings_of is None:

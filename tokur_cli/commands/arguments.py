@@ -1,0 +1,78 @@
+"""The options of the commands as values, in the groups that commands share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tokur_cli.records.mapping import FieldMapping
+
+
+@dataclass(frozen=True)
+class InputOptions:
+    """Where records come from and what is done about bad ones."""
+
+    path: str
+    format: str = "auto"
+    mapping: FieldMapping = field(default_factory=FieldMapping)
+    requests: str | None = None
+    skip_invalid: bool = False
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """Where records go."""
+
+    path: str | None = None
+    resume: bool = False
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """Which model, and how it is loaded."""
+
+    name: str | None = None
+    revision: str | None = None
+    dtype: str = "auto"
+    device_map: str = "auto"
+    trust_remote_code: bool = False
+
+
+@dataclass(frozen=True)
+class PromptOptions:
+    """How a question becomes a prompt."""
+
+    template: str = "chat"
+    system: str | None = None
+    few_shot: str | None = None
+
+
+@dataclass(frozen=True)
+class ScoringOptions:
+    """The posterior, what is computed under it, and what is kept."""
+
+    draws: int = 2
+    rank: int = 8
+    sigma: float = 0.1
+    sampling: Literal["stepwise", "shared", "joint"] = "stepwise"
+    targets: str = "q_proj,k_proj"
+    seed: int = 0
+    scores: str | None = None
+    tokens: bool = True
+    batch_tokens: int | None = None
+
+
+@dataclass(frozen=True)
+class DecodingOptions:
+    """How responses are generated."""
+
+    samples: int = 1
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    max_new_tokens: int = 512
+    stop: tuple[str, ...] = ()
+    seed: int = 0
+    batch_size: int | None = None
+    max_memory_gib: float | None = None

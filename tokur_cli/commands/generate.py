@@ -1,0 +1,226 @@
+"""``tokur generate``: questions in, N responses each out, as records that ``score`` takes as they are."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tokur_cli import __version__
+from tokur_cli.commands.arguments import (
+    DecodingOptions,
+    InputOptions,
+    ModelOptions,
+    OutputOptions,
+    PromptOptions,
+    ScoringOptions,
+)
+from tokur_cli.commands.model import load
+from tokur_cli.commands.progress import Progress, count_lines
+from tokur_cli.commands.prompts import PromptForm, with_ids_of
+from tokur_cli.commands.reporting import Invalid
+from tokur_cli.commands.scoring import Scoring
+from tokur_cli.engine.decoding import DecodedResponse, Decoder, DecodingRequest, end_token_ids
+from tokur_cli.engine.loading import LanguageModel
+from tokur_cli.engine.memory import available_bytes
+from tokur_cli.engine.sampling import Sampling
+from tokur_cli.engine.tokens import ResponseTokeniser
+from tokur_cli.records.errors import RecordError, TokurError, UsageError
+from tokur_cli.records.reader import read_records
+from tokur_cli.records.record import SCHEMA, Record
+from tokur_cli.records.writer import RecordWriter, open_output
+
+COMMAND = "generate"
+_ROWS = {"cpu": 64}
+_ACCELERATOR_ROWS = 256
+_CACHE_SHARE = 0.5  # of the memory that is free once the model is loaded
+
+
+def generate(
+    source: InputOptions,
+    model: ModelOptions,
+    prompts: PromptOptions,
+    decoding: DecodingOptions,
+    scoring: ScoringOptions | None,
+    target: OutputOptions,
+) -> None:
+    """Generate responses to a stream of questions, and score them too if ``scoring`` is given.
+
+    Raises:
+        TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
+    """
+    if decoding.temperature == 0 and decoding.samples > 1:
+        raise UsageError(f"-n {decoding.samples} needs --temperature above 0: at 0 all samples are the same")
+    form = PromptForm(prompts)
+    items = read_records(source.path, format=source.format, mapping=source.mapping)
+    with Progress(COMMAND) as progress:
+        language_model = load(model, None, progress)
+        generation = _Generation(decoding, prompts, form, language_model)
+        scorer = Scoring(COMMAND, scoring, form, language_model, progress) if scoring else None
+        invalid = Invalid(COMMAND, source.skip_invalid)
+        with open_output(
+            target.path,
+            resume=target.resume,
+            settings={**generation.settings, **(scorer.settings if scorer else {})},
+            settings_of=lambda tokur: {
+                **tokur.get("generation", {}),
+                **(Scoring.settings_of(tokur) if "run" in tokur else {}),
+            },
+            inputs=[source.path],
+            identity=lambda record: (record.id, record.sample),
+        ) as writer:
+            lines = count_lines(source.path)
+            progress.start(None if lines is None else lines * decoding.samples)
+            responses = generation.run(items, writer, invalid.skip)
+            if scorer:
+                scorer.run(responses, writer.write, invalid)
+            else:
+                _write(responses, writer, invalid, progress)
+            writer.finish()
+    invalid.finish()
+
+
+def _write(
+    responses: Iterable[Record | RecordError], writer: RecordWriter, invalid: Invalid, progress: Progress
+) -> None:
+    for item in responses:
+        if isinstance(item, RecordError):
+            invalid.met(item)
+        else:
+            writer.write(item)
+            progress.advance(1, len(item.token_ids or ()))
+
+
+class _Generation:
+    """Questions through the decoder and, as records, back in the input's order."""
+
+    def __init__(
+        self, options: DecodingOptions, prompts: PromptOptions, form: PromptForm, language_model: LanguageModel
+    ) -> None:
+        device = language_model.device
+        if options.max_memory_gib is None:
+            cache_bytes = int(available_bytes(device) * _CACHE_SHARE)
+        else:
+            cache_bytes = int(options.max_memory_gib * 2**30)
+        self.options, self.form, self.model_name = options, form, language_model.name
+        self.tokeniser = ResponseTokeniser(language_model.tokenizer, language_model.context_length)
+        self.decoder = Decoder(
+            language_model.model,
+            self.tokeniser.decode,
+            Sampling(options.temperature, options.top_k, options.top_p, options.min_p, options.seed),
+            end_ids=end_token_ids(language_model.model, language_model.tokenizer),
+            max_new_tokens=options.max_new_tokens,
+            context_length=language_model.context_length,
+            stop=options.stop,
+            max_rows=options.batch_size or _ROWS.get(device.type, _ACCELERATOR_ROWS),
+            cache_bytes=cache_bytes,
+        )
+        self.settings: dict[str, Any] = {
+            "model": language_model.name,
+            "revision": language_model.revision,
+            "dtype": language_model.dtype,
+            "temperature": options.temperature,
+            "top_p": options.top_p,
+            "top_k": options.top_k,
+            "min_p": options.min_p,
+            "max_new_tokens": options.max_new_tokens,
+            "stop": list(options.stop),
+            "template": prompts.template,
+            "system": prompts.system,
+            "few_shot": prompts.few_shot,
+            "seed": options.seed,
+            "version": __version__,
+        }
+        self._questions: dict[int, tuple[Record, DecodingRequest]] = {}
+        self._responses: dict[int, dict[int, DecodedResponse]] = {}
+        self._ready: dict[int, list[Record | RecordError]] = {}
+
+    def run(
+        self, items: Iterable[Record | RecordError], writer: RecordWriter, skip_invalid: bool
+    ) -> Iterator[Record | RecordError]:
+        """Yield a question's responses when they are all there, questions and samples in order.
+
+        Where bad records are not skipped, the first one is the last thing yielded.
+        """
+        turn = 0
+        for result in self.decoder.run(self._requests(items, writer, skip_invalid)):
+            self._take(result)
+            while turn in self._ready:
+                yield from self._ready.pop(turn)
+                turn += 1
+        while turn in self._ready:
+            yield from self._ready.pop(turn)
+            turn += 1
+
+    def _requests(
+        self, items: Iterable[Record | RecordError], writer: RecordWriter, skip_invalid: bool
+    ) -> Iterator[DecodingRequest]:
+        """Yield what is to be generated; bad records and what is written already are ready at once."""
+        for index, item in enumerate(items):
+            request = item if isinstance(item, RecordError) else self._request(index, item, writer)
+            if isinstance(request, RecordError):
+                self._ready[index] = [request]
+                if not skip_invalid:
+                    return
+            elif not request.samples:
+                self._ready[index] = []
+            else:
+                assert isinstance(item, Record)
+                self._questions[index] = item, request
+                self._responses[index] = {}
+                yield request
+
+    def _request(self, index: int, record: Record, writer: RecordWriter) -> DecodingRequest | RecordError:
+        try:
+            prompt, special_tokens = self.form.apply(with_ids_of(record, self.model_name), self.tokeniser)
+            prompt_ids = self.tokeniser.tokenise_prompt(prompt, special_tokens=special_tokens)
+            if record.id is None:
+                # The same for the same question wherever it stands, so that order changes neither ids nor responses
+                record.set("id", "q-" + hashlib.sha256(repr(prompt_ids).encode()).hexdigest()[:12])
+            samples = [n for n in range(self.options.samples) if not writer.already_written(_numbered(record, n))]
+        except RecordError as error:
+            return error
+        except TokurError as error:
+            return record.error(str(error))
+        return DecodingRequest(index, str(record.id), prompt_ids, samples)
+
+    def _take(self, result: DecodedResponse | tuple[DecodingRequest, TokurError]) -> None:
+        """Note a response; with its last one a question is ready."""
+        if isinstance(result, tuple):
+            request, error = result
+            if request.index in self._questions:
+                record, _ = self._questions.pop(request.index)
+                self._ready[request.index] = [record.error(str(error))]
+            return
+        if result.index not in self._questions:  # another sample of the question has failed
+            return
+        self._responses[result.index][result.sample] = result
+        record, request = self._questions[result.index]
+        if len(self._responses[result.index]) == len(request.samples):
+            del self._questions[result.index]
+            responses = self._responses.pop(result.index)
+            self._ready[result.index] = [self._record(record, request, responses[n]) for n in request.samples]
+
+    def _record(self, question: Record, request: DecodingRequest, response: DecodedResponse) -> Record:
+        record = question.copy()
+        record.set("response", response.text)
+        record.set(
+            "tokur",
+            {
+                "schema": SCHEMA,
+                "model": self.model_name,
+                "sample": response.sample,
+                "seed": self.options.seed,
+                "finish_reason": response.finish_reason,
+                "prompt_token_ids": list(request.prompt_ids),
+                "token_ids": response.token_ids,
+                "generation": self.settings,
+            },
+        )
+        return record
+
+
+def _numbered(question: Record, sample: int) -> Record:
+    twin = question.copy()
+    twin.set("tokur", {"sample": sample})
+    return twin

@@ -1,0 +1,25 @@
+"""Which model a command loads."""
+
+from __future__ import annotations
+
+import os
+
+from tokur_cli.commands.arguments import ModelOptions
+from tokur_cli.commands.progress import Progress
+from tokur_cli.engine.loading import DEFAULT_MODEL, LanguageModel, load_language_model
+
+
+def load(options: ModelOptions, named_by_records: str | None, progress: Progress) -> LanguageModel:
+    """Load the model that was asked for, else the records' own, else TOKUR_MODEL's, else the embedded one.
+
+    Raises:
+        TokurError: the model cannot be had.
+    """
+    return load_language_model(
+        options.name or named_by_records or os.environ.get("TOKUR_MODEL") or DEFAULT_MODEL,
+        dtype=options.dtype,
+        device_map=options.device_map,
+        revision=options.revision,
+        trust_remote_code=options.trust_remote_code,
+        progress=progress.say,
+    )

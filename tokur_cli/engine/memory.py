@@ -1,0 +1,21 @@
+"""How much memory there is, and telling too little of it from other failures."""
+
+from __future__ import annotations
+
+import torch
+from accelerate.utils import get_max_memory
+from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
+
+__all__ = ["available_bytes", "clear_device_cache", "is_out_of_memory"]
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether a smaller batch may succeed where this error came up."""
+    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or bool(should_reduce_batch_size(error))
+
+
+def available_bytes(device: torch.device) -> int:
+    """Return the memory that is free on a device now."""
+    free: dict[int | str, int] = get_max_memory()
+    # A Mac's memory is the main memory, and is listed in place of it
+    return free[device.index or 0] if device.type == "cuda" else free.get("cpu", max(free.values()))

@@ -1,0 +1,115 @@
+"""A key/value cache whose rows all end at the same column, so that responses can join and leave a running batch.
+
+    columns   0 1 2 3 4 5 6 7
+    row 0     . . . p p p y y      p prompt, y response, . nothing (masked)
+    row 1     p p p p p y y y
+
+The next tokens of all rows go to the next column, written in place. Distances between columns are distances between
+tokens, so any family's masks (causal, sliding windows) hold as they do for left-padded input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+from transformers import Cache, DynamicCache
+from transformers.cache_utils import DynamicLayer
+
+_SPARE_COLUMNS = 64  # columns allocated ahead
+
+
+class RollingLayer(DynamicLayer):
+    """One layer's keys and values, in storage with columns to spare.
+
+    Args:
+        keys: (R, heads, columns, d) storage.
+        values: the same of the values.
+        length: columns in use.
+    """
+
+    def __init__(self, keys: Tensor, values: Tensor, length: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.dtype, self.device, self.is_initialized = keys.dtype, keys.device, True
+        self.length = length
+        self._storage = (keys, values)
+        self.keys, self.values = (storage[:, :, :length] for storage in self._storage)
+
+    def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+        """Write the next columns and return all of them."""
+        first, self.length = self.length, self.length + key_states.shape[-2]
+        if self.length > self._storage[0].shape[-2]:
+            self._storage = tuple(_widen(storage, self.length) for storage in self._storage)  # type: ignore[assignment]
+        for storage, states in zip(self._storage, (key_states, value_states), strict=True):
+            storage[:, :, first : self.length] = states
+        self.keys, self.values = (storage[:, :, : self.length] for storage in self._storage)
+        return self.keys, self.values
+
+
+def _widen(storage: Tensor, length: int) -> Tensor:
+    rows, heads, columns, size = storage.shape
+    wider = storage.new_empty(rows, heads, length + _SPARE_COLUMNS, size)
+    wider[:, :, :columns] = storage
+    return wider
+
+
+def rejoin(
+    running: Cache | None,
+    kept: Tensor,
+    kept_length: int,
+    prompts: DynamicCache | None,
+    joining: Sequence[tuple[int, int]],
+) -> Cache:
+    """Return the cache of a batch that some rows have left and others join.
+
+    The running cache is taken apart layer by layer, so that no more than one layer is held twice.
+
+    Args:
+        running: the batch's cache, of no use afterwards; None if there is none.
+        kept: (K,) its rows that stay, in their new order.
+        kept_length: columns that the longest of them fills.
+        prompts: right-padded prompts, (B, heads, P, d) a layer; None if nothing joins.
+        joining: for each row of ``prompts``, (tokens of the prompt, rows of the new batch that start from it).
+
+    Returns:
+        A cache of K + J rows, the joining ones last, with max(kept_length, longest prompt) columns in use.
+    """
+    length = max([kept_length, *(tokens for tokens, _ in joining)])
+    source = running if running is not None else prompts
+    assert source is not None
+    layers: list[Any] = []
+    for index in range(len(source.layers)):
+        old = running.layers[index] if running is not None else None
+        new = prompts.layers[index] if prompts is not None else None
+        pair = [
+            _rejoin(getattr(old, name, None), kept, kept_length, getattr(new, name, None), joining, length)
+            for name in ("keys", "values")
+        ]
+        layers.append(RollingLayer(pair[0], pair[1], length))
+        if running is not None:
+            running.layers[index] = layers[-1]
+    return Cache(layers=layers)
+
+
+def _rejoin(
+    old: Tensor | None,
+    kept: Tensor,
+    kept_length: int,
+    new: Tensor | None,
+    joining: Sequence[tuple[int, int]],
+    length: int,
+) -> Tensor:
+    like = old if old is not None else new
+    assert like is not None
+    rows = len(kept) + sum(copies for _, copies in joining)
+    storage = like.new_zeros(rows, like.shape[1], length + _SPARE_COLUMNS, like.shape[3])
+    if old is not None:
+        columns = slice(old.shape[-2] - kept_length, None)
+        storage[: len(kept), :, length - kept_length : length] = old[:, :, columns][kept.to(old.device)]
+    first = len(kept)
+    for row, (tokens, copies) in enumerate(joining):
+        assert new is not None
+        storage[first : first + copies, :, length - tokens : length] = new[row, :, :tokens]
+        first += copies
+    return storage

@@ -1,0 +1,166 @@
+"""Model text made visible and harmless: control codes as pictures, in units that no output may cut or join."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from wcwidth import iter_graphemes, wcswidth
+
+NEWLINE = "↵"
+TAB = "⇥   "
+NO_TEXT = "∎"
+
+_ZWNJ, _ZWJ = "\u200c", "\u200d"
+_BLACK_FLAG = "\U0001f3f4"
+_ESCAPED_CATEGORIES = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+class Unit(NamedTuple):
+    """The smallest piece of text that is drawn as one: a character as people count them, or one control code.
+
+    Args:
+        start: its first code point in the text.
+        end: the code point after its last.
+        shown: what is drawn; never a control code, and the same for every output.
+        width: columns of a terminal that ``shown`` takes, at least 1.
+        newline: whether the line ends behind it.
+    """
+
+    start: int
+    end: int
+    shown: str
+    width: int
+    newline: bool
+
+
+def units(text: str) -> Iterator[Unit]:
+    """Cut a text into the units that are drawn, in order and without gaps.
+
+    Characters made of several code points (emoji sequences, letters with combining marks) stay whole. A newline is
+    shown as ``↵``, a tab as ``⇥`` and three spaces, other C0 control codes as their pictures (``␛``), and everything
+    else that is invisible or turns the direction of text by its number (``⟨U+202E⟩``).
+
+    Args:
+        text: any string, lone surrogates included.
+    """
+    if text.isascii() and text.replace("\n", "").isprintable():
+        yield from _plain_units(text)
+        return
+    start = 0
+    for cluster in iter_graphemes(text):
+        end = start + len(cluster)
+        if end == start + 1 and cluster.isascii() and cluster.isprintable():
+            yield Unit(start, end, cluster, 1, False)
+            start = end
+            continue
+        hidden = [index for index in range(start, end) if _is_hidden(text, index, cluster)]
+        at = start
+        for index in hidden:
+            if at < index:
+                yield _visible_unit(at, text[at:index])
+            yield _hidden_unit(index, text[index])
+            at = index + 1
+        if at < end:
+            yield _visible_unit(at, text[at:end])
+        start = end
+
+
+def picture(text: str) -> str:
+    """The text as it is drawn, on one line."""
+    return "".join(unit.shown for unit in units(text))
+
+
+def paragraphs(text: str) -> str:
+    """The text as it is drawn where newlines need no sign of their own: they stay, everything else is a picture."""
+    return "".join("\n" if unit.newline else unit.shown for unit in units(text))
+
+
+def width_of(text: str) -> int:
+    """The columns that a text takes, which must hold no control codes (a `picture` never does)."""
+    width: int = wcswidth(text)
+    return width
+
+
+def shorten(text: str, width: int, *, keep_end: bool = False) -> str:
+    """A picture cut to at most a number of columns, with ``…`` where it was cut.
+
+    Args:
+        text: a picture.
+        width: columns, at least 1.
+        keep_end: cut at the start instead of the end.
+    """
+    if width_of(text) <= width:
+        return text
+    clusters = list(iter_graphemes(text))
+    if keep_end:
+        clusters.reverse()
+    kept, used = [], 1
+    for cluster in clusters:
+        used += width_of(cluster)
+        if used > width:
+            break
+        kept.append(cluster)
+    return "…" + "".join(reversed(kept)) if keep_end else "".join(kept) + "…"
+
+
+def stretches(shown: str) -> Iterator[tuple[str, int, bool]]:
+    """Cut a picture into stretches of narrow characters, and wide characters one by one.
+
+    Args:
+        shown: a picture.
+
+    Returns:
+        (text, its columns, whether it is one wide character), in order and without gaps.
+    """
+    narrow, columns = "", 0
+    for cluster in iter_graphemes(shown):
+        width = width_of(cluster)
+        if width == 2:
+            if narrow:
+                yield narrow, columns, False
+            yield cluster, width, True
+            narrow, columns = "", 0
+        else:
+            narrow, columns = narrow + cluster, columns + width
+    if narrow:
+        yield narrow, columns, False
+
+
+def _plain_units(text: str) -> Iterator[Unit]:
+    for index, char in enumerate(text):
+        yield Unit(index, index + 1, NEWLINE, 1, True) if char == "\n" else Unit(index, index + 1, char, 1, False)
+
+
+def _visible_unit(start: int, text: str) -> Unit:
+    # A mark without a letter to sit on would land on a neighbour that belongs to another token.
+    shown = text if width_of(text) > 0 else "◌" + text
+    return Unit(start, start + len(text), shown, max(1, width_of(shown)), False)
+
+
+def _hidden_unit(index: int, char: str) -> Unit:
+    if char == "\n":
+        return Unit(index, index + 1, NEWLINE, 1, True)
+    if char == "\t":
+        shown = TAB
+    elif char < " ":
+        shown = chr(0x2400 + ord(char))
+    elif char == "\x7f":
+        shown = "␡"
+    else:
+        shown = f"⟨U+{ord(char):04X}⟩"
+    return Unit(index, index + 1, shown, len(shown), False)
+
+
+def _is_hidden(text: str, index: int, cluster: str) -> bool:
+    char = text[index]
+    if char.isascii():
+        return not char.isprintable()
+    if unicodedata.category(char) not in _ESCAPED_CATEGORIES and ord(char) & 0xFFFE != 0xFFFE:
+        return False
+    if char in (_ZWNJ, _ZWJ):  # they shape emoji and the letters of many scripts, never ASCII
+        joined = text[index - 1 : index] + text[index + 1 : index + 2]
+        return len(joined) < 2 or any(side.isascii() or side.isspace() for side in joined)
+    is_flag_tag = 0xE0020 <= ord(char) <= 0xE007F and cluster.startswith(_BLACK_FLAG)
+    return not is_flag_tag
