@@ -200,7 +200,7 @@ class _Selection:
             choice = choose([response.confidence for response in drawn], classes.labels, self.rule)
             self._count(question, drawn, classes, choice, equivalence)
             if choice is None:
-                self.invalid.met(self._nothing_kept(question, drawn))
+                self.invalid.met(self._nothing_kept(question))
             if self.options.records:
                 verdicts.update(_verdicts(drawn, classes, choice))
             elif choice is not None:
@@ -210,12 +210,11 @@ class _Selection:
                 verdict = verdicts.get(response.offset, _Verdict(drawn=False))
                 writer.write(_with_verdict(gathering.record(response), response.answer, verdict))
 
-    def _nothing_kept(self, question: Question, drawn: list[Response]) -> RecordError:
+    def _nothing_kept(self, question: Question) -> RecordError:
         others = ", ".join(name for name in CATALOGUE if name in self.other_scores)
         advice = f"--by one of {others}" if others else "run tokur score first, or --keep 100% --method maj"
         return RecordError(
-            f"none of the {len(drawn)} responses to question {question.name} has a finite {self.options.by}, so that "
-            f"none can be kept: {advice}",
+            f"question {question.name}: no response has a finite {self.options.by}, so that none can be kept: {advice}",
             question.source,
             question.line,
         )

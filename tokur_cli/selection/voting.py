@@ -130,7 +130,7 @@ def choose(confidences: Sequence[float | None], labels: Sequence[int | None], ru
     members: dict[int | None, list[int]] = {}
     for index in kept:
         members.setdefault(labels[index], []).append(index)
-    # Sums are rounded once, so that they do not depend on the order of their terms
+    # fsum rounds once; what sum does depends on Python's version
     classes = [
         ClassVotes(label, len(those), math.fsum(weights[index] for index in those), those[0])
         for label, those in members.items()
