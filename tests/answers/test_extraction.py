@@ -26,6 +26,11 @@ from tokur_cli.answers.extraction import extract_answer, reference_answer
         ("60 + 12\n#### 1,072", "1,072", "hash"),
         ("48/2 = <<48/2=24>>24 clips\nA: 72\n", "72", "answer_line"),
         ("A: 5", "5", "answer_line"),
+        ("#### Step 2: Multiply\n6 * 3 = 18", "18", "last_expression"),
+        ("A: Tom has 3 bags of 4, so 12 in all, and the answer is 12.", "12", "answer_is"),
+        ("Answer: First we add 3 to 4. Then we double it to get 14.", "14", "last_expression"),
+        ("The answer is 72!", "72", "answer_is"),
+        (r"\boxed{5!}", "5!", "boxed"),
         ("The final answer is: $7$. I hope it is correct.", "$7$", "final_answer"),
         ("Final Answer: The largest $n$ is 34.", "34", "final_answer"),
         ("## Final Answer\n\n42", "42", "final_answer"),
@@ -36,6 +41,8 @@ from tokur_cli.answers.extraction import extract_answer, reference_answer
         ("the answer is 3.5", "3.5", "answer_is"),
         ("ANSWER: $18 per day", "$18 per day", "answer_is"),
         ("The correct answer is Evelyn.", "Evelyn", "answer_is"),
+        ("**Answer:** Evelyn", "Evelyn", "answer_is"),
+        ("Answer: B, because it fits.", "B", "answer_is"),
         ("**Answer:** (C) 12", "C", "answer_is"),
         ("The answer is B because it fits.", "B", "answer_is"),
         ("The answer is a dog", "a dog", "answer_is"),
@@ -126,6 +133,6 @@ def test_a_reference_is_the_answer_or_a_solution_that_gives_it(reference, answer
     assert reference_answer(reference) == answer
 
 
-@pytest.mark.parametrize("reference", [None, "", "  ", True, ["18"], {}])
+@pytest.mark.parametrize("reference", [None, "", "  ", True, float("nan"), ["18"], {}])
 def test_what_is_no_text_or_number_is_no_reference(reference):
     assert reference_answer(reference) is None

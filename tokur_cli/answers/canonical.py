@@ -104,7 +104,7 @@ _SPACING = re.compile(
 )
 _JOINING = (r"\!", r"\left", r"\right", r"\b", r"\B")
 _DOLLAR = re.compile(r"(?<!\\)\$")
-_DEGREES = re.compile(r"\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ)(?![A-Za-z])|\s*\\degree(?![A-Za-z])|\s*°")
+_DEGREES = re.compile(r"\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ)(?![A-Za-z])|\s*\\degree(?![A-Za-z])|\s*°(?:[CF]\b)?")
 _STYLED_TEXT = re.compile(r"\\(?:text(?:bf|it|rm|sf|tt|normal)?|mathrm|mathbf|mbox|operatorname)\s*\{([^{}]*)\}")
 _ROMAN_LETTER = re.compile(r"\\(?:mathrm|mathbf|mathit)\s*\{\s*([A-Za-z])\s*\}")
 _DOUBLE_ESCAPE = re.compile(r"\\\\(?=[A-Za-z]{2})")
@@ -122,6 +122,11 @@ _SPELLINGS = (
     (re.compile(r"(?<!\\text)\{ +"), "{"),
     (re.compile(r"(?<=[^ ]) +\}"), "}"),
     (re.compile(r"(?<=\d)(or|and)(?=[A-Za-z(\\-])"), r" \1 "),
+    # The argument of a function that is a number says nothing: f(x) = 5 is f = 5.
+    (
+        re.compile(r"(?<![A-Za-z\\])([A-Za-z])\([a-z]\)(?=\s*=\s*-?\s*\d+(?:[.,/]\d+)*\s*(?:$|[,;]|\\text|and|or))"),
+        r"\1",
+    ),
 )
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{(.*)\}", re.DOTALL)
 _DELIMITED = re.compile(r"\$\$(.*)\$\$|\\\[(.*)\\\]|\\\((.*)\\\)", re.DOTALL)
@@ -159,7 +164,7 @@ _DECIMAL_COMMA = re.compile(r"(-?)(\d+),(\d+)")
 _CHOICE = re.compile(
     r"\(\s*([A-Ja-j])\s*\)|([A-J])\s*[).:]?|\(\s*([A-J])\s*\)\s+\S.*|([A-J])\s*[).:]\s+\S.*", re.DOTALL
 )
-_WORDS = re.compile(r"[^\W\d_]{2,}(?:[ '-]+[^\W\d_]+)*")
+_WORDS = re.compile(r"([^\W\d_]{2,}(?:[ '-]+[^\W\d_]+)*)!?")
 _NAMES = frozenset(("pi", "infinity", "infty", "inf", "oo"))
 
 
@@ -182,8 +187,9 @@ def canonical(answer: str) -> Canonical:
     choice = _CHOICE.fullmatch(shown)
     if choice:
         return Canonical("choice", next(letter for letter in choice.groups() if letter).upper(), marked)
-    if _WORDS.fullmatch(shown) and shown.lower() not in _NAMES:
-        return Canonical("words", shown.casefold(), marked)
+    words = _WORDS.fullmatch(shown)
+    if words and shown.lower() not in _NAMES:
+        return Canonical("words", words[1].casefold(), marked)
     comma = _DECIMAL_COMMA.fullmatch(shown)
     if comma:
         reading = Number(Fraction(f"{comma[1]}{comma[2]}.{comma[3]}"), places=len(comma[3]))
@@ -226,9 +232,9 @@ def _is_one_group(body: str) -> bool:
 def _strip(text: str) -> str:
     """Drop blanks, Markdown emphasis, quotes and closing punctuation around an answer."""
     text = text.strip(" \t\r\n*`\"'")
-    if text.endswith((".", ",", ";", ":", "!")):
-        # "\," or "\!" at the end loses its second half with the punctuation, so the backslash goes too.
-        text = text.rstrip(".,;:! \t\r\n\\").rstrip("*`\"'")
+    if text.endswith((".", ",", ";", ":")):  # not "!", which may be a factorial
+        # "\," at the end loses its second half with the punctuation, so the backslash goes too.
+        text = text.rstrip(".,;: \t\r\n\\").rstrip("*`\"'")
     return text
 
 
@@ -242,7 +248,7 @@ def _read_number(text: str) -> Number | None:
     if match is None or (match["sign1"] and match["sign2"]):
         return None
     value = _read_value(match)
-    tail = _read_tail(match["tail"], match["currency"])
+    tail = _read_tail(match["tail"], match["currency"], apart=text[: match.start("tail")].endswith(" "))
     if value is None or tail is None:
         return None
     scale, unit = tail
@@ -281,7 +287,7 @@ def _exponent(power_of_ten: str) -> int:
     return int(power_of_ten.partition("^")[2].strip(" {}"))
 
 
-def _read_tail(text: str, currency: str | None) -> tuple[Fraction, Unit | None] | None:
+def _read_tail(text: str, currency: str | None, *, apart: bool) -> tuple[Fraction, Unit | None] | None:
     """Scale and unit around a number, or None where what follows makes it more than a number."""
     front = UNITS[currency] if currency else None
     if not text:
@@ -293,7 +299,8 @@ def _read_tail(text: str, currency: str | None) -> tuple[Fraction, Unit | None] 
     scale = SCALES.get(words[0], Fraction(1)) if words else Fraction(1)
     exponent = match["text_power"] or match["power"] or ""
     unit = unit_of(words if scale == 1 else words[1:], 2 if "2" in exponent else 3 if "3" in exponent else 1)
-    # "5 x", "2 pi" and "3 or more" are expressions; a short word is a variable unless \text says otherwise.
-    if match["words"] and scale == 1 and unit is None and (len(words[0]) < 3 or not _NO_UNITS.isdisjoint(words)):
+    # "5 x", "6abc", "2 pi" and "3 or more" are expressions: an unknown word is one only if long, apart and no operator.
+    is_word = apart and len(words[0]) >= 3 and _NO_UNITS.isdisjoint(words)
+    if match["words"] and scale == 1 and unit is None and not is_word:
         return None
     return scale, front or unit

@@ -3,10 +3,10 @@ r"""The final answer of a response, found by the first of these rules that finds
 1.  ``boxed``: the last ``\boxed{…}`` with balanced braces. Boxes that follow each other as a list
     (``\boxed{2} and \boxed{3}``) are one answer, ``2, 3``. A number or formula that a "final answer is" states
     after the last box (rule 4) wins over it: the box was a step on the way.
-2.  ``hash``: what follows the last ``####`` on its line (GSM8K's references).
-3.  ``answer_line``: the last line that begins with ``A:`` (GSM8K's model solutions).
+2.  ``hash``: what follows the last ``####`` on its line (GSM8K's references), unless it is a heading's prose.
+3.  ``answer_line``: the last line that begins with ``A:`` (GSM8K's model solutions), unless it is prose.
 4.  ``final_answer``: what follows the last "final answer is", "Final Answer:" or a heading of those words.
-5.  ``answer_is``: what follows the last "answer is", "answer:", "answer =".
+5.  ``answer_is``: what follows the last "answer is", "answer =", or "answer:" (unless a whole solution follows).
 6.  ``open_box``: the rest of the line after a ``\boxed{`` that the response never closes.
 7.  ``choice`` (only if the question is a multiple choice): "option C", "(C)", a leading "C.", the last lone capital.
 8.  ``whole``: the complete response, when it is nothing but a number, a letter, an expression or up to three words.
@@ -98,12 +98,12 @@ def extract_answer(response: str, *, choices: bool = False) -> Extraction | None
         return later if corrected else Extraction(boxed, "boxed")
     if "####" in response:
         text = _first_line(response[response.rindex("####") + 4 :])
-        if text:
+        if _is_answer_alone(text):
             return Extraction(text, "hash")
     line = max(response.rfind("\nA:"), 0 if response.startswith("A:") else -1)
     if line >= 0:
         text = _first_line(response[line:].lstrip("\n")[2:])
-        if text:
+        if _is_answer_alone(text):
             return Extraction(text, "answer_line")
     found = _after_marker(response, choices, (_FINAL, _PLAIN))
     if found:
@@ -129,7 +129,7 @@ def reference_answer(reference: object) -> str | None:
     Args:
         reference: the field's value: a text or a number.
     """
-    if isinstance(reference, bool) or not isinstance(reference, (str, int, float)):
+    if isinstance(reference, bool) or not isinstance(reference, (str, int, float)) or reference != reference:
         return None
     text = str(reference).strip()
     if "boxed" in text or "####" in text or "\nA:" in text or len(text) > 200 or "\n\n" in text:
@@ -197,13 +197,17 @@ def _after_marker(response: str, choices: bool, rules: tuple[Rule, ...]) -> Extr
     """What follows the last marker of the first of ``rules`` that has one."""
     if "nswer" not in response and "NSWER" not in response:
         return None
-    last: dict[Rule, int] = {}
+    last: dict[Rule, re.Match[str]] = {}
     for marker in _MARKER.finditer(response):
-        last[_FINAL if marker[1] else _PLAIN] = marker.end()
+        last[_FINAL if marker[1] else _PLAIN] = marker
     for rule in rules:
         if rule in last:
-            text = _stated(response[last[rule] : last[rule] + _LONGEST_SENTENCE], choices)
-            if text:
+            end = last[rule].end()
+            text = _stated(response[end : end + _LONGEST_SENTENCE], choices)
+            # "Answer: First, we add …" announces a solution, whose first sentence does not hold the answer.
+            announced = rule == _PLAIN and response[end - 1] in ":\n"
+            line = _first_line(_LEADING_MARKS.sub("", response[end : end + _LONGEST_SENTENCE], count=1))
+            if text and not (announced and canonical(text).kind != "choice" and not _is_answer_alone(line)):
                 return Extraction(text, rule)
     return None
 
@@ -253,9 +257,9 @@ def _is_prose(text: str) -> bool:
     return bool(_PROSE.search(_TEXT_GROUP.sub(" ", text)))
 
 
-def _is_answer_alone(response: str) -> bool:
-    """Whether the response is an answer and nothing else."""
-    text = response.strip()
+def _is_answer_alone(text: str) -> bool:
+    """Whether a text is an answer and nothing else: no prose but up to three words."""
+    text = text.strip()
     if len(text) > 200 or "\n" in text or not any(character.isalnum() for character in text):
         return False
     if _MATH.fullmatch(text):

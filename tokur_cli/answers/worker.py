@@ -130,9 +130,9 @@ def _digits(value: Any) -> str:
 def _round(part: Any) -> str:
     import sympy
 
-    return (
-        "0" if abs(part) < 1e-30 else str(sympy.Float(part, 25).round(24) if abs(part) < 1 else sympy.Float(part, 25))
-    )
+    if abs(part) < 1e-30:
+        return "0"
+    return str(sympy.Float(part, 25).round(24) if abs(part) < 1 else sympy.Float(part, 25))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Worker processes that compare answers symbolically, each killed and replaced when it runs out of time or memory.
 
 The first starts with the first comparison that needs one (about 0.4 s), so answers that are plain numbers never pay for
-it; the next ones start one by one while work is left. They are processes, not threads, because nothing else can
+it; the next ones start one by one while enough work is left. They are processes, not threads, because nothing else can
 interrupt an expression such as ``9^{9^{9^9}}``.
 """
 
@@ -22,6 +22,7 @@ from tokur_cli.records.errors import TokurError
 
 START_SECONDS = 60.0
 """How long a worker may take to import math-verify before that is an error."""
+_WORTH_A_WORKER = 16  # a worker costs as much as that many easy comparisons
 
 _START = "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); from tokur_cli.answers.worker import main; main()"
 
@@ -130,11 +131,12 @@ class WorkerPool:
         return replies
 
     def _feed(self, waiting: list[tuple[int, Mapping[str, Any]]]) -> None:
-        """Give every idle worker a request; start one more worker if requests are left and none is starting."""
+        """Give every idle worker a request; start one more worker if many are left and none is starting."""
         for worker in self._workers:
             if waiting and worker.ready and worker.number is None:
                 worker.send(*waiting.pop(), self.seconds)
-        if waiting and len(self._workers) < self.count and all(worker.ready for worker in self._workers):
+        enough = len(self._workers) >= min(self.count, 1 + len(waiting) // _WORTH_A_WORKER)
+        if waiting and not enough and all(worker.ready for worker in self._workers):
             worker = _Worker(self.seconds, self.memory_bytes)
             self._workers.append(worker)
             self._selector.register(worker.replies, selectors.EVENT_READ, worker)
