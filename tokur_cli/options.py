@@ -50,7 +50,7 @@ Model = Annotated[
     typer.Option(
         "--model",
         "-m",
-        help="Hub id, folder or GGUF file. Default: the model that the records name, then TOKURMODEL, then the "
+        help="Hub id, folder or GGUF file. Default: the model that the records name, then TOKUR_MODEL, then the "
         "embedded smollm2-135m-instruct.",
         rich_help_panel=MODEL,
         show_default=False,
