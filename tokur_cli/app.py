@@ -136,6 +136,10 @@ def generate(
         ),
     ] = None,
     seed: opt.Seed = 0,
+    backend: Annotated[
+        opt.BackendChoice,
+        typer.Option(help="vllm: stock vLLM, where it is installed.", rich_help_panel=opt.DECODING),
+    ] = opt.BackendChoice.transformers,
     batch_size: Annotated[
         int | None,
         typer.Option(
@@ -209,6 +213,7 @@ def generate(
                 max_new_tokens=max_new_tokens,
                 stop=tuple(stop or ()),
                 seed=seed,
+                backend=backend.value,
                 batch_size=batch_size,
                 max_memory_gib=max_memory,
             ),

@@ -20,6 +20,13 @@ class SamplingChoice(str, Enum):
     joint = "joint"
 
 
+class BackendChoice(str, Enum):
+    """What generates."""
+
+    transformers = "transformers"
+    vllm = "vllm"
+
+
 class DtypeChoice(str, Enum):
     """Numbers the model computes with."""
 

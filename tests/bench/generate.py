@@ -32,7 +32,7 @@ def refilled_batch(language_model, prompts, samples, limit):
         language_model.model,
         tokeniser.decode,
         Sampling(temperature=0.8),
-        end_ids=end_token_ids(language_model.model, language_model.tokenizer),
+        end_ids=end_token_ids(language_model.model.generation_config, language_model.tokenizer),
         max_new_tokens=limit,
         context_length=language_model.context_length,
         max_rows=ROWS,
