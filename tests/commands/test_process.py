@@ -22,7 +22,7 @@ def start(arguments, **options):
 
 def finish(arguments, **options):
     process = start(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=600)
     return process.returncode, out.decode(), err.decode()
 
 

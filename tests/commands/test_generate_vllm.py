@@ -1,0 +1,58 @@
+import importlib.util
+
+import pytest
+
+from tests.commands.test_process import finish
+from tests.commands.test_score import parsed, write_lines
+from tests.test_real_model import sample_lines
+
+needs_vllm = pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed")
+
+
+def test_without_vllm_the_install_command_is_said(run_tokur, tiny_folder, tmp_path, monkeypatch):
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *rest: None if name == "vllm" else find_spec(name, *rest)
+    )
+    path = write_lines(tmp_path / "q.jsonl", [{"question": "Hi"}])
+    code, out, err = run_tokur("generate", path, "-m", tiny_folder, "--backend", "vllm")
+    assert (code, out) == (2, "")
+    assert "pip install 'tokur[vllm]'" in err
+
+
+def test_scoring_in_the_same_run_is_not_for_vllm(run_tokur, tiny_folder, tmp_path):
+    path = write_lines(tmp_path / "q.jsonl", [{"question": "Hi"}])
+    code, out, err = run_tokur("generate", path, "-m", tiny_folder, "--backend", "vllm", "--score")
+    assert (code, out) == (2, "")
+    assert "pipe into tokur score" in err
+
+
+@needs_vllm
+@pytest.mark.real_model
+@pytest.mark.usefixtures("all_threads")
+def test_vllm_writes_the_same_greedy_records(run_tokur, tmp_path):
+    path = write_lines(tmp_path / "q.jsonl", sample_lines("questions.jsonl", 3))
+    options = ["--dtype", "float32", "--max-new-tokens", "24", "--stop", "\n"]
+    _, ours, _ = run_tokur("generate", path, *options)
+    code, theirs, err = finish(["generate", path, *options, "--backend", "vllm"])
+    assert code == 0, err
+    for mine, other in zip(parsed(ours), parsed(theirs), strict=True):
+        assert other["tokur"].pop("generation") == {**mine["tokur"].pop("generation"), "backend": "vllm"}
+        assert other == mine
+
+
+@needs_vllm
+@pytest.mark.real_model
+@pytest.mark.usefixtures("all_threads")
+def test_vllm_samples_depend_on_seed_question_and_sample(tmp_path):
+    rows = sample_lines("questions.jsonl", 3)
+    options = ["--dtype", "float32", "--max-new-tokens", "12", "--temperature", "1.0", "--backend", "vllm"]
+
+    def texts(lines, n):  # a process each: vLLM starts its engine once in a process
+        code, out, err = finish(["generate", write_lines(tmp_path / "q.jsonl", lines), "-n", n, *options])
+        assert code == 0, err
+        return {(r["id"], r["tokur"]["sample"]): r["response"] for r in parsed(out)}
+
+    two, four = texts(rows, 2), texts(rows[::-1], 4)
+    assert len(set(four.values())) > 4
+    assert all(four[key] == text for key, text in two.items())
