@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 MODEL, DECODING, POSTERIOR, INPUT, OUTPUT = "Model", "Decoding", "Posterior", "Input", "Output"
+SCALE, CHOICE, PICTURE = "Scale", "Choice", "Picture"
 """Panels of the help."""
 
 
@@ -26,6 +27,38 @@ class DtypeChoice(str, Enum):
     float32 = "float32"
     bfloat16 = "bfloat16"
     float16 = "float16"
+
+
+class VerdictChoice(str, Enum):
+    """Responses by whether they are right."""
+
+    correct = "correct"
+    incorrect = "incorrect"
+
+
+class ColourChoice(str, Enum):
+    """When text is coloured."""
+
+    auto = "auto"
+    always = "always"
+    never = "never"
+
+
+class ThemeChoice(str, Enum):
+    """The background that a picture is for."""
+
+    auto = "auto"
+    dark = "dark"
+    light = "light"
+
+
+class MarksChoice(str, Enum):
+    """What stands beside colour."""
+
+    auto = "auto"
+    none = "none"
+    bars = "bars"
+    values = "values"
 
 
 Model = Annotated[
