@@ -113,13 +113,13 @@ class Gallery:
             raise TokurError(
                 f'--sort {choice.sort}: no response has the score "{choice.sort}"; score them with it first'
             )
-        if self._places and choice.compare and not next(self._paired(), None):
+        if self._places and choice.compare and not self._paired():
             raise TokurError("--compare: no question has two responses here; generate -n 2 makes two of each")
 
     def __len__(self) -> int:
         """How many responses are shown."""
         if self._choice.compare:
-            return 2 * sum(1 for _ in self._paired())
+            return 2 * len(self._paired())
         limit = self._choice.limit
         return len(self._places) if limit is None else min(limit, len(self._places))
 
@@ -133,7 +133,10 @@ class Gallery:
                 yield self._read(index)
 
     def pairs(self) -> Iterator[tuple[HeatmapResponse, HeatmapResponse]]:
-        """Two responses of each question that has two: a right and a wrong one if it has both, else the first two."""
+        """Two responses of each question that has two: a right and a wrong one if it has both, else the first two.
+
+        Questions that have both come first, unless the responses are sorted.
+        """
         for left, right in self._paired():
             yield self._read(left), self._read(right)
 
@@ -142,20 +145,22 @@ class Gallery:
         # Sorting is stable: the input's order rules among equals
         return iter(sorted(everything, key=lambda index: -self._doubts[index]) if self._choice.sort else everything)
 
-    def _paired(self) -> Iterator[tuple[int, int]]:
-        """The pairs by index, in the order of their questions' first responses."""
+    def _paired(self) -> list[tuple[int, int]]:
+        """The pairs by index, in the order of their questions; those of a right and a wrong one first, unless sorted."""
         members: dict[int, list[int]] = {}
         for index in self._order():
             members.setdefault(self._questions[index], []).append(index)
-        pairs = (pair for found in members.values() if (pair := self._pair(found)))
-        return islice(pairs, self._choice.limit)
-
-    def _pair(self, indices: list[int]) -> tuple[int, int] | None:
-        right = next((index for index in indices if self._verdicts[index] == 1), None)
-        wrong = next((index for index in indices if self._verdicts[index] == 0), None)
-        if right is not None and wrong is not None:
-            return right, wrong
-        return (indices[0], indices[1]) if len(indices) > 1 else None
+        pairs = []
+        for indices in members.values():
+            right = next((index for index in indices if self._verdicts[index] == 1), None)
+            wrong = next((index for index in indices if self._verdicts[index] == 0), None)
+            if right is not None and wrong is not None:
+                pairs.append((right, wrong))
+            elif len(indices) > 1:
+                pairs.append((indices[0], indices[1]))
+        if self._choice.sort is None:
+            pairs.sort(key=lambda pair: self._verdicts[pair[0]] == self._verdicts[pair[1]])
+        return pairs[: self._choice.limit]
 
     def _read(self, index: int) -> HeatmapResponse:
         self._file.seek(self._places[index])

@@ -260,18 +260,18 @@ def _top_tokens(
     names = [picture(scale.quantity.name) + " " for scale in scales]
     columns = [max(width_of(name), *(len(row[index]) for row in rows)) for index, name in enumerate(names)]
     place = max(5, *(len(str(unsure.token + 1)) for unsure in found))
-    room = width - sum(column + 1 for column in columns) - place - 2
+    room = width - sum(column + 2 for column in columns) - place - 1
     head = Line().add("token".rjust(place), _DIM)
     for name, column in zip(names, columns, strict=True):
-        head.add(" " + name.rjust(column), _DIM)
-    lines = [head.add("  the least sure"[: max(0, width - head.width)], _DIM)]
+        head.add("  " + name.rjust(column), _DIM)
+    lines = [head.add(" the least sure"[: max(0, width - head.width)], _DIM)]
     for unsure, row in zip(found, rows, strict=True):
         line = Line().add(str(unsure.token + 1).rjust(place))
         for number, column in zip(row, columns, strict=True):
-            line.add(" " + number.rjust(column))
+            line.add("  " + number.rjust(column))
         before, middle, behind = context(cells, unsure.cell, max(8, room - 2))
         style = styles[scales[0].step(unsure.value)] if look.colours != "none" else None
-        lines.append(line.add("  " + before, _DIM).add("»").add(middle, style).add("«").add(behind, _DIM))
+        lines.append(line.add(" " + before, _DIM).add("»").add(middle, style).add("«").add(behind, _DIM))
     return Block(lines)
 
 
