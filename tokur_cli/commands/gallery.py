@@ -146,7 +146,7 @@ class Gallery:
         return iter(sorted(everything, key=lambda index: -self._doubts[index]) if self._choice.sort else everything)
 
     def _paired(self) -> list[tuple[int, int]]:
-        """The pairs by index, in the order of their questions; those of a right and a wrong one first, unless sorted."""
+        """The pairs by index, a right and a wrong one where there are both, else the first two."""
         members: dict[int, list[int]] = {}
         for index in self._order():
             members.setdefault(self._questions[index], []).append(index)
