@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 MODEL, DECODING, POSTERIOR, INPUT, OUTPUT = "Model", "Decoding", "Posterior", "Input", "Output"
+SELECTION = "Selection"
 SCALE, CHOICE, PICTURE = "Scale", "Choice", "Picture"
 """Panels of the help."""
 
@@ -27,6 +28,22 @@ class DtypeChoice(str, Enum):
     float32 = "float32"
     bfloat16 = "bfloat16"
     float16 = "float16"
+
+
+class MethodChoice(str, Enum):
+    """How an answer is chosen from the responses that are kept."""
+
+    maj = "maj"
+    wbon = "wbon"
+    bon = "bon"
+
+
+class WeightChoice(str, Enum):
+    """What weighted votes weigh."""
+
+    score = "score"
+    exp = "exp"
+    rank = "rank"
 
 
 class VerdictChoice(str, Enum):
@@ -66,7 +83,7 @@ Model = Annotated[
     typer.Option(
         "--model",
         "-m",
-        help="Hub id, folder or GGUF file. Default: the model that the records name, then TOKURMODEL, then the "
+        help="Hub id, folder or GGUF file. Default: the model that the records name, then TOKUR_MODEL, then the "
         "embedded smollm2-135m-instruct.",
         rich_help_panel=MODEL,
         show_default=False,
@@ -166,5 +183,11 @@ FewShot = Annotated[
     str | None,
     typer.Option(
         help="JSONL of worked examples to put before the question.", rich_help_panel=INPUT, show_default=False
+    ),
+]
+Keep = Annotated[
+    str,
+    typer.Option(
+        metavar="PERCENT", help="Keep this part of the responses, rounded up: 10%, 100%.", rich_help_panel=SELECTION
     ),
 ]

@@ -97,6 +97,7 @@ def _candidates(scaled: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
         kept = values / values.sum(-1, keepdim=True) if sampling.top_k else values
         before = kept.cumsum(-1) - kept
         nucleus = (before < sampling.top_p) & (values >= sampling.min_p * values[:, :1])
+        nucleus[:, 0] = True  # the most likely token always stays
         # Everything that is kept has been seen if something less likely was looked at and not kept
         if sampling.top_k or count == size or not bool(nucleus[:, -1].any()):
             return torch.where(nucleus, values, 0), ids

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 TOP_K = 20  # candidates in DeepConf's token confidence (Fu et al. 2025)
-_BLOCK_BYTES = {"cpu": 4 << 20, "cuda": 1 << 28}  # of float32 logits; on a CPU they stay in cache
+_BLOCK_BYTES = {"cpu": 16 << 20, "cuda": 1 << 28}  # of float32 logits: on a CPU about what its last cache holds
 
 DRAW_QUANTITIES = ("tu", "au", "eu")
 QUANTITIES = ("logprob", "entropy", *DRAW_QUANTITIES, "self_certainty", "deepconf")

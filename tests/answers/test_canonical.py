@@ -1,0 +1,153 @@
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tokur_cli.answers.canonical import canonical
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("18", 18),
+        ("18.", 18),
+        ("+18.00", 18),
+        ("−5", -5),
+        ("- 5", -5),
+        ("1,234,567.5", Fraction("1234567.5")),
+        ("1 000", 1000),
+        ("1\u202f000", 1000),
+        (r"10,\!080", 10080),
+        (r"11,\! 111,\! 100", 11111100),
+        ("14{,}916", 14916),
+        (".0000672", Fraction("0.0000672")),
+        ("3/4", Fraction(3, 4)),
+        (r"-\frac{3}{4}", Fraction(-3, 4)),
+        (r"\dfrac{-3}{4}", Fraction(-3, 4)),
+        (r"\frac34", Fraction(3, 4)),
+        (r"\tfrac{270}7", Fraction(270, 7)),
+        ("1 1/2", Fraction(3, 2)),
+        (r"1\frac{1}{2}", Fraction(3, 2)),
+        ("1½", Fraction(3, 2)),
+        ("1.5e3", 1500),
+        (r"3.2 \times 10^{5}", 320000),
+        ("10^{-3}", Fraction(1, 1000)),
+        (r"0.\overline{3}", Fraction(1, 3)),
+        (r"0.1\overline{6}", Fraction(1, 6)),
+        ("$18", 18),
+        (r"\$32,\!348", 32348),
+        ("-$5", -5),
+        ("$-5", -5),
+        ("$18$", 18),
+        (r"\(18\)", 18),
+        (r"\boxed{18}", 18),
+        ("**18**", 18),
+        ("(18)", 18),
+        ("x = 18", 18),
+        ("18 apples", 18),
+        ("18 dollars per day", 18),
+        (r"18\text{ degrees}", 18),
+        (r"90^\circ", 90),
+        ("25°C", 25),
+        (r"15\mbox{ cm}^2", 15),
+        ("52_8", 52),
+    ],
+)
+def test_a_number_is_read_exactly(text, value):
+    assert canonical(text).number.value == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "5x",
+        "6abc",
+        "5!",
+        "5 x",
+        "2 pi",
+        r"3\sqrt{2}",
+        "2^{10}",
+        "9**9",
+        "1/0",
+        "5 or 7",
+        "1, 2",
+        "32, 349",
+        "(1,234)",
+        "1,22",
+        "12:00",
+        "--5",
+        "-$-5",
+        "1.2.3",
+        "",
+        "x",
+        "1e9999",
+        r"\pm 5",
+        "0,111",
+        "nan",
+        "inf",
+    ],
+)
+def test_what_is_more_than_a_number_is_not_read_as_one(text):
+    assert canonical(text).number is None
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "normal"),
+    [
+        ("(c)", "choice", "C"),
+        ("C.", "choice", "C"),
+        (r"\text{(C)}", "choice", "C"),
+        ("(C) 12 dollars", "choice", "C"),
+        ("B: the second", "choice", "B"),
+        (r"\text{Evelyn}", "words", "evelyn"),
+        ("North  East", "words", "north east"),
+        ("Yes!", "words", "yes"),
+        ("c", "expression", "c"),
+        (r"\pi", "expression", r"\pi"),
+        (r"\left( 3, \dfrac{\pi}{2} \right)", "expression", r"(3, \frac{\pi}{2})"),
+        (r"12\text{ and }13", "expression", "12 and 13"),
+        ("3,5 , 7", "expression", "3, 5, 7"),
+    ],
+)
+def test_other_answers_have_a_kind_and_a_normal_text(text, kind, normal):
+    form = canonical(text)
+    assert (form.kind, form.text) == (kind, normal)
+
+
+@pytest.mark.parametrize(
+    ("text", "scale", "dimension", "factor"),
+    [
+        (r"50\%", Fraction(1, 100), None, 1),
+        ("50 percent", Fraction(1, 100), None, 1),
+        ("$5 million", 10**6, "dollar", 1),
+        ("60 minutes", 1, "time", 60),
+        ("3 square feet", 1, "length^2", Fraction("0.3048") ** 2),
+        (r"3 \text{ cm}^3", 1, "length^3", Fraction(1, 10**6)),
+        ("5 miles per hour", 1, None, 1),
+        ("5 widgets", 1, None, 1),
+    ],
+)
+def test_scale_and_unit_are_kept_apart_from_the_value(text, scale, dimension, factor):
+    number = canonical(text).number
+    assert number.scale == scale
+    assert (number.unit.dimension if number.unit else None) == dimension
+    assert (number.unit.factor if number.unit else 1) == factor
+
+
+@given(
+    st.fractions(max_denominator=10**6), st.sampled_from(["{}", "${}$", r"\boxed{{{}}}", "**{}**", " {}.", "x = {}"])
+)
+def test_every_fraction_is_read_back_from_every_dress(value, dress):
+    assert canonical(dress.format(value)).number.value == value
+
+
+@given(st.integers(-(10**15), 10**15), st.integers(0, 6))
+def test_every_decimal_is_read_back_with_thousands_separated(digits, places):
+    text = f"{digits:,}" + (f".{abs(digits) % 10**places:0{places}d}" if places else "")
+    assert canonical(text).number.value == Fraction(text.replace(",", ""))
+
+
+@given(st.text(max_size=60))
+def test_any_text_has_a_canonical_form(text):
+    assert canonical(text).kind in ("number", "choice", "words", "expression")

@@ -1,0 +1,239 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import permutations
+
+import pytest
+
+from tokur_cli.answers.classes import answer_classes
+from tokur_cli.answers.equivalence import Comparison, Equivalence
+from tokur_cli.answers.workers import OutOfLimits, WorkerPool
+
+
+@pytest.fixture(scope="module")
+def equivalence():
+    with Equivalence(WorkerPool(1, seconds=20)) as shared:
+        yield shared
+
+
+@pytest.fixture
+def no_workers(monkeypatch):
+    def refuse(self, requests):
+        raise AssertionError("a worker was asked")
+
+    monkeypatch.setattr(WorkerPool, "map", refuse)
+    return Equivalence()
+
+
+@pytest.mark.parametrize(
+    ("reference", "answer", "equal"),
+    [
+        ("18", "18.0", True),
+        ("18", "18.5", False),
+        ("18", "$18", True),
+        ("18", "eighteen", False),
+        ("18", "C", False),
+        # percent: the sign means 1/100, and may be left away
+        ("50%", "0.5", True),
+        ("0.5", "50%", True),
+        ("50%", "50", True),
+        ("50", "50%", True),
+        ("0.5", "50", False),
+        ("50%", "0.5%", False),
+        ("5 million", "5,000,000", True),
+        ("5,000,000", "$5 million", True),
+        ("5", "5 million", True),
+        # units: converted when both are known, not compared when one is not there
+        ("1 hour", "60 minutes", True),
+        ("5 hours", "5 minutes", False),
+        ("5 cm", "5 kg", False),
+        ("5 cm", "5", True),
+        ("$5", "500 cents", True),
+        (r"5\text{ cm}^2", "5 cm", False),
+        ("x = 5", "5", True),
+        ("x = 5", "y = 5", False),
+        ("52_8", "52", True),
+        ("52_8", "52_9", False),
+        # decimals that stand for something longer
+        ("1/3", "0.333333", True),
+        ("2/3", "0.666667", True),
+        ("2/3", "0.666666", True),
+        ("2/3", "0.666668", False),
+        ("1/3", "0.33333", False),
+        ("0.1234567", "0.123457", True),
+        ("0.0000002", "0.0000001", False),
+        ("-1/3", "-0.333333", True),
+        ("-1/3", "0.333333", False),
+        ("1.22", "1,22", True),
+        ("even", "Even", True),
+        (r"\text{odd}", "even", False),
+        ("C", "(c)", True),
+        ("(C)", "D", False),
+        (r"\left(3,\frac{\pi}{2}\right)", r"( 3 , \dfrac{\pi}{2} )", True),
+        ("12:00", "12:00", True),
+        ("even", "x^2+1", False),
+    ],
+)
+def test_text_and_numbers_are_decided_without_a_worker(no_workers, reference, answer, equal):
+    expected = Comparison.EQUAL if equal else Comparison.DIFFERENT
+    assert no_workers.compare([(reference, answer), (answer, reference)]) == [expected, expected]
+
+
+@pytest.mark.parametrize(
+    ("reference", "answer", "equal"),
+    [
+        (r"\sqrt{3}", r"\sqrt 3", True),
+        ("10/9", r"\frac{20}{18} \cdot 1", True),
+        ("[0,1)", "[0, 1)", True),
+        ("[0,9)", "[0,1)", False),
+        ("(0,9)", "[0,9)", False),
+        ("(3,1)", r"\{1,3\}", False),
+        ("(1,3)", r"\{1,3\}", True),
+        ("-2,1", "1, -2", True),
+        (r"1 \pm \sqrt{19}", r"1+\sqrt{19}, 1-\sqrt{19}", True),
+        ("1, 2", r"\{1,2,3\}", False),
+        (r"2 \sin b \cos a", r"2\cos a\sin b", True),
+        (r"\tan^2(y)+1", r"\sec^2(y)", True),
+        (r"\frac{x+2}{7}", r"\frac{x}{7}+\frac{2}{7}", True),
+        ("x+2n+1", "x+1", False),
+        ("2", r"\frac{1+\sqrt{5}}{2}", False),
+        ("4", r"4\sqrt{2}", False),
+        (r"\frac{9}{4}\pi", r"\frac94\pi", True),
+        ("x >= 5", r"x \geq 5", True),
+        ("x < 1", "-x > -1", True),
+        ("x < 1", "x > -1", False),
+        ("k=1", "1 + 0", True),
+        ("2x + z = 1", "1", False),
+        ("34x+45y-20z+100=0", "-34x-45y+20z-100=0", True),
+        ("-2 \\le x \\le 7", r"x \in [-2,7]", True),
+        (r"x \in [-2,7]", "-2 \\le x \\le 7", True),
+        (
+            r"\begin{pmatrix}1 & 2 \\3 & 4\end{pmatrix}",
+            r"\left[\begin{array}{cc}1 & 2 \\ 3 & 4\end{array}\right]",
+            True,
+        ),
+        (r"\begin{pmatrix}1 & 2 \\ 3 & 4\end{pmatrix}", r"\begin{pmatrix}1 & 2 \\ 3 & 5\end{pmatrix}", False),
+        ("32349", "32, 349", False),
+        (r"1 - \frac{1}{\mathrm{e}}", r"1 + \frac{1}{\mathrm{e}}", False),
+        ("(p,q)=(3,2)", "(3,2)", True),
+        ("6-5i", "-5i+6", True),
+        ("5 or 7", "7, 5", True),
+    ],
+)
+def test_expressions_are_compared_symbolically(equivalence, reference, answer, equal):
+    assert equivalence.compare([(reference, answer)]) == [Comparison.EQUAL if equal else Comparison.DIFFERENT]
+
+
+def test_a_reference_that_nothing_can_read_is_told_apart(equivalence):
+    assert equivalence.compare([(r"\frac{", "12"), (r"\frac{", r"\frac{")]) == [Comparison.UNPARSABLE, Comparison.EQUAL]
+
+
+def test_comparisons_are_remembered(equivalence, monkeypatch):
+    pair = ("x^2 + 3x", "x(x+3)")
+    first = equivalence.compare([pair])
+    monkeypatch.setattr(WorkerPool, "map", lambda self, requests: pytest.fail("asked again") if list(requests) else [])
+    assert equivalence.compare([pair]) == first == [Comparison.EQUAL]
+
+
+@pytest.mark.parametrize("answer", [r"9^{9^{9^9}}", "9**9**9**9", r"2^{2^{2^{100}}}", "1000000000!", r"\frac{" * 200])
+def test_hopeless_expressions_end_in_time_and_the_next_one_is_compared(answer):
+    with Equivalence(WorkerPool(1, seconds=2)) as patient:
+        started = time.monotonic()
+        hopeless, fine = patient.compare([("x+2", answer), ("x+2", "2+x")])
+        assert time.monotonic() - started < 20
+    assert hopeless in (Comparison.OUT_OF_LIMITS, Comparison.DIFFERENT)
+    assert fine is Comparison.EQUAL
+
+
+def test_a_worker_that_eats_memory_is_stopped_and_replaced():
+    with WorkerPool(1, seconds=60, memory_bytes=160 << 20) as pool:
+        hungry = {"gold": "5", "answer": "2^{2^{31}}"}
+        replies = pool.map([hungry, {"gold": "x", "answer": "x"}])
+    assert replies == [OutOfLimits("memory"), True]
+
+
+def test_limits_hold_in_a_thread(equivalence):
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(equivalence.compare, [("y+1", "1+y")]).result() == [Comparison.EQUAL]
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc"), reason="reads /proc")
+def test_workers_do_not_outlive_a_killed_parent():
+    script = (
+        "from tokur_cli.answers.workers import WorkerPool\n"
+        "with WorkerPool(1, seconds=1) as pool:\n"
+        "    pool.map([{'gold': 'x', 'answer': 'y'}])\n"
+        "    print(pool._workers[0]._process.pid, flush=True)\n"
+        "    pool.seconds = 60\n"
+        "    pool.map([{'gold': 'x', 'answer': '9^{9^{9^9}}'}])\n"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": "."}
+    )
+    child = int(parent.stdout.readline())
+    time.sleep(0.3)
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    parent.stdout.close()
+    deadline = time.monotonic() + 15
+    while _is_running(child) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _is_running(child)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        with open(f"/proc/{process}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        [["1/2", "0.5", r"\frac{1}{2}", "50%", "$0.50"], ["1"]],
+        [["50%", "50", "50.0"], ["51"]],
+        [["0.333333", "1/3"], ["0.3333"]],
+        [["1 hour", "60 minutes", "60"], ["3600"]],
+        [["even", "Even"], ["odd"], ["C", "(C)"]],
+        [["1,22", "1.22"], ["122"]],
+        [["3", "$3", "3 apples", "x = 3"], ["4"]],
+    ],
+)
+def test_numbers_and_words_vote_together_without_a_worker(no_workers, groups):
+    _assert_classes(groups, no_workers)
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        [["5", "2+3", r"\sqrt{25}"], ["6"]],
+        [[r"\sqrt{2}/2", r"\frac{1}{\sqrt{2}}"], ["1+x", "x+1"], ["1+y"]],
+        [["2^{100}"], ["2^{100}+1"], ["1267650600228229401496703205376.5"]],
+        [["x<2", "2>x"], ["x<3"]],
+        [["(1,2)", "1,2", r"\{1,2\}"], ["(2,1)"], ["[1,2]"]],
+        [["-2,1", "1,-2"], [r"\text{none of these, sorry}"]],
+    ],
+)
+def test_expressions_vote_in_classes_of_mathematical_equivalence(equivalence, groups):
+    _assert_classes(groups, equivalence)
+
+
+def _assert_classes(groups, equivalence):
+    answers = [None, *(answer for group in groups for answer in group)]
+    expected = {frozenset(group) for group in groups}
+    for order in list(permutations(answers))[:: 1 + len(list(permutations(answers))) // 12]:
+        found = answer_classes(order, equivalence)
+        assert found.labels[order.index(None)] is None
+        by_class = {}
+        for answer, label in zip(order, found.labels, strict=True):
+            if label is not None:
+                by_class.setdefault(label, set()).add(answer)
+        assert {frozenset(group) for group in by_class.values()} == expected
+        assert all(found.representatives[label] in group for label, group in by_class.items())
+        assert list(found.representatives) == sorted(found.representatives)

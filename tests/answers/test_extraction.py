@@ -1,0 +1,138 @@
+import time
+
+import pytest
+
+from tokur_cli.answers.extraction import extract_answer, reference_answer
+
+
+@pytest.mark.parametrize(
+    ("response", "answer", "rule"),
+    [
+        # a box wins over everything that is said before it
+        (r"The answer is 4. No: \boxed{\frac{1}{2}}.", r"\frac{1}{2}", "boxed"),
+        (r"\boxed{1} at first, then \boxed{\text{a set } \{1\}}", r"\text{a set } \{1\}", "boxed"),
+        (r"\boxed{2}, \boxed{3} and \boxed{5}", "2, 3, 5", "boxed"),
+        (r"\boxed{1} papers and \boxed{2} bins", "1, 2", "boxed"),
+        (r"\(\boxed{6}\) or \(\boxed{-2}\)", "6, -2", "boxed"),
+        (r"So \boxed{5}. Check.\n\n**Answer**\n\boxed{5}", "5", "boxed"),
+        (r"\boxed{1} is not it. Instead \boxed{2}", "2", "boxed"),
+        (r"\boxed{x = \boxed{7}}", "7", "boxed"),
+        (r"first \boxed{3}, then \boxed{", "3", "boxed"),
+        (r"empty \boxed{} after \boxed{8}; \boxed{}", "8", "boxed"),
+        (r"\boxed 9", "9", "boxed"),
+        (r"\fbox{10}", "10", "boxed"),
+        (r"interest is \boxed{200}. The final answer is $10,455$. I hope it is correct.", "$10,455$", "final_answer"),
+        (r"\boxed{11}. I hope the final answer is right.", "11", "boxed"),
+        ("60 + 12\n#### 1,072", "1,072", "hash"),
+        ("48/2 = <<48/2=24>>24 clips\nA: 72\n", "72", "answer_line"),
+        ("A: 5", "5", "answer_line"),
+        ("#### Step 2: Multiply\n6 * 3 = 18", "18", "last_expression"),
+        ("A: Tom has 3 bags of 4, so 12 in all, and the answer is 12.", "12", "answer_is"),
+        ("Answer: First we add 3 to 4. Then we double it to get 14.", "14", "last_expression"),
+        ("The answer is 72!", "72", "answer_is"),
+        (r"\boxed{5!}", "5!", "boxed"),
+        ("The final answer is: $7$. I hope it is correct.", "$7$", "final_answer"),
+        ("Final Answer: The largest $n$ is 34.", "34", "final_answer"),
+        ("## Final Answer\n\n42", "42", "final_answer"),
+        ("**Final Answer:**\n\\[ x = 3 \\]", r"\[ x = 3 \]", "final_answer"),
+        ('Final answer is "$12 $ and $13 $".', "$12 $ and $13 $", "final_answer"),
+        ("The answer is 18 because 3 * 6 = 18, not 20.", "18", "answer_is"),
+        ("So the answer is that Tom has 12 apples.", "12", "answer_is"),
+        ("the answer is 3.5", "3.5", "answer_is"),
+        ("ANSWER: $18 per day", "$18 per day", "answer_is"),
+        ("The correct answer is Evelyn.", "Evelyn", "answer_is"),
+        ("**Answer:** Evelyn", "Evelyn", "answer_is"),
+        ("Answer: B, because it fits.", "B", "answer_is"),
+        ("**Answer:** (C) 12", "C", "answer_is"),
+        ("The answer is B because it fits.", "B", "answer_is"),
+        ("The answer is a dog", "a dog", "answer_is"),
+        (r"It follows that \boxed{12", "12", "open_box"),
+        ("-5", "-5", "whole"),
+        ("1 000", "1 000", "whole"),
+        (r"\frac{3}{4}", r"\frac{3}{4}", "whole"),
+        ("B", "B", "whole"),
+        ("Evelyn", "Evelyn", "whole"),
+        ("That is 1,234.50 dollars in all", "1,234.50", "last_expression"),
+        ("A loss of -$200", "-$200", "last_expression"),
+        ("It fell from 10 to -5", "-5", "last_expression"),
+        ("She counts 10-5", "5", "last_expression"),
+        ("Soucis : 2,74 $ a..", "2,74", "last_expression"),
+        ("one of 1,000.99€", "1,000.99", "last_expression"),
+        ("about 1,000.99m²", "1,000.99", "last_expression"),
+        ("They meet at 7:30 pm", "7:30", "last_expression"),
+        ("It costs $5 and she has $7 left", "$7", "last_expression"),
+        (r"Therefore we have $x = \frac{3}{4}$ for all $x$.", r"$x = \frac{3}{4}$", "last_expression"),
+        (r"Roots are $1$, $2$ and $3$.", "$1$, $2$ and $3$", "last_expression"),
+        ("That makes $28$ percent of them", "$28$ percent", "last_expression"),
+    ],
+)
+def test_the_documented_precedence_finds_the_answer(response, answer, rule):
+    found = extract_answer(response.replace(r"\n", "\n"))
+    assert (found.text, found.rule) == (answer, rule)
+
+
+@pytest.mark.parametrize("response", ["", "   \n", "I am not sure what is asked here.", "see AZYUK2A over there", "}{"])
+def test_a_response_without_an_answer_has_none(response):
+    assert extract_answer(response) is None
+
+
+@pytest.mark.parametrize(
+    ("response", "letter"),
+    [
+        ("I would pick option C, since A is too big.", "C"),
+        ("A. Because B is not valid", "A"),
+        ("The best fit is (D).", "D"),
+        ("It can only be B", "B"),
+    ],
+)
+def test_a_multiple_choice_is_answered_by_a_letter(response, letter):
+    assert extract_answer(response, choices=True).text == letter
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "\\boxed{" * 10**5,
+        "\\boxed{" + "{" * 10**6,
+        "{" * 10**6,
+        "\\boxed" + " " * 10**6,
+        "$" * 10**6,
+        "\\[" * (5 * 10**5),
+        "\\" * 10**6,
+        "answer is " * 10**5,
+        "answer " * 10**5,
+        "final answer" + " " * 10**6,
+        "\nA:" * (3 * 10**5),
+        "####" * (2 * 10**5),
+        "1" * 10**6,
+        "1," * (5 * 10**5),
+        "- " * (5 * 10**5),
+    ],
+    ids=lambda text: repr(text[:12]),
+)
+def test_a_megabyte_of_anything_takes_linear_time(hostile):
+    started = time.perf_counter()
+    extract_answer(hostile)
+    extract_answer(hostile, choices=True)
+    assert time.perf_counter() - started < 5  # quadratic time would be minutes
+
+
+@pytest.mark.parametrize(
+    ("reference", "answer"),
+    [
+        (18, "18"),
+        (4.5, "4.5"),
+        (" 1,234 ", "1,234"),
+        ("He sells 9 * 2 = 18.\n#### 18", "18"),
+        (r"We find $x = \boxed{\sqrt{2}}$.", r"\sqrt{2}"),
+        (r"\left( 3, \frac{\pi}{2} \right)", r"\left( 3, \frac{\pi}{2} \right)"),
+        ("the midpoints form a regular hexagon", "the midpoints form a regular hexagon"),
+    ],
+)
+def test_a_reference_is_the_answer_or_a_solution_that_gives_it(reference, answer):
+    assert reference_answer(reference) == answer
+
+
+@pytest.mark.parametrize("reference", [None, "", "  ", True, float("nan"), ["18"], {}])
+def test_what_is_no_text_or_number_is_no_reference(reference):
+    assert reference_answer(reference) is None

@@ -1,0 +1,178 @@
+import json
+
+import pytest
+
+from tests.commands.test_score import parsed, write_lines
+from tests.tiny import CONTEXT_LENGTH, tiny_model_folder
+
+
+def questions(count=5):
+    return [{"id": f"q{n}", "question": f"What is {n}+{n}?", "reference": str(2 * n), "level": n} for n in range(count)]
+
+
+@pytest.fixture
+def asked(tmp_path):
+    return write_lines(tmp_path / "questions.jsonl", questions())
+
+
+SAMPLED = ["--temperature", "1.0", "--max-new-tokens", "20"]
+
+
+def test_responses_come_in_order_with_all_that_score_needs(run_tokur, tiny_folder, asked):
+    code, out, err = run_tokur("generate", asked, "-m", tiny_folder, "-n", "3", *SAMPLED, "--seed", "7")
+    assert (code, err) == (0, "")
+    records = parsed(out)
+    assert [(r["id"], r["tokur"]["sample"]) for r in records] == [(f"q{n}", s) for n in range(5) for s in range(3)]
+    for record in records:
+        tokur = record["tokur"]
+        assert {name: record[name] for name in ("id", "question", "reference", "level")} == questions()[record["level"]]
+        assert tokur["schema"] == 1
+        assert tokur["model"] == str(tiny_folder)
+        assert tokur["seed"] == 7
+        assert tokur["finish_reason"] == ("stop" if tokur["token_ids"][-1] == 258 else "length")
+        assert 1 <= len(tokur["token_ids"]) <= 20
+        assert tokur["generation"]["temperature"] == 1.0
+
+
+def test_what_is_generated_is_what_is_scored(run_tokur, tiny_folder, asked, tmp_path):
+    """Scored by their ids, greedy responses have at each place the most likely token; log p tells it."""
+    _, out, _ = run_tokur("generate", asked, "-m", tiny_folder, "--max-new-tokens", "20", "--dtype", "float32")
+    code, scored, err = run_tokur(
+        "score", write_lines(tmp_path / "r.jsonl", parsed(out)), "--dtype", "float32", "--scores", "ll"
+    )
+    assert (code, err) == (0, "")
+    for generated, record in zip(parsed(out), parsed(scored), strict=True):
+        tokens = record["tokur"]["tokens"]
+        assert len(tokens["logprob"]) == len(generated["tokur"]["token_ids"])
+        assert all(
+            logprob >= -entropy - 1e-4 for logprob, entropy in zip(tokens["logprob"], tokens["entropy"], strict=True)
+        )
+
+
+def test_scoring_in_the_same_run_gives_the_same_bytes(run_tokur, tiny_folder, asked, tmp_path):
+    options = ["-m", tiny_folder, "-n", "4", *SAMPLED]
+    _, responses, _ = run_tokur("generate", asked, *options)
+    path = tmp_path / "responses.jsonl"
+    path.write_text(responses)
+    _, piped, _ = run_tokur("score", path, "--draws", "3")
+    code, together, err = run_tokur("generate", asked, *options, "--score", "--draws", "3")
+    assert (code, err) == (0, "")
+    assert together == piped
+
+
+def test_a_sample_is_the_same_for_any_n_and_any_order(run_tokur, tiny_folder, asked, tmp_path):
+    def texts(path, n):
+        _, out, _ = run_tokur("generate", path, "-m", tiny_folder, "-n", n, *SAMPLED, "--dtype", "float32")
+        return {(r["id"], r["tokur"]["sample"]): r["response"] for r in parsed(out)}
+
+    four, sixteen = texts(asked, 4), texts(asked, 16)
+    assert all(sixteen[key] == text for key, text in four.items())
+    assert texts(write_lines(tmp_path / "back.jsonl", questions()[::-1]), 4) == four
+
+
+def test_questions_without_an_id_get_one_that_does_not_depend_on_their_place(run_tokur, tiny_folder, tmp_path):
+    rows = [{"question": "a?"}, {"question": "b?"}]
+    ids = []
+    for order in (rows, rows[::-1]):
+        _, out, _ = run_tokur("generate", write_lines(tmp_path / "q.jsonl", order), "-m", tiny_folder, *SAMPLED)
+        ids.append({record["question"]: (record["id"], record["response"]) for record in parsed(out)})
+    assert ids[0] == ids[1]
+    assert len({name for name, _ in ids[0].values()}) == 2
+
+
+def test_several_greedy_samples_are_a_usage_error(run_tokur, tiny_folder, asked):
+    code, out, err = run_tokur("generate", asked, "-m", tiny_folder, "-n", "2")
+    assert (code, out) == (2, "")
+    assert "--temperature above 0" in err
+
+
+def test_resuming_continues_by_question_and_sample(run_tokur, tiny_folder, asked, tmp_path):
+    options = ["-m", tiny_folder, "-n", "3", *SAMPLED, "--dtype", "float32"]
+    output = tmp_path / "out.jsonl"
+    run_tokur("generate", asked, *options, "-o", output)
+    whole = output.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    for kept in (0, 1, 4, 14, 15):
+        output.write_bytes(b"".join(lines[:kept]) + b'{"id": "q')
+        code, _, err = run_tokur("generate", asked, *options, "-o", output, "--resume")
+        assert (code, err) == (0, "")
+        assert parsed(output.read_text()) == parsed(whole.decode())
+    code, _, err = run_tokur("generate", asked, *options, "-o", output, "--resume", "--top-p", "0.5")
+    assert code == 1
+    assert "top_p 1.0, but this run has top_p 0.5" in err
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_bad_questions_are_errors_of_their_records(run_tokur, tiny_folder, tmp_path, skip):
+    rows = [*questions(2), {"id": "no text"}, {"question": "long " * CONTEXT_LENGTH}, questions(3)[2]]
+    path = write_lines(tmp_path / "q.jsonl", rows)
+    options = ["--skip-invalid"] if skip else []
+    code, out, err = run_tokur("generate", path, "-m", tiny_folder, "--max-new-tokens", "5", *options)
+    assert [record["id"] for record in parsed(out)] == (["q0", "q1", "q2"] if skip else ["q0", "q1"])
+    assert code == (3 if skip else 1)
+    assert "q.jsonl:3: has no prompt" in err
+    assert ("q.jsonl:4: the prompt has" in err) == skip
+
+
+def test_an_unknown_template_field_is_an_error_of_its_record(run_tokur, tiny_folder, tmp_path):
+    (tmp_path / "t.jinja").write_text("{{ topic }}: {{ question }}")
+    rows = [{"question": "a?", "topic": "maths"}, {"question": "b?"}]
+    code, out, err = run_tokur(
+        "generate", write_lines(tmp_path / "q.jsonl", rows), "-m", tiny_folder, "--template", tmp_path / "t.jinja",
+        "--max-new-tokens", "5", "--skip-invalid",
+    )  # fmt: skip
+    assert code == 3
+    assert len(parsed(out)) == 1
+    assert "q.jsonl:2: the template cannot be filled: 'topic' is undefined" in err
+
+
+def test_examples_come_before_the_question(run_tokur, tiny_folder, tmp_path):
+    examples = write_lines(
+        tmp_path / "shots.jsonl", [{"question": "1+1?", "response": "2"}, {"question": "2+2?", "reference": "4"}]
+    )
+    turns = [
+        {"role": "user", "content": "1+1?"}, {"role": "assistant", "content": "2"},
+        {"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "4"},
+        {"role": "user", "content": "3+3?"},
+    ]  # fmt: skip
+    prompts = {}
+    for name, row, options in (
+        ("chat", {"question": "3+3?"}, ["--few-shot", examples]),
+        ("turns", {"messages": turns}, []),
+        ("raw", {"question": "3+3?"}, ["--few-shot", examples, "--template", "raw"]),
+        ("text", {"prompt": "1+1?\n2\n\n2+2?\n4\n\n3+3?\n"}, []),
+    ):
+        path = write_lines(tmp_path / "q.jsonl", [row])
+        _, out, err = run_tokur("generate", path, "-m", tiny_folder, "--max-new-tokens", "3", *options)
+        assert err == ""
+        prompts[name] = parsed(out)[0]["tokur"]["prompt_token_ids"]
+    assert prompts["chat"] == prompts["turns"]
+    assert prompts["raw"] == prompts["text"]
+
+
+def test_stop_strings_are_named_as_the_reason(run_tokur, tiny_folder, asked):
+    _, out, _ = run_tokur("generate", asked, "-m", tiny_folder, *SAMPLED)
+    stop = next(r["response"][3] for r in parsed(out) if len(r["response"]) > 6 and r["response"][3].isascii())
+    _, out, _ = run_tokur("generate", asked, "-m", tiny_folder, *SAMPLED, "--stop", stop)
+    stopped = [r for r in parsed(out) if r["tokur"]["finish_reason"] == "stop_string"]
+    assert stopped
+    assert all(stop not in record["response"] for record in parsed(out))
+
+
+def test_memory_for_keys_and_values_bounds_the_batch(run_tokur, tiny_folder, asked):
+    free = run_tokur("generate", asked, "-m", tiny_folder, "-n", "4", *SAMPLED, "--dtype", "float32")[1]
+    tight = run_tokur(
+        "generate", asked, "-m", tiny_folder, "-n", "4", *SAMPLED, "--dtype", "float32", "--max-memory", "0.0001"
+    )[1]
+    assert parsed(free) == parsed(tight)
+
+
+def test_a_model_without_a_chat_template_is_said_before_anything_is_made(run_tokur, tmp_path, asked):
+    folder = tiny_model_folder(tmp_path)
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    config.pop("chat_template", None)
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    (folder / "chat_template.jinja").unlink(missing_ok=True)
+    code, out, err = run_tokur("generate", asked, "-m", folder)
+    assert (code, out) == (1, "")
+    assert "--template raw" in err

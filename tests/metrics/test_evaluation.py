@@ -1,0 +1,174 @@
+import math
+
+import numpy as np
+import pytest
+
+from tokur_cli.metrics import bootstrap
+from tokur_cli.metrics.bootstrap import ScoredSet, interval, resampled, two_sided_p
+from tokur_cli.metrics.delong import delong
+from tokur_cli.metrics.evaluation import Estimate, evaluate, spread
+from tokur_cli.metrics.ranking import auroc, top_accuracy
+
+
+def _records(generator, count, shift, share=0.5):
+    label = (generator.random(count) < share).astype(float)
+    return generator.normal(size=count) + shift * label, label
+
+
+def test_intervals_cover_the_truth_at_their_nominal_rate():
+    generator = np.random.default_rng(0)
+    shift, simulations = 1.0, 300
+    truth = {"auroc": 0.5 * (1 + math.erf(shift / 2))}
+    confidence, label = _records(generator, 1_000_000, shift)
+    truth["acc"] = top_accuracy(confidence, label)
+    covered = dict.fromkeys(truth, 0)
+    for simulation in range(simulations):
+        confidence, label = _records(generator, 150, shift)
+        drawn = resampled({"s": ScoredSet(confidence)}, label, resamples=400, seed=simulation)["s"]
+        for metric, value in truth.items():
+            low, high = interval(drawn[metric])
+            covered[metric] += low <= value <= high
+    error = 3 * math.sqrt(0.95 * 0.05 / simulations)
+    for metric, count in covered.items():
+        assert abs(count / simulations - 0.95) < error, metric
+
+
+def test_paired_tests_reject_at_their_nominal_rate_without_a_difference():
+    generator = np.random.default_rng(1)
+    simulations, rejected, rejected_delong = 200, 0, 0
+    for simulation in range(simulations):
+        label = (generator.random(150) < 0.5).astype(float)
+        common = generator.normal(size=150) + label
+        pair = [common + generator.normal(size=150) for _ in range(2)]
+        scores = {name: ScoredSet(values) for name, values in zip("ab", pair, strict=True)}
+        drawn = resampled(scores, label, resamples=200, seed=simulation)
+        rejected += two_sided_p(drawn["a"]["auroc"] - drawn["b"]["auroc"]) < 0.05
+        rejected_delong += delong(*pair, label).p < 0.05
+    error = 3 * math.sqrt(0.05 * 0.95 / simulations)
+    assert abs(rejected / simulations - 0.05) < error
+    assert abs(rejected_delong / simulations - 0.05) < error
+
+
+def test_delong_agrees_with_its_definition_over_all_pairs():
+    generator = np.random.default_rng(2)
+    label = np.array([1, 0] * 12 + [1] * 5)
+    first, second = generator.integers(0, 6, (2, len(label))).astype(float)
+
+    def wins(confidence):
+        right, wrong = confidence[label == 1][:, None], confidence[label == 0][None, :]
+        return (right > wrong) + 0.5 * (right == wrong)  # (m, n)
+
+    gap = wins(first) - wins(second)
+    variance = gap.mean(axis=1).var(ddof=1) / gap.shape[0] + gap.mean(axis=0).var(ddof=1) / gap.shape[1]
+    found = delong(first, second, label)
+    assert found.difference == pytest.approx(auroc(first, label) - auroc(second, label))
+    assert found.standard_error == pytest.approx(math.sqrt(variance))
+    assert math.isnan(delong(first, first, label).p)
+
+
+def test_resamples_are_what_recomputing_each_metric_gives():
+    generator = np.random.default_rng(3)
+    confidence, label = _records(generator, 40, 1.0)
+    confidence = confidence.round(1)
+    drawn = resampled({"s": ScoredSet(confidence)}, label, resamples=20, seed=5)["s"]
+    again = np.random.default_rng(5)
+    for resample in range(20):
+        picked = again.integers(0, 40, 40, dtype=np.int32)
+        assert drawn["auroc"][resample] == pytest.approx(auroc(confidence[picked], label[picked]))
+        assert drawn["acc"][resample] == pytest.approx(top_accuracy(confidence[picked], label[picked]))
+
+
+def test_merging_neighbours_hardly_changes_intervals(monkeypatch):
+    generator = np.random.default_rng(4)
+    confidence, label = _records(generator, 4000, 1.0, share=0.3)
+    scores = {"s": ScoredSet(confidence)}
+    merged = resampled(scores, label, resamples=300)["s"]
+    monkeypatch.setattr(bootstrap, "MOST_GROUPS", 10**9)
+    exact = resampled(scores, label, resamples=300)["s"]
+    for metric in ("auroc", "auprc", "acc", "aurc", "prr"):
+        width = np.subtract(*interval(exact[metric])[::-1])
+        assert np.subtract(interval(merged[metric]), interval(exact[metric])) == pytest.approx([0, 0], abs=0.02 * width)
+
+
+def test_clusters_are_drawn_whole():
+    generator = np.random.default_rng(6)
+    confidence, label = _records(generator, 60, 1.0)
+    repeated = {"s": ScoredSet(np.repeat(confidence, 5))}
+    cluster = np.repeat(np.arange(60), 5)
+    single = resampled({"s": ScoredSet(confidence)}, label, resamples=50)["s"]["auroc"]
+    clustered = resampled(repeated, np.repeat(label, 5), resamples=50, cluster=cluster)["s"]["auroc"]
+    assert clustered == pytest.approx(single)
+
+
+def test_what_is_missing_is_left_out_and_counted():
+    label = [1, 0, 1, 0, math.nan, 1, 0]
+    full = [6, 1, 5, 2, 9, 4, 3]
+    holes = [6, math.nan, 5, math.inf, 9, math.nan, 3]
+    found = evaluate({"full": full, "holes": holes}, label, bootstrap=50)
+    assert (found.records, found.unlabelled, found.accuracy) == (6, 1, 0.5)
+    first, second = found.results
+    assert (first.records, first.missing) == (6, 0)
+    assert (second.records, second.missing) == (3, 3)
+    assert first.metrics["auroc"].value == auroc([6, 1, 5, 2, 4, 3], [1, 0, 1, 0, 1, 0])
+    assert second.metrics["auroc"].value == auroc([6, 5, 3], [1, 1, 0])
+
+
+def test_what_is_not_defined_is_none_with_a_reason():
+    right = evaluate({"s": [1.0, 2.0, 3.0]}, [1, 1, 1], bootstrap=20).results[0].metrics
+    assert right["auroc"] == Estimate(None, reason="all 3 records have the label 1")
+    assert right["auprc"].value is None
+    assert right["prr"].value is None
+    assert right["acc"].value == 1.0
+    assert right["brier"].reason == "fewer than 10 records to calibrate on"
+    graded = evaluate({"s": [1.0, 2.0, 3.0]}, [0.2, 0.9, 0.4], bootstrap=20).results[0].metrics
+    assert graded["auroc"].reason == "labels are graded, not right or wrong"
+    assert graded["acc"].value == pytest.approx(0.65)
+    assert graded["prr"].low is not None
+    empty = evaluate({"s": [math.nan, math.nan]}, [0, 1]).results[0]
+    assert (empty.records, empty.missing) == (0, 2)
+    assert empty.metrics["acc"].reason == "no record has this score"
+    nothing = evaluate({"s": []}, [])
+    assert nothing.records == 0
+    assert math.isnan(nothing.accuracy)
+
+
+def test_wrong_input_is_refused():
+    with pytest.raises(ValueError, match="labels must lie in"):
+        evaluate({"s": [1.0]}, [2.0])
+    with pytest.raises(KeyError):
+        evaluate({"s": [1.0, 2.0]}, [0, 1], versus="other")
+
+
+def test_a_score_is_compared_with_the_baseline_on_the_records_that_have_both():
+    generator = np.random.default_rng(7)
+    good, label = _records(generator, 300, 2.0)
+    poor = generator.normal(size=300)
+    good[:50] = math.nan
+    found = evaluate({"good": good, "poor": poor}, label, versus="poor", bootstrap=200)
+    better, baseline = found.results
+    assert baseline.differences == {}
+    assert baseline.delong_p is None
+    gap = better.differences["auroc"]
+    assert gap.records == 250
+    assert gap.value == pytest.approx(auroc(good[50:], label[50:]) - auroc(poor[50:], label[50:]))
+    assert gap.low < gap.value < gap.high
+    assert gap.p < 0.05
+    assert better.delong_p < 1e-6
+    assert better.differences["aurc"].value < 0
+
+
+def test_the_same_seed_gives_the_same_figures():
+    generator = np.random.default_rng(8)
+    confidence, label = _records(generator, 100, 1.0)
+    runs = [evaluate({"s": confidence}, label, bootstrap=50, seed=seed) for seed in (1, 1, 2)]
+    assert runs[0] == runs[1] != runs[2]
+
+
+def test_several_seeds_give_mean_and_standard_deviation():
+    labels = [1, 0, 1, 0]
+    runs = [evaluate({"s": values}, labels, bootstrap=0) for values in ([4, 1, 3, 2], [1, 4, 3, 2], [4, 3, 2, 1])]
+    found = spread(runs)["s"]["auroc"]
+    assert found.mean == pytest.approx(np.mean([1.0, 0.25, 0.75]))
+    assert found.std == pytest.approx(np.std([1.0, 0.25, 0.75], ddof=1))
+    assert found.count == 3
+    assert spread(runs[:1])["s"]["auroc"].std is None

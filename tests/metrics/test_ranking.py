@@ -1,0 +1,82 @@
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from tokur_cli.metrics.ranking import auprc, auroc, top_accuracy
+from tokur_cli.metrics.rejection import aurc, prr, risk_coverage
+
+tied = st.integers(0, 4).map(float)  # few values, so that ties are common
+records = st.lists(st.tuples(tied | st.floats(-5, 5), st.integers(0, 1), st.integers(0, 3)), min_size=2, max_size=40)
+
+
+@given(records)
+def test_auroc_and_auprc_agree_with_scikit_learn_with_ties_and_weights(rows):
+    confidence, label, weight = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
+    assume(0 < (weight * label).sum() < weight.sum())
+    assert auroc(confidence, label, weight) == pytest.approx(roc_auc_score(label, confidence, sample_weight=weight))
+    assert auprc(confidence, label, weight) == pytest.approx(
+        average_precision_score(label, confidence, sample_weight=weight)
+    )
+
+
+def test_hand_worked_ranking_metrics():
+    # by confidence: right, wrong, right, wrong, wrong
+    confidence, label = [5, 4, 3, 2, 1], [1, 0, 1, 0, 0]
+    assert auroc(confidence, label) == pytest.approx(5 / 6)  # 3 + 2 of 6 pairs in order
+    assert auprc(confidence, label) == pytest.approx((1 / 1 + 2 / 3) / 2)
+    assert top_accuracy(confidence, label) == pytest.approx(2 / 3)  # ⌈5/2⌉ = 3 records
+    risks = [0, 1 / 2, 1 / 3, 2 / 4, 3 / 5]
+    assert aurc(confidence, label) == pytest.approx(np.mean(risks))
+    oracle = np.mean([0, 0, 1 / 3, 2 / 4, 3 / 5])
+    assert prr(confidence, label) == pytest.approx((3 / 5 - np.mean(risks)) / (3 / 5 - oracle))
+    curve = risk_coverage(confidence, label)
+    assert curve.coverage == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0])
+    assert curve.risk == pytest.approx(risks)
+
+
+def test_one_class_gives_nan():
+    assert np.isnan(auroc([1, 2, 3], [1, 1, 1]))
+    assert np.isnan(auprc([1, 2, 3], [0, 0, 0]))
+    assert np.isnan(prr([1, 2, 3], [0, 0, 0]))
+
+
+def test_constant_confidence_ranks_like_chance():
+    label = [1, 0, 0, 1, 0]
+    assert auroc([7] * 5, label) == 0.5
+    assert auprc([7] * 5, label) == pytest.approx(0.4)
+    assert top_accuracy([7] * 5, label) == pytest.approx(0.4)
+    assert prr([7] * 5, label) == pytest.approx(0.0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from([0.0, 0.25, 1.0])), min_size=1, max_size=6))
+def test_ties_count_as_the_mean_over_all_orders(rows):
+    confidence, label = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
+    half = -(-len(rows) // 2)
+    top, area = [], []
+    for order in permutations(range(len(rows))):  # a stable sort makes every order of the ties equally likely
+        ranked = sorted(order, key=lambda k: -confidence[k])
+        errors = 1 - label[ranked]
+        top.append(label[ranked][:half].mean())
+        area.append(np.mean(np.cumsum(errors) / np.arange(1, len(rows) + 1)))
+    assert top_accuracy(confidence, label) == pytest.approx(np.mean(top))
+    assert aurc(confidence, label) == pytest.approx(np.mean(area))
+
+
+@given(records, st.randoms(use_true_random=False))
+def test_no_metric_depends_on_the_order_of_the_records(rows, random):
+    shuffled = rows.copy()
+    random.shuffle(shuffled)
+    for metric in (auroc, auprc, top_accuracy, aurc, prr):
+        one, other = (metric(*zip(*[row[:2] for row in order], strict=True)) for order in (rows, shuffled))
+        assert one == pytest.approx(other, nan_ok=True)
+
+
+def test_a_perfect_ranking_of_graded_labels_has_prr_one():
+    label = np.array([0.1, 0.5, 0.5, 0.9, 1.0])
+    assert prr(label * 3 - 7, label) == pytest.approx(1.0)
+    assert prr(-label, label) < 0
+    assert top_accuracy(label, label) == pytest.approx((1.0 + 0.9 + 0.5) / 3)

@@ -1,0 +1,114 @@
+import math
+from collections import defaultdict
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tokur_cli.metrics.scaling import relative_likelihood, scaling
+
+responses = st.lists(
+    st.tuples(st.integers(-1, 2), st.sampled_from([0.0, 1.0, 2.0, 3.5, math.nan])), min_size=1, max_size=9
+)
+
+
+def _choose(rows, keep, weighted):
+    """The rule in words: rank, keep, vote, break ties by confidence and then by sample."""
+    ranked = sorted((row for row in enumerate(rows) if math.isfinite(row[1][1])), key=lambda row: (-row[1][1], row[0]))
+    kept = ranked[: math.ceil(Fraction(keep) * len(ranked))]
+    if not kept:
+        return None
+    votes = defaultdict(float)
+    best = {}
+    for place, (_, (answer, confidence)) in enumerate(kept):
+        votes[answer] += math.exp(confidence - kept[0][1][1]) if weighted else 1.0
+        best.setdefault(answer, place)
+    answered = [answer for answer in votes if answer >= 0] or [-1]
+    return min(answered, key=lambda answer: (-votes[answer], best[answer]))
+
+
+@settings(max_examples=200)
+@given(st.lists(responses, min_size=1, max_size=5), st.sampled_from([Fraction(1, 10), Fraction(1, 3), Fraction(1)]))
+def test_choices_from_the_whole_set_follow_the_rule(questions, keep):
+    question = [number for number, rows in enumerate(questions) for _ in rows]
+    answer = [row[0] for rows in questions for row in rows]
+    right = [float(row[0] == 1) for rows in questions for row in rows]
+    confidence = [row[1] for rows in questions for row in rows]
+    found = scaling(question, answer, right, {"s": confidence}, [9], repeats=2, keep=keep)
+    means = {(point.score, point.method): point.mean for point in found.points}
+    for method in ("maj", "wbon"):
+        expected = [_choose(rows, keep, method == "wbon") == 1 for rows in questions]
+        if ("s", method) in means:
+            assert means["s", method] == pytest.approx(np.mean(expected))
+        else:
+            assert not any(expected)
+    plain = [_choose([(row[0], 0.0) for row in rows], 1, False) == 1 for rows in questions]
+    assert means[None, "majority"] == pytest.approx(np.mean(plain))
+    assert means[None, "pass@n"] == pytest.approx(np.mean([any(row[0] == 1 for row in rows) for rows in questions]))
+    assert means[None, "pass@1"] == pytest.approx(
+        np.mean([np.mean([row[0] == 1 for row in rows]) for rows in questions])
+    )
+    assert found.without_score == {"s": sum(math.isnan(value) for value in confidence)}
+
+
+def _simulated(generator, questions=40, samples=32):
+    question = np.repeat(np.arange(questions), samples)
+    answer = generator.integers(0, 6, len(question))
+    right = (answer == generator.integers(0, 6, questions)[question]).astype(float)
+    return question, answer, right, generator.normal(size=len(question)) + 2 * right
+
+
+def test_the_whole_set_has_no_spread_and_smaller_sets_have_some():
+    question, answer, right, confidence = _simulated(np.random.default_rng(0))
+    found = scaling(question, answer, right, {"s": confidence}, [4, 8, 32], repeats=10)
+    for point in found.points:
+        assert (point.std == 0) == (point.n == 32), point
+        assert len(point.accuracies) == 10
+
+
+def test_subsets_are_drawn_without_replacement_and_fairly():
+    # One right response of four: drawing two without replacement finds it in half of the draws.
+    question = np.repeat(np.arange(500), 4)
+    right = np.tile([1.0, 0, 0, 0], 500)
+    found = scaling(question, 1 - right.astype(int), right, {}, [2], repeats=20)
+    means = {point.method: point.mean for point in found.points}
+    error = 3 * math.sqrt(0.25 / (500 * 20))
+    assert means["pass@n"] == pytest.approx(0.5, abs=error)
+    assert means["pass@1"] == pytest.approx(0.25, abs=error)
+
+
+def test_all_scores_see_the_same_draws():
+    question, answer, right, confidence = _simulated(np.random.default_rng(1))
+    together = scaling(question, answer, right, {"a": confidence, "b": -confidence}, [8], repeats=3)
+    alone = scaling(question, answer, right, {"b": -confidence}, [8], repeats=3)
+    assert [point for point in together.points if point.score != "a"] == alone.points
+
+
+def test_the_order_of_the_questions_does_not_matter_for_the_whole_set():
+    generator = np.random.default_rng(2)
+    question, answer, right, confidence = _simulated(generator)
+    shuffled = generator.permutation(len(question))
+    one = scaling(question, answer, right, {"s": confidence}, [32], repeats=1).points
+    other = scaling(question[shuffled], answer[shuffled], right[shuffled], {"s": confidence[shuffled]}, [32], repeats=1)
+    scored = [(point.method, point.mean) for point in one if point.score]
+    assert scored == [(point.method, point.mean) for point in other.points if point.score]
+
+
+def test_a_tenth_of_thirty_is_three():
+    # The right answer is only among the fourth-best: it must not be kept.
+    answer = [0, 1, 2] + [3] * 27
+    right = [0.0, 0, 0] + [1.0] * 27
+    for keep in (0.1, Fraction(1, 10)):
+        found = scaling([0] * 30, answer, right, {"s": -np.arange(30.0)}, [30], repeats=1, keep=keep)
+        assert {point.method: point.mean for point in found.points if point.score} == {"maj": 0.0, "wbon": 0.0}
+
+
+def test_questions_with_unknown_labels_and_short_questions_are_said():
+    found = scaling([0, 0, 1, 1, 1], [0, 1, 0, 0, 1], [1, math.nan, 1, 1, 0], {}, [8], repeats=1)
+    assert (found.questions, found.unlabelled, found.fewest) == (1, 1, 3)
+
+
+def test_relative_likelihood_weighs_the_best_response_with_one():
+    assert relative_likelihood(np.array([[-1.0, -2.0]])) == pytest.approx(np.array([[1.0, math.exp(-1)]]))

@@ -1,0 +1,1 @@
+"""Answers: extraction, canonical form, equivalence, labels and code execution."""

@@ -1,0 +1,306 @@
+r"""The canonical form of an answer: an exact rational where it is a number, a normal text otherwise.
+
+What counts as the same text: LaTeX spacing and sizing (``\left``, ``\,``), ``\dfrac`` for ``\frac``, math delimiters,
+Markdown emphasis and a closing full stop are dropped. What counts as a number: integers, decimals, thousands separated
+by commas or spaces, fractions, mixed numbers, scientific notation and repeating decimals, each with an optional
+currency, unit and ``x =`` in front. ``2^{10}``, ``3\sqrt{2}`` or ``5x`` are expressions: they are not evaluated here.
+
+Decisions, where more than one reading is possible:
+
+- ``1,234`` is 1234 and ``1,22`` is a list or a decimal comma: ``Canonical.decimal_comma`` keeps the second reading.
+- ``50%`` is 1/2 that may also be written 50 (see ``equivalence``); ``5 million`` is 5,000,000 that may be written 5.
+- ``1\frac{1}{2}`` and ``1 1/2`` are mixed numbers, 3/2.
+- ``52_8`` is 52 with the base 8 as its name: it equals ``52``, as graders of MATH have it, but not ``52_9``.
+- A unit that we know is kept, a word that we do not know is dropped: ``18 apples`` is 18.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Literal
+
+from tokur_cli.answers.units import CURRENCY, SCALES, UNITS, Unit, unit_of
+
+MAX_SYMBOLIC_LENGTH = 2_000
+"""Longer answers are compared as text only: no answer to a question is that long, and parsers are not linear."""
+
+Kind = Literal["number", "choice", "words", "expression"]
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number as it was written.
+
+    Attributes:
+        value: the number as written, exactly, without scale and unit.
+        scale: 1/100 for ``%``, 1,000,000 for ``million``, otherwise 1.
+        unit: what follows it, when it is a unit that we know.
+        name: the variable of ``x = 5`` or the base of ``52_8``, otherwise empty.
+        places: decimals written after the point; 0 for integers and fractions.
+    """
+
+    value: Fraction
+    scale: Fraction = Fraction(1)
+    unit: Unit | None = None
+    name: str = ""
+    places: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Canonical:
+    r"""An answer in canonical form.
+
+    Attributes:
+        kind: ``number``; ``choice`` (a letter of a multiple choice); ``words`` (no mathematics in it); ``expression``.
+        text: the normal text; two answers of one kind with the same text are the same answer.
+        latex: the answer for a LaTeX parser: normal spellings, units still in ``\text``.
+        number: the number, when ``kind`` is ``number``.
+        decimal_comma: for ``1,22``, the number that it is when the comma is a decimal point.
+    """
+
+    kind: Kind
+    text: str
+    latex: str
+    number: Number | None = None
+    decimal_comma: Number | None = None
+
+
+_CHARACTERS = str.maketrans(
+    {
+        "−": "-",
+        "–": "-",
+        "—": "-",
+        "×": r"\times ",
+        "·": r"\cdot ",
+        "÷": "/",
+        "π": r"\pi ",
+        "√": r"\sqrt ",
+        "≤": r"\le ",
+        "≥": r"\ge ",
+        "≠": r"\ne ",
+        "∞": r"\infty ",
+        "½": r"\frac{1}{2}",
+        "¼": r"\frac{1}{4}",
+        "¾": r"\frac{3}{4}",
+        "⅓": r"\frac{1}{3}",
+        "⅔": r"\frac{2}{3}",
+        "²": "^2",
+        "³": "^3",
+        "\u00a0": " ",
+        "\u2009": " ",
+        "\u202f": " ",
+        "\u200b": "",
+        "’": "'",
+        "，": ",",
+    }
+)
+
+_SPACING = re.compile(
+    r"\\(?:left|right|[bB]igg?[lr]?|displaystyle|limits|quad|qquad|thinspace)(?![A-Za-z])"
+    r"|(?<!\\)\\[,;: ]|\\! *|(?<!\\)~"
+)
+_JOINING = (r"\!", r"\left", r"\right", r"\b", r"\B")
+_DOLLAR = re.compile(r"(?<!\\)\$")
+_DEGREES = re.compile(r"\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ)(?![A-Za-z])|\s*\\degree(?![A-Za-z])|\s*°(?:[CF]\b)?")
+_STYLED_TEXT = re.compile(r"\\(?:text(?:bf|it|rm|sf|tt|normal)?|mathrm|mathbf|mbox|operatorname)\s*\{([^{}]*)\}")
+_ROMAN_LETTER = re.compile(r"\\(?:mathrm|mathbf|mathit)\s*\{\s*([A-Za-z])\s*\}")
+_DOUBLE_ESCAPE = re.compile(r"\\\\(?=[A-Za-z]{2})")
+_MARKED_TEXT = re.compile(r"\\text\{([^{}]*)\}")
+_SPELLINGS = (
+    (re.compile(r"\\[dtc]frac(?![A-Za-z])"), r"\\frac"),
+    (re.compile(r"\\frac\s*(\d)\s*(?=[\d{])"), r"\\frac{\1}"),
+    (re.compile(r"\\frac\s*(\{[^{}]*\})\s*(\d)"), r"\\frac\1{\2}"),
+    (re.compile(r"\\sqrt\s*(\d)"), r"\\sqrt{\1}"),
+    (re.compile(r"\{,\}"), ","),
+    (re.compile(r"\\([%$#&])"), r"\1"),
+    (re.compile(r"\\(?:geq|geqslant)(?![A-Za-z])"), r"\\ge"),
+    (re.compile(r"\\(?:leq|leqslant)(?![A-Za-z])"), r"\\le"),
+    (re.compile(r"\\neq(?![A-Za-z])"), r"\\ne"),
+    (re.compile(r"(?<!\\text)\{ +"), "{"),
+    (re.compile(r"(?<=[^ ]) +\}"), "}"),
+    (re.compile(r"(?<=\d)(or|and)(?=[A-Za-z(\\-])"), r" \1 "),
+    # The argument of a function that is a number says nothing: f(x) = 5 is f = 5.
+    (
+        re.compile(r"(?<![A-Za-z\\])([A-Za-z])\([a-z]\)(?=\s*=\s*-?\s*\d+(?:[.,/]\d+)*\s*(?:$|[,;]|\\text|and|or))"),
+        r"\1",
+    ),
+)
+_BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{(.*)\}", re.DOTALL)
+_DELIMITED = re.compile(r"\$\$(.*)\$\$|\\\[(.*)\\\]|\\\((.*)\\\)", re.DOTALL)
+_AROUND_OPERATORS = re.compile(r"\s*([-+*/=<>();:\[\]{}|^_])\s*|\s+(?=,)")
+# A comma that separates thousands stays as it is, so that no list can look like a number.
+_LIST_COMMA = re.compile(r"(?<!\d),\s*|,\s+|,(?!\d{3}(?!\d))")
+
+_INTEGER = r"[1-9]\d{0,2}(?:,\d{3})+|[1-9]\d{0,2}(?:[ ]\d{3})+|\d+"
+_POWER_OF_TEN = r"10\s*\^\s*(?:\{\s*[+-]?\d{1,3}\s*\}|[+-]?\d{1,3})"
+_NUMBER = re.compile(
+    rf"""(?:(?P<name>[A-Za-z](?:_\{{?\w+\}}?)?)\s*=\s*)?
+    (?P<sign1>[-+])?\s*(?P<currency>[{CURRENCY}])?\s*(?P<sign2>[-+])?\s*
+    (?:
+      (?:(?P<whole>\d+)\s*)?\\frac\s*\{{\s*(?P<top>-?\d+)\s*\}}\s*\{{\s*(?P<bottom>-?\d+)\s*\}}
+    | (?:(?P<whole2>\d+)[ ]+)?(?P<top2>{_INTEGER})\s*/\s*(?P<bottom2>{_INTEGER})
+    | (?P<power>{_POWER_OF_TEN})
+    | (?P<based>\d+)\s*_\s*\{{?\s*(?P<base>\d{{1,2}})\s*\}}?
+    | (?P<integer>{_INTEGER})?(?:\.(?P<decimals>\d*)(?:\\overline\s*\{{(?P<repeated>\d+)\}})?)?
+      (?:[eE](?P<exponent>[+-]?\d{{1,3}})|\s*(?:\\times|\\cdot|\*|x)\s*(?P<times>{_POWER_OF_TEN}))?
+    )
+    \s*(?P<tail>.*)""",
+    re.VERBOSE | re.DOTALL,
+)
+_TAIL = re.compile(
+    r"""\\text\{(?P<text>[^{}]*)\}(?P<text_power>\s*\^\s*\{?\s*[23]\s*\}?)?
+    | (?P<sign>[%¢$€£¥₹])
+    | (?P<words>[A-Za-z][A-Za-z'./-]*(?:\s+[A-Za-z][A-Za-z'./-]*){0,5})(?P<power>\s*\^\s*\{?\s*[23]\s*\}?)?""",
+    re.VERBOSE,
+)
+_NO_UNITS = frozenset(
+    "sin cos tan sec csc cot log ln exp mod and or over plus minus times divided pi sqrt infinity not to is if "  # noqa: SIM905
+    "arcsin arccos arctan sinh cosh tanh det dim max gcd lcm".split()
+)
+_DECIMAL_COMMA = re.compile(r"(-?)(\d+),(\d+)")
+_CHOICE = re.compile(
+    r"\(\s*([A-Ja-j])\s*\)|([A-J])\s*[).:]?|\(\s*([A-J])\s*\)\s+\S.*|([A-J])\s*[).:]\s+\S.*", re.DOTALL
+)
+_WORDS = re.compile(r"([^\W\d_]{2,}(?:[ '-]+[^\W\d_]+)*)!?")
+_NAMES = frozenset(("pi", "infinity", "infty", "inf", "oo"))
+
+
+@lru_cache(maxsize=65_536)
+def canonical(answer: str) -> Canonical:
+    """The canonical form of an answer's text.
+
+    Args:
+        answer: the answer as it was extracted, with or without LaTeX around it.
+    """
+    if len(answer) > MAX_SYMBOLIC_LENGTH:
+        text = " ".join(answer.split())
+        return Canonical("expression", text, text)
+    marked = _normalise(answer)
+    shown = " ".join(_MARKED_TEXT.sub(r" \1 ", marked).split())
+    text = _LIST_COMMA.sub(", ", " ".join(_AROUND_OPERATORS.sub(r"\1", shown).split()))
+    number = _read_number(marked)
+    if number is not None:
+        return Canonical("number", text, marked, number)
+    choice = _CHOICE.fullmatch(shown)
+    if choice:
+        return Canonical("choice", next(letter for letter in choice.groups() if letter).upper(), marked)
+    words = _WORDS.fullmatch(shown)
+    if words and shown.lower() not in _NAMES:
+        return Canonical("words", words[1].casefold(), marked)
+    comma = _DECIMAL_COMMA.fullmatch(shown)
+    if comma:
+        reading = Number(Fraction(f"{comma[1]}{comma[2]}.{comma[3]}"), places=len(comma[3]))
+        return Canonical("expression", text, marked, decimal_comma=reading)
+    return Canonical("expression", text, marked)
+
+
+def _normalise(answer: str) -> str:
+    r"""Drop what is only typography; words that LaTeX sets as text stay marked ``\text{…}``."""
+    text = _strip(answer.translate(_CHARACTERS))
+    for wrapper in (_DELIMITED, _BOXED, _DELIMITED):
+        inside = wrapper.fullmatch(text)
+        if inside:
+            body = next(group for group in inside.groups() if group is not None)
+            if _is_one_group(body):
+                text = _strip(body)
+    if "\\begin" not in text:  # where "\\\\" ends a row
+        text = _DOUBLE_ESCAPE.sub(r"\\", text)
+    if len(_DOLLAR.findall(text)) > 1:
+        text = _DOLLAR.sub("", text)
+    text = _DEGREES.sub(r"\\text{degrees}", text)
+    text = _SPACING.sub(lambda match: "" if match[0].startswith(_JOINING) else " ", text)
+    text = _ROMAN_LETTER.sub(r" \1 ", text)
+    text = _STYLED_TEXT.sub(r"\\text{\1}", text)
+    for pattern, replacement in _SPELLINGS:
+        text = pattern.sub(replacement, text)
+    return _strip(" ".join(text.split()))
+
+
+def _is_one_group(body: str) -> bool:
+    r"""Whether delimiters around ``body`` belong together: ``\boxed{1}, \boxed{2}`` is not one box."""
+    depth = 0
+    for token in re.findall(r"\\.|[{}]|\$\$", body):
+        depth += (token == "{") - (token == "}")
+        if depth < 0 or token in (r"\[", r"\]", r"\(", r"\)", "$$"):
+            return False
+    return depth == 0
+
+
+def _strip(text: str) -> str:
+    """Drop blanks, Markdown emphasis, quotes and closing punctuation around an answer."""
+    text = text.strip(" \t\r\n*`\"'")
+    if text.endswith((".", ",", ";", ":")):  # not "!", which may be a factorial
+        # "\," at the end loses its second half with the punctuation, so the backslash goes too.
+        text = text.rstrip(".,;: \t\r\n\\").rstrip("*`\"'")
+    return text
+
+
+def _read_number(text: str) -> Number | None:
+    """The number that the whole text is, or None."""
+    while len(text) > 2 and text[0] + text[-1] in ("()", "{}") and not re.search(r"[(){},]", text[1:-1]):
+        text = text[1:-1].strip()
+    if not any(digit in text for digit in "0123456789"):
+        return None
+    match = _NUMBER.fullmatch(text)
+    if match is None or (match["sign1"] and match["sign2"]):
+        return None
+    value = _read_value(match)
+    tail = _read_tail(match["tail"], match["currency"], apart=text[: match.start("tail")].endswith(" "))
+    if value is None or tail is None:
+        return None
+    scale, unit = tail
+    if "-" in (match["sign1"], match["sign2"]):
+        value = -value
+    places = len(match["decimals"] or "") if not match["exponent"] and not match["times"] else 0
+    return Number(value, scale, unit, match["name"] or match["base"] or "", 0 if match["repeated"] else places)
+
+
+def _read_value(match: re.Match[str]) -> Fraction | None:
+    """The unsigned value of a match of ``_NUMBER``; None for a zero denominator and for no digits at all."""
+    top, bottom = match["top"] or match["top2"], match["bottom"] or match["bottom2"]
+    if top:
+        whole = int(match["whole"] or match["whole2"] or 0)
+        denominator = int(_digits(bottom))
+        return whole + Fraction(int(_digits(top)), denominator) if denominator else None
+    if match["based"]:
+        return Fraction(match["based"])
+    if match["power"]:
+        return Fraction(10) ** _exponent(match["power"])
+    integer, decimals, repeated = match["integer"], match["decimals"] or "", match["repeated"]
+    if not integer and not decimals and not repeated:
+        return None
+    value = Fraction(f"{_digits(integer or '0')}.{decimals or '0'}")
+    if repeated:
+        value += Fraction(int(repeated), (10 ** len(repeated) - 1) * 10 ** len(decimals))
+    power = int(match["exponent"] or 0) or (_exponent(match["times"]) if match["times"] else 0)
+    return value * Fraction(10) ** power
+
+
+def _digits(text: str) -> str:
+    return text.replace(",", "").replace(" ", "")
+
+
+def _exponent(power_of_ten: str) -> int:
+    return int(power_of_ten.partition("^")[2].strip(" {}"))
+
+
+def _read_tail(text: str, currency: str | None, *, apart: bool) -> tuple[Fraction, Unit | None] | None:
+    """Scale and unit around a number, or None where what follows makes it more than a number."""
+    front = UNITS[currency] if currency else None
+    if not text:
+        return Fraction(1), front
+    match = _TAIL.fullmatch(text)
+    if match is None:
+        return None
+    words = (match["text"] if match["text"] is not None else match["sign"] or match["words"]).lower().split()
+    scale = SCALES.get(words[0], Fraction(1)) if words else Fraction(1)
+    exponent = match["text_power"] or match["power"] or ""
+    unit = unit_of(words if scale == 1 else words[1:], 2 if "2" in exponent else 3 if "3" in exponent else 1)
+    # "5 x", "6abc", "2 pi" and "3 or more" are expressions: an unknown word is one only if long, apart and no operator.
+    is_word = apart and len(words[0]) >= 3 and _NO_UNITS.isdisjoint(words)
+    if match["words"] and scale == 1 and unit is None and not is_word:
+        return None
+    return scale, front or unit

@@ -1,0 +1,169 @@
+"""Whether two answers are the same: by text and number first, by math-verify in worker processes where that is open.
+
+Numbers are compared exactly, as rationals. Beyond that:
+
+- A decimal with at least six decimals and six significant digits equals what it is the rounding or truncation of
+  (``0.333333`` is 1/3, ``0.3333`` is not).
+- ``50%`` equals 1/2 and, because people leave the sign away when the question asks for percent, 50; so does
+  ``5 million`` equal 5,000,000 and 5. Two scaled numbers, and two plain ones, must be equal as they are.
+- Two units that we know must be of one dimension and are converted (``1 hour`` is ``60 minutes``); a unit on one side
+  alone is not compared. Two names must agree (``x = 5`` is not ``y = 5``); a name on one side alone is not compared.
+
+The relation is symmetric but, because of the sign and units left away, not transitive; ``classes`` says how votes cope.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from fractions import Fraction
+from types import TracebackType
+from typing import Any
+
+from tokur_cli.answers.canonical import MAX_SYMBOLIC_LENGTH, Canonical, Number, canonical
+from tokur_cli.answers.workers import OutOfLimits, WorkerPool
+
+
+class Comparison(str, Enum):
+    """The outcome of comparing an answer with a reference."""
+
+    EQUAL = "equal"
+    DIFFERENT = "different"
+    UNPARSABLE = "unparsable"
+    """The reference is no mathematics that math-verify can read, and the answer is not the same text."""
+    OUT_OF_LIMITS = "out_of_limits"
+    """The comparison ran out of time or memory."""
+
+
+MIN_PLACES = 6
+"""From how many decimals on a decimal may stand for the number that it abbreviates."""
+
+_MIN_SIGNIFICAND = 10**5
+
+
+def numbers_equal(first: Number, second: Number) -> bool:
+    """Whether two numbers are the same by the rules in this module's docstring."""
+    if first.name and second.name and first.name != second.name:
+        return False
+    first_factor = second_factor = Fraction(1)
+    if first.unit and second.unit:
+        if first.unit.dimension != second.unit.dimension:
+            return False
+        first_factor, second_factor = first.unit.factor, second.unit.factor
+    if _close(first, first.scale * first_factor, second, second.scale * second_factor):
+        return True
+    one_is_scaled = (first.scale == 1) != (second.scale == 1)
+    return one_is_scaled and _close(first, first_factor, second, second_factor)
+
+
+def _close(first: Number, first_factor: Fraction, second: Number, second_factor: Fraction) -> bool:
+    one, other = first.value * first_factor, second.value * second_factor
+    return one == other or _abbreviates(first, other / first_factor) or _abbreviates(second, one / second_factor)
+
+
+def _abbreviates(decimal: Number, exact: Fraction) -> bool:
+    """Whether ``decimal`` is ``exact`` rounded (half away from zero) or cut off at its last decimal."""
+    if decimal.places < MIN_PLACES:
+        return False
+    power = 10**decimal.places
+    digits, exact_digits = abs(decimal.value) * power, abs(exact) * power
+    return (
+        digits >= _MIN_SIGNIFICAND
+        and (decimal.value < 0) == (exact < 0)
+        and digits in (int(exact_digits), int(exact_digits + Fraction(1, 2)))
+    )
+
+
+def compare_cheaply(reference: Canonical, answer: Canonical) -> bool | None:
+    """Whether two answers are the same as text or number; None where only a symbolic comparison can tell."""
+    if reference.number and answer.number:
+        return numbers_equal(reference.number, answer.number)
+    if reference.kind == answer.kind and reference.text == answer.text:
+        return True
+    for one, other in ((reference, answer), (answer, reference)):
+        if one.number and other.decimal_comma and numbers_equal(one.number, other.decimal_comma):
+            return True
+        if one.kind == "words" and other.kind == "expression" and one.text not in other.text.casefold():
+            return False
+    if "expression" not in (reference.kind, answer.kind):
+        return False
+    if max(len(reference.text), len(answer.text)) > MAX_SYMBOLIC_LENGTH:
+        return False
+    return None
+
+
+class Equivalence:
+    """Compares answers, symbolically where needed, and remembers what it found; use it as a context manager.
+
+    Args:
+        workers: the processes for symbolic comparison; by default a pool of its own.
+        remembered: how many symbolic comparisons are kept (the least recently used go first).
+    """
+
+    def __init__(self, workers: WorkerPool | None = None, *, remembered: int = 100_000) -> None:
+        self._workers = workers or WorkerPool()
+        self._remembered = remembered
+        self._known: OrderedDict[tuple[str, ...], Any] = OrderedDict()
+
+    def __enter__(self) -> Equivalence:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._workers.close()
+
+    def compare(self, pairs: Iterable[tuple[str, str]]) -> list[Comparison]:
+        """Compare each (reference, answer); what is the same or different at sight never reaches a worker.
+
+        Args:
+            pairs: the texts of reference and answer, as extracted.
+        """
+        return self.compare_canonical([(canonical(reference), canonical(answer)) for reference, answer in pairs])
+
+    def compare_canonical(self, pairs: Sequence[tuple[Canonical, Canonical]]) -> list[Comparison]:
+        """Like ``compare``, for answers already in canonical form."""
+        outcomes: list[Comparison | None] = []
+        asked: dict[tuple[str, ...], dict[str, Any]] = {}
+        for reference, answer in pairs:
+            same = compare_cheaply(reference, answer)
+            outcomes.append(None if same is None else Comparison.EQUAL if same else Comparison.DIFFERENT)
+            if same is None:
+                asked[reference.latex, answer.latex] = {"gold": reference.latex, "answer": answer.latex}
+        replies = self._ask(asked)
+        return [
+            outcome if outcome is not None else _comparison(replies[reference.latex, answer.latex])
+            for outcome, (reference, answer) in zip(outcomes, pairs, strict=True)
+        ]
+
+    def fingerprints(self, answers: Sequence[Canonical]) -> list[str | None]:
+        """A text for each answer that differs between answers that are not the same; None where there is none.
+
+        Args:
+            answers: expressions; math-verify reads each once.
+        """
+        replies = self._ask({(answer.latex,): {"text": answer.latex} for answer in answers})
+        found = [replies[answer.latex,] for answer in answers]
+        return [None if isinstance(reply, OutOfLimits) else reply for reply in found]
+
+    def _ask(self, asked: dict[tuple[str, ...], dict[str, Any]]) -> dict[tuple[str, ...], Any]:
+        """The replies to all questions; only those not yet known go to the workers."""
+        replies = {key: self._known[key] for key in asked if key in self._known}
+        for key in replies:
+            self._known.move_to_end(key)
+        unknown = [key for key in asked if key not in replies]
+        if unknown:
+            replies.update(zip(unknown, self._workers.map(asked[key] for key in unknown), strict=True))
+            self._known.update((key, replies[key]) for key in unknown)
+            while len(self._known) > self._remembered:
+                self._known.popitem(last=False)
+        return replies
+
+
+def _comparison(reply: object) -> Comparison:
+    if isinstance(reply, OutOfLimits):
+        return Comparison.OUT_OF_LIMITS
+    if reply == "unparsable":
+        return Comparison.UNPARSABLE
+    return Comparison.EQUAL if reply is True else Comparison.DIFFERENT

@@ -1,0 +1,109 @@
+"""Grading: the answer of each response against its reference, with what cannot be decided kept apart from wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from itertools import islice
+from types import TracebackType
+
+from tokur_cli.answers.canonical import canonical
+from tokur_cli.answers.equivalence import Comparison, Equivalence
+from tokur_cli.answers.extraction import Rule, extract_answer, reference_answer
+
+_BATCH = 1024
+
+
+class Outcome(str, Enum):
+    """What became of a response."""
+
+    CORRECT = "correct"
+    INCORRECT = "incorrect"
+    NO_ANSWER = "no_answer"
+    """The response gives no answer: it counts as wrong."""
+    UNPARSABLE_REFERENCE = "unparsable_reference"
+    """There is no reference, or none that can be read: the response has no label."""
+    TIMEOUT = "timeout"
+    """The comparison ran out of time or memory: the response has no label."""
+
+
+_OUTCOMES = {
+    Comparison.EQUAL: Outcome.CORRECT,
+    Comparison.DIFFERENT: Outcome.INCORRECT,
+    Comparison.UNPARSABLE: Outcome.UNPARSABLE_REFERENCE,
+    Comparison.OUT_OF_LIMITS: Outcome.TIMEOUT,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Grade:
+    """The outcome for one response, with its answer as extracted and the rule that found it."""
+
+    outcome: Outcome
+    answer: str | None = None
+    rule: Rule | None = None
+
+    @property
+    def correct(self) -> bool | None:
+        """Whether the response is right; None where that is not known."""
+        if self.outcome in (Outcome.UNPARSABLE_REFERENCE, Outcome.TIMEOUT):
+            return None
+        return self.outcome is Outcome.CORRECT
+
+
+class Grader:
+    """Grades responses in a stream; use it as a context manager, because it may start worker processes.
+
+    Args:
+        equivalence: compares the answers; by default one of its own with its default limits.
+
+    Attributes:
+        counts: how often each outcome has come out so far.
+    """
+
+    def __init__(self, equivalence: Equivalence | None = None) -> None:
+        self.equivalence = equivalence or Equivalence()
+        self.counts: Counter[Outcome] = Counter()
+
+    def __enter__(self) -> Grader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.equivalence.__exit__(kind, error, trace)
+
+    def grade(self, items: Iterable[tuple[str, object]]) -> Iterator[Grade]:
+        """Grade (response, reference) pairs, in order and a thousand at a time, so that workers share the work.
+
+        Args:
+            items: the text of each response, and the value of its reference: a text or a number.
+        """
+        stream = iter(items)
+        while batch := list(islice(stream, _BATCH)):
+            for grade in self._grade_batch(batch):
+                self.counts[grade.outcome] += 1
+                yield grade
+
+    def _grade_batch(self, batch: list[tuple[str, object]]) -> list[Grade]:
+        grades: list[Grade | None] = []
+        pairs = []
+        found = []
+        for response, reference_value in batch:
+            reference = reference_answer(reference_value)
+            if reference is None:
+                grades.append(Grade(Outcome.UNPARSABLE_REFERENCE))
+                continue
+            gold = canonical(reference)
+            extraction = extract_answer(response, choices=gold.kind == "choice")
+            if extraction is None:
+                grades.append(Grade(Outcome.NO_ANSWER))
+                continue
+            grades.append(None)
+            found.append(extraction)
+            pairs.append((gold, canonical(extraction.text)))
+        outcomes = zip(found, self.equivalence.compare_canonical(pairs), strict=True)
+        graded = (Grade(_OUTCOMES[outcome], extraction.text, extraction.rule) for extraction, outcome in outcomes)
+        return [grade if grade is not None else next(graded) for grade in grades]

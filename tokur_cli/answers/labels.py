@@ -1,0 +1,77 @@
+"""Labels that a record brings along: they win over grading its answer against a reference.
+
+- ``correct``: true or false.
+- ``quality``: a number in [0, 1], such as the share of a text's facts that hold.
+- any other field by name (``scores.exact_match`` reaches into objects): true, false or a number in [0, 1].
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tokur_cli.records.errors import RecordError
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A record's label.
+
+    Attributes:
+        value: 1 for right, 0 for wrong, or a quality in between; None where the field is null.
+        field: the field that gave it.
+    """
+
+    value: float | None
+    field: str
+
+
+def label_of(record: Mapping[str, Any], field: str | None = None) -> Label | None:
+    """The label that a record brings along, or None where its answer has to be graded.
+
+    Args:
+        record: the record's fields.
+        field: the field to read instead of ``correct`` and ``quality``; it must then be there.
+
+    Raises:
+        RecordError: if the field is missing though named, or holds no label.
+    """
+    if field is not None:
+        return Label(_number(_find(record, field), field), field)
+    if "correct" in record:
+        value = record["correct"]
+        if value is not None and not isinstance(value, bool):
+            raise RecordError(
+                f'"correct" must be true or false, not {_shown(value)}; use --label-field for other labels'
+            )
+        return Label(_number(value, "correct"), "correct")
+    if "quality" in record:
+        return Label(_number(record["quality"], "quality"), "quality")
+    return None
+
+
+def _find(record: Mapping[str, Any], field: str) -> Any:
+    """The value of a field by its name, or else by its path with dots."""
+    if field in record:
+        return record[field]
+    value: Any = record
+    for part in field.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            raise RecordError(f'"{field}" is missing: --label-field names no field of this record')
+        value = value[part]
+    return value
+
+
+def _number(value: Any, field: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, (bool, int, float)) and math.isfinite(value) and 0 <= value <= 1:
+        return float(value)
+    raise RecordError(f'"{field}" must be true, false or a number from 0 to 1, not {_shown(value)}')
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."

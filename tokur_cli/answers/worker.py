@@ -1,0 +1,139 @@
+"""The child process that compares answers symbolically with math-verify: one JSON request a line in, one reply out.
+
+It may run into expressions that never end or eat all memory, so it is expendable: its address space is limited, and the
+kernel's interval timer kills it (the default action of SIGALRM) shortly after its parent should have, so that it cannot
+outlive a parent that was killed. Python's own signal handlers would not do, because they wait for the running C call.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import resource
+import signal
+import sys
+from typing import Any, BinaryIO
+
+GRACE_SECONDS = 1.0
+"""How much later than the parent's deadline the kernel kills the worker."""
+
+
+def main() -> None:
+    """Serve requests until standard input ends: ``argv[1]`` seconds each, ``argv[2]`` bytes of address space in all."""
+    seconds, memory = float(sys.argv[1]), int(sys.argv[2])
+    requests, replies = _private_pipes()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":  # macOS does not enforce RLIMIT_AS: there the time limit alone bounds a comparison
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    import math_verify
+
+    logging.disable(logging.CRITICAL)  # math-verify warns that its own timeout, which cannot be used here, is off
+    _send(replies, "ready")
+    for line in requests:
+        signal.setitimer(signal.ITIMER_REAL, seconds + GRACE_SECONDS)
+        request = json.loads(line)
+        try:
+            reply: Any = _verify(math_verify, **request) if "gold" in request else _fingerprint(math_verify, **request)
+        except MemoryError:
+            reply = "memory"
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        # math-verify swallows MemoryError here and there; its False is then worth nothing.
+        if not reply and sys.platform == "linux" and _peak_memory() > 0.9 * memory:
+            reply = "memory"
+        _send(replies, reply)
+
+
+def _private_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Standard input and output for our protocol alone: what a library prints goes nowhere."""
+    requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nowhere, descriptor)
+    return requests, replies
+
+
+def _send(replies: BinaryIO, reply: Any) -> None:
+    replies.write(json.dumps(reply).encode() + b"\n")
+    replies.flush()
+
+
+def _peak_memory() -> int:
+    with open("/proc/self/status", "rb") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith(b"VmPeak"))
+
+
+def _parse(math_verify: Any, latex: str) -> list[Any]:
+    """What math-verify reads in ``latex``: sympy objects, without its fallback to the bare text."""
+    targets = (math_verify.LatexExtractionConfig(boxed_match_priority=0), math_verify.ExprExtractionConfig())
+    text = f"\\boxed{{{latex}}}"
+    found: list[Any] = math_verify.parse(text, targets, fallback_mode="no_fallback", parsing_timeout=None)
+    return found
+
+
+def _verify(math_verify: Any, gold: str, answer: str) -> bool | str:
+    """Whether ``answer`` equals ``gold``; "unparsable" when gold is nothing that math-verify reads."""
+    reference = _parse(math_verify, gold)
+    if not reference:
+        return "unparsable"
+    equal = math_verify.verify(
+        reference, _parse(math_verify, answer), allow_set_relation_comp=True, timeout_seconds=None
+    )
+    return bool(equal)
+
+
+def _fingerprint(math_verify: Any, text: str) -> str | None:
+    """A text that equal expressions share, see ``_print``; None for what math-verify or sympy cannot read."""
+    found = _parse(math_verify, text)
+    try:
+        return _print(found[0]) if found else None
+    except MemoryError:
+        raise
+    except Exception:  # sympy raises anything at all on expressions that make no sense, such as 1/0 < x
+        return None
+
+
+def _print(expression: Any) -> str:
+    """An exact value, or free symbols and the value at a fixed point; for lists and relations what they consist of.
+
+    Only a fingerprint that begins with ``@`` decides by itself; others say which answers are worth comparing.
+    """
+    import sympy
+
+    if isinstance(expression, sympy.Eq) and isinstance(expression.lhs, sympy.Symbol):
+        return _print(expression.rhs)  # a name on one side alone is not compared
+    if isinstance(expression, sympy.Expr):
+        value = sympy.nsimplify(expression.doit(), rational=True)
+        if value.is_Rational:
+            return f"@{value}"
+        symbols = sorted(value.free_symbols, key=str)
+        point = {symbol: sympy.sqrt(2 * k + 3) + sympy.Rational(k, 7) for k, symbol in enumerate(symbols)}
+        return f"@{','.join(map(str, symbols))}:{_digits(value.subs(point).evalf(40))}"
+    if isinstance(expression, sympy.Interval):
+        return f"list {sorted([_print(expression.start), _print(expression.end)])}"
+    if isinstance(expression, (sympy.Tuple, sympy.Set)):
+        return f"list {sorted(map(_print, expression.args))}"
+    if isinstance(expression, sympy.MatrixBase):
+        return f"matrix {expression.shape} {[_print(entry) for entry in expression]}"
+    return "relation"
+
+
+def _digits(value: Any) -> str:
+    real, imaginary = value.as_real_imag()
+    if not (real.is_Float or real.is_Rational) or not (imaginary.is_Float or imaginary.is_Rational):
+        raise ValueError("not a number")
+    return f"{_round(real)},{_round(imaginary)}"
+
+
+def _round(part: Any) -> str:
+    import sympy
+
+    if abs(part) < 1e-30:
+        return "0"
+    return str(sympy.Float(part, 25).round(24) if abs(part) < 1 else sympy.Float(part, 25))
+
+
+if __name__ == "__main__":
+    main()

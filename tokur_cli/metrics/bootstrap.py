@@ -1,0 +1,159 @@
+"""What other records might have given: percentile bootstrap of all metrics of all scores on the same resamples.
+
+Records are drawn with replacement; where several belong together (the samples of a question), whole clusters are drawn.
+Where a score takes more than ``MOST_GROUPS`` values, neighbouring confidences are merged into as many groups to compute
+the resampled values, and these are shifted by what merging changes in the full set: with 1,024 groups the width of an
+interval changes by less than a thousandth of itself, and 100,000 records cost seconds instead of minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tokur_cli.metrics.ranked import Floats, Ranked
+from tokur_cli.metrics.ranking import auprc_of, auroc_of, top_accuracy_of
+from tokur_cli.metrics.rejection import aurc_of, prr_of
+
+MOST_GROUPS = 1_024
+_CHUNK_NUMBERS = 2_000_000
+
+METRICS = ("auroc", "auprc", "acc", "aurc", "prr", "brier")
+"""The metrics that have intervals. ECE has none: resampling adds to its bias, so that its interval would mislead."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredSet:
+    """The records that have a score and a label, for one score.
+
+    Attributes:
+        confidence: (N,), NaN where the record has no score.
+        probability: (N,) calibrated, NaN where the record has no score; None for no Brier score.
+    """
+
+    confidence: Floats
+    probability: Floats | None = None
+
+
+def resampled(
+    scores: Mapping[str, ScoredSet],
+    label: Floats,
+    *,
+    resamples: int,
+    seed: int = 0,
+    cluster: NDArray[np.intp] | None = None,
+) -> dict[str, dict[str, Floats]]:
+    """The metrics of every score under the same resamples.
+
+    Args:
+        scores: confidences of (N,) records.
+        label: (N,), in [0, 1].
+        resamples: how many, R.
+        seed: of the draws.
+        cluster: (N,) number of the cluster that each record belongs to, from 0; by default each is its own.
+
+    Returns:
+        For each score and metric (R,) values, NaN where a resample has one class only.
+    """
+    held = {name: np.isfinite(score.confidence) for name, score in scores.items()}
+    subsets = {mask.tobytes(): _Subset(np.flatnonzero(mask), label) for mask in held.values()}
+    prepared = {name: _Prepared(score, subsets[held[name].tobytes()]) for name, score in scores.items()}
+    found: dict[str, dict[str, list[Floats]]] = {name: {metric: [] for metric in METRICS} for name in scores}
+    for weight in _draws(len(label), resamples, seed, cluster):
+        for subset in subsets.values():
+            subset.draw(weight)
+        for name, score in prepared.items():
+            for metric, values in score.metrics().items():
+                found[name][metric].append(values)
+    return {
+        name: {
+            metric: np.concatenate(parts) + prepared[name].shift[metric] for metric, parts in metrics.items() if parts
+        }
+        for name, metrics in found.items()
+    }
+
+
+def interval(values: Floats, level: float = 0.95) -> tuple[float, float]:
+    """The percentile interval of resampled values: their (1 ± ``level``)/2 quantiles, NaN left out.
+
+    Args:
+        values: (R,).
+        level: how often such intervals cover the truth.
+    """
+    low, high = np.nanquantile(values, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def two_sided_p(differences: Floats) -> float:
+    """P-value of "no difference": twice the smaller part of resampled differences on either side of 0, at most 1.
+
+    Args:
+        differences: (R,), NaN left out; at least 1/(R + 1) results.
+    """
+    known = differences[np.isfinite(differences)]
+    below, above = (known <= 0).sum(), (known >= 0).sum()
+    return float(min(1.0, 2 * (min(below, above) + 1) / (len(known) + 1)))
+
+
+class _Subset:
+    """The records that have a score: scores that are missing in the same records share the work on labels."""
+
+    def __init__(self, records: NDArray[np.intp], label: Floats) -> None:
+        self.records = records
+        self._is_all = len(records) == len(label)
+        self.label = label[records]
+        self._oracle = Ranked(self.label, self.label, MOST_GROUPS)
+        self.draw(np.ones((1, len(label))))
+
+    def draw(self, weight: Floats) -> None:
+        """Take over (R, N) weights of all records."""
+        self.weight = weight if self._is_all else weight[:, self.records]
+        sums = self._oracle.sums(self.weight)
+        self.oracle = aurc_of(sums)
+        self.error = 1.0 - sums.all_right / sums.all
+
+
+class _Prepared:
+    """One score, ready for the weights of its subset."""
+
+    def __init__(self, score: ScoredSet, subset: _Subset) -> None:
+        self._subset = subset
+        confidence = score.confidence[subset.records]
+        self._squares = None if score.probability is None else (score.probability[subset.records] - subset.label) ** 2
+        self._ranked = Ranked(confidence, subset.label, MOST_GROUPS)
+        self.shift = dict.fromkeys(METRICS, 0.0)
+        if self._ranked.is_merged:
+            merged, exact = self.metrics(), self.metrics(Ranked(confidence, subset.label))
+            self.shift |= {metric: float(exact[metric][0] - merged[metric][0]) for metric in exact}
+
+    def metrics(self, ranked: Ranked | None = None) -> dict[str, Floats]:
+        """The metrics under the subset's present weights, (R,) each."""
+        ranked = ranked or self._ranked
+        sums = ranked.sums(self._subset.weight)
+        area = aurc_of(sums)
+        values = {
+            "acc": top_accuracy_of(sums),
+            "aurc": area,
+            "prr": prr_of(area, self._subset.oracle, self._subset.error),
+        }
+        if ranked.is_binary:
+            values |= {"auroc": auroc_of(sums), "auprc": auprc_of(sums)}
+        if self._squares is not None:
+            values["brier"] = self._subset.weight @ self._squares / sums.all
+        return values
+
+
+def _draws(records: int, resamples: int, seed: int, cluster: NDArray[np.intp] | None) -> Iterator[Floats]:
+    """How often each resample draws each record: (R', N) a chunk, R resamples in all."""
+    generator = np.random.default_rng(seed)
+    units = records if cluster is None else int(cluster.max()) + 1
+    chunk = max(1, min(resamples, _CHUNK_NUMBERS // records))
+    for start in range(0, resamples, chunk):
+        weight = np.empty((min(chunk, resamples - start), records))
+        for row in weight:
+            drawn = np.bincount(generator.integers(0, units, units, dtype=np.int32), minlength=units)
+            row[:] = drawn if cluster is None else drawn[cluster]
+        yield weight

@@ -1,0 +1,85 @@
+"""Probabilities from confidences, and how far they are from what happens: isotonic calibration, Brier score, ECE."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tokur_cli.metrics.ranked import Floats
+
+FOLDS = 5
+BINS = 15
+
+
+class Reliability(NamedTuple):
+    """A reliability diagram: for each bin that holds records, their number, mean probability and mean label, (B,)."""
+
+    records: NDArray[np.int64]
+    probability: Floats
+    label: Floats
+
+
+def calibrated(confidence: ArrayLike, label: ArrayLike, *, folds: int = FOLDS, seed: int = 0) -> Floats:
+    """Probability of being right for each record, by isotonic regression on the records of the other folds.
+
+    Args:
+        confidence: (N,), finite, N ≥ ``folds``.
+        label: (N,), in [0, 1].
+        folds: how many folds the records are split into, at random but with the labels spread evenly.
+        seed: of the split.
+
+    Returns:
+        (N,), in [0, 1].
+    """
+    from sklearn.isotonic import IsotonicRegression
+
+    confidence, label = np.asarray(confidence, dtype=np.float64), np.asarray(label, dtype=np.float64)
+    shuffled = np.random.default_rng(seed).permutation(len(label))
+    fold = np.empty(len(label), dtype=np.intp)
+    fold[shuffled[np.argsort(label[shuffled], kind="stable")]] = np.arange(len(label)) % folds
+    probability = np.empty(len(label))
+    for held_out in range(folds):
+        inside = fold == held_out
+        model = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
+        probability[inside] = model.fit(confidence[~inside], label[~inside]).predict(confidence[inside])
+    return probability
+
+
+def brier(probability: ArrayLike, label: ArrayLike) -> float:
+    """Brier score: mean (p − y)².
+
+    Args:
+        probability: (N,), in [0, 1].
+        label: (N,), in [0, 1].
+    """
+    return float(np.mean((np.asarray(probability, dtype=np.float64) - np.asarray(label, dtype=np.float64)) ** 2))
+
+
+def reliability(probability: ArrayLike, label: ArrayLike, bins: int = BINS) -> Reliability:
+    """Mean label against mean probability in ``bins`` bins of equal width (the last one includes 1).
+
+    Args:
+        probability: (N,), in [0, 1].
+        label: (N,), in [0, 1].
+        bins: number of bins over [0, 1].
+    """
+    probability, label = np.asarray(probability, dtype=np.float64), np.asarray(label, dtype=np.float64)
+    index = np.minimum((probability * bins).astype(np.intp), bins - 1)
+    count = np.bincount(index, minlength=bins)
+    held = count > 0
+    means = [np.bincount(index, weights=values, minlength=bins)[held] / count[held] for values in (probability, label)]
+    return Reliability(count[held], means[0], means[1])
+
+
+def ece(probability: ArrayLike, label: ArrayLike, bins: int = BINS) -> float:
+    """Expected calibration error Σ_b (n_b/N) |mean label − mean probability| over bins of equal width.
+
+    Args:
+        probability: (N,), in [0, 1].
+        label: (N,), in [0, 1].
+        bins: number of bins over [0, 1].
+    """
+    diagram = reliability(probability, label, bins)
+    return float(np.sum(diagram.records * np.abs(diagram.label - diagram.probability)) / diagram.records.sum())

@@ -1,0 +1,282 @@
+"""All metrics of all scores of a set of records, with intervals, comparisons and what had to be left out.
+
+A record without a label, and for each score a record without that score (null, NaN or infinite), is left out and
+counted; nothing is imputed. A metric that is not defined is None with the reason.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tokur_cli.metrics.bootstrap import METRICS, ScoredSet, interval, resampled, two_sided_p
+from tokur_cli.metrics.calibration import FOLDS, brier, calibrated, ece
+from tokur_cli.metrics.delong import delong
+from tokur_cli.metrics.ranked import Floats, Ranked
+from tokur_cli.metrics.ranking import auprc_of, auroc_of, top_accuracy_of
+from tokur_cli.metrics.rejection import aurc_of, prr_of
+
+LOWER_IS_BETTER = frozenset({"aurc", "brier", "ece"})
+"""The metrics whose smaller values are better; of all others the larger ones are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A metric's value and 95 % interval; None with the reason where it is not defined or has no interval."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A metric of a score minus the same of the baseline, on the records that have both.
+
+    Attributes:
+        value: the difference.
+        low: lower end of its paired bootstrap interval.
+        high: upper end.
+        p: two-sided p-value of no difference, from the paired bootstrap.
+        records: how many records have both scores.
+    """
+
+    value: float
+    low: float
+    high: float
+    p: float
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreResult:
+    """What one score achieves.
+
+    Attributes:
+        score: its name.
+        records: how many labelled records have it.
+        missing: how many labelled records do not.
+        metrics: by name: ``auroc``, ``auprc``, ``acc``, ``aurc``, ``prr``, ``brier``, ``ece``.
+        differences: by the same names, against the baseline; empty without one.
+        delong_p: p-value of no difference in AUROC from the baseline by DeLong's test.
+    """
+
+    score: str
+    records: int
+    missing: int
+    metrics: dict[str, Estimate]
+    differences: dict[str, Difference] = field(default_factory=dict)
+    delong_p: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What every score achieves on a set of records.
+
+    Attributes:
+        records: how many records have a label.
+        unlabelled: how many have none and are left out.
+        accuracy: mean label; NaN without records.
+        is_binary: whether all labels are right or wrong, not graded in between.
+        results: in the order of the scores.
+    """
+
+    records: int
+    unlabelled: int
+    accuracy: float
+    is_binary: bool
+    results: list[ScoreResult]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Mean and sample standard deviation (n − 1) of a metric over ``count`` files or seeds; None for one file."""
+
+    mean: float
+    std: float | None
+    count: int
+
+
+def evaluate(
+    confidences: Mapping[str, ArrayLike],
+    label: ArrayLike,
+    *,
+    bootstrap: int = 1000,
+    seed: int = 0,
+    versus: str | None = None,
+    cluster: ArrayLike | None = None,
+) -> Evaluation:
+    """Evaluate every score.
+
+    Args:
+        confidences: for each score (N,) confidences (uncertainties negated), NaN where a record has none.
+        label: (N,), 1 for right, 0 for wrong or a quality in [0, 1], NaN where a record has none.
+        bootstrap: number of resamples for intervals and comparisons; 0 for none.
+        seed: of the resamples and of the folds of the calibration.
+        versus: the score that all others are compared with.
+        cluster: (N,) number of the question of each record, from 0, where questions have several responses.
+
+    Raises:
+        KeyError: if ``versus`` is none of the scores.
+        ValueError: if a label lies outside [0, 1].
+    """
+    label = np.asarray(label, dtype=np.float64)
+    labelled = np.isfinite(label)
+    known = label[labelled]
+    if ((known < 0) | (known > 1)).any():
+        raise ValueError("labels must lie in [0, 1]")
+    clusters = None if cluster is None else np.asarray(cluster)[labelled]
+    scores = {
+        name: _scored(np.asarray(values, dtype=np.float64)[labelled], known, seed)
+        for name, values in confidences.items()
+    }
+    baseline = scores[versus] if versus is not None else None
+    resampling = _Resampling(scores, known, clusters, bootstrap, seed)
+    results = []
+    for name, score in scores.items():
+        metrics = _metrics(score, known)
+        for metric, values in resampling.all_scores.get(name, {}).items():
+            if metrics[metric].value is not None and np.isfinite(values).any():
+                metrics[metric] = Estimate(metrics[metric].value, *interval(values))
+        differences: dict[str, Difference] = {}
+        delong_p = None
+        if baseline is not None and name != versus:
+            both = np.isfinite(score.confidence) & np.isfinite(baseline.confidence)
+            own, other = _part(score, both), _part(baseline, both)
+            differences = _differences(own, other, known[both], *resampling.pair(name, versus or "", both))
+            delong_p = _delong_p(own.confidence, other.confidence, known[both])
+        count = int(np.isfinite(score.confidence).sum())
+        results.append(ScoreResult(name, count, len(known) - count, metrics, differences, delong_p))
+    accuracy = float(known.mean()) if len(known) else math.nan
+    return Evaluation(len(known), int((~labelled).sum()), accuracy, _is_binary(known), results)
+
+
+def spread(evaluations: Sequence[Evaluation]) -> dict[str, dict[str, Spread]]:
+    """Mean ± standard deviation of every score's metrics over several files or seeds.
+
+    Args:
+        evaluations: one a file; those in which a metric is not defined do not count for it.
+
+    Returns:
+        By score, then by metric.
+    """
+    values: dict[str, dict[str, list[float]]] = {}
+    for evaluation in evaluations:
+        for result in evaluation.results:
+            for metric, estimate in result.metrics.items():
+                if estimate.value is not None:
+                    values.setdefault(result.score, {}).setdefault(metric, []).append(estimate.value)
+    return {score: {metric: _spread(found) for metric, found in metrics.items()} for score, metrics in values.items()}
+
+
+def _spread(values: list[float]) -> Spread:
+    return Spread(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None, len(values))
+
+
+def _scored(confidence: Floats, label: Floats, seed: int) -> ScoredSet:
+    """A score with its calibrated probabilities, where there are records enough to calibrate on."""
+    confidence = np.where(np.isfinite(confidence), confidence, np.nan)
+    held = np.isfinite(confidence)
+    if held.sum() < 2 * FOLDS:
+        return ScoredSet(confidence)
+    probability = np.full(len(label), np.nan)
+    probability[held] = calibrated(confidence[held], label[held], seed=seed)
+    return ScoredSet(confidence, probability)
+
+
+def _part(score: ScoredSet, records: NDArray[np.bool_]) -> ScoredSet:
+    return ScoredSet(score.confidence[records], None if score.probability is None else score.probability[records])
+
+
+def _is_binary(label: Floats) -> bool:
+    return bool(np.isin(label, (0.0, 1.0)).all())
+
+
+def _metrics(score: ScoredSet, label: Floats) -> dict[str, Estimate]:
+    """The metrics of a score on the records that have it."""
+    held = np.isfinite(score.confidence)
+    confidence, label = score.confidence[held], label[held]
+    if not len(label):
+        return {metric: Estimate(None, reason="no record has this score") for metric in (*METRICS, "ece")}
+    sums, oracle = Ranked(confidence, label).sums(), Ranked(label, label).sums()
+    area = aurc_of(sums)
+    one_class = None
+    if (label == label[0]).all():
+        one_class = f"all {len(label)} records have the label {label[0]:g}"
+    graded = None if _is_binary(label) else "labels are graded, not right or wrong"
+    values = {
+        "auroc": _estimate(auroc_of(sums)[0], one_class or graded),
+        "auprc": _estimate(auprc_of(sums)[0], one_class or graded),
+        "acc": _estimate(top_accuracy_of(sums)[0], None),
+        "aurc": _estimate(area[0], None),
+        "prr": _estimate(prr_of(area, aurc_of(oracle), 1.0 - sums.all_right / sums.all)[0], one_class),
+    }
+    if score.probability is None:
+        few = f"fewer than {2 * FOLDS} records to calibrate on"
+        return values | {"brier": Estimate(None, reason=few), "ece": Estimate(None, reason=few)}
+    probability = score.probability[held]
+    return values | {"brier": Estimate(brier(probability, label)), "ece": Estimate(ece(probability, label))}
+
+
+def _estimate(value: float, reason: str | None) -> Estimate:
+    return Estimate(None, reason=reason) if reason else Estimate(float(value))
+
+
+class _Resampling:
+    """Resampled metrics of all scores, and of pairs of scores on the records that have both."""
+
+    def __init__(
+        self,
+        scores: Mapping[str, ScoredSet],
+        label: Floats,
+        cluster: NDArray[np.generic] | None,
+        resamples: int,
+        seed: int,
+    ) -> None:
+        self._scores, self._label, self._cluster = scores, label, cluster
+        self._resamples, self._seed = resamples, seed
+        present = {name: score for name, score in scores.items() if np.isfinite(score.confidence).any()}
+        self.all_scores = self._draw(present, np.ones(len(label), dtype=bool)) if present else {}
+
+    def pair(self, name: str, versus: str, both: NDArray[np.bool_]) -> tuple[dict[str, Floats], dict[str, Floats]]:
+        """The metrics of two scores under the same resamples of the records ``both`` (N,) have."""
+        scores = {key: self._scores[key] for key in (name, versus)}
+        if all((np.isfinite(score.confidence) == both).all() for score in scores.values()):
+            drawn = self.all_scores
+        else:
+            drawn = self._draw({key: _part(score, both) for key, score in scores.items()}, both)
+        return drawn.get(name, {}), drawn.get(versus, {})
+
+    def _draw(self, scores: Mapping[str, ScoredSet], records: NDArray[np.bool_]) -> dict[str, dict[str, Floats]]:
+        if not self._resamples or not records.any():
+            return {}
+        cluster = None if self._cluster is None else np.unique(self._cluster[records], return_inverse=True)[1]
+        label = self._label[records]
+        return resampled(scores, label, resamples=self._resamples, seed=self._seed, cluster=cluster)
+
+
+def _differences(
+    score: ScoredSet, baseline: ScoredSet, label: Floats, drawn: dict[str, Floats], drawn_baseline: dict[str, Floats]
+) -> dict[str, Difference]:
+    """The paired differences in every metric that both have, on records that have both scores."""
+    own, other = _metrics(score, label), _metrics(baseline, label)
+    found = {}
+    for metric in drawn.keys() & drawn_baseline.keys():
+        value, baseline_value = own[metric].value, other[metric].value
+        differences = drawn[metric] - drawn_baseline[metric]
+        if value is not None and baseline_value is not None and np.isfinite(differences).any():
+            low, high = interval(differences)
+            found[metric] = Difference(value - baseline_value, low, high, two_sided_p(differences), len(label))
+    return {metric: found[metric] for metric in METRICS if metric in found}
+
+
+def _delong_p(confidence: Floats, baseline: Floats, label: Floats) -> float | None:
+    if not _is_binary(label) or min((label == 1).sum(), (label == 0).sum()) < 2:
+        return None
+    p = delong(confidence, baseline, label).p
+    return p if math.isfinite(p) else None

@@ -1,0 +1,82 @@
+"""Records in the order of their confidence, and the sums from which every ranking metric is read, for many resamples.
+
+Ties are groups of equal confidence. Within a group the order is unknown, so every metric is its expectation over all
+orders, which depends on nothing but the group's total: no metric depends on the order of the records.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+class Ranked:
+    """N records in G groups of equal confidence, from the most to the least confident.
+
+    Args:
+        confidence: (N,), finite.
+        label: (N,), in [0, 1].
+        most_groups: where there are more groups, neighbours are merged into this many of about equal size.
+    """
+
+    def __init__(self, confidence: Floats, label: Floats, most_groups: int | None = None) -> None:
+        order = np.argsort(-confidence, kind="stable")
+        ranked = confidence[order]
+        begins = np.concatenate(([True], ranked[1:] != ranked[:-1]))
+        group = np.cumsum(begins) - 1  # (N,) in the order of confidence
+        self.is_merged = most_groups is not None and bool(group[-1] >= most_groups)
+        if most_groups is not None and self.is_merged:
+            # A group stays whole: it goes where its first record would go.
+            group = np.unique(np.flatnonzero(begins)[group] * most_groups // len(ranked), return_inverse=True)[1]
+        self.group = np.empty(len(group), dtype=np.intp)  # (N,) in the records' own order
+        self.group[order] = group
+        self.group_count = int(group[-1]) + 1
+        self.label = label
+        self.is_binary = bool(np.isin(label, (0.0, 1.0)).all())
+        if self.is_binary:
+            self._cell = 2 * self.group + label.astype(np.intp)  # (N,) wrong and right records of each group apart
+
+    def sums(self, weight: Floats | None = None) -> RankedSums:
+        """Sums over groups under R sets of weights.
+
+        Args:
+            weight: (R, N) weight of each record, in the records' own order; None for one set of ones.
+        """
+        if weight is None:
+            weight = np.ones((1, len(self.label)))
+        total = np.empty((len(weight), self.group_count))
+        right = np.empty_like(total)
+        for row, of_record in enumerate(weight):
+            if self.is_binary:
+                cells = np.bincount(self._cell, weights=of_record, minlength=2 * self.group_count).reshape(-1, 2)
+                total[row], right[row] = cells.sum(axis=1), cells[:, 1]
+            else:
+                total[row] = np.bincount(self.group, weights=of_record, minlength=self.group_count)
+                right[row] = np.bincount(self.group, weights=of_record * self.label, minlength=self.group_count)
+        return RankedSums(total, right)
+
+
+class RankedSums:
+    """Sums over the G groups, from the most confident on, under R sets of weights.
+
+    Args:
+        group_total: (R, G) weight of all records in each group.
+        group_right: (R, G) the same, weighted with the label.
+    """
+
+    def __init__(self, group_total: Floats, group_right: Floats) -> None:
+        self.group_total = group_total
+        self.group_right = group_right
+        self.total = np.cumsum(group_total, axis=1)  # (R, G) down to and with each group
+        self.right = np.cumsum(group_right, axis=1)
+        self.all = self.total[:, -1]  # (R,)
+        self.all_right = self.right[:, -1]
+
+    @cached_property
+    def precision(self) -> Floats:
+        """(R, G) mean label of all records down to each group; 0 before the first record that has weight."""
+        return np.divide(self.right, self.total, out=np.zeros_like(self.total), where=self.total > 0)
