@@ -325,6 +325,164 @@ def select(
         )
 
 
+@app.command(epilog="Example: tokur heatmap scored.jsonl --score eu,au --only incorrect --limit 3")
+def heatmap(
+    scored: Annotated[
+        str | None,
+        typer.Argument(
+            help="JSONL of scored responses, plain, gzip or zstd; - or nothing for standard input.", show_default=False
+        ),
+    ] = None,
+    score: Annotated[
+        str,
+        typer.Option(
+            help="Comma-separated quantities of single tokens: eu, au, tu, entropy, logprob, self_certainty, deepconf.",
+            rich_help_panel=opt.SCALE,
+        ),
+    ] = "eu",
+    vmin: Annotated[
+        float | None,
+        typer.Option(
+            help="Lowest value of the scale. Default: the lowest in the input.",
+            rich_help_panel=opt.SCALE,
+            show_default=False,
+        ),
+    ] = None,
+    vmax: Annotated[
+        float | None,
+        typer.Option(
+            help="Highest value of the scale. Default: 99 % of the input's tokens are not beyond it.",
+            rich_help_panel=opt.SCALE,
+            show_default=False,
+        ),
+    ] = None,
+    id: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only responses to this question; may be given several times.",
+            rich_help_panel=opt.CHOICE,
+            show_default=False,
+        ),
+    ] = None,
+    sample: Annotated[
+        list[int] | None,
+        typer.Option(
+            help="Only this sample of a question; may be given several times.",
+            rich_help_panel=opt.CHOICE,
+            show_default=False,
+        ),
+    ] = None,
+    only: Annotated[
+        opt.VerdictChoice | None,
+        typer.Option(
+            help="Only right or only wrong ones, as the records' field correct (or a quality of 1 or 0) says.",
+            rich_help_panel=opt.CHOICE,
+            show_default=False,
+        ),
+    ] = None,
+    sort: Annotated[
+        str | None,
+        typer.Option(
+            help="The least sure response first, by this score of whole responses. Default: as in the input.",
+            rich_help_panel=opt.CHOICE,
+            show_default=False,
+        ),
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="So many responses, or pairs, at most.", rich_help_panel=opt.CHOICE, show_default=False
+        ),
+    ] = None,
+    compare: Annotated[
+        bool,
+        typer.Option(
+            "--compare",
+            help="Two responses of each question side by side: a right and a wrong one if it has both.",
+            rich_help_panel=opt.CHOICE,
+        ),
+    ] = False,
+    html: Annotated[
+        str | None,
+        typer.Option(
+            help="Write a page for the browser: one file, no network.", rich_help_panel=opt.PICTURE, show_default=False
+        ),
+    ] = None,
+    svg: Annotated[
+        str | None,
+        typer.Option(help="Write a figure for a paper.", rich_help_panel=opt.PICTURE, show_default=False),
+    ] = None,
+    color: Annotated[
+        opt.ColourChoice,
+        typer.Option(help="auto: on a terminal, unless NO_COLOR is set.", rich_help_panel=opt.PICTURE),
+    ] = opt.ColourChoice.auto,
+    theme: Annotated[
+        opt.ThemeChoice,
+        typer.Option(
+            help="The background. auto: what the terminal says in COLORFGBG, else dark; light in a figure.",
+            rich_help_panel=opt.PICTURE,
+        ),
+    ] = opt.ThemeChoice.auto,
+    marks: Annotated[
+        opt.MarksChoice,
+        typer.Option(
+            help="Beside colour: bars under the text, or token[0.83]. auto: bars with fewer than 256 colours.",
+            rich_help_panel=opt.PICTURE,
+        ),
+    ] = opt.MarksChoice.auto,
+    width: Annotated[
+        int | None,
+        typer.Option(
+            min=40,
+            help="Columns. Default: the terminal's; 72 for each text in a figure.",
+            rich_help_panel=opt.PICTURE,
+            show_default=False,
+        ),
+    ] = None,
+    top: Annotated[int, typer.Option(min=0, help="Least sure tokens to list.", rich_help_panel=opt.PICTURE)] = 5,
+    steps: Annotated[
+        int, typer.Option(min=0, help="Reasoning steps to list, the least sure ones.", rich_help_panel=opt.PICTURE)
+    ] = 12,
+    no_pager: Annotated[
+        bool,
+        typer.Option("--no-pager", help="Do not page what is longer than the terminal.", rich_help_panel=opt.PICTURE),
+    ] = False,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Pass the records on, unchanged, to this file; with - the picture goes to standard error.",
+            rich_help_panel=opt.OUTPUT,
+            show_default=False,
+        ),
+    ] = None,
+    passthrough: Annotated[
+        bool, typer.Option("--passthrough", help="The same as -o -.", rich_help_panel=opt.OUTPUT)
+    ] = False,
+    skip_invalid: opt.SkipInvalid = False,
+) -> None:
+    """Paint the tokens of scored responses by their uncertainty: in the terminal, as a page or as a figure.
+
+    One scale holds for all responses of the input, whichever of them are shown.
+    """
+    with reporting("heatmap"):
+        source = _input(scored)
+        from tokur_cli.commands import heatmap as command
+        from tokur_cli.commands.arguments import InputOptions
+        from tokur_cli.commands.gallery import ChoiceOptions
+
+        command.heatmap(
+            InputOptions(source, skip_invalid=skip_invalid),
+            command.ScaleOptions(score, vmin, vmax),
+            ChoiceOptions(tuple(id or ()), tuple(sample or ()), only.value if only else None, sort, limit, compare),
+            command.PictureOptions(
+                html, svg, color.value, theme.value, marks.value, width, top, steps, pager=not no_pager
+            ),
+            output or ("-" if passthrough else None),
+        )
+
+
 def _input(path: str | None) -> str:
     """Return the input's path; with none, standard input if a pipe is there."""
     if path is not None:

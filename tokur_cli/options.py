@@ -9,6 +9,7 @@ import typer
 
 MODEL, DECODING, POSTERIOR, INPUT, OUTPUT = "Model", "Decoding", "Posterior", "Input", "Output"
 SELECTION = "Selection"
+SCALE, CHOICE, PICTURE = "Scale", "Choice", "Picture"
 """Panels of the help."""
 
 
@@ -50,6 +51,38 @@ class WeightChoice(str, Enum):
     score = "score"
     exp = "exp"
     rank = "rank"
+
+
+class VerdictChoice(str, Enum):
+    """Responses by whether they are right."""
+
+    correct = "correct"
+    incorrect = "incorrect"
+
+
+class ColourChoice(str, Enum):
+    """When text is coloured."""
+
+    auto = "auto"
+    always = "always"
+    never = "never"
+
+
+class ThemeChoice(str, Enum):
+    """The background that a picture is for."""
+
+    auto = "auto"
+    dark = "dark"
+    light = "light"
+
+
+class MarksChoice(str, Enum):
+    """What stands beside colour."""
+
+    auto = "auto"
+    none = "none"
+    bars = "bars"
+    values = "values"
 
 
 Model = Annotated[

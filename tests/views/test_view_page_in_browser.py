@@ -144,10 +144,22 @@ def test_a_character_of_several_tokens_lists_them_all(open_page):
     response = HeatmapResponse(id="1", response="a👍", spans=[(0, 1), (1, 2), (1, 2), (2, 2)], values=values)
     page = open_page([response])
     webdriver.ActionChains(page).move_to_element(all_of(page, ".text span")[1]).perform()
-    assert [row.text.split()[:3] for row in all_of(page, "#values tr")[1:]] == [
-        ["token", "2", "0.20000"],
-        ["token", "3", "0.30000"],
-    ]
+    head, *rows = [row.text.split() for row in all_of(page, "#values tr")]
+    assert head == ["token", "2", "token", "3"]
+    assert rows == [[name, "0.20000", "0.30000"] for name in NAMES]
+
+
+def test_the_values_of_many_quantities_fit_their_box(open_page, browser):
+    page = open_page([view_samples.wrong()])
+    browser.set_window_size(400, 700)
+    try:
+        webdriver.ActionChains(page).move_to_element(all_of(page, ".text span")[8]).perform()
+        box, table = one_of(page, "#values").rect, one_of(page, "#values table").rect
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 400
+        assert table["x"] + table["width"] <= box["x"] + box["width"]
+    finally:
+        browser.set_window_size(1300, 900)
 
 
 def test_filters_show_right_or_wrong_only_and_count(page):
@@ -185,7 +197,7 @@ def test_keys_move_between_responses_and_tokens_with_a_visible_focus(page):
     keys(page, "n")
     response = view_samples.right()
     worst = response.values["eu"].index(max(response.values["eu"]))
-    assert f"token {worst + 1} " in one_of(page, "#values").text
+    assert f"token {worst + 1}\n" in one_of(page, "#values").text
     keys(page, webdriver.Keys.ESCAPE)
     assert not one_of(page, "#values").is_displayed()
     keys(page, "j")

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from tokur_cli.records.errors import UsageError
+from tokur_cli.scores.quantities import Orientation
 
 Tokens = Mapping[str, npt.NDArray[np.float32]]
 """Per-token quantities of one response by name, each of shape (T,) with T ≥ 1, in nats."""
-
-Orientation = Literal["uncertainty", "confidence"]
 
 _TOKUR = "TokUR, ICLR 2026"
 _LL = "Murray & Chiang 2018"

@@ -94,9 +94,17 @@ def detect_theme(environ: Mapping[str, str]) -> Theme:
     return "light" if environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15") else "dark"
 
 
+class _Console(Console):
+    """A console that leaves a closed pipe to the command, where rich's own ends the process with exit code 1."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise the error that rich is handling where it calls this."""
+        raise
+
+
 def heatmap_console(file: IO[str], look: Look) -> Console:
     """A rich console that writes heat map blocks to a file as they are, in the colours of the look."""
-    return Console(
+    return _Console(
         file=file,
         color_system=_RICH_SYSTEMS[look.colours],
         force_terminal=look.colours != "none",

@@ -144,6 +144,10 @@ class ScaleBuilder:
                 if value is not None:
                     add(quantity.doubt(value))
 
+    def has_values(self, name: str) -> bool:
+        """Whether any token had a value of a quantity."""
+        return self._sketches[name].count > 0
+
     def scale(self, name: str, vmin: float | None = None, vmax: float | None = None) -> Scale:
         """The scale of one quantity over everything that was added.
 
@@ -159,7 +163,7 @@ class ScaleBuilder:
             UsageError: if vmin is not below vmax.
         """
         quantity, sketch = self._quantities[name], self._sketches[name]
-        if not sketch.count:
+        if not self.has_values(name):
             raise TokurError(f'no token has a value for "{name}"; there is nothing to paint')
         sure = quantity.doubt(sketch.quantile(0))
         unsure = quantity.doubt(sketch.quantile(HIGH_QUANTILE))

@@ -14,11 +14,12 @@ from tokur_cli.views.response import HeatmapResponse
 from tokur_cli.views.scale import Scale
 from tokur_cli.views.steps import doubtful_step, steps_of
 from tokur_cli.views.unsure import context, most_unsure
-from tokur_cli.views.visible import picture, shorten
+from tokur_cli.views.visible import picture, shorten, width_of
 
 # Lines longer than this are hard to read; a wider terminal shows two panels side by side.
 READABLE = 100
 _BESIDE_FROM = 2 * 44 + len(GUTTER)
+_BETWEEN_SCORES = 3
 
 _BOLD = Style(bold=True)
 _DIM = Style(dim=True)
@@ -107,8 +108,7 @@ def _swatches(scale: Scale, look: Look, width: int) -> Block:
     styles = step_styles(look.colours, look.theme)
     lines = [Line().add("sure ")]
     for step, edge in enumerate(scale.edges[:STEPS]):
-        mark = f"{BARS[step]} " if look.drawn_marks == "bars" else ""
-        text = f" {mark}{scale.format(edge)} "
+        text = f"{BARS[step] if look.drawn_marks == 'bars' else ' '}{scale.format(edge)} "
         if lines[-1].width + len(text) > width:
             lines.append(Line().add("     "))
         lines[-1].add(text, styles[step])
@@ -205,12 +205,40 @@ def _summary(
         facts.append(f"answer {response.answer}")
     if response.reference is not None:
         facts.append(f"reference {response.reference}")
-    scores = [f"{name} {'–' if value is None else f'{value:.4g}'}" for name, value in response.scores.items()]
-    blocks = [flow(part, width, between=" · ") for part in (facts, scores) if part]
+    blocks = [flow(facts, width, between=" · ")] if facts else []
     return below(
-        [below(blocks), _top_tokens(response, cells, scales, look, width), _steps(response, scales[0], look, width)],
+        [
+            below([*blocks, _scores(response, width)]),
+            _top_tokens(response, cells, scales, look, width),
+            _steps(response, scales[0], look, width),
+        ],
         gap=1,
     )
+
+
+def _scores(response: HeatmapResponse, width: int) -> Block:
+    """The scores of the whole response in columns, as many as there is room for; threes keep families together."""
+    cells = []
+    for name, value in response.scores.items():
+        cell = Line().add(shorten(picture(name), width - 12), _DIM)
+        cells.append(cell.add(" –" if value is None else f" {value:.4g}"))
+    across = next(
+        count
+        for count in (6, 3, 2, 1)
+        if sum(_column_widths(cells, count)) + (count - 1) * _BETWEEN_SCORES <= width or count == 1
+    )
+    lines = []
+    for first in range(0, len(cells), across):
+        line, start = Line(), 0
+        for cell, column in zip(cells[first : first + across], _column_widths(cells, across), strict=False):
+            line.pad_to(start).join(cell)
+            start += column + _BETWEEN_SCORES
+        lines.append(line)
+    return Block(lines)
+
+
+def _column_widths(cells: Sequence[Line], across: int) -> list[int]:
+    return [max((cell.width for cell in cells[at::across]), default=0) for at in range(across)]
 
 
 def _top_tokens(
@@ -227,20 +255,23 @@ def _top_tokens(
             cells[unsure.cell].value(response.token_values(scale.quantity.name), scale.quantity) for scale in scales
         ]
         rows.append([_number(value, scale) for value, scale in zip(values, scales, strict=True)])
-    columns = [max(len(scale.quantity.name), *(len(row[index]) for row in rows)) for index, scale in enumerate(scales)]
+    # Numbers are aligned, and the marks of those beyond an end stand out of the column
+    rows = [[text if text[-1] in ABOVE + BELOW else text + " " for text in row] for row in rows]
+    names = [picture(scale.quantity.name) + " " for scale in scales]
+    columns = [max(width_of(name), *(len(row[index]) for row in rows)) for index, name in enumerate(names)]
     place = max(5, *(len(str(unsure.token + 1)) for unsure in found))
-    room = width - sum(column + 2 for column in columns) - place - 2
+    room = width - sum(column + 2 for column in columns) - place - 1
     head = Line().add("token".rjust(place), _DIM)
-    for scale, column in zip(scales, columns, strict=True):
-        head.add("  " + picture(scale.quantity.name).rjust(column), _DIM)
-    lines = [head.add("  the least sure"[: max(0, width - head.width)], _DIM)]
+    for name, column in zip(names, columns, strict=True):
+        head.add("  " + name.rjust(column), _DIM)
+    lines = [head.add(" the least sure"[: max(0, width - head.width)], _DIM)]
     for unsure, row in zip(found, rows, strict=True):
         line = Line().add(str(unsure.token + 1).rjust(place))
         for number, column in zip(row, columns, strict=True):
             line.add("  " + number.rjust(column))
         before, middle, behind = context(cells, unsure.cell, max(8, room - 2))
         style = styles[scales[0].step(unsure.value)] if look.colours != "none" else None
-        lines.append(line.add("  " + before, _DIM).add("»").add(middle, style).add("«").add(behind, _DIM))
+        lines.append(line.add(" " + before, _DIM).add("»").add(middle, style).add("«").add(behind, _DIM))
     return Block(lines)
 
 

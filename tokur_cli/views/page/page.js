@@ -253,18 +253,17 @@ function openValues(response, cell, speak) {
   const [first, count] = tokensOf(tokens, cell);
   current = { response, cell };
   spans[cell].classList.add("at");
-  const head = element("tr", {}, element("th"));
+  // A row a quantity: there may be many of them, while a character of several tokens is rare.
+  const members = Array.from({ length: count }, (_, index) => first + index);
+  const titles = members.map((token) => element("th", { textContent: `token ${token + 1}` }));
+  const table = element("table", {}, element("tr", {}, element("th"), ...titles));
   for (const [q, { name }] of quantities.entries()) {
-    head.append(element("th", { textContent: name, className: q === quantity ? "chosen" : "" }));
-  }
-  const table = element("table", {}, head);
-  for (let token = first; token < first + count; token += 1) {
-    const row = element("tr", {}, element("th", { textContent: `token ${token + 1}` }));
-    tokens.values.forEach((values, q) => {
-      const value = values[token];
+    const row = element("tr", {}, element("th", { textContent: name, className: q === quantity ? "chosen" : "" }));
+    for (const token of members) {
+      const value = tokens.values[q][token];
       const look = value === null ? "" : `step${stepOf(q, value)}${isOutside(q, value) ? " outside" : ""}`;
       row.append(element("td", { className: look, textContent: exact(q, value) }));
-    });
+    }
     table.append(row);
   }
   const shown = tokens.cells[cell].replaceAll("\n", "");
