@@ -6,7 +6,7 @@ import math
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Literal
 
@@ -110,7 +110,7 @@ def heatmap(
         gallery = stack.enter_context(Gallery(choice))
         scales = _Scales(asked, others)
         writer = open_output(passthrough, inputs=[source.path]) if passthrough else None
-        with writer or ExitStack():
+        with writer or nullcontext():
             _read(source, scales, gallery, invalid, writer)
         if not scales.responses:
             say(COMMAND, f"{display_name(source.path)}: holds no responses: there is nothing to paint")
