@@ -217,6 +217,131 @@ def generate(
         )
 
 
+@app.command(epilog="Example: tokur evaluate scored.jsonl --versus ll --group-by level --plot plots")
+def evaluate(
+    scored: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="JSONL of scored records, plain, gzip or zstd; - or nothing for standard input. Several files are "
+            "several runs: mean ± standard deviation over them.",
+            show_default=False,
+        ),
+    ] = None,
+    scores: opt.EvaluatedScores = None,
+    label_field: opt.LabelField = None,
+    allow_code_execution: opt.AllowCodeExecution = False,
+    bootstrap: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Resamples for 95 % intervals and comparisons; 0 for none.", rich_help_panel=opt.EVALUATION
+        ),
+    ] = 1000,
+    versus: Annotated[
+        str | None,
+        typer.Option(
+            help="Score that all others are compared with, on the records that have both.",
+            rich_help_panel=opt.EVALUATION,
+            show_default=False,
+        ),
+    ] = None,
+    group_by: Annotated[
+        str | None,
+        typer.Option(
+            help="Field (dots reach inward) by whose value records are evaluated apart, too.",
+            rich_help_panel=opt.EVALUATION,
+            show_default=False,
+        ),
+    ] = None,
+    scaling: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N,N,…",
+            help="Accuracy of votes among N of the responses to each question.",
+            rich_help_panel=opt.EVALUATION,
+            show_default=False,
+        ),
+    ] = None,
+    repeats: Annotated[
+        int, typer.Option(min=1, help="With --scaling: draws for each N.", rich_help_panel=opt.EVALUATION)
+    ] = 10,
+    keep: Annotated[
+        str,
+        typer.Option(
+            metavar="PERCENT",
+            help="With --scaling: the most confident part of the N, which votes; rounded up.",
+            rich_help_panel=opt.EVALUATION,
+        ),
+    ] = "10%",
+    seed: Annotated[int, typer.Option(help="Seed of resamples and draws.", rich_help_panel=opt.EVALUATION)] = 0,
+    output: opt.Output = None,
+    json: Annotated[
+        bool,
+        typer.Option("--json", help="JSONL, one line a score, as in a pipe.", rich_help_panel=opt.OUTPUT),
+    ] = False,
+    latex: Annotated[bool, typer.Option("--latex", help="Tables for booktabs.", rich_help_panel=opt.OUTPUT)] = False,
+    csv: Annotated[
+        bool, typer.Option("--csv", help="CSV, a row a score and group.", rich_help_panel=opt.OUTPUT)
+    ] = False,
+    plot: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR",
+            help="Write plots there, as PNG and SVG; needs the extra tokur[plot].",
+            rich_help_panel=opt.OUTPUT,
+            show_default=False,
+        ),
+    ] = None,
+    graded: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help='Write the records with "correct" and "tokur.answer".',
+            rich_help_panel=opt.OUTPUT,
+            show_default=False,
+        ),
+    ] = None,
+    format: opt.Format = "auto",
+    response_field: opt.ResponseField = None,
+    reference_field: opt.ReferenceField = None,
+    id_field: opt.IdField = None,
+    skip_invalid: opt.SkipInvalid = False,
+) -> None:
+    """Evaluate scores: how well does each tell right from wrong, and how much does voting by it gain?
+
+    A record's label is its field "correct" (true, false) or "quality" (0 to 1), else its response's final answer
+    against "reference". Figures are percentages in tables and parts of 1 in JSON and CSV. AUROC, AUPRC and ACC* (the
+    accuracy of the more confident half) as in the paper; AURC and PRR for answering only when sure; Brier score and
+    ECE after calibration.
+    """
+    with reporting("evaluate"):
+        chosen = [form for form, given in (("json", json), ("latex", latex), ("csv", csv)) if given]
+        if len(chosen) > 1:
+            raise UsageError(f"--{' and --'.join(chosen)} cannot go together")
+        sources = list(scored) if scored else [_input(None)]
+        from tokur_cli.commands import evaluate as command
+        from tokur_cli.records.mapping import FieldMapping
+
+        command.evaluate(
+            sources,
+            format,
+            FieldMapping(None, response_field, reference_field, id_field),
+            skip_invalid,
+            command.EvaluationOptions(
+                scores=scores,
+                label_field=label_field,
+                allow_code_execution=allow_code_execution,
+                bootstrap=bootstrap,
+                versus=versus,
+                group_by=group_by,
+                scaling=scaling,
+                repeats=repeats,
+                keep=keep,
+                seed=seed,
+            ),
+            command.EvaluationOutput(output, chosen[0] if chosen else None, plot, graded),
+        )
+
+
 def _input(path: str | None) -> str:
     """Return the input's path; with none, standard input if a pipe is there."""
     if path is not None:
