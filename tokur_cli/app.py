@@ -314,9 +314,8 @@ def evaluate(
     ECE after calibration.
     """
     with reporting("evaluate"):
-        chosen = [form for form, given in (("json", json), ("latex", latex), ("csv", csv)) if given]
-        if len(chosen) > 1:
-            raise UsageError(f"--{' and --'.join(chosen)} cannot go together")
+        if json + latex + csv > 1:
+            raise UsageError("--json, --latex and --csv cannot go together: give one of them")
         sources = list(scored) if scored else [_input(None)]
         from tokur_cli.commands import evaluate as command
         from tokur_cli.records.mapping import FieldMapping
@@ -338,7 +337,9 @@ def evaluate(
                 keep=keep,
                 seed=seed,
             ),
-            command.EvaluationOutput(output, chosen[0] if chosen else None, plot, graded),
+            command.EvaluationOutput(
+                output, "json" if json else "latex" if latex else "csv" if csv else None, plot, graded
+            ),
         )
 
 

@@ -76,14 +76,14 @@ class Columns:
             RecordError: it has no id though answers are wanted, or its id or sample number is none.
         """
         record = labelled.record
-        name, sample = record.id, record.sample
-        if name is None and self.wanted.answers:
+        question, sample = record.id, record.sample
+        if question is None and self.wanted.answers:
             raise record.error('"id" is missing: --scaling needs it to know which responses answer the same question')
         self.label.append(labelled.label)
         self.outcomes[labelled.outcome] += 1
         for name, column in self.scores.items():
             column.append(values.get(name, math.nan))
-        self.question.append(self._number(name))
+        self.question.append(self._number(question))
         self.sample.append(sample)
         if self.wanted.group_by is not None:
             self.group.append(group)

@@ -140,8 +140,8 @@ def find(runs: Sequence[Columns], names: Sequence[str], settings: Settings, grou
         settings: how.
         group: the group's name; None for all records.
     """
-    evaluations = [_evaluate(run, names, settings, group) for run in runs]
-    evaluations = [evaluation for evaluation in evaluations if evaluation is not None]
+    found = (_evaluate(run, names, settings, group) for run in runs)
+    evaluations = [evaluation for evaluation in found if evaluation is not None]
     outcomes: Counter[str] = Counter()
     if group is None:
         for run in runs:
