@@ -198,7 +198,9 @@ def groups(
     width = max(3.0, 0.42 * len(names) + 1.2)
     with _figure(path, width * len(splits), 4.6) as figure:
         panels = figure.subplots(2, len(splits), squeeze=False, sharex=True, height_ratios=(1, 2))
-        places = np.arange(len(names))
+        places = np.arange(len(names), dtype=np.float64)
+        for panel in panels[0][1:]:
+            panel.sharey(panels[0][0])
         for column, (score, parts) in enumerate(splits.items()):
             above, below = panels[0][column], panels[1][column]
             above.axhline(0.5 if metric_name == "AUROC" else 0.0, color="#767676", linewidth=1, linestyle=(0, (4, 3)))
@@ -264,7 +266,7 @@ def _figure(path: str, width: float, height: float) -> Iterator[Figure]:
         yield figure
         try:
             os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-            figure.savefig(f"{path}.png", dpi=150)
-            figure.savefig(f"{path}.svg", metadata={"Date": None})
+            figure.savefig(f"{path}.png", dpi=150, bbox_inches="tight")
+            figure.savefig(f"{path}.svg", metadata={"Date": None}, bbox_inches="tight")
         except OSError as error:
             raise TokurError(f"{path}: plots cannot be written: {error.strerror}") from None
