@@ -57,7 +57,7 @@ class Columns:
     name: str
     wanted: Wanted
     label: array[float] = field(default_factory=lambda: array("d"))
-    scores: dict[str, array[float]] = field(default_factory=dict)
+    scores: dict[str, array[float]] = field(init=False)
     question: array[int] = field(default_factory=lambda: array("q"))
     sample: array[int] = field(default_factory=lambda: array("q"))
     group: list[str | None] = field(default_factory=list)

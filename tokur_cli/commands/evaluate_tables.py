@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from tokur_cli.commands.findings import METRICS, Curve, Figure, Findings, ScalingFindings, ScoreFindings, Settings
+from tokur_cli.commands.findings import Curve, Figure, Findings, ScalingFindings, ScoreFindings, Settings
 from tokur_cli.commands.labelling import UNLABELLED
 from tokur_cli.metrics.evaluation import LOWER_IS_BETTER
 from tokur_cli.scores.catalogue import CATALOGUE
@@ -178,7 +178,11 @@ def _group_table(groups: Sequence[Findings]) -> Table:
         cells = [Cell(group.scores[place].metrics[metric].value) for group in groups]
         rows.append(Row(score.score, cells))
     columns = [Column(group.group or "", _better(metric)) for group in groups]
-    return Table(f"{TITLES[metric]} (%) by group", "score", columns, rows)
+    notes = []
+    for group in groups:
+        undefined = {score.metrics[metric].reason: None for score in group.scores if score.metrics[metric].reason}
+        notes += [f"{group.group}: {reason}" for reason in undefined]
+    return Table(f"{TITLES[metric]} (%) by group", "score", columns, rows, notes)
 
 
 def _scaling_table(curves: ScalingFindings, method: str, settings: Settings) -> Table:
@@ -224,6 +228,3 @@ def _p(value: float | None) -> str:
 
 def _count(number: int) -> str:
     return f"{number:,} record{'s' if number != 1 else ''}"
-
-
-__all__ = ["METRICS", "TITLES", "as_csv", "heading", "left_out", "reasons", "tables"]

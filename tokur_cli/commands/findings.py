@@ -185,15 +185,15 @@ def _evaluate(run: Columns, names: Sequence[str], settings: Settings, group: str
     label = np.array(run.label)[members]
     if not len(label):
         return None
-    clusters = None if run.clusters is None else np.unique(run.clusters[members], return_inverse=True)[1]
-    return evaluate(
-        {name: run.confidence(name)[members] for name in names},
-        label,
-        bootstrap=settings.bootstrap,
-        seed=settings.seed,
-        versus=settings.versus,
-        cluster=None if clusters is None else _cluster_numbers(clusters, label),
-    )
+    with np.errstate(invalid="ignore"):  # a resample may hold no record of a score: it counts as undefined
+        return evaluate(
+            {name: run.confidence(name)[members] for name in names},
+            label,
+            bootstrap=settings.bootstrap,
+            seed=settings.seed,
+            versus=settings.versus,
+            cluster=None if run.clusters is None else _cluster_numbers(run.clusters[members], label),
+        )
 
 
 def _cluster_numbers(cluster: NDArray[np.intp], label: NDArray[np.float64]) -> NDArray[np.intp]:
