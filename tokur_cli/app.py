@@ -286,7 +286,7 @@ def evaluate(
         str | None,
         typer.Option(
             metavar="DIR",
-            help="Write plots there, as PNG and SVG; needs the extra tokur[plot].",
+            help="Write plots there, as PNG and SVG; needs the extra tokur\\[plot].",
             rich_help_panel=opt.OUTPUT,
             show_default=False,
         ),
@@ -308,10 +308,14 @@ def evaluate(
 ) -> None:
     """Evaluate scores: how well does each tell right from wrong, and how much does voting by it gain?
 
-    A record's label is its field "correct" (true, false) or "quality" (0 to 1), else its response's final answer
-    against "reference". Figures are percentages in tables and parts of 1 in JSON and CSV. AUROC, AUPRC and ACC* (the
-    accuracy of the more confident half) as in the paper; AURC and PRR for answering only when sure; Brier score and
-    ECE after calibration.
+    A record's label is its field "correct" (true, false) or "quality" (0 to 1),
+    else its final answer against "reference". Figures are percentages in tables
+    and parts of 1 in JSON and CSV.
+
+    AUROC, AUPRC: right ranked above wrong. ACC*: accuracy of the more confident
+    half. AURC, PRR: answering only when confident. Brier, ECE: the confidence as
+    a probability, calibrated on other records. All with bootstrap intervals but
+    ECE; samples of one question are drawn together.
     """
     with reporting("evaluate"):
         if json + latex + csv > 1:

@@ -13,6 +13,8 @@ import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from tests.commands.test_score import parsed, write_lines
+from tokur_cli.answers.execution import probe
+from tokur_cli.records.errors import TokurError
 
 # Four responses whose uncertainties rank right 0.1, wrong 0.2, right 0.3, wrong 0.4: of the four pairs of a right and a
 # wrong one three are in order (AUROC 3/4), precision at the right ones is 1/1 and 2/3 (average 5/6), and of the more
@@ -322,12 +324,44 @@ def test_records_without_scores_can_be_graded_and_nothing_else(evaluate, tmp_pat
     assert "run tokur score first" in err
 
 
+def test_an_input_is_not_written_over_by_results(evaluate, tmp_path):
+    code, _, err = evaluate(hand_worked(), options=["-o", tmp_path / "in0.jsonl"])
+    assert code == 2
+    assert "would be written over" in err
+    assert len(parsed((tmp_path / "in0.jsonl").read_text())) == 4
+
+
+def test_graded_records_and_results_are_not_mixed(evaluate, tmp_path):
+    code, _, err = evaluate(hand_worked(), options=["--graded", "-"])
+    assert code == 2
+    assert "would mix records and results" in err
+    code, records, _ = evaluate(hand_worked(response="7"), options=["--graded", "-", "-o", tmp_path / "results.jsonl"])
+    assert [record["tokur"]["answer"] for record in records] == ["7"] * 4
+    assert parsed((tmp_path / "results.jsonl").read_text())[0]["auroc"]["value"] == 0.75
+
+
+def test_scaling_without_any_labelled_question_is_an_error(evaluate):
+    records = list(samples())
+    records[0]["reference"] = records[4]["reference"] = None
+    code, _, err = evaluate(records, options=["--scaling", "2"])
+    assert code == 1
+    assert "every question has a response without a label" in err
+
+
 def test_an_input_is_not_written_over_by_its_graded_records(evaluate, tmp_path):
     code, _, err = evaluate(hand_worked(), options=["--graded", tmp_path / "in0.jsonl"])
     assert code == 2
     assert "is also an input" in err
 
 
+def code_can_be_held():
+    try:
+        return probe() is not None
+    except TokurError:
+        return False
+
+
+@pytest.mark.skipif(not code_can_be_held(), reason="no namespaces, and root: code is not run here at all")
 def test_code_is_run_only_with_permission(evaluate):
     row = {"prompt": "def f(x):\n", "test": "def check(f):\n    assert f(2) == 4\n", "entry_point": "f"}
     records = [scored(0, 0.1, response="    return 2 * x", **row), scored(1, 0.2, response="    return x", **row)]

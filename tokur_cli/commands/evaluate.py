@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections import Counter
@@ -73,7 +74,9 @@ class EvaluationOptions:
         if self.versus is not None and self.versus not in CATALOGUE:
             raise UsageError(f"--versus {self.versus}: there is no such score; there are: {', '.join(CATALOGUE)}")
         sizes = parse_sizes(self.scaling) if self.scaling is not None else ()
-        return Settings(self.bootstrap, self.seed, self.versus, sizes, self.repeats, parse_keep(self.keep))
+        return Settings(
+            self.bootstrap, self.seed, self.versus, sizes, self.repeats, parse_keep(self.keep), self.group_by
+        )
 
 
 @dataclass(frozen=True)
@@ -110,8 +113,7 @@ def evaluate(
     asked = choose_scores(options.scores)
     if options.versus is not None:
         asked = [score for score in CATALOGUE.values() if score in asked or score.name == options.versus]
-    if len(set(paths)) < len(paths):
-        raise UsageError("a file is given twice: each is a run of its own")
+    _check_files(paths, target)
     if target.plots is not None:
         from tokur_cli.views.plots import require_matplotlib
 
@@ -163,6 +165,26 @@ def parse_keep(text: str) -> Fraction:
     if not 0 < share <= 1:
         raise UsageError(f"--keep {text}: give a percentage above 0% and up to 100%, such as 10%")
     return share
+
+
+def _check_files(paths: Sequence[str], target: EvaluationOutput) -> None:
+    """Refuse files that would be mixed up or written over.
+
+    Raises:
+        UsageError: a file has two uses.
+    """
+    if len(set(paths)) < len(paths):
+        raise UsageError("a file is given twice: each is a run of its own")
+    if target.graded == STDIN and target.path in (None, STDIN):
+        raise UsageError("--graded - would mix records and results: give one of them a file, with -o or --graded")
+    if target.path is not None and target.path != STDIN:
+        for name in (*paths, *([target.graded] if target.graded else [])):
+            if os.path.abspath(name) == os.path.abspath(target.path) or _is_same(name, target.path):
+                raise UsageError(f"{target.path}: has another use and would be written over: give another -o FILE")
+
+
+def _is_same(one: str, other: str) -> bool:
+    return os.path.isfile(one) and os.path.isfile(other) and os.path.samefile(one, other)
 
 
 class _Reading:

@@ -91,7 +91,9 @@ def write_plots(
             _plane(records, pair, folder)
             break
     if groups:
-        _groups(records, [name for name in _GROUP_PANELS if name in names] or best[:3], groups, metric, folder)
+        _groups(
+            records, [name for name in _GROUP_PANELS if name in names] or best[:3], groups, metric, settings, folder
+        )
     if curves is not None:
         _scaling(curves, best, settings, folder)
 
@@ -172,13 +174,20 @@ def _plane(records: _Pooled, pair: tuple[str, str], folder: str) -> None:
     plots.plane(os.path.join(folder, "eu-au"), horizontal, vertical, "Epistemic and aleatoric uncertainty (nats)")
 
 
-def _groups(records: _Pooled, drawn: Sequence[str], groups: Sequence[Findings], metric: str, folder: str) -> None:
+def _groups(
+    records: _Pooled, drawn: Sequence[str], groups: Sequence[Findings], metric: str, settings: Settings, folder: str
+) -> None:
     names = [group.group or "" for group in groups]
     members = [np.array([name == group for name in records.group]) for group in names]
     splits = {score: [records.split(score, part) for part in members] for score in drawn}
     by_score = {score: np.array([_metric(group, score, metric) for group in groups]) for score in drawn}
     plots.groups(
-        os.path.join(folder, "groups"), names, splits, by_score, f"{TITLES[metric]} and scores by group", TITLES[metric]
+        os.path.join(folder, "groups"),
+        names,
+        splits,
+        by_score,
+        f"{TITLES[metric]} and scores by {settings.group_by}",
+        TITLES[metric],
     )
 
 

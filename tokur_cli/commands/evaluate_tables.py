@@ -11,7 +11,7 @@ from tokur_cli.commands.findings import Curve, Figure, Findings, ScalingFindings
 from tokur_cli.commands.labelling import UNLABELLED
 from tokur_cli.metrics.evaluation import LOWER_IS_BETTER
 from tokur_cli.scores.catalogue import CATALOGUE
-from tokur_cli.views.tables import MISSING, Cell, Column, Row, Table
+from tokur_cli.views.tables import MISSING, Better, Cell, Column, Row, Table
 
 TITLES = {
     "auroc": "AUROC",
@@ -41,7 +41,7 @@ def tables(findings: Sequence[Findings], curves: ScalingFindings | None, setting
     if settings.versus is not None:
         found.append(_comparison_table(everything, settings))
     if groups:
-        found.append(_group_table(groups))
+        found.append(_group_table(groups, settings))
     if curves is not None:
         found += [_scaling_table(curves, method, settings) for method in _VOTES]
     return found
@@ -120,7 +120,7 @@ def _flat_figure(name: str, figure: dict[str, Any]) -> dict[str, Any]:
 
 
 def _metrics_table(findings: Findings, title: str, metrics: Sequence[str]) -> Table:
-    columns = [Column(TITLES[metric], _better(metric)) for metric in metrics]
+    columns = [_column(metric) for metric in metrics]
     rows = [Row(score.score, [_cell(score.metrics[metric]) for metric in metrics]) for score in findings.scores]
     baseline = [_cell(findings.accuracy) if metric == "acc" else MISSING for metric in metrics]
     return Table(
@@ -132,7 +132,7 @@ def _metrics_table(findings: Findings, title: str, metrics: Sequence[str]) -> Ta
 
 
 def _rejection_table(findings: Findings) -> Table:
-    columns = [Column(TITLES[metric], _better(metric)) for metric in _REJECTION]
+    columns = [_column(metric) for metric in _REJECTION]
     rows = [Row(score.score, [_cell(score.metrics[metric]) for metric in _REJECTION]) for score in findings.scores]
     return Table(f"Rejection and calibration (%){_interval_note(findings)}", "score", columns, rows)
 
@@ -168,7 +168,7 @@ def _compared(score: ScoreFindings, metrics: Sequence[str]) -> list[Cell | str]:
     return cells
 
 
-def _group_table(groups: Sequence[Findings]) -> Table:
+def _group_table(groups: Sequence[Findings], settings: Settings) -> Table:
     metric = "auroc" if all(group.is_binary for group in groups) else "prr"
     rows = [
         Row("records", [f"{group.records:,}" for group in groups], competes=False),
@@ -182,7 +182,7 @@ def _group_table(groups: Sequence[Findings]) -> Table:
     for group in groups:
         undefined = {score.metrics[metric].reason: None for score in group.scores if score.metrics[metric].reason}
         notes += [f"{group.group}: {reason}" for reason in undefined]
-    return Table(f"{TITLES[metric]} (%) by group", "score", columns, rows, notes)
+    return Table(f"{TITLES[metric]} (%) by {settings.group_by}", "score", columns, rows, notes)
 
 
 def _scaling_table(curves: ScalingFindings, method: str, settings: Settings) -> Table:
@@ -212,8 +212,13 @@ def _points(curve: Curve, settings: Settings) -> list[Cell | str]:
     return [_cell(curve.points[size]) for size in settings.sizes]
 
 
-def _better(metric: str) -> Any:
+def _better(metric: str) -> Better:
     return "lower" if metric in LOWER_IS_BETTER else "higher"
+
+
+def _column(metric: str) -> Column:
+    better = _better(metric)
+    return Column(f"{TITLES[metric]} {'↓' if better == 'lower' else '↑'}", better)
 
 
 def _cell(figure: Figure) -> Cell:

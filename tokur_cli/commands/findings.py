@@ -16,6 +16,7 @@ from tokur_cli.answers.equivalence import Equivalence
 from tokur_cli.commands.columns import Columns
 from tokur_cli.metrics.evaluation import Difference, Estimate, Evaluation, ScoreResult, evaluate
 from tokur_cli.metrics.scaling import Scaling, scaling
+from tokur_cli.records.errors import TokurError
 
 METRICS = ("auroc", "auprc", "acc", "aurc", "prr", "brier", "ece")
 
@@ -31,6 +32,7 @@ class Settings:
         sizes: values of N for scaling; empty for none.
         repeats: draws for each N.
         keep: the part of the N responses that is kept.
+        group_by: the field whose value tells the group; None for no groups.
     """
 
     bootstrap: int = 1000
@@ -39,6 +41,7 @@ class Settings:
     sizes: tuple[int, ...] = ()
     repeats: int = 10
     keep: Fraction = Fraction(1, 10)
+    group_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +162,15 @@ def find(runs: Sequence[Columns], names: Sequence[str], settings: Settings, grou
 
 
 def find_scaling(runs: Sequence[Columns], names: Sequence[str], settings: Settings) -> ScalingFindings:
-    """Scaling curves of every run, the repeats of all runs together."""
+    """Scaling curves of every run, the repeats of all runs together.
+
+    Raises:
+        TokurError: a run has no question whose responses all have labels.
+    """
+    for run in runs:
+        incomplete = np.array(run.question)[np.isnan(np.array(run.label))]
+        if np.isin(np.array(run.question), incomplete).all():
+            raise TokurError(f"--scaling: in {run.name} every question has a response without a label")
     with Equivalence() as equivalence:
         found = [_scaling(run, names, settings, equivalence) for run in runs]
     accuracies: dict[tuple[str | None, str], dict[int, list[float]]] = {}

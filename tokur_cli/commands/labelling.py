@@ -14,7 +14,7 @@ from tokur_cli.answers.extraction import extract_answer, reference_answer
 from tokur_cli.answers.grading import Grader, Outcome
 from tokur_cli.answers.labels import Label, label_of
 from tokur_cli.records.errors import RecordError
-from tokur_cli.records.record import Record
+from tokur_cli.records.record import SCHEMA, Record
 
 WINDOW = 64
 """Records that are labelled together: enough to share work on, few enough to hold with their token arrays."""
@@ -146,7 +146,7 @@ def graded(labelled: Labelled) -> Record:
     name = QUALITY if labelled.outcome == QUALITY else "correct"
     if name not in record.fields:
         record.set(name, _json_label(labelled))
-    record.set("tokur", {"schema": 1, **record.tokur, "answer": labelled.answer})
+    record.set("tokur", {"schema": SCHEMA, **record.tokur, "answer": labelled.answer})
     return record
 
 

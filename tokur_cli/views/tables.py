@@ -142,7 +142,14 @@ def _latex_cell(cell: Cell | str, mark: str) -> str:
 def _escaped(text: str) -> str:
     for character in "&%$#_{}":
         text = text.replace(character, "\\" + character)
-    return text.replace("Δ", r"$\Delta$").replace("±", r"$\pm$").replace("*", "$^*$").replace(MISSING, "--")
+    return (
+        text.replace("Δ", r"$\Delta$")
+        .replace("±", r"$\pm$")
+        .replace("*", "$^*$")
+        .replace("↑", r"$\uparrow$")
+        .replace("↓", r"$\downarrow$")
+        .replace(MISSING, "--")
+    )
 
 
 def _rounded(value: float, decimals: int) -> str:
@@ -161,7 +168,7 @@ def _widths(table: Table, body: list[list[tuple[str, str]]], place: int) -> tupl
     """Widths of the figures and of the asides of a column."""
     figures = max((len(row[place][0]) for row in body), default=0)
     asides = max((len(row[place][1]) for row in body), default=0)
-    return max(figures, len(_title(table.columns[place])) - (asides + 1 if asides else 0)), asides
+    return max(figures, len(table.columns[place].title) - (asides + 1 if asides else 0)), asides
 
 
 def _column_width(table: Table, body: list[list[tuple[str, str]]], place: int) -> int:
@@ -199,7 +206,7 @@ def _lines(table: Table, body: list[list[tuple[str, str]]], start: int, end: int
     widths = [_widths(table, body, place) for place in range(start, end)]
     head = Text(table.head.ljust(name_width), style="dim")
     for (figures, asides), column in zip(widths, table.columns[start:end], strict=True):
-        head.append(margin + _title(column).rjust(figures).ljust(figures + (asides + 1 if asides else 0)))
+        head.append(margin + column.title.rjust(figures).ljust(figures + (asides + 1 if asides else 0)))
     lines = [head]
     for row, cells, marks in zip(table.rows, body, table.marks(), strict=True):
         line = Text(row.name.ljust(name_width))
@@ -210,7 +217,3 @@ def _lines(table: Table, body: list[list[tuple[str, str]]], start: int, end: int
                 line.append(" " + aside.rjust(asides), style="dim")
         lines.append(line)
     return Text("\n").join(lines)
-
-
-def _title(column: Column) -> str:
-    return column.title + {"higher": " ↑", "lower": " ↓", None: ""}[column.better]
