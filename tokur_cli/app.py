@@ -136,6 +136,10 @@ def generate(
         ),
     ] = None,
     seed: opt.Seed = 0,
+    backend: Annotated[
+        opt.BackendChoice,
+        typer.Option(help="vllm: stock vLLM, where it is installed.", rich_help_panel=opt.DECODING),
+    ] = opt.BackendChoice.transformers,
     batch_size: Annotated[
         int | None,
         typer.Option(
@@ -209,11 +213,115 @@ def generate(
                 max_new_tokens=max_new_tokens,
                 stop=tuple(stop or ()),
                 seed=seed,
+                backend=backend.value,
                 batch_size=batch_size,
                 max_memory_gib=max_memory,
             ),
             scoring if score else None,
             arguments.OutputOptions(output, resume),
+        )
+
+
+@app.command(epilog="Example: tokur select scored.jsonl --by eu_mean --keep 10% --method wbon > selected.jsonl")
+def select(
+    scored: Annotated[
+        str | None,
+        typer.Argument(
+            help="JSONL of scored responses, plain, gzip or zstd; - or nothing for standard input.", show_default=False
+        ),
+    ] = None,
+    by: Annotated[
+        str,
+        typer.Option(
+            metavar="SCORE",
+            help="Score that ranks the responses. Names mean what they mean in the records: eu_mean is per token, as "
+            "in the paper's selection; eu is the sum, which favours short responses.",
+            rich_help_panel=opt.SELECTION,
+        ),
+    ] = "eu_mean",
+    keep: opt.Keep = "10%",
+    method: Annotated[
+        opt.MethodChoice,
+        typer.Option(
+            help="maj: the answer that most kept responses give; wbon: weighted votes; bon: the single best response. "
+            "Plain majority is --keep 100% --method maj and needs no score.",
+            rich_help_panel=opt.SELECTION,
+        ),
+    ] = opt.MethodChoice.maj,
+    weight: Annotated[
+        opt.WeightChoice | None,
+        typer.Option(
+            help="Weights of wbon. exp: e^(c - c_best), c the score, negated where lower is better; score: c / c_best, "
+            "or c_best / c for uncertainties, log-likelihoods and lengths; rank: K, K-1, … 1. Default: exp.",
+            rich_help_panel=opt.SELECTION,
+            show_default=False,
+        ),
+    ] = None,
+    count: Annotated[
+        int | None,
+        typer.Option(
+            "--n",
+            "-n",
+            min=1,
+            help="Select from N responses a question, drawn without replacement. Default: all.",
+            rich_help_panel=opt.SELECTION,
+            show_default=False,
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the draw; it goes with the id and the sample.", rich_help_panel=opt.SELECTION)
+    ] = 0,
+    grouped: Annotated[
+        bool,
+        typer.Option(
+            "--grouped",
+            help="A question's responses stand together: choose as soon as they end.",
+            rich_help_panel=opt.INPUT,
+        ),
+    ] = False,
+    records: Annotated[
+        bool,
+        typer.Option("--records", help="Write all responses back, with tokur.select.", rich_help_panel=opt.OUTPUT),
+    ] = False,
+    output: opt.Output = None,
+    format: opt.Format = "auto",
+    question_field: opt.QuestionField = None,
+    response_field: opt.ResponseField = None,
+    reference_field: opt.ReferenceField = None,
+    id_field: opt.IdField = None,
+    requests: opt.Requests = None,
+    skip_invalid: opt.SkipInvalid = False,
+) -> None:
+    """Choose the best of N answers: keep the most confident responses, let them vote.
+
+    Responses of a question have its id, or without ids the same prompt. Equal
+    answers (1/2, 0.5) vote together; no answer never wins while another is there.
+    Ties go to the more confident response, then to the lower sample: the order of
+    the input changes nothing. A response without the score is never kept where a
+    score is needed. Where there are references, accuracies follow on standard
+    error: of the choice, Pass@1, plain majority and oracle Pass@N.
+    """
+    with reporting("select"):
+        source = _input(scored)
+        from tokur_cli.commands import arguments
+        from tokur_cli.commands.select import SelectOptions
+        from tokur_cli.commands.select import select as run
+        from tokur_cli.records.mapping import FieldMapping
+
+        mapping = FieldMapping(question_field, response_field, reference_field, id_field)
+        run(
+            arguments.InputOptions(source, format, mapping, requests, skip_invalid),
+            SelectOptions(
+                by=by,
+                keep=keep,
+                method=method.value,
+                weight=weight.value if weight else None,
+                count=count,
+                seed=seed,
+                grouped=grouped,
+                records=records,
+            ),
+            arguments.OutputOptions(output),
         )
 
 

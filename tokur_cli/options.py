@@ -9,6 +9,7 @@ import typer
 
 MODEL, DECODING, POSTERIOR, INPUT, OUTPUT = "Model", "Decoding", "Posterior", "Input", "Output"
 EVALUATION = "Evaluation"
+SELECTION = "Selection"
 """Panels of the help."""
 
 
@@ -20,6 +21,13 @@ class SamplingChoice(str, Enum):
     joint = "joint"
 
 
+class BackendChoice(str, Enum):
+    """What generates."""
+
+    transformers = "transformers"
+    vllm = "vllm"
+
+
 class DtypeChoice(str, Enum):
     """Numbers the model computes with."""
 
@@ -29,12 +37,28 @@ class DtypeChoice(str, Enum):
     float16 = "float16"
 
 
+class MethodChoice(str, Enum):
+    """How an answer is chosen from the responses that are kept."""
+
+    maj = "maj"
+    wbon = "wbon"
+    bon = "bon"
+
+
+class WeightChoice(str, Enum):
+    """What weighted votes weigh."""
+
+    score = "score"
+    exp = "exp"
+    rank = "rank"
+
+
 Model = Annotated[
     str | None,
     typer.Option(
         "--model",
         "-m",
-        help="Hub id, folder or GGUF file. Default: the model that the records name, then TOKURMODEL, then the "
+        help="Hub id, folder or GGUF file. Default: the model that the records name, then TOKUR_MODEL, then the "
         "embedded smollm2-135m-instruct.",
         rich_help_panel=MODEL,
         show_default=False,
@@ -161,5 +185,11 @@ AllowCodeExecution = Annotated[
         "temporary folder, with limits on time, memory and files, and where Linux permits it without network. This "
         "is no sandbox against an attacker: the code can read your files, and can forge a pass.",
         rich_help_panel=INPUT,
+    ),
+]
+Keep = Annotated[
+    str,
+    typer.Option(
+        metavar="PERCENT", help="Keep this part of the responses, rounded up: 10%, 100%.", rich_help_panel=SELECTION
     ),
 ]

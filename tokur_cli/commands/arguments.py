@@ -74,5 +74,6 @@ class DecodingOptions:
     max_new_tokens: int = 512
     stop: tuple[str, ...] = ()
     seed: int = 0
+    backend: Literal["transformers", "vllm"] = "transformers"
     batch_size: int | None = None
     max_memory_gib: float | None = None

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import chain
 from typing import Literal
 
@@ -27,13 +25,12 @@ from tokur_cli.records.reader import read_records
 from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.catalogue import CATALOGUE, choose_scores
+from tokur_cli.selection.voting import parse_keep
 from tokur_cli.views.tables import latex, print_table
 
 COMMAND = "evaluate"
 
 Form = Literal["json", "latex", "csv"]
-
-_PERCENT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*%")
 
 
 @dataclass(frozen=True)
@@ -152,19 +149,6 @@ def parse_sizes(text: str) -> tuple[int, ...]:
     if not parts or not all(part.isdecimal() and int(part) > 0 for part in parts):
         raise UsageError(f"--scaling {text}: give numbers of responses, such as 16,32,64")
     return tuple(sorted({int(part) for part in parts}))
-
-
-def parse_keep(text: str) -> Fraction:
-    """The part that a percentage such as ``10%`` stands for, exactly.
-
-    Raises:
-        UsageError: it is no percentage above 0 % and up to 100 %.
-    """
-    match = _PERCENT.fullmatch(text.strip())
-    share = Fraction(match[1]) / 100 if match else Fraction(0)
-    if not 0 < share <= 1:
-        raise UsageError(f"--keep {text}: give a percentage above 0% and up to 100%, such as 10%")
-    return share
 
 
 def _check_files(paths: Sequence[str], target: EvaluationOutput) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from tokur_cli import __version__
@@ -15,16 +16,17 @@ from tokur_cli.commands.arguments import (
     PromptOptions,
     ScoringOptions,
 )
-from tokur_cli.commands.model import load
+from tokur_cli.commands.model import describe, load
 from tokur_cli.commands.progress import Progress, count_lines
 from tokur_cli.commands.prompts import PromptForm, with_ids_of
 from tokur_cli.commands.reporting import Invalid
 from tokur_cli.commands.scoring import Scoring
 from tokur_cli.engine.decoding import DecodedResponse, Decoder, DecodingRequest, end_token_ids
-from tokur_cli.engine.loading import LanguageModel
+from tokur_cli.engine.loading import LanguageModel, ModelDescription
 from tokur_cli.engine.memory import available_bytes
 from tokur_cli.engine.sampling import Sampling
 from tokur_cli.engine.tokens import ResponseTokeniser
+from tokur_cli.engine.vllm_backend import VllmDecoder
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
 from tokur_cli.records.reader import read_records
 from tokur_cli.records.record import SCHEMA, Record
@@ -54,9 +56,16 @@ def generate(
     form = PromptForm(prompts)
     items = read_records(source.path, format=source.format, mapping=source.mapping)
     with Progress(COMMAND) as progress:
-        language_model = load(model, None, progress)
-        generation = _Generation(decoding, prompts, form, language_model)
-        scorer = Scoring(COMMAND, scoring, form, language_model, progress) if scoring else None
+        if decoding.backend == "vllm":
+            if scoring:
+                raise UsageError("--score needs the weights at hand, which vLLM keeps to itself: pipe into tokur score")
+            backend = _with_vllm(model, decoding, progress)
+            scorer = None
+        else:
+            language_model = load(model, None, progress)
+            backend = _with_transformers(language_model, decoding)
+            scorer = Scoring(COMMAND, scoring, form, language_model, progress) if scoring else None
+        generation = _Generation(backend, decoding, prompts, form)
         invalid = Invalid(COMMAND, source.skip_invalid)
         with open_output(
             target.path,
@@ -91,34 +100,71 @@ def _write(
             progress.advance(1, len(item.token_ids or ()))
 
 
+@dataclass(frozen=True)
+class _Backend:
+    """A model to generate with.
+
+    Args:
+        model: its name, revision and dtype.
+        tokeniser: its tokeniser.
+        decoder: generates the responses.
+    """
+
+    model: LanguageModel | ModelDescription
+    tokeniser: ResponseTokeniser
+    decoder: Decoder | VllmDecoder
+
+
+def _with_transformers(language_model: LanguageModel, options: DecodingOptions) -> _Backend:
+    device = language_model.device
+    if options.max_memory_gib is None:
+        cache_bytes = int(available_bytes(device) * _CACHE_SHARE)
+    else:
+        cache_bytes = int(options.max_memory_gib * 2**30)
+    tokeniser = ResponseTokeniser(language_model.tokenizer, language_model.context_length)
+    decoder = Decoder(
+        language_model.model,
+        tokeniser.decode,
+        _sampling(options),
+        end_ids=end_token_ids(language_model.model.generation_config, language_model.tokenizer),
+        max_new_tokens=options.max_new_tokens,
+        context_length=language_model.context_length,
+        stop=options.stop,
+        max_rows=options.batch_size or _ROWS.get(device.type, _ACCELERATOR_ROWS),
+        cache_bytes=cache_bytes,
+    )
+    return _Backend(language_model, tokeniser, decoder)
+
+
+def _with_vllm(model: ModelOptions, options: DecodingOptions, progress: Progress) -> _Backend:
+    description = describe(model, progress)
+    tokeniser = ResponseTokeniser(description.tokenizer, description.context_length)
+    decoder = VllmDecoder(
+        description,
+        tokeniser.decode,
+        _sampling(options),
+        max_new_tokens=options.max_new_tokens,
+        stop=options.stop,
+        trust_remote_code=model.trust_remote_code,
+    )
+    return _Backend(description, tokeniser, decoder)
+
+
+def _sampling(options: DecodingOptions) -> Sampling:
+    return Sampling(options.temperature, options.top_k, options.top_p, options.min_p, options.seed)
+
+
 class _Generation:
     """Questions through the decoder and, as records, back in the input's order."""
 
-    def __init__(
-        self, options: DecodingOptions, prompts: PromptOptions, form: PromptForm, language_model: LanguageModel
-    ) -> None:
-        device = language_model.device
-        if options.max_memory_gib is None:
-            cache_bytes = int(available_bytes(device) * _CACHE_SHARE)
-        else:
-            cache_bytes = int(options.max_memory_gib * 2**30)
-        self.options, self.form, self.model_name = options, form, language_model.name
-        self.tokeniser = ResponseTokeniser(language_model.tokenizer, language_model.context_length)
-        self.decoder = Decoder(
-            language_model.model,
-            self.tokeniser.decode,
-            Sampling(options.temperature, options.top_k, options.top_p, options.min_p, options.seed),
-            end_ids=end_token_ids(language_model.model, language_model.tokenizer),
-            max_new_tokens=options.max_new_tokens,
-            context_length=language_model.context_length,
-            stop=options.stop,
-            max_rows=options.batch_size or _ROWS.get(device.type, _ACCELERATOR_ROWS),
-            cache_bytes=cache_bytes,
-        )
+    def __init__(self, backend: _Backend, options: DecodingOptions, prompts: PromptOptions, form: PromptForm) -> None:
+        self.options, self.form, self.model_name = options, form, backend.model.name
+        self.tokeniser, self.decoder = backend.tokeniser, backend.decoder
         self.settings: dict[str, Any] = {
-            "model": language_model.name,
-            "revision": language_model.revision,
-            "dtype": language_model.dtype,
+            "model": backend.model.name,
+            "revision": backend.model.revision,
+            "dtype": backend.model.dtype,
+            "backend": options.backend,
             "temperature": options.temperature,
             "top_p": options.top_p,
             "top_k": options.top_k,

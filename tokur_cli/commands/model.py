@@ -6,7 +6,7 @@ import os
 
 from tokur_cli.commands.arguments import ModelOptions
 from tokur_cli.commands.progress import Progress
-from tokur_cli.engine.loading import DEFAULT_MODEL, LanguageModel, load_language_model
+from tokur_cli.engine.loading import DEFAULT_MODEL, LanguageModel, ModelDescription, describe_model, load_language_model
 
 
 def load(options: ModelOptions, named_by_records: str | None, progress: Progress) -> LanguageModel:
@@ -19,6 +19,21 @@ def load(options: ModelOptions, named_by_records: str | None, progress: Progress
         options.name or named_by_records or os.environ.get("TOKUR_MODEL") or DEFAULT_MODEL,
         dtype=options.dtype,
         device_map=options.device_map,
+        revision=options.revision,
+        trust_remote_code=options.trust_remote_code,
+        progress=progress.say,
+    )
+
+
+def describe(options: ModelOptions, progress: Progress) -> ModelDescription:
+    """Find the model that was asked for, else TOKUR_MODEL's, else the embedded one, without loading its weights.
+
+    Raises:
+        TokurError: the model cannot be had.
+    """
+    return describe_model(
+        options.name or os.environ.get("TOKUR_MODEL") or DEFAULT_MODEL,
+        dtype=options.dtype,
         revision=options.revision,
         trust_remote_code=options.trust_remote_code,
         progress=progress.say,

@@ -75,8 +75,9 @@ class Progress:
         self.records += records
         self.tokens += tokens
         if self._bar is not None:
-            speed = self.tokens / (time.perf_counter() - self._started)
-            self._bar.update(self._bar.task_ids[0], completed=self.records, speed=f"{speed:,.0f} tokens/s")
+            rate = self.tokens / (time.perf_counter() - self._started)
+            speed = f"{rate:,.0f} tokens/s" if self.tokens else ""
+            self._bar.update(self._bar.task_ids[0], completed=self.records, speed=speed)
 
 
 def count_lines(path: str) -> int | None:

@@ -24,7 +24,8 @@ from tokur_cli.scores.catalogue import choose_scores, compute_scores
 
 T = TypeVar("T")
 
-WINDOW = 256  # records whose responses are sorted by length and batched together
+# Records whose responses are sorted by length and batched together: few at first, so that results come soon
+_FIRST_WINDOW, _LARGEST_WINDOW = 16, 256
 _BATCH_TOKENS = {"cpu": 4096}
 _ACCELERATOR_BATCH_TOKENS = 65536
 
@@ -79,7 +80,7 @@ class Scoring:
         already_written: Callable[[Record], bool] = lambda _: False,
     ) -> None:
         """Score all records; stop at the first bad one unless they are skipped, with all before it written."""
-        for window in _windows(items, WINDOW):
+        for window in windows(items):
             # A resumed run cuts the same windows and batches as an undisturbed one, so that its numbers are the same
             # to the last bit; windows that are written already cost no more than reading them
             wanted = [isinstance(item, RecordError) or not already_written(item) for item in window]
@@ -219,7 +220,10 @@ def in_order(expected: Iterable[int], arrivals: Iterable[tuple[int, T]]) -> Iter
         yield number, waiting.pop(number)
 
 
-def _windows(items: Iterable[T], size: int) -> Iterator[list[T]]:
+def windows(items: Iterable[T]) -> Iterator[list[T]]:
+    """Cut a stream into windows of 16, 32, 64, … records, at most 256."""
     iterator = iter(items)
+    size = _FIRST_WINDOW
     while window := list(itertools.islice(iterator, size)):
         yield window
+        size = min(2 * size, _LARGEST_WINDOW)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from transformers import Cache, DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import Cache, DynamicCache, GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from tokur_cli.engine.memory import clear_device_cache, is_out_of_memory
 from tokur_cli.engine.rolling_cache import rejoin
@@ -21,9 +21,9 @@ from tokur_cli.records.errors import TokurError
 FinishReason = Literal["stop", "length", "stop_string"]
 
 
-def end_token_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+def end_token_ids(generation: GenerationConfig | None, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
     """Return the tokens that end a response: the generation config's and the tokenizer's."""
-    configured = getattr(model.generation_config, "eos_token_id", None)
+    configured = getattr(generation, "eos_token_id", None)
     ids = configured if isinstance(configured, list) else [configured]
     return frozenset(index for index in (*ids, tokenizer.eos_token_id) if index is not None)
 
@@ -278,17 +278,18 @@ class Decoder:
 
     def _ended(self, row: _Row) -> DecodedResponse | None:
         reason: FinishReason | None = None
-        text = None
         if row.ids[-1] in self.end_ids:
             reason = "stop"
         elif self.stop and any(stop in self.decode(row.ids[-self._stop_window :]) for stop in self.stop):
-            whole = self.decode(row.ids)
-            places = [place for place in map(whole.find, self.stop) if place >= 0]
-            if places:
-                reason, text = "stop_string", whole[: min(places)]
-        if reason is None and len(row.ids) >= row.limit:
+            reason = "stop_string"
+        elif len(row.ids) >= row.limit:
             reason = "length"
         if reason is None:
             return None
-        text = self.decode(row.ids) if text is None else text
+        text = text_before(self.decode(row.ids), self.stop if reason == "stop_string" else ())
         return DecodedResponse(row.request.index, row.sample, list(row.ids), text, reason)
+
+
+def text_before(text: str, stop: Sequence[str]) -> str:
+    """Return the text up to where the first of the stop strings begins, all of it if there is none."""
+    return text[: min((place for place in map(text.find, stop) if place >= 0), default=len(text))]

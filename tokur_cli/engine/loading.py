@@ -25,6 +25,27 @@ CONTEXT_LENGTH_FIELDS = ("max_position_embeddings", "n_positions", "max_seq_len"
 
 
 @dataclass(frozen=True)
+class ModelDescription:
+    """All of a causal language model but its weights, for whoever loads those in a way of its own.
+
+    Args:
+        place: a local folder or a hub id.
+        tokenizer: its tokenizer.
+        name: as records name it: what the user typed.
+        revision: the hub commit, None for local files.
+        dtype: that the weights are to be loaded in.
+        context_length: in tokens, None for a model without a limit.
+    """
+
+    place: str
+    tokenizer: PreTrainedTokenizerBase
+    name: str
+    revision: str | None
+    dtype: str
+    context_length: int | None
+
+
+@dataclass(frozen=True)
 class LanguageModel:
     """A causal language model in evaluation mode, without gradients.
 
@@ -90,6 +111,39 @@ def load_language_model(
         model = _load_weights(source, name, config, torch_dtype, device_map, trust_remote_code)
     return LanguageModel(
         model=model,
+        tokenizer=tokenizer,
+        name=name,
+        revision=source.revision,
+        dtype=str(torch_dtype).removeprefix("torch."),
+        context_length=_context_length(config),
+    )
+
+
+def describe_model(
+    name: str,
+    *,
+    dtype: str = "auto",
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+    progress: Callable[[str], None] = _say_nothing,
+) -> ModelDescription:
+    """Resolve a name as ``load_language_model`` does, without loading the weights.
+
+    Raises:
+        UsageError: an unknown dtype, or a revision for local files.
+        TokurError: the model can't be had, or isn't a causal language model.
+    """
+    from transformers import AutoConfig
+
+    torch_dtype = resolve_dtype(dtype, "auto")
+    _quieten_libraries()
+    with _explained(name):
+        source = find_source(name, revision, progress)
+        config = AutoConfig.from_pretrained(source.place, trust_remote_code=trust_remote_code, **source.options)
+        _require_causal(config, name)
+        tokenizer = _load_tokenizer(source, name, trust_remote_code)
+    return ModelDescription(
+        place=str(source.place),
         tokenizer=tokenizer,
         name=name,
         revision=source.revision,

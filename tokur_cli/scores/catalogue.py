@@ -55,7 +55,7 @@ def _mean(quantity: str) -> Callable[[Tokens], float]:
     return lambda tokens: float(tokens[quantity].mean(dtype=np.float64))
 
 
-def group_confidences(confidence: npt.NDArray[np.floating], window: int = GROUP_TOKENS) -> npt.NDArray[np.float64]:
+def group_confidences(confidence: npt.NDArray[np.floating], window: int) -> npt.NDArray[np.float64]:
     """Return the mean token confidence of every sliding window of ``window`` tokens (Fu et al. 2025).
 
     A response shorter than the window is one group: itself.
@@ -75,11 +75,11 @@ def group_confidences(confidence: npt.NDArray[np.floating], window: int = GROUP_
 
 
 def _lowest_group(tokens: Tokens) -> float:
-    return float(group_confidences(tokens["deepconf"]).min())
+    return float(group_confidences(tokens["deepconf"], GROUP_TOKENS).min())
 
 
 def _bottom_groups(tokens: Tokens) -> float:
-    groups = np.sort(group_confidences(tokens["deepconf"]))
+    groups = np.sort(group_confidences(tokens["deepconf"], GROUP_TOKENS))
     return float(groups[: max(1, int(len(groups) * BOTTOM_SHARE))].mean())
 
 

@@ -1,0 +1,60 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tokur_cli.records.errors import UsageError
+from tokur_cli.scores import catalogue
+from tokur_cli.scores.catalogue import CATALOGUE, choose_scores, compute_scores, group_confidences
+
+TOKENS = {
+    "logprob": np.array([-0.5, -2.0, -0.25], np.float32),
+    "entropy": np.array([1.0, 2.0, 0.5], np.float32),
+    "tu": np.array([1.5, 2.5, 1.0], np.float32),
+    "au": np.array([1.0, 2.0, 0.75], np.float32),
+    "eu": np.array([0.5, 0.5, 0.25], np.float32),
+    "self_certainty": np.array([10.0, 12.0, 14.0], np.float32),
+    "deepconf": np.array([6.0, 3.0, 9.0], np.float32),
+}
+BY_HAND = {
+    "tu": 5.0, "au": 3.75, "eu": 1.25, "tu_mean": 5 / 3, "au_mean": 1.25, "eu_mean": 1.25 / 3,
+    "ll": -2.75 / 3, "ll_sum": -2.75, "pe": 3.5 / 3, "pe_sum": 3.5, "self_certainty": 12.0, "self_certainty_sum": 36.0,
+    "deepconf": 6.0, "deepconf_sum": 18.0, "deepconf_group": 6.0, "deepconf_bottom10": 6.0, "deepconf_tail": 6.0,
+    "neg_length": -3.0,
+}  # fmt: skip
+
+
+def test_every_score_of_a_small_response_by_hand():
+    assert compute_scores(list(CATALOGUE.values()), TOKENS) == pytest.approx(BY_HAND)
+
+
+def test_orientations_say_which_way_is_better():
+    uncertainties = {name for name, score in CATALOGUE.items() if score.orientation == "uncertainty"}
+    assert uncertainties == {"tu", "au", "eu", "tu_mean", "au_mean", "eu_mean", "pe", "pe_sum"}
+    assert all(score.source and score.meaning for score in CATALOGUE.values())
+
+
+def test_group_scores_of_a_response_longer_than_the_window(monkeypatch):
+    """Ten windows of three tokens: the lowest one, the lowest tenth (here the same) and the last one."""
+    monkeypatch.setattr(catalogue, "GROUP_TOKENS", 3)
+    confidence = np.array([5, 4, 3, 2, 1, 2, 3, 4, 5, 6, 7, 8], np.float32)
+    groups = [sum(confidence[i : i + 3]) / 3 for i in range(10)]
+    got = compute_scores(choose_scores("deepconf_group,deepconf_bottom10,deepconf_tail"), {"deepconf": confidence})
+    assert group_confidences(confidence, 3) == pytest.approx(groups)
+    assert got == pytest.approx({"deepconf_group": min(groups), "deepconf_bottom10": min(groups), "deepconf_tail": 7.0})
+
+
+@given(st.lists(st.floats(0, 30, width=32), min_size=1, max_size=60), st.integers(1, 40))
+def test_windows_are_the_means_of_their_tokens(values, window):
+    values = np.array(values, np.float32)
+    size = min(window, len(values))
+    expected = [float(np.mean(values[i : i + size].astype(float))) for i in range(len(values) - size + 1)]
+    assert group_confidences(values, window) == pytest.approx(expected, abs=1e-9)
+
+
+def test_scores_are_chosen_in_the_catalogues_order():
+    assert [score.name for score in choose_scores("ll, eu")] == ["eu", "ll"]
+    assert choose_scores(None) == list(CATALOGUE.values())
+    for names in ("", ",", "eu,nothing"):
+        with pytest.raises(UsageError):
+            choose_scores(names)

@@ -1,0 +1,306 @@
+"""``tokur select``: N scored responses a question in, the best answer of each question out."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from tokur_cli import __version__
+from tokur_cli.answers.canonical import canonical
+from tokur_cli.answers.classes import AnswerClasses, answer_classes
+from tokur_cli.answers.equivalence import Comparison, Equivalence
+from tokur_cli.answers.extraction import extract_answer, reference_answer
+from tokur_cli.commands.arguments import InputOptions, OutputOptions
+from tokur_cli.commands.progress import Progress, count_lines
+from tokur_cli.commands.reporting import Invalid, say
+from tokur_cli.records.errors import RecordError, TokurError, UsageError
+from tokur_cli.records.reader import read_records
+from tokur_cli.records.record import SCHEMA, Record
+from tokur_cli.records.scan import kind
+from tokur_cli.records.writer import RecordWriter, open_output
+from tokur_cli.scores.catalogue import CATALOGUE
+from tokur_cli.selection.gathering import Gathering, Question, Response, draw, question_key
+from tokur_cli.selection.notes import Notes
+from tokur_cli.selection.tally import Tally
+from tokur_cli.selection.voting import MAJORITY, Choice, Method, Rule, choose, parse_keep
+from tokur_cli.selection.weights import Weight, measures_doubt
+
+COMMAND = "select"
+DEFAULT_BY = "eu_mean"
+DEFAULT_WEIGHT: Weight = "exp"
+
+_PROGRESS_STEP = 1000
+
+
+@dataclass(frozen=True)
+class SelectOptions:
+    """How to choose: the options of ``tokur select``, as its help describes them."""
+
+    by: str = DEFAULT_BY
+    keep: str = "10%"
+    method: Method = "maj"
+    weight: Weight | None = None
+    count: int | None = None
+    seed: int = 0
+    grouped: bool = False
+    records: bool = False
+
+
+def select(source: InputOptions, options: SelectOptions, target: OutputOptions) -> None:
+    """Choose an answer to each question.
+
+    Without ``grouped`` nothing is written before the whole input is read, so a bad record ends the command without any
+    output; with it, all questions before the bad record's are written.
+
+    Raises:
+        TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
+    """
+    selection = _Selection(options, source.skip_invalid)
+    items = read_records(source.path, format=source.format, mapping=source.mapping, requests=source.requests)
+    with (
+        Progress(COMMAND) as progress,
+        open_output(target.path, inputs=[source.path]) as writer,
+        Gathering(whole=options.records) as gathering,
+        Equivalence() as equivalence,
+    ):
+        progress.start(count_lines(source.path))
+        selection.run(items, gathering, equivalence, writer, progress)
+        writer.finish()
+    for line in selection.messages():
+        say(COMMAND, line)
+    selection.invalid.finish()
+
+
+@dataclass(slots=True)
+class _Verdict:
+    """What ``--records`` writes back for a response."""
+
+    drawn: bool
+    kept: bool = False
+    weight: float = 0.0
+    label: str | None = None
+    rank: int | None = None
+    chosen: bool = False
+
+    def fields(self, answer: str | None) -> dict[str, Any]:
+        return {
+            "drawn": self.drawn,
+            "kept": self.kept,
+            "weight": self.weight,
+            "answer": answer,
+            "class": self.label,
+            "rank": self.rank,
+            "chosen": self.chosen,
+        }
+
+
+class _Selection:
+    """One run: records into questions, questions into choices."""
+
+    def __init__(self, options: SelectOptions, skip_invalid: bool) -> None:
+        if options.by not in CATALOGUE:
+            raise UsageError(f"--by {options.by}: unknown score; there are: {', '.join(CATALOGUE)}")
+        if options.weight is not None and options.method != "wbon":
+            raise UsageError(f"--weight goes with --method wbon: {options.method} weighs nothing")
+        orientation = CATALOGUE[options.by].orientation
+        weight = options.weight or DEFAULT_WEIGHT
+        self.rule = Rule(
+            options.method, parse_keep(options.keep), weight, doubt=measures_doubt(options.by, orientation)
+        )
+        self.options = options
+        self.sign = -1.0 if orientation == "uncertainty" else 1.0
+        self.settings = {
+            "by": options.by,
+            "keep": float(self.rule.keep),
+            "method": options.method,
+            "weight": weight if options.method == "wbon" else None,
+            "n": options.count,
+            "seed": options.seed if options.count is not None else None,
+            "version": __version__,
+        }
+        self.invalid = Invalid(COMMAND, skip_invalid)
+        self.tally = Tally()
+        self.notes = Notes(options.by, self.rule.needs_score, options.count)
+        self.other_scores: dict[str, None] = {}
+
+    def run(
+        self,
+        items: Iterator[Record | RecordError],
+        gathering: Gathering,
+        equivalence: Equivalence,
+        writer: RecordWriter,
+        progress: Progress,
+    ) -> None:
+        """Read all records and write all choices."""
+        done: set[str] = set()
+        for number, item in enumerate(items, start=1):
+            if number % _PROGRESS_STEP == 0:
+                progress.advance(_PROGRESS_STEP)
+            try:
+                if isinstance(item, RecordError):
+                    raise item
+                key = question_key(item)
+                if self.options.grouped and key not in gathering.questions:
+                    self._finish(gathering, equivalence, writer)
+                    done.update(gathering.questions)
+                    gathering.clear()
+                    if key in done:
+                        raise _comes_back(item)
+                gathering.add(key, item, self._answer(item), self._confidence(item))
+            except RecordError as error:
+                self.invalid.met(error)
+        self._finish(gathering, equivalence, writer)
+
+    def messages(self) -> Iterator[str]:
+        """What is to be said at the end, the summary last."""
+        yield from self.notes.lines()
+        mean = f"{self.options.by}_mean"
+        if mean in CATALOGUE and self.rule.needs_score:
+            yield f"{self.options.by} adds up over tokens and favours short responses; the paper selects by {mean}"
+        summary = self.tally.summary()
+        if summary:
+            yield summary
+
+    def _answer(self, record: Record) -> str | None:
+        extraction = extract_answer(record.response, choices=_is_multiple_choice(record.reference))
+        return None if extraction is None else sys.intern(extraction.text)  # most answers come many times
+
+    def _confidence(self, record: Record) -> float | None:
+        scores = record.tokur.get("scores")
+        if not isinstance(scores, dict):
+            if scores is None:
+                return None
+            raise record.error(f'"tokur.scores" is {kind(scores)}, not an object')
+        value = scores.get(self.options.by)
+        if value is None:
+            self.other_scores.update(dict.fromkeys(scores))
+            return None
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise record.error(f'"tokur.scores.{self.options.by}" is {kind(value)}, not a number')
+        try:
+            number = float(value)
+        except OverflowError:
+            return None
+        return self.sign * number if math.isfinite(number) else None
+
+    def _finish(self, gathering: Gathering, equivalence: Equivalence, writer: RecordWriter) -> None:
+        """Choose for the gathered questions, and write."""
+        verdicts: dict[int, _Verdict] = {}
+        for question in gathering.questions.values():
+            responses, duplicates = question.without_duplicates()
+            drawn = responses
+            if self.options.count is not None:
+                drawn = draw(question, responses, self.options.count, self.options.seed)
+            self.notes.look_at(question, responses, duplicates, drawn)
+            classes = answer_classes([response.answer for response in drawn], equivalence)
+            choice = choose([response.confidence for response in drawn], classes.labels, self.rule)
+            self._count(question, drawn, classes, choice, equivalence)
+            if choice is None:
+                self.invalid.met(self._nothing_kept(question))
+            if self.options.records:
+                verdicts.update(_verdicts(drawn, classes, choice))
+            elif choice is not None:
+                writer.write(self._selected(gathering.record(drawn[choice.chosen]), drawn, choice))
+        if self.options.records:
+            for response in gathering.in_input_order():
+                verdict = verdicts.get(response.offset, _Verdict(drawn=False))
+                writer.write(_with_verdict(gathering.record(response), response.answer, verdict))
+
+    def _nothing_kept(self, question: Question) -> RecordError:
+        others = ", ".join(name for name in CATALOGUE if name in self.other_scores)
+        advice = f"--by one of {others}" if others else "run tokur score first, or --keep 100% --method maj"
+        return RecordError(
+            f"question {question.name}: no response has a finite {self.options.by}, so that none can be kept: {advice}",
+            question.source,
+            question.line,
+        )
+
+    def _count(
+        self,
+        question: Question,
+        drawn: list[Response],
+        classes: AnswerClasses,
+        choice: Choice | None,
+        equivalence: Equivalence,
+    ) -> None:
+        if question.reference is None:
+            return
+        majority = choose([None] * len(drawn), classes.labels, MAJORITY)
+        assert majority is not None
+        correct = _correct(question.reference, [response.answer for response in drawn], equivalence)
+        self.tally.add(correct, choice.chosen if choice else None, majority.chosen)
+
+    def _selected(self, record: Record, drawn: list[Response], choice: Choice) -> Record:
+        """The chosen response's record, with what speaks for it and against it."""
+        winner, *others = choice.classes
+        tokur = record.tokur
+        tokur.pop("select", None)  # of an earlier run
+        record.set(
+            "tokur",
+            {
+                "schema": SCHEMA,
+                **tokur,
+                "answer": drawn[winner.best].answer,
+                "votes": winner.votes,
+                "weight": winner.weight,
+                "kept": len(choice.weights),
+                "n": len(drawn),
+                "runners_up": [
+                    {"answer": drawn[other.best].answer, "votes": other.votes, "weight": other.weight}
+                    for other in others
+                ],
+                "selection": self.settings,
+            },
+        )
+        return record
+
+
+def _comes_back(record: Record) -> TokurError:
+    where = str(record.error(f"question {record.id or 'of this prompt'} comes back after another one"))
+    return TokurError(f"{where}: leave out --grouped")
+
+
+@lru_cache(maxsize=1024)
+def _is_multiple_choice(reference: str | None) -> bool:
+    """Whether a question wants a letter; only its reference can tell."""
+    gold = reference_answer(reference)
+    return gold is not None and canonical(gold).kind == "choice"
+
+
+def _correct(reference: str, answers: list[str | None], equivalence: Equivalence) -> list[bool | None]:
+    """Whether each answer is right; None where that cannot be known."""
+    gold = reference_answer(reference)
+    if gold is None:
+        return [None] * len(answers)
+    distinct = list(dict.fromkeys(answer for answer in answers if answer is not None))
+    outcomes = equivalence.compare([(gold, answer) for answer in distinct])
+    unknown = (Comparison.UNPARSABLE, Comparison.OUT_OF_LIMITS)
+    right: dict[str | None, bool | None] = {
+        answer: None if outcome in unknown else outcome is Comparison.EQUAL
+        for answer, outcome in zip(distinct, outcomes, strict=True)
+    }
+    return [False if answer is None else right[answer] for answer in answers]
+
+
+def _verdicts(drawn: list[Response], classes: AnswerClasses, choice: Choice | None) -> dict[int, _Verdict]:
+    """What became of the drawn responses, by where their text is."""
+    verdicts = [
+        _Verdict(drawn=True, label=None if label is None else classes.representatives[label])
+        for label in classes.labels
+    ]
+    if choice is not None:
+        for rank, index in enumerate(choice.ranking, start=1):
+            verdicts[index].rank = rank
+        for index, weight in choice.weights.items():
+            verdicts[index].kept, verdicts[index].weight = True, weight
+        verdicts[choice.chosen].chosen = True
+    return {response.offset: verdict for response, verdict in zip(drawn, verdicts, strict=True)}
+
+
+def _with_verdict(record: Record, answer: str | None, verdict: _Verdict) -> Record:
+    record.set("tokur", {"schema": SCHEMA, **record.tokur, "select": verdict.fields(answer)})
+    return record

@@ -1,0 +1,261 @@
+"""The responses to each question, gathered from anywhere in a stream; their text waits in a temporary file.
+
+In memory stays what the choice needs: sample, answer, confidence and the place of the text. A question is known by its
+id; records without one belong together when their prompts are the same.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from tokur_cli.records.encoding import encode_value
+from tokur_cli.records.errors import TokurError
+from tokur_cli.records.record import Record
+
+TOKEN_ARRAYS = ("tokens", "token_ids", "prompt_token_ids")
+"""Fields of ``tokur`` with an entry a token; a selected record goes without them."""
+
+_IN_MEMORY = 32 << 20  # bytes of text that need no file
+
+
+@dataclass(slots=True)
+class Response:
+    """What a choice needs to know of a response.
+
+    Attributes:
+        sample: its number among those of its question; None where the record has none.
+        digest: of the record's text without token arrays: an order among equals that no order of the input changes.
+        answer: as extracted; None for no answer.
+        confidence: higher is better; None where the score is missing.
+        offset: where its text is in the spool.
+    """
+
+    sample: int | None
+    digest: int
+    answer: str | None
+    confidence: float | None
+    offset: int
+
+
+@dataclass(slots=True)
+class Question:
+    """A question and its responses so far.
+
+    Attributes:
+        key: its id, or a digest of its prompt.
+        name: what messages call it.
+        prompt: a digest of the prompt; None as long as no record has one.
+        reference: the gold answer; None as long as no record has one.
+        source: the file of its first record.
+        line: the line of its first record.
+        responses: in the order in which they came.
+    """
+
+    key: str
+    name: str
+    prompt: str | None
+    reference: str | None
+    source: str | None
+    line: int | None
+    responses: list[Response] = field(default_factory=list)
+
+    def without_duplicates(self) -> tuple[list[Response], list[Response]]:
+        """(responses by sample, those left out because another one has their sample).
+
+        Of several with one sample the one with the lowest digest stays: a rule that the order of the input does not
+        change. Responses without a number come last and are all different ones.
+        """
+        kept: list[Response] = []
+        left_out: list[Response] = []
+        for response in sorted(self.responses, key=_canonical):
+            is_duplicate = kept and response.sample is not None and response.sample == kept[-1].sample
+            (left_out if is_duplicate else kept).append(response)
+        return kept, left_out
+
+
+def _canonical(response: Response) -> tuple[bool, int, int]:
+    return response.sample is None, response.sample or 0, response.digest
+
+
+def draw(question: Question, responses: list[Response], count: int, seed: int) -> list[Response]:
+    """Draw responses at random, without replacement.
+
+    Each (seed, question, sample) has a random number of its own and the lowest ones are drawn: the order of the input
+    does not matter, and fewer are a part of more.
+
+    Args:
+        question: whose responses they are.
+        responses: without duplicates, by sample.
+        count: how many to draw; all where there are not so many.
+        seed: of the random numbers.
+
+    Returns:
+        The drawn responses, by sample.
+    """
+    copies: dict[int, int] = {}
+    numbers = []
+    for response in responses:
+        name = f"sample {response.sample}"
+        if response.sample is None:
+            copy = copies[response.digest] = copies.get(response.digest, 0) + 1
+            name = f"digest {response.digest} {copy}"
+        numbers.append(_digest(f"{seed}\0{question.key}\0{name}".encode()))
+    lowest = sorted(range(len(responses)), key=numbers.__getitem__)[:count]
+    return [responses[index] for index in sorted(lowest)]
+
+
+def question_key(record: Record) -> str:
+    """What tells a record's question from others: its id, else its prompt.
+
+    Raises:
+        RecordError: the record has neither.
+    """
+    if record.id is not None:
+        return "id " + record.id
+    prompt = _prompt_digest(record)
+    if prompt is None:
+        raise record.error('has no "id", "question", "messages" or "prompt" that says which question it answers')
+    return "prompt " + prompt
+
+
+def _prompt_digest(record: Record) -> str | None:
+    """A digest of the first there is of ``question``, ``messages`` and ``prompt``."""
+    if record.get("question") is not None:
+        text = record.text("question").encode()
+    elif record.get("messages") is not None:
+        text = encode_value(record.split_messages()[0])
+    elif record.get("prompt") is not None:
+        text = record.text("prompt").encode()
+    else:
+        return None
+    return blake2b(text, digest_size=16).hexdigest()
+
+
+def _digest(data: bytes) -> int:
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "big")
+
+
+class Gathering:
+    """Questions by key, and the text of their records; use it as a context manager.
+
+    Args:
+        whole: keep the text of the whole record, not what is left without token arrays.
+
+    Attributes:
+        questions: those gathered since the last ``clear``, in the order of their first records.
+    """
+
+    def __init__(self, *, whole: bool) -> None:
+        self.questions: dict[str, Question] = {}
+        self._whole = whole
+        self._spool = _Spool()
+
+    def __enter__(self) -> Gathering:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._spool.close()
+
+    def add(self, key: str, record: Record, answer: str | None, confidence: float | None) -> None:
+        """Take a response to its question.
+
+        Args:
+            key: of its question.
+            record: the response's; its token arrays are taken from it.
+            answer: as extracted; None for no answer.
+            confidence: higher is better; None where the score is missing.
+
+        Raises:
+            RecordError: the record's prompt or reference is another one than that of its question so far.
+            TokurError: the temporary file cannot be written.
+        """
+        tokur = record.tokur
+        sample = record.sample if "sample" in tokur else None
+        question = self._question(key, record)
+        text = record.encode() if self._whole else b""
+        if any(name in tokur for name in TOKEN_ARRAYS):
+            record.set("tokur", {name: value for name, value in tokur.items() if name not in TOKEN_ARRAYS})
+        slim = record.encode()
+        offset = self._spool.add(text or slim)
+        question.responses.append(Response(sample, _digest(slim), answer, confidence, offset))
+
+    def record(self, response: Response) -> Record:
+        """The response's record again."""
+        return Record.parse(self._spool.read(response.offset), None, None)
+
+    def in_input_order(self) -> Iterator[Response]:
+        """All responses gathered, as they came."""
+        responses = [response for question in self.questions.values() for response in question.responses]
+        return iter(sorted(responses, key=lambda response: response.offset))
+
+    def clear(self) -> None:
+        """Forget all questions."""
+        self.questions.clear()
+        self._spool.clear()
+
+    def _question(self, key: str, record: Record) -> Question:
+        prompt, reference = _prompt_digest(record), record.reference
+        question = self.questions.get(key)
+        if question is None:
+            question = Question(key, _name(record), prompt, reference, record.source, record.line)
+            self.questions[key] = question
+            return question
+        if None not in (prompt, question.prompt) and prompt != question.prompt:
+            raise record.error(f"has the id of another question ({record.id}: see line {question.line})")
+        if None not in (reference, question.reference) and reference != question.reference:
+            raise record.error(
+                f'has the reference "{reference}", but its question {question.name} has "{question.reference}" '
+                f"(see line {question.line})"
+            )
+        question.prompt = question.prompt or prompt
+        question.reference = question.reference if reference is None else reference
+        return question
+
+
+def _name(record: Record) -> str:
+    return record.id if record.id is not None else f"at line {record.line}"
+
+
+class _Spool:
+    """Lines of text, in memory as long as they are few, then in an unnamed temporary file."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - closed by close()
+        self._position = self._end = 0
+
+    def add(self, line: bytes) -> int:
+        """Append a line; returns where it begins."""
+        begin = self._end
+        self._seek(begin)
+        try:
+            self._file.write(line + b"\n")
+        except OSError as error:
+            raise TokurError(
+                f"the temporary file for the records' text cannot be written: {error.strerror}: make room in "
+                f"{tempfile.gettempdir()}, set TMPDIR, or use --grouped"
+            ) from None
+        self._position = self._end = begin + len(line) + 1
+        return begin
+
+    def read(self, begin: int) -> bytes:
+        """The line that begins here."""
+        self._seek(begin)
+        line = self._file.readline()
+        self._position = begin + len(line)
+        return line[:-1]
+
+    def clear(self) -> None:
+        self._seek(0)
+        self._file.truncate()
+        self._end = 0
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _seek(self, position: int) -> None:
+        if position != self._position:  # a seek gives up what was read ahead
+            self._file.seek(position)
+            self._position = position

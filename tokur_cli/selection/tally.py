@@ -1,0 +1,55 @@
+"""How good the choices are, beside what can be had without them: Pass@1, plain majority and the oracle."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+
+class Tally:
+    """Accuracies over the questions whose responses all have labels.
+
+    - the choice: whether the chosen response is right; a question without a choice counts as wrong;
+    - Pass@1: the part of the N responses that is right;
+    - majority: whether the answer that most of the N responses give is right, without any score;
+    - Pass@N: whether any of the N is right.
+
+    Attributes:
+        unlabelled: questions left out because their reference, or a response of theirs, cannot be compared.
+    """
+
+    def __init__(self) -> None:
+        self.unlabelled = 0
+        self._pass_at_1: list[float] = []
+        self._chosen = self._majority = self._any = 0
+        self._sizes: set[int] = set()
+
+    def add(self, correct: Sequence[bool | None], chosen: int | None, majority: int) -> None:
+        """Count a question.
+
+        Args:
+            correct: whether each of its N ≥ 1 responses is right; None where that is not known.
+            chosen: the index of the chosen response; None where there is none.
+            majority: the index of a response with the answer of the plain majority.
+        """
+        if None in correct:
+            self.unlabelled += 1
+            return
+        self._pass_at_1.append(sum(map(bool, correct)) / len(correct))
+        self._chosen += chosen is not None and bool(correct[chosen])
+        self._majority += bool(correct[majority])
+        self._any += any(correct)
+        self._sizes.add(len(correct))
+
+    def summary(self) -> str | None:
+        """The four accuracies in a line; None where no question has labels."""
+        count = len(self._pass_at_1)
+        if not count:
+            return None
+        size = str(self._sizes.copy().pop()) if len(self._sizes) == 1 else "N"
+        line = (
+            f"accuracy {self._chosen / count:.2%}, Pass@1 {math.fsum(self._pass_at_1) / count:.2%}, "
+            f"majority {self._majority / count:.2%}, Pass@{size} {self._any / count:.2%} "
+            f"({count:,} question{'s' if count > 1 else ''}"
+        )
+        return line + (f", {self.unlabelled:,} without labels left out)" if self.unlabelled else ")")
