@@ -48,8 +48,10 @@ def main() -> int:
         command = [sys.executable, "-m", "tokur_cli", "evaluate", str(path), "--versus", "ll", "-o", f"{folder}/out"]
         subprocess.run(command, check=True)
         seconds = time.perf_counter() - started
-    megabytes = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    print(f"{count:,} records, {len(CATALOGUE)} scores: {seconds:.1f} s, {megabytes:.0f} MB at most")
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    megabytes = usage.ru_maxrss / 1024
+    work = f"{seconds:.1f} s ({usage.ru_utime + usage.ru_stime:.1f} s of processor time)"
+    print(f"{count:,} records, {len(CATALOGUE)} scores: {work}, {megabytes:.0f} MB at most")
     return int(count <= 100_000 and (seconds > SECONDS or megabytes > MEGABYTES))
 
 
