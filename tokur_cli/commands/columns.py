@@ -110,17 +110,17 @@ class Columns:
         return number
 
 
-def scores_of(record: Record, unknown: Counter[str]) -> dict[str, float]:
+def scores_of(record: Record, scores: object, unknown: Counter[str]) -> dict[str, float]:
     """The scores of a record that the catalogue knows, NaN for null.
 
     Args:
         record: the record.
+        scores: its ``tokur.scores``; None if it has none.
         unknown: counts the names that the catalogue does not know.
 
     Raises:
         RecordError: they are not an object of numbers.
     """
-    scores = record.tokur.get("scores")
     if scores is None:
         return {}
     if not isinstance(scores, dict):

@@ -225,9 +225,10 @@ class _Reading:
 
     def _add(self, labelled: Labelled, path: str, found: dict[object, Columns]) -> None:
         record = labelled.record
-        run = record.tokur.get("run")
+        tokur = record.tokur
+        run = tokur.get("run")
         seed = run.get("seed") if isinstance(run, dict) else None
-        values = scores_of(record, self._unknown)
+        values = scores_of(record, tokur.get("scores"), self._unknown)
         group = group_of(record, self._options.group_by) if self._options.group_by is not None else None
         if seed not in found:
             found[seed] = Columns(display_name(path), self._wanted)

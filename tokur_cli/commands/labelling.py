@@ -44,14 +44,12 @@ class Labelled:
         record: the record.
         label: 1 for right, 0 for wrong, a quality in between; NaN where it is not known.
         outcome: ``correct``, ``incorrect``, ``no_answer``, ``quality``, or one of ``UNLABELLED``.
-        field: the field that gave the label; None where it was found out.
         answer: the answer of the response as extracted; None if it gives none or is code.
     """
 
     record: Record
     label: float = math.nan
     outcome: str = NO_REFERENCE
-    field: str | None = None
     answer: str | None = None
 
 
@@ -157,7 +155,6 @@ def _json_label(labelled: Labelled) -> Any:
 
 
 def _put(labelled: Labelled, brought: Label) -> None:
-    labelled.field = brought.field
     if brought.value is None:
         labelled.outcome = NULL_LABEL
         return
