@@ -325,6 +325,7 @@ def select(
         )
 
 
+<<<<<<< HEAD
 @app.command(epilog="Example: tokur heatmap scored.jsonl --score eu,au --only incorrect --limit 3")
 def heatmap(
     scored: Annotated[
@@ -453,10 +454,83 @@ def heatmap(
             "--output",
             "-o",
             help="Pass the records on, unchanged, to this file; with - the picture goes to standard error.",
+=======
+@app.command(epilog="Example: tokur evaluate scored.jsonl --versus ll --group-by level --plot plots")
+def evaluate(
+    scored: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="JSONL of scored records, plain, gzip or zstd; - or nothing for standard input. Several files are "
+            "several runs: mean ± standard deviation over them.",
+            show_default=False,
+        ),
+    ] = None,
+    scores: opt.EvaluatedScores = None,
+    label_field: opt.LabelField = None,
+    allow_code_execution: opt.AllowCodeExecution = False,
+    bootstrap: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Resamples for 95 % intervals and comparisons; 0 for none.", rich_help_panel=opt.EVALUATION
+        ),
+    ] = 1000,
+    versus: Annotated[
+        str | None,
+        typer.Option(
+            help="Score that all others are compared with, on the records that have both.",
+            rich_help_panel=opt.EVALUATION,
+            show_default=False,
+        ),
+    ] = None,
+    group_by: Annotated[
+        str | None,
+        typer.Option(
+            help="Field (dots reach inward) by whose value records are evaluated apart, too.",
+            rich_help_panel=opt.EVALUATION,
+            show_default=False,
+        ),
+    ] = None,
+    scaling: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N,N,…",
+            help="Accuracy of votes among N of the responses to each question.",
+            rich_help_panel=opt.EVALUATION,
+            show_default=False,
+        ),
+    ] = None,
+    repeats: Annotated[
+        int, typer.Option(min=1, help="With --scaling: draws for each N.", rich_help_panel=opt.EVALUATION)
+    ] = 10,
+    keep: Annotated[
+        str,
+        typer.Option(
+            metavar="PERCENT",
+            help="With --scaling: the most confident part of the N, which votes; rounded up.",
+            rich_help_panel=opt.EVALUATION,
+        ),
+    ] = "10%",
+    seed: Annotated[int, typer.Option(help="Seed of resamples and draws.", rich_help_panel=opt.EVALUATION)] = 0,
+    output: opt.Output = None,
+    json: Annotated[
+        bool,
+        typer.Option("--json", help="JSONL, one line a score, as in a pipe.", rich_help_panel=opt.OUTPUT),
+    ] = False,
+    latex: Annotated[bool, typer.Option("--latex", help="Tables for booktabs.", rich_help_panel=opt.OUTPUT)] = False,
+    csv: Annotated[
+        bool, typer.Option("--csv", help="CSV, a row a score and group.", rich_help_panel=opt.OUTPUT)
+    ] = False,
+    plot: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR",
+            help="Write plots there, as PNG and SVG; needs the extra tokur\\[plot].",
+>>>>>>> evaluate
             rich_help_panel=opt.OUTPUT,
             show_default=False,
         ),
     ] = None,
+<<<<<<< HEAD
     passthrough: Annotated[
         bool, typer.Option("--passthrough", help="The same as -o -.", rich_help_panel=opt.OUTPUT)
     ] = False,
@@ -480,6 +554,61 @@ def heatmap(
                 html, svg, color.value, theme.value, marks.value, width, top, steps, pager=not no_pager
             ),
             output or ("-" if passthrough else None),
+=======
+    graded: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help='Write the records with "correct" and "tokur.answer".',
+            rich_help_panel=opt.OUTPUT,
+            show_default=False,
+        ),
+    ] = None,
+    format: opt.Format = "auto",
+    response_field: opt.ResponseField = None,
+    reference_field: opt.ReferenceField = None,
+    id_field: opt.IdField = None,
+    skip_invalid: opt.SkipInvalid = False,
+) -> None:
+    """Evaluate scores: how well does each tell right from wrong, and how much does voting by it gain?
+
+    A record's label is its field "correct" (true, false) or "quality" (0 to 1),
+    else its final answer against "reference". Figures are percentages in tables
+    and parts of 1 in JSON and CSV.
+
+    AUROC, AUPRC: right ranked above wrong. ACC*: accuracy of the more confident
+    half. AURC, PRR: answering only when confident. Brier, ECE: the confidence as
+    a probability, calibrated on other records. All with bootstrap intervals but
+    ECE; samples of one question are drawn together.
+    """
+    with reporting("evaluate"):
+        if json + latex + csv > 1:
+            raise UsageError("--json, --latex and --csv cannot go together: give one of them")
+        sources = list(scored) if scored else [_input(None)]
+        from tokur_cli.commands import evaluate as command
+        from tokur_cli.records.mapping import FieldMapping
+
+        command.evaluate(
+            sources,
+            format,
+            FieldMapping(None, response_field, reference_field, id_field),
+            skip_invalid,
+            command.EvaluationOptions(
+                scores=scores,
+                label_field=label_field,
+                allow_code_execution=allow_code_execution,
+                bootstrap=bootstrap,
+                versus=versus,
+                group_by=group_by,
+                scaling=scaling,
+                repeats=repeats,
+                keep=keep,
+                seed=seed,
+            ),
+            command.EvaluationOutput(
+                output, "json" if json else "latex" if latex else "csv" if csv else None, plot, graded
+            ),
+>>>>>>> evaluate
         )
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 MODEL, DECODING, POSTERIOR, INPUT, OUTPUT = "Model", "Decoding", "Posterior", "Input", "Output"
+EVALUATION = "Evaluation"
 SELECTION = "Selection"
 SCALE, CHOICE, PICTURE = "Scale", "Choice", "Picture"
 """Panels of the help."""
@@ -190,6 +191,33 @@ FewShot = Annotated[
     str | None,
     typer.Option(
         help="JSONL of worked examples to put before the question.", rich_help_panel=INPUT, show_default=False
+    ),
+]
+EvaluatedScores = Annotated[
+    str | None,
+    typer.Option(
+        "--scores",
+        help="Comma-separated scores. Default: all that the records have.",
+        rich_help_panel=EVALUATION,
+        show_default=False,
+    ),
+]
+LabelField = Annotated[
+    str | None,
+    typer.Option(
+        help="Field of the label (dots reach inward): true, false or a number from 0 to 1.",
+        rich_help_panel=INPUT,
+        show_default=False,
+    ),
+]
+AllowCodeExecution = Annotated[
+    bool,
+    typer.Option(
+        "--allow-code-execution",
+        help="Run the code in responses to HumanEval rows against the tests of the row: in a process of its own, in a "
+        "temporary folder, with limits on time, memory and files, and where Linux permits it without network. This "
+        "is no sandbox against an attacker: the code can read your files, and can forge a pass.",
+        rich_help_panel=INPUT,
     ),
 ]
 Keep = Annotated[

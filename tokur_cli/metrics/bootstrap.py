@@ -106,6 +106,7 @@ class _Subset:
         self._is_all = len(records) == len(label)
         self.label = label[records]
         self._oracle = Ranked(self.label, self.label, MOST_GROUPS)
+        self._squares: list[Floats] = []
         self.draw(np.ones((1, len(label))))
 
     def draw(self, weight: Floats) -> None:
@@ -114,6 +115,13 @@ class _Subset:
         sums = self._oracle.sums(self.weight)
         self.oracle = aurc_of(sums)
         self.error = 1.0 - sums.all_right / sums.all
+        # One product for all scores: the weights are read from memory once, not once a score
+        self.brier = self.weight @ np.array(self._squares).T / sums.all[:, None] if self._squares else None
+
+    def add_squares(self, squares: Floats) -> int:
+        """Take (N,) squared errors of a score's probabilities; returns its column in ``brier`` (R, scores)."""
+        self._squares.append(squares)
+        return len(self._squares) - 1
 
 
 class _Prepared:
@@ -122,7 +130,9 @@ class _Prepared:
     def __init__(self, score: ScoredSet, subset: _Subset) -> None:
         self._subset = subset
         confidence = score.confidence[subset.records]
-        self._squares = None if score.probability is None else (score.probability[subset.records] - subset.label) ** 2
+        self._column = None
+        if score.probability is not None:
+            self._column = subset.add_squares((score.probability[subset.records] - subset.label) ** 2)
         self._ranked = Ranked(confidence, subset.label, MOST_GROUPS)
         self.shift = dict.fromkeys(METRICS, 0.0)
         if self._ranked.is_merged:
@@ -141,8 +151,8 @@ class _Prepared:
         }
         if ranked.is_binary:
             values |= {"auroc": auroc_of(sums), "auprc": auprc_of(sums)}
-        if self._squares is not None:
-            values["brier"] = self._subset.weight @ self._squares / sums.all
+        if self._column is not None and self._subset.brier is not None:
+            values["brier"] = self._subset.brier[:, self._column]
         return values
 
 

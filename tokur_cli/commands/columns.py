@@ -1,0 +1,191 @@
+"""What evaluation keeps of labelled records: a few numbers each, in columns, one set of columns a run."""
+
+from __future__ import annotations
+
+import json
+import math
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tokur_cli.commands.labelling import Labelled
+from tokur_cli.records.errors import TokurError
+from tokur_cli.records.record import Record
+from tokur_cli.records.scan import kind
+from tokur_cli.scores.catalogue import CATALOGUE, Score
+
+Floats = NDArray[np.float64]
+
+MOST_GROUPS = 100
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is kept of a record.
+
+    Args:
+        scores: the scores.
+        group_by: the field whose value tells the group; None for no groups.
+        answers: whether answers are kept, and every record must have an id to go with.
+    """
+
+    scores: tuple[Score, ...]
+    group_by: str | None = None
+    answers: bool = False
+
+
+@dataclass
+class Columns:
+    """The records of one run: one file, or the part of a file that was scored under one seed.
+
+    Attributes:
+        name: the run's file, with the seed where there are several.
+        label: labels, NaN where there is none.
+        scores: values by score, NaN where a record has none.
+        question: number of the question of each record, from 0; a record without an id is a question by itself.
+        sample: sample numbers.
+        group: names of the groups, None where a record has none.
+        answer: answers.
+        outcomes: how often each outcome came out.
+    """
+
+    name: str
+    wanted: Wanted
+    label: array[float] = field(default_factory=lambda: array("d"))
+    scores: dict[str, array[float]] = field(init=False)
+    question: array[int] = field(default_factory=lambda: array("q"))
+    sample: array[int] = field(default_factory=lambda: array("q"))
+    group: list[str | None] = field(default_factory=list)
+    answer: list[str | None] = field(default_factory=list)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    _numbers: dict[str, int] = field(default_factory=dict)
+    _questions: int = 0
+
+    def __post_init__(self) -> None:
+        self.scores = {score.name: array("d") for score in self.wanted.scores}
+
+    def add(self, labelled: Labelled, values: Mapping[str, float], group: str | None) -> None:
+        """Take a record over, with its scores and its group.
+
+        Raises:
+            RecordError: it has no id though answers are wanted, or its id or sample number is none.
+        """
+        record = labelled.record
+        question, sample = record.id, record.sample
+        if question is None and self.wanted.answers:
+            raise record.error('"id" is missing: --scaling needs it to know which responses answer the same question')
+        self.label.append(labelled.label)
+        self.outcomes[labelled.outcome] += 1
+        for name, column in self.scores.items():
+            column.append(values.get(name, math.nan))
+        self.question.append(self._number(question))
+        self.sample.append(sample)
+        if self.wanted.group_by is not None:
+            self.group.append(group)
+        if self.wanted.answers:
+            self.answer.append(labelled.answer)
+
+    @property
+    def clusters(self) -> NDArray[np.intp] | None:
+        """The question of each record (N,) where questions have several responses; None where each has one."""
+        return np.array(self.question, dtype=np.intp) if self._questions < len(self.question) else None
+
+    def confidence(self, name: str) -> Floats:
+        """(N,) confidences: the score, negated where it is an uncertainty."""
+        values = np.array(self.scores[name], dtype=np.float64)
+        return -values if CATALOGUE[name].orientation == "uncertainty" else values
+
+    def in_order(self) -> NDArray[np.intp]:
+        """(N,) the records in the order of their questions, then of their samples."""
+        return np.lexsort((np.array(self.sample), np.array(self.question)))
+
+    def _number(self, name: str | None) -> int:
+        number = self._questions if name is None else self._numbers.setdefault(name, self._questions)
+        self._questions += number == self._questions
+        return number
+
+
+def scores_of(record: Record, scores: object, unknown: Counter[str]) -> dict[str, float]:
+    """The scores of a record that the catalogue knows, NaN for null.
+
+    Args:
+        record: the record.
+        scores: its ``tokur.scores``; None if it has none.
+        unknown: counts the names that the catalogue does not know.
+
+    Raises:
+        RecordError: they are not an object of numbers.
+    """
+    if scores is None:
+        return {}
+    if not isinstance(scores, dict):
+        raise record.error(f'"tokur.scores" is {kind(scores)}, not an object')
+    values = {}
+    for name, value in scores.items():
+        if name not in CATALOGUE:
+            unknown[name] += 1
+        elif value is None:
+            values[name] = math.nan
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            values[name] = _float(value)
+        else:
+            raise record.error(f'"tokur.scores.{name}" is {kind(value)}, not a number')
+    return values
+
+
+def group_of(record: Record, path: str) -> str | None:
+    """The record's group: the value of a field, dots reaching inward; None where it is missing or null.
+
+    Raises:
+        RecordError: the value is a list or an object.
+    """
+    value: Any = record.fields
+    if path in record.fields:
+        value = record.fields[path]
+    else:
+        for part in path.split("."):
+            if not isinstance(value, Mapping) or part not in value:
+                return None
+            value = value[part]
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, (list, Mapping)):
+        raise record.error(f"--group-by {path}: is {kind(value)}, not a name or a number")
+    return json.dumps(value)
+
+
+def group_names(runs: Iterable[Columns], path: str) -> list[str]:
+    """The groups of all runs in order: numbers by value, before names.
+
+    Raises:
+        TokurError: there is none, or more than anyone can read.
+    """
+    found = {name for run in runs for name in run.group if name is not None}
+    if not found:
+        raise TokurError(f"--group-by {path}: no record has this field")
+    if len(found) > MOST_GROUPS:
+        raise TokurError(
+            f"--group-by {path}: has {len(found):,} values, more than {MOST_GROUPS}: name a field that has few"
+        )
+    return sorted(found, key=lambda name: (_as_number(name), name))
+
+
+def _float(value: float) -> float:
+    """A number as a float; one that is too large for it counts as missing, like infinity."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan
+
+
+def _as_number(name: str) -> float:
+    try:
+        number = float(name)
+    except ValueError:
+        return math.inf
+    return number if math.isfinite(number) else math.inf
