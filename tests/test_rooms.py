@@ -8,8 +8,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "tokur_cli"
 MIDDLE = {"engine", "scores", "answers", "selection", "metrics", "views"}
 MAY_IMPORT = {
-    "app": {"options", "commands", "records"},
-    "options": set(),
+    "app": {"commands", "records"},
     "commands": MIDDLE | {"records"},
     **{room: {"records"} for room in MIDDLE},
     "records": set(),
