@@ -1,12 +1,10 @@
-"""What every test runs under: no hub, no cache of the user's but for the real model, few threads."""
+"""What every test runs under: no cache of the user's but for the real model, few threads."""
 
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 
 @pytest.fixture(autouse=True)

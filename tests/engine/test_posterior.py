@@ -76,6 +76,12 @@ def test_impossible_rank_names_the_matrix_and_what_is_possible(rank):
         build_posterior(tiny_model("llama"), rank=rank)
 
 
+@pytest.mark.parametrize("sigma", [float("nan"), float("inf"), -0.1])
+def test_impossible_sigma_is_said(sigma):
+    with pytest.raises(TokurError, match="must be a number from 0"):
+        build_posterior(tiny_model("llama"), sigma=sigma)
+
+
 def test_a_draw_is_a_lora_adapter_that_stock_peft_loads():
     """B = U′, A = εᵀ, scaling 1: PEFT's own forward passes give the engine's shared draws."""
     peft = pytest.importorskip("peft")

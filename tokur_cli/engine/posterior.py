@@ -7,6 +7,7 @@ in × r′ with i.i.d. N(0, σ²) entries. A draw is thus a LoRA adapter with B 
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import tempfile
 from collections.abc import Callable
@@ -94,8 +95,10 @@ def build_posterior(
         progress: told, in a short sentence, when the decomposition has to be computed.
 
     Raises:
-        TokurError: no such projections, or a rank that a weight cannot have.
+        TokurError: no such projections, a rank that a weight cannot have, or no such sigma.
     """
+    if not (math.isfinite(sigma) and sigma >= 0):
+        raise TokurError(f"sigma is {sigma}; it must be a number from 0")
     projections = find_projections(model, targets)
     weights = [projection.weight() for projection in projections]
     for projection, weight in zip(projections, weights, strict=True):
