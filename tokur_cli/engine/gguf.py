@@ -22,7 +22,7 @@ from tokur_cli.records.errors import TokurError
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-CONVERSION = "1"
+CONVERSION = "2"
 """Part of every converted folder's name; a change of what `convert_gguf` writes must change it."""
 
 MAGIC = b"GGUF"
