@@ -1,6 +1,6 @@
 """Generated tokens a second: tokur's batch that refills itself, beside what transformers offers.
 
-    python -m tests.bench.generate [--questions 64] [--samples 4] [--max-new-tokens 256] [--rounds 3]
+    python -m tests.bench.generate [--questions 64] [--samples 4] [--max-new-tokens 256] [--rounds 3] [--ways …]
 
 Every way samples N responses to each of the same prompts at temperature 0.8 with SmolLM2 in the dtype of ``auto``.
 A useful token is one up to and including the end of its response; padding after it counts for nobody.
@@ -78,12 +78,13 @@ def main():
     parser = argparse.ArgumentParser()
     for name, default in (("questions", 64), ("samples", 4), ("max-new-tokens", 256), ("rounds", 3)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--ways", default="refilled_batch,padded_batches,continuous_batching")
     arguments = parser.parse_args()
     with (SAMPLES / "responses.jsonl").open() as file:
         rows = [json.loads(line) for line in itertools.islice(file, arguments.questions)]
     prompts = [row["tokur"]["prompt_token_ids"] for row in rows]
     language_model = load_language_model("smollm2-135m-instruct")
-    speeds = {way: [] for way in (refilled_batch, padded_batches, continuous_batching)}
+    speeds = {globals()[name]: [] for name in arguments.ways.split(",")}
     for _ in range(arguments.rounds):
         for way, speed in speeds.items():
             began = time.perf_counter()
