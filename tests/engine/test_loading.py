@@ -160,8 +160,12 @@ def test_a_file_that_is_no_gguf_or_a_damaged_one_is_refused_and_nothing_is_kept(
     assert not list((tmp_path / "cache" / "models").iterdir())
 
 
-def test_a_conversion_that_does_not_fit_on_the_disk_is_refused_first(tmp_path, monkeypatch):
+def test_a_conversion_that_does_not_fit_in_memory_or_on_the_disk_is_refused_first(tmp_path, monkeypatch):
     file, _ = tiny_gguf_file(tmp_path)
+    with monkeypatch.context() as small:
+        small.setattr("accelerate.utils.get_max_memory", lambda: {"cpu": 1000})
+        with pytest.raises(TokurError, match=r"loading the model needs .* main memory has"):
+            load(file)
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=1000))
     with pytest.raises(TokurError, match=r"converted model needs .* TOKUR_CACHE"):
         load(file)
@@ -220,7 +224,7 @@ def test_too_little_memory_names_the_needed_and_the_available(device_map, tmp_pa
     folder = tiny_model_folder(tmp_path, num_hidden_layers=2, intermediate_size=200_000)
     monkeypatch.setattr("accelerate.utils.get_max_memory", lambda: {"cpu": 10**8})
     # 2 layers × 3 projections × 32 × 200,000 weights × 4 bytes
-    with pytest.raises(TokurError, match=r"weights need 0\.2 GB, but main memory has 0\.1 GB available"):
+    with pytest.raises(TokurError, match=r"loading the model needs 0\.2 GB, but main memory has 0\.1 GB available"):
         load(folder, device_map=device_map)
 
 

@@ -88,7 +88,7 @@ def convert_gguf(file: Path, folder: Path) -> None:
 
 def _require_room(model: Any, folder: Path) -> None:
     needed = sum(parameter.nbytes for parameter in model.parameters())
-    require_memory(needed)
+    require_memory(2 * needed)  # unpacking holds every weight about twice
     if needed > (free := shutil.disk_usage(folder).free):
         raise TokurError(
             f"the converted model needs {needed / 1e9:.1f} GB, but {folder.parent} has {free / 1e9:.1f} GB left; "

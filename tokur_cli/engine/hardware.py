@@ -83,7 +83,7 @@ def require_memory(needed_bytes: int) -> None:
 def _require(needed_bytes: int, available_bytes: int, where: str) -> None:
     if needed_bytes > available_bytes:
         raise TokurError(
-            f"the model's weights need {needed_bytes / 1e9:.1f} GB, but {where} has {available_bytes / 1e9:.1f} GB "
+            f"loading the model needs {needed_bytes / 1e9:.1f} GB, but {where} has {available_bytes / 1e9:.1f} GB "
             "available; use a smaller model, a dtype of fewer bytes (--dtype bfloat16) or another place (--device-map)"
         )
 
