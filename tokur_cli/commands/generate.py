@@ -237,6 +237,7 @@ class _Generation:
             request, error = result
             if request.index in self._questions:
                 record, _ = self._questions.pop(request.index)
+                del self._responses[request.index]
                 self._ready[request.index] = [record.error(str(error))]
             return
         if result.index not in self._questions:  # another sample of the question has failed
