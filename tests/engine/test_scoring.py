@@ -175,11 +175,11 @@ def test_too_little_memory_halves_the_batch_and_goes_on(failure, monkeypatch):
     sizes = []
     whole_batch = Scorer._score_batch
 
-    def small_machine(self, batch):
+    def small_machine(self, batch, *others):
         sizes.append(len(batch))
         if len(batch) > 2 or any(len(response.response_ids) > 50 for response in batch):
             raise failure
-        return whole_batch(self, batch)
+        return whole_batch(self, batch, *others)
 
     monkeypatch.setattr(Scorer, "_score_batch", small_machine)
     got = score(model, responses, batch_tokens=10**6)
@@ -191,7 +191,7 @@ def test_too_little_memory_halves_the_batch_and_goes_on(failure, monkeypatch):
 
 
 def test_other_failures_are_not_taken_for_too_little_memory(monkeypatch):
-    def broken(self, batch):
+    def broken(self, *batch):
         raise RuntimeError("index out of range")
 
     monkeypatch.setattr(Scorer, "_score_batch", broken)
