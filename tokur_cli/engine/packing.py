@@ -34,6 +34,7 @@ FAMILIES = frozenset(
     "smollm3 stablelm starcoder2".split()
 )
 _ATTENTION = "tokur_packed"
+_ONE_BY_ONE = ("cpu",)  # devices on which many small operations cost no more than few large ones
 _LEAST_FILLED = 0.8  # of a block of stretches that are padded to the same length, on a GPU
 
 
@@ -138,19 +139,23 @@ class PackedAttention:
         """Return (rows, length, heads, d) for a query (rows, heads, length, d), and keys and values like it."""
         if self.keep is not None:
             self.keep[module] = key, value
+        dtype = query.dtype
+        if query.device.type == "cpu" and dtype.itemsize < 4:
+            # The CPU kernel is faster in float32: it has no use of bfloat16 products, only of their conversion
+            query, key, value = query.float(), key.float(), value.float()
         merged = _Merged(query, scaling)
-        if query.device.type == "cpu":
+        if query.device.type in _ONE_BY_ONE:
             for span in self.layout.spans:
                 merged.begin(span.begin, span.end, key[:, :, span.begin : span.end], value[:, :, span.begin : span.end])
         else:
             for rows, filled, places in self._padded_blocks(query.device):
                 merged.begin_block(rows, filled, places, key, value)
         for earlier in self.ahead:
-            merged.add(0, self.layout.length, *earlier[module])
+            merged.add(0, self.layout.length, *(states.to(query.dtype) for states in earlier[module]))
         for span in self.layout.spans:
             if span.after > span.end:
                 merged.add(span.end, span.after, key[:, :, span.begin : span.end], value[:, :, span.begin : span.end])
-        return merged.output, None
+        return merged.output.to(dtype), None
 
     def _padded_blocks(self, device: torch.device) -> list[tuple[Tensor, Tensor, Tensor]]:
         """Stretches of like length together, so that a GPU is given few and large operations.
@@ -190,8 +195,8 @@ class _Merged:
     def __init__(self, query: Tensor, scale: float | None) -> None:
         self.query, self.scale = query, scale
         rows, heads, length, size = query.shape
-        self.output = query.new_empty(rows, length, heads, size)
         exact = torch.float64 if query.dtype == torch.float64 else torch.float32
+        self.output = query.new_empty(rows, length, heads, size, dtype=exact)
         self.logarithm = query.new_empty(rows, length, heads, 1, dtype=exact)
 
     def begin(self, first: int, last: int, key: Tensor, value: Tensor) -> None:
@@ -213,7 +218,8 @@ class _Merged:
             gathered(self.query), gathered(key), gathered(value), causal=True, scale=self.scale
         )
         heads, size = output.shape[1], output.shape[3]
-        self.output[:, filled_places] = output.transpose(1, 2).reshape(rows, count * width, heads, size)[:, filled]
+        output = output.transpose(1, 2).reshape(rows, count * width, heads, size)
+        self.output[:, filled_places] = output[:, filled].to(self.output.dtype)
         logarithm = logarithm.transpose(1, 2).reshape(rows, count * width, heads, 1)
         self.logarithm[:, filled_places] = logarithm[:, filled]
 
@@ -222,8 +228,8 @@ class _Merged:
         output, logarithm = attend(self.query[:, :, first:last], key, value, causal=False, scale=self.scale)
         before = self.logarithm[:, first:last]
         further = logarithm.transpose(1, 2)[..., None]
-        share = torch.sigmoid(further - before).to(output.dtype)
-        self.output[:, first:last].lerp_(output.transpose(1, 2), share)
+        share = torch.sigmoid(further - before)
+        self.output[:, first:last].lerp_(output.transpose(1, 2).to(share.dtype), share)
         torch.logaddexp(before, further, out=before)
 
 

@@ -91,11 +91,10 @@ def token_quantities(
     rows: list[dict[str, Tensor]] = []
     for first in range(0, total, block):
         states = hidden[:, first : first + block]
-        log_p = logits(states.flatten(0, 1)[None])[0].float().log_softmax(-1)  # ((1+M)·n, V)
-        log_p = log_p.unflatten(0, (members, -1))  # (1+M, n, V)
-        chosen = log_p.gather(-1, targets[first : first + block].expand(members, -1)[..., None]).squeeze(-1)
+        distributions = Distributions(logits(states.flatten(0, 1)[None])[0].unflatten(0, (members, -1)))
+        chosen = distributions.log_p(targets[first : first + block])  # (1 + M, n)
         member_weights = weights.next(chosen[1:]) if weights else None
-        rows.append(_reduce(log_p, chosen[0], member_weights))
+        rows.append(_reduce(distributions, chosen[0], member_weights))
     return {name: torch.cat([row[name] for row in rows]).cpu() for name in QUANTITIES if name in rows[0]}
 
 
@@ -103,20 +102,47 @@ def _vocabulary_size(logits: Callable[[Tensor], Tensor], hidden: Tensor) -> int:
     return logits(hidden[:1, :1]).shape[-1]
 
 
-def _reduce(log_p: Tensor, chosen: Tensor, weights: Tensor | None) -> dict[str, Tensor]:
-    """Reduce a block: log_p (1 + M, n, V) is overwritten; chosen (n,) log p_0(y); weights (M, n) or None for 1/M."""
-    base = log_p[0]
+class Distributions:
+    """Softmax in float32, with one exponential and no logarithm an entry: log p = logits − total.
+
+    Args:
+        logits: (1 + M, n, V) in any dtype; overwritten where they are float32.
+
+    Attributes:
+        logits: (1 + M, n, V) float32, moved so that the largest of a distribution is 0.
+        total: (1 + M, n) log Σ exp(logits).
+        p: (1 + M, n, V).
+    """
+
+    def __init__(self, logits: Tensor) -> None:
+        self.logits = logits.float()
+        self.logits -= self.logits.amax(-1, keepdim=True)
+        self.p = self.logits.softmax(-1)
+        self.total = -self.p.amax(-1).log()  # the largest logit is 0
+
+    def log_p(self, entries: Tensor) -> Tensor:
+        """Return log p, (1 + M, n), of an entry (n,) of the vocabulary each."""
+        index = entries.expand(len(self.p), -1)[..., None]
+        return self.logits.gather(-1, index).squeeze(-1) - self.total
+
+    def entropies(self) -> Tensor:
+        """Return H[p], (1 + M, n); afterwards all logits are finite."""
+        self.logits.clamp_(min=torch.finfo(torch.float32).min)  # 0·log 0 is 0, also where a logit is −∞
+        return self.total - torch.linalg.vecdot(self.p, self.logits)
+
+
+def _reduce(distributions: Distributions, chosen: Tensor, weights: Tensor | None) -> dict[str, Tensor]:
+    """Reduce a block: chosen (n,) is log p_0(y), weights (M, n) or None for 1/M."""
+    base, total, p = distributions.logits[0], distributions.total[0], distributions.p
     size = base.shape[-1]
     quantities = {
         "logprob": chosen.clone(),
-        "self_certainty": -base.mean(-1) - math.log(size),
-        "deepconf": -base.topk(min(TOP_K, size), sorted=False).values.mean(-1),
+        "self_certainty": total - base.mean(-1) - math.log(size),
+        "deepconf": total - base.topk(min(TOP_K, size), sorted=False).values.mean(-1),
     }
-    log_p.clamp_(min=torch.finfo(log_p.dtype).min)  # 0·log 0 is 0, also where a logit is −∞
-    p = log_p.exp()
-    entropy = -torch.linalg.vecdot(p, log_p)  # (1+M, n)
+    entropy = distributions.entropies().clamp(min=0)
     quantities["entropy"] = entropy[0]
-    draws = log_p.shape[0] - 1
+    draws = len(p) - 1
     if draws:
         if weights is None:
             mixture = p[1:].mean(0)
@@ -124,7 +150,7 @@ def _reduce(log_p: Tensor, chosen: Tensor, weights: Tensor | None) -> dict[str, 
         else:
             mixture = torch.einsum("mn,mnv->nv", weights, p[1:])
             quantities["au"] = (weights * entropy[1:]).sum(0)
-        total = torch.special.entr(mixture).sum(-1)
+        total = -torch.linalg.vecdot(mixture, mixture.clamp(min=torch.finfo(torch.float32).tiny).log_())
         quantities["eu"] = (total - quantities["au"]).clamp(min=0)
         quantities["tu"] = quantities["au"] + quantities["eu"]
     return quantities
