@@ -142,10 +142,10 @@ class Meter:
         if self.device.startswith("cuda"):
             torch.cuda.reset_peak_memory_stats()
         self._wait()
-        began = time.perf_counter()
+        began = time.perf_counter(), time.process_time()
         results = work()
         self._wait()
-        seconds = time.perf_counter() - began
+        seconds = time.perf_counter() - began[0], time.process_time() - began[1]
         if self.device.startswith("cuda"):
             peak = torch.cuda.max_memory_allocated()
         else:
@@ -217,11 +217,13 @@ def measure(arguments, load, responses, dtype):
     report = {"dtype": dtype, "response_tokens": tokens, "positions": lengths, "distinct_positions": distinct}
     report["matrix_gflops"] = round(statistics.median(peak_flops) / 1e9)
     needed = flops(model, responses, members, distinct)
-    medians = {name: statistics.median(times) for name, times in seconds.items()}
+    medians = {name: statistics.median(wall for wall, _ in times) for name, times in seconds.items()}
+    cpu = {name: statistics.median(own for _, own in times) for name, times in seconds.items()}
     for name, median in medians.items():
         rows = positions[name] / (1 if name == "one forward pass" else members)
         report[name] = {
             "seconds": round(median, 3),
+            "cpu_seconds": round(cpu[name], 3),
             "tokens_per_second": round(tokens / median, 1),
             "positions_computed": round(rows),
             "beyond_distinct": round(1 - distinct / rows, 4),
@@ -230,6 +232,7 @@ def measure(arguments, load, responses, dtype):
     report["tokur"]["share_of_matrix_peak"] = round(needed / medians["tokur"] / statistics.median(peak_flops), 3)
     if "plain" in medians:
         report["times_plain"] = round(medians["plain"] / medians["tokur"], 2)
+        report["times_plain_cpu"] = round(cpu["plain"] / cpu["tokur"], 2)
         report["times_one_forward_pass"] = round(medians["tokur"] / medians["one forward pass"], 2)
         report["largest_logprob_difference"] = max(
             float(abs(a["logprob"] - b["logprob"]).max()) for a, b in zip(results["tokur"], results["plain"])
@@ -243,12 +246,12 @@ def show(report):
     for name in ("tokur", "plain", "one forward pass"):
         if row := report.get(name):
             print(
-                f"{name:18} {row['tokens_per_second']:9.1f} tokens/s  {row['positions_computed']:9d} positions a draw  "
+                f"{name:18} {row['tokens_per_second']:9.1f} tokens/s  {row['seconds']:8.2f} s  CPU {row['cpu_seconds']:8.2f} s  {row['positions_computed']:9d} positions a draw  "
                 f"{row['beyond_distinct']:6.1%} beyond the distinct  peak memory {row['peak_memory_gb']:.2f} GB"
             )
     print(f"tokur runs at {report['tokur']['share_of_matrix_peak']:.1%} of the matrix peak", end="")
     if "times_plain" in report:
-        print(f", {report['times_plain']:.2f} × the plain version, and takes ", end="")
+        print(f", {report['times_plain']:.2f} × the plain version ({report['times_plain_cpu']:.2f} × by CPU time), and takes ", end="")
         print(f"{report['times_one_forward_pass']:.2f} × the time of one plain forward pass with logits", end="")
     print(flush=True)
 

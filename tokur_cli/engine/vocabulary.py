@@ -1,4 +1,8 @@
-"""From hidden states to per-token quantities, in blocks of tokens: logits of all members are never held at once."""
+"""From hidden states to per-token quantities, in blocks of tokens: logits of all members are never held at once.
+
+The head multiplies blocks that are large enough to run at the machine's speed; what follows runs over a few tokens of
+a block at a time, which on a CPU stay in its cache.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,13 @@ from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 TOP_K = 20  # candidates in DeepConf's token confidence (Fu et al. 2025)
-_BLOCK_BYTES = {"cpu": 16 << 20, "cuda": 1 << 28}  # of float32 logits: on a CPU about what its last cache holds
+# Logits of a block in the model's dtype (on a CPU less than what malloc gives back to the system each time), and those
+# of the tokens that are reduced together in float32 (on a CPU about a core's own cache, for each thread)
+_BLOCK_BYTES = {"cpu": 24 << 20}
+_REDUCED_BYTES = {"cpu": 5 << 19}
+_ACCELERATOR_BYTES = 1 << 28
+_FIRST_BLOCK = 4  # tokens, before the vocabulary's size is known
+_GROUP = 64  # entries of the vocabulary whose largest stands for them in the search for the TOP_K
 
 DRAW_QUANTITIES = ("tu", "au", "eu")
 QUANTITIES = ("logprob", "entropy", *DRAW_QUANTITIES, "self_certainty", "deepconf")
@@ -86,20 +96,30 @@ def token_quantities(
         name → (N,) float32 on the CPU; no tu, au and eu where M = 0.
     """
     members, total, _ = hidden.shape
-    block = max(1, _BLOCK_BYTES.get(hidden.device.type, 1 << 28) // (4 * members * _vocabulary_size(logits, hidden)))
     weights = _JointWeights(members - 1, starts) if joint else None
     rows: list[dict[str, Tensor]] = []
-    for first in range(0, total, block):
-        states = hidden[:, first : first + block]
-        distributions = Distributions(logits(states.flatten(0, 1)[None])[0].unflatten(0, (members, -1)))
-        chosen = distributions.log_p(targets[first : first + block])  # (1 + M, n)
-        member_weights = weights.next(chosen[1:]) if weights else None
-        rows.append(_reduce(distributions, chosen[0], member_weights))
+    first, block = 0, _FIRST_BLOCK
+    while first < total:
+        block_logits = logits(hidden[:, first : first + block].flatten(0, 1)[None])[0].unflatten(0, (members, -1))
+        block, reduced = _block_sizes(block_logits)
+        for part, entries in zip(
+            block_logits.split(reduced, dim=1), targets[first:].split(reduced), strict=False
+        ):
+            distributions = Distributions(part)
+            chosen = distributions.log_p(entries[: part.shape[1]])  # (1 + M, n)
+            rows.append(_reduce(distributions, chosen[0], weights.next(chosen[1:]) if weights else None))
+        first += block_logits.shape[1]
     return {name: torch.cat([row[name] for row in rows]).cpu() for name in QUANTITIES if name in rows[0]}
 
 
-def _vocabulary_size(logits: Callable[[Tensor], Tensor], hidden: Tensor) -> int:
-    return logits(hidden[:1, :1]).shape[-1]
+def _block_sizes(logits: Tensor) -> tuple[int, int]:
+    """Return how many tokens a block of logits like these may have, and how many are reduced together."""
+    device = logits.device.type
+    entries = logits.shape[0] * logits.shape[-1]  # of a token
+    block = _BLOCK_BYTES.get(device, _ACCELERATOR_BYTES) // (entries * logits.dtype.itemsize)
+    threads = torch.get_num_threads() if device == "cpu" else 1
+    reduced = threads * _REDUCED_BYTES.get(device, _ACCELERATOR_BYTES) // (entries * 4)
+    return max(1, block), max(1, reduced)
 
 
 class Distributions:
@@ -138,7 +158,7 @@ def _reduce(distributions: Distributions, chosen: Tensor, weights: Tensor | None
     quantities = {
         "logprob": chosen.clone(),
         "self_certainty": total - base.mean(-1) - math.log(size),
-        "deepconf": total - base.topk(min(TOP_K, size), sorted=False).values.mean(-1),
+        "deepconf": total - _largest(base, min(TOP_K, size)).mean(-1),
     }
     entropy = distributions.entropies().clamp(min=0)
     quantities["entropy"] = entropy[0]
@@ -154,6 +174,20 @@ def _reduce(distributions: Distributions, chosen: Tensor, weights: Tensor | None
         quantities["eu"] = (total - quantities["au"]).clamp(min=0)
         quantities["tu"] = quantities["au"] + quantities["eu"]
     return quantities
+
+
+def _largest(values: Tensor, count: int) -> Tensor:
+    """Return the ``count`` largest of each row (n, V), in any order.
+
+    They lie in the groups with the ``count`` largest maxima, which are found in one quick pass.
+    """
+    grouped = values.shape[-1] // _GROUP * _GROUP
+    if grouped < 4 * count * _GROUP:
+        return values.topk(count, sorted=False).values
+    groups = values[:, :grouped].unflatten(-1, (-1, _GROUP))
+    best = groups.amax(-1).topk(count, sorted=False).indices  # (n, count)
+    candidates = groups.gather(1, best[..., None].expand(-1, -1, _GROUP)).flatten(1)
+    return torch.cat([candidates, values[:, grouped:]], dim=-1).topk(count, sorted=False).values
 
 
 class _JointWeights:
