@@ -68,7 +68,7 @@ class PlainScorer:
                         mixtures[row] = mixtures[row] + p / self.draws
                         result["au"] = result.get("au", 0) + entropy / self.draws
                 del logits
-            for result, mixture in zip(batch_results, mixtures):
+            for result, mixture in zip(batch_results, mixtures, strict=True):
                 result["eu"] = (-(mixture * mixture.log()).nan_to_num().sum(-1) - result["au"]).clamp(min=0)
                 result["tu"] = result["au"] + result["eu"]
             results += [{name: value.cpu().numpy() for name, value in result.items()} for result in batch_results]

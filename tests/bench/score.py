@@ -118,7 +118,8 @@ def distinct_positions(responses):
         [(id, max(place - len(r.prompt_ids), -1)) for place, id in enumerate([*r.prompt_ids, *r.response_ids[:-1]])]
         for r in responses
     ):
-        common = next((i for i, (a, b) in enumerate(zip(before, sequence)) if a != b), min(len(before), len(sequence)))
+        common = next((i for i, (a, b) in enumerate(zip(before, sequence, strict=False)) if a != b), None)
+        common = min(len(before), len(sequence)) if common is None else common
         total, before = total + len(sequence) - common, sequence
     return total
 
@@ -235,24 +236,28 @@ def measure(arguments, load, responses, dtype):
         report["times_plain_cpu"] = round(cpu["plain"] / cpu["tokur"], 2)
         report["times_one_forward_pass"] = round(medians["tokur"] / medians["one forward pass"], 2)
         report["largest_logprob_difference"] = max(
-            float(abs(a["logprob"] - b["logprob"]).max()) for a, b in zip(results["tokur"], results["plain"])
+            float(abs(ours["logprob"] - theirs["logprob"]).max())
+            for ours, theirs in zip(results["tokur"], results["plain"], strict=True)
         )
     return report
 
 
 def show(report):
-    print(f"\n{report['dtype']}: {report['response_tokens']} response tokens, {report['positions']} positions, ", end="")
+    print(
+        f"\n{report['dtype']}: {report['response_tokens']} response tokens, {report['positions']} positions, ", end=""
+    )
     print(f"{report['distinct_positions']} of them distinct; matrix products run at {report['matrix_gflops']} GFLOP/s")
+    columns = ("tokens_per_second", "seconds", "cpu_seconds", "positions_computed", "beyond_distinct", "peak_memory_gb")
+    print(" " * 18, *(f"{name.replace('_', ' '):>18}" for name in columns))
     for name in ("tokur", "plain", "one forward pass"):
         if row := report.get(name):
-            print(
-                f"{name:18} {row['tokens_per_second']:9.1f} tokens/s  {row['seconds']:8.2f} s  CPU {row['cpu_seconds']:8.2f} s  {row['positions_computed']:9d} positions a draw  "
-                f"{row['beyond_distinct']:6.1%} beyond the distinct  peak memory {row['peak_memory_gb']:.2f} GB"
-            )
+            print(f"{name:18}", *(f"{row[column]:>18}" for column in columns))
     print(f"tokur runs at {report['tokur']['share_of_matrix_peak']:.1%} of the matrix peak", end="")
     if "times_plain" in report:
-        print(f", {report['times_plain']:.2f} × the plain version ({report['times_plain_cpu']:.2f} × by CPU time), and takes ", end="")
-        print(f"{report['times_one_forward_pass']:.2f} × the time of one plain forward pass with logits", end="")
+        print(
+            f", {report['times_plain']:.2f} × the plain version ({report['times_plain_cpu']:.2f} × by CPU time)", end=""
+        )
+        print(f", in {report['times_one_forward_pass']:.2f} × the time of one plain forward pass with logits", end="")
     print(flush=True)
 
 

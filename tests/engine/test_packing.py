@@ -26,7 +26,7 @@ def _share_the_shortest_beginnings(monkeypatch):
 
 
 def grouped_responses(seed: int = 0) -> list[TokenisedResponse]:
-    """Three questions under a header, several responses to each: some begin alike, one is twice there, one ends early."""
+    """Three questions under a header, some begin alike, one is there twice, one ends early."""
     rng = np.random.default_rng(seed)
 
     def ids(count):
@@ -199,7 +199,7 @@ def test_fused_attention_returns_the_logarithm_of_its_denominator(dtype, causal)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("blocks", [False, True], ids=["one by one", "padded blocks"])
 def test_packed_attention_equals_attention_with_a_mask(dtype, blocks, monkeypatch):
-    """Both ways to divide the work, that of a CPU and that of a GPU, run here; low precision errs no more than plain."""
+    """As a CPU and as a GPU divide the work; low precision errs no more than one masked product."""
     if blocks:
         monkeypatch.setattr(packing, "_ONE_BY_ONE", ())
     numbers = {index: response.identity() for index, response in enumerate(grouped_responses())}

@@ -82,9 +82,7 @@ def padded(responses: Sequence[TokenisedResponse], device: torch.device) -> Batc
     )
 
 
-def packed(
-    responses: Sequence[TokenisedResponse], layout: Layout, first: int, device: torch.device
-) -> BatchTensors:
+def packed(responses: Sequence[TokenisedResponse], layout: Layout, first: int, device: torch.device) -> BatchTensors:
     """Put all responses into one row.
 
     Args:

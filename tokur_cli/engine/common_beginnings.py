@@ -9,6 +9,7 @@ Sequences are sorted, so that those with a common beginning are neighbours, and 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -49,7 +50,7 @@ def divide(sequences: Mapping[int, npt.NDArray[np.int64]], first: int = 0) -> tu
         first: where to begin; all sequences agree before it.
     """
     order = sorted(sequences, key=lambda index: (sequences[index].astype(">i8").tobytes(), index))
-    common = [0, *(_agreement(sequences[a], sequences[b]) for a, b in zip(order, order[1:], strict=False))]
+    common = [0, *(_agreement(sequences[a], sequences[b]) for a, b in itertools.pairwise(order))]
 
     def parts(low: int, high: int, first: int) -> Iterator[Stretch]:
         if high - low == 1:
@@ -60,7 +61,7 @@ def divide(sequences: Mapping[int, npt.NDArray[np.int64]], first: int = 0) -> tu
             yield Stretch(first, last, tuple(order[low:high]), tuple(parts(low, high, last)))
             return
         cuts = [low, *(place for place in range(low + 1, high) if common[place] == last), high]
-        for begin, end in zip(cuts, cuts[1:], strict=False):
+        for begin, end in itertools.pairwise(cuts):
             yield from parts(begin, end, first)
 
     return tuple(parts(0, len(order), first)) if order else ()

@@ -5,8 +5,8 @@
 
 Attention is computed by stretches with the fused kernels that return the logarithm of their softmax's denominator:
 each stretch attends to itself (causally), and to each stretch before it all that comes after that one attends as one
-long query. With o_i the output of a part and l_i its logarithm, the whole is Σ_i exp(l_i − l) o_i, l = log Σ_i exp(l_i).
-No key or value is copied for a response.
+long query. With o_i the output of a part and l_i its logarithm, the whole is Σ_i exp(l_i − l) o_i with
+l = log Σ_i exp(l_i). No key or value is copied for a response.
 """
 
 from __future__ import annotations
@@ -28,11 +28,14 @@ from tokur_cli.engine.common_beginnings import Stretch
 KeysAndValues = dict[nn.Module, tuple[Tensor, Tensor]]
 
 # Families whose every position sees the others through transformers' attention interface alone
-FAMILIES = frozenset(
-    "arcee cohere cohere2 ernie4_5 exaone4 gemma gemma3_text glm glm4 gpt2 gpt_neox granite helium hunyuan_v1_dense "
-    "llama ministral mistral mixtral nemotron olmo olmo2 olmo3 olmoe phi phi3 qwen2 qwen2_moe qwen3 qwen3_moe seed_oss "
-    "smollm3 stablelm starcoder2".split()
-)
+# fmt: off
+FAMILIES = frozenset({
+    "arcee", "cohere", "cohere2", "ernie4_5", "exaone4", "gemma", "gemma3_text", "glm", "glm4", "gpt2", "gpt_neox",
+    "granite", "helium", "hunyuan_v1_dense", "llama", "ministral", "mistral", "mixtral", "nemotron", "olmo",
+    "olmo2", "olmo3", "olmoe", "phi", "phi3", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "seed_oss", "smollm3",
+    "stablelm", "starcoder2",
+})
+# fmt: on
 _ATTENTION = "tokur_packed"
 _ONE_BY_ONE = ("cpu",)  # devices on which many small operations cost no more than few large ones
 _LEAST_FILLED = 0.8  # of a block of stretches that are padded to the same length, on a GPU
@@ -45,7 +48,7 @@ def longest_packed(model: PreTrainedModel) -> int | None:
     attention code of their own), responses longer than a sliding window, and those for which the rotary embedding
     would be rescaled.
     """
-    config = model.config.get_text_config(decoder=True)
+    config = model.config
     device = model.device.type
     if config.model_type not in FAMILIES or device not in ("cpu", "cuda"):
         return 0
@@ -214,9 +217,7 @@ class _Merged:
             picked = states.transpose(1, 2)[:, places.flatten()]  # (rows, S·T, heads, d)
             return picked.reshape(rows * count, width, *picked.shape[2:]).transpose(1, 2)
 
-        output, logarithm = attend(
-            gathered(self.query), gathered(key), gathered(value), causal=True, scale=self.scale
-        )
+        output, logarithm = attend(gathered(self.query), gathered(key), gathered(value), causal=True, scale=self.scale)
         heads, size = output.shape[1], output.shape[3]
         output = output.transpose(1, 2).reshape(rows, count * width, heads, size)
         self.output[:, filled_places] = output[:, filled].to(self.output.dtype)
@@ -238,7 +239,8 @@ def attend(query: Tensor, key: Tensor, value: Tensor, *, causal: bool, scale: fl
 
     Args:
         query: (rows, heads, n, d).
-        key, value: (rows, key heads, m, d), where the number of key heads divides that of heads.
+        key: (rows, key heads, m, d), where the number of key heads divides that of heads.
+        value: like the keys.
         causal: query i sees the keys up to i.
         scale: of the products; None for 1/√d.
 
@@ -265,7 +267,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, *, causal: bool, scale: fl
 @contextmanager
 def attention_by(model: PreTrainedModel, attention: PackedAttention) -> Iterator[None]:
     """Within the context, the model's layers attend by ``attention``."""
-    config = model.config.get_text_config(decoder=True)
+    config = model.config
     own = config._attn_implementation
     ALL_ATTENTION_FUNCTIONS[_ATTENTION] = attention
     config._attn_implementation = _ATTENTION

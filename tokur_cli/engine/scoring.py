@@ -14,7 +14,6 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
@@ -136,7 +135,7 @@ class Scorer:
         else:
             tensors = padded(responses, self.device)
             outputs = self._forward(tensors)
-        states = outputs.last_hidden_state.unflatten(0, (self.members, -1))  # (1 + M, B, L, d)
+        states = outputs["last_hidden_state"].unflatten(0, (self.members, -1))  # (1 + M, B, L, d)
         hidden = states[:, tensors.row.to(states.device), tensors.column.to(states.device)]  # (1 + M, N, d)
         with logits_from(self.model, outputs) as logits:
             quantities = token_quantities(

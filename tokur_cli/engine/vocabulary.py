@@ -102,9 +102,7 @@ def token_quantities(
     while first < total:
         block_logits = logits(hidden[:, first : first + block].flatten(0, 1)[None])[0].unflatten(0, (members, -1))
         block, reduced = _block_sizes(block_logits)
-        for part, entries in zip(
-            block_logits.split(reduced, dim=1), targets[first:].split(reduced), strict=False
-        ):
+        for part, entries in zip(block_logits.split(reduced, dim=1), targets[first:].split(reduced), strict=False):
             distributions = Distributions(part)
             chosen = distributions.log_p(entries[: part.shape[1]])  # (1 + M, n)
             rows.append(_reduce(distributions, chosen[0], weights.next(chosen[1:]) if weights else None))
@@ -148,7 +146,8 @@ class Distributions:
     def entropies(self) -> Tensor:
         """Return H[p], (1 + M, n); afterwards all logits are finite."""
         self.logits.clamp_(min=torch.finfo(torch.float32).min)  # 0·log 0 is 0, also where a logit is −∞
-        return self.total - torch.linalg.vecdot(self.p, self.logits)
+        product: Tensor = torch.linalg.vecdot(self.p, self.logits)
+        return self.total - product
 
 
 def _reduce(distributions: Distributions, chosen: Tensor, weights: Tensor | None) -> dict[str, Tensor]:
