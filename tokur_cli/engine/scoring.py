@@ -49,6 +49,7 @@ class Scorer:
             Assumption 3.1), ``shared`` (one draw a member for the whole response) or ``joint`` (the same draws, each
             weighted by the probability it gave to the response so far).
         batch_tokens: positions in a batch, all members counted; halved for good when memory does not suffice.
+        compare: whether the comparisons of ``token_quantities`` are computed too.
     """
 
     def __init__(
@@ -58,11 +59,13 @@ class Scorer:
         *,
         sampling: Sampling = "stepwise",
         batch_tokens: int = 8192,
+        compare: bool = False,
     ) -> None:
         self.model = model
         self.draws = draws
         self.sampling = sampling
         self.batch_tokens = batch_tokens
+        self.compare = compare
 
     @property
     def members(self) -> int:
@@ -141,6 +144,7 @@ class Scorer:
                 batch.targets.to(hidden.device),
                 batch.starts.to(hidden.device),
                 joint=self.sampling == "joint" and self.draws is not None,
+                compare=self.compare,
             )
         arrays = {name: values.numpy() for name, values in quantities.items()}
         ends = np.cumsum([len(response.response_ids) for response in responses])
