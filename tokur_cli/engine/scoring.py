@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from tokur_cli.engine.lower_layers import copied_late
 from tokur_cli.engine.memory import clear_device_cache, is_out_of_memory
 from tokur_cli.engine.perturbed import Draws, perturbed
 from tokur_cli.engine.vocabulary import logits_from, token_quantities
@@ -127,14 +128,14 @@ class Scorer:
     @torch.inference_mode()
     def _score_batch(self, responses: list[TokenisedResponse]) -> list[Quantities]:
         batch = _PaddedBatch(responses, next(self.model.get_input_embeddings().parameters()).device)
-        ids = batch.ids.repeat(self.members, 1)  # ((1 + M)·B, L), member-major
         # Padding stands on the right, where causal attention keeps it from everything that is read: no mask is needed
         if self.draws is None:
-            outputs = self.model.base_model(input_ids=ids, use_cache=False)
+            outputs = self.model.base_model(input_ids=batch.ids, use_cache=False)
         else:
             steps = batch.steps if self.sampling == "stepwise" else None
-            with perturbed(self.draws, steps):
-                outputs = self.model.base_model(input_ids=ids, use_cache=False)
+            with perturbed(self.draws, steps), copied_late(self.model, self.draws) as copies:
+                outputs = self.model.base_model(input_ids=batch.ids.repeat(copies, 1), use_cache=False)
+        # ((1 + M)·B, L, d), member-major
         states = outputs.last_hidden_state.unflatten(0, (self.members, -1))  # (1 + M, B, L, d)
         hidden = states[:, batch.row.to(states.device), batch.column.to(states.device)]  # (1 + M, N, d)
         with logits_from(self.model, outputs) as logits:
