@@ -1,7 +1,10 @@
 """Models that compare texts, against plain transformers calls, and what is said of models that don't."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -339,6 +342,24 @@ def test_a_model_that_is_not_there_is_named_with_what_to_use_instead(offline, tm
         entailment(file)
     with pytest.raises(TokurError, match=r"there is no folder \./none"):
         entailment("./none")
+
+
+def test_an_embedding_model_in_the_hubs_cache_loads_offline(embedding_folder, tmp_path):
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    cached = tmp_path / "hub" / "models--org--tiny"
+    (cached / "refs").mkdir(parents=True)
+    (cached / "refs" / "main").write_text(commit)
+    (cached / "snapshots").mkdir()
+    expected = similarity(embedding_folder).matrix(["a", "b"])
+    embedding_folder.rename(cached / "snapshots" / commit)
+    program = (
+        "from tokur_cli.engine.comparing import *; "
+        "print(load_similarity('org/tiny', device_map='cpu').matrix(['a', 'b'])[0, 1])"
+    )
+    environment = os.environ | {"HF_HUB_CACHE": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1"}
+    ran = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert ran.stderr == ""
+    assert float(ran.stdout) == pytest.approx(expected[0, 1], abs=1e-6)
 
 
 def test_an_unknown_device_is_a_usage_error(nli_folder):
