@@ -13,6 +13,7 @@ import torch
 import transformers
 
 from tests.engine.tiny_encoders import FAMILIES, LONGEST, tiny_encoder_folder, write_modules
+from tests.tiny import tiny_tokenizer
 from tokur_cli.engine import text_batches
 from tokur_cli.engine.comparing import (
     DEFAULT_ENTAILMENT_MODEL,
@@ -317,6 +318,17 @@ def test_a_pair_that_does_not_fit_alone_is_an_error_that_names_the_model(nli_fol
     OutOfMemory(model.reader.model, 0)
     with pytest.raises(TokurError, match=rf"{nli_folder}: too little memory for \d+ tokens"):
         model.probabilities([("a", "b")])
+
+
+def test_tokenizers_that_cannot_serve_are_refused(embedding_folder):
+    tiny_tokenizer().save_pretrained(embedding_folder)  # adds no token to a text
+    with pytest.raises(TokurError, match="no token for an empty text"):
+        similarity(embedding_folder).matrix(["a", ""])
+    tokenizer = tiny_tokenizer()
+    tokenizer.pad_token = None
+    tokenizer.save_pretrained(embedding_folder)
+    with pytest.raises(TokurError, match="no padding token"):
+        similarity(embedding_folder)
 
 
 # --- where models come from
