@@ -15,12 +15,13 @@ TOKENS = {
     "eu": np.array([0.5, 0.5, 0.25], np.float32),
     "self_certainty": np.array([10.0, 12.0, 14.0], np.float32),
     "deepconf": np.array([6.0, 3.0, 9.0], np.float32),
+    "p_true": np.float64(0.75),
 }
 BY_HAND = {
     "tu": 5.0, "au": 3.75, "eu": 1.25, "tu_mean": 5 / 3, "au_mean": 1.25, "eu_mean": 1.25 / 3,
     "ll": -2.75 / 3, "ll_sum": -2.75, "pe": 3.5 / 3, "pe_sum": 3.5, "self_certainty": 12.0, "self_certainty_sum": 36.0,
     "deepconf": 6.0, "deepconf_sum": 18.0, "deepconf_group": 6.0, "deepconf_bottom10": 6.0, "deepconf_tail": 6.0,
-    "neg_length": -3.0,
+    "neg_length": -3.0, "p_true": 0.75,
 }  # fmt: skip
 
 
@@ -54,7 +55,11 @@ def test_windows_are_the_means_of_their_tokens(values, window):
 
 def test_scores_are_chosen_in_the_catalogues_order():
     assert [score.name for score in choose_scores("ll, eu")] == ["eu", "ll"]
-    assert choose_scores(None) == list(CATALOGUE.values())
+    assert choose_scores("all") == list(CATALOGUE.values())
+    assert choose_scores(None) == choose_scores("default") == [score for score in CATALOGUE.values() if score.default]
+    assert [score.name for score in choose_scores("p_true, default")] == [
+        name for name, score in CATALOGUE.items() if score.default or name == "p_true"
+    ]
     for names in ("", ",", "eu,nothing"):
         with pytest.raises(UsageError):
             choose_scores(names)

@@ -154,6 +154,7 @@ def score(
     targets: opt.Targets = "q_proj,k_proj",
     seed: opt.Seed = 0,
     scores: opt.Scores = None,
+    show_prompts: opt.ShowPrompts = False,
     no_tokens: opt.NoTokens = False,
     output: opt.Output = None,
     resume: opt.Resume = False,
@@ -181,9 +182,16 @@ def score(
         from tokur_cli.records.mapping import FieldMapping
 
         mapping = FieldMapping(question_field, response_field, reference_field, id_field)
+        reading = arguments.InputOptions(source, format, mapping, requests, skip_invalid)
+        loading = arguments.ModelOptions(model, revision, dtype.value, device_map, trust_remote_code)
+        if show_prompts:
+            from tokur_cli.commands.asking import print_prompts
+
+            print_prompts(reading, loading, scores)
+            return
         run(
-            arguments.InputOptions(source, format, mapping, requests, skip_invalid),
-            arguments.ModelOptions(model, revision, dtype.value, device_map, trust_remote_code),
+            reading,
+            loading,
             arguments.PromptOptions(template, system, few_shot),
             arguments.ScoringOptions(
                 draws, rank, sigma, sampling.value, targets, seed, scores, not no_tokens, batch_tokens

@@ -86,6 +86,16 @@ class MarksChoice(str, Enum):
     values = "values"
 
 
+def _explain_scores(names: str | None) -> str | None:
+    """Print the catalogue and stop where it is asked for."""
+    if names == "help":
+        from tokur_cli.commands.catalogue import print_catalogue
+
+        print_catalogue()
+        raise typer.Exit
+    return names
+
+
 Model = Annotated[
     str | None,
     typer.Option(
@@ -184,7 +194,22 @@ Resume = Annotated[
 Seed = Annotated[int, typer.Option(help="Seed of all random numbers.", rich_help_panel=POSTERIOR)]
 Scores = Annotated[
     str | None,
-    typer.Option(help="Comma-separated scores to compute. Default: all.", rich_help_panel=OUTPUT, show_default=False),
+    typer.Option(
+        help="Comma-separated scores to compute; default: all that need only the draws; all: every one; help: a table "
+        "of them and what they take.",
+        callback=_explain_scores,
+        is_eager=True,
+        rich_help_panel=OUTPUT,
+        show_default=False,
+    ),
+]
+ShowPrompts = Annotated[
+    bool,
+    typer.Option(
+        "--show-prompts",
+        help="Print what the chosen scores would ask the model about the first response, and stop.",
+        rich_help_panel=OUTPUT,
+    ),
 ]
 NoTokens = Annotated[bool, typer.Option("--no-tokens", help="Leave the per-token arrays out.", rich_help_panel=OUTPUT)]
 FewShot = Annotated[

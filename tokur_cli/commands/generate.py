@@ -137,7 +137,7 @@ def _with_transformers(language_model: LanguageModel, options: DecodingOptions) 
 
 
 def _with_vllm(model: ModelOptions, options: DecodingOptions, progress: Progress) -> _Backend:
-    description = describe(model, progress)
+    description = describe(model, None, progress)
     tokeniser = ResponseTokeniser(description.tokenizer, description.context_length)
     decoder = VllmDecoder(
         description,

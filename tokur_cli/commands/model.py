@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from tokur_cli.commands.arguments import ModelOptions
 from tokur_cli.commands.progress import Progress
 from tokur_cli.engine.loading import DEFAULT_MODEL, LanguageModel, ModelDescription, describe_model, load_language_model
+from tokur_cli.records.errors import RecordError
+from tokur_cli.records.record import Record
 
 
 def load(options: ModelOptions, named_by_records: str | None, progress: Progress) -> LanguageModel:
@@ -16,7 +19,7 @@ def load(options: ModelOptions, named_by_records: str | None, progress: Progress
         TokurError: the model cannot be had.
     """
     return load_language_model(
-        options.name or named_by_records or os.environ.get("TOKUR_MODEL") or DEFAULT_MODEL,
+        _name(options, named_by_records),
         dtype=options.dtype,
         device_map=options.device_map,
         revision=options.revision,
@@ -25,16 +28,28 @@ def load(options: ModelOptions, named_by_records: str | None, progress: Progress
     )
 
 
-def describe(options: ModelOptions, progress: Progress) -> ModelDescription:
-    """Find the model that was asked for, else TOKUR_MODEL's, else the embedded one, without loading its weights.
+def describe(options: ModelOptions, named_by_records: str | None, progress: Progress) -> ModelDescription:
+    """Find the model that ``load`` would load, without loading its weights.
 
     Raises:
         TokurError: the model cannot be had.
     """
     return describe_model(
-        options.name or os.environ.get("TOKUR_MODEL") or DEFAULT_MODEL,
+        _name(options, named_by_records),
         dtype=options.dtype,
         revision=options.revision,
         trust_remote_code=options.trust_remote_code,
         progress=progress.say,
     )
+
+
+def _name(options: ModelOptions, named_by_records: str | None) -> str:
+    return options.name or named_by_records or os.environ.get("TOKUR_MODEL") or DEFAULT_MODEL
+
+
+def named_model(first: Sequence[Record | RecordError]) -> str | None:
+    """Return the model that the first record of a stream names, if any."""
+    if not first or isinstance(first[0], RecordError):
+        return None
+    name = first[0].tokur.get("model")
+    return name if isinstance(name, str) else None

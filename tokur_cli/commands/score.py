@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 
 from tokur_cli.commands.arguments import InputOptions, ModelOptions, OutputOptions, PromptOptions, ScoringOptions
-from tokur_cli.commands.model import load
+from tokur_cli.commands.model import load, named_model
 from tokur_cli.commands.progress import Progress, count_lines
 from tokur_cli.commands.prompts import PromptForm
 from tokur_cli.commands.reporting import Invalid
 from tokur_cli.commands.scoring import Scoring
-from tokur_cli.records.errors import RecordError
 from tokur_cli.records.reader import read_records
-from tokur_cli.records.record import Record
 from tokur_cli.records.writer import open_output
 from tokur_cli.scores.catalogue import choose_scores
 
@@ -33,7 +30,7 @@ def score(
     items = read_records(source.path, format=source.format, mapping=source.mapping, requests=source.requests)
     first = list(itertools.islice(items, 1))
     with Progress(COMMAND) as progress:
-        run = Scoring(COMMAND, scoring, form, load(model, _named_model(first), progress), progress)
+        run = Scoring(COMMAND, scoring, form, load(model, named_model(first), progress), progress)
         invalid = Invalid(COMMAND, source.skip_invalid)
         with open_output(
             target.path,
@@ -46,10 +43,3 @@ def score(
             run.run(itertools.chain(first, items), writer.write, invalid, writer.already_written)
             writer.finish()
     invalid.finish()
-
-
-def _named_model(first: Sequence[Record | RecordError]) -> str | None:
-    if not first or isinstance(first[0], RecordError):
-        return None
-    name = first[0].tokur.get("model")
-    return name if isinstance(name, str) else None

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from tokur_cli import __version__
 from tokur_cli.commands.arguments import ScoringOptions
+from tokur_cli.commands.baselines import Baselines, Response
 from tokur_cli.commands.progress import Progress
 from tokur_cli.commands.prompts import PromptForm, with_ids_of
 from tokur_cli.commands.reporting import Invalid, say
@@ -15,8 +16,8 @@ from tokur_cli.engine.cache import cache_folder
 from tokur_cli.engine.loading import LanguageModel
 from tokur_cli.engine.perturbed import Draws
 from tokur_cli.engine.posterior import build_posterior
-from tokur_cli.engine.scoring import Quantities, Scorer
-from tokur_cli.engine.tokens import LocatedResponse, Offsets, ResponseTokeniser
+from tokur_cli.engine.scoring import Scorer
+from tokur_cli.engine.tokens import LocatedResponse, ResponseTokeniser
 from tokur_cli.engine.vocabulary import DRAW_QUANTITIES
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import SCHEMA, Record
@@ -55,10 +56,11 @@ class Scoring:
         self.command, self.form, self.language_model, self.progress = command, form, language_model, progress
         self.scores, self.keep_tokens = choose_scores(options.scores), options.tokens
         self.tokeniser = ResponseTokeniser(language_model.tokenizer, language_model.context_length)
-        needs_draws = any(need in DRAW_QUANTITIES for score in self.scores for need in score.needs)
-        draws = _make_draws(options, language_model, progress) if needs_draws else None
+        needs = {need for score in self.scores for need in score.needs}
+        draws = _make_draws(options, language_model, progress) if needs & set(DRAW_QUANTITIES) else None
         budget = options.batch_tokens or _BATCH_TOKENS.get(language_model.device.type, _ACCELERATOR_BATCH_TOKENS)
         self.scorer = Scorer(language_model.model, draws, sampling=options.sampling, batch_tokens=budget)
+        self.baselines = Baselines(needs, language_model, self.tokeniser, budget)
         self.run_settings = _run_settings(options, language_model, draws)
         self.other_models: set[str] = set()
 
@@ -96,20 +98,30 @@ class Scoring:
         invalid: Invalid,
     ) -> None:
         prepared = self._prepare_until_error(window, invalid)
+        # Evidence of several records is gathered in one batch: what is in it must not depend on what is written already
+        computed = [True] * len(window) if self.baselines else wanted
         outcomes = in_order(
-            (place for place in range(len(prepared)) if wanted[place]), self._outcomes(window, prepared, wanted)
+            (place for place in range(len(prepared)) if computed[place]), self._outcomes(window, prepared, computed)
         )
-        for place, outcome in outcomes:
+        for place, outcome in self._with_evidence(outcomes) if self.baselines else outcomes:
+            if not wanted[place]:
+                continue
             if isinstance(outcome, RecordError):
                 invalid.met(outcome)
                 self.progress.advance(1)
                 continue
-            record, located = window[place], prepared[place]
-            assert isinstance(record, Record)
-            assert isinstance(located, LocatedResponse)
-            self._add_results(record, located.offsets, outcome)
-            write(record)
-            self.progress.advance(1, len(located.offsets))
+            self._add_results(outcome)
+            write(outcome.record)
+            self.progress.advance(1, len(outcome.located.offsets))
+
+    def _with_evidence(
+        self, outcomes: Iterable[tuple[int, Response | RecordError]]
+    ) -> Iterator[tuple[int, Response | RecordError]]:
+        """Yield a window's outcomes with the evidence beyond the scoring's own."""
+        window = list(outcomes)
+        complete = iter(self.baselines.complete([item for _, item in window if isinstance(item, Response)]))
+        for place, item in window:
+            yield place, next(complete) if isinstance(item, Response) else item
 
     def _prepare_until_error(
         self, window: list[Record | RecordError], invalid: Invalid
@@ -149,7 +161,7 @@ class Scoring:
 
     def _outcomes(
         self, window: list[Record | RecordError], prepared: list[LocatedResponse | RecordError], wanted: list[bool]
-    ) -> Iterator[tuple[int, Quantities | RecordError]]:
+    ) -> Iterator[tuple[int, Response | RecordError]]:
         """Yield the wanted places' results as they come."""
         located: dict[int, LocatedResponse] = {}
         for place, item in enumerate(prepared):
@@ -160,23 +172,27 @@ class Scoring:
         places = list(located)
         responses = [item.tokens for item in located.values()]
         for index, result in self.scorer.score(responses, [wanted[place] for place in places]):
-            record = window[places[index]]
+            place = places[index]
+            record = window[place]
             assert isinstance(record, Record)
-            yield places[index], record.error(str(result)) if isinstance(result, TokurError) else result
+            if isinstance(result, TokurError):
+                yield place, record.error(str(result))
+            else:
+                yield place, Response(record, located[place], result)
 
-    def _add_results(self, record: Record, offsets: Offsets, quantities: Quantities) -> None:
+    def _add_results(self, response: Response) -> None:
         """Put the results under ``tokur``; scores of an earlier run stay only if they were made in the same way."""
-        tokur = record.tokur
+        tokur = response.record.tokur
         earlier = tokur.pop("scores", {})
         if tokur.pop("run", None) != self.run_settings:
             earlier = {}
         tokur.pop("tokens", None)
         tokur = {"schema": SCHEMA, **tokur}
         if self.keep_tokens:
-            tokur["tokens"] = {"offsets": offsets, **quantities}
-        tokur["scores"] = {**earlier, **compute_scores(self.scores, quantities)}
+            tokur["tokens"] = {"offsets": response.located.offsets, **response.quantities}
+        tokur["scores"] = {**earlier, **compute_scores(self.scores, {**response.quantities, **response.evidence})}
         tokur["run"] = self.run_settings
-        record.set("tokur", tokur)
+        response.record.set("tokur", tokur)
 
 
 def _make_draws(options: ScoringOptions, language_model: LanguageModel, progress: Progress) -> Draws:

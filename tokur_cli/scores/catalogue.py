@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,17 +12,56 @@ import numpy.typing as npt
 from tokur_cli.records.errors import UsageError
 from tokur_cli.scores.quantities import Orientation
 
-Tokens = Mapping[str, npt.NDArray[np.float32]]
-"""Per-token quantities of one response by name, each of shape (T,) with T ≥ 1, in nats."""
+Evidence = Mapping[str, npt.NDArray[Any]]
+"""What the scores of one response are computed from, by name.
+
+The quantities of its tokens, each of shape (T,) with T ≥ 1, in nats; beyond them what is gathered only where a score
+needs it, see ``BEYOND_TOKENS``.
+"""
+
+BEYOND_TOKENS = ("p_true",)
+"""Evidence that takes more than the passes of the scoring itself:
+
+    p_true                   (): p(True) / (p(True) + p(False)) when the model is asked about its response
+"""
 
 _TOKUR = "TokUR, ICLR 2026"
 _LL = "Murray & Chiang 2018"
 _PE = "Malinin & Gales 2021"
 _SELF_CERTAINTY = "Kang et al. 2025"
 _DEEPCONF = "Fu et al. 2025"
+_P_TRUE = "Kadavath et al. 2022"
 
 GROUP_TOKENS = 2048  # length of DeepConf's sliding windows
 BOTTOM_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a score takes beyond one forward pass over prompt and response under the mean weights.
+
+    Args:
+        passes: forward passes over about as many tokens again.
+        generations: texts that are generated.
+        model: another model that is needed, in words.
+    """
+
+    passes: str = ""
+    generations: str = ""
+    model: str = ""
+
+    def __str__(self) -> str:
+        parts = [
+            self.passes and f"{self.passes} pass{'' if self.passes == '1' else 'es'}",
+            self.generations and f"{self.generations} texts",
+            self.model and f"a model of {self.model}",
+        ]
+        return ", ".join(part for part in parts if part) or "nothing"
+
+
+NOTHING = Cost()
+DRAWS = Cost(passes="M")
+ONE_PASS = Cost(passes="1")
 
 
 @dataclass(frozen=True)
@@ -33,8 +73,9 @@ class Score:
         orientation: ``uncertainty`` (lower is better) or ``confidence`` (higher is better).
         source: who proposed it.
         meaning: one line for tables and help.
-        needs: the per-token quantities it is computed from.
+        needs: the evidence it is computed from.
         compute: the function, in float64.
+        cost: what it takes; shared with the other scores of the same cost and source.
     """
 
     name: str
@@ -42,14 +83,20 @@ class Score:
     source: str
     meaning: str
     needs: tuple[str, ...]
-    compute: Callable[[Tokens], float]
+    compute: Callable[[Evidence], float]
+    cost: Cost = NOTHING
+
+    @property
+    def default(self) -> bool:
+        """Whether it is computed unless others are asked for: all that the scoring's own passes give."""
+        return not set(self.needs) & set(BEYOND_TOKENS)
 
 
-def _sum(quantity: str) -> Callable[[Tokens], float]:
+def _sum(quantity: str) -> Callable[[Evidence], float]:
     return lambda tokens: float(tokens[quantity].sum(dtype=np.float64))
 
 
-def _mean(quantity: str) -> Callable[[Tokens], float]:
+def _mean(quantity: str) -> Callable[[Evidence], float]:
     return lambda tokens: float(tokens[quantity].mean(dtype=np.float64))
 
 
@@ -72,32 +119,36 @@ def group_confidences(confidence: npt.NDArray[np.floating], window: int) -> npt.
     return groups
 
 
-def _lowest_group(tokens: Tokens) -> float:
+def _lowest_group(tokens: Evidence) -> float:
     return float(group_confidences(tokens["deepconf"], GROUP_TOKENS).min())
 
 
-def _bottom_groups(tokens: Tokens) -> float:
+def _bottom_groups(tokens: Evidence) -> float:
     groups = np.sort(group_confidences(tokens["deepconf"], GROUP_TOKENS))
     return float(groups[: max(1, int(len(groups) * BOTTOM_SHARE))].mean())
 
 
-def _tail(tokens: Tokens) -> float:
+def _tail(tokens: Evidence) -> float:
     return float(tokens["deepconf"][-GROUP_TOKENS:].mean(dtype=np.float64))
 
 
-def _negative_length(tokens: Tokens) -> float:
+def _itself(name: str) -> Callable[[Evidence], float]:
+    return lambda evidence: float(evidence[name])
+
+
+def _negative_length(tokens: Evidence) -> float:
     return -float(len(tokens["logprob"]))
 
 
 CATALOGUE: dict[str, Score] = {
     score.name: score
     for score in (
-        Score("tu", "uncertainty", _TOKUR, "total uncertainty H[p̄], summed", ("tu",), _sum("tu")),
-        Score("au", "uncertainty", _TOKUR, "aleatoric uncertainty E[H[p_m]], summed", ("au",), _sum("au")),
-        Score("eu", "uncertainty", _TOKUR, "epistemic uncertainty TU − AU, summed", ("eu",), _sum("eu")),
-        Score("tu_mean", "uncertainty", _TOKUR, "TU per token", ("tu",), _mean("tu")),
-        Score("au_mean", "uncertainty", _TOKUR, "AU per token", ("au",), _mean("au")),
-        Score("eu_mean", "uncertainty", _TOKUR, "EU per token", ("eu",), _mean("eu")),
+        Score("tu", "uncertainty", _TOKUR, "total uncertainty H[p̄], summed", ("tu",), _sum("tu"), DRAWS),
+        Score("au", "uncertainty", _TOKUR, "aleatoric uncertainty E[H[p_m]], summed", ("au",), _sum("au"), DRAWS),
+        Score("eu", "uncertainty", _TOKUR, "epistemic uncertainty TU − AU, summed", ("eu",), _sum("eu"), DRAWS),
+        Score("tu_mean", "uncertainty", _TOKUR, "TU per token", ("tu",), _mean("tu"), DRAWS),
+        Score("au_mean", "uncertainty", _TOKUR, "AU per token", ("au",), _mean("au"), DRAWS),
+        Score("eu_mean", "uncertainty", _TOKUR, "EU per token", ("eu",), _mean("eu"), DRAWS),
         Score("ll", "confidence", _LL, "log-likelihood per token", ("logprob",), _mean("logprob")),
         Score("ll_sum", "confidence", _LL, "log-likelihood", ("logprob",), _sum("logprob")),
         Score("pe", "uncertainty", _PE, "predictive entropy per token", ("entropy",), _mean("entropy")),
@@ -147,27 +198,44 @@ CATALOGUE: dict[str, Score] = {
             "deepconf_tail", "confidence", _DEEPCONF, "mean confidence of the last 2,048 tokens", ("deepconf",), _tail
         ),
         Score("neg_length", "confidence", _TOKUR, "−T, the number of tokens, negated", ("logprob",), _negative_length),
+        Score(
+            "p_true",
+            "confidence",
+            _P_TRUE,
+            "p(True) when the model is asked whether its response is true",
+            ("p_true",),
+            _itself("p_true"),
+            ONE_PASS,
+        ),
     )
 }
 """Every score that ``tokur score`` computes, by name, in the order of its output."""
 
+DEFAULT, ALL = "default", "all"
+"""Names for the scores that are computed unless others are asked for, and for every score."""
+
 
 def choose_scores(names: str | None) -> list[Score]:
-    """Return the scores of a comma-separated list, in the catalogue's order; None means all.
+    """Return the scores of a comma-separated list, in the catalogue's order.
+
+    Args:
+        names: of scores, ``default`` or ``all``; None means ``default``.
 
     Raises:
         UsageError: an unknown name, or none at all.
     """
-    if names is None:
-        return list(CATALOGUE.values())
-    asked = {name.strip() for name in names.split(",") if name.strip()}
-    unknown = sorted(asked - CATALOGUE.keys())
+    asked = {name.strip() for name in (DEFAULT if names is None else names).split(",") if name.strip()}
+    unknown = sorted(asked - CATALOGUE.keys() - {DEFAULT, ALL})
     if unknown or not asked:
         what = f"unknown score {', '.join(unknown)}" if unknown else "--scores names none"
-        raise UsageError(f"{what}; there are: {', '.join(CATALOGUE)}")
-    return [score for score in CATALOGUE.values() if score.name in asked]
+        raise UsageError(f"{what}; there are: {', '.join(CATALOGUE)}, {DEFAULT} and {ALL}; --scores help explains them")
+    return [
+        score
+        for score in CATALOGUE.values()
+        if score.name in asked or ALL in asked or (score.default and DEFAULT in asked)
+    ]
 
 
-def compute_scores(scores: Sequence[Score], tokens: Tokens) -> dict[str, float]:
+def compute_scores(scores: Sequence[Score], evidence: Evidence) -> dict[str, float]:
     """Return name → value of the scores of one response."""
-    return {score.name: score.compute(tokens) for score in scores}
+    return {score.name: score.compute(evidence) for score in scores}
