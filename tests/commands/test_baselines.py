@@ -1,6 +1,7 @@
 """Scores that ask the model, through the command line."""
 
 import json
+import math
 import subprocess
 import sys
 
@@ -9,7 +10,7 @@ import torch
 
 from tests.commands.test_score import parsed, records, write_lines
 from tests.engine.test_asking import by_hand
-from tests.tiny import tiny_model, tiny_model_folder
+from tests.tiny import tiny_model, tiny_model_folder, tiny_tokenizer
 from tokur_cli.scores.catalogue import CATALOGUE
 
 
@@ -143,7 +144,49 @@ def test_a_response_too_long_to_be_asked_about_is_one_bad_record(run_tokur, tiny
     assert [record["id"] for record in parsed(out)] == ["a", "c"]
 
 
-@pytest.mark.parametrize("scores", ["p_true,ll"])
+def test_the_layer_is_chosen_and_written_where_a_score_depends_on_it(run_tokur, tiny_folder, responses):
+    def run(*options):
+        code, out, _ = run_tokur("score", responses, "-m", tiny_folder, "--dtype", "float32", *options)
+        assert code == 0
+        tokur = parsed(out)[3]["tokur"]
+        return tokur["scores"], tokur["run"].get("llm_check_layer")
+
+    _, none = run("--scores", "default,llm_check_logit_entropy,p_true")
+    first, middle = run("--scores", "llm_check_attention,llm_check_hidden")
+    last, chosen = run("--scores", "llm_check_attention,llm_check_hidden", "--llm-check-layer", 2)
+    assert (none, middle, chosen) == (None, 1, 2)
+    assert all(first[name] != last[name] for name in first)
+    code, _, err = run_tokur(
+        "score", responses, "-m", tiny_folder, "--scores", "llm_check_hidden", "--llm-check-layer", 9
+    )
+    assert code == 2
+    assert "there is no layer 9: the model has 2" in err
+
+
+def test_the_inside_is_looked_at_together_with_the_scoring_of_the_same_tokens(run_tokur, tiny_folder, responses):
+    """Where nothing but the number of logits differs: over all of 259, the entropy is at least that over 50."""
+    scores = "default,llm_check_logit_entropy"
+    _, out, _ = run_tokur("score", responses, "-m", tiny_folder, "--scores", scores, "--dtype", "float32")
+    for record in parsed(out):
+        tokens, found = record["tokur"]["tokens"], record["tokur"]["scores"]
+        assert found["llm_check_perplexity"] == pytest.approx(math.exp(-found["ll"]))
+        assert found["llm_check_window_entropy"] == pytest.approx(max(tokens["entropy"]))
+        assert found["llm_check_logit_entropy"] <= found["pe"]
+
+
+@pytest.mark.parametrize(("spare", "code"), [(0, 0), (-1, 1)])
+def test_llm_check_needs_a_place_for_the_last_token(run_tokur, tiny_folder, tmp_path, spare, code):
+    """The chat template takes 41 bytes and tokens around a question of one byte; the context holds 512."""
+    prompt = "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n"
+    tokens = 512 - len(tiny_tokenizer()(prompt)["input_ids"]) - spare
+    path = write_lines(tmp_path / "in.jsonl", [{"question": "q", "response": "a" * tokens}])
+    assert run_tokur("score", path, "-m", tiny_folder, "--scores", "ll")[0] == 0
+    ended, _, err = run_tokur("score", path, "-m", tiny_folder, "--scores", "llm_check_hidden")
+    assert ended == code
+    assert not err or "no place for the response's last token" in err
+
+
+@pytest.mark.parametrize("scores", ["p_true,ll", "llm_check_hidden,llm_check_attention,llm_check_logit_entropy"])
 def test_a_resumed_run_ends_with_the_same_bytes(run_tokur, tiny_folder, responses, tmp_path, scores):
     options = ["-m", tiny_folder, "--scores", scores, "-o"]
     whole, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"

@@ -46,12 +46,11 @@ def test_nothing_is_asked_where_there_is_no_prompt():
 class Words:
     """A tokenizer with whole words, a parenthesis with its letter in one token or in two."""
 
-    vocabulary = {"True": [1], "False": [2], " True": [1], " False": [2], "true": [3], "false": [3],
-                  "(A)": [4, 5, 6], "(B)": [4, 7, 6], " (A)": [8, 6], " (B)": [9, 6]}  # fmt: skip
-
     def __call__(self, text, add_special_tokens):
         assert not add_special_tokens
-        return {"input_ids": self.vocabulary.get(text, [0])}
+        ids = {"True": [1], "False": [2], " True": [1], " False": [2], "true": [3], "false": [3],
+               "(A)": [4, 5, 6], "(B)": [4, 7, 6], " (A)": [8, 6], " (B)": [9, 6]}  # fmt: skip
+        return {"input_ids": ids.get(text, [0])}
 
 
 def test_forms_count_once_and_from_where_they_part():

@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,12 +18,16 @@ TOKENS = {
     "self_certainty": np.array([10.0, 12.0, 14.0], np.float32),
     "deepconf": np.array([6.0, 3.0, 9.0], np.float32),
     "p_true": np.float64(0.75),
+    "attention_log_diagonal": np.array([-1.0, -2.5], np.float32),
+    "hidden_eigenvalues": np.array([np.e - 1e-3, 1 / np.e - 1e-3, np.e**3 - 1e-3]),
+    "top_entropy": np.array([0.5, 1.0, 0.75], np.float32),
 }
 BY_HAND = {
     "tu": 5.0, "au": 3.75, "eu": 1.25, "tu_mean": 5 / 3, "au_mean": 1.25, "eu_mean": 1.25 / 3,
     "ll": -2.75 / 3, "ll_sum": -2.75, "pe": 3.5 / 3, "pe_sum": 3.5, "self_certainty": 12.0, "self_certainty_sum": 36.0,
     "deepconf": 6.0, "deepconf_sum": 18.0, "deepconf_group": 6.0, "deepconf_bottom10": 6.0, "deepconf_tail": 6.0,
-    "neg_length": -3.0, "p_true": 0.75,
+    "neg_length": -3.0, "p_true": 0.75, "llm_check_attention": -3.5, "llm_check_hidden": 1.0,
+    "llm_check_perplexity": math.exp(2.75 / 3), "llm_check_window_entropy": 2.0, "llm_check_logit_entropy": 0.75,
 }  # fmt: skip
 
 
@@ -31,7 +37,10 @@ def test_every_score_of_a_small_response_by_hand():
 
 def test_orientations_say_which_way_is_better():
     uncertainties = {name for name, score in CATALOGUE.items() if score.orientation == "uncertainty"}
-    assert uncertainties == {"tu", "au", "eu", "tu_mean", "au_mean", "eu_mean", "pe", "pe_sum"}
+    assert uncertainties == {
+        "tu", "au", "eu", "tu_mean", "au_mean", "eu_mean", "pe", "pe_sum",
+        "llm_check_hidden", "llm_check_perplexity", "llm_check_window_entropy", "llm_check_logit_entropy",
+    }  # fmt: skip
     assert all(score.source and score.meaning for score in CATALOGUE.values())
 
 

@@ -84,6 +84,7 @@ def generate(
     sampling: opt.Sampling = opt.SamplingChoice.stepwise,
     targets: opt.Targets = "q_proj,k_proj",
     scores: opt.Scores = None,
+    llm_check_layer: opt.LlmCheckLayer = None,
     no_tokens: opt.NoTokens = False,
     batch_tokens: opt.BatchTokens = None,
     output: opt.Output = None,
@@ -135,6 +136,7 @@ def generate(
                 max_memory_gib=max_memory,
             ),
             scoring if score else None,
+            arguments.BaselineOptions(llm_check_layer),
             arguments.OutputOptions(output, resume),
         )
 
@@ -154,6 +156,7 @@ def score(
     targets: opt.Targets = "q_proj,k_proj",
     seed: opt.Seed = 0,
     scores: opt.Scores = None,
+    llm_check_layer: opt.LlmCheckLayer = None,
     show_prompts: opt.ShowPrompts = False,
     no_tokens: opt.NoTokens = False,
     output: opt.Output = None,
@@ -196,5 +199,6 @@ def score(
             arguments.ScoringOptions(
                 draws, rank, sigma, sampling.value, targets, seed, scores, not no_tokens, batch_tokens
             ),
+            arguments.BaselineOptions(llm_check_layer),
             arguments.OutputOptions(output, resume),
         )

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 MODEL, DECODING, POSTERIOR, INPUT, OUTPUT = "Model", "Decoding", "Posterior", "Input", "Output"
-EVALUATION = "Evaluation"
+EVALUATION, BASELINES = "Evaluation", "Baselines"
 SELECTION = "Selection"
 SCALE, CHOICE, PICTURE = "Scale", "Choice", "Picture"
 """Panels of the help."""
@@ -203,12 +203,21 @@ Scores = Annotated[
         show_default=False,
     ),
 ]
+LlmCheckLayer = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Layer for llm_check_attention and llm_check_hidden, from 1. Default: the middle one.",
+        rich_help_panel=BASELINES,
+        show_default=False,
+    ),
+]
 ShowPrompts = Annotated[
     bool,
     typer.Option(
         "--show-prompts",
         help="Print what the chosen scores would ask the model about the first response, and stop.",
-        rich_help_panel=OUTPUT,
+        rich_help_panel=BASELINES,
     ),
 ]
 NoTokens = Annotated[bool, typer.Option("--no-tokens", help="Leave the per-token arrays out.", rich_help_panel=OUTPUT)]

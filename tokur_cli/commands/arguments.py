@@ -63,6 +63,13 @@ class ScoringOptions:
 
 
 @dataclass(frozen=True)
+class BaselineOptions:
+    """How the scores that take more than the draws are computed."""
+
+    llm_check_layer: int | None = None
+
+
+@dataclass(frozen=True)
 class DecodingOptions:
     """How responses are generated."""
 

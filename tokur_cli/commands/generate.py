@@ -9,6 +9,7 @@ from typing import Any
 
 from tokur_cli import __version__
 from tokur_cli.commands.arguments import (
+    BaselineOptions,
     DecodingOptions,
     InputOptions,
     ModelOptions,
@@ -44,6 +45,7 @@ def generate(
     prompts: PromptOptions,
     decoding: DecodingOptions,
     scoring: ScoringOptions | None,
+    baselines: BaselineOptions,
     target: OutputOptions,
 ) -> None:
     """Generate responses to a stream of questions, and score them too if ``scoring`` is given.
@@ -64,7 +66,7 @@ def generate(
         else:
             language_model = load(model, None, progress)
             backend = _with_transformers(language_model, decoding)
-            scorer = Scoring(COMMAND, scoring, form, language_model, progress) if scoring else None
+            scorer = Scoring(COMMAND, scoring, baselines, form, language_model, progress) if scoring else None
         generation = _Generation(backend, decoding, prompts, form)
         invalid = Invalid(COMMAND, source.skip_invalid)
         with open_output(

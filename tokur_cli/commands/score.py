@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import itertools
 
-from tokur_cli.commands.arguments import InputOptions, ModelOptions, OutputOptions, PromptOptions, ScoringOptions
+from tokur_cli.commands.arguments import (
+    BaselineOptions,
+    InputOptions,
+    ModelOptions,
+    OutputOptions,
+    PromptOptions,
+    ScoringOptions,
+)
 from tokur_cli.commands.model import load, named_model
 from tokur_cli.commands.progress import Progress, count_lines
 from tokur_cli.commands.prompts import PromptForm
@@ -18,7 +25,12 @@ COMMAND = "score"
 
 
 def score(
-    source: InputOptions, model: ModelOptions, prompts: PromptOptions, scoring: ScoringOptions, target: OutputOptions
+    source: InputOptions,
+    model: ModelOptions,
+    prompts: PromptOptions,
+    scoring: ScoringOptions,
+    baselines: BaselineOptions,
+    target: OutputOptions,
 ) -> None:
     """Score a stream of responses.
 
@@ -30,7 +42,7 @@ def score(
     items = read_records(source.path, format=source.format, mapping=source.mapping, requests=source.requests)
     first = list(itertools.islice(items, 1))
     with Progress(COMMAND) as progress:
-        run = Scoring(COMMAND, scoring, form, load(model, named_model(first), progress), progress)
+        run = Scoring(COMMAND, scoring, baselines, form, load(model, named_model(first), progress), progress)
         invalid = Invalid(COMMAND, source.skip_invalid)
         with open_output(
             target.path,

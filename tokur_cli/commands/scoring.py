@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from tokur_cli import __version__
-from tokur_cli.commands.arguments import ScoringOptions
+from tokur_cli.commands.arguments import BaselineOptions, ScoringOptions
 from tokur_cli.commands.baselines import Baselines, Response
 from tokur_cli.commands.progress import Progress
 from tokur_cli.commands.prompts import PromptForm, with_ids_of
@@ -37,6 +37,7 @@ class Scoring:
     Args:
         command: name for messages.
         options: the posterior and what is computed.
+        baselines: how scores that take more are computed.
         form: how questions became prompts.
         language_model: the model.
         progress: is told of work done.
@@ -49,6 +50,7 @@ class Scoring:
         self,
         command: str,
         options: ScoringOptions,
+        baselines: BaselineOptions,
         form: PromptForm,
         language_model: LanguageModel,
         progress: Progress,
@@ -60,8 +62,8 @@ class Scoring:
         draws = _make_draws(options, language_model, progress) if needs & set(DRAW_QUANTITIES) else None
         budget = options.batch_tokens or _BATCH_TOKENS.get(language_model.device.type, _ACCELERATOR_BATCH_TOKENS)
         self.scorer = Scorer(language_model.model, draws, sampling=options.sampling, batch_tokens=budget)
-        self.baselines = Baselines(needs, language_model, self.tokeniser, budget)
-        self.run_settings = _run_settings(options, language_model, draws)
+        self.baselines = Baselines(needs, baselines, language_model, self.tokeniser, budget)
+        self.run_settings = {**_run_settings(options, language_model, draws), **self.baselines.settings}
         self.other_models: set[str] = set()
 
     @property

@@ -27,7 +27,7 @@ from tokur_cli.selection.gathering import Gathering, Question, Response, draw, q
 from tokur_cli.selection.notes import Notes
 from tokur_cli.selection.tally import Tally
 from tokur_cli.selection.voting import MAJORITY, Choice, Method, Rule, choose, parse_keep
-from tokur_cli.selection.weights import Weight, measures_doubt
+from tokur_cli.selection.weights import SIGNED, Weight, measures_doubt
 
 COMMAND = "select"
 DEFAULT_BY = "eu_mean"
@@ -106,6 +106,10 @@ class _Selection:
             raise UsageError(f"--by {options.by}: unknown score; there are: {', '.join(CATALOGUE)}")
         if options.weight is not None and options.method != "wbon":
             raise UsageError(f"--weight goes with --method wbon: {options.method} weighs nothing")
+        if options.weight == "score" and options.by in SIGNED:
+            raise UsageError(
+                f"--weight score: {options.by} may be negative or positive, so it is no weight; take exp or rank"
+            )
         orientation = CATALOGUE[options.by].orientation
         weight = options.weight or DEFAULT_WEIGHT
         self.rule = Rule(

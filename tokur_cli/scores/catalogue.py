@@ -19,10 +19,13 @@ The quantities of its tokens, each of shape (T,) with T ≥ 1, in nats; beyond t
 needs it, see ``BEYOND_TOKENS``.
 """
 
-BEYOND_TOKENS = ("p_true",)
+BEYOND_TOKENS = ("p_true", "attention_log_diagonal", "hidden_eigenvalues", "top_entropy")
 """Evidence that takes more than the passes of the scoring itself:
 
     p_true                   (): p(True) / (p(True) + p(False)) when the model is asked about its response
+    attention_log_diagonal   (H,): mean log attention of the response's tokens to themselves, for each head of a layer
+    hidden_eigenvalues       (T,): of the centred Gram matrix of the response's hidden states at a layer
+    top_entropy              (T,): entropy over the 50 largest logits
 """
 
 _TOKUR = "TokUR, ICLR 2026"
@@ -31,9 +34,11 @@ _PE = "Malinin & Gales 2021"
 _SELF_CERTAINTY = "Kang et al. 2025"
 _DEEPCONF = "Fu et al. 2025"
 _P_TRUE = "Kadavath et al. 2022"
+_LLM_CHECK = "Sriramanan et al. 2024"
 
 GROUP_TOKENS = 2048  # length of DeepConf's sliding windows
 BOTTOM_SHARE = 0.1
+GRAM_REGULARISATION = 1e-3  # LLM-Check's α
 
 
 @dataclass(frozen=True)
@@ -132,6 +137,25 @@ def _tail(tokens: Evidence) -> float:
     return float(tokens["deepconf"][-GROUP_TOKENS:].mean(dtype=np.float64))
 
 
+def _perplexity(tokens: Evidence) -> float:
+    with np.errstate(over="ignore"):
+        return float(np.exp(-tokens["logprob"].mean(dtype=np.float64)))
+
+
+def _highest(quantity: str) -> Callable[[Evidence], float]:
+    return lambda tokens: float(tokens[quantity].max())
+
+
+def _attention_score(evidence: Evidence) -> float:
+    """Σ_h (1/T) Σ_t log a_h,tt: log det of each head's lower triangular attention kernel, over its size."""
+    return float(evidence["attention_log_diagonal"].sum(dtype=np.float64))
+
+
+def _hidden_score(evidence: Evidence) -> float:
+    """(1/T) log det(Z J Zᵀ + α I): the mean log eigenvalue of the hidden states' Gram matrix."""
+    return float(np.log(evidence["hidden_eigenvalues"] + GRAM_REGULARISATION).mean())
+
+
 def _itself(name: str) -> Callable[[Evidence], float]:
     return lambda evidence: float(evidence[name])
 
@@ -205,6 +229,42 @@ CATALOGUE: dict[str, Score] = {
             "p(True) when the model is asked whether its response is true",
             ("p_true",),
             _itself("p_true"),
+            ONE_PASS,
+        ),
+        Score(
+            "llm_check_attention",
+            "confidence",
+            _LLM_CHECK,
+            "log attention of tokens to themselves, mean over tokens, summed over a layer's heads",
+            ("attention_log_diagonal",),
+            _attention_score,
+            ONE_PASS,
+        ),
+        Score(
+            "llm_check_hidden",
+            "uncertainty",
+            _LLM_CHECK,
+            "mean log eigenvalue of the Gram matrix of a layer's hidden states",
+            ("hidden_eigenvalues",),
+            _hidden_score,
+            ONE_PASS,
+        ),
+        Score("llm_check_perplexity", "uncertainty", _LLM_CHECK, "e to the power of −ll", ("logprob",), _perplexity),
+        Score(
+            "llm_check_window_entropy",
+            "uncertainty",
+            _LLM_CHECK,
+            "highest entropy H[p_0] of a token",
+            ("entropy",),
+            _highest("entropy"),
+        ),
+        Score(
+            "llm_check_logit_entropy",
+            "uncertainty",
+            _LLM_CHECK,
+            "entropy over the 50 largest logits per token",
+            ("top_entropy",),
+            _mean("top_entropy"),
             ONE_PASS,
         ),
     )
