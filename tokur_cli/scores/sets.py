@@ -72,11 +72,11 @@ def semantic_entropy(classes: Sequence[int], log_likelihoods: npt.ArrayLike | No
     _, member, counts = np.unique(labels, return_inverse=True, return_counts=True)
     if log_likelihoods is None:
         shares = counts / len(labels)
-        return abs(float(np.sum(shares * np.log(shares))))  # abs, not −: a single class is 0, not −0
+        return 0 - float(np.sum(shares * np.log(shares)))  # 0 −, since −0 would be written as such
     log_p = _log_likelihoods(log_likelihoods, len(labels))
     log_classes = np.full(len(counts), -np.inf)
     np.logaddexp.at(log_classes, member, log_p)
-    return -float(log_classes.mean())
+    return 0 - float(log_classes.mean())
 
 
 def sentence_sar(
@@ -107,7 +107,7 @@ def sentence_sar(
     with np.errstate(divide="ignore"):  # log 0 = −inf is meant
         log_weights = np.log(alike) - np.log(temperature)
     np.fill_diagonal(log_weights, 0)
-    return -float(np.logaddexp.reduce(log_weights + log_p, axis=1).mean())
+    return 0 - float(np.logaddexp.reduce(log_weights + log_p, axis=1).mean())
 
 
 def eigen_score(embeddings: npt.ArrayLike, regularisation: float = EIGEN_REGULARISATION) -> float:

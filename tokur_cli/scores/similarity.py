@@ -98,7 +98,7 @@ def eccentricity(similarity: npt.ArrayLike) -> tuple[float, Array]:
     eigenvalues, eigenvectors = np.linalg.eigh(np.eye(len(weights)) - scale[:, None] * weights * scale)
     embedding = eigenvectors[:, eigenvalues < EIGENVALUE_THRESHOLD - ROUNDING]  # (K, k)
     distance = np.linalg.norm(embedding - embedding.mean(axis=0), axis=1)
-    return float(np.linalg.norm(distance)), -distance
+    return float(np.linalg.norm(distance)), 0 - distance  # −distance would have −0
 
 
 def as_similarity(matrix: npt.ArrayLike) -> Array:
