@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tokur_cli.app import options as opt
-from tokur_cli.app.inputs import input_path
+from tokur_cli.app.inputs import input_path, sigma_of
 from tokur_cli.commands.reporting import reporting
 
 
@@ -78,11 +78,13 @@ def generate(
     score: Annotated[
         bool, typer.Option("--score", help="Score the responses in the same run.", rich_help_panel=opt.POSTERIOR)
     ] = False,
-    draws: opt.DrawCount = 2,
-    rank: opt.Rank = 8,
-    sigma: opt.Sigma = 0.1,
+    posterior: opt.PosteriorFolder = None,
+    draws: opt.DrawCount = None,
+    rank: opt.Rank = None,
+    sigma: opt.Sigma = None,
+    targets: opt.Targets = None,
+    layers: opt.Layers = None,
     sampling: opt.Sampling = opt.SamplingChoice.stepwise,
-    targets: opt.Targets = "q_proj,k_proj",
     scores: opt.Scores = None,
     llm_check_layer: opt.LlmCheckLayer = None,
     no_tokens: opt.NoTokens = False,
@@ -113,9 +115,9 @@ def generate(
         from tokur_cli.commands.generate import generate as run
         from tokur_cli.records.mapping import FieldMapping
 
-        scoring = arguments.ScoringOptions(
-            draws, rank, sigma, sampling.value, targets, seed, scores, not no_tokens, batch_tokens
-        )
+        own_seed = None if posterior else seed  # a kept posterior brings its seed; ours is of the samples then
+        drawn_from = arguments.PosteriorOptions(posterior, draws, rank, sigma_of(sigma), targets, layers, own_seed)
+        scoring = arguments.ScoringOptions(drawn_from, sampling.value, scores, not no_tokens, batch_tokens)
         run(
             arguments.InputOptions(
                 source, format, FieldMapping(question_field, None, reference_field, id_field), None, skip_invalid
@@ -149,12 +151,14 @@ def score(
         ),
     ] = None,
     model: opt.Model = None,
-    draws: opt.DrawCount = 2,
-    rank: opt.Rank = 8,
-    sigma: opt.Sigma = 0.1,
+    posterior: opt.PosteriorFolder = None,
+    draws: opt.DrawCount = None,
+    rank: opt.Rank = None,
+    sigma: opt.Sigma = None,
+    targets: opt.Targets = None,
+    layers: opt.Layers = None,
+    seed: opt.PosteriorSeed = None,
     sampling: opt.Sampling = opt.SamplingChoice.stepwise,
-    targets: opt.Targets = "q_proj,k_proj",
-    seed: opt.Seed = 0,
     scores: opt.Scores = None,
     llm_check_layer: opt.LlmCheckLayer = None,
     show_prompts: opt.ShowPrompts = False,
@@ -185,6 +189,7 @@ def score(
         from tokur_cli.records.mapping import FieldMapping
 
         mapping = FieldMapping(question_field, response_field, reference_field, id_field)
+        drawn_from = arguments.PosteriorOptions(posterior, draws, rank, sigma_of(sigma), targets, layers, seed)
         reading = arguments.InputOptions(source, format, mapping, requests, skip_invalid)
         loading = arguments.ModelOptions(model, revision, dtype.value, device_map, trust_remote_code)
         if show_prompts:
@@ -196,9 +201,7 @@ def score(
             reading,
             loading,
             arguments.PromptOptions(template, system, few_shot),
-            arguments.ScoringOptions(
-                draws, rank, sigma, sampling.value, targets, seed, scores, not no_tokens, batch_tokens
-            ),
+            arguments.ScoringOptions(drawn_from, sampling.value, scores, not no_tokens, batch_tokens),
             arguments.BaselineOptions(llm_check_layer),
             arguments.OutputOptions(output, resume),
         )

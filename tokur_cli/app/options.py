@@ -10,6 +10,7 @@ import typer
 MODEL, DECODING, POSTERIOR, INPUT, OUTPUT = "Model", "Decoding", "Posterior", "Input", "Output"
 EVALUATION, BASELINES = "Evaluation", "Baselines"
 SELECTION = "Selection"
+STRENGTH = "Strength"
 SCALE, CHOICE, PICTURE = "Scale", "Choice", "Picture"
 """Panels of the help."""
 
@@ -128,9 +129,39 @@ BatchTokens = Annotated[
         show_default=False,
     ),
 ]
-DrawCount = Annotated[int, typer.Option(min=1, help="M, draws from the posterior.", rich_help_panel=POSTERIOR)]
-Rank = Annotated[int, typer.Option(min=1, help="r', rank of the noise.", rich_help_panel=POSTERIOR)]
-Sigma = Annotated[float, typer.Option(min=0.0, help="σ_q, perturbation strength.", rich_help_panel=POSTERIOR)]
+PosteriorFolder = Annotated[
+    str | None,
+    typer.Option(
+        "--posterior",
+        metavar="DIR",
+        help="A posterior that tokur perturb wrote, in place of the options below.",
+        rich_help_panel=POSTERIOR,
+        show_default=False,
+    ),
+]
+DrawCount = Annotated[
+    int | None,
+    typer.Option(min=1, help="M, draws from the posterior. Default: 2.", rich_help_panel=POSTERIOR, show_default=False),
+]
+Rank = Annotated[
+    int | None,
+    typer.Option(min=1, help="r', rank of the noise. Default: 8.", rich_help_panel=POSTERIOR, show_default=False),
+]
+Sigma = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NUMBER|auto",
+        help="σ_q, perturbation strength; auto: what the posterior was calibrated to. Default: 0.1.",
+        rich_help_panel=POSTERIOR,
+        show_default=False,
+    ),
+]
+FixedSigma = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0, help="σ_q, perturbation strength. Default: 0.1.", rich_help_panel=POSTERIOR, show_default=False
+    ),
+]
 Sampling = Annotated[
     SamplingChoice,
     typer.Option(
@@ -140,10 +171,22 @@ Sampling = Annotated[
     ),
 ]
 Targets = Annotated[
-    str,
+    str | None,
     typer.Option(
-        help="Projections to perturb: comma-separated ends of names, or globs. Fused weights have such parts too.",
+        help="Projections to perturb: comma-separated ends of names, or globs. Fused weights have such parts too. "
+        "Default: q_proj,k_proj.",
         rich_help_panel=POSTERIOR,
+        show_default=False,
+    ),
+]
+Layers = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FIRST:END",
+        help="Layers to perturb, as a slice: 15: is layer 15 and above. Those below are computed once for all draws. "
+        "Default: all.",
+        rich_help_panel=POSTERIOR,
+        show_default=False,
     ),
 ]
 Template = Annotated[
@@ -192,6 +235,10 @@ Resume = Annotated[
     bool, typer.Option("--resume", help="Continue the -o file of a run that was cut off.", rich_help_panel=OUTPUT)
 ]
 Seed = Annotated[int, typer.Option(help="Seed of all random numbers.", rich_help_panel=POSTERIOR)]
+PosteriorSeed = Annotated[
+    int | None,
+    typer.Option("--seed", help="Seed of the draws. Default: 0.", rich_help_panel=POSTERIOR, show_default=False),
+]
 Scores = Annotated[
     str | None,
     typer.Option(

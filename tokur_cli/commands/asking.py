@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tokur_cli.commands.arguments import InputOptions, ModelOptions
+from tokur_cli.commands.peeking import peek, read_input
 from tokur_cli.records.errors import RecordError, UsageError
-from tokur_cli.records.reader import read_records
 from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import choose_scores
 
@@ -34,18 +33,18 @@ def print_prompts(source: InputOptions, model: ModelOptions, scores: str | None)
     needs = {need for score in choose_scores(scores) for need in score.needs}
     if "p_true" not in needs:
         raise UsageError("--show-prompts: the chosen scores ask the model nothing; name one that does: --scores p_true")
-    from tokur_cli.commands.model import describe, named_model
+    from tokur_cli.commands.model import describe
     from tokur_cli.commands.progress import Progress
     from tokur_cli.engine.tokens import ResponseTokeniser
 
-    items = read_records(source.path, format=source.format, mapping=source.mapping, requests=source.requests)
-    first = list(itertools.islice(items, 1))
-    if not first:
+    items, named = peek(read_input(source))
+    first = next(items, None)
+    if first is None:
         raise UsageError("--show-prompts: the input holds no record")
-    if isinstance(first[0], RecordError):
-        raise first[0]
-    tokeniser = ResponseTokeniser(describe(model, named_model(first), Progress("score")).tokenizer)
-    print(f"--- p_true ---\n{as_prompt(p_true_question(first[0], tokeniser), tokeniser)[0]}")
+    if isinstance(first, RecordError):
+        raise first
+    tokeniser = ResponseTokeniser(describe(model, named, Progress("score")).tokenizer)
+    print(f"--- p_true ---\n{as_prompt(p_true_question(first, tokeniser), tokeniser)[0]}")
 
 
 def p_true_question(record: Record, tokeniser: ResponseTokeniser) -> str:

@@ -18,6 +18,7 @@ from tokur_cli.commands.arguments import (
     ScoringOptions,
 )
 from tokur_cli.commands.model import describe, load
+from tokur_cli.commands.posterior import check_posterior_options
 from tokur_cli.commands.progress import Progress, count_lines
 from tokur_cli.commands.prompts import PromptForm, with_ids_of
 from tokur_cli.commands.reporting import Invalid
@@ -55,6 +56,7 @@ def generate(
     """
     if decoding.temperature == 0 and decoding.samples > 1:
         raise UsageError(f"-n {decoding.samples} needs --temperature above 0: at 0 all samples are the same")
+    model_of_posterior = check_posterior_options(scoring.posterior) if scoring else None
     form = PromptForm(prompts)
     items = read_records(source.path, format=source.format, mapping=source.mapping)
     with Progress(COMMAND) as progress:
@@ -64,7 +66,7 @@ def generate(
             backend = _with_vllm(model, decoding, progress)
             scorer = None
         else:
-            language_model = load(model, None, progress)
+            language_model = load(model, model_of_posterior, progress)
             backend = _with_transformers(language_model, decoding)
             scorer = Scoring(COMMAND, scoring, baselines, form, language_model, progress) if scoring else None
         generation = _Generation(backend, decoding, prompts, form)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 
 from tokur_cli.commands.arguments import ModelOptions
 from tokur_cli.commands.progress import Progress
 from tokur_cli.engine.loading import DEFAULT_MODEL, LanguageModel, ModelDescription, describe_model, load_language_model
-from tokur_cli.records.errors import RecordError
-from tokur_cli.records.record import Record
 
 
 def load(options: ModelOptions, named_by_records: str | None, progress: Progress) -> LanguageModel:
@@ -45,11 +42,3 @@ def describe(options: ModelOptions, named_by_records: str | None, progress: Prog
 
 def _name(options: ModelOptions, named_by_records: str | None) -> str:
     return options.name or named_by_records or os.environ.get("TOKUR_MODEL") or DEFAULT_MODEL
-
-
-def named_model(first: Sequence[Record | RecordError]) -> str | None:
-    """Return the model that the first record of a stream names, if any."""
-    if not first or isinstance(first[0], RecordError):
-        return None
-    name = first[0].tokur.get("model")
-    return name if isinstance(name, str) else None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 from tokur_cli.commands.arguments import (
     BaselineOptions,
     InputOptions,
@@ -12,12 +10,13 @@ from tokur_cli.commands.arguments import (
     PromptOptions,
     ScoringOptions,
 )
-from tokur_cli.commands.model import load, named_model
+from tokur_cli.commands.model import load
+from tokur_cli.commands.peeking import peek, read_input
+from tokur_cli.commands.posterior import check_posterior_options
 from tokur_cli.commands.progress import Progress, count_lines
 from tokur_cli.commands.prompts import PromptForm
 from tokur_cli.commands.reporting import Invalid
 from tokur_cli.commands.scoring import Scoring
-from tokur_cli.records.reader import read_records
 from tokur_cli.records.writer import open_output
 from tokur_cli.scores.catalogue import choose_scores
 
@@ -38,11 +37,11 @@ def score(
         TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
     choose_scores(scoring.scores)  # a misspelt one is said before a model is loaded
+    model_of_posterior = check_posterior_options(scoring.posterior)
     form = PromptForm(prompts)
-    items = read_records(source.path, format=source.format, mapping=source.mapping, requests=source.requests)
-    first = list(itertools.islice(items, 1))
+    items, named = peek(read_input(source))
     with Progress(COMMAND) as progress:
-        run = Scoring(COMMAND, scoring, baselines, form, load(model, named_model(first), progress), progress)
+        run = Scoring(COMMAND, scoring, baselines, form, load(model, model_of_posterior or named, progress), progress)
         invalid = Invalid(COMMAND, source.skip_invalid)
         with open_output(
             target.path,
@@ -52,6 +51,6 @@ def score(
             inputs=[source.path],
         ) as writer:
             progress.start(count_lines(source.path))
-            run.run(itertools.chain(first, items), writer.write, invalid, writer.already_written)
+            run.run(items, writer.write, invalid, writer.already_written)
             writer.finish()
     invalid.finish()

@@ -9,13 +9,12 @@ from typing import Any, TypeVar
 from tokur_cli import __version__
 from tokur_cli.commands.arguments import BaselineOptions, ScoringOptions
 from tokur_cli.commands.baselines import Baselines, Response
+from tokur_cli.commands.posterior import make_posterior
 from tokur_cli.commands.progress import Progress
 from tokur_cli.commands.prompts import PromptForm, with_ids_of
 from tokur_cli.commands.reporting import Invalid, say
-from tokur_cli.engine.cache import cache_folder
 from tokur_cli.engine.loading import LanguageModel
 from tokur_cli.engine.perturbed import Draws
-from tokur_cli.engine.posterior import build_posterior
 from tokur_cli.engine.scoring import Scorer
 from tokur_cli.engine.tokens import LocatedResponse, ResponseTokeniser
 from tokur_cli.engine.vocabulary import DRAW_QUANTITIES
@@ -29,6 +28,33 @@ T = TypeVar("T")
 _FIRST_WINDOW, _LARGEST_WINDOW = 16, 256
 _BATCH_TOKENS = {"cpu": 4096}
 _ACCELERATOR_BATCH_TOKENS = 65536
+
+
+def default_batch_tokens(language_model: LanguageModel) -> int:
+    """Return how many positions a batch has where the user did not say."""
+    return _BATCH_TOKENS.get(language_model.device.type, _ACCELERATOR_BATCH_TOKENS)
+
+
+def prepare(record: Record, form: PromptForm, tokeniser: ResponseTokeniser, model_name: str) -> LocatedResponse:
+    """Tokenise a record's prompt and response for a model; ids of another model count for nothing.
+
+    Raises:
+        RecordError: it cannot be tokenised, or is too long.
+    """
+    try:
+        source = with_ids_of(record, model_name)
+        prompt, special_tokens = form.apply(source, tokeniser)
+        return tokeniser.tokenise(
+            prompt,
+            source.response,
+            source.token_ids,
+            special_tokens=special_tokens,
+            finished=source.finish_reason == "stop",
+        )
+    except RecordError:
+        raise
+    except TokurError as error:
+        raise record.error(str(error)) from None
 
 
 class Scoring:
@@ -59,8 +85,9 @@ class Scoring:
         self.scores, self.keep_tokens = choose_scores(options.scores), options.tokens
         self.tokeniser = ResponseTokeniser(language_model.tokenizer, language_model.context_length)
         needs = {need for score in self.scores for need in score.needs}
-        draws = _make_draws(options, language_model, progress) if needs & set(DRAW_QUANTITIES) else None
-        budget = options.batch_tokens or _BATCH_TOKENS.get(language_model.device.type, _ACCELERATOR_BATCH_TOKENS)
+        needs_draws = bool(needs & set(DRAW_QUANTITIES))
+        draws = Draws(*make_posterior(options.posterior, language_model, progress)) if needs_draws else None
+        budget = options.batch_tokens or default_batch_tokens(language_model)
         self.scorer = Scorer(language_model.model, draws, sampling=options.sampling, batch_tokens=budget)
         self.baselines = Baselines(needs, baselines, language_model, self.tokeniser, budget)
         self.run_settings = {**_run_settings(options, language_model, draws), **self.baselines.settings}
@@ -137,22 +164,12 @@ class Scoring:
         return prepared
 
     def _prepare(self, record: Record) -> LocatedResponse | RecordError:
+        if with_ids_of(record, self.language_model.name) is not record:
+            self._say_other_model(record)
         try:
-            source = with_ids_of(record, self.language_model.name)
-            if source is not record:
-                self._say_other_model(record)
-            prompt, special_tokens = self.form.apply(source, self.tokeniser)
-            return self.tokeniser.tokenise(
-                prompt,
-                source.response,
-                source.token_ids,
-                special_tokens=special_tokens,
-                finished=source.finish_reason == "stop",
-            )
+            return prepare(record, self.form, self.tokeniser, self.language_model.name)
         except RecordError as error:
             return error
-        except TokurError as error:
-            return record.error(str(error))
 
     def _say_other_model(self, record: Record) -> None:
         name = str(record.tokur["model"])
@@ -197,19 +214,6 @@ class Scoring:
         response.record.set("tokur", tokur)
 
 
-def _make_draws(options: ScoringOptions, language_model: LanguageModel, progress: Progress) -> Draws:
-    posterior = build_posterior(
-        language_model.model,
-        rank=options.rank,
-        sigma=options.sigma,
-        targets=options.targets,
-        seed=options.seed,
-        cache=cache_folder() / "bases",
-        progress=progress.say,
-    )
-    return Draws(posterior, options.draws)
-
-
 def _run_settings(options: ScoringOptions, language_model: LanguageModel, draws: Draws | None) -> dict[str, Any]:
     """What the numbers depend on; the posterior's part is null where no draw was made."""
     posterior = draws.posterior if draws else None
@@ -222,6 +226,7 @@ def _run_settings(options: ScoringOptions, language_model: LanguageModel, draws:
         "draws": draws.members if draws else 0,
         "sampling": options.sampling if draws else None,
         "targets": posterior.targets if posterior else None,
+        "layers": posterior.layers if posterior else None,
         "seed": posterior.seed if posterior else None,
         "version": __version__,
     }

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from tokur_cli.engine.lower_layers import copied_late
 from tokur_cli.engine.memory import clear_device_cache, is_out_of_memory
 from tokur_cli.engine.perturbed import Draws, perturbed
 from tokur_cli.engine.vocabulary import logits_from, token_quantities
@@ -49,6 +50,7 @@ class Scorer:
             Assumption 3.1), ``shared`` (one draw a member for the whole response) or ``joint`` (the same draws, each
             weighted by the probability it gave to the response so far).
         batch_tokens: positions in a batch, all members counted; halved for good when memory does not suffice.
+        compare: whether the comparisons of ``token_quantities`` are computed too.
     """
 
     def __init__(
@@ -58,11 +60,13 @@ class Scorer:
         *,
         sampling: Sampling = "stepwise",
         batch_tokens: int = 8192,
+        compare: bool = False,
     ) -> None:
         self.model = model
         self.draws = draws
         self.sampling = sampling
         self.batch_tokens = batch_tokens
+        self.compare = compare
 
     @property
     def members(self) -> int:
@@ -124,14 +128,14 @@ class Scorer:
     @torch.inference_mode()
     def _score_batch(self, responses: list[TokenisedResponse]) -> list[Quantities]:
         batch = _PaddedBatch(responses, next(self.model.get_input_embeddings().parameters()).device)
-        ids = batch.ids.repeat(self.members, 1)  # ((1 + M)·B, L), member-major
         # Padding stands on the right, where causal attention keeps it from everything that is read: no mask is needed
         if self.draws is None:
-            outputs = self.model.base_model(input_ids=ids, use_cache=False)
+            outputs = self.model.base_model(input_ids=batch.ids, use_cache=False)
         else:
             steps = batch.steps if self.sampling == "stepwise" else None
-            with perturbed(self.draws, steps):
-                outputs = self.model.base_model(input_ids=ids, use_cache=False)
+            with perturbed(self.draws, steps), copied_late(self.model, self.draws) as copies:
+                outputs = self.model.base_model(input_ids=batch.ids.repeat(copies, 1), use_cache=False)
+        # ((1 + M)·B, L, d), member-major
         states = outputs.last_hidden_state.unflatten(0, (self.members, -1))  # (1 + M, B, L, d)
         hidden = states[:, batch.row.to(states.device), batch.column.to(states.device)]  # (1 + M, N, d)
         with logits_from(self.model, outputs) as logits:
@@ -141,6 +145,7 @@ class Scorer:
                 batch.targets.to(hidden.device),
                 batch.starts.to(hidden.device),
                 joint=self.sampling == "joint" and self.draws is not None,
+                compare=self.compare,
             )
         arrays = {name: values.numpy() for name, values in quantities.items()}
         ends = np.cumsum([len(response.response_ids) for response in responses])

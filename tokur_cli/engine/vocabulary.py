@@ -17,6 +17,7 @@ _BLOCK_BYTES = {"cpu": 16 << 20, "cuda": 1 << 28}  # of float32 logits: on a CPU
 
 DRAW_QUANTITIES = ("tu", "au", "eu")
 QUANTITIES = ("logprob", "entropy", *DRAW_QUANTITIES, "self_certainty", "deepconf")
+COMPARISONS = ("kl", "top1_agreement", "accuracy", "base_accuracy")
 
 
 @contextmanager
@@ -61,6 +62,7 @@ def token_quantities(
     starts: Tensor,
     *,
     joint: bool = False,
+    compare: bool = False,
 ) -> dict[str, Tensor]:
     """Reduce the distributions over the vocabulary to a few numbers a token.
 
@@ -74,6 +76,13 @@ def token_quantities(
         eu              max(H[p̄] − au, 0)
         tu              au + eu = H[p̄]
 
+    and, to compare the draws with the mean weights, as means over the draws:
+
+        kl              KL(p_0 ‖ p_m)
+        top1_agreement  1 where p_m and p_0 have the same likeliest token, else 0
+        accuracy        1 where y is the likeliest token under p_m, else 0
+        base_accuracy   the same under p_0
+
     Args:
         logits: from (1, n, d) hidden states to (1, n, V) logits.
         hidden: (1 + M, N, d): for each response token, the state that predicts it, under W_0 and under each draw;
@@ -81,6 +90,7 @@ def token_quantities(
         targets: (N,) ids y of the response tokens.
         starts: (N,) index of the first token of each token's response.
         joint: weights w_m,t ∝ Π_{s<t} p_m(y_s) over the response so far, rather than 1/M.
+        compare: whether the comparisons are wanted.
 
     Returns:
         name → (N,) float32 on the CPU; no tu, au and eu where M = 0.
@@ -96,7 +106,9 @@ def token_quantities(
         chosen = log_p.gather(-1, targets[first : first + block].expand(members, -1)[..., None]).squeeze(-1)
         member_weights = weights.next(chosen[1:]) if weights else None
         rows.append(_reduce(log_p, chosen[0], member_weights))
-    return {name: torch.cat([row[name] for row in rows]).cpu() for name in QUANTITIES if name in rows[0]}
+        if compare:
+            rows[-1] |= _compare(log_p, targets[first : first + block])
+    return {name: torch.cat([row[name] for row in rows]).cpu() for name in rows[0]}
 
 
 def _vocabulary_size(logits: Callable[[Tensor], Tensor], hidden: Tensor) -> int:
@@ -128,6 +140,18 @@ def _reduce(log_p: Tensor, chosen: Tensor, weights: Tensor | None) -> dict[str, 
         quantities["eu"] = (total - quantities["au"]).clamp(min=0)
         quantities["tu"] = quantities["au"] + quantities["eu"]
     return quantities
+
+
+def _compare(log_p: Tensor, targets: Tensor) -> dict[str, Tensor]:
+    """Compare the draws of a block with the mean weights: log_p (1 + M, n, V), targets (n,)."""
+    base, draws = log_p[0], log_p[1:]
+    likeliest = log_p.argmax(-1)  # (1+M, n)
+    return {
+        "kl": torch.linalg.vecdot(base.exp(), base - draws).mean(0),
+        "top1_agreement": (likeliest[1:] == likeliest[0]).float().mean(0),
+        "accuracy": (likeliest[1:] == targets).float().mean(0),
+        "base_accuracy": (likeliest[0] == targets).float(),
+    }
 
 
 class _JointWeights:
