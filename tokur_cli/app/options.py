@@ -30,6 +30,30 @@ class BackendChoice(str, Enum):
     vllm = "vllm"
 
 
+class OverChoice(str, Enum):
+    """Which texts inside, semantic_entropy, sar, u_ecc and u_deg compare."""
+
+    attempts = "attempts"
+    samples = "samples"
+
+
+class EntailmentChoice(str, Enum):
+    """What tells which text entails which."""
+
+    nli = "nli"
+    judge = "judge"
+    answers = "answers"
+    exact = "exact"
+
+
+class SimilarityChoice(str, Enum):
+    """What tells how alike texts are."""
+
+    embedding = "embedding"
+    nli = "nli"
+    jaccard = "jaccard"
+
+
 class DtypeChoice(str, Enum):
     """Numbers the model computes with."""
 
@@ -255,6 +279,52 @@ LlmCheckLayer = Annotated[
     typer.Option(
         min=1,
         help="Layer for llm_check_attention and llm_check_hidden, from 1. Default: the middle one.",
+        rich_help_panel=BASELINES,
+        show_default=False,
+    ),
+]
+Over = Annotated[
+    OverChoice,
+    typer.Option(
+        help="What inside, semantic_entropy, sar, u_ecc and u_deg compare: attempts of the model to verify a response, "
+        "or the samples of a question, which stand together in the input.",
+        rich_help_panel=BASELINES,
+    ),
+]
+AttemptCount = Annotated[
+    int, typer.Option("--attempts", min=2, help="K, attempts to verify a response.", rich_help_panel=BASELINES)
+]
+AttemptTemperature = Annotated[
+    float, typer.Option(min=0.0, help="Temperature of the attempts, above 0.", rich_help_panel=BASELINES)
+]
+AttemptTokens = Annotated[int, typer.Option(min=1, help="Tokens of an attempt, at most.", rich_help_panel=BASELINES)]
+Entailment = Annotated[
+    EntailmentChoice,
+    typer.Option(
+        help="What puts texts into one class: nli (a model, both entail each other), judge (the language model is "
+        "asked), answers (equal answers or verdicts) or exact (the same text).",
+        rich_help_panel=BASELINES,
+    ),
+]
+NliModel = Annotated[
+    str | None,
+    typer.Option(
+        help="Model of natural language inference. Default: microsoft/deberta-large-mnli.",
+        rich_help_panel=BASELINES,
+        show_default=False,
+    ),
+]
+Similarity = Annotated[
+    SimilarityChoice,
+    typer.Option(
+        help="How alike texts are: embedding (a model), nli (probability of entailment) or jaccard (shared words).",
+        rich_help_panel=BASELINES,
+    ),
+]
+SimilarityModel = Annotated[
+    str | None,
+    typer.Option(
+        help="Sentence-embedding model or cross-encoder. Default: the embedded all-minilm-l6-v2.",
         rich_help_panel=BASELINES,
         show_default=False,
     ),

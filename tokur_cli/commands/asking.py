@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tokur_cli.commands.arguments import InputOptions, ModelOptions
-from tokur_cli.commands.peeking import peek, read_input
-from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.record import Record
-from tokur_cli.scores.catalogue import choose_scores
 
 if TYPE_CHECKING:
     from tokur_cli.engine.tokens import ResponseTokeniser
@@ -22,29 +18,17 @@ Is the proposed answer:
 The proposed answer is:"""
 """P(True)'s prompt (Kadavath et al. 2022, section 3.1), without examples."""
 
+VERIFICATION = """Question: {question}
+Proposed Answer: {response}
+Is the proposed answer correct? Begin with True or False, then say why in one or two sentences."""
+"""What a verification attempt is asked; the paper does not give its words."""
 
-def print_prompts(source: InputOptions, model: ModelOptions, scores: str | None) -> None:
-    """Print what the chosen scores would ask about the first response; of the model only its tokenizer is loaded.
-
-    Raises:
-        UsageError: the chosen scores ask nothing.
-        TokurError: the first record is bad, or the model cannot be had.
-    """
-    needs = {need for score in choose_scores(scores) for need in score.needs}
-    if "p_true" not in needs:
-        raise UsageError("--show-prompts: the chosen scores ask the model nothing; name one that does: --scores p_true")
-    from tokur_cli.commands.model import describe
-    from tokur_cli.commands.progress import Progress
-    from tokur_cli.engine.tokens import ResponseTokeniser
-
-    items, named = peek(read_input(source))
-    first = next(items, None)
-    if first is None:
-        raise UsageError("--show-prompts: the input holds no record")
-    if isinstance(first, RecordError):
-        raise first
-    tokeniser = ResponseTokeniser(describe(model, named, Progress("score")).tokenizer)
-    print(f"--- p_true ---\n{as_prompt(p_true_question(first, tokeniser), tokeniser)[0]}")
+JUDGE = """We are evaluating answers to the question "{question}"
+Here are two possible answers:
+Possible Answer 1: {first}
+Possible Answer 2: {second}
+Does Possible Answer 1 semantically entail Possible Answer 2? Respond with Yes or No."""
+"""After Farquhar et al. 2024, who ask for entailment, contradiction or neutral."""
 
 
 def p_true_question(record: Record, tokeniser: ResponseTokeniser) -> str:
@@ -54,6 +38,20 @@ def p_true_question(record: Record, tokeniser: ResponseTokeniser) -> str:
         RecordError: the record has no prompt or no response.
     """
     return P_TRUE.format(question=question_of(record, tokeniser), response=record.response)
+
+
+def verification_question(record: Record, tokeniser: ResponseTokeniser) -> str:
+    """Return the question that a verification attempt answers.
+
+    Raises:
+        RecordError: the record has no prompt or no response.
+    """
+    return VERIFICATION.format(question=question_of(record, tokeniser), response=record.response)
+
+
+def judge_question(question: str, first: str, second: str) -> str:
+    """Return the question whether the first text entails the second, both of which answer ``question``."""
+    return JUDGE.format(question=question, first=first, second=second)
 
 
 def as_prompt(text: str, tokeniser: ResponseTokeniser) -> tuple[str, bool]:

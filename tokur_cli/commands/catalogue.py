@@ -6,8 +6,9 @@ from tokur_cli.scores.catalogue import CATALOGUE
 
 _LEGEND = (
     "default: computed unless --scores names others. --scores takes names, default and all, comma-separated.",
-    "takes: beyond one forward pass over prompt and response. M: --draws.",
-    "Scores of one source share what they take; attempts are made once for all scores.",
+    "takes: beyond one forward pass over prompt and response. M: --draws. K: --attempts, texts that verify the",
+    "response; with --over samples they are the samples of its question, and nothing is generated.",
+    "Scores of one source share what they take; texts are generated once for all scores.",
 )
 
 

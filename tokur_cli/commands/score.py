@@ -10,6 +10,7 @@ from tokur_cli.commands.arguments import (
     PromptOptions,
     ScoringOptions,
 )
+from tokur_cli.commands.baselines import check_baseline_options
 from tokur_cli.commands.model import load
 from tokur_cli.commands.peeking import peek, read_input
 from tokur_cli.commands.posterior import check_posterior_options
@@ -37,6 +38,7 @@ def score(
         TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
     choose_scores(scoring.scores)  # a misspelt one is said before a model is loaded
+    check_baseline_options(baselines)
     model_of_posterior = check_posterior_options(scoring.posterior)
     form = PromptForm(prompts)
     items, named = peek(read_input(source))

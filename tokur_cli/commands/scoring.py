@@ -8,11 +8,13 @@ from typing import Any, TypeVar
 
 from tokur_cli import __version__
 from tokur_cli.commands.arguments import BaselineOptions, ScoringOptions
-from tokur_cli.commands.baselines import Baselines, Response
+from tokur_cli.commands.baselines import Baselines
+from tokur_cli.commands.evidence import Response
 from tokur_cli.commands.posterior import make_posterior
 from tokur_cli.commands.progress import Progress
 from tokur_cli.commands.prompts import PromptForm, with_ids_of
 from tokur_cli.commands.reporting import Invalid, say
+from tokur_cli.commands.samples import standing_together, until_error, windows_of_questions
 from tokur_cli.engine.loading import LanguageModel
 from tokur_cli.engine.perturbed import Draws
 from tokur_cli.engine.scoring import Scorer
@@ -25,7 +27,7 @@ from tokur_cli.scores.catalogue import choose_scores, compute_scores
 T = TypeVar("T")
 
 # Records whose responses are sorted by length and batched together: few at first, so that results come soon
-_FIRST_WINDOW, _LARGEST_WINDOW = 16, 256
+_FIRST_WINDOW = 16
 _BATCH_TOKENS = {"cpu": 4096}
 _ACCELERATOR_BATCH_TOKENS = 65536
 
@@ -89,7 +91,7 @@ class Scoring:
         draws = Draws(*make_posterior(options.posterior, language_model, progress)) if needs_draws else None
         budget = options.batch_tokens or default_batch_tokens(language_model)
         self.scorer = Scorer(language_model.model, draws, sampling=options.sampling, batch_tokens=budget)
-        self.baselines = Baselines(needs, baselines, language_model, self.tokeniser, budget)
+        self.baselines = Baselines(needs, baselines, language_model, self.tokeniser, budget, progress)
         self.run_settings = {**_run_settings(options, language_model, draws), **self.baselines.settings}
         self.other_models: set[str] = set()
 
@@ -111,13 +113,19 @@ class Scoring:
         already_written: Callable[[Record], bool] = lambda _: False,
     ) -> None:
         """Score all records; stop at the first bad one unless they are skipped, with all before it written."""
-        for window in windows(items):
+        for window in self._windows(items):
             # A resumed run cuts the same windows and batches as an undisturbed one, so that its numbers are the same
             # to the last bit; windows that are written already cost no more than reading them
             wanted = [isinstance(item, RecordError) or not already_written(item) for item in window]
             self.progress.advance(len(window) - sum(wanted))
             if any(wanted):
                 self._run_window(window, wanted, write, invalid)
+
+    def _windows(self, items: Iterable[Record | RecordError]) -> Iterator[list[Record | RecordError]]:
+        sizes = window_sizes(self.baselines.largest_window)
+        if not self.baselines.over_samples:
+            return windows(items, sizes)
+        return windows_of_questions(standing_together(items), sizes)
 
     def _run_window(
         self,
@@ -132,7 +140,7 @@ class Scoring:
         outcomes = in_order(
             (place for place in range(len(prepared)) if computed[place]), self._outcomes(window, prepared, computed)
         )
-        for place, outcome in self._with_evidence(outcomes) if self.baselines else outcomes:
+        for place, outcome in self._with_evidence(outcomes, invalid) if self.baselines else outcomes:
             if not wanted[place]:
                 continue
             if isinstance(outcome, RecordError):
@@ -144,13 +152,13 @@ class Scoring:
             self.progress.advance(1, len(outcome.located.offsets))
 
     def _with_evidence(
-        self, outcomes: Iterable[tuple[int, Response | RecordError]]
+        self, outcomes: Iterable[tuple[int, Response | RecordError]], invalid: Invalid
     ) -> Iterator[tuple[int, Response | RecordError]]:
         """Yield a window's outcomes with the evidence beyond the scoring's own."""
         window = list(outcomes)
         complete = iter(self.baselines.complete([item for _, item in window if isinstance(item, Response)]))
-        for place, item in window:
-            yield place, next(complete) if isinstance(item, Response) else item
+        window = [(place, next(complete) if isinstance(item, Response) else item) for place, item in window]
+        yield from until_error(window) if self.baselines.over_samples and not invalid.skip else window
 
     def _prepare_until_error(
         self, window: list[Record | RecordError], invalid: Invalid
@@ -243,10 +251,19 @@ def in_order(expected: Iterable[int], arrivals: Iterable[tuple[int, T]]) -> Iter
         yield number, waiting.pop(number)
 
 
-def windows(items: Iterable[T]) -> Iterator[list[T]]:
-    """Cut a stream into windows of 16, 32, 64, … records, at most 256."""
-    iterator = iter(items)
+def window_sizes(largest: int) -> Iterator[int]:
+    """Yield 16, 32, 64, … records, at most the largest."""
     size = _FIRST_WINDOW
-    while window := list(itertools.islice(iterator, size)):
+    while True:
+        yield size
+        size = min(2 * size, largest)
+
+
+def windows(items: Iterable[T], sizes: Iterable[int]) -> Iterator[list[T]]:
+    """Cut a stream into windows of these sizes."""
+    iterator = iter(items)
+    for size in sizes:
+        window = list(itertools.islice(iterator, size))
+        if not window:
+            return
         yield window
-        size = min(2 * size, _LARGEST_WINDOW)

@@ -6,11 +6,10 @@ import math
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from tokur_cli import __version__
-from tokur_cli.answers.canonical import canonical
+from tokur_cli.answers.choices import is_multiple_choice
 from tokur_cli.answers.classes import AnswerClasses, answer_classes
 from tokur_cli.answers.equivalence import Comparison, Equivalence
 from tokur_cli.answers.extraction import extract_answer, reference_answer
@@ -170,7 +169,7 @@ class _Selection:
             yield summary
 
     def _answer(self, record: Record) -> str | None:
-        extraction = extract_answer(record.response, choices=_is_multiple_choice(record.reference))
+        extraction = extract_answer(record.response, choices=is_multiple_choice(record.reference))
         return None if extraction is None else sys.intern(extraction.text)  # most answers come many times
 
     def _confidence(self, record: Record) -> float | None:
@@ -266,13 +265,6 @@ class _Selection:
 def _comes_back(record: Record) -> TokurError:
     where = str(record.error(f"question {record.id or 'of this prompt'} comes back after another one"))
     return TokurError(f"{where}: leave out --grouped")
-
-
-@lru_cache(maxsize=1024)
-def _is_multiple_choice(reference: str | None) -> bool:
-    """Whether a question wants a letter; only its reference can tell."""
-    gold = reference_answer(reference)
-    return gold is not None and canonical(gold).kind == "choice"
 
 
 def _correct(reference: str, answers: list[str | None], equivalence: Equivalence) -> list[bool | None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +13,8 @@ import numpy.typing as npt
 
 from tokur_cli.records.errors import UsageError
 from tokur_cli.scores.quantities import Orientation
+from tokur_cli.scores.sets import eigen_score, semantic_entropy, sentence_sar
+from tokur_cli.scores.similarity import degree, eccentricity
 
 Evidence = Mapping[str, npt.NDArray[Any]]
 """What the scores of one response are computed from, by name.
@@ -19,13 +23,32 @@ The quantities of its tokens, each of shape (T,) with T ≥ 1, in nats; beyond t
 needs it, see ``BEYOND_TOKENS``.
 """
 
-BEYOND_TOKENS = ("p_true", "attention_log_diagonal", "hidden_eigenvalues", "top_entropy")
+BEYOND_TOKENS = (
+    "p_true",
+    "attention_log_diagonal",
+    "hidden_eigenvalues",
+    "top_entropy",
+    "set_classes",
+    "set_log_likelihoods",
+    "set_mean_log_likelihoods",
+    "set_similarity",
+    "set_states",
+)
 """Evidence that takes more than the passes of the scoring itself:
 
-    p_true                   (): p(True) / (p(True) + p(False)) when the model is asked about its response
-    attention_log_diagonal   (H,): mean log attention of the response's tokens to themselves, for each head of a layer
-    hidden_eigenvalues       (T,): of the centred Gram matrix of the response's hidden states at a layer
-    top_entropy              (T,): entropy over the 50 largest logits
+    p_true                    (): p(True) / (p(True) + p(False)) when the model is asked about its response
+    attention_log_diagonal    (H,): mean log attention of the response's tokens to themselves, for each head of a layer
+    hidden_eigenvalues        (T,): of the centred Gram matrix of the response's hidden states at a layer
+    top_entropy               (T,): entropy over the 50 largest logits
+
+and of the set of K texts that the response is judged by, attempts to verify it or the samples of its question:
+
+    set_classes               (K,): which mean the same
+    set_log_likelihoods       (K,): log p(s)
+    set_mean_log_likelihoods  (K,): log p(s) / T
+    set_similarity            (K, K): how alike two of them are
+    set_states                (K, d): hidden state at the last token
+    set_place                 (): which of the samples the response is; not there for attempts
 """
 
 _TOKUR = "TokUR, ICLR 2026"
@@ -35,6 +58,7 @@ _SELF_CERTAINTY = "Kang et al. 2025"
 _DEEPCONF = "Fu et al. 2025"
 _P_TRUE = "Kadavath et al. 2022"
 _LLM_CHECK = "Sriramanan et al. 2024"
+_GRAPH = "Lin et al. 2023"
 
 GROUP_TOKENS = 2048  # length of DeepConf's sliding windows
 BOTTOM_SHARE = 0.1
@@ -67,6 +91,7 @@ class Cost:
 NOTHING = Cost()
 DRAWS = Cost(passes="M")
 ONE_PASS = Cost(passes="1")
+ATTEMPTS = Cost(passes="K", generations="K")
 
 
 @dataclass(frozen=True)
@@ -158,6 +183,38 @@ def _hidden_score(evidence: Evidence) -> float:
 
 def _itself(name: str) -> Callable[[Evidence], float]:
     return lambda evidence: float(evidence[name])
+
+
+def _of_set(compute: Callable[[Evidence], float]) -> Callable[[Evidence], float]:
+    """Return a function that is NaN where there is no set to speak of, one text, or where the model gave NaN."""
+
+    def checked(evidence: Evidence) -> float:
+        parts = [values for name, values in evidence.items() if name.startswith("set_") and np.ndim(values)]
+        if any(len(values) < 2 or np.isnan(values).any() for values in parts):
+            return math.nan
+        return compute(evidence)
+
+    return checked
+
+
+def _semantic_entropy(evidence: Evidence) -> float:
+    return semantic_entropy(evidence["set_classes"].tolist(), evidence["set_mean_log_likelihoods"])
+
+
+def _sar(evidence: Evidence) -> float:
+    return sentence_sar(evidence["set_log_likelihoods"], evidence["set_similarity"])
+
+
+def _eccentricity(evidence: Evidence) -> float:
+    """U_Ecc of attempts, −C_Ecc of a sample."""
+    of_set, confidences = eccentricity(evidence["set_similarity"])
+    return -float(confidences[evidence["set_place"]]) if "set_place" in evidence else of_set
+
+
+def _degree(evidence: Evidence) -> float:
+    """U_Deg of attempts, 1 − C_Deg of a sample."""
+    of_set, confidences = degree(evidence["set_similarity"])
+    return 1 - float(confidences[evidence["set_place"]]) if "set_place" in evidence else of_set
 
 
 def _negative_length(tokens: Evidence) -> float:
@@ -266,6 +323,51 @@ CATALOGUE: dict[str, Score] = {
             ("top_entropy",),
             _mean("top_entropy"),
             ONE_PASS,
+        ),
+        Score(
+            "inside",
+            "uncertainty",
+            "Chen et al. 2024",
+            "EigenScore of the texts' hidden states at a middle layer",
+            ("set_states",),
+            _of_set(lambda evidence: eigen_score(evidence["set_states"])),
+            ATTEMPTS,
+        ),
+        Score(
+            "semantic_entropy",
+            "uncertainty",
+            "Kuhn et al. 2023",
+            "entropy over classes of texts that entail each other",
+            ("set_classes", "set_mean_log_likelihoods"),
+            _of_set(_semantic_entropy),
+            dataclasses.replace(ATTEMPTS, model="entailment"),
+        ),
+        Score(
+            "sar",
+            "uncertainty",
+            "Duan et al. 2024",
+            "surprise of the texts, less where others are like them",
+            ("set_log_likelihoods", "set_similarity"),
+            _of_set(_sar),
+            dataclasses.replace(ATTEMPTS, model="similarity"),
+        ),
+        Score(
+            "u_ecc",
+            "uncertainty",
+            _GRAPH,
+            "distance from the middle of the texts in the embedding by their similarity",
+            ("set_similarity",),
+            _of_set(_eccentricity),
+            Cost(generations="K", model="similarity"),
+        ),
+        Score(
+            "u_deg",
+            "uncertainty",
+            _GRAPH,
+            "1 − how like the others a text is",
+            ("set_similarity",),
+            _of_set(_degree),
+            Cost(generations="K", model="similarity"),
         ),
     )
 }

@@ -31,7 +31,7 @@ Weight = Literal["score", "exp", "rank"]
 NEGATIVE_CONFIDENCES = frozenset(("ll", "ll_sum", "neg_length", "llm_check_attention"))
 """Confidences that are never positive: what they lack to zero is doubt."""
 
-SIGNED = frozenset(("llm_check_hidden",))
+SIGNED = frozenset(("llm_check_hidden", "inside", "semantic_entropy", "sar"))
 """Scores on either side of zero: neither they nor their inverse can be a weight."""
 
 
