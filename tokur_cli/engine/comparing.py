@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_ENTAILMENT_MODEL",
     "DEFAULT_SIMILARITY_MODEL",
+    "CrossEncoder",
+    "EmbeddingModel",
     "EntailmentModel",
     "SimilarityModel",
     "load_entailment",

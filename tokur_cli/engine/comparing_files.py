@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 
 from tokur_cli.engine.default_similarity import DEFAULT_SIMILARITY_MODEL
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
 Pooling = Callable[[Tensor, Tensor], Tensor]
-"""From the states of tokens (B, L, d) and the attention mask (B, L) to embeddings (B, d)."""
+"""From the states of tokens (B, L, d), padded on the right, and the attention mask (B, L) to embeddings (B, d)."""
 
 CLASSIFIER = "AutoModelForSequenceClassification"
 CLASSIFIER_ENDING = "ForSequenceClassification"
@@ -41,8 +40,7 @@ def _mean_of_tokens(states: Tensor, mask: Tensor) -> Tensor:
 
 
 def _first_token(states: Tensor, mask: Tensor) -> Tensor:
-    first = mask.argmax(1)  # padding may stand on the left
-    return states[torch.arange(len(states), device=states.device), first]
+    return states[:, 0]
 
 
 POOLING: dict[str, Pooling] = {"mean": _mean_of_tokens, "cls": _first_token}

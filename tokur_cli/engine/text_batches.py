@@ -68,7 +68,9 @@ class TextReader:
 
         @torch.inference_mode()
         def compute(batch: list[int]) -> Sequence[Tensor]:
-            inputs = self.tokenizer.pad([encoded[index] for index in batch], return_tensors="pt").to(device)
+            padded = [encoded[index] for index in batch]
+            # On the left, padding would move the absolute positions of the texts
+            inputs = self.tokenizer.pad(padded, padding_side="right", return_tensors="pt").to(device)
             return list(output(self.model(**inputs), inputs["attention_mask"]).float().cpu())
 
         results = []

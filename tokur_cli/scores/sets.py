@@ -49,9 +49,9 @@ def semantic_entropy(classes: Sequence[int], log_likelihoods: npt.ArrayLike | No
     """Return the entropy over classes of meaning, in nats.
 
     With likelihoods, Kuhn et al. 2023's Monte-Carlo estimate over the classes C:  −(1/|C|) Σ_c log p(c),
-    p(c) = Σ_{s∈c} p(s). log p(s) is used as it is given: the authors' main numbers are with the mean over a text's
-    tokens (length-normalised), their "unnormalised" ones with the sum. Without, the discrete form of Farquhar et al.
-    2024: −Σ_c (n_c/K) log(n_c/K), in [0, log K].
+    p(c) = Σ_{s∈c} p(s). log p(s) is used as it is given: the authors' code takes the mean over a text's tokens
+    (length-normalised), and for its "unnormalised" variant the sum. Without, the discrete form of Farquhar et al. 2024:
+    −Σ_c (n_c/K) log(n_c/K), in [0, log K].
 
     One text, or all in one class, gives −log Σ p(s) and 0. Sums of length-normalised p can exceed 1, so the estimate
     can be negative. A class whose texts all have log-likelihood −inf gives +inf.

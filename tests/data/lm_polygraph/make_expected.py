@@ -70,8 +70,11 @@ def main() -> None:
     responses = [json.loads(line)["response"] for line in SAMPLES.read_text(encoding="utf-8").split("\n")[:32] if line]
     texts = [*TEXTS, responses[:8], responses[16:24]]
     expected = {"matrices": [of_matrices(size) for size in SIZES], "texts": [of_texts(group) for group in texts]}
-    target = Path(__file__).with_name("expected.json")
-    target.write_text(json.dumps(expected, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    parts = [
+        f'"{name}": [\n' + ",\n".join(json.dumps(case, ensure_ascii=False) for case in cases) + "\n]"
+        for name, cases in expected.items()
+    ]
+    Path(__file__).with_name("expected.json").write_text("{" + ",\n".join(parts) + "}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
