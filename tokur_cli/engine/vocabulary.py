@@ -108,7 +108,9 @@ def token_quantities(
         rows.append(_reduce(log_p, chosen[0], member_weights))
         if compare:
             rows[-1] |= _compare(log_p, targets[first : first + block])
-    return {name: torch.cat([row[name] for row in rows]).cpu() for name in rows[0]}
+    return {
+        name: torch.cat([row[name] for row in rows]).cpu() for name in (*QUANTITIES, *COMPARISONS) if name in rows[0]
+    }
 
 
 def _vocabulary_size(logits: Callable[[Tensor], Tensor], hidden: Tensor) -> int:
