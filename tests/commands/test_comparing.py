@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 import torch
 
+from tests.commands.test_score import parsed, records, write_lines
+from tests.engine.tiny_encoders import tiny_encoder_folder
 from tests.tiny import tiny_model, tiny_tokenizer
 from tokur_cli.commands.comparing import Embeddings, Jaccard, Judge, Nli, SameAnswer, SameText
 from tokur_cli.commands.evidence import TextSet
+from tokur_cli.engine.comparing import load_entailment
 from tokur_cli.engine.loading import LanguageModel
 from tokur_cli.engine.tokens import ResponseTokeniser
 from tokur_cli.records.errors import TokurError
@@ -107,3 +110,34 @@ def test_jaccard_and_embeddings_are_what_they_wrap():
     first, second = Embeddings(Model()).matrices([text_set(["a", "b"]), text_set(["a", "b", "c"])])
     assert first.tolist() == [[1, 0], [0, 1]]
     assert isinstance(second, TokurError)
+
+
+def test_an_nli_model_serves_both_purposes_and_is_named_in_the_records(run_tokur, tiny_folder, tmp_path):
+    labels = {0: "CONTRADICTION", 1: "NEUTRAL", 2: "ENTAILMENT"}
+    folder = tiny_encoder_folder(tmp_path / "nli", "deberta", "AutoModelForSequenceClassification", id2label=labels)
+    options = ["--entailment", "nli", "--nli-model", folder, "--similarity", "nli", "--over", "samples"]
+    rows = [{**row, "id": "one", "response": row["response"][:8]} for row in records(3)]
+    path = write_lines(tmp_path / "in.jsonl", rows)
+    scores = ["--scores", "semantic_entropy,u_deg"]
+    code, out, err = run_tokur("score", path, "-m", tiny_folder, *scores, *options)
+    assert (code, err) == (0, "")
+    scored = parsed(out)
+    assert scored[0]["tokur"]["run"]["nli_model"] == str(folder)
+    model = load_entailment(str(folder), device_map="cpu")
+    question = rows[0]["question"]
+    texts = [f"{question} {row['response']}" for row in rows]
+    alike = model.probabilities([(one, other) for one in texts for other in texts]).reshape(3, 3, 3)[..., 0]
+    np.fill_diagonal(alike, 1)
+    degrees = (alike + alike.T).sum(axis=1) / 2
+    found = [record["tokur"]["scores"]["u_deg"] for record in scored]
+    assert found == pytest.approx(list(1 - degrees / 3), abs=1e-5)
+
+
+def test_a_model_that_cannot_be_had_is_named_before_anything_is_written(run_tokur, tiny_folder, tmp_path):
+    path = write_lines(tmp_path / "in.jsonl", records(3))
+    for option, score in (("--nli-model", "semantic_entropy"), ("--similarity-model", "sar")):
+        code, out, err = run_tokur("score", path, "-m", tiny_folder, "--scores", score, option, tmp_path / "nowhere")
+        assert code != 0
+        assert out == ""
+        assert "nowhere" in err
+        assert option in err

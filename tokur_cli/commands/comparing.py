@@ -186,15 +186,20 @@ class Comparers:
             return self._load_nli(options)
         if options.similarity == "jaccard":
             return Jaccard()
-        name = options.similarity_model or DEFAULT_SIMILARITY_MODEL
-        self.settings["similarity_model"] = name
-        return Embeddings(load_similarity(name, device_map=self._device, progress=self.progress.say))
+        name = self.settings["similarity_model"] = options.similarity_model or DEFAULT_SIMILARITY_MODEL
+        try:
+            return Embeddings(load_similarity(name, device_map=self._device, progress=self.progress.say))
+        except TokurError as error:
+            raise TokurError(f"--similarity-model: {error}; --similarity jaccard needs no model") from error
 
     def _load_nli(self, options: BaselineOptions) -> Nli:
         if self._nli is None:
-            name = options.nli_model or DEFAULT_ENTAILMENT_MODEL
-            self.settings["nli_model"] = name
-            self._nli = Nli(load_entailment(name, device_map=self._device, progress=self.progress.say))
+            name = self.settings["nli_model"] = options.nli_model or DEFAULT_ENTAILMENT_MODEL
+            try:
+                self._nli = Nli(load_entailment(name, device_map=self._device, progress=self.progress.say))
+            except TokurError as error:
+                others = "--entailment judge, answers and exact, and --similarity jaccard, need no other model"
+                raise TokurError(f"--nli-model: {error}; {others}") from error
         return self._nli
 
     @property
