@@ -3,6 +3,7 @@
 import json
 import math
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,9 @@ from tests.commands.test_score import parsed, write_lines
 from tokur_cli.commands.samples import standing_together, windows_of_questions
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
+from tokur_cli.scores.catalogue import CATALOGUE
+
+SAMPLES = Path(__file__).parent.parent.parent / "samples"
 
 SCORES = "ll,ll_sum,inside,semantic_entropy,sar,u_ecc,u_deg"
 OPTIONS = ["--over", "samples", "--dtype", "float32", "--entailment", "answers", "--similarity", "jaccard"]
@@ -148,3 +152,36 @@ def test_the_judge_is_asked_about_samples_and_shown(score, tmp_path):
     assert code == 0
     assert "--- verification" not in out
     assert 'We are evaluating answers to the question "How many?"' in out
+
+
+def test_generate_scores_its_samples_as_score_does(run_tokur, tiny_folder, tmp_path):
+    questions = write_lines(tmp_path / "questions.jsonl", [{"id": name, "question": "?"} for name in "abc"])
+    options = ["-m", tiny_folder, "-n", 3, "--temperature", 1, "--max-new-tokens", 9, "--dtype", "float32"]
+    scoring = ["--scores", SCORES, *OPTIONS]
+    _, generated, _ = run_tokur("generate", questions, *options)
+    piped = tmp_path / "generated.jsonl"
+    piped.write_text(generated)
+    _, apart, _ = run_tokur("score", piped, "-m", tiny_folder, *scoring)
+    code, together, err = run_tokur("generate", questions, *options, "--score", *scoring)
+    assert (code, err) == (0, "")
+    assert together == apart
+    code, _, err = run_tokur(
+        "generate", questions, *options, "--score", *scoring, "-o", tmp_path / "out.jsonl", "--resume"
+    )
+    assert code == 2
+    assert "--resume generates only those that are missing" in err
+
+
+@pytest.mark.real_model
+def test_the_real_model_has_every_score(run_tokur, all_threads, tmp_path):
+    """With real embeddings and the language model as judge; verdicts of its attempts are words that it said."""
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b"".join((SAMPLES / "responses.jsonl").read_bytes().splitlines(keepends=True)[:3]))
+    options = ["--entailment", "judge", "--attempts", 3, "--attempt-tokens", 8]
+    code, out, err = run_tokur("score", path, "--scores", "all", *options)
+    assert (code, err) == (0, "")
+    for scored in parsed(out):
+        scores = scored["tokur"]["scores"]
+        assert list(scores) == list(CATALOGUE)
+        assert all(math.isfinite(value) for value in scores.values())
+        assert 0 < scores["p_true"] < 1

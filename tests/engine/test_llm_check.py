@@ -53,6 +53,18 @@ def test_the_scores_are_those_of_everything_that_transformers_gives_out(family, 
         assert compute_scores(SCORES, evidence) == pytest.approx(oracle, rel=2e-4, abs=2e-4)
 
 
+@pytest.mark.parametrize("family", ["bloom", "mpt"])
+def test_families_with_attention_of_their_own_are_looked_at_too(family, monkeypatch):
+    configs = {
+        "bloom": ("BloomConfig", {"vocab_size": 259, "hidden_size": 32, "n_layer": 2, "n_head": 4}),
+        "mpt": ("MptConfig", {"vocab_size": 259, "d_model": 32, "n_layers": 2, "n_heads": 4, "max_seq_len": 64}),
+    }
+    monkeypatch.setitem(FAMILIES, family, configs[family])
+    (evidence,) = InsideView(tiny_model(family), 1, INSIDE, 1000).look(responses()[2:3])
+    oracle = expected(tiny_model(family).double(), responses()[2], 1)
+    assert compute_scores(SCORES, evidence) == pytest.approx(oracle, rel=2e-4, abs=2e-4)
+
+
 @pytest.mark.parametrize("family", ["mistral", "gemma3"])
 def test_windowed_attention_is_looked_at_as_it_is(family):
     model = tiny_model(family, sliding_window=6)

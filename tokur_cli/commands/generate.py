@@ -56,6 +56,11 @@ def generate(
         raise UsageError(f"-n {decoding.samples} needs --temperature above 0: at 0 all samples are the same")
     model_of_posterior = check_posterior_options(scoring.posterior) if scoring else None
     check_baseline_options(baselines)
+    if scoring and baselines.over == "samples" and target.resume:
+        raise UsageError(
+            "--over samples compares all samples of a question, --resume generates only those that are missing: leave "
+            "--score out and pipe the finished file into tokur score"
+        )
     form = PromptForm(prompts)
     items = read_records(source.path, format=source.format, mapping=source.mapping)
     with Progress(COMMAND) as progress:

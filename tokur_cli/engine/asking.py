@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from tokur_cli.engine.batches import Batches, pad
+from tokur_cli.engine.halving import Batches, pad
 from tokur_cli.engine.vocabulary import logits_from
 from tokur_cli.records.errors import TokurError
 

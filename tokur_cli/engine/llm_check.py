@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from tokur_cli.engine.batches import Batches, pad
+from tokur_cli.engine.halving import Batches, pad
 from tokur_cli.engine.layers import decoder_layer, eager_attention, hidden_states, recorded
 from tokur_cli.engine.scoring import TokenisedResponse
 from tokur_cli.engine.vocabulary import logits_from
@@ -112,8 +112,8 @@ def _attention_diagonals(layer: nn.Module) -> Iterator[list[Tensor]]:
             hook.remove()
     if not diagonals:
         raise TokurError(
-            "this layer does not show its attention, which llm_check_attention is computed from: choose another with "
-            "--llm-check-layer, or leave the score out"
+            "this layer does not show its attention, which llm_check_attention is computed from: leave the score out, "
+            "or choose another layer with --llm-check-layer if the model has several kinds"
         )
 
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from transformers import PreTrainedModel
 
-from tokur_cli.engine.batches import Batches, pad
+from tokur_cli.engine.halving import Batches, pad
 from tokur_cli.engine.layers import decoder_layer, hidden_states, recorded
 from tokur_cli.records.errors import TokurError
 
