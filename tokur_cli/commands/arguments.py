@@ -72,6 +72,22 @@ class ScoringOptions:
 
 
 @dataclass(frozen=True)
+class BaselineOptions:
+    """How the scores that take more than the draws are computed."""
+
+    llm_check_layer: int | None = None
+    over: Literal["attempts", "samples"] = "attempts"
+    attempts: int = 10
+    attempt_temperature: float = 0.5
+    attempt_tokens: int = 64
+    entailment: Literal["nli", "judge", "answers", "exact"] = "nli"
+    nli_model: str | None = None
+    similarity: Literal["embedding", "nli", "jaccard"] = "embedding"
+    similarity_model: str | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
 class StrengthOptions:
     """Which strengths of the perturbation are tried, and on what."""
 

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from tokur_cli.commands.arguments import InputOptions, ModelOptions, OutputOptions, PromptOptions, ScoringOptions
+from tokur_cli.commands.arguments import (
+    BaselineOptions,
+    InputOptions,
+    ModelOptions,
+    OutputOptions,
+    PromptOptions,
+    ScoringOptions,
+)
+from tokur_cli.commands.baselines import check_baseline_options
 from tokur_cli.commands.model import load
 from tokur_cli.commands.peeking import peek, read_input
 from tokur_cli.commands.posterior import check_posterior_options
@@ -17,7 +25,12 @@ COMMAND = "score"
 
 
 def score(
-    source: InputOptions, model: ModelOptions, prompts: PromptOptions, scoring: ScoringOptions, target: OutputOptions
+    source: InputOptions,
+    model: ModelOptions,
+    prompts: PromptOptions,
+    scoring: ScoringOptions,
+    baselines: BaselineOptions,
+    target: OutputOptions,
 ) -> None:
     """Score a stream of responses.
 
@@ -25,11 +38,12 @@ def score(
         TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
     choose_scores(scoring.scores)  # a misspelt one is said before a model is loaded
+    check_baseline_options(baselines)
     model_of_posterior = check_posterior_options(scoring.posterior)
     form = PromptForm(prompts)
     items, named = peek(read_input(source))
     with Progress(COMMAND) as progress:
-        run = Scoring(COMMAND, scoring, form, load(model, model_of_posterior or named, progress), progress)
+        run = Scoring(COMMAND, scoring, baselines, form, load(model, model_of_posterior or named, progress), progress)
         invalid = Invalid(COMMAND, source.skip_invalid)
         with open_output(
             target.path,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from tokur_cli.engine.batches import Batches
+from tokur_cli.engine.halving import Batches
 from tokur_cli.records.errors import TokurError
 
 if TYPE_CHECKING:
