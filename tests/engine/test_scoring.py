@@ -68,13 +68,16 @@ def test_quantities_equal_brute_force_in_float64(family, sampling, layers):
 @pytest.mark.parametrize("responses", [RESPONSES, RESPONSES[:1]], ids=["batch", "alone"])
 def test_layers_below_the_first_perturbed_one_see_each_response_once(responses):
     model = tiny_model("llama", num_hidden_layers=4)
-    rows = {}
+    positions = {}
     for index, layer in enumerate(model.model.layers):
         layer.mlp.register_forward_hook(
-            lambda module, arguments, output, index=index: rows.setdefault(index, []).append(output.shape[0])
+            lambda module, arguments, output, index=index: positions.setdefault(index, []).append(
+                output[..., 0].numel()
+            )
         )
     score(model, responses, layers="2:")
-    assert [sum(rows[index]) for index in range(4)] == [len(responses)] * 2 + [(1 + DRAWS) * len(responses)] * 2
+    given = sum(response.length for response in responses)
+    assert [sum(positions[index]) for index in range(4)] == [given] * 2 + [(1 + DRAWS) * given] * 2
 
 
 def test_stepwise_has_the_law_of_a_fresh_full_epsilon_at_each_step():
@@ -188,11 +191,11 @@ def test_too_little_memory_halves_the_batch_and_goes_on(failure, monkeypatch):
     sizes = []
     whole_batch = Scorer._score_batch
 
-    def small_machine(self, batch):
+    def small_machine(self, batch, *others):
         sizes.append(len(batch))
         if len(batch) > 2 or any(len(response.response_ids) > 50 for response in batch):
             raise failure
-        return whole_batch(self, batch)
+        return whole_batch(self, batch, *others)
 
     monkeypatch.setattr(Scorer, "_score_batch", small_machine)
     got = score(model, responses, batch_tokens=10**6)
@@ -204,7 +207,7 @@ def test_too_little_memory_halves_the_batch_and_goes_on(failure, monkeypatch):
 
 
 def test_other_failures_are_not_taken_for_too_little_memory(monkeypatch):
-    def broken(self, batch):
+    def broken(self, *batch):
         raise RuntimeError("index out of range")
 
     monkeypatch.setattr(Scorer, "_score_batch", broken)
