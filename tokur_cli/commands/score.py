@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
-
-from tokur_cli.commands.arguments import InputOptions, ModelOptions, OutputOptions, PromptOptions, ScoringOptions
+from tokur_cli.commands.arguments import (
+    BaselineOptions,
+    InputOptions,
+    ModelOptions,
+    OutputOptions,
+    PromptOptions,
+    ScoringOptions,
+)
+from tokur_cli.commands.baselines import check_baseline_options
 from tokur_cli.commands.model import load
+from tokur_cli.commands.peeking import peek, read_input
+from tokur_cli.commands.posterior import check_posterior_options
 from tokur_cli.commands.progress import Progress, count_lines
 from tokur_cli.commands.prompts import PromptForm
 from tokur_cli.commands.reporting import Invalid
 from tokur_cli.commands.scoring import Scoring
-from tokur_cli.records.errors import RecordError
-from tokur_cli.records.reader import read_records
-from tokur_cli.records.record import Record
 from tokur_cli.records.writer import open_output
 from tokur_cli.scores.catalogue import choose_scores
 
@@ -21,7 +25,12 @@ COMMAND = "score"
 
 
 def score(
-    source: InputOptions, model: ModelOptions, prompts: PromptOptions, scoring: ScoringOptions, target: OutputOptions
+    source: InputOptions,
+    model: ModelOptions,
+    prompts: PromptOptions,
+    scoring: ScoringOptions,
+    baselines: BaselineOptions,
+    target: OutputOptions,
 ) -> None:
     """Score a stream of responses.
 
@@ -29,11 +38,12 @@ def score(
         TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
     choose_scores(scoring.scores)  # a misspelt one is said before a model is loaded
+    check_baseline_options(baselines)
+    model_of_posterior = check_posterior_options(scoring.posterior)
     form = PromptForm(prompts)
-    items = read_records(source.path, format=source.format, mapping=source.mapping, requests=source.requests)
-    first = list(itertools.islice(items, 1))
+    items, named = peek(read_input(source))
     with Progress(COMMAND) as progress:
-        run = Scoring(COMMAND, scoring, form, load(model, _named_model(first), progress), progress)
+        run = Scoring(COMMAND, scoring, baselines, form, load(model, model_of_posterior or named, progress), progress)
         invalid = Invalid(COMMAND, source.skip_invalid)
         with open_output(
             target.path,
@@ -43,13 +53,6 @@ def score(
             inputs=[source.path],
         ) as writer:
             progress.start(count_lines(source.path))
-            run.run(itertools.chain(first, items), writer.write, invalid, writer.already_written)
+            run.run(items, writer.write, invalid, writer.already_written)
             writer.finish()
     invalid.finish()
-
-
-def _named_model(first: Sequence[Record | RecordError]) -> str | None:
-    if not first or isinstance(first[0], RecordError):
-        return None
-    name = first[0].tokur.get("model")
-    return name if isinstance(name, str) else None

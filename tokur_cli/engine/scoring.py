@@ -19,6 +19,7 @@ from transformers.utils.generic import ModelOutput
 
 from tokur_cli.engine.batches import BatchTensors, TokenisedResponse, packed, padded
 from tokur_cli.engine.common_beginnings import Batch, Stretch, cut_batches, divide
+from tokur_cli.engine.lower_layers import copied_late
 from tokur_cli.engine.memory import clear_device_cache, is_out_of_memory
 from tokur_cli.engine.packing import KeysAndValues, Layout, PackedAttention, attention_by, longest_packed
 from tokur_cli.engine.perturbed import Draws, perturbed
@@ -41,6 +42,7 @@ class Scorer:
             Assumption 3.1), ``shared`` (one draw a member for the whole response) or ``joint`` (the same draws, each
             weighted by the probability it gave to the response so far).
         batch_tokens: positions in a batch, all members counted; halved for good when memory does not suffice.
+        compare: whether the comparisons of ``token_quantities`` are computed too.
     """
 
     def __init__(
@@ -50,11 +52,13 @@ class Scorer:
         *,
         sampling: Sampling = "stepwise",
         batch_tokens: int = 8192,
+        compare: bool = False,
     ) -> None:
         self.model = model
         self.draws = draws
         self.sampling = sampling
         self.batch_tokens = batch_tokens
+        self.compare = compare
         self.device = next(model.get_input_embeddings().parameters()).device
         self._longest_packed = longest_packed(model)
         self._ahead: list[_Beginning] = []
@@ -144,6 +148,7 @@ class Scorer:
                 tensors.targets.to(hidden.device),
                 tensors.starts.to(hidden.device),
                 joint=self.sampling == "joint" and self.draws is not None,
+                compare=self.compare,
             )
         arrays = {name: values.numpy() for name, values in quantities.items()}
         ends = np.cumsum([len(response.response_ids) for response in responses])
@@ -153,13 +158,14 @@ class Scorer:
         ]
 
     def _forward(self, tensors: BatchTensors, attention: PackedAttention | None = None) -> ModelOutput:
-        """Run the model's body under all members: rows are ((1 + M)·B, L), member-major."""
-        ids = tensors.ids.repeat(self.members, 1)
+        """Run the model's body under all members: its output's rows are ((1 + M)·B, L), member-major."""
         steps = tensors.steps if self.sampling == "stepwise" else None
         with (
             perturbed(self.draws, steps) if self.draws else nullcontext(),
+            copied_late(self.model, self.draws) if self.draws else nullcontext(1) as copies,
             attention_by(self.model, attention) if attention else nullcontext(),
         ):
+            ids = tensors.ids.repeat(copies, 1)
             options = {} if tensors.positions is None else {"position_ids": tensors.positions}
             outputs: ModelOutput = self.model.base_model(input_ids=ids, use_cache=False, **options)
         return outputs

@@ -27,6 +27,7 @@ _GROUP = 64  # entries of the vocabulary whose largest stands for them in the se
 
 DRAW_QUANTITIES = ("tu", "au", "eu")
 QUANTITIES = ("logprob", "entropy", *DRAW_QUANTITIES, "self_certainty", "deepconf")
+COMPARISONS = ("kl", "top1_agreement", "accuracy", "base_accuracy")
 
 
 @contextmanager
@@ -71,6 +72,7 @@ def token_quantities(
     starts: Tensor,
     *,
     joint: bool = False,
+    compare: bool = False,
 ) -> dict[str, Tensor]:
     """Reduce the distributions over the vocabulary to a few numbers a token.
 
@@ -84,6 +86,13 @@ def token_quantities(
         eu              max(H[p̄] − au, 0)
         tu              au + eu = H[p̄]
 
+    and, to compare the draws with the mean weights, as means over the draws:
+
+        kl              KL(p_0 ‖ p_m)
+        top1_agreement  1 where p_m and p_0 have the same likeliest token, else 0
+        accuracy        1 where y is the likeliest token under p_m, else 0
+        base_accuracy   the same under p_0
+
     Args:
         logits: from (1, n, d) hidden states to (1, n, V) logits.
         hidden: (1 + M, N, d): for each response token, the state that predicts it, under W_0 and under each draw;
@@ -91,6 +100,7 @@ def token_quantities(
         targets: (N,) ids y of the response tokens.
         starts: (N,) index of the first token of each token's response.
         joint: weights w_m,t ∝ Π_{s<t} p_m(y_s) over the response so far, rather than 1/M.
+        compare: whether the comparisons are wanted.
 
     Returns:
         name → (N,) float32 on the CPU; no tu, au and eu where M = 0.
@@ -106,8 +116,11 @@ def token_quantities(
             distributions = Distributions(part)
             chosen = distributions.log_p(entries[: part.shape[1]])  # (1 + M, n)
             rows.append(_reduce(distributions, chosen[0], weights.next(chosen[1:]) if weights else None))
+            if compare:
+                rows[-1] |= _compare(distributions, entries[: part.shape[1]])
         first += block_logits.shape[1]
-    return {name: torch.cat([row[name] for row in rows]).cpu() for name in QUANTITIES if name in rows[0]}
+    names = [name for name in (*QUANTITIES, *COMPARISONS) if name in rows[0]]
+    return {name: torch.cat([row[name] for row in rows]).cpu() for name in names}
 
 
 def _block_sizes(logits: Tensor) -> tuple[int, int]:
@@ -173,6 +186,25 @@ def _reduce(distributions: Distributions, chosen: Tensor, weights: Tensor | None
         quantities["eu"] = (total - quantities["au"]).clamp(min=0)
         quantities["tu"] = quantities["au"] + quantities["eu"]
     return quantities
+
+
+def _divergences(distributions: Distributions) -> Tensor:
+    """Return KL(p_0 ‖ p_m), (M, n), of a block whose logits are finite."""
+    logits, total = distributions.logits, distributions.total
+    across = total - torch.linalg.vecdot(distributions.p[:1], logits)  # (1 + M, n) cross entropies of p_0 and p_m
+    divergences: Tensor = across[1:] - across[0]
+    return divergences.clamp(min=0)
+
+
+def _compare(distributions: Distributions, targets: Tensor) -> dict[str, Tensor]:
+    """Compare the draws of a block with the mean weights: targets (n,); after ``entropies``."""
+    likeliest = distributions.logits.argmax(-1)  # (1 + M, n)
+    return {
+        "kl": _divergences(distributions).mean(0),
+        "top1_agreement": (likeliest[1:] == likeliest[0]).float().mean(0),
+        "accuracy": (likeliest[1:] == targets).float().mean(0),
+        "base_accuracy": (likeliest[0] == targets).float(),
+    }
 
 
 def _largest(values: Tensor, count: int) -> Tensor:
