@@ -23,6 +23,7 @@ PACKED = ["llama", "qwen2", "qwen3", "mistral", "gemma3", "gpt2", "phi3", "gpt_n
 def _share_the_shortest_beginnings(monkeypatch):
     """Tiny responses have little in common; here one position is enough."""
     monkeypatch.setattr(common_beginnings, "LEAST_SAVING", 1)
+    monkeypatch.setattr(common_beginnings, "LEAST_PIECE", 1)
 
 
 def grouped_responses(seed: int = 0) -> list[TokenisedResponse]:
