@@ -26,7 +26,7 @@ from pathlib import Path
 import torch
 
 from tests.bench.plain import PlainScorer
-from tokur_cli.commands.scoring import _ACCELERATOR_BATCH_TOKENS, _BATCH_TOKENS, windows
+from tokur_cli.commands.scoring import _ACCELERATOR_BATCH_TOKENS, _BATCH_TOKENS
 from tokur_cli.engine.cache import cache_folder
 from tokur_cli.engine.perturbed import Draws
 from tokur_cli.engine.posterior import build_posterior
@@ -35,6 +35,14 @@ from tokur_cli.engine.scoring import Scorer, TokenisedResponse
 SAMPLES = Path(__file__).parents[2] / "samples"
 SHOTS = 8
 DRAWS = 2
+
+
+def windows(responses):
+    """Sixteen responses, then twice as many each time up to 256, as the commands take them from the stream."""
+    first, size = 0, 16
+    while first < len(responses):
+        yield responses[first : first + size]
+        first, size = first + size, min(2 * size, 256)
 
 
 class Tokur:

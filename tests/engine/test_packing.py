@@ -105,7 +105,7 @@ def test_a_common_beginning_is_computed_once_a_draw():
     distinct = {
         (response.prompt_ids[0], tuple(zip(ids[: place + 1], steps[: place + 1], strict=True)))
         for response in responses
-        for ids, steps in [(response.input_ids().tolist(), response.steps(response.length).tolist())]
+        for ids, steps in [(response.input_ids.tolist(), response.steps(response.length).tolist())]
         for place in range(response.length)
     }
     score(model, responses, build_posterior(model))
