@@ -183,7 +183,9 @@ def plain_attention(query, key, value, seen, scale):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("causal", [True, False])
-def test_fused_attention_returns_the_logarithm_of_its_denominator(dtype, causal):
+@pytest.mark.parametrize("groups", [packing._GROUPS_ON_CPU, False], ids=["as here", "older PyTorch"])
+def test_fused_attention_returns_the_logarithm_of_its_denominator(dtype, causal, groups, monkeypatch):
+    monkeypatch.setattr(packing, "_GROUPS_ON_CPU", groups)
     generator = torch.Generator().manual_seed(0)
     for heads, key_heads, n in ((4, 2, 1), (3, 3, 33), (9, 3, 130)):
         m = n if causal else 47

@@ -38,6 +38,7 @@ FAMILIES = frozenset({
 # fmt: on
 _ATTENTION = "tokur_packed"
 _ONE_BY_ONE = ("cpu",)  # devices on which many small operations cost no more than few large ones
+_GROUPS_ON_CPU = torch.__version__ >= "2.9"  # (compared as versions) the CPU kernel took fewer key heads from then on
 _LEAST_FILLED = 0.8  # of a block of stretches that are padded to the same length, on a GPU
 
 
@@ -251,18 +252,21 @@ def attend(query: Tensor, key: Tensor, value: Tensor, *, causal: bool, scale: fl
     Returns:
         (rows, heads, n, d), and (rows, heads, n) in float32 or better.
     """
-    if query.device.type == "cpu":
-        output, logarithm = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-            query, key, value, 0.0, causal, scale=scale
-        )
-    elif query.dtype in (torch.float16, torch.bfloat16) and torch.cuda.get_device_capability(query.device) >= (8, 0):
-        output, logarithm = torch.ops.aten._scaled_dot_product_flash_attention(
-            query, key, value, 0.0, causal, scale=scale
-        )[:2]
-    else:
+    kernels = torch.ops.aten
+    halves = query.dtype in (torch.float16, torch.bfloat16)
+    on_cpu = query.device.type == "cpu"
+    flash = on_cpu or (halves and torch.cuda.get_device_capability(query.device) >= (8, 0))
+    if not (_GROUPS_ON_CPU if on_cpu else flash):
         groups = query.shape[1] // key.shape[1]
         key, value = (states.repeat_interleave(groups, dim=1) for states in (key, value))
-        output, logarithm = torch.ops.aten._scaled_dot_product_efficient_attention(
+    if on_cpu:
+        output, logarithm = kernels._scaled_dot_product_flash_attention_for_cpu(
+            query, key, value, 0.0, causal, scale=scale
+        )
+    elif flash:
+        output, logarithm = kernels._scaled_dot_product_flash_attention(query, key, value, 0.0, causal, scale=scale)[:2]
+    else:
+        output, logarithm = kernels._scaled_dot_product_efficient_attention(
             query, key, value, None, True, 0.0, causal, scale=scale
         )[:2]
     return output, logarithm[..., : query.shape[2]]  # some kernels pad it
