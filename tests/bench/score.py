@@ -214,80 +214,96 @@ def one_forward_pass(plain):
     return run
 
 
-def measure(arguments, load, responses, dtype):
-    model = load(dtype, arguments.device)
-    posterior = build_posterior(model, cache=cache_folder() / "bases")
-    default = _BATCH_TOKENS.get(torch.device(arguments.device).type, _ACCELERATOR_BATCH_TOKENS)
-    budget = arguments.batch_tokens or default
-    plain = PlainScorer(model, posterior, DRAWS)
-    ours = Tokur(model, posterior, arguments.sampling, budget)
-    every = {
-        "tokur": ours.score,
-        "plain": plain.score,
-        "forward": one_forward_pass(plain),
-        "padded": Tokur(model, posterior, arguments.sampling, budget, packed=False).score,
-    }
-    ways = {name: every[name] for name in arguments.ways.split(",")}
-    meter = Meter(model, arguments.device)
-    for way in ways.values():
-        way(responses[:2])
-    if arguments.profile:
-        with torch.profiler.profile() as profile:
-            ours.score(responses)
-        print(profile.key_averages().table(sort_by="self_cpu_time_total", row_limit=25, max_name_column_width=60))
-    seconds, positions, peaks, results = {name: [] for name in ways}, {}, {}, {}
-    peak_flops = []
-    for _ in range(arguments.rounds):
-        peak_flops.append(matrix_peak(getattr(torch, dtype), arguments.device))
-        for name, way in ways.items():
-            results[name], took, positions[name], peaks[name] = meter.run(lambda way=way: way(responses))
-            seconds[name].append(took)
-    tokens = sum(len(r.response_ids) for r in responses)
-    lengths = sum(r.length for r in responses)
-    distinct = sum(map(distinct_positions, windows(responses)))
-    members = 1 + DRAWS
-    report = {"dtype": dtype, "response_tokens": tokens, "positions": lengths, "distinct_positions": distinct}
-    report["matrix_gflops"] = round(statistics.median(peak_flops) / 1e9)
-    needed = flops(model, responses, members, distinct)
-    medians = {name: statistics.median(wall for wall, _ in times) for name, times in seconds.items()}
-    cpu = {name: statistics.median(own for _, own in times) for name, times in seconds.items()}
-    for name, median in medians.items():
-        rows = positions[name] / (1 if name == "forward" else members)
-        report[name] = {
-            "seconds": round(median, 3),
-            "cpu_seconds": round(cpu[name], 3),
-            "tokens_per_second": round(tokens / median, 1),
-            "positions_computed": round(rows),
-            "beyond_distinct": round(1 - distinct / rows, 4),
-            "peak_memory_gb": round(peaks[name] / 1e9, 2),
+class Contest:
+    """All ways with the model in one dtype, round after round."""
+
+    def __init__(self, arguments, load, responses, dtype):
+        self.dtype, self.device, self.responses = dtype, arguments.device, responses
+        self.model = load(dtype, arguments.device)
+        posterior = build_posterior(self.model, cache=cache_folder() / "bases")
+        default = _BATCH_TOKENS.get(torch.device(arguments.device).type, _ACCELERATOR_BATCH_TOKENS)
+        budget = arguments.batch_tokens or default
+        plain = PlainScorer(self.model, posterior, DRAWS)
+        every = {
+            "tokur": Tokur(self.model, posterior, arguments.sampling, budget).score,
+            "plain": plain.score,
+            "forward": one_forward_pass(plain),
+            "padded": Tokur(self.model, posterior, arguments.sampling, budget, packed=False).score,
         }
-    report["share_of_matrix_peak"] = round(needed / medians["tokur"] / statistics.median(peak_flops), 3)
-    report["times_tokur"] = {name: round(median / medians["tokur"], 2) for name, median in medians.items()}
-    report["times_tokur_by_cpu_time"] = {name: round(own / cpu["tokur"], 2) for name, own in cpu.items()}
-    if "plain" in results:
-        report["largest_logprob_difference"] = max(
-            float(abs(ours["logprob"] - theirs["logprob"]).max())
-            for ours, theirs in zip(results["tokur"], results["plain"], strict=True)
-        )
-    return report
+        self.ways = {name: every[name] for name in arguments.ways.split(",")}
+        self.meter = Meter(self.model, arguments.device)
+        self.wall, self.cpu = {name: [] for name in self.ways}, {name: [] for name in self.ways}
+        self.positions, self.peaks, self.results, self.matrix = {}, {}, {}, []
+        for way in self.ways.values():
+            way(responses[:2])
+
+    def profile(self):
+        with torch.profiler.profile() as profile:
+            self.ways["tokur"](self.responses)
+        print(profile.key_averages().table(sort_by="self_cpu_time_total", row_limit=25, max_name_column_width=60))
+
+    def round(self):
+        self.matrix.append(matrix_peak(getattr(torch, self.dtype), self.device))
+        for name, way in self.ways.items():
+            outcome = self.meter.run(lambda way=way: way(self.responses))
+            self.results[name], (wall, cpu), self.positions[name], self.peaks[name] = outcome
+            self.wall[name].append(wall)
+            self.cpu[name].append(cpu)
+
+    def report(self):
+        tokens = sum(len(r.response_ids) for r in self.responses)
+        distinct = sum(map(distinct_positions, windows(self.responses)))
+        wall, cpu = ({name: statistics.median(t) for name, t in times.items()} for times in (self.wall, self.cpu))
+        matrix = statistics.median(self.matrix)
+        report = {
+            "dtype": self.dtype,
+            "response_tokens": tokens,
+            "positions": sum(r.length for r in self.responses),
+            "distinct_positions": distinct,
+            "matrix_gflops": round(matrix / 1e9),
+        }
+        for name in self.ways:
+            rows = self.positions[name] / (1 if name == "forward" else 1 + DRAWS)
+            report[name] = {
+                "tokens_per_second": round(tokens / wall[name], 1),
+                "seconds": round(wall[name], 3),
+                "cpu_seconds": round(cpu[name], 3),
+                "positions_computed": round(rows),
+                "beyond_distinct": round(1 - distinct / rows, 4),
+                "peak_memory_gb": round(self.peaks[name] / 1e9, 2),
+            }
+        needed = flops(self.model, self.responses, 1 + DRAWS, distinct)
+        report["share_of_matrix_peak"] = round(needed / wall["tokur"] / matrix, 3)
+        if "plain" in self.results:
+            report["largest_logprob_difference"] = max(
+                float(abs(ours["logprob"] - theirs["logprob"]).max())
+                for ours, theirs in zip(self.results["tokur"], self.results["plain"], strict=True)
+            )
+        return report
 
 
-def show(report):
+def compare(reports, arguments):
+    """How much longer than tokur, in the dtype that it is fastest in, the other ways take in every dtype."""
+    best = min(reports, key=lambda report: report["tokur"]["seconds"])
+    times = {}
+    for report in reports:
+        for name in arguments.ways.split(","):
+            wall, cpu = (report[name][key] / best["tokur"][key] for key in ("seconds", "cpu_seconds"))
+            times[f"{name} {report['dtype']}"] = {"wall": round(wall, 2), "cpu": round(cpu, 2)}
+    return {f"times tokur {best['dtype']}": times}
+
+
+def show(report, ways):
     print()
     print(f"{report['dtype']}: {report['response_tokens']} response tokens, {report['positions']} positions,", end=" ")
     print(f"{report['distinct_positions']} of them distinct; matrix products run at {report['matrix_gflops']} GFLOP/s")
-    columns = ("tokens_per_second", "seconds", "cpu_seconds", "positions_computed", "beyond_distinct", "peak_memory_gb")
-    print(" " * 8, *(f"{name.replace('_', ' '):>18}" for name in columns))
-    for name in report["times_tokur"]:
-        print(f"{name:8}", *(f"{report[name][column]:>18}" for column in columns))
-    print(f"tokur runs at {report['share_of_matrix_peak']:.1%} of the matrix peak", end="")
-    for name, times in report["times_tokur"].items():
-        if name != "tokur":
-            print(
-                f"; {name}: {times:.2f} × its time ({report['times_tokur_by_cpu_time'][name]:.2f} × by CPU time)",
-                end="",
-            )
-    print(flush=True)
+    print(" " * 8, *(f"{column.replace('_', ' '):>18}" for column in report["tokur"]))
+    for name in ways:
+        print(f"{name:8}", *(f"{value:>18}" for value in report[name].values()))
+    print(f"tokur runs at {report['share_of_matrix_peak']:.1%} of the matrix peak")
+    for name in ways[1:]:
+        wall, cpu = (report[name][key] / report["tokur"][key] for key in ("seconds", "cpu_seconds"))
+        print(f"{name} takes {wall:.2f} × its time, {cpu:.2f} × by CPU time")
 
 
 def main():
@@ -303,13 +319,18 @@ def main():
     parser.add_argument("--profile", action="store_true")
     arguments = parser.parse_args()
     load, responses = WORKLOADS[arguments.workload](arguments.responses)
-    reports = []
-    for dtype in arguments.dtypes.split(","):
-        reports.append(measure(arguments, load, responses, dtype))
-        show(reports[-1])
+    contests = [Contest(arguments, load, responses, dtype) for dtype in arguments.dtypes.split(",")]
+    for contest in contests if arguments.profile else ():
+        contest.profile()
+    for _ in range(arguments.rounds):
+        for contest in contests:
+            contest.round()
+    reports = [contest.report() for contest in contests]
+    for report in reports:
+        show(report, arguments.ways.split(","))
     settings = {"workload": arguments.workload, "responses": len(responses), "rounds": arguments.rounds}
     settings |= {"device": arguments.device, "threads": torch.get_num_threads(), "sampling": arguments.sampling}
-    print(json.dumps({**settings, "reports": reports}))
+    print(json.dumps({**settings, "reports": reports, **compare(reports, arguments)}))
 
 
 if __name__ == "__main__":
