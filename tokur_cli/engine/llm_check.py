@@ -120,6 +120,8 @@ def _attention_diagonals(layer: nn.Module) -> Iterator[list[Tensor]]:
 def _eigenvalues(states: Tensor) -> npt.NDArray[np.floating]:
     """Return the T eigenvalues of Z J Zᵀ for hidden states Z (T, d), as squares of singular values: never negative."""
     points = states.double()
+    if not bool(points.isfinite().all()):  # numbers too large for the dtype: there is no decomposition
+        return _array(torch.full((len(points),), torch.nan))
     singular = torch.linalg.svdvals(points - points.mean(-1, keepdim=True))
     zeros = singular.new_zeros(len(points) - len(singular))
     return _array(torch.cat([singular.square(), zeros]))
