@@ -53,7 +53,7 @@ def test_scored_records_keep_their_fields_and_order_and_add_one_key(run_tokur, t
         assert tokur["scores"]["neg_length"] == -len(given["response"])
         assert tokur["run"] == {
             "model": str(tiny_folder), "revision": None, "dtype": tokur["run"]["dtype"], "rank": 8, "sigma": 0.1,
-            "draws": 2, "sampling": "stepwise", "targets": "q_proj,k_proj", "seed": 0,
+            "draws": 2, "sampling": "stepwise", "estimator": "paper", "targets": "q_proj,k_proj", "layers": None, "seed": 0,
             "version": tokur["run"]["version"],
         }  # fmt: skip
 

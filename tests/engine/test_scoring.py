@@ -68,13 +68,57 @@ def test_quantities_equal_brute_force_in_float64(family, sampling, layers):
 @pytest.mark.parametrize("responses", [RESPONSES, RESPONSES[:1]], ids=["batch", "alone"])
 def test_layers_below_the_first_perturbed_one_see_each_response_once(responses):
     model = tiny_model("llama", num_hidden_layers=4)
-    rows = {}
+    positions = {}
     for index, layer in enumerate(model.model.layers):
         layer.mlp.register_forward_hook(
-            lambda module, arguments, output, index=index: rows.setdefault(index, []).append(output.shape[0])
+            lambda module, arguments, output, index=index: positions.setdefault(index, []).append(
+                output[..., 0].numel()
+            )
         )
     score(model, responses, layers="2:")
-    assert [sum(rows[index]) for index in range(4)] == [len(responses)] * 2 + [(1 + DRAWS) * len(responses)] * 2
+    given = sum(response.length for response in responses)
+    assert [sum(positions[index]) for index in range(4)] == [given] * 2 + [(1 + DRAWS) * given] * 2
+
+
+@pytest.mark.parametrize("estimator", ["kl", "fisher"])
+@pytest.mark.parametrize("sampling", ["shared", "joint"])
+def test_other_estimators_equal_brute_force_in_float64(sampling, estimator):
+    model = tiny_model("llama")
+    posterior = build_posterior(model, sigma=SIGMA, seed=1)
+    drawn = [oracle.fixed_draw(model, posterior, member) for member in range(DRAWS)]
+    exact = copy.deepcopy(model).double()
+    found = score(model, RESPONSES, sampling=sampling, estimator=estimator)
+    for response, got in zip(RESPONSES, found, strict=True):
+        prompt, ids = response.prompt_ids, response.response_ids
+        expected = oracle.reference_quantities(
+            oracle.log_probabilities(exact, prompt, ids),
+            [oracle.log_probabilities(one, prompt, ids) for one in drawn],
+            ids,
+            joint=sampling == "joint",
+            estimator=estimator,
+        )
+        for name in ("tu", "au", "eu", "entropy", "logprob"):
+            assert got[name] == pytest.approx(expected[name], abs=1e-5, rel=1e-5), name
+        assert expected["eu"].max() > 1e-3
+
+
+def test_for_weak_perturbations_the_estimators_agree_but_for_the_papers_known_bias():
+    """EU of M draws is (M − 1)/M of its limit; kl and fisher have no such factor."""
+    model = tiny_model("llama")
+    responses = some_responses(5, [(4, 12)] * 8)
+
+    def total(estimator, draws, seeds):
+        found = [
+            result["eu"].sum(dtype=np.float64)
+            for seed in range(seeds)
+            for result in score(model, responses, sigma=0.01, seed=seed, draws=draws, estimator=estimator)
+        ]
+        return np.sum(found) / seeds
+
+    kl, fisher = total("kl", 2, 12), total("fisher", 2, 12)
+    assert kl == pytest.approx(fisher, rel=0.02)
+    assert total("paper", 2, 12) / fisher == pytest.approx(1 / 2, rel=0.1)
+    assert total("paper", 8, 6) / fisher == pytest.approx(7 / 8, rel=0.1)
 
 
 def test_stepwise_has_the_law_of_a_fresh_full_epsilon_at_each_step():
@@ -188,11 +232,11 @@ def test_too_little_memory_halves_the_batch_and_goes_on(failure, monkeypatch):
     sizes = []
     whole_batch = Scorer._score_batch
 
-    def small_machine(self, batch):
+    def small_machine(self, batch, *others):
         sizes.append(len(batch))
         if len(batch) > 2 or any(len(response.response_ids) > 50 for response in batch):
             raise failure
-        return whole_batch(self, batch)
+        return whole_batch(self, batch, *others)
 
     monkeypatch.setattr(Scorer, "_score_batch", small_machine)
     got = score(model, responses, batch_tokens=10**6)
@@ -204,7 +248,7 @@ def test_too_little_memory_halves_the_batch_and_goes_on(failure, monkeypatch):
 
 
 def test_other_failures_are_not_taken_for_too_little_memory(monkeypatch):
-    def broken(self, batch):
+    def broken(self, *batch):
         raise RuntimeError("index out of range")
 
     monkeypatch.setattr(Scorer, "_score_batch", broken)

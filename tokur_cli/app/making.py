@@ -85,6 +85,7 @@ def generate(
     targets: opt.Targets = None,
     layers: opt.Layers = None,
     sampling: opt.Sampling = opt.SamplingChoice.stepwise,
+    estimator: opt.Estimator = opt.EstimatorChoice.paper,
     scores: opt.Scores = None,
     llm_check_layer: opt.LlmCheckLayer = None,
     over: opt.Over = opt.OverChoice.attempts,
@@ -137,7 +138,9 @@ def generate(
         )
         own_seed = None if posterior else seed  # a kept posterior brings its seed; ours is of the samples then
         drawn_from = arguments.PosteriorOptions(posterior, draws, rank, sigma_of(sigma), targets, layers, own_seed)
-        scoring = arguments.ScoringOptions(drawn_from, sampling.value, scores, not no_tokens, batch_tokens)
+        scoring = arguments.ScoringOptions(
+            drawn_from, sampling.value, estimator.value, scores, not no_tokens, batch_tokens
+        )
         run(
             arguments.InputOptions(
                 source, format, FieldMapping(question_field, None, reference_field, id_field), None, skip_invalid
@@ -179,6 +182,7 @@ def score(
     layers: opt.Layers = None,
     seed: opt.PosteriorSeed = None,
     sampling: opt.Sampling = opt.SamplingChoice.stepwise,
+    estimator: opt.Estimator = opt.EstimatorChoice.paper,
     scores: opt.Scores = None,
     llm_check_layer: opt.LlmCheckLayer = None,
     over: opt.Over = opt.OverChoice.attempts,
@@ -241,7 +245,7 @@ def score(
             reading,
             loading,
             arguments.PromptOptions(template, system, few_shot),
-            arguments.ScoringOptions(drawn_from, sampling.value, scores, not no_tokens, batch_tokens),
+            arguments.ScoringOptions(drawn_from, sampling.value, estimator.value, scores, not no_tokens, batch_tokens),
             baselines,
             arguments.OutputOptions(output, resume),
         )

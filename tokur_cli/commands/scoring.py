@@ -90,7 +90,13 @@ class Scoring:
         needs_draws = bool(needs & set(DRAW_QUANTITIES))
         draws = Draws(*make_posterior(options.posterior, language_model, progress)) if needs_draws else None
         budget = options.batch_tokens or default_batch_tokens(language_model)
-        self.scorer = Scorer(language_model.model, draws, sampling=options.sampling, batch_tokens=budget)
+        self.scorer = Scorer(
+            language_model.model,
+            draws,
+            sampling=options.sampling,
+            estimator=options.estimator,
+            batch_tokens=budget,
+        )
         self.baselines = Baselines(needs, baselines, language_model, self.tokeniser, budget, progress)
         self.run_settings = {**_run_settings(options, language_model, draws), **self.baselines.settings}
         self.other_models: set[str] = set()
@@ -233,6 +239,7 @@ def _run_settings(options: ScoringOptions, language_model: LanguageModel, draws:
         "sigma": posterior.sigma if posterior else None,
         "draws": draws.members if draws else 0,
         "sampling": options.sampling if draws else None,
+        "estimator": options.estimator if draws else None,
         "targets": posterior.targets if posterior else None,
         "layers": posterior.layers if posterior else None,
         "seed": posterior.seed if posterior else None,
