@@ -178,9 +178,9 @@ class Scoring:
         return prepared
 
     def _prepare(self, record: Record) -> LocatedResponse | RecordError:
-        if with_ids_of(record, self.language_model.name) is not record:
-            self._say_other_model(record)
         try:
+            if with_ids_of(record, self.language_model.name) is not record:
+                self._say_other_model(record)
             return prepare(record, self.form, self.tokeniser, self.language_model.name)
         except RecordError as error:
             return error
