@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from tokur_cli import __version__
 from tokur_cli.commands.arguments import ScoringOptions
@@ -30,6 +31,13 @@ _BATCH_TOKENS = {"cpu": 4096}
 _ACCELERATOR_BATCH_TOKENS = 65536
 
 
+class ScoredRecord(NamedTuple):
+    """A record with its results, and how many tokens its response has."""
+
+    record: Record
+    tokens: int
+
+
 class Scoring:
     """Scores records under one model with one set of draws.
 
@@ -39,6 +47,7 @@ class Scoring:
         form: how questions became prompts.
         language_model: the model.
         progress: is told of work done.
+        note: told what the user should know, in a sentence; by default it goes to standard error.
 
     Raises:
         TokurError: unknown scores, or a posterior that this model cannot have.
@@ -51,8 +60,10 @@ class Scoring:
         form: PromptForm,
         language_model: LanguageModel,
         progress: Progress,
+        note: Callable[[str], None] | None = None,
     ) -> None:
-        self.command, self.form, self.language_model, self.progress = command, form, language_model, progress
+        self.form, self.language_model, self.progress = form, language_model, progress
+        self.note = note or partial(say, command)
         self.scores, self.keep_tokens = choose_scores(options.scores), options.tokens
         self.tokeniser = ResponseTokeniser(language_model.tokenizer, language_model.context_length)
         needs_draws = any(need in DRAW_QUANTITIES for score in self.scores for need in score.needs)
@@ -81,44 +92,52 @@ class Scoring:
     ) -> None:
         """Score all records; stop at the first bad one unless they are skipped, with all before it written."""
         for window in windows(items):
-            # A resumed run cuts the same windows and batches as an undisturbed one, so that its numbers are the same
-            # to the last bit; windows that are written already cost no more than reading them
-            wanted = [isinstance(item, RecordError) or not already_written(item) for item in window]
-            self.progress.advance(len(window) - sum(wanted))
+            wanted = self.choose(window, already_written)
             if any(wanted):
-                self._run_window(window, wanted, write, invalid)
+                for outcome in self.score_window(window, wanted, invalid.skip):
+                    if isinstance(outcome, RecordError):
+                        invalid.met(outcome)
+                        self.progress.advance(1)
+                    else:
+                        write(outcome.record)
+                        self.progress.advance(1, outcome.tokens)
 
-    def _run_window(
-        self,
-        window: list[Record | RecordError],
-        wanted: list[bool],
-        write: Callable[[Record], None],
-        invalid: Invalid,
-    ) -> None:
-        prepared = self._prepare_until_error(window, invalid)
+    def choose(self, window: list[Record | RecordError], already_written: Callable[[Record], bool]) -> list[bool]:
+        """Return which of a window's records are to be scored, and count the others as done.
+
+        A resumed run cuts the same windows and batches as an undisturbed one, so that its numbers are the same to the
+        last bit; windows that are written already cost no more than reading them.
+        """
+        wanted = [isinstance(item, RecordError) or not already_written(item) for item in window]
+        self.progress.advance(len(window) - sum(wanted))
+        return wanted
+
+    def score_window(
+        self, window: list[Record | RecordError], wanted: list[bool], skip_invalid: bool
+    ) -> Iterator[ScoredRecord | RecordError]:
+        """Yield what became of each wanted record, in order; where bad ones are not skipped, the first is the last."""
+        prepared = self._prepare_until_error(window, skip_invalid)
         outcomes = in_order(
             (place for place in range(len(prepared)) if wanted[place]), self._outcomes(window, prepared, wanted)
         )
         for place, outcome in outcomes:
             if isinstance(outcome, RecordError):
-                invalid.met(outcome)
-                self.progress.advance(1)
+                yield outcome
                 continue
             record, located = window[place], prepared[place]
             assert isinstance(record, Record)
             assert isinstance(located, LocatedResponse)
             self._add_results(record, located.offsets, outcome)
-            write(record)
-            self.progress.advance(1, len(located.offsets))
+            yield ScoredRecord(record, len(located.offsets))
 
     def _prepare_until_error(
-        self, window: list[Record | RecordError], invalid: Invalid
+        self, window: list[Record | RecordError], skip_invalid: bool
     ) -> list[LocatedResponse | RecordError]:
         """Tokenise a window; where bad records are not skipped, the first one ends it."""
         prepared: list[LocatedResponse | RecordError] = []
         for item in window:
             prepared.append(item if isinstance(item, RecordError) else self._prepare(item))
-            if isinstance(prepared[-1], RecordError) and not invalid.skip:
+            if isinstance(prepared[-1], RecordError) and not skip_invalid:
                 break
         return prepared
 
@@ -145,7 +164,7 @@ class Scoring:
         if name not in self.other_models:
             self.other_models.add(name)
             ours = self.language_model.name
-            say(self.command, f"responses of {name} are scored by {ours}: their text is tokenised anew")
+            self.note(f"responses of {name} are scored by {ours}: their text is tokenised anew")
 
     def _outcomes(
         self, window: list[Record | RecordError], prepared: list[LocatedResponse | RecordError], wanted: list[bool]
@@ -221,9 +240,20 @@ def in_order(expected: Iterable[int], arrivals: Iterable[tuple[int, T]]) -> Iter
 
 
 def windows(items: Iterable[T]) -> Iterator[list[T]]:
-    """Cut a stream into windows of 16, 32, 64, … records, at most 256."""
+    """Cut a stream into windows of 16, 32, 64, … records, at most 256; where the stream fails, after what was read."""
     iterator = iter(items)
     size = _FIRST_WINDOW
-    while window := list(itertools.islice(iterator, size)):
-        yield window
+    failure: TokurError | None = None
+    while failure is None:
+        window: list[T] = []
+        try:
+            for item in itertools.islice(iterator, size):
+                window.append(item)
+        except TokurError as error:
+            failure = error
+        if window:
+            yield window
+        elif failure is None:
+            return
         size = min(2 * size, _LARGEST_WINDOW)
+    raise failure
