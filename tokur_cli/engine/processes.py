@@ -81,13 +81,11 @@ def _number(name: str, default: int) -> int:
 
 
 def divide_threads(process: Process) -> None:
-    """Give each process of a machine its part of the cores.
-
-    OMP_NUM_THREADS is obeyed unless it is 1, which torchrun sets where the user has set nothing.
-    """
+    """Give each process of a machine its part of the cores, unless OMP_NUM_THREADS says how many threads it has."""
     import torch
 
-    if os.environ.get("OMP_NUM_THREADS", "1") == "1":
+    asked = os.environ.get("OMP_NUM_THREADS")
+    if asked is None or (asked == "1" and "TORCHELASTIC_RUN_ID" in os.environ):  # torchrun's own default
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         torch.set_num_threads(max(1, cores // process.local_size))
 
