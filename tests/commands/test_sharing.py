@@ -13,7 +13,8 @@ from tokur_cli.commands.progress import Progress
 from tokur_cli.commands.reporting import Invalid
 from tokur_cli.commands.scoring import ScoredRecord
 from tokur_cli.commands.sharing import Team
-from tokur_cli.engine.processes import Peer, Process
+from tokur_cli.engine.meeting import Peer
+from tokur_cli.engine.processes import Process
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.record import Record
 

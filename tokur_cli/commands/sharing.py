@@ -25,7 +25,8 @@ from typing import Any, NoReturn
 from tokur_cli.commands.progress import Progress
 from tokur_cli.commands.reporting import Invalid, describe, exit_code, say
 from tokur_cli.commands.scoring import Scoring, windows
-from tokur_cli.engine.processes import Peer, Process, divide_threads, gather_peers, join_rank_zero
+from tokur_cli.engine.meeting import Peer, gather_peers, join_rank_zero
+from tokur_cli.engine.processes import Process, divide_threads
 from tokur_cli.records.errors import EXIT_FAILED, RecordError, TokurError
 from tokur_cli.records.record import Record
 
