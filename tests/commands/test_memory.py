@@ -12,7 +12,7 @@ import pytest
 from tests.commands.test_process import start
 from tests.commands.test_score import write_lines
 
-WARM, MORE, GROWTH_MEGABYTES = 300, 600, 40
+WARM, MORE, GROWTH_MEGABYTES = 300, 600, 25
 
 
 def records(count):
