@@ -96,6 +96,14 @@ def test_the_default_is_majority_of_the_top_tenth_by_the_length_normalised_eu(se
     assert err == ["accuracy 100.00%, Pass@1 6.67%, majority 0.00%, Pass@30 100.00% (1 question)"]
 
 
+def test_a_score_on_either_side_of_zero_is_no_weight(run_tokur, tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_text("")
+    code, _, err = run_tokur("select", path, "--by", "llm_check_hidden", "--method", "wbon", "--weight", "score")
+    assert code == 2
+    assert "take exp or rank" in err
+
+
 def test_methods_and_weights_by_hand(select):
     lines = question("q1", ["1", "2", "2", "3"], scores=[0.25, 0.5, 1.0, 8.0])
 

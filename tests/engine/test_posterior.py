@@ -4,11 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from tests.engine import oracle
 from tests.tiny import tiny_model
-from tokur_cli.engine.perturbed import Draws
 from tokur_cli.engine.posterior import build_posterior
-from tokur_cli.engine.scoring import Scorer, TokenisedResponse
 from tokur_cli.records.errors import TokurError
 
 
@@ -40,6 +37,25 @@ def test_leaving_a_projection_out_changes_no_other():
     for matrix in queries.matrices:
         assert torch.equal(queries.weight_noise(matrix, 0), both.weight_noise(by_name[matrix.name], 0))
         assert torch.equal(matrix.basis, by_name[matrix.name].basis)
+
+
+def test_layers_are_a_slice_and_change_no_noise():
+    model = tiny_model("llama", num_hidden_layers=4)
+    whole = {matrix.name: matrix for matrix in build_posterior(model).matrices}
+    for layers, kept in [("1:", {1, 2, 3}), (":1", {0}), ("-2:", {2, 3}), ("1:3", {1, 2}), (":", {0, 1, 2, 3})]:
+        posterior = build_posterior(model, layers=layers)
+        assert {matrix.projection.layer for matrix in posterior.matrices} == {("model.layers", i) for i in kept}
+        for matrix in posterior.matrices:
+            assert torch.equal(posterior.weight_noise(matrix, 1), posterior.weight_noise(whole[matrix.name], 1))
+
+
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [("4:", "has layers 0 to 3"), ("2:1", "hold none"), ("two", "is no slice"), ("1-3", "is no slice")],
+)
+def test_impossible_layers_are_said(layers, message):
+    with pytest.raises(TokurError, match=message):
+        build_posterior(tiny_model("llama", num_hidden_layers=4), layers=layers)
 
 
 def test_cached_basis_is_used_for_the_same_weights_only(tmp_path):
@@ -80,25 +96,3 @@ def test_impossible_rank_names_the_matrix_and_what_is_possible(rank):
 def test_impossible_sigma_is_said(sigma):
     with pytest.raises(TokurError, match="must be a number from 0"):
         build_posterior(tiny_model("llama"), sigma=sigma)
-
-
-def test_a_draw_is_a_lora_adapter_that_stock_peft_loads():
-    """B = U′, A = εᵀ, scaling 1: PEFT's own forward passes give the engine's shared draws."""
-    peft = pytest.importorskip("peft")
-    model = tiny_model("llama")
-    posterior = build_posterior(model, sigma=0.3, seed=4)
-    response = TokenisedResponse([1, 2, 3, 4], [50, 60, 70, 80, 90])
-    got = dict(Scorer(model, Draws(posterior, 2), sampling="shared").score([response]))[0]
-    draws = []
-    for member in range(2):
-        config = peft.LoraConfig(r=8, lora_alpha=8, target_modules=["q_proj", "k_proj"], lora_dropout=0.0)
-        adapted = peft.get_peft_model(copy.deepcopy(model), config).eval()
-        for matrix in posterior.matrices:
-            layer = adapted.base_model.model.get_submodule(matrix.name)
-            with torch.no_grad():
-                layer.lora_A["default"].weight.copy_(posterior.weight_noise(matrix, member).T)
-                layer.lora_B["default"].weight.copy_(matrix.basis)
-        draws.append(oracle.log_probabilities(adapted, response.prompt_ids, response.response_ids))
-    expected = oracle.reference_quantities(draws[0], draws, response.response_ids)
-    for name in ("tu", "au", "eu"):
-        assert got[name] == pytest.approx(expected[name], abs=1e-5)

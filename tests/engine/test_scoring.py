@@ -24,8 +24,8 @@ def some_responses(seed: int, sizes: Sequence[tuple[int, int]]) -> list[Tokenise
 RESPONSES = some_responses(0, [(5, 7), (3, 12), (9, 1), (1, 4)])
 
 
-def score(model, responses, *, sampling="stepwise", sigma=SIGMA, seed=1, draws=DRAWS, **options):
-    posterior = build_posterior(model, sigma=sigma, seed=seed)
+def score(model, responses, *, sampling="stepwise", sigma=SIGMA, seed=1, draws=DRAWS, layers=None, **options):
+    posterior = build_posterior(model, sigma=sigma, seed=seed, layers=layers)
     scorer = Scorer(model, Draws(posterior, draws), sampling=sampling, **options)
     results = dict(scorer.score(responses))
     return [results[index] for index in range(len(responses))]
@@ -38,13 +38,14 @@ def same_projected_noise(posterior, member):
     )
 
 
+@pytest.mark.parametrize("layers", [None, "1:"])
 @pytest.mark.parametrize("sampling", ["shared", "joint", "stepwise"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_quantities_equal_brute_force_in_float64(family, sampling):
+def test_quantities_equal_brute_force_in_float64(family, sampling, layers):
     model = tiny_model(family)
-    posterior = build_posterior(model, sigma=SIGMA, seed=1)
+    posterior = build_posterior(model, sigma=SIGMA, seed=1, layers=layers)
     exact = copy.deepcopy(model).double()
-    for response, got in zip(RESPONSES, score(model, RESPONSES, sampling=sampling), strict=True):
+    for response, got in zip(RESPONSES, score(model, RESPONSES, sampling=sampling, layers=layers), strict=True):
         prompt, ids = response.prompt_ids, response.response_ids
         if sampling == "stepwise":
             draws = [
@@ -62,6 +63,21 @@ def test_quantities_equal_brute_force_in_float64(family, sampling):
             assert got[name].dtype == np.float32
             assert np.abs(got[name] - values).max() < 1e-5, (name, got[name], values)
         assert expected["eu"].max() > 1e-3, "the draws must differ for this test to mean anything"
+
+
+@pytest.mark.parametrize("responses", [RESPONSES, RESPONSES[:1]], ids=["batch", "alone"])
+def test_layers_below_the_first_perturbed_one_see_each_response_once(responses):
+    model = tiny_model("llama", num_hidden_layers=4)
+    positions = {}
+    for index, layer in enumerate(model.model.layers):
+        layer.mlp.register_forward_hook(
+            lambda module, arguments, output, index=index: positions.setdefault(index, []).append(
+                output[..., 0].numel()
+            )
+        )
+    score(model, responses, layers="2:")
+    given = sum(response.length for response in responses)
+    assert [sum(positions[index]) for index in range(4)] == [given] * 2 + [(1 + DRAWS) * given] * 2
 
 
 def test_stepwise_has_the_law_of_a_fresh_full_epsilon_at_each_step():
@@ -175,11 +191,11 @@ def test_too_little_memory_halves_the_batch_and_goes_on(failure, monkeypatch):
     sizes = []
     whole_batch = Scorer._score_batch
 
-    def small_machine(self, batch):
+    def small_machine(self, batch, *others):
         sizes.append(len(batch))
         if len(batch) > 2 or any(len(response.response_ids) > 50 for response in batch):
             raise failure
-        return whole_batch(self, batch)
+        return whole_batch(self, batch, *others)
 
     monkeypatch.setattr(Scorer, "_score_batch", small_machine)
     got = score(model, responses, batch_tokens=10**6)
@@ -191,7 +207,7 @@ def test_too_little_memory_halves_the_batch_and_goes_on(failure, monkeypatch):
 
 
 def test_other_failures_are_not_taken_for_too_little_memory(monkeypatch):
-    def broken(self, batch):
+    def broken(self, *batch):
         raise RuntimeError("index out of range")
 
     monkeypatch.setattr(Scorer, "_score_batch", broken)

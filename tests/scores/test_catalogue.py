@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,12 +17,28 @@ TOKENS = {
     "eu": np.array([0.5, 0.5, 0.25], np.float32),
     "self_certainty": np.array([10.0, 12.0, 14.0], np.float32),
     "deepconf": np.array([6.0, 3.0, 9.0], np.float32),
+    "p_true": np.float64(0.75),
+    "attention_log_diagonal": np.array([-1.0, -2.5], np.float32),
+    "hidden_eigenvalues": np.array([np.e - 1e-3, 1 / np.e - 1e-3, np.e**3 - 1e-3]),
+    "top_entropy": np.array([0.5, 1.0, 0.75], np.float32),
+    "set_classes": np.array([0, 1, 0]),
+    "set_log_likelihoods": np.log([0.002, 0.001, 0.004]),
+    "set_mean_log_likelihoods": np.log([0.5, 0.25, 0.25]),
+    "set_similarity": np.array([[1.0, 0.0, 0.5], [0.0, 1.0, 0.0], [0.5, 0.0, 1.0]]),
+    "set_states": np.array([[3.0, 1.0, 2.0], [1.0, 1.0, 1.0], [0.0, 2.0, 1.0]]),
 }
 BY_HAND = {
     "tu": 5.0, "au": 3.75, "eu": 1.25, "tu_mean": 5 / 3, "au_mean": 1.25, "eu_mean": 1.25 / 3,
     "ll": -2.75 / 3, "ll_sum": -2.75, "pe": 3.5 / 3, "pe_sum": 3.5, "self_certainty": 12.0, "self_certainty_sum": 36.0,
     "deepconf": 6.0, "deepconf_sum": 18.0, "deepconf_group": 6.0, "deepconf_bottom10": 6.0, "deepconf_tail": 6.0,
-    "neg_length": -3.0,
+    "neg_length": -3.0, "p_true": 0.75, "llm_check_attention": -3.5, "llm_check_hidden": 1.0,
+    "llm_check_perplexity": math.exp(2.75 / 3), "llm_check_window_entropy": 2.0, "llm_check_logit_entropy": 0.75,
+    # Centred over their features the states are (1, −1, 0), 0 and (−1, 1, 0): eigenvalues 4, 0 and 0
+    "inside": (math.log(4.001) + 2 * math.log(0.001)) / 3,
+    "semantic_entropy": -(math.log(0.75) + math.log(0.25)) / 2,
+    "sar": -(math.log(0.002 + 500 * 0.004) + math.log(0.001) + math.log(0.004 + 500 * 0.002)) / 3,
+    # Degrees 1.5, 1, 1.5; of the Laplacian's eigenvalues 0, 0 and 2/3 all count, so the embedding is a rotation
+    "u_ecc": math.sqrt(2), "u_deg": 1 - (1.5 + 1 + 1.5) / 9,
 }  # fmt: skip
 
 
@@ -28,9 +46,35 @@ def test_every_score_of_a_small_response_by_hand():
     assert compute_scores(list(CATALOGUE.values()), TOKENS) == pytest.approx(BY_HAND)
 
 
+def test_a_sample_has_its_own_degree_and_eccentricity():
+    scores = choose_scores("u_ecc,u_deg,inside")
+    found = [compute_scores(scores, {**TOKENS, "set_place": np.intp(place)}) for place in range(3)]
+    assert [one["u_deg"] for one in found] == pytest.approx([1 - 1.5 / 3, 1 - 1 / 3, 1 - 1.5 / 3])
+    assert math.hypot(*(one["u_ecc"] for one in found)) == pytest.approx(math.sqrt(2))
+    assert {one["inside"] for one in found} == {compute_scores(scores, TOKENS)["inside"]}
+
+
+def test_a_set_of_one_text_and_one_with_nan_have_no_score():
+    names = ("inside", "semantic_entropy", "sar", "u_ecc", "u_deg")
+    scores = choose_scores(",".join(names))
+    alone = {
+        name: values[:1, :1] if name == "set_similarity" else values[:1]
+        for name, values in TOKENS.items()
+        if name.startswith("set_")
+    }
+    assert all(math.isnan(value) for value in compute_scores(scores, alone).values())
+    broken = {**TOKENS, "set_states": np.full((3, 3), np.nan), "set_log_likelihoods": np.array([-1, np.nan, -2])}
+    found = compute_scores(choose_scores("inside,sar"), broken)
+    assert all(math.isnan(value) for value in found.values())
+
+
 def test_orientations_say_which_way_is_better():
     uncertainties = {name for name, score in CATALOGUE.items() if score.orientation == "uncertainty"}
-    assert uncertainties == {"tu", "au", "eu", "tu_mean", "au_mean", "eu_mean", "pe", "pe_sum"}
+    assert uncertainties == {
+        "tu", "au", "eu", "tu_mean", "au_mean", "eu_mean", "pe", "pe_sum",
+        "llm_check_hidden", "llm_check_perplexity", "llm_check_window_entropy", "llm_check_logit_entropy",
+        "inside", "semantic_entropy", "sar", "u_ecc", "u_deg",
+    }  # fmt: skip
     assert all(score.source and score.meaning for score in CATALOGUE.values())
 
 
@@ -54,7 +98,11 @@ def test_windows_are_the_means_of_their_tokens(values, window):
 
 def test_scores_are_chosen_in_the_catalogues_order():
     assert [score.name for score in choose_scores("ll, eu")] == ["eu", "ll"]
-    assert choose_scores(None) == list(CATALOGUE.values())
+    assert choose_scores("all") == list(CATALOGUE.values())
+    assert choose_scores(None) == choose_scores("default") == [score for score in CATALOGUE.values() if score.default]
+    assert [score.name for score in choose_scores("p_true, default")] == [
+        name for name, score in CATALOGUE.items() if score.default or name == "p_true"
+    ]
     for names in ("", ",", "eu,nothing"):
         with pytest.raises(UsageError):
             choose_scores(names)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tokur_cli import __version__
-from tokur_cli.app import making, reading
+from tokur_cli.app import making, perturbing, reading
 from tokur_cli.commands.launched import leave_speaking_to_rank_zero, require_sharing
 from tokur_cli.commands.reporting import reporting
 
@@ -43,6 +43,9 @@ def tokur(
         require_sharing(command)
 
 
+app.command(epilog="Example: tokur perturb -m Qwen/Qwen2.5-3B-Instruct -o posterior --calibrate responses.jsonl")(
+    perturbing.perturb
+)
 app.command(epilog="Example: tokur generate questions.jsonl -n 16 --temperature 0.8 > responses.jsonl")(making.generate)
 app.command(epilog="Example: tokur score responses.jsonl -m Qwen/Qwen2.5-3B-Instruct > scored.jsonl")(making.score)
 app.command(epilog="Example: tokur select scored.jsonl --by eu_mean --keep 10% --method wbon > selected.jsonl")(

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tokur_cli.app import options as opt
-from tokur_cli.app.inputs import input_path
+from tokur_cli.app.inputs import input_path, sigma_of
 from tokur_cli.commands.reporting import reporting
 from tokur_cli.commands.starting import lasting_objects
 
@@ -79,12 +79,23 @@ def generate(
     score: Annotated[
         bool, typer.Option("--score", help="Score the responses in the same run.", rich_help_panel=opt.POSTERIOR)
     ] = False,
-    draws: opt.DrawCount = 2,
-    rank: opt.Rank = 8,
-    sigma: opt.Sigma = 0.1,
+    posterior: opt.PosteriorFolder = None,
+    draws: opt.DrawCount = None,
+    rank: opt.Rank = None,
+    sigma: opt.Sigma = None,
+    targets: opt.Targets = None,
+    layers: opt.Layers = None,
     sampling: opt.Sampling = opt.SamplingChoice.stepwise,
-    targets: opt.Targets = "q_proj,k_proj",
     scores: opt.Scores = None,
+    llm_check_layer: opt.LlmCheckLayer = None,
+    over: opt.Over = opt.OverChoice.attempts,
+    attempts: opt.AttemptCount = 10,
+    attempt_temperature: opt.AttemptTemperature = 0.5,
+    attempt_tokens: opt.AttemptTokens = 64,
+    entailment: opt.Entailment = opt.EntailmentChoice.nli,
+    nli_model: opt.NliModel = None,
+    similarity: opt.Similarity = opt.SimilarityChoice.embedding,
+    similarity_model: opt.SimilarityModel = None,
     no_tokens: opt.NoTokens = False,
     batch_tokens: opt.BatchTokens = None,
     output: opt.Output = None,
@@ -114,9 +125,21 @@ def generate(
             from tokur_cli.commands.generate import generate as run
             from tokur_cli.records.mapping import FieldMapping
 
-        scoring = arguments.ScoringOptions(
-            draws, rank, sigma, sampling.value, targets, seed, scores, not no_tokens, batch_tokens
+        baselines = arguments.BaselineOptions(
+            llm_check_layer=llm_check_layer,
+            over=over.value,
+            attempts=attempts,
+            attempt_temperature=attempt_temperature,
+            attempt_tokens=attempt_tokens,
+            entailment=entailment.value,
+            nli_model=nli_model,
+            similarity=similarity.value,
+            similarity_model=similarity_model,
+            seed=seed,
         )
+        own_seed = None if posterior else seed  # a kept posterior brings its seed; ours is of the samples then
+        drawn_from = arguments.PosteriorOptions(posterior, draws, rank, sigma_of(sigma), targets, layers, own_seed)
+        scoring = arguments.ScoringOptions(drawn_from, sampling.value, scores, not no_tokens, batch_tokens)
         run(
             arguments.InputOptions(
                 source, format, FieldMapping(question_field, None, reference_field, id_field), None, skip_invalid
@@ -137,6 +160,7 @@ def generate(
                 max_memory_gib=max_memory,
             ),
             scoring if score else None,
+            baselines,
             arguments.OutputOptions(output, resume),
         )
 
@@ -149,13 +173,25 @@ def score(
         ),
     ] = None,
     model: opt.Model = None,
-    draws: opt.DrawCount = 2,
-    rank: opt.Rank = 8,
-    sigma: opt.Sigma = 0.1,
+    posterior: opt.PosteriorFolder = None,
+    draws: opt.DrawCount = None,
+    rank: opt.Rank = None,
+    sigma: opt.Sigma = None,
+    targets: opt.Targets = None,
+    layers: opt.Layers = None,
+    seed: opt.PosteriorSeed = None,
     sampling: opt.Sampling = opt.SamplingChoice.stepwise,
-    targets: opt.Targets = "q_proj,k_proj",
-    seed: opt.Seed = 0,
     scores: opt.Scores = None,
+    llm_check_layer: opt.LlmCheckLayer = None,
+    over: opt.Over = opt.OverChoice.attempts,
+    attempts: opt.AttemptCount = 10,
+    attempt_temperature: opt.AttemptTemperature = 0.5,
+    attempt_tokens: opt.AttemptTokens = 64,
+    entailment: opt.Entailment = opt.EntailmentChoice.nli,
+    nli_model: opt.NliModel = None,
+    similarity: opt.Similarity = opt.SimilarityChoice.embedding,
+    similarity_model: opt.SimilarityModel = None,
+    show_prompts: opt.ShowPrompts = False,
     no_tokens: opt.NoTokens = False,
     output: opt.Output = None,
     resume: opt.Resume = False,
@@ -184,12 +220,31 @@ def score(
             from tokur_cli.records.mapping import FieldMapping
 
         mapping = FieldMapping(question_field, response_field, reference_field, id_field)
+        drawn_from = arguments.PosteriorOptions(posterior, draws, rank, sigma_of(sigma), targets, layers, seed)
+        baselines = arguments.BaselineOptions(
+            llm_check_layer=llm_check_layer,
+            over=over.value,
+            attempts=attempts,
+            attempt_temperature=attempt_temperature,
+            attempt_tokens=attempt_tokens,
+            entailment=entailment.value,
+            nli_model=nli_model,
+            similarity=similarity.value,
+            similarity_model=similarity_model,
+            seed=seed or 0,
+        )
+        reading = arguments.InputOptions(source, format, mapping, requests, skip_invalid)
+        loading = arguments.ModelOptions(model, revision, dtype.value, device_map, trust_remote_code)
+        if show_prompts:
+            from tokur_cli.commands.show_prompts import show_prompts as show
+
+            show(reading, loading, scores, baselines)
+            return
         run(
-            arguments.InputOptions(source, format, mapping, requests, skip_invalid),
-            arguments.ModelOptions(model, revision, dtype.value, device_map, trust_remote_code),
+            reading,
+            loading,
             arguments.PromptOptions(template, system, few_shot),
-            arguments.ScoringOptions(
-                draws, rank, sigma, sampling.value, targets, seed, scores, not no_tokens, batch_tokens
-            ),
+            arguments.ScoringOptions(drawn_from, sampling.value, scores, not no_tokens, batch_tokens),
+            baselines,
             arguments.OutputOptions(output, resume),
         )

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 MODEL, DECODING, POSTERIOR, INPUT, OUTPUT = "Model", "Decoding", "Posterior", "Input", "Output"
-EVALUATION = "Evaluation"
+EVALUATION, BASELINES = "Evaluation", "Baselines"
 SELECTION = "Selection"
+STRENGTH = "Strength"
 SCALE, CHOICE, PICTURE = "Scale", "Choice", "Picture"
 """Panels of the help."""
 
@@ -27,6 +28,30 @@ class BackendChoice(str, Enum):
 
     transformers = "transformers"
     vllm = "vllm"
+
+
+class OverChoice(str, Enum):
+    """Which texts inside, semantic_entropy, sar, u_ecc and u_deg compare."""
+
+    attempts = "attempts"
+    samples = "samples"
+
+
+class EntailmentChoice(str, Enum):
+    """What tells which text entails which."""
+
+    nli = "nli"
+    judge = "judge"
+    answers = "answers"
+    exact = "exact"
+
+
+class SimilarityChoice(str, Enum):
+    """What tells how alike texts are."""
+
+    embedding = "embedding"
+    nli = "nli"
+    jaccard = "jaccard"
 
 
 class DtypeChoice(str, Enum):
@@ -86,6 +111,16 @@ class MarksChoice(str, Enum):
     values = "values"
 
 
+def _explain_scores(names: str | None) -> str | None:
+    """Print the catalogue and stop where it is asked for."""
+    if names == "help":
+        from tokur_cli.commands.catalogue import print_catalogue
+
+        print_catalogue()
+        raise typer.Exit
+    return names
+
+
 Model = Annotated[
     str | None,
     typer.Option(
@@ -118,9 +153,39 @@ BatchTokens = Annotated[
         show_default=False,
     ),
 ]
-DrawCount = Annotated[int, typer.Option(min=1, help="M, draws from the posterior.", rich_help_panel=POSTERIOR)]
-Rank = Annotated[int, typer.Option(min=1, help="r', rank of the noise.", rich_help_panel=POSTERIOR)]
-Sigma = Annotated[float, typer.Option(min=0.0, help="σ_q, perturbation strength.", rich_help_panel=POSTERIOR)]
+PosteriorFolder = Annotated[
+    str | None,
+    typer.Option(
+        "--posterior",
+        metavar="DIR",
+        help="A posterior that tokur perturb wrote, in place of the options below.",
+        rich_help_panel=POSTERIOR,
+        show_default=False,
+    ),
+]
+DrawCount = Annotated[
+    int | None,
+    typer.Option(min=1, help="M, draws from the posterior. Default: 2.", rich_help_panel=POSTERIOR, show_default=False),
+]
+Rank = Annotated[
+    int | None,
+    typer.Option(min=1, help="r', rank of the noise. Default: 8.", rich_help_panel=POSTERIOR, show_default=False),
+]
+Sigma = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NUMBER|auto",
+        help="σ_q, perturbation strength; auto: what the posterior was calibrated to. Default: 0.1.",
+        rich_help_panel=POSTERIOR,
+        show_default=False,
+    ),
+]
+FixedSigma = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0, help="σ_q, perturbation strength. Default: 0.1.", rich_help_panel=POSTERIOR, show_default=False
+    ),
+]
 Sampling = Annotated[
     SamplingChoice,
     typer.Option(
@@ -130,10 +195,22 @@ Sampling = Annotated[
     ),
 ]
 Targets = Annotated[
-    str,
+    str | None,
     typer.Option(
-        help="Projections to perturb: comma-separated ends of names, or globs. Fused weights have such parts too.",
+        help="Projections to perturb: comma-separated ends of names, or globs. Fused weights have such parts too. "
+        "Default: q_proj,k_proj.",
         rich_help_panel=POSTERIOR,
+        show_default=False,
+    ),
+]
+Layers = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FIRST:END",
+        help="Layers to perturb, as a slice: 15: is layer 15 and above. Those below are computed once for all draws. "
+        "Default: all.",
+        rich_help_panel=POSTERIOR,
+        show_default=False,
     ),
 ]
 Template = Annotated[
@@ -182,9 +259,83 @@ Resume = Annotated[
     bool, typer.Option("--resume", help="Continue the -o file of a run that was cut off.", rich_help_panel=OUTPUT)
 ]
 Seed = Annotated[int, typer.Option(help="Seed of all random numbers.", rich_help_panel=POSTERIOR)]
+PosteriorSeed = Annotated[
+    int | None,
+    typer.Option("--seed", help="Seed of the draws. Default: 0.", rich_help_panel=POSTERIOR, show_default=False),
+]
 Scores = Annotated[
     str | None,
-    typer.Option(help="Comma-separated scores to compute. Default: all.", rich_help_panel=OUTPUT, show_default=False),
+    typer.Option(
+        help="Comma-separated scores to compute; default: all that need only the draws; all: every one; help: a table "
+        "of them and what they take.",
+        callback=_explain_scores,
+        is_eager=True,
+        rich_help_panel=OUTPUT,
+        show_default=False,
+    ),
+]
+LlmCheckLayer = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Layer for llm_check_attention and llm_check_hidden, from 1. Default: the middle one.",
+        rich_help_panel=BASELINES,
+        show_default=False,
+    ),
+]
+Over = Annotated[
+    OverChoice,
+    typer.Option(
+        help="What inside, semantic_entropy, sar, u_ecc and u_deg compare: attempts of the model to verify a response, "
+        "or the samples of a question, which stand together in the input.",
+        rich_help_panel=BASELINES,
+    ),
+]
+AttemptCount = Annotated[
+    int, typer.Option("--attempts", min=2, help="K, attempts to verify a response.", rich_help_panel=BASELINES)
+]
+AttemptTemperature = Annotated[
+    float, typer.Option(min=0.0, help="Temperature of the attempts, above 0.", rich_help_panel=BASELINES)
+]
+AttemptTokens = Annotated[int, typer.Option(min=1, help="Tokens of an attempt, at most.", rich_help_panel=BASELINES)]
+Entailment = Annotated[
+    EntailmentChoice,
+    typer.Option(
+        help="What puts texts into one class: nli (a model, both entail each other), judge (the language model is "
+        "asked), answers (equal answers or verdicts) or exact (the same text).",
+        rich_help_panel=BASELINES,
+    ),
+]
+NliModel = Annotated[
+    str | None,
+    typer.Option(
+        help="Model of natural language inference. Default: microsoft/deberta-large-mnli.",
+        rich_help_panel=BASELINES,
+        show_default=False,
+    ),
+]
+Similarity = Annotated[
+    SimilarityChoice,
+    typer.Option(
+        help="How alike texts are: embedding (a model), nli (probability of entailment) or jaccard (shared words).",
+        rich_help_panel=BASELINES,
+    ),
+]
+SimilarityModel = Annotated[
+    str | None,
+    typer.Option(
+        help="Sentence-embedding model or cross-encoder. Default: the embedded all-minilm-l6-v2.",
+        rich_help_panel=BASELINES,
+        show_default=False,
+    ),
+]
+ShowPrompts = Annotated[
+    bool,
+    typer.Option(
+        "--show-prompts",
+        help="Print what the chosen scores would ask the model about the first response, and stop.",
+        rich_help_panel=BASELINES,
+    ),
 ]
 NoTokens = Annotated[bool, typer.Option("--no-tokens", help="Leave the per-token arrays out.", rich_help_panel=OUTPUT)]
 FewShot = Annotated[

@@ -48,18 +48,63 @@ class PromptOptions:
 
 
 @dataclass(frozen=True)
+class PosteriorOptions:
+    """A kept posterior, or what one is made of; None is what the kept one says, else the default."""
+
+    folder: str | None = None
+    draws: int | None = None
+    rank: int | None = None
+    sigma: float | Literal["auto"] | None = None
+    targets: str | None = None
+    layers: str | None = None
+    seed: int | None = None
+
+
+@dataclass(frozen=True)
 class ScoringOptions:
     """The posterior, what is computed under it, and what is kept."""
 
-    draws: int = 2
-    rank: int = 8
-    sigma: float = 0.1
+    posterior: PosteriorOptions = field(default_factory=PosteriorOptions)
     sampling: Literal["stepwise", "shared", "joint"] = "stepwise"
-    targets: str = "q_proj,k_proj"
-    seed: int = 0
     scores: str | None = None
     tokens: bool = True
     batch_tokens: int | None = None
+
+
+@dataclass(frozen=True)
+class BaselineOptions:
+    """How the scores that take more than the draws are computed."""
+
+    llm_check_layer: int | None = None
+    over: Literal["attempts", "samples"] = "attempts"
+    attempts: int = 10
+    attempt_temperature: float = 0.5
+    attempt_tokens: int = 64
+    entailment: Literal["nli", "judge", "answers", "exact"] = "nli"
+    nli_model: str | None = None
+    similarity: Literal["embedding", "nli", "jaccard"] = "embedding"
+    similarity_model: str | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class StrengthOptions:
+    """Which strengths of the perturbation are tried, and on what."""
+
+    sweep: tuple[float, ...] = ()
+    calibrate: bool = False
+    tolerance: float = 0.05
+    limit: int | None = None
+    sampling: Literal["stepwise", "shared", "joint"] = "stepwise"
+    batch_tokens: int | None = None
+
+
+@dataclass(frozen=True)
+class KeepOptions:
+    """Where a posterior is kept."""
+
+    folder: str | None = None
+    force: bool = False
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from tokur_cli.records.mapping import FieldMapping
 from tokur_cli.records.reader import read_records
 from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.records.writer import RecordWriter, open_output
-from tokur_cli.scores.catalogue import CATALOGUE, choose_scores
+from tokur_cli.scores.catalogue import ALL, CATALOGUE, DEFAULT, choose_scores
 from tokur_cli.selection.voting import parse_keep
 from tokur_cli.views.tables import latex, print_table
 
@@ -107,7 +107,7 @@ def evaluate(
         TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
     settings = options.settings
-    asked = choose_scores(options.scores)
+    asked = choose_scores(ALL if options.scores is None else options.scores)
     if options.versus is not None:
         asked = [score for score in CATALOGUE.values() if score in asked or score.name == options.versus]
     _check_files(paths, target)
@@ -252,7 +252,7 @@ def _present(runs: Sequence[Columns], options: EvaluationOptions) -> list[str]:
     names = [name for name in runs[0].scores if name in having]
     if options.versus is not None and options.versus not in having:
         raise TokurError(f"--versus {options.versus}: no record has this score")
-    if options.scores is not None:
+    if options.scores not in (None, ALL, DEFAULT):
         missing = [score.name for score in choose_scores(options.scores) if score.name not in having]
         if missing:
             raise TokurError(f"--scores: no record has {', '.join(missing)}: run tokur score first")

@@ -9,6 +9,7 @@ from typing import Any
 
 from tokur_cli import __version__
 from tokur_cli.commands.arguments import (
+    BaselineOptions,
     DecodingOptions,
     InputOptions,
     ModelOptions,
@@ -16,14 +17,16 @@ from tokur_cli.commands.arguments import (
     PromptOptions,
     ScoringOptions,
 )
+from tokur_cli.commands.baselines import check_baseline_options
+from tokur_cli.commands.decoding import make_decoder
 from tokur_cli.commands.model import describe, load
+from tokur_cli.commands.posterior import check_posterior_options
 from tokur_cli.commands.progress import Progress, count_lines
 from tokur_cli.commands.prompts import PromptForm, with_ids_of
 from tokur_cli.commands.reporting import Invalid
 from tokur_cli.commands.scoring import Scoring
-from tokur_cli.engine.decoding import DecodedResponse, Decoder, DecodingRequest, end_token_ids
+from tokur_cli.engine.decoding import DecodedResponse, Decoder, DecodingRequest
 from tokur_cli.engine.loading import LanguageModel, ModelDescription
-from tokur_cli.engine.memory import available_bytes
 from tokur_cli.engine.sampling import Sampling
 from tokur_cli.engine.tokens import ResponseTokeniser
 from tokur_cli.engine.vllm_backend import VllmDecoder
@@ -33,9 +36,6 @@ from tokur_cli.records.record import SCHEMA, Record
 from tokur_cli.records.writer import RecordWriter, open_output
 
 COMMAND = "generate"
-_ROWS = {"cpu": 64}
-_ACCELERATOR_ROWS = 256
-_CACHE_SHARE = 0.5  # of the memory that is free once the model is loaded
 
 
 def generate(
@@ -44,6 +44,7 @@ def generate(
     prompts: PromptOptions,
     decoding: DecodingOptions,
     scoring: ScoringOptions | None,
+    baselines: BaselineOptions,
     target: OutputOptions,
 ) -> None:
     """Generate responses to a stream of questions, and score them too if ``scoring`` is given.
@@ -53,6 +54,13 @@ def generate(
     """
     if decoding.temperature == 0 and decoding.samples > 1:
         raise UsageError(f"-n {decoding.samples} needs --temperature above 0: at 0 all samples are the same")
+    model_of_posterior = check_posterior_options(scoring.posterior) if scoring else None
+    check_baseline_options(baselines)
+    if scoring and baselines.over == "samples" and target.resume:
+        raise UsageError(
+            "--over samples compares all samples of a question, --resume generates only those that are missing: leave "
+            "--score out and pipe the finished file into tokur score"
+        )
     form = PromptForm(prompts)
     items = read_records(source.path, format=source.format, mapping=source.mapping)
     with Progress(COMMAND) as progress:
@@ -62,9 +70,9 @@ def generate(
             backend = _with_vllm(model, decoding, progress)
             scorer = None
         else:
-            language_model = load(model, None, progress)
+            language_model = load(model, model_of_posterior, progress)
             backend = _with_transformers(language_model, decoding)
-            scorer = Scoring(COMMAND, scoring, form, language_model, progress) if scoring else None
+            scorer = Scoring(COMMAND, scoring, baselines, form, language_model, progress) if scoring else None
         generation = _Generation(backend, decoding, prompts, form)
         invalid = Invalid(COMMAND, source.skip_invalid)
         with open_output(
@@ -116,28 +124,21 @@ class _Backend:
 
 
 def _with_transformers(language_model: LanguageModel, options: DecodingOptions) -> _Backend:
-    device = language_model.device
-    if options.max_memory_gib is None:
-        cache_bytes = int(available_bytes(device) * _CACHE_SHARE)
-    else:
-        cache_bytes = int(options.max_memory_gib * 2**30)
     tokeniser = ResponseTokeniser(language_model.tokenizer, language_model.context_length)
-    decoder = Decoder(
-        language_model.model,
-        tokeniser.decode,
+    decoder = make_decoder(
+        language_model,
+        tokeniser,
         _sampling(options),
-        end_ids=end_token_ids(language_model.model.generation_config, language_model.tokenizer),
         max_new_tokens=options.max_new_tokens,
-        context_length=language_model.context_length,
         stop=options.stop,
-        max_rows=options.batch_size or _ROWS.get(device.type, _ACCELERATOR_ROWS),
-        cache_bytes=cache_bytes,
+        max_rows=options.batch_size,
+        max_memory_gib=options.max_memory_gib,
     )
     return _Backend(language_model, tokeniser, decoder)
 
 
 def _with_vllm(model: ModelOptions, options: DecodingOptions, progress: Progress) -> _Backend:
-    description = describe(model, progress)
+    description = describe(model, None, progress)
     tokeniser = ResponseTokeniser(description.tokenizer, description.context_length)
     decoder = VllmDecoder(
         description,

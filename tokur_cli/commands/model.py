@@ -18,7 +18,7 @@ def load(options: ModelOptions, named_by_records: str | None, progress: Progress
     """
     with lasting_objects():
         return load_language_model(
-            options.name or named_by_records or os.environ.get("TOKUR_MODEL") or DEFAULT_MODEL,
+            _name(options, named_by_records),
             dtype=options.dtype,
             device_map=options.device_map,
             revision=options.revision,
@@ -27,16 +27,20 @@ def load(options: ModelOptions, named_by_records: str | None, progress: Progress
         )
 
 
-def describe(options: ModelOptions, progress: Progress) -> ModelDescription:
-    """Find the model that was asked for, else TOKUR_MODEL's, else the embedded one, without loading its weights.
+def describe(options: ModelOptions, named_by_records: str | None, progress: Progress) -> ModelDescription:
+    """Find the model that ``load`` would load, without loading its weights.
 
     Raises:
         TokurError: the model cannot be had.
     """
     return describe_model(
-        options.name or os.environ.get("TOKUR_MODEL") or DEFAULT_MODEL,
+        _name(options, named_by_records),
         dtype=options.dtype,
         revision=options.revision,
         trust_remote_code=options.trust_remote_code,
         progress=progress.say,
     )
+
+
+def _name(options: ModelOptions, named_by_records: str | None) -> str:
+    return options.name or named_by_records or os.environ.get("TOKUR_MODEL") or DEFAULT_MODEL

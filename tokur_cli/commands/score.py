@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
-from tokur_cli.commands.arguments import InputOptions, ModelOptions, OutputOptions, PromptOptions, ScoringOptions
+from tokur_cli.commands.arguments import (
+    BaselineOptions,
+    InputOptions,
+    ModelOptions,
+    OutputOptions,
+    PromptOptions,
+    ScoringOptions,
+)
+from tokur_cli.commands.baselines import check_baseline_options
 from tokur_cli.commands.model import load
+from tokur_cli.commands.peeking import peek, read_input
+from tokur_cli.commands.posterior import check_posterior_options
 from tokur_cli.commands.progress import Progress, count_lines
 from tokur_cli.commands.prompts import PromptForm
 from tokur_cli.commands.reporting import Invalid
 from tokur_cli.commands.scoring import Scoring
 from tokur_cli.commands.sharing import Helper, Note, Team
 from tokur_cli.engine.processes import own_device_map, this_process
-from tokur_cli.records.errors import RecordError
-from tokur_cli.records.reader import read_records
-from tokur_cli.records.record import Record
 from tokur_cli.records.writer import open_output
 from tokur_cli.scores.catalogue import choose_scores
 
@@ -25,7 +30,12 @@ COMMAND = "score"
 
 
 def score(
-    source: InputOptions, model: ModelOptions, prompts: PromptOptions, scoring: ScoringOptions, target: OutputOptions
+    source: InputOptions,
+    model: ModelOptions,
+    prompts: PromptOptions,
+    scoring: ScoringOptions,
+    baselines: BaselineOptions,
+    target: OutputOptions,
 ) -> None:
     """Score a stream of responses.
 
@@ -33,26 +43,27 @@ def score(
         TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
     choose_scores(scoring.scores)  # a misspelt one is said before a model is loaded
+    check_baseline_options(baselines)
     process = this_process()
     model = replace(model, device_map=own_device_map(process, model.device_map))
 
-    def prepare(form: PromptForm, named: str | None, progress: Progress, note: Note | None = None) -> Scoring:
-        return Scoring(COMMAND, scoring, form, load(model, named, progress), progress, note)
+    def prepare(form: PromptForm, name: str | None, progress: Progress, note: Note | None = None) -> Scoring:
+        return Scoring(COMMAND, scoring, baselines, form, load(model, name, progress), progress, note)
 
     if process.rank > 0:
         helper = Helper(COMMAND, process)
-        helper.run(lambda named, note: prepare(PromptForm(prompts), named, Progress(COMMAND), note))
+        helper.run(lambda name, note: prepare(PromptForm(prompts), name, Progress(COMMAND), note))
     with Team(COMMAND, process) if process.size > 1 else nullcontext() as team:
+        model_of_posterior = check_posterior_options(scoring.posterior)
         form = PromptForm(prompts)
-        items = read_records(source.path, format=source.format, mapping=source.mapping, requests=source.requests)
-        first = list(itertools.islice(items, 1))
-        named, records = _named_model(first), itertools.chain(first, items)
+        items, named = peek(read_input(source))
+        name = model_of_posterior or named
         invalid = Invalid(COMMAND, source.skip_invalid)
         with Progress(COMMAND) as progress:
             if team:
-                run = team.begin(lambda named, note: prepare(form, named, progress, note), named)
+                run = team.begin(lambda name, note: prepare(form, name, progress, note), name)
             else:
-                run = prepare(form, named, progress)
+                run = prepare(form, name, progress)
             with open_output(
                 target.path,
                 resume=target.resume,
@@ -62,15 +73,8 @@ def score(
             ) as writer:
                 progress.start(count_lines(source.path))
                 if team:
-                    team.run(run, records, writer.write_line, invalid, writer.already_written, progress)
+                    team.run(run, items, writer.write_line, invalid, writer.already_written, progress)
                 else:
-                    run.run(records, writer.write, invalid, writer.already_written)
+                    run.run(items, writer.write, invalid, writer.already_written)
                 writer.finish()
         invalid.finish()
-
-
-def _named_model(first: Sequence[Record | RecordError]) -> str | None:
-    if not first or isinstance(first[0], RecordError):
-        return None
-    name = first[0].tokur.get("model")
-    return name if isinstance(name, str) else None

@@ -8,16 +8,18 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from tokur_cli import __version__
-from tokur_cli.commands.arguments import ScoringOptions
+from tokur_cli.commands.arguments import BaselineOptions, ScoringOptions
+from tokur_cli.commands.baselines import Baselines
+from tokur_cli.commands.evidence import Response
+from tokur_cli.commands.posterior import make_posterior
 from tokur_cli.commands.progress import Progress
 from tokur_cli.commands.prompts import PromptForm, with_ids_of
 from tokur_cli.commands.reporting import Invalid, say
-from tokur_cli.engine.cache import cache_folder
+from tokur_cli.commands.samples import standing_together, until_error, windows_of_questions
 from tokur_cli.engine.loading import LanguageModel
 from tokur_cli.engine.perturbed import Draws
-from tokur_cli.engine.posterior import build_posterior
-from tokur_cli.engine.scoring import Quantities, Scorer
-from tokur_cli.engine.tokens import LocatedResponse, Offsets, ResponseTokeniser
+from tokur_cli.engine.scoring import Scorer
+from tokur_cli.engine.tokens import LocatedResponse, ResponseTokeniser
 from tokur_cli.engine.vocabulary import DRAW_QUANTITIES
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import SCHEMA, Record
@@ -26,9 +28,36 @@ from tokur_cli.scores.catalogue import choose_scores, compute_scores
 T = TypeVar("T")
 
 # Records whose responses are sorted by length and batched together: few at first, so that results come soon
-_FIRST_WINDOW, _LARGEST_WINDOW = 16, 256
+_FIRST_WINDOW = 16
 _BATCH_TOKENS = {"cpu": 4096}
 _ACCELERATOR_BATCH_TOKENS = 65536
+
+
+def default_batch_tokens(language_model: LanguageModel) -> int:
+    """Return how many positions a batch has where the user did not say."""
+    return _BATCH_TOKENS.get(language_model.device.type, _ACCELERATOR_BATCH_TOKENS)
+
+
+def prepare(record: Record, form: PromptForm, tokeniser: ResponseTokeniser, model_name: str) -> LocatedResponse:
+    """Tokenise a record's prompt and response for a model; ids of another model count for nothing.
+
+    Raises:
+        RecordError: it cannot be tokenised, or is too long.
+    """
+    try:
+        source = with_ids_of(record, model_name)
+        prompt, special_tokens = form.apply(source, tokeniser)
+        return tokeniser.tokenise(
+            prompt,
+            source.response,
+            source.token_ids,
+            special_tokens=special_tokens,
+            finished=source.finish_reason == "stop",
+        )
+    except RecordError:
+        raise
+    except TokurError as error:
+        raise record.error(str(error)) from None
 
 
 class ScoredRecord(NamedTuple):
@@ -44,6 +73,7 @@ class Scoring:
     Args:
         command: name for messages.
         options: the posterior and what is computed.
+        baselines: how scores that take more are computed.
         form: how questions became prompts.
         language_model: the model.
         progress: is told of work done.
@@ -57,6 +87,7 @@ class Scoring:
         self,
         command: str,
         options: ScoringOptions,
+        baselines: BaselineOptions,
         form: PromptForm,
         language_model: LanguageModel,
         progress: Progress,
@@ -66,11 +97,13 @@ class Scoring:
         self.note = note or partial(say, command)
         self.scores, self.keep_tokens = choose_scores(options.scores), options.tokens
         self.tokeniser = ResponseTokeniser(language_model.tokenizer, language_model.context_length)
-        needs_draws = any(need in DRAW_QUANTITIES for score in self.scores for need in score.needs)
-        draws = _make_draws(options, language_model, progress) if needs_draws else None
-        budget = options.batch_tokens or _BATCH_TOKENS.get(language_model.device.type, _ACCELERATOR_BATCH_TOKENS)
+        needs = {need for score in self.scores for need in score.needs}
+        needs_draws = bool(needs & set(DRAW_QUANTITIES))
+        draws = Draws(*make_posterior(options.posterior, language_model, progress)) if needs_draws else None
+        budget = options.batch_tokens or default_batch_tokens(language_model)
         self.scorer = Scorer(language_model.model, draws, sampling=options.sampling, batch_tokens=budget)
-        self.run_settings = _run_settings(options, language_model, draws)
+        self.baselines = Baselines(needs, baselines, language_model, self.tokeniser, budget, progress)
+        self.run_settings = {**_run_settings(options, language_model, draws), **self.baselines.settings}
         self.other_models: set[str] = set()
 
     @property
@@ -91,7 +124,7 @@ class Scoring:
         already_written: Callable[[Record], bool] = lambda _: False,
     ) -> None:
         """Score all records; stop at the first bad one unless they are skipped, with all before it written."""
-        for window in windows(items):
+        for window in self.windows(items):
             wanted = self.choose(window, already_written)
             if any(wanted):
                 for outcome in self.score_window(window, wanted, invalid.skip):
@@ -101,6 +134,13 @@ class Scoring:
                     else:
                         write(outcome.record)
                         self.progress.advance(1, outcome.tokens)
+
+    def windows(self, items: Iterable[Record | RecordError]) -> Iterator[list[Record | RecordError]]:
+        """Cut the input into the windows whose records are scored together."""
+        sizes = window_sizes(self.baselines.largest_window)
+        if not self.baselines.over_samples:
+            return windows(items, sizes)
+        return windows_of_questions(standing_together(items), sizes)
 
     def choose(self, window: list[Record | RecordError], already_written: Callable[[Record], bool]) -> list[bool]:
         """Return which of a window's records are to be scored, and count the others as done.
@@ -117,18 +157,28 @@ class Scoring:
     ) -> Iterator[ScoredRecord | RecordError]:
         """Yield what became of each wanted record, in order; where bad ones are not skipped, the first is the last."""
         prepared = self._prepare_until_error(window, skip_invalid)
+        # Evidence of several records is gathered in one batch: what is in it must not depend on what is written already
+        computed = [True] * len(window) if self.baselines else wanted
         outcomes = in_order(
-            (place for place in range(len(prepared)) if wanted[place]), self._outcomes(window, prepared, wanted)
+            (place for place in range(len(prepared)) if computed[place]), self._outcomes(window, prepared, computed)
         )
-        for place, outcome in outcomes:
+        for place, outcome in self._with_evidence(outcomes, skip_invalid) if self.baselines else outcomes:
+            if not wanted[place]:
+                continue
             if isinstance(outcome, RecordError):
                 yield outcome
                 continue
-            record, located = window[place], prepared[place]
-            assert isinstance(record, Record)
-            assert isinstance(located, LocatedResponse)
-            self._add_results(record, located.offsets, outcome)
-            yield ScoredRecord(record, len(located.offsets))
+            self._add_results(outcome)
+            yield ScoredRecord(outcome.record, len(outcome.located.offsets))
+
+    def _with_evidence(
+        self, outcomes: Iterable[tuple[int, Response | RecordError]], skip_invalid: bool
+    ) -> Iterator[tuple[int, Response | RecordError]]:
+        """Yield a window's outcomes with the evidence beyond the scoring's own."""
+        window = list(outcomes)
+        complete = iter(self.baselines.complete([item for _, item in window if isinstance(item, Response)]))
+        window = [(place, next(complete) if isinstance(item, Response) else item) for place, item in window]
+        yield from until_error(window) if self.baselines.over_samples and not skip_invalid else window
 
     def _prepare_until_error(
         self, window: list[Record | RecordError], skip_invalid: bool
@@ -142,22 +192,12 @@ class Scoring:
         return prepared
 
     def _prepare(self, record: Record) -> LocatedResponse | RecordError:
+        if with_ids_of(record, self.language_model.name) is not record:
+            self._say_other_model(record)
         try:
-            source = with_ids_of(record, self.language_model.name)
-            if source is not record:
-                self._say_other_model(record)
-            prompt, special_tokens = self.form.apply(source, self.tokeniser)
-            return self.tokeniser.tokenise(
-                prompt,
-                source.response,
-                source.token_ids,
-                special_tokens=special_tokens,
-                finished=source.finish_reason == "stop",
-            )
+            return prepare(record, self.form, self.tokeniser, self.language_model.name)
         except RecordError as error:
             return error
-        except TokurError as error:
-            return record.error(str(error))
 
     def _say_other_model(self, record: Record) -> None:
         name = str(record.tokur["model"])
@@ -168,7 +208,7 @@ class Scoring:
 
     def _outcomes(
         self, window: list[Record | RecordError], prepared: list[LocatedResponse | RecordError], wanted: list[bool]
-    ) -> Iterator[tuple[int, Quantities | RecordError]]:
+    ) -> Iterator[tuple[int, Response | RecordError]]:
         """Yield the wanted places' results as they come."""
         located: dict[int, LocatedResponse] = {}
         for place, item in enumerate(prepared):
@@ -179,36 +219,27 @@ class Scoring:
         places = list(located)
         responses = [item.tokens for item in located.values()]
         for index, result in self.scorer.score(responses, [wanted[place] for place in places]):
-            record = window[places[index]]
+            place = places[index]
+            record = window[place]
             assert isinstance(record, Record)
-            yield places[index], record.error(str(result)) if isinstance(result, TokurError) else result
+            if isinstance(result, TokurError):
+                yield place, record.error(str(result))
+            else:
+                yield place, Response(record, located[place], result)
 
-    def _add_results(self, record: Record, offsets: Offsets, quantities: Quantities) -> None:
+    def _add_results(self, response: Response) -> None:
         """Put the results under ``tokur``; scores of an earlier run stay only if they were made in the same way."""
-        tokur = record.tokur
+        tokur = response.record.tokur
         earlier = tokur.pop("scores", {})
         if tokur.pop("run", None) != self.run_settings:
             earlier = {}
         tokur.pop("tokens", None)
         tokur = {"schema": SCHEMA, **tokur}
         if self.keep_tokens:
-            tokur["tokens"] = {"offsets": offsets, **quantities}
-        tokur["scores"] = {**earlier, **compute_scores(self.scores, quantities)}
+            tokur["tokens"] = {"offsets": response.located.offsets, **response.quantities}
+        tokur["scores"] = {**earlier, **compute_scores(self.scores, {**response.quantities, **response.evidence})}
         tokur["run"] = self.run_settings
-        record.set("tokur", tokur)
-
-
-def _make_draws(options: ScoringOptions, language_model: LanguageModel, progress: Progress) -> Draws:
-    posterior = build_posterior(
-        language_model.model,
-        rank=options.rank,
-        sigma=options.sigma,
-        targets=options.targets,
-        seed=options.seed,
-        cache=cache_folder() / "bases",
-        progress=progress.say,
-    )
-    return Draws(posterior, options.draws)
+        response.record.set("tokur", tokur)
 
 
 def _run_settings(options: ScoringOptions, language_model: LanguageModel, draws: Draws | None) -> dict[str, Any]:
@@ -223,6 +254,7 @@ def _run_settings(options: ScoringOptions, language_model: LanguageModel, draws:
         "draws": draws.members if draws else 0,
         "sampling": options.sampling if draws else None,
         "targets": posterior.targets if posterior else None,
+        "layers": posterior.layers if posterior else None,
         "seed": posterior.seed if posterior else None,
         "version": __version__,
     }
@@ -239,13 +271,20 @@ def in_order(expected: Iterable[int], arrivals: Iterable[tuple[int, T]]) -> Iter
         yield number, waiting.pop(number)
 
 
-def windows(items: Iterable[T]) -> Iterator[list[T]]:
-    """Cut a stream into windows of 16, 32, 64, … records, at most 256; where the stream fails, after what was read."""
-    iterator = iter(items)
+def window_sizes(largest: int) -> Iterator[int]:
+    """Yield 16, 32, 64, … records, at most the largest."""
     size = _FIRST_WINDOW
-    failure: TokurError | None = None
-    while failure is None:
+    while True:
+        yield size
+        size = min(2 * size, largest)
+
+
+def windows(items: Iterable[T], sizes: Iterable[int]) -> Iterator[list[T]]:
+    """Cut a stream into windows of these sizes; where the stream fails, what was read before is a window too."""
+    iterator = iter(items)
+    for size in sizes:
         window: list[T] = []
+        failure: TokurError | None = None
         try:
             for item in itertools.islice(iterator, size):
                 window.append(item)
@@ -253,7 +292,7 @@ def windows(items: Iterable[T]) -> Iterator[list[T]]:
             failure = error
         if window:
             yield window
-        elif failure is None:
+        if failure is not None:
+            raise failure
+        if not window:
             return
-        size = min(2 * size, _LARGEST_WINDOW)
-    raise failure

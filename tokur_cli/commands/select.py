@@ -6,11 +6,10 @@ import math
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from tokur_cli import __version__
-from tokur_cli.answers.canonical import canonical
+from tokur_cli.answers.choices import is_multiple_choice
 from tokur_cli.answers.classes import AnswerClasses, answer_classes
 from tokur_cli.answers.equivalence import Comparison, Equivalence
 from tokur_cli.answers.extraction import extract_answer, reference_answer
@@ -27,7 +26,7 @@ from tokur_cli.selection.gathering import Gathering, Question, Response, draw, q
 from tokur_cli.selection.notes import Notes
 from tokur_cli.selection.tally import Tally
 from tokur_cli.selection.voting import MAJORITY, Choice, Method, Rule, choose, parse_keep
-from tokur_cli.selection.weights import Weight, measures_doubt
+from tokur_cli.selection.weights import SIGNED, Weight, measures_doubt
 
 COMMAND = "select"
 DEFAULT_BY = "eu_mean"
@@ -106,6 +105,10 @@ class _Selection:
             raise UsageError(f"--by {options.by}: unknown score; there are: {', '.join(CATALOGUE)}")
         if options.weight is not None and options.method != "wbon":
             raise UsageError(f"--weight goes with --method wbon: {options.method} weighs nothing")
+        if options.weight == "score" and options.by in SIGNED:
+            raise UsageError(
+                f"--weight score: {options.by} may be negative or positive, so it is no weight; take exp or rank"
+            )
         orientation = CATALOGUE[options.by].orientation
         weight = options.weight or DEFAULT_WEIGHT
         self.rule = Rule(
@@ -166,7 +169,7 @@ class _Selection:
             yield summary
 
     def _answer(self, record: Record) -> str | None:
-        extraction = extract_answer(record.response, choices=_is_multiple_choice(record.reference))
+        extraction = extract_answer(record.response, choices=is_multiple_choice(record.reference))
         return None if extraction is None else sys.intern(extraction.text)  # most answers come many times
 
     def _confidence(self, record: Record) -> float | None:
@@ -262,13 +265,6 @@ class _Selection:
 def _comes_back(record: Record) -> TokurError:
     where = str(record.error(f"question {record.id or 'of this prompt'} comes back after another one"))
     return TokurError(f"{where}: leave out --grouped")
-
-
-@lru_cache(maxsize=1024)
-def _is_multiple_choice(reference: str | None) -> bool:
-    """Whether a question wants a letter; only its reference can tell."""
-    gold = reference_answer(reference)
-    return gold is not None and canonical(gold).kind == "choice"
 
 
 def _correct(reference: str, answers: list[str | None], equivalence: Equivalence) -> list[bool | None]:

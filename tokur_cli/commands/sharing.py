@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 
 from tokur_cli.commands.progress import Progress
 from tokur_cli.commands.reporting import Invalid, describe, exit_code, say
-from tokur_cli.commands.scoring import Scoring, windows
+from tokur_cli.commands.scoring import Scoring
 from tokur_cli.engine.meeting import Peer, gather_peers, join_rank_zero
 from tokur_cli.engine.processes import Process, divide_threads
 from tokur_cli.records.errors import EXIT_FAILED, RecordError, TokurError
@@ -34,7 +34,7 @@ Window = list[Record | RecordError]
 Note = Callable[[str], None]
 """Is told what the user should know."""
 Prepare = Callable[[str | None, Note], Scoring]
-"""Loads the model, which the records may name, and makes its ``Scoring``."""
+"""Loads the model, which the records or the posterior may name, and makes its ``Scoring``."""
 
 _WINDOWS_AHEAD = 2  # of each process: one at work, one to go on with
 _FAREWELL_SECONDS = 10.0
@@ -45,9 +45,9 @@ _FAREWELL_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class _Begin:
-    """Load the model that the records name, if they do."""
+    """Load the model, which the records or the posterior may name."""
 
-    named_by_records: str | None
+    model_name: str | None
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class Team:
         self._idle: deque[int] = deque()
         self._window_of: dict[int, int] = {}  # what each process is at
         self._room = threading.Semaphore(_WINDOWS_AHEAD * process.size)
-        self._named_by_records: str | None = None
+        self._model_name: str | None = None
         self._unbegun = list(self._peers.values())
         self._notes: set[str] = set()
 
@@ -189,16 +189,16 @@ class Team:
         """Have something said that the user should know; once, however many processes say it."""
         self._events.put((0, _Note(text)))
 
-    def begin(self, prepare: Prepare, named_by_records: str | None) -> Scoring:
+    def begin(self, prepare: Prepare, model_name: str | None) -> Scoring:
         """Have the model loaded in all processes; return this one's.
 
         On each machine one process is first, so that what the cache lacks is made once and is the same for all.
         """
         here = socket.gethostname()
-        self._named_by_records = named_by_records
+        self._model_name = model_name
         first = {peer.machine: peer for peer in reversed(self._unbegun)}
         self._begin([peer for machine, peer in first.items() if machine != here])
-        scoring = prepare(named_by_records, self.note)
+        scoring = prepare(model_name, self.note)
         self._begin([peer for peer in self._unbegun if peer.machine == here])
         return scoring
 
@@ -216,7 +216,7 @@ class Team:
         Raises:
             TokurError: as there, or because of another process.
         """
-        self._start(self._read, items)
+        self._start(self._read, scoring.windows(items))
         self._start(self._score, scoring)
         self._idle.append(0)
         handed_out = written = 0
@@ -305,7 +305,7 @@ class Team:
     def _begin(self, peers: list[Peer]) -> None:
         for peer in peers:
             self._unbegun.remove(peer)
-            self._send(peer, _Begin(self._named_by_records))
+            self._send(peer, _Begin(self._model_name))
 
     def _send(self, peer: Peer, message: _Begin | _Task) -> None:
         try:
@@ -317,10 +317,10 @@ class Team:
     def _start(work: Callable[[Any], None], subject: Any) -> None:
         threading.Thread(target=work, args=(subject,), daemon=True).start()
 
-    def _read(self, items: Iterable[Record | RecordError]) -> None:
+    def _read(self, windows: Iterator[Window]) -> None:
         error: Exception | None = None
         try:
-            for window in windows(items):
+            for window in windows:
                 self._room.acquire()
                 self._events.put((0, _Read(window)))
         except Exception as caught:
@@ -377,7 +377,7 @@ class Helper:
         """Score until rank 0 ends, then end with its exit code."""
         try:
             divide_threads(self.process)
-            scoring = prepare(self._messages.get().named_by_records, lambda text: self._connection.send(_Note(text)))
+            scoring = prepare(self._messages.get().model_name, lambda text: self._connection.send(_Note(text)))
             self._connection.send(_Ready(scoring.settings))
             while True:
                 for answer in _score_task(scoring, self._messages.get()):

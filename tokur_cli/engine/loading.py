@@ -71,7 +71,7 @@ class LanguageModel:
         return next(self.model.get_input_embeddings().parameters()).device
 
 
-def _say_nothing(message: str) -> None:
+def say_nothing(message: str) -> None:
     """Drop a progress message."""
 
 
@@ -82,7 +82,7 @@ def load_language_model(
     device_map: str = "auto",
     revision: str | None = None,
     trust_remote_code: bool = False,
-    progress: Callable[[str], None] = _say_nothing,
+    progress: Callable[[str], None] = say_nothing,
 ) -> LanguageModel:
     """Load a causal language model by hub id, folder, GGUF file or the embedded default's name.
 
@@ -102,14 +102,14 @@ def load_language_model(
 
     torch_dtype = resolve_dtype(dtype, device_map)
     limit_kernel_caches()
-    _quieten_libraries()
-    with _explained(name):
+    quieten_libraries()
+    with explained_errors(name):
         source = find_source(name, revision, progress)
         progress(f"loading {name}")
         config = AutoConfig.from_pretrained(source.place, trust_remote_code=trust_remote_code, **source.options)
         _require_causal(config, name)
-        tokenizer = _load_tokenizer(source, name, trust_remote_code)
-        model = _load_weights(source, name, config, torch_dtype, device_map, trust_remote_code)
+        tokenizer = load_tokenizer(source, name, trust_remote_code)
+        model = load_weights(source, name, config, torch_dtype, device_map, trust_remote_code=trust_remote_code)
     return LanguageModel(
         model=model,
         tokenizer=tokenizer,
@@ -126,7 +126,7 @@ def describe_model(
     dtype: str = "auto",
     revision: str | None = None,
     trust_remote_code: bool = False,
-    progress: Callable[[str], None] = _say_nothing,
+    progress: Callable[[str], None] = say_nothing,
 ) -> ModelDescription:
     """Resolve a name as ``load_language_model`` does, without loading the weights.
 
@@ -137,12 +137,12 @@ def describe_model(
     from transformers import AutoConfig
 
     torch_dtype = resolve_dtype(dtype, "auto")
-    _quieten_libraries()
-    with _explained(name):
+    quieten_libraries()
+    with explained_errors(name):
         source = find_source(name, revision, progress)
         config = AutoConfig.from_pretrained(source.place, trust_remote_code=trust_remote_code, **source.options)
         _require_causal(config, name)
-        tokenizer = _load_tokenizer(source, name, trust_remote_code)
+        tokenizer = load_tokenizer(source, name, trust_remote_code)
     return ModelDescription(
         place=str(source.place),
         tokenizer=tokenizer,
@@ -153,7 +153,12 @@ def describe_model(
     )
 
 
-def _load_tokenizer(source: Source, name: str, trust_remote_code: bool) -> PreTrainedTokenizerBase:
+def load_tokenizer(source: Source, name: str, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
+    """Load a model's tokenizer.
+
+    Raises:
+        TokurError: there is none, or none that can be read.
+    """
     from transformers import AutoTokenizer
 
     unreadable = f"{name} has no tokenizer that can be read: its tokenizer.json is missing or damaged"
@@ -171,13 +176,36 @@ def _load_tokenizer(source: Source, name: str, trust_remote_code: bool) -> PreTr
     return tokenizer
 
 
-def _load_weights(
-    source: Source, name: str, config: PreTrainedConfig, dtype: torch.dtype, device_map: str, trust_remote_code: bool
+def load_weights(
+    source: Source,
+    name: str,
+    config: PreTrainedConfig,
+    dtype: torch.dtype,
+    device_map: str,
+    *,
+    kind: str = "AutoModelForCausalLM",
+    unused: tuple[str, ...] = (),
+    trust_remote_code: bool = False,
 ) -> PreTrainedModel:
+    """Load a model in evaluation mode, without gradients.
+
+    Args:
+        source: where it is.
+        name: what the user typed.
+        config: its config.
+        dtype: of the weights.
+        device_map: as ``load_language_model`` takes it.
+        kind: the class of transformers that loads it.
+        unused: what the names of weights begin with that may be missing, since nothing is computed with them.
+        trust_remote_code: run the model's own Python code.
+
+    Raises:
+        TokurError: the weights don't fit in memory, or don't fit the config.
+    """
     import torch
     import transformers
 
-    auto: Any = transformers.AutoModelForCausalLM
+    auto: Any = getattr(transformers, kind)
     if getattr(config, "quantization_config", None) is None:
         with torch.device("meta"):
             empty = auto.from_config(config, dtype=dtype, trust_remote_code=trust_remote_code)
@@ -201,7 +229,7 @@ def _load_weights(
             "use a smaller model, a dtype of fewer bytes (--dtype bfloat16) or --device-map cpu"
         )
     # transformers fills missing and mismatched weights with random numbers.
-    if missing := sorted(report["missing_keys"]):
+    if missing := sorted(key for key in report["missing_keys"] if not key.startswith(unused)):
         raise TokurError(
             f"{name} lacks weights that its config.json asks for: {missing[0]} (of {len(missing)} missing)"
         )
@@ -237,7 +265,7 @@ def _context_length(config: PreTrainedConfig) -> int | None:
 
 
 @contextmanager
-def _explained(name: str) -> Iterator[None]:
+def explained_errors(name: str) -> Iterator[None]:
     """Turn whatever the libraries raise while they load a model into one sentence for its user."""
     import torch
     import transformers
@@ -269,7 +297,7 @@ def _explained(name: str) -> Iterator[None]:
         raise TokurError(f"{name} can't be loaded: {first_line(error)}") from error
 
 
-def _quieten_libraries() -> None:
+def quieten_libraries() -> None:
     """Keep the libraries' advice and bars off standard error; ``TOKUR_DEBUG=1`` leaves everything on.
 
     Downloads of many gigabytes keep their bars where someone watches.

@@ -58,6 +58,7 @@ class Posterior:
     sigma: float
     seed: int
     targets: str
+    layers: str | None = None
 
     def weight_noise(self, matrix: PerturbedMatrix, member: int) -> Tensor:
         """Return ε of draw ``member`` (0 is the first): float32, (in, r′), entries N(0, σ²)."""
@@ -79,6 +80,7 @@ def build_posterior(
     rank: int = 8,
     sigma: float = 0.1,
     targets: str = DEFAULT_TARGETS,
+    layers: str | None = None,
     seed: int = 0,
     cache: Path | None = None,
     progress: Callable[[str], None] = lambda _: None,
@@ -90,6 +92,7 @@ def build_posterior(
         rank: r′, at most the smaller side of each weight.
         sigma: σ_q, at least 0.
         targets: which projections, as in ``find_projections``.
+        layers: which layers, as in ``find_projections``.
         seed: of the noise.
         cache: folder of saved bases; None computes afresh and saves nothing.
         progress: told, in a short sentence, when the decomposition has to be computed.
@@ -99,7 +102,7 @@ def build_posterior(
     """
     if not (math.isfinite(sigma) and sigma >= 0):
         raise TokurError(f"sigma is {sigma}; it must be a number from 0")
-    projections = find_projections(model, targets)
+    projections = find_projections(model, targets, layers)
     weights = [projection.weight() for projection in projections]
     for projection, weight in zip(projections, weights, strict=True):
         if not 1 <= rank <= min(weight.shape):
@@ -118,7 +121,7 @@ def build_posterior(
         PerturbedMatrix(projection, bases[projection.name], weight.shape[1])
         for projection, weight in zip(projections, weights, strict=True)
     )
-    return Posterior(matrices, rank, sigma, seed, targets)
+    return Posterior(matrices, rank, sigma, seed, targets, layers)
 
 
 def left_singular_vectors(weight: Tensor, rank: int) -> Tensor:
@@ -130,6 +133,13 @@ def left_singular_vectors(weight: Tensor, rank: int) -> Tensor:
     left: Tensor = torch.linalg.svd(weight.float(), full_matrices=False).U[:, :rank]
     largest = left.gather(0, left.abs().argmax(dim=0, keepdim=True))
     return (left * largest.sign()).contiguous()
+
+
+def size_of(matrix: PerturbedMatrix) -> tuple[list[float], float]:
+    """Return the top r′ singular values of W_0, and ‖W_0‖_F."""
+    weight = matrix.projection.weight().float()
+    along_basis = matrix.basis.to(weight).T @ weight  # (r′, in): uᵢᵀW = dᵢvᵢᵀ
+    return along_basis.norm(dim=1).tolist(), float(weight.norm())
 
 
 def _fingerprint(projections: list[Projection], weights: list[Tensor]) -> str:

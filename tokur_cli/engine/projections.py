@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,15 @@ class Projection:
     module: nn.Module
     rows: Tensor | None
 
+    @property
+    def layer(self) -> tuple[str, int] | None:
+        """Name of the list of layers that it is in and the place there (``("model.layers", 3)``); None outside."""
+        parts = self.name.split(".")
+        for place, part in enumerate(parts):
+            if part.isdecimal():
+                return ".".join(parts[:place]), int(part)
+        return None
+
     def weight(self) -> Tensor:
         """Return W as (out × in) in the module's dtype, wherever accelerate keeps it."""
         with align_module_device(self.module):
@@ -42,7 +52,9 @@ class Projection:
             return weight.clone() if self.rows is None else weight[self.rows.to(weight.device)]
 
 
-def find_projections(model: PreTrainedModel, targets: str = DEFAULT_TARGETS) -> list[Projection]:
+def find_projections(
+    model: PreTrainedModel, targets: str = DEFAULT_TARGETS, layers: str | None = None
+) -> list[Projection]:
     """Return the projections that a pattern names, in the model's order.
 
     Args:
@@ -50,9 +62,11 @@ def find_projections(model: PreTrainedModel, targets: str = DEFAULT_TARGETS) -> 
         targets: comma-separated; each item is the end of a projection's dotted name (``q_proj``, ``attn.wq``) or a
             glob over the whole name (``*.layers.1?.*.q_proj``). Fused weights of known layout offer parts named
             ``q_proj``, ``k_proj`` and ``v_proj``, so the default means queries and keys in every family.
+        layers: which layers, as a slice: ``15:`` is layer 15 (the sixteenth) and all above, ``:4`` the lowest four,
+            ``-8:`` the highest eight; None for all.
 
     Raises:
-        TokurError: an item matches nothing, or a matched weight is quantised.
+        TokurError: an item matches nothing, there are no such layers, or a matched weight is quantised.
     """
     patterns = [item.strip() for item in targets.split(",") if item.strip()]
     projections = list(_projections(model))
@@ -65,10 +79,26 @@ def find_projections(model: PreTrainedModel, targets: str = DEFAULT_TARGETS) -> 
             f"no projection of this model ({model.config.model_type}) is named {what}. It has: {found}. "
             "Name its query and key projections with --targets, as ends of names or globs."
         )
+    if layers is not None:
+        count = 1 + max((p.layer[1] for p in projections if p.layer is not None), default=-1)
+        chosen = _in_layers(chosen, layers, count)
     for projection in chosen:
         dtype = projection.module.get_parameter("weight").dtype
         if not dtype.is_floating_point or dtype.itemsize < 2:
             raise TokurError(f"{projection.name} is quantised ({dtype}); the posterior needs floating-point weights")
+    return chosen
+
+
+def _in_layers(projections: list[Projection], layers: str, count: int) -> list[Projection]:
+    """Keep what is in the layers of a slice over the model's ``count`` layers."""
+    bounds = re.fullmatch(r"(-?\d+)?:(-?\d+)?", layers.strip())
+    if bounds is None:
+        raise TokurError(f'layers "{layers}" is no slice; write FIRST:END, such as {count // 2}: or :{count // 2}')
+    first, end = (None if bound is None else int(bound) for bound in bounds.groups())
+    wanted = range(count)[first:end]
+    chosen = [p for p in projections if p.layer is not None and p.layer[1] in wanted]
+    if not chosen:
+        raise TokurError(f'layers "{layers}" hold none of the projections; this model has layers 0 to {count - 1}')
     return chosen
 
 

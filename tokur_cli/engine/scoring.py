@@ -1,42 +1,35 @@
-"""Teacher-forced scoring: tokenised responses in, per-token quantities out, by batches that fit the memory."""
+"""Teacher-forced scoring: tokenised responses in, per-token quantities out, by batches that fit the memory.
+
+Responses are packed without padding, and what they have in common is computed once a draw; where a family's attention
+does not allow that (``packing.longest_packed``), they stand in padded rows of like length.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 from transformers import PreTrainedModel
+from transformers.utils.generic import ModelOutput
 
+from tokur_cli.engine.batches import BatchTensors, TokenisedResponse, packed, padded
+from tokur_cli.engine.common_beginnings import Batch, Stretch, cut_batches, divide
+from tokur_cli.engine.lower_layers import copied_late
 from tokur_cli.engine.memory import clear_device_cache, is_out_of_memory
+from tokur_cli.engine.packing import KeysAndValues, Layout, PackedAttention, attention_by, longest_packed
 from tokur_cli.engine.perturbed import Draws, perturbed
 from tokur_cli.engine.vocabulary import logits_from, token_quantities
 from tokur_cli.records.errors import TokurError
 
+__all__ = ["Quantities", "Sampling", "Scorer", "TokenisedResponse"]
+
 Sampling = Literal["stepwise", "shared", "joint"]
 Quantities = dict[str, npt.NDArray[np.float32]]
-
-
-@dataclass(frozen=True)
-class TokenisedResponse:
-    """What the engine scores.
-
-    Args:
-        prompt_ids: P ≥ 1 token ids before the response.
-        response_ids: T ≥ 1 token ids of the response.
-    """
-
-    prompt_ids: Sequence[int]
-    response_ids: Sequence[int]
-
-    @property
-    def length(self) -> int:
-        """Positions of a forward pass: the response's last token predicts nothing that is asked for."""
-        return len(self.prompt_ids) + len(self.response_ids) - 1
 
 
 class Scorer:
@@ -49,6 +42,7 @@ class Scorer:
             Assumption 3.1), ``shared`` (one draw a member for the whole response) or ``joint`` (the same draws, each
             weighted by the probability it gave to the response so far).
         batch_tokens: positions in a batch, all members counted; halved for good when memory does not suffice.
+        compare: whether the comparisons of ``token_quantities`` are computed too.
     """
 
     def __init__(
@@ -58,11 +52,16 @@ class Scorer:
         *,
         sampling: Sampling = "stepwise",
         batch_tokens: int = 8192,
+        compare: bool = False,
     ) -> None:
         self.model = model
         self.draws = draws
         self.sampling = sampling
         self.batch_tokens = batch_tokens
+        self.compare = compare
+        self.device = next(model.get_input_embeddings().parameters()).device
+        self._longest_packed = longest_packed(model)
+        self._ahead: list[_Beginning] = []
 
     @property
     def members(self) -> int:
@@ -72,7 +71,7 @@ class Scorer:
     def score(
         self, responses: Sequence[TokenisedResponse], wanted: Sequence[bool] | None = None
     ) -> Iterator[tuple[int, Quantities | TokurError]]:
-        """Yield (index, quantities) for every wanted response, long ones first.
+        """Yield (index, quantities) for every wanted response, in any order.
 
         Batches are formed from all ``responses``, so what is wanted decides which batches run but not what is in
         them: numbers are the same to the last bit whichever part is asked for.
@@ -86,61 +85,70 @@ class Scorer:
             an error where memory does not suffice for the response alone.
         """
         for batch in self._batches(responses):
-            if wanted is None or any(wanted[index] for index in batch):
+            if wanted is None or any(wanted[index] for index in batch.indices):
                 for index, result in self._score_or_halve(responses, batch):
                     if wanted is None or wanted[index]:
                         yield index, result
+        self._ahead.clear()
 
-    def _batches(self, responses: Sequence[TokenisedResponse]) -> Iterator[list[int]]:
-        """Cut the indices, longest response first, into batches of at most ``batch_tokens`` padded positions."""
-        order = sorted(range(len(responses)), key=lambda index: (-responses[index].length, index))
+    def _batches(self, responses: Sequence[TokenisedResponse]) -> Iterator[Batch]:
+        """Cut the responses into batches of at most ``batch_tokens`` positions."""
+        longest = self._longest_packed
+        packable = [i for i, response in enumerate(responses) if longest is None or response.length <= longest]
+        others = set(range(len(responses))).difference(packable)
+        identities = {index: responses[index].identity() for index in packable}
+        # A state that predicts a response token belongs to its batch
+        latest = {index: len(responses[index].prompt_ids) - 1 for index in packable}
+        yield from cut_batches(divide(identities), lambda: max(1, self.batch_tokens // self.members), latest)
+        order = sorted(others, key=lambda index: (-responses[index].length, index))
         while order:
-            longest = responses[order[0]].length
-            size = max(1, self.batch_tokens // (longest * self.members))
-            yield order[:size]
+            size = max(1, self.batch_tokens // (responses[order[0]].length * self.members))
+            yield Batch(tuple(order[:size]), packed=False)
             order = order[size:]
 
     def _score_or_halve(
-        self, responses: Sequence[TokenisedResponse], batch: list[int]
+        self, responses: Sequence[TokenisedResponse], batch: Batch
     ) -> Iterator[tuple[int, Quantities | TokurError]]:
         try:
-            results = self._score_batch([responses[index] for index in batch])
+            results = self._score_batch([responses[index] for index in batch.indices], batch)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
             results = None
         if results is not None:
-            yield from zip(batch, results, strict=True)
+            yield from zip(batch.indices, results, strict=True)
             return
         clear_device_cache(garbage_collection=True)
-        if len(batch) == 1:
-            yield batch[0], TokurError(f"too little memory for a response of {responses[batch[0]].length} tokens")
+        if len(batch.indices) == 1:
+            index = batch.indices[0]
+            yield index, TokurError(f"too little memory for a response of {responses[index].length} tokens")
             return
         self.batch_tokens = max(1, self.batch_tokens // 2)
-        middle = len(batch) // 2
-        yield from self._score_or_halve(responses, batch[:middle])
-        yield from self._score_or_halve(responses, batch[middle:])
+        middle = len(batch.indices) // 2
+        for half in (batch.indices[:middle], batch.indices[middle:]):
+            yield from self._score_or_halve(responses, replace(batch, indices=half))
 
     @torch.inference_mode()
-    def _score_batch(self, responses: list[TokenisedResponse]) -> list[Quantities]:
-        batch = _PaddedBatch(responses, next(self.model.get_input_embeddings().parameters()).device)
-        ids = batch.ids.repeat(self.members, 1)  # ((1 + M)·B, L), member-major
-        # Padding stands on the right, where causal attention keeps it from everything that is read: no mask is needed
-        if self.draws is None:
-            outputs = self.model.base_model(input_ids=ids, use_cache=False)
+    def _score_batch(self, responses: list[TokenisedResponse], batch: Batch) -> list[Quantities]:
+        if batch.packed:
+            first = batch.ahead[-1] if batch.ahead else 0
+            ahead = self._computed_ahead(responses[0], batch.ahead)
+            layout = Layout(divide({i: response.identity() for i, response in enumerate(responses)}, first))
+            tensors = packed(responses, layout, first, self.device)
+            outputs = self._forward(tensors, PackedAttention(layout, ahead))
         else:
-            steps = batch.steps if self.sampling == "stepwise" else None
-            with perturbed(self.draws, steps):
-                outputs = self.model.base_model(input_ids=ids, use_cache=False)
-        states = outputs.last_hidden_state.unflatten(0, (self.members, -1))  # (1 + M, B, L, d)
-        hidden = states[:, batch.row.to(states.device), batch.column.to(states.device)]  # (1 + M, N, d)
+            tensors = padded(responses, self.device)
+            outputs = self._forward(tensors)
+        states = outputs["last_hidden_state"].unflatten(0, (self.members, -1))  # (1 + M, B, L, d)
+        hidden = states[:, tensors.row.to(states.device), tensors.column.to(states.device)]  # (1 + M, N, d)
         with logits_from(self.model, outputs) as logits:
             quantities = token_quantities(
                 logits,
                 hidden,
-                batch.targets.to(hidden.device),
-                batch.starts.to(hidden.device),
+                tensors.targets.to(hidden.device),
+                tensors.starts.to(hidden.device),
                 joint=self.sampling == "joint" and self.draws is not None,
+                compare=self.compare,
             )
         arrays = {name: values.numpy() for name, values in quantities.items()}
         ends = np.cumsum([len(response.response_ids) for response in responses])
@@ -149,35 +157,49 @@ class Scorer:
             for response, end in zip(responses, ends, strict=True)
         ]
 
+    def _forward(self, tensors: BatchTensors, attention: PackedAttention | None = None) -> ModelOutput:
+        """Run the model's body under all members: its output's rows are ((1 + M)·B, L), member-major."""
+        steps = tensors.steps if self.sampling == "stepwise" else None
+        with (
+            perturbed(self.draws, steps) if self.draws else nullcontext(),
+            copied_late(self.model, self.draws) if self.draws else nullcontext(1) as copies,
+            attention_by(self.model, attention) if attention else nullcontext(),
+        ):
+            ids = tensors.ids.repeat(copies, 1)
+            options = {} if tensors.positions is None else {"position_ids": tensors.positions}
+            outputs: ModelOutput = self.model.base_model(input_ids=ids, use_cache=False, **options)
+        return outputs
 
-class _PaddedBatch:
-    """The tensors of B responses, padded on the right to L positions; N response tokens in all.
+    def _computed_ahead(self, response: TokenisedResponse, ends: tuple[int, ...]) -> list[KeysAndValues]:
+        """Return the keys and values of the response's beginnings, those of the batch before where they are the same.
 
-    Attributes:
-        ids: (B, L) token ids, each row without its response's last token.
-        steps: (B, L) decoding step of a position, −1 in the prompt; padding goes on counting and is never read.
-        row, column: (N,) where the state that predicts each response token is.
-        targets: (N,) ids of the response tokens.
-        starts: (N,) index among the N of the first token of each token's response.
+        Args:
+            response: any of the batch.
+            ends: where its beginnings end.
+        """
+        prompts = [tuple(response.prompt_ids[:end]) for end in ends]
+        known = 0
+        while known < min(len(prompts), len(self._ahead)) and self._ahead[known].prompt == prompts[known]:
+            known += 1
+        del self._ahead[known:]
+        for prompt in prompts[known:]:
+            first = len(self._ahead[-1].prompt) if self._ahead else 0
+            layout = Layout((Stretch(first, len(prompt), (0,), ()),))
+            keep: KeysAndValues = {}
+            beginning = packed([TokenisedResponse(prompt, (0,))], layout, first, self.device)
+            self._forward(beginning, PackedAttention(layout, [a.states for a in self._ahead], keep))
+            self._ahead.append(_Beginning(prompt, keep))
+        return [beginning.states for beginning in self._ahead]
+
+
+@dataclass(frozen=True)
+class _Beginning:
+    """What responses of several batches begin with.
+
+    Args:
+        prompt: all ids up to its end.
+        states: keys and values of its last part, which those before it in the list do not have.
     """
 
-    def __init__(self, responses: list[TokenisedResponse], device: torch.device) -> None:
-        length = max(response.length for response in responses)
-        ids = np.zeros((len(responses), length), dtype=np.int64)
-        steps = np.empty((len(responses), length), dtype=np.int64)
-        row, column, targets, starts = [], [], [], []
-        total = 0
-        for index, response in enumerate(responses):
-            prompt, tokens = len(response.prompt_ids), len(response.response_ids)
-            ids[index, : response.length] = [*response.prompt_ids, *response.response_ids[:-1]]
-            steps[index] = np.maximum(np.arange(length) - prompt, -1)
-            row.append(np.full(tokens, index))
-            column.append(np.arange(prompt - 1, prompt + tokens - 1))
-            targets.append(np.asarray(response.response_ids, dtype=np.int64))
-            starts.append(np.full(tokens, total))
-            total += tokens
-        self.ids = torch.from_numpy(ids).to(device)
-        self.steps: Tensor = torch.from_numpy(steps).to(device)
-        self.row, self.column, self.targets, self.starts = (
-            torch.from_numpy(np.concatenate(parts)) for parts in (row, column, targets, starts)
-        )
+    prompt: tuple[int, ...]
+    states: KeysAndValues

@@ -13,8 +13,28 @@ from tokur_cli.records.errors import TokurError, UsageError
 HUB_TIMEOUT_SECONDS = 10.0
 PICKLED_WEIGHTS = (".bin", ".pt", ".pth")
 CONVERT_PICKLED = (
-    'python -c "from transformers import AutoModelForCausalLM, AutoTokenizer; '
-    "[kind.from_pretrained('{name}').save_pretrained('converted') for kind in (AutoModelForCausalLM, AutoTokenizer)]\""
+    'python -c "from transformers import AutoTokenizer, {kind}; '
+    "[kind.from_pretrained('{{name}}').save_pretrained('converted') for kind in ({kind}, AutoTokenizer)]\""
+)
+
+
+@dataclass(frozen=True)
+class Purpose:
+    """What a model is wanted for.
+
+    Args:
+        instead: what else can be named, for errors.
+        convert: the command that makes safetensors of the pickled weights of ``{name}``.
+        gguf: whether it may be a GGUF file.
+    """
+
+    instead: str
+    convert: str
+    gguf: bool = False
+
+
+LANGUAGE_MODEL = Purpose(
+    f"a local folder, a GGUF file or {DEFAULT_MODEL}", CONVERT_PICKLED.format(kind="AutoModelForCausalLM"), gguf=True
 )
 
 
@@ -39,7 +59,9 @@ class Source:
         return only if self.revision is None else only | {"revision": self.revision}
 
 
-def find_source(name: str, revision: str | None, progress: Callable[[str], None]) -> Source:
+def find_source(
+    name: str, revision: str | None, progress: Callable[[str], None], purpose: Purpose = LANGUAGE_MODEL
+) -> Source:
     """Find the model that a user named; GGUF files and the embedded default are converted on their first use.
 
     Raises:
@@ -53,14 +75,16 @@ def find_source(name: str, revision: str | None, progress: Callable[[str], None]
     if name == DEFAULT_MODEL:
         return Source(str(default_model_folder(progress)))
     if path.is_dir():
-        _require_usable(name, (entry.name for entry in path.iterdir()))
+        _require_usable(name, (entry.name for entry in path.iterdir()), purpose)
         return Source(str(path))
     if path.is_file():
+        if not purpose.gguf:
+            raise TokurError(f"{name} is a file; use {purpose.instead}")
         return Source(str(converted_gguf(path, progress)))
-    return _find_on_hub(name, revision, progress)
+    return _find_on_hub(name, revision, progress, purpose)
 
 
-def _find_on_hub(name: str, revision: str | None, progress: Callable[[str], None]) -> Source:
+def _find_on_hub(name: str, revision: str | None, progress: Callable[[str], None], purpose: Purpose) -> Source:
     """Ask the hub for the commit once, so that config, tokenizer and weights are of the same one.
 
     transformers would retry an unreachable hub for half a minute before it looks at the local cache; one request with a
@@ -73,7 +97,8 @@ def _find_on_hub(name: str, revision: str | None, progress: Callable[[str], None
     try:
         validate_repo_id(name)
     except HFValidationError as error:
-        raise TokurError(f"there is no folder and no GGUF file {name}") from error
+        what = "no folder and no GGUF file" if purpose.gguf else "no folder"
+        raise TokurError(f"there is {what} {name}") from error
     if not is_offline_mode():
         try:
             info = HfApi().model_info(name, revision=revision, timeout=HUB_TIMEOUT_SECONDS)
@@ -82,13 +107,13 @@ def _find_on_hub(name: str, revision: str | None, progress: Callable[[str], None
                 raise explained from error
             progress(f"the Hugging Face hub can't be reached ({first_line(error)}); looking in its local cache")
         else:
-            _require_usable(name, (file.rfilename for file in info.siblings or ()))
+            _require_usable(name, (file.rfilename for file in info.siblings or ()), purpose)
             return Source(name, info.sha, local_files_only=False)
     cached = try_to_load_from_cache(name, "config.json", revision=revision)
     if not isinstance(cached, str):
         raise TokurError(
             f"there is no folder {name} here, and the Hugging Face hub can't be reached and its local cache lacks "
-            f"{name}; connect, or use a local folder, a GGUF file or {DEFAULT_MODEL}"
+            f"{name}; connect, or use {purpose.instead}"
         )
     return Source(name, Path(cached).parent.name)
 
@@ -119,14 +144,14 @@ def explain_hub_error(error: BaseException | None, name: str) -> TokurError | No
     return None if error is None else explain_hub_error(error.__cause__ or error.__context__, name)
 
 
-def _require_usable(name: str, files: Iterable[str]) -> None:
+def _require_usable(name: str, files: Iterable[str], purpose: Purpose) -> None:
     """Check by the names of a model's files that it can be loaded."""
     names = set(files)
     suffixes = {Path(file).suffix for file in names if "/" not in file}
     if "config.json" not in names or ".safetensors" not in suffixes:
         if "adapter_config.json" in names:
             raise TokurError(f"{name} is an adapter, not a model; merge it into its base model and save that")
-        if ".gguf" in suffixes:
+        if ".gguf" in suffixes and purpose.gguf:
             raise TokurError(f"{name} holds GGUF files; name one of them by its path (from the hub: download it first)")
     if "config.json" not in names:
         raise TokurError(f"{name} has no config.json, so it isn't a Hugging Face model")
@@ -134,7 +159,7 @@ def _require_usable(name: str, files: Iterable[str]) -> None:
         if not suffixes.isdisjoint(PICKLED_WEIGHTS):
             raise TokurError(
                 f"{name} has its weights only as pickle files, which can run code and aren't loaded; if you trust "
-                f"them, convert them: {CONVERT_PICKLED.format(name=name)}"
+                f"them, convert them: {purpose.convert.format(name=name)}"
             )
         raise TokurError(f"{name} has no weights (*.safetensors)")
 

@@ -1,4 +1,8 @@
-"""From hidden states to per-token quantities, in blocks of tokens: logits of all members are never held at once."""
+"""From hidden states to per-token quantities, in blocks of tokens: logits of all members are never held at once.
+
+The head multiplies blocks that are large enough to run at the machine's speed; what follows runs over a few tokens of
+a block at a time, which on a CPU stay in its cache.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +17,17 @@ from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 TOP_K = 20  # candidates in DeepConf's token confidence (Fu et al. 2025)
-_BLOCK_BYTES = {"cpu": 16 << 20, "cuda": 1 << 28}  # of float32 logits: on a CPU about what its last cache holds
+# Logits of a block in the model's dtype (on a CPU less than what malloc gives back to the system each time), and those
+# of the tokens that are reduced together in float32 (on a CPU about a core's own cache, for each thread)
+_BLOCK_BYTES = {"cpu": 24 << 20}
+_REDUCED_BYTES = {"cpu": 5 << 19}
+_ACCELERATOR_BYTES = 1 << 28
+_FIRST_BLOCK = 4  # tokens, before the vocabulary's size is known
+_GROUP = 64  # entries of the vocabulary whose largest stands for them in the search for the TOP_K
 
 DRAW_QUANTITIES = ("tu", "au", "eu")
 QUANTITIES = ("logprob", "entropy", *DRAW_QUANTITIES, "self_certainty", "deepconf")
+COMPARISONS = ("kl", "top1_agreement", "accuracy", "base_accuracy")
 
 
 @contextmanager
@@ -61,6 +72,7 @@ def token_quantities(
     starts: Tensor,
     *,
     joint: bool = False,
+    compare: bool = False,
 ) -> dict[str, Tensor]:
     """Reduce the distributions over the vocabulary to a few numbers a token.
 
@@ -74,6 +86,13 @@ def token_quantities(
         eu              max(H[p̄] − au, 0)
         tu              au + eu = H[p̄]
 
+    and, to compare the draws with the mean weights, as means over the draws:
+
+        kl              KL(p_0 ‖ p_m)
+        top1_agreement  1 where p_m and p_0 have the same likeliest token, else 0
+        accuracy        1 where y is the likeliest token under p_m, else 0
+        base_accuracy   the same under p_0
+
     Args:
         logits: from (1, n, d) hidden states to (1, n, V) logits.
         hidden: (1 + M, N, d): for each response token, the state that predicts it, under W_0 and under each draw;
@@ -81,42 +100,81 @@ def token_quantities(
         targets: (N,) ids y of the response tokens.
         starts: (N,) index of the first token of each token's response.
         joint: weights w_m,t ∝ Π_{s<t} p_m(y_s) over the response so far, rather than 1/M.
+        compare: whether the comparisons are wanted.
 
     Returns:
         name → (N,) float32 on the CPU; no tu, au and eu where M = 0.
     """
     members, total, _ = hidden.shape
-    block = max(1, _BLOCK_BYTES.get(hidden.device.type, 1 << 28) // (4 * members * _vocabulary_size(logits, hidden)))
     weights = _JointWeights(members - 1, starts) if joint else None
     rows: list[dict[str, Tensor]] = []
-    for first in range(0, total, block):
-        states = hidden[:, first : first + block]
-        log_p = logits(states.flatten(0, 1)[None])[0].float().log_softmax(-1)  # ((1+M)·n, V)
-        log_p = log_p.unflatten(0, (members, -1))  # (1+M, n, V)
-        chosen = log_p.gather(-1, targets[first : first + block].expand(members, -1)[..., None]).squeeze(-1)
-        member_weights = weights.next(chosen[1:]) if weights else None
-        rows.append(_reduce(log_p, chosen[0], member_weights))
-    return {name: torch.cat([row[name] for row in rows]).cpu() for name in QUANTITIES if name in rows[0]}
+    first, block = 0, _FIRST_BLOCK
+    while first < total:
+        block_logits = logits(hidden[:, first : first + block].flatten(0, 1)[None])[0].unflatten(0, (members, -1))
+        block, reduced = _block_sizes(block_logits)
+        for part, entries in zip(block_logits.split(reduced, dim=1), targets[first:].split(reduced), strict=False):
+            distributions = Distributions(part)
+            chosen = distributions.log_p(entries[: part.shape[1]])  # (1 + M, n)
+            rows.append(_reduce(distributions, chosen[0], weights.next(chosen[1:]) if weights else None))
+            if compare:
+                rows[-1] |= _compare(distributions, entries[: part.shape[1]])
+        first += block_logits.shape[1]
+    names = [name for name in (*QUANTITIES, *COMPARISONS) if name in rows[0]]
+    return {name: torch.cat([row[name] for row in rows]).cpu() for name in names}
 
 
-def _vocabulary_size(logits: Callable[[Tensor], Tensor], hidden: Tensor) -> int:
-    return logits(hidden[:1, :1]).shape[-1]
+def _block_sizes(logits: Tensor) -> tuple[int, int]:
+    """Return how many tokens a block of logits like these may have, and how many are reduced together."""
+    device = logits.device.type
+    entries = logits.shape[0] * logits.shape[-1]  # of a token
+    block = _BLOCK_BYTES.get(device, _ACCELERATOR_BYTES) // (entries * logits.dtype.itemsize)
+    threads = torch.get_num_threads() if device == "cpu" else 1
+    reduced = threads * _REDUCED_BYTES.get(device, _ACCELERATOR_BYTES) // (entries * 4)
+    return max(1, block), max(1, reduced)
 
 
-def _reduce(log_p: Tensor, chosen: Tensor, weights: Tensor | None) -> dict[str, Tensor]:
-    """Reduce a block: log_p (1 + M, n, V) is overwritten; chosen (n,) log p_0(y); weights (M, n) or None for 1/M."""
-    base = log_p[0]
+class Distributions:
+    """Softmax in float32, with one exponential and no logarithm an entry: log p = logits − total.
+
+    Args:
+        logits: (1 + M, n, V) in any dtype; overwritten where they are float32.
+
+    Attributes:
+        logits: (1 + M, n, V) float32, moved so that the largest of a distribution is 0.
+        total: (1 + M, n) log Σ exp(logits).
+        p: (1 + M, n, V).
+    """
+
+    def __init__(self, logits: Tensor) -> None:
+        self.logits = logits.float()
+        self.logits -= self.logits.amax(-1, keepdim=True)
+        self.p = self.logits.softmax(-1)
+        self.total = -self.p.amax(-1).log()  # the largest logit is 0
+
+    def log_p(self, entries: Tensor) -> Tensor:
+        """Return log p, (1 + M, n), of an entry (n,) of the vocabulary each."""
+        index = entries.expand(len(self.p), -1)[..., None]
+        return self.logits.gather(-1, index).squeeze(-1) - self.total
+
+    def entropies(self) -> Tensor:
+        """Return H[p], (1 + M, n); afterwards all logits are finite."""
+        self.logits.clamp_(min=torch.finfo(torch.float32).min)  # 0·log 0 is 0, also where a logit is −∞
+        product: Tensor = torch.linalg.vecdot(self.p, self.logits)
+        return self.total - product
+
+
+def _reduce(distributions: Distributions, chosen: Tensor, weights: Tensor | None) -> dict[str, Tensor]:
+    """Reduce a block: chosen (n,) is log p_0(y), weights (M, n) or None for 1/M."""
+    base, total, p = distributions.logits[0], distributions.total[0], distributions.p
     size = base.shape[-1]
     quantities = {
         "logprob": chosen.clone(),
-        "self_certainty": -base.mean(-1) - math.log(size),
-        "deepconf": -base.topk(min(TOP_K, size), sorted=False).values.mean(-1),
+        "self_certainty": total - base.mean(-1) - math.log(size),
+        "deepconf": total - _largest(base, min(TOP_K, size)).mean(-1),
     }
-    log_p.clamp_(min=torch.finfo(log_p.dtype).min)  # 0·log 0 is 0, also where a logit is −∞
-    p = log_p.exp()
-    entropy = -torch.linalg.vecdot(p, log_p)  # (1+M, n)
+    entropy = distributions.entropies().clamp(min=0)
     quantities["entropy"] = entropy[0]
-    draws = log_p.shape[0] - 1
+    draws = len(p) - 1
     if draws:
         if weights is None:
             mixture = p[1:].mean(0)
@@ -124,10 +182,43 @@ def _reduce(log_p: Tensor, chosen: Tensor, weights: Tensor | None) -> dict[str, 
         else:
             mixture = torch.einsum("mn,mnv->nv", weights, p[1:])
             quantities["au"] = (weights * entropy[1:]).sum(0)
-        total = torch.special.entr(mixture).sum(-1)
+        total = -torch.linalg.vecdot(mixture, mixture.clamp(min=torch.finfo(torch.float32).tiny).log_())
         quantities["eu"] = (total - quantities["au"]).clamp(min=0)
         quantities["tu"] = quantities["au"] + quantities["eu"]
     return quantities
+
+
+def _divergences(distributions: Distributions) -> Tensor:
+    """Return KL(p_0 ‖ p_m), (M, n), of a block whose logits are finite."""
+    logits, total = distributions.logits, distributions.total
+    across = total - torch.linalg.vecdot(distributions.p[:1], logits)  # (1 + M, n) cross entropies of p_0 and p_m
+    divergences: Tensor = across[1:] - across[0]
+    return divergences.clamp(min=0)
+
+
+def _compare(distributions: Distributions, targets: Tensor) -> dict[str, Tensor]:
+    """Compare the draws of a block with the mean weights: targets (n,); after ``entropies``."""
+    likeliest = distributions.logits.argmax(-1)  # (1 + M, n)
+    return {
+        "kl": _divergences(distributions).mean(0),
+        "top1_agreement": (likeliest[1:] == likeliest[0]).float().mean(0),
+        "accuracy": (likeliest[1:] == targets).float().mean(0),
+        "base_accuracy": (likeliest[0] == targets).float(),
+    }
+
+
+def _largest(values: Tensor, count: int) -> Tensor:
+    """Return the ``count`` largest of each row (n, V), in any order.
+
+    They lie in the groups with the ``count`` largest maxima, which are found in one quick pass.
+    """
+    grouped = values.shape[-1] // _GROUP * _GROUP
+    if grouped < 4 * count * _GROUP:
+        return values.topk(count, sorted=False).values
+    groups = values[:, :grouped].unflatten(-1, (-1, _GROUP))
+    best = groups.amax(-1).topk(count, sorted=False).indices  # (n, count)
+    candidates = groups.gather(1, best[..., None].expand(-1, -1, _GROUP)).flatten(1)
+    return torch.cat([candidates, values[:, grouped:]], dim=-1).topk(count, sorted=False).values
 
 
 class _JointWeights:

@@ -2,26 +2,96 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tokur_cli.records.errors import UsageError
 from tokur_cli.scores.quantities import Orientation
+from tokur_cli.scores.sets import eigen_score, semantic_entropy, sentence_sar
+from tokur_cli.scores.similarity import degree, eccentricity
 
-Tokens = Mapping[str, npt.NDArray[np.float32]]
-"""Per-token quantities of one response by name, each of shape (T,) with T ≥ 1, in nats."""
+Evidence = Mapping[str, npt.NDArray[Any]]
+"""What the scores of one response are computed from, by name.
+
+The quantities of its tokens, each of shape (T,) with T ≥ 1, in nats; beyond them what is gathered only where a score
+needs it, see ``BEYOND_TOKENS``.
+"""
+
+BEYOND_TOKENS = (
+    "p_true",
+    "attention_log_diagonal",
+    "hidden_eigenvalues",
+    "top_entropy",
+    "set_classes",
+    "set_log_likelihoods",
+    "set_mean_log_likelihoods",
+    "set_similarity",
+    "set_states",
+)
+"""Evidence that takes more than the passes of the scoring itself:
+
+    p_true                    (): p(True) / (p(True) + p(False)) when the model is asked about its response
+    attention_log_diagonal    (H,): mean log attention of the response's tokens to themselves, for each head of a layer
+    hidden_eigenvalues        (T,): of the centred Gram matrix of the response's hidden states at a layer
+    top_entropy               (T,): entropy over the 50 largest logits
+
+and of the set of K texts that the response is judged by, attempts to verify it or the samples of its question:
+
+    set_classes               (K,): which mean the same
+    set_log_likelihoods       (K,): log p(s)
+    set_mean_log_likelihoods  (K,): log p(s) / T
+    set_similarity            (K, K): how alike two of them are
+    set_states                (K, d): hidden state at the last token
+    set_place                 (): which of the samples the response is; not there for attempts
+"""
 
 _TOKUR = "TokUR, ICLR 2026"
 _LL = "Murray & Chiang 2018"
 _PE = "Malinin & Gales 2021"
 _SELF_CERTAINTY = "Kang et al. 2025"
 _DEEPCONF = "Fu et al. 2025"
+_P_TRUE = "Kadavath et al. 2022"
+_LLM_CHECK = "Sriramanan et al. 2024"
+_GRAPH = "Lin et al. 2023"
 
 GROUP_TOKENS = 2048  # length of DeepConf's sliding windows
 BOTTOM_SHARE = 0.1
+GRAM_REGULARISATION = 1e-3  # LLM-Check's α
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a score takes beyond one forward pass over prompt and response under the mean weights.
+
+    Args:
+        passes: forward passes over about as many tokens again.
+        generations: texts that are generated.
+        model: another model that is needed, in words.
+    """
+
+    passes: str = ""
+    generations: str = ""
+    model: str = ""
+
+    def __str__(self) -> str:
+        parts = [
+            self.passes and f"{self.passes} pass{'' if self.passes == '1' else 'es'}",
+            self.generations and f"{self.generations} texts",
+            self.model and f"a model of {self.model}",
+        ]
+        return ", ".join(part for part in parts if part) or "nothing"
+
+
+NOTHING = Cost()
+DRAWS = Cost(passes="M")
+ONE_PASS = Cost(passes="1")
+ATTEMPTS = Cost(passes="K", generations="K")
 
 
 @dataclass(frozen=True)
@@ -33,8 +103,9 @@ class Score:
         orientation: ``uncertainty`` (lower is better) or ``confidence`` (higher is better).
         source: who proposed it.
         meaning: one line for tables and help.
-        needs: the per-token quantities it is computed from.
+        needs: the evidence it is computed from.
         compute: the function, in float64.
+        cost: what it takes; shared with the other scores of the same cost and source.
     """
 
     name: str
@@ -42,14 +113,20 @@ class Score:
     source: str
     meaning: str
     needs: tuple[str, ...]
-    compute: Callable[[Tokens], float]
+    compute: Callable[[Evidence], float]
+    cost: Cost = NOTHING
+
+    @property
+    def default(self) -> bool:
+        """Whether it is computed unless others are asked for: all that the scoring's own passes give."""
+        return not set(self.needs) & set(BEYOND_TOKENS)
 
 
-def _sum(quantity: str) -> Callable[[Tokens], float]:
+def _sum(quantity: str) -> Callable[[Evidence], float]:
     return lambda tokens: float(tokens[quantity].sum(dtype=np.float64))
 
 
-def _mean(quantity: str) -> Callable[[Tokens], float]:
+def _mean(quantity: str) -> Callable[[Evidence], float]:
     return lambda tokens: float(tokens[quantity].mean(dtype=np.float64))
 
 
@@ -72,32 +149,87 @@ def group_confidences(confidence: npt.NDArray[np.floating], window: int) -> npt.
     return groups
 
 
-def _lowest_group(tokens: Tokens) -> float:
+def _lowest_group(tokens: Evidence) -> float:
     return float(group_confidences(tokens["deepconf"], GROUP_TOKENS).min())
 
 
-def _bottom_groups(tokens: Tokens) -> float:
+def _bottom_groups(tokens: Evidence) -> float:
     groups = np.sort(group_confidences(tokens["deepconf"], GROUP_TOKENS))
     return float(groups[: max(1, int(len(groups) * BOTTOM_SHARE))].mean())
 
 
-def _tail(tokens: Tokens) -> float:
+def _tail(tokens: Evidence) -> float:
     return float(tokens["deepconf"][-GROUP_TOKENS:].mean(dtype=np.float64))
 
 
-def _negative_length(tokens: Tokens) -> float:
+def _perplexity(tokens: Evidence) -> float:
+    with np.errstate(over="ignore"):
+        return float(np.exp(-tokens["logprob"].mean(dtype=np.float64)))
+
+
+def _highest(quantity: str) -> Callable[[Evidence], float]:
+    return lambda tokens: float(tokens[quantity].max())
+
+
+def _attention_score(evidence: Evidence) -> float:
+    """Σ_h (1/T) Σ_t log a_h,tt: log det of each head's lower triangular attention kernel, over its size."""
+    return float(evidence["attention_log_diagonal"].sum(dtype=np.float64))
+
+
+def _hidden_score(evidence: Evidence) -> float:
+    """(1/T) log det(Z J Zᵀ + α I): the mean log eigenvalue of the hidden states' Gram matrix."""
+    return float(np.log(evidence["hidden_eigenvalues"] + GRAM_REGULARISATION).mean())
+
+
+def _itself(name: str) -> Callable[[Evidence], float]:
+    return lambda evidence: float(evidence[name])
+
+
+def _of_set(compute: Callable[[Evidence], float]) -> Callable[[Evidence], float]:
+    """Return a function that is NaN where there is no set to speak of, one text, or where the model gave NaN."""
+
+    def checked(evidence: Evidence) -> float:
+        parts = [values for name, values in evidence.items() if name.startswith("set_") and np.ndim(values)]
+        if any(len(values) < 2 or np.isnan(values).any() for values in parts):
+            return math.nan
+        return compute(evidence)
+
+    return checked
+
+
+def _semantic_entropy(evidence: Evidence) -> float:
+    return semantic_entropy(evidence["set_classes"].tolist(), evidence["set_mean_log_likelihoods"])
+
+
+def _sar(evidence: Evidence) -> float:
+    return sentence_sar(evidence["set_log_likelihoods"], evidence["set_similarity"])
+
+
+def _eccentricity(evidence: Evidence) -> float:
+    """U_Ecc of attempts, −C_Ecc of a sample."""
+    of_set, confidences = eccentricity(evidence["set_similarity"])
+    return -float(confidences[evidence["set_place"]]) if "set_place" in evidence else of_set
+
+
+def _degree(evidence: Evidence) -> float:
+    """U_Deg of attempts, 1 − C_Deg of a sample."""
+    of_set, confidences = degree(evidence["set_similarity"])
+    return 1 - float(confidences[evidence["set_place"]]) if "set_place" in evidence else of_set
+
+
+def _negative_length(tokens: Evidence) -> float:
     return -float(len(tokens["logprob"]))
 
 
 CATALOGUE: dict[str, Score] = {
     score.name: score
     for score in (
-        Score("tu", "uncertainty", _TOKUR, "total uncertainty H[p̄], summed", ("tu",), _sum("tu")),
-        Score("au", "uncertainty", _TOKUR, "aleatoric uncertainty E[H[p_m]], summed", ("au",), _sum("au")),
-        Score("eu", "uncertainty", _TOKUR, "epistemic uncertainty TU − AU, summed", ("eu",), _sum("eu")),
-        Score("tu_mean", "uncertainty", _TOKUR, "TU per token", ("tu",), _mean("tu")),
-        Score("au_mean", "uncertainty", _TOKUR, "AU per token", ("au",), _mean("au")),
-        Score("eu_mean", "uncertainty", _TOKUR, "EU per token", ("eu",), _mean("eu")),
+        Score("tu", "uncertainty", _TOKUR, "total uncertainty H[p̄], summed", ("tu",), _sum("tu"), DRAWS),
+        Score("au", "uncertainty", _TOKUR, "aleatoric uncertainty E[H[p_m]], summed", ("au",), _sum("au"), DRAWS),
+        Score("eu", "uncertainty", _TOKUR, "epistemic uncertainty TU − AU, summed", ("eu",), _sum("eu"), DRAWS),
+        Score("tu_mean", "uncertainty", _TOKUR, "TU per token", ("tu",), _mean("tu"), DRAWS),
+        Score("au_mean", "uncertainty", _TOKUR, "AU per token", ("au",), _mean("au"), DRAWS),
+        Score("eu_mean", "uncertainty", _TOKUR, "EU per token", ("eu",), _mean("eu"), DRAWS),
         Score("ll", "confidence", _LL, "log-likelihood per token", ("logprob",), _mean("logprob")),
         Score("ll_sum", "confidence", _LL, "log-likelihood", ("logprob",), _sum("logprob")),
         Score("pe", "uncertainty", _PE, "predictive entropy per token", ("entropy",), _mean("entropy")),
@@ -147,27 +279,125 @@ CATALOGUE: dict[str, Score] = {
             "deepconf_tail", "confidence", _DEEPCONF, "mean confidence of the last 2,048 tokens", ("deepconf",), _tail
         ),
         Score("neg_length", "confidence", _TOKUR, "−T, the number of tokens, negated", ("logprob",), _negative_length),
+        Score(
+            "p_true",
+            "confidence",
+            _P_TRUE,
+            "p(True) when the model is asked whether its response is true",
+            ("p_true",),
+            _itself("p_true"),
+            ONE_PASS,
+        ),
+        Score(
+            "llm_check_attention",
+            "confidence",
+            _LLM_CHECK,
+            "log attention of tokens to themselves, mean over tokens, summed over a layer's heads",
+            ("attention_log_diagonal",),
+            _attention_score,
+            ONE_PASS,
+        ),
+        Score(
+            "llm_check_hidden",
+            "uncertainty",
+            _LLM_CHECK,
+            "mean log eigenvalue of the Gram matrix of a layer's hidden states",
+            ("hidden_eigenvalues",),
+            _hidden_score,
+            ONE_PASS,
+        ),
+        Score("llm_check_perplexity", "uncertainty", _LLM_CHECK, "e to the power of −ll", ("logprob",), _perplexity),
+        Score(
+            "llm_check_window_entropy",
+            "uncertainty",
+            _LLM_CHECK,
+            "highest entropy H[p_0] of a token",
+            ("entropy",),
+            _highest("entropy"),
+        ),
+        Score(
+            "llm_check_logit_entropy",
+            "uncertainty",
+            _LLM_CHECK,
+            "entropy over the 50 largest logits per token",
+            ("top_entropy",),
+            _mean("top_entropy"),
+            ONE_PASS,
+        ),
+        Score(
+            "inside",
+            "uncertainty",
+            "Chen et al. 2024",
+            "EigenScore of the texts' hidden states at a middle layer",
+            ("set_states",),
+            _of_set(lambda evidence: eigen_score(evidence["set_states"])),
+            ATTEMPTS,
+        ),
+        Score(
+            "semantic_entropy",
+            "uncertainty",
+            "Kuhn et al. 2023",
+            "entropy over classes of texts that entail each other",
+            ("set_classes", "set_mean_log_likelihoods"),
+            _of_set(_semantic_entropy),
+            dataclasses.replace(ATTEMPTS, model="entailment"),
+        ),
+        Score(
+            "sar",
+            "uncertainty",
+            "Duan et al. 2024",
+            "surprise of the texts, less where others are like them",
+            ("set_log_likelihoods", "set_similarity"),
+            _of_set(_sar),
+            dataclasses.replace(ATTEMPTS, model="similarity"),
+        ),
+        Score(
+            "u_ecc",
+            "uncertainty",
+            _GRAPH,
+            "distance from the middle of the texts in the embedding by their similarity",
+            ("set_similarity",),
+            _of_set(_eccentricity),
+            Cost(generations="K", model="similarity"),
+        ),
+        Score(
+            "u_deg",
+            "uncertainty",
+            _GRAPH,
+            "1 − how like the others a text is",
+            ("set_similarity",),
+            _of_set(_degree),
+            Cost(generations="K", model="similarity"),
+        ),
     )
 }
 """Every score that ``tokur score`` computes, by name, in the order of its output."""
 
+DEFAULT, ALL = "default", "all"
+"""Names for the scores that are computed unless others are asked for, and for every score."""
+
 
 def choose_scores(names: str | None) -> list[Score]:
-    """Return the scores of a comma-separated list, in the catalogue's order; None means all.
+    """Return the scores of a comma-separated list, in the catalogue's order.
+
+    Args:
+        names: of scores, ``default`` or ``all``; None means ``default``.
 
     Raises:
         UsageError: an unknown name, or none at all.
     """
-    if names is None:
-        return list(CATALOGUE.values())
-    asked = {name.strip() for name in names.split(",") if name.strip()}
-    unknown = sorted(asked - CATALOGUE.keys())
+    asked = {name.strip() for name in (DEFAULT if names is None else names).split(",") if name.strip()}
+    unknown = sorted(asked - CATALOGUE.keys() - {DEFAULT, ALL})
     if unknown or not asked:
         what = f"unknown score {', '.join(unknown)}" if unknown else "--scores names none"
-        raise UsageError(f"{what}; there are: {', '.join(CATALOGUE)}")
-    return [score for score in CATALOGUE.values() if score.name in asked]
+        raise UsageError(f"{what}; there are: {', '.join(CATALOGUE)}, {DEFAULT} and {ALL}; --scores help explains them")
+    return [
+        score
+        for score in CATALOGUE.values()
+        if score.name in asked or ALL in asked or (score.default and DEFAULT in asked)
+    ]
 
 
-def compute_scores(scores: Sequence[Score], tokens: Tokens) -> dict[str, float]:
+def compute_scores(scores: Sequence[Score], evidence: Evidence) -> dict[str, float]:
     """Return name → value of the scores of one response."""
-    return {score.name: score.compute(tokens) for score in scores}
+    return {score.name: score.compute(evidence) for score in scores}

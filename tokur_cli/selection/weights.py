@@ -9,8 +9,10 @@ where it is an uncertainty), c₁ ≥ … ≥ c_K those of the kept responses, t
   point of Maj@N there. With scores summed over tokens the best response nearly always decides alone.
 - ``score``: in proportion to the score, 1 for the best response. For confidences that are never negative
   (``self_certainty``, ``deepconf`` and their kin) that is c / c₁. For scores whose distance from zero is the doubt
-  (all uncertainties; ``ll``, ``ll_sum`` and ``neg_length``) it is c₁ / c: an uncertainty grows like a variance, and
-  estimates are combined with weights of one over theirs. A response with no doubt at all outweighs all that have any.
+  (all uncertainties; ``ll``, ``ll_sum``, ``neg_length`` and ``llm_check_attention``) it is c₁ / c: an uncertainty grows
+  like a variance, and estimates are combined with weights of one over theirs. A response with no doubt at all
+  outweighs all that have any. Logarithms of a volume or a density (``SIGNED``) are on either side of zero, which means
+  nothing there: they have no such weight.
 - ``rank``: K for the best response, K − 1 for the next, … 1 for the last; equals share the mean of their ranks. The
   Borda count of Kang et al. 2025 (Self-Certainty) with exponent 1.
 
@@ -26,8 +28,11 @@ from typing import Literal
 
 Weight = Literal["score", "exp", "rank"]
 
-NEGATIVE_CONFIDENCES = frozenset(("ll", "ll_sum", "neg_length"))
+NEGATIVE_CONFIDENCES = frozenset(("ll", "ll_sum", "neg_length", "llm_check_attention"))
 """Confidences that are never positive: what they lack to zero is doubt."""
+
+SIGNED = frozenset(("llm_check_hidden", "inside", "semantic_entropy", "sar"))
+"""Scores on either side of zero: neither they nor their inverse can be a weight."""
 
 
 def measures_doubt(name: str, orientation: str) -> bool:

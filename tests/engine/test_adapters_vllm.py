@@ -1,0 +1,75 @@
+"""Adapters that tokur wrote, served by stock vLLM."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from tests.test_real_model import sample_lines
+from tokur_cli.engine.kept_posterior import keep_posterior
+from tokur_cli.engine.loading import DEFAULT_MODEL, describe_model, load_language_model
+from tokur_cli.engine.perturbed import Draws, perturbed
+from tokur_cli.engine.posterior import build_posterior
+
+pytestmark = [
+    pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed"),
+    pytest.mark.real_model,
+    pytest.mark.usefixtures("all_threads"),
+]
+
+# In a process of its own: vLLM starts its engine once in a process
+SERVE = """
+import json, sys
+from vllm import LLM, SamplingParams
+from vllm.lora.request import LoRARequest
+job = json.load(sys.stdin)
+engine = LLM(model=job["model"], dtype="bfloat16", enable_lora=True, max_lora_rank=8, max_loras=2,
+             max_model_len=512, gpu_memory_utilization=0.5, enable_prefix_caching=False, enforce_eager=True)
+asked = SamplingParams(max_tokens=1, prompt_logprobs=0, temperature=0)
+answers = []
+for adapter in [None, *job["adapters"]]:
+    lora = adapter and LoRARequest(adapter, 1 + job["adapters"].index(adapter), adapter)
+    outputs = engine.generate([{"prompt_token_ids": ids} for ids in job["ids"]], asked, lora_request=lora)
+    answers.append([[row[token].logprob for token, row in zip(ids[1:], output.prompt_logprobs[1:])]
+                    for ids, output in zip(job["ids"], outputs)])
+json.dump(answers, open(job["out"], "w"))
+"""
+
+
+def test_stock_vllm_serves_the_draws(tmp_path):
+    """Log-probabilities of sample responses under each draw agree to bfloat16's accuracy, and only under its own."""
+    language_model = load_language_model(DEFAULT_MODEL, dtype="float32")
+    model = language_model.model
+    posterior = build_posterior(model, sigma=0.3, seed=2)
+    folder = tmp_path / "posterior"
+    keep_posterior(str(folder), model, posterior, draws=2, model_name=language_model.name, revision=None)
+    rows = [json.loads(line) if isinstance(line, str) else line for line in sample_lines("responses.jsonl", 4)]
+    sequences = [row["tokur"]["prompt_token_ids"] + row["tokur"]["token_ids"] for row in rows]
+    ours = [[], [], []]
+    for ids in sequences:
+        row = torch.tensor([ids])
+        with torch.inference_mode(), perturbed(Draws(posterior, 2)):
+            log_p = model(row.repeat(3, 1)).logits.log_softmax(-1)
+        for member in range(3):
+            ours[member].append(log_p[member, :-1].gather(-1, row[0, 1:, None]).squeeze(-1))
+    job = {
+        "model": describe_model(DEFAULT_MODEL, dtype="bfloat16").place,
+        "adapters": [str(folder / f"draw-{member}") for member in range(2)],
+        "ids": sequences,
+        "out": str(tmp_path / "served.json"),
+    }
+    done = subprocess.run([sys.executable, "-c", SERVE], input=json.dumps(job), text=True, capture_output=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    served = json.loads((tmp_path / "served.json").read_text())
+
+    def distance(mine, theirs):
+        return torch.cat([(a - torch.tensor(b)).abs() for a, b in zip(mine, theirs, strict=True)]).mean().item()
+
+    for member in range(3):
+        agreement = distance(ours[member], served[member])
+        others = [distance(ours[member], served[other]) for other in range(3) if other != member]
+        assert agreement < 0.05
+        assert min(others) > 5 * agreement

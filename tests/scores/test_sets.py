@@ -1,0 +1,234 @@
+"""Disagreement of a set of texts: hand-worked cases, lm-polygraph's numbers, formulas written out."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.scores.polygraph import MATRICES
+from tokur_cli.scores.sets import cluster_by_entailment, eigen_score, semantic_entropy, sentence_sar
+
+INF = math.inf
+BY_SIZE = pytest.mark.parametrize("case", MATRICES, ids=lambda case: str(len(case["classes"])))
+
+log_likelihoods = st.floats(-40, 0)
+sets_of_texts = st.integers(1, 6).flatmap(
+    lambda size: st.tuples(
+        st.lists(st.integers(0, 2), min_size=size, max_size=size),
+        st.lists(log_likelihoods, min_size=size, max_size=size),
+        st.lists(st.lists(st.floats(0, 1), min_size=size, max_size=size), min_size=size, max_size=size),
+    )
+)
+
+
+def with_ones(rows):
+    similarity = np.array(rows)
+    np.fill_diagonal(similarity, 1)
+    return similarity
+
+
+# --- classes
+
+
+@BY_SIZE
+def test_classes_are_those_of_lm_polygraph(case):
+    assert cluster_by_entailment(np.array(case["entails"])) == case["classes"]
+
+
+def test_entailment_in_one_direction_does_not_join():
+    assert cluster_by_entailment(np.array([[True, True], [False, True]])) == [0, 1]
+    assert cluster_by_entailment(np.array([[True, True], [True, True]])) == [0, 0]
+
+
+def test_a_text_joins_by_the_first_member_alone_and_the_first_class_that_fits():
+    mutual = np.eye(5, dtype=bool)
+    for i, j in [(0, 1), (1, 2), (0, 3), (2, 3), (2, 4)]:
+        mutual[i, j] = mutual[j, i] = True
+    # 2 is equivalent to 1, but not to 0, whose class 1 is in; 3 would fit into both classes
+    assert cluster_by_entailment(mutual) == [0, 0, 1, 0, 1]
+
+
+def test_the_diagonal_is_not_read_and_one_text_is_one_class():
+    assert cluster_by_entailment(np.zeros((1, 1), dtype=bool)) == [0]
+    assert cluster_by_entailment(~np.eye(3, dtype=bool)) == [0, 0, 0]
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=8))
+def test_a_true_equivalence_gives_its_classes_in_order_of_appearance(meanings):
+    same = np.array(meanings)[:, None] == np.array(meanings)
+    order = list(dict.fromkeys(meanings))
+    assert cluster_by_entailment(same) == [order.index(meaning) for meaning in meanings]
+
+
+@pytest.mark.parametrize(
+    "entails", [np.ones((2, 2)), np.ones((2, 3), dtype=bool), np.ones(2, dtype=bool), np.ones((0, 0), dtype=bool)]
+)
+def test_what_is_no_square_of_bool_is_refused(entails):
+    with pytest.raises(ValueError, match="array of bool"):
+        cluster_by_entailment(entails)
+
+
+# --- semantic entropy
+
+
+@BY_SIZE
+def test_discrete_entropy_is_that_of_lm_polygraph(case):
+    assert semantic_entropy(case["classes"]) == pytest.approx(case["semantic_entropy_frequency"], abs=1e-12)
+
+
+@BY_SIZE
+def test_entropies_of_single_classes_add_up_to_lm_polygraphs_mean_over_texts(case):
+    classes, log_p = np.array(case["classes"]), np.array(case["log_likelihoods"])
+    of_class = {one: semantic_entropy(classes[classes == one], log_p[classes == one]) for one in set(classes)}
+    assert np.mean([of_class[one] for one in classes]) == pytest.approx(case["semantic_entropy"])
+    assert semantic_entropy(classes, log_p) == pytest.approx(np.mean(list(of_class.values())))
+
+
+@given(sets_of_texts)
+def test_semantic_entropy_is_the_formula(drawn):
+    classes, log_p, _ = drawn
+    members = [[math.exp(log_p[i]) for i in range(len(classes)) if classes[i] == one] for one in set(classes)]
+    expected = -sum(math.log(sum(of_class)) for of_class in members) / len(members)
+    assert semantic_entropy(classes, log_p) == pytest.approx(expected, abs=1e-9)
+    shares = [len(of_class) / len(classes) for of_class in members]
+    assert semantic_entropy(classes) == pytest.approx(-sum(share * math.log(share) for share in shares), abs=1e-12)
+
+
+def test_semantic_entropy_by_hand():
+    log_p = [math.log(p) for p in (0.5, 0.25, 0.125)]
+    assert semantic_entropy([0, 0, 1], log_p) == pytest.approx(-(math.log(0.75) + math.log(0.125)) / 2)
+    assert semantic_entropy([7, 7, 3]) == pytest.approx(math.log(3) - 2 / 3 * math.log(2))
+
+
+def test_one_meaning_is_certain_and_all_different_ones_are_log_k():
+    assert str(semantic_entropy([4, 4, 4])) == "0.0"
+    assert str(semantic_entropy([0])) == "0.0"
+    assert semantic_entropy(range(6)) == pytest.approx(math.log(6))
+    assert semantic_entropy([0], [-3.0]) == 3.0
+
+
+def test_an_impossible_text_counts_only_where_its_class_has_no_other():
+    assert semantic_entropy([0, 0], [-INF, -1]) == 1.0
+    assert semantic_entropy([0, 1], [-INF, -1]) == INF
+
+
+def test_tiny_probabilities_do_not_vanish():
+    assert semantic_entropy([0, 0, 1], [-2000, -2000, -3000]) == pytest.approx((5000 - math.log(2)) / 2)
+
+
+# --- SAR
+
+
+@BY_SIZE
+def test_sentence_sar_is_that_of_lm_polygraph(case):
+    assert sentence_sar(case["log_likelihoods"], case["similarity"]) == pytest.approx(case["sentence_sar"])
+
+
+@given(sets_of_texts, st.sampled_from([0.001, 0.5, 3.0]))
+def test_sentence_sar_is_the_formula(drawn, temperature):
+    _, log_p, rows = drawn
+    size = len(log_p)
+    total = 0.0
+    for i in range(size):
+        others = sum(rows[i][j] * math.exp(log_p[j]) for j in range(size) if j != i)
+        total -= math.log(math.exp(log_p[i]) + others / temperature)
+    assert sentence_sar(log_p, with_ones(rows), temperature) == pytest.approx(total / size, abs=1e-9)
+
+
+@given(sets_of_texts)
+def test_less_probable_texts_are_more_uncertain_by_as_much_however_long(drawn):
+    _, log_p, rows = drawn
+    shorter = sentence_sar(log_p, with_ones(rows))
+    assert sentence_sar(np.array(log_p) - 5000, with_ones(rows)) == pytest.approx(shorter + 5000, abs=1e-6)
+
+
+def test_sentence_sar_of_one_equal_and_impossible_texts():
+    assert sentence_sar([-2.5], [[1]]) == 2.5
+    assert sentence_sar([-2.5] * 3, np.ones((3, 3))) == pytest.approx(2.5 - math.log(1 + 2 / 0.001))
+    assert sentence_sar([-INF, -1], np.eye(2)) == INF
+    assert sentence_sar([-INF, -INF], np.ones((2, 2))) == INF
+    supported, other = 1 - math.log(0.5 / 0.001), 1.0
+    assert sentence_sar([-INF, -1], [[1, 0.5], [0.5, 1]]) == pytest.approx((supported + other) / 2)
+
+
+# --- EigenScore
+
+
+@BY_SIZE
+def test_eigen_score_is_that_of_lm_polygraph(case):
+    assert eigen_score(case["embeddings"]) == pytest.approx(case["eigen_score"])
+
+
+@pytest.mark.parametrize(("size", "dimension"), [(1, 4), (3, 2), (5, 5), (7, 64), (10, 1)])
+def test_eigen_score_is_the_logarithm_of_the_determinant(size, dimension):
+    points = np.random.default_rng(size).normal(2, 3, (size, dimension))
+    centring = np.eye(dimension) - np.full((dimension, dimension), 1 / dimension)
+    matrix = points @ centring @ points.T + 0.01 * np.eye(size)
+    assert eigen_score(points, 0.01) == pytest.approx(np.linalg.slogdet(matrix)[1] / size, abs=1e-8)
+
+
+def test_eigen_score_by_hand():
+    # Centred over features: (1, -1) and (-2, 2); the matrix is [[2, -4], [-4, 8]] + αI, its eigenvalues 10 + α and α
+    assert eigen_score([[3, 1], [0, 4]], 0.5) == pytest.approx((math.log(10.5) + math.log(0.5)) / 2)
+    assert eigen_score([[3, 1]], 0.5) == pytest.approx(math.log(2.5))
+
+
+def test_equal_embeddings_have_the_lowest_score_and_orthogonal_ones_the_highest():
+    same = eigen_score([[1, -1, 0, 0]] * 2)
+    between = eigen_score([[1, -1, 0, 0], [1, 0, -1, 0]])
+    apart = eigen_score([[1, -1, 0, 0], [0, 0, 1, -1]])
+    assert same == pytest.approx((math.log(1e-3) + math.log(4.001)) / 2)
+    assert same < between < apart == pytest.approx(math.log(2.001))
+
+
+# --- all of them
+
+
+@given(sets_of_texts, st.randoms(use_true_random=False))
+def test_the_order_of_texts_does_not_matter(drawn, random):
+    classes, log_p, rows = drawn
+    order = list(range(len(classes)))
+    random.shuffle(order)
+    similarity = with_ones(rows)
+    shuffled_classes = [classes[i] for i in order]
+    shuffled_log_p = [log_p[i] for i in order]
+    for measured, again in [
+        (semantic_entropy(classes), semantic_entropy(shuffled_classes)),
+        (semantic_entropy(classes, log_p), semantic_entropy(shuffled_classes, shuffled_log_p)),
+        (sentence_sar(log_p, similarity), sentence_sar(shuffled_log_p, similarity[np.ix_(order, order)])),
+        (eigen_score(similarity), eigen_score(similarity[order])),
+    ]:
+        assert again == pytest.approx(measured, abs=1e-9)
+
+
+@given(st.lists(st.integers(0, 2), min_size=1, max_size=6), st.permutations(range(3)))
+def test_the_names_of_classes_do_not_matter(classes, names):
+    renamed = [names[one] for one in classes]
+    assert semantic_entropy(renamed) == pytest.approx(semantic_entropy(classes), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: semantic_entropy([]), "K ≥ 1 whole numbers"),
+        (lambda: semantic_entropy([0.5]), "whole numbers"),
+        (lambda: semantic_entropy([[0]]), "whole numbers"),
+        (lambda: semantic_entropy([0, 1], [-1.0]), r"2 texts, but .* shape \(1,\)"),
+        (lambda: semantic_entropy([0], [0.5]), "positive or NaN"),
+        (lambda: semantic_entropy([0], [math.nan]), "positive or NaN"),
+        (lambda: sentence_sar([-1.0], np.ones((2, 2))), r"2 texts, but .* shape \(1,\)"),
+        (lambda: sentence_sar([-1.0, math.nan], np.ones((2, 2))), "positive or NaN"),
+        (lambda: sentence_sar([-1.0, -1.0], np.ones((2, 2)), 0), "temperature is above 0"),
+        (lambda: sentence_sar([], np.ones((0, 0))), "K ≥ 1"),
+        (lambda: eigen_score([1.0, 2.0]), r"shape \(K, d\)"),
+        (lambda: eigen_score(np.ones((0, 3))), "K ≥ 1"),
+        (lambda: eigen_score(np.ones((3, 0))), "d ≥ 1"),
+        (lambda: eigen_score([[math.inf, 0]]), "infinity or NaN"),
+        (lambda: eigen_score([[1.0, 0]], 0), "regularisation is above 0"),
+    ],
+)
+def test_other_shapes_and_values_are_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,187 @@
+"""Similarity matrices and their graph: hand-worked cases, lm-polygraph's numbers, other ways to the same numbers."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tests.scores.polygraph import MATRICES, TEXTS
+from tokur_cli.scores.similarity import degree, eccentricity, jaccard_similarity
+
+
+@st.composite
+def similarities(draw, largest=6):
+    """Directed similarity matrices."""
+    size = draw(st.integers(1, largest))
+    value = st.integers(0, 1000).map(lambda thousandths: thousandths / 1000)
+    matrix = np.array(draw(st.lists(st.lists(value, min_size=size, max_size=size), min_size=size, max_size=size)))
+    np.fill_diagonal(matrix, 1)
+    return matrix
+
+
+def spectrum(similarity):
+    """Eigenvalues of the Laplacian, by the general solver on the random walk's matrix."""
+    weights = (similarity + similarity.T) / 2
+    return 1 - np.linalg.eigvals(weights / weights.sum(axis=1, keepdims=True)).real
+
+
+def eccentricity_by_projection(similarity):
+    """C_Ecc by the projector on all eigenvectors below the threshold: a matrix sign function, without any of them."""
+    weights = (similarity + similarity.T) / 2
+    size = len(weights)
+    degrees = weights.sum(axis=1)
+    sign = np.array([[weights[i, j] / math.sqrt(degrees[i] * degrees[j]) for j in range(size)] for i in range(size)])
+    sign = (sign - 0.1 * np.eye(size)) / 2
+    for _ in range(200):
+        sign = (3 * sign - sign @ sign @ sign) / 2
+    projector = (np.eye(size) + sign) / 2
+    centring = np.eye(size) - 1 / size
+    return -np.sqrt(np.diag(centring @ projector @ centring).clip(0))
+
+
+# --- Jaccard
+
+
+def test_words_are_compared_as_sets_without_regard_to_case_and_order():
+    similarity = jaccard_similarity(["The cat  sat", "sat the CAT\n", "the the dog", "dog", ""])
+    expected = [
+        [1, 1, 1 / 4, 0, 0],
+        [1, 1, 1 / 4, 0, 0],
+        [1 / 4, 1 / 4, 1, 1 / 2, 0],
+        [0, 0, 1 / 2, 1, 0],
+        [0] * 4 + [1],
+    ]
+    np.testing.assert_array_equal(similarity, expected)
+
+
+def test_texts_without_words_are_alike_and_like_nothing_else():
+    np.testing.assert_array_equal(jaccard_similarity(["", " \n", "a"]), [[1, 1, 0], [1, 1, 0], [0, 0, 1]])
+    np.testing.assert_array_equal(jaccard_similarity([""]), [[1]])
+
+
+@pytest.mark.parametrize("case", TEXTS, ids=lambda case: str(len(case["texts"])))
+def test_texts_are_as_lm_polygraph_finds_them(case):
+    similarity = jaccard_similarity(case["texts"])
+    np.testing.assert_allclose(similarity, case["jaccard"], atol=1e-15)
+    assert degree(similarity)[0] == pytest.approx(case["u_deg"], abs=1e-12)
+    assert eccentricity(similarity)[0] == pytest.approx(case["u_ecc"], abs=1e-12)
+
+
+@given(st.lists(st.text(alphabet="aB \n", max_size=6), min_size=1, max_size=6))
+def test_jaccard_similarity_is_a_similarity_matrix(texts):
+    similarity = jaccard_similarity(texts)
+    assert similarity.shape == (len(texts), len(texts))
+    np.testing.assert_array_equal(similarity, similarity.T)
+    assert (similarity >= 0).all()
+    assert (similarity <= 1).all()
+    degree(similarity)  # which refuses what isn't one
+
+
+# --- the graph
+
+
+@pytest.mark.parametrize("case", MATRICES, ids=lambda case: str(len(case["classes"])))
+def test_sets_are_as_uncertain_as_lm_polygraph_finds_them(case):
+    assert degree(case["similarity"])[0] == pytest.approx(case["u_deg"], abs=1e-12)
+    assert eccentricity(case["similarity"])[0] == pytest.approx(case["u_ecc"], abs=1e-9)
+
+
+def test_degrees_of_three_texts_by_hand():
+    # W = [[1, .5, 0], [.5, 1, .25], [0, .25, 1]] after the two directions are averaged
+    uncertainty, confidence = degree([[1, 0.6, 0], [0.4, 1, 0.5], [0, 0, 1]])
+    np.testing.assert_allclose(confidence, [1.5 / 3, 1.75 / 3, 1.25 / 3])
+    assert uncertainty == pytest.approx((9 - 4.5) / 9)
+
+
+def test_eccentricities_of_two_alike_and_one_apart_by_hand():
+    """Two components: the eigenvectors of 0 are (1, 1, 0)/√2 and (0, 0, 1), the third has the eigenvalue 1."""
+    uncertainty, confidence = eccentricity([[1, 1, 0], [1, 1, 0], [0, 0, 1]])
+    middle = (math.sqrt(2) / 3, 1 / 3)
+    together = math.hypot(1 / math.sqrt(2) - middle[0], middle[1])
+    apart = math.hypot(middle[0], 1 - middle[1])
+    np.testing.assert_allclose(confidence, [-together, -together, -apart])
+    assert uncertainty == pytest.approx(math.sqrt(2 * together**2 + apart**2))
+    assert apart > together
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_equal_texts_are_certain_and_unlike_ones_are_not(size):
+    for measure in (degree, eccentricity):
+        uncertainty, confidence = measure(np.ones((size, size)))
+        assert uncertainty == pytest.approx(0, abs=1e-12)
+        np.testing.assert_allclose(confidence, 1.0 if measure is degree else 0.0, atol=1e-12)
+    uncertainty, confidence = degree(np.eye(size))
+    assert uncertainty == pytest.approx(1 - 1 / size)
+    np.testing.assert_allclose(confidence, 1 / size)
+    uncertainty, confidence = eccentricity(np.eye(size))
+    assert uncertainty == pytest.approx(math.sqrt(size - 1), abs=1e-12)
+    np.testing.assert_allclose(confidence, -math.sqrt(1 - 1 / size), atol=1e-12)
+
+
+def test_an_eigenvalue_that_equals_the_threshold_is_left_out_whatever_the_rounding():
+    """Of [[1, s], [s, 1]] the second eigenvalue is 2s/(1 + s): 0.9 where s = 9/11; it is kept only for a smaller s."""
+    for similar in (9 / 11, np.nextafter(9 / 11, 0), np.nextafter(9 / 11, 1)):
+        assert eccentricity([[1, similar], [similar, 1]])[0] == pytest.approx(0, abs=1e-12)
+    assert eccentricity([[1, 0.818], [0.818, 1]])[0] == pytest.approx(1)
+
+
+@given(similarities())
+def test_eccentricity_is_that_of_the_projection(similarity):
+    assume(np.abs(spectrum(similarity) - 0.9).min() > 1e-3)
+    uncertainty, confidence = eccentricity(similarity)
+    expected = eccentricity_by_projection(similarity)
+    np.testing.assert_allclose(confidence, expected, atol=1e-6)
+    assert uncertainty == pytest.approx(np.linalg.norm(expected), abs=1e-6)
+
+
+@given(similarities(), st.randoms(use_true_random=False))
+def test_the_order_of_texts_and_the_direction_do_not_matter(similarity, random):
+    order = list(range(len(similarity)))
+    random.shuffle(order)
+    assume(np.abs(spectrum(similarity) - 0.9).min() > 1e-6)
+    for measure in (degree, eccentricity):
+        uncertainty, confidence = measure(similarity)
+        shuffled_uncertainty, shuffled = measure(similarity.T[np.ix_(order, order)])
+        assert shuffled_uncertainty == pytest.approx(uncertainty, abs=1e-9)
+        np.testing.assert_allclose(shuffled, confidence[order], atol=1e-7)
+
+
+@given(similarities())
+def test_both_stay_in_their_ranges(similarity):
+    size = len(similarity)
+    uncertainty, confidence = degree(similarity)
+    assert 0 <= uncertainty <= 1 - 1 / size + 1e-12
+    assert uncertainty == pytest.approx(1 - confidence.mean())
+    assert (confidence >= 1 / size - 1e-12).all()
+    uncertainty, confidence = eccentricity(similarity)
+    assert 0 <= uncertainty <= math.sqrt(size - 1) + 1e-9
+    assert (confidence <= 0).all()
+
+
+@pytest.mark.parametrize("measure", [degree, eccentricity])
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (np.ones(3), r"shape \(K, K\)"),
+        (np.ones((2, 3)), r"shape \(K, K\)"),
+        (np.ones((0, 0)), r"K ≥ 1"),
+        ([[1, 1.2], [0, 1]], "from 0 to 1"),
+        ([[1, -0.1], [0, 1]], "from 0 to 1"),
+        ([[1, float("nan")], [0, 1]], "from 0 to 1"),
+        ([[0.9, 0], [0, 1]], "to itself is 1"),
+    ],
+)
+def test_what_is_no_similarity_matrix_is_refused(measure, matrix, message):
+    with pytest.raises(ValueError, match=message):
+        measure(matrix)
+
+
+def test_no_texts_are_refused():
+    with pytest.raises(ValueError, match="no texts"):
+        jaccard_similarity([])
+
+
+def test_one_certain_text_is_written_without_a_sign():
+    assert not np.signbit(eccentricity([[1]])[1][0])

@@ -1,0 +1,52 @@
+"""A decoder that fits the device that a model is on."""
+
+from __future__ import annotations
+
+from tokur_cli.engine.decoding import Decoder, end_token_ids
+from tokur_cli.engine.loading import LanguageModel
+from tokur_cli.engine.memory import available_bytes
+from tokur_cli.engine.sampling import Sampling
+from tokur_cli.engine.tokens import ResponseTokeniser
+
+_ROWS = {"cpu": 64}
+_ACCELERATOR_ROWS = 256
+_CACHE_SHARE = 0.5  # of the memory that is free once the model is loaded
+
+
+def make_decoder(
+    language_model: LanguageModel,
+    tokeniser: ResponseTokeniser,
+    sampling: Sampling,
+    *,
+    max_new_tokens: int,
+    stop: tuple[str, ...] = (),
+    max_rows: int | None = None,
+    max_memory_gib: float | None = None,
+) -> Decoder:
+    """Return a decoder.
+
+    Args:
+        language_model: the model.
+        tokeniser: its tokeniser.
+        sampling: how tokens are chosen.
+        max_new_tokens: the longest response.
+        stop: strings that end a response.
+        max_rows: responses generated at once; None for what suits the device.
+        max_memory_gib: GiB for keys and values; None for half of what is free.
+    """
+    device = language_model.device
+    if max_memory_gib is None:
+        cache_bytes = int(available_bytes(device) * _CACHE_SHARE)
+    else:
+        cache_bytes = int(max_memory_gib * 2**30)
+    return Decoder(
+        language_model.model,
+        tokeniser.decode,
+        sampling,
+        end_ids=end_token_ids(language_model.model.generation_config, language_model.tokenizer),
+        max_new_tokens=max_new_tokens,
+        context_length=language_model.context_length,
+        stop=stop,
+        max_rows=max_rows or _ROWS.get(device.type, _ACCELERATOR_ROWS),
+        cache_bytes=cache_bytes,
+    )

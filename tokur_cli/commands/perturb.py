@@ -1,0 +1,138 @@
+"""``tokur perturb``: the posterior as a thing to look at, keep, tune and serve."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tokur_cli.commands.arguments import (
+    InputOptions,
+    KeepOptions,
+    ModelOptions,
+    PosteriorOptions,
+    PromptOptions,
+    StrengthOptions,
+)
+from tokur_cli.commands.model import load
+from tokur_cli.commands.peeking import peek, read_input
+from tokur_cli.commands.posterior import SIGMA, make_posterior, with_sigma
+from tokur_cli.commands.progress import Progress
+from tokur_cli.commands.prompts import PromptForm
+from tokur_cli.commands.reporting import Invalid, say
+from tokur_cli.commands.strength import CALIBRATION_RESPONSES, Strengths, read_trial
+from tokur_cli.engine.calibration import SWEEPS, largest_sigma
+from tokur_cli.engine.kept_posterior import keep_posterior, refuse_existing
+from tokur_cli.engine.posterior import Posterior, size_of
+from tokur_cli.records.encoding import encode_value
+from tokur_cli.records.record import Record
+from tokur_cli.records.writer import open_output
+
+COMMAND = "perturb"
+
+
+def perturb(
+    source: InputOptions | None,
+    model: ModelOptions,
+    prompts: PromptOptions,
+    posterior_options: PosteriorOptions,
+    strength: StrengthOptions,
+    keep: KeepOptions,
+) -> None:
+    """Make a posterior, look at it, and keep it where a folder is given.
+
+    Standard output gets a record a strength if strengths are tried, else a record a matrix.
+
+    Args:
+        source: responses to try strengths on; None where none is tried.
+        model: the model.
+        prompts: how questions became prompts.
+        posterior_options: what the posterior is made of.
+        strength: which strengths are tried.
+        keep: where the posterior goes.
+
+    Raises:
+        TokurError: the model cannot have such a posterior, or whatever else stops the run.
+    """
+    if keep.folder is not None:
+        refuse_existing(keep.folder, force=keep.force)
+    form = PromptForm(prompts)  # a bad template is said before a model is loaded
+    invalid = Invalid(COMMAND, source.skip_invalid if source else False)
+    with Progress(COMMAND) as progress, open_output(None) as writer:
+
+        def write(fields: dict[str, Any]) -> None:
+            writer.write(Record.parse(encode_value(fields), None, None))
+
+        if source is None:
+            language_model = load(model, None, progress)
+            posterior, draws = make_posterior(posterior_options, language_model, progress)
+            for fields in describe_matrices(posterior):
+                write(fields)
+            calibration = None
+        else:
+            items, named = peek(read_input(source))
+            language_model = load(model, named, progress)
+            posterior, draws = make_posterior(posterior_options, language_model, progress)
+            limit = strength.limit or (CALIBRATION_RESPONSES if strength.calibrate else None)
+            trial = read_trial(items, form, language_model, limit, invalid)
+            strengths = Strengths(trial, posterior, draws, language_model, strength, progress)
+            progress.start((SWEEPS if strength.calibrate else len(strength.sweep)) * len(trial.responses))
+            calibration = _try(strengths, strength, write)
+        if keep.folder is not None:
+            if calibration is not None:
+                posterior = with_sigma(posterior, calibration["sigma"])
+            keep_posterior(
+                keep.folder,
+                language_model.model,
+                posterior,
+                draws=draws,
+                model_name=language_model.name,
+                revision=language_model.revision,
+                calibration=calibration,
+                force=keep.force,
+            )
+            say(
+                COMMAND, f"{keep.folder}: wrote the posterior (σ = {posterior.sigma:.4g}) and {draws} draws as adapters"
+            )
+    invalid.finish()
+
+
+def _try(
+    strengths: Strengths, options: StrengthOptions, write: Callable[[dict[str, Any]], None]
+) -> dict[str, Any] | None:
+    """Try strengths, writing a record each; return what ``posterior.json`` keeps of a calibration."""
+    if not options.calibrate:
+        for sigma in options.sweep:
+            write(strengths.measure(sigma))
+        return None
+    tried: dict[float, dict[str, Any]] = {}
+
+    def divergence(sigma: float) -> float:
+        tried[sigma] = strengths.measure(sigma)
+        write(tried[sigma])
+        return float(tried[sigma]["kl"])
+
+    sigma = largest_sigma(divergence, options.tolerance, start=strengths.posterior.sigma or SIGMA)
+    kl = tried[sigma]["kl"]
+    say(COMMAND, f"σ = {sigma:.4g}: the draws are {kl:.4g} nats a token from the model")
+    return {"tolerance": options.tolerance, "sweeps": len(tried), **tried[sigma]}
+
+
+def describe_matrices(posterior: Posterior) -> Iterator[dict[str, Any]]:
+    """Yield a record a perturbed matrix: its shape, its top singular values, and how large ΔW is beside it."""
+    for matrix in posterior.matrices:
+        singular_values, norm = size_of(matrix)
+        expected = posterior.sigma * _mean_norm(matrix.inputs * posterior.rank)
+        yield {
+            "matrix": matrix.name,
+            "shape": [matrix.basis.shape[0], matrix.inputs],
+            "singular_values": singular_values,
+            "norm": norm,
+            "perturbation_norm": expected,
+            "relative_size": expected / norm if norm else math.inf,
+        }
+
+
+def _mean_norm(entries: int) -> float:
+    """Mean Euclidean norm of as many N(0, 1) numbers: √2 Γ((n + 1)/2) / Γ(n/2)."""
+    return math.sqrt(2) * math.exp(math.lgamma((entries + 1) / 2) - math.lgamma(entries / 2))

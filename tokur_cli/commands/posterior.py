@@ -1,0 +1,77 @@
+"""The posterior that a command works with: made afresh, or read from the folder that ``tokur perturb`` wrote."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tokur_cli.commands.arguments import PosteriorOptions
+from tokur_cli.commands.progress import Progress
+from tokur_cli.engine.cache import cache_folder
+from tokur_cli.engine.kept_posterior import load_posterior, read_description
+from tokur_cli.engine.loading import LanguageModel
+from tokur_cli.engine.posterior import Posterior, build_posterior
+from tokur_cli.engine.projections import DEFAULT_TARGETS
+from tokur_cli.records.errors import UsageError
+
+DRAWS, RANK, SIGMA, SEED = 2, 8, 0.1, 0
+"""The paper's M, r′ and σ_q, and the default seed."""
+
+
+def check_posterior_options(options: PosteriorOptions) -> str | None:
+    """Refuse options that cannot go together, before a model is loaded.
+
+    Returns:
+        The model that a kept posterior is of; None without one.
+
+    Raises:
+        UsageError: the options contradict the kept posterior, or ask for what only one can tell.
+        TokurError: the kept posterior cannot be read.
+    """
+    if options.folder is None:
+        if options.sigma == "auto":
+            raise UsageError(
+                "--sigma auto is the σ that a posterior was calibrated to: make one with "
+                "`tokur perturb --calibrate RESPONSES -o DIR` and give it as --posterior DIR"
+            )
+        return None
+    names = ("rank", "sigma", "targets", "layers", "seed")
+    given = [name for name in names if getattr(options, name) not in (None, "auto")]
+    if given:
+        raise UsageError(f"--{given[0]} is fixed by --posterior {options.folder}: leave one of the two out")
+    description = read_description(options.folder)
+    if options.sigma == "auto" and description.calibration is None:
+        raise UsageError(
+            f"--sigma auto: the posterior in {options.folder} has σ = {description.sigma:g} because it was told so; "
+            "`tokur perturb --calibrate` finds one"
+        )
+    return description.model
+
+
+def make_posterior(
+    options: PosteriorOptions, language_model: LanguageModel, progress: Progress
+) -> tuple[Posterior, int]:
+    """Return the posterior and M.
+
+    Raises:
+        TokurError: this model cannot have such a posterior, or the kept one is of other weights.
+    """
+    if options.folder is not None:
+        posterior, description = load_posterior(options.folder, language_model.model, language_model.name)
+        return posterior, options.draws or description.draws
+    assert options.sigma != "auto"
+    posterior = build_posterior(
+        language_model.model,
+        rank=RANK if options.rank is None else options.rank,
+        sigma=SIGMA if options.sigma is None else options.sigma,
+        targets=options.targets or DEFAULT_TARGETS,
+        layers=options.layers,
+        seed=SEED if options.seed is None else options.seed,
+        cache=cache_folder() / "bases",
+        progress=progress.say,
+    )
+    return posterior, options.draws or DRAWS
+
+
+def with_sigma(posterior: Posterior, sigma: float) -> Posterior:
+    """Return the same posterior, with the same noise before scaling, of another strength."""
+    return dataclasses.replace(posterior, sigma=sigma)

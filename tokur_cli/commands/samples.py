@@ -1,0 +1,101 @@
+"""The samples of a question, which stand together in the stream, as a set of texts (``--over samples``)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+
+from tokur_cli.answers.choices import is_multiple_choice
+from tokur_cli.answers.extraction import extract_answer
+from tokur_cli.commands.asking import question_of
+from tokur_cli.commands.evidence import Response, TextSet
+from tokur_cli.engine.tokens import ResponseTokeniser
+from tokur_cli.records.errors import RecordError
+from tokur_cli.records.record import Record
+from tokur_cli.selection.gathering import question_key
+
+
+def standing_together(items: Iterable[Record | RecordError]) -> Iterator[Record | RecordError]:
+    """Yield the stream; a record whose question comes back after another one is an error."""
+    done: set[str] = set()
+    current = None
+    for item in items:
+        key = None if isinstance(item, RecordError) else _key(item)
+        if isinstance(item, RecordError) or key is None or key == current:
+            yield item
+        elif key in done:
+            yield item.error(
+                f"question {item.id or 'of this prompt'} comes back after another one: --over samples needs the "
+                "responses of a question next to each other"
+            )
+        else:
+            done.add(key)
+            current = key
+            yield item
+
+
+def windows_of_questions(
+    items: Iterable[Record | RecordError], sizes: Iterable[int]
+) -> Iterator[list[Record | RecordError]]:
+    """Cut a stream into windows of at least these sizes, never between the responses of a question."""
+    window: list[Record | RecordError] = []
+    wanted = iter(sizes)
+    size, current = next(wanted), None
+    for item in items:
+        key = current if isinstance(item, RecordError) else _key(item)
+        if key != current and len(window) >= size:
+            yield window
+            window, size = [], next(wanted)
+        current = key
+        window.append(item)
+    if window:
+        yield window
+
+
+def by_question(responses: Iterable[Response]) -> list[list[Response]]:
+    """Return the responses of each question; those of one stand together."""
+    return [list(group) for _, group in itertools.groupby(responses, lambda response: _key(response.record))]
+
+
+def until_error(
+    outcomes: Sequence[tuple[int, Response | RecordError]],
+) -> list[tuple[int, Response | RecordError]]:
+    """Return the outcomes up to the first error, without the responses right before it that may lack a sample.
+
+    Their scores would be of fewer samples than the same responses have when the error is mended.
+    """
+    bad = next((place for place, (_, item) in enumerate(outcomes) if isinstance(item, RecordError)), None)
+    if bad is None:
+        return list(outcomes)
+    complete = by_question(item for _, item in outcomes[:bad] if isinstance(item, Response))
+    kept = sum(map(len, complete[:-1]))
+    return [*outcomes[:kept], outcomes[bad]]
+
+
+def text_set(samples: Sequence[Response], tokeniser: ResponseTokeniser) -> TextSet:
+    """Return the set of a question's samples; how likely they are is known from their scoring.
+
+    Raises:
+        RecordError: the first has no prompt.
+    """
+    record = samples[0].record
+    question = question_of(record, tokeniser)
+    texts = [sample.record.response for sample in samples]
+    choices = is_multiple_choice(record.reference)
+    found = [extract_answer(text, choices=choices) for text in texts]
+    return TextSet(
+        question=question,
+        context=question,
+        texts=texts,
+        answers=[None if answer is None else answer.text for answer in found],
+        tokens=[sample.located.tokens for sample in samples],
+        log_probabilities=[sample.quantities["logprob"] for sample in samples],
+    )
+
+
+def _key(record: Record) -> str | None:
+    """Return what tells a record's question from others; None if its prompt is bad, which is said elsewhere."""
+    try:
+        return question_key(record)
+    except RecordError:
+        return None

@@ -1,0 +1,120 @@
+"""The texts of a set compared with each other: classes of meaning, similarity, hidden states."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from tokur_cli.commands.arguments import BaselineOptions
+from tokur_cli.commands.comparing import Comparers
+from tokur_cli.commands.evidence import Found, TextSet
+from tokur_cli.commands.outcomes import together, tried
+from tokur_cli.commands.progress import Progress
+from tokur_cli.engine.decoding import end_token_ids
+from tokur_cli.engine.loading import LanguageModel
+from tokur_cli.engine.states import LastStates
+from tokur_cli.engine.tokens import ResponseTokeniser
+from tokur_cli.records.errors import TokurError
+from tokur_cli.scores.sets import cluster_by_entailment
+
+SET_EVIDENCE = (
+    "set_classes",
+    "set_log_likelihoods",
+    "set_mean_log_likelihoods",
+    "set_similarity",
+    "set_states",
+)
+
+
+class SetComparison:
+    """Compares the texts of sets; ``settings`` are what the outcome depends on.
+
+    Args:
+        needs: the evidence that the chosen scores need.
+        options: how texts are compared.
+        language_model: the model that wrote the texts or is asked about them.
+        tokeniser: its tokeniser.
+        batch_tokens: positions in a batch.
+        progress: is told what is loaded.
+
+    Raises:
+        TokurError: a model that compares cannot be had.
+    """
+
+    def __init__(
+        self,
+        needs: Collection[str],
+        options: BaselineOptions,
+        language_model: LanguageModel,
+        tokeniser: ResponseTokeniser,
+        batch_tokens: int,
+        progress: Progress,
+    ) -> None:
+        self.settings: dict[str, Any] = {}
+        self._entailment = self._similarity = self._states = None
+        comparers = Comparers(language_model, tokeniser, batch_tokens, progress)
+        if "set_classes" in needs:
+            self._entailment = comparers.entailment(options)
+            self.settings["entailment"] = options.entailment
+        if "set_similarity" in needs:
+            self._similarity = comparers.likeness(options)
+            self.settings["similarity"] = options.similarity
+        if "set_states" in needs:
+            self._states = LastStates(language_model.model, None, batch_tokens)
+            self.settings["inside_layer"] = self._states.layer
+        self.settings |= comparers.settings
+        self._end_ids = end_token_ids(language_model.model.generation_config, language_model.tokenizer)
+
+    def compare(self, sets: Sequence[TextSet | TokurError]) -> list[Found | TokurError]:
+        """Return the evidence that each set gives."""
+        results = tried(_likelihoods, sets)
+        for step in (self._classes, self._similarities, self._last_states):
+            results = _merged(results, together(step, sets))
+        return results
+
+    def _classes(self, sets: list[TextSet]) -> Sequence[Found | TokurError]:
+        if self._entailment is None:
+            return [{} for _ in sets]
+        return tried(
+            lambda entails: {"set_classes": np.array(cluster_by_entailment(entails))}, self._entailment.entails(sets)
+        )
+
+    def _similarities(self, sets: list[TextSet]) -> Sequence[Found | TokurError]:
+        if self._similarity is None:
+            return [{} for _ in sets]
+        return tried(lambda matrix: {"set_similarity": matrix}, self._similarity.matrices(sets))
+
+    def _last_states(self, sets: list[TextSet]) -> Sequence[Found | TokurError]:
+        """Read the state at the last token of each text, which is not the one that ended it."""
+        if self._states is None:
+            return [{} for _ in sets]
+        sequences = []
+        for tokens in (tokens for one in sets for tokens in one.tokens):
+            ids = list(tokens.response_ids)
+            ended = len(ids) > 1 and ids[-1] in self._end_ids
+            sequences.append([*tokens.prompt_ids, *(ids[:-1] if ended else ids)])
+        found = iter(self._states.read(sequences))
+        results: list[Found | TokurError] = []
+        for one in sets:
+            states = [next(found) for _ in one.tokens]
+            failed = next((state for state in states if isinstance(state, TokurError)), None)
+            results.append(failed or {"set_states": np.stack([np.asarray(state) for state in states])})
+        return results
+
+
+def _likelihoods(one: TextSet) -> Found:
+    if one.log_probabilities is None:
+        return {}
+    return {
+        "set_log_likelihoods": np.array([values.sum(dtype=np.float64) for values in one.log_probabilities]),
+        "set_mean_log_likelihoods": np.array([values.mean(dtype=np.float64) for values in one.log_probabilities]),
+    }
+
+
+def _merged(before: Sequence[Found | TokurError], found: Sequence[Found | TokurError]) -> list[Found | TokurError]:
+    return [
+        one if isinstance(one, TokurError) else other if isinstance(other, TokurError) else {**one, **other}
+        for one, other in zip(before, found, strict=True)
+    ]
