@@ -164,3 +164,24 @@ def test_one_response_that_is_too_long_to_verify_is_one_bad_record(run_tokur, ti
     assert code == 3
     assert [record["id"] for record in parsed(out)] == ["a"]
     assert "in.jsonl:2: verification: the prompt has" in err
+
+
+def test_a_record_with_a_bad_sample_number_is_one_bad_record(run_tokur, tiny_folder, tmp_path):
+    rows = [{"id": "a", "question": "q", "response": "r"},
+            {"id": "b", "question": "q", "response": "r", "tokur": {"sample": -1}}]  # fmt: skip
+    path = write_lines(tmp_path / "in.jsonl", rows)
+    code, out, err = run_tokur("score", path, "-m", tiny_folder, "--scores", "inside", *OPTIONS, "--skip-invalid")
+    assert code == 3
+    assert [record["id"] for record in parsed(out)] == ["a"]
+    assert 'in.jsonl:2: "tokur.sample" is -1' in err
+
+
+def test_what_the_judge_would_be_asked_about_attempts_is_shown(run_tokur, tiny_folder, responses):
+    options = ["--scores", "all", "--entailment", "judge", "--show-prompts"]
+    code, out, err = run_tokur("score", responses, "-m", tiny_folder, *options)
+    assert (code, err) == (0, "")
+    names = ["p_true", "verification", "judge"]
+    assert [line[4:-4] for line in out.splitlines() if line.startswith("--- ")] == names
+    for name in names:
+        assert next(records(1))["response"] in prompt_of(out, name)
+    assert "Possible Answer 1: (what one attempt said)" in prompt_of(out, "judge")

@@ -104,6 +104,16 @@ def test_a_question_that_comes_back_is_an_error_and_those_without_an_id_go_by_th
         assert kinds == [False, False, False, True, False, False]
 
 
+def test_a_record_whose_question_cannot_be_told_is_bad(score, tmp_path):
+    given = list(rows((2, 2)))
+    bad = [{"id": 1.5, "question": "?", "response": "a"}, {"id": 2.5, "question": "?", "response": "b"}]
+    code, out, err = score(write_lines(tmp_path / "in.jsonl", [*given[:2], *bad, *given[2:]]), "--skip-invalid")
+    assert code == 3
+    assert [row["id"] for row in parsed(out)] == ["q0", "q0", "q1", "q1"]
+    assert "in.jsonl:3" in err
+    assert "in.jsonl:4" in err
+
+
 def test_samples_that_stand_apart_end_the_run_or_are_skipped(score, tmp_path):
     given = list(rows((3, 2)))
     path = write_lines(tmp_path / "in.jsonl", [*given, given[0]])

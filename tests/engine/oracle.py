@@ -9,7 +9,9 @@ import numpy as np
 import torch
 
 
-def reference_quantities(base: torch.Tensor, draws: list[torch.Tensor], targets: list[int], joint: bool = False):
+def reference_quantities(
+    base: torch.Tensor, draws: list[torch.Tensor], targets: list[int], joint: bool = False, estimator: str = "paper"
+):
     """Quantities from log-probabilities written out token by token: base (T, V), draws M × (T, V), float64."""
     rows = []
     evidence = np.zeros(len(draws))
@@ -30,6 +32,13 @@ def reference_quantities(base: torch.Tensor, draws: list[torch.Tensor], targets:
             row["tu"] = -np.sum(mixture * np.log(mixture))
             row["au"] = -sum(w * np.sum(p * np.log(p)) for w, p in zip(weights, members, strict=True))
             row["eu"] = row["tu"] - row["au"]
+            if estimator == "kl":
+                row["eu"] = sum(w * np.sum(p0 * np.log(p0 / p)) for w, p in zip(weights, members, strict=True))
+            if estimator == "fisher":
+                fisher = np.diag(p0) - np.outer(p0, p0)
+                changes = [draw[t].numpy() - log0 for draw in draws]  # log p is z up to a constant, which F ignores
+                row["eu"] = sum(w * (c @ fisher @ c) / 2 for w, c in zip(weights, changes, strict=True))
+            row["tu"] = row["au"] + row["eu"]
             evidence += np.array([draw[t][target].item() for draw in draws])
         rows.append(row)
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}

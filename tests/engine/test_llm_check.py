@@ -104,3 +104,11 @@ def test_a_layer_that_hides_its_attention_is_refused_and_the_rest_still_found(mo
         InsideView(model, 1, INSIDE, 100).look(responses())
     (evidence, *_) = InsideView(model, 1, ["hidden_eigenvalues"], 100).look(responses())
     assert list(evidence) == ["hidden_eigenvalues"]
+
+
+def test_states_beyond_the_numbers_of_the_dtype_have_no_eigenvalues():
+    model = tiny_model()
+    with torch.no_grad():
+        model.model.embed_tokens.weight[7] = torch.inf
+    (evidence,) = InsideView(model, 1, ["hidden_eigenvalues"], 100).look([TokenisedResponse([3], [7, 5])])
+    assert np.isnan(evidence["hidden_eigenvalues"]).all()

@@ -80,6 +80,47 @@ def test_layers_below_the_first_perturbed_one_see_each_response_once(responses):
     assert [sum(positions[index]) for index in range(4)] == [given] * 2 + [(1 + DRAWS) * given] * 2
 
 
+@pytest.mark.parametrize("estimator", ["kl", "fisher"])
+@pytest.mark.parametrize("sampling", ["shared", "joint"])
+def test_other_estimators_equal_brute_force_in_float64(sampling, estimator):
+    model = tiny_model("llama")
+    posterior = build_posterior(model, sigma=SIGMA, seed=1)
+    drawn = [oracle.fixed_draw(model, posterior, member) for member in range(DRAWS)]
+    exact = copy.deepcopy(model).double()
+    found = score(model, RESPONSES, sampling=sampling, estimator=estimator)
+    for response, got in zip(RESPONSES, found, strict=True):
+        prompt, ids = response.prompt_ids, response.response_ids
+        expected = oracle.reference_quantities(
+            oracle.log_probabilities(exact, prompt, ids),
+            [oracle.log_probabilities(one, prompt, ids) for one in drawn],
+            ids,
+            joint=sampling == "joint",
+            estimator=estimator,
+        )
+        for name in ("tu", "au", "eu", "entropy", "logprob"):
+            assert got[name] == pytest.approx(expected[name], abs=1e-5, rel=1e-5), name
+        assert expected["eu"].max() > 1e-3
+
+
+def test_for_weak_perturbations_the_estimators_agree_but_for_the_papers_known_bias():
+    """EU of M draws is (M − 1)/M of its limit; kl and fisher have no such factor."""
+    model = tiny_model("llama")
+    responses = some_responses(5, [(4, 12)] * 8)
+
+    def total(estimator, draws, seeds):
+        found = [
+            result["eu"].sum(dtype=np.float64)
+            for seed in range(seeds)
+            for result in score(model, responses, sigma=0.01, seed=seed, draws=draws, estimator=estimator)
+        ]
+        return np.sum(found) / seeds
+
+    kl, fisher = total("kl", 2, 12), total("fisher", 2, 12)
+    assert kl == pytest.approx(fisher, rel=0.02)
+    assert total("paper", 2, 12) / fisher == pytest.approx(1 / 2, rel=0.1)
+    assert total("paper", 8, 6) / fisher == pytest.approx(7 / 8, rel=0.1)
+
+
 def test_stepwise_has_the_law_of_a_fresh_full_epsilon_at_each_step():
     """Mean and variance of EU over seeds, against an oracle that draws a whole ε for every step and matrix."""
     model = tiny_model("llama")

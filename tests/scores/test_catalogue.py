@@ -63,7 +63,7 @@ def test_a_set_of_one_text_and_one_with_nan_have_no_score():
         if name.startswith("set_")
     }
     assert all(math.isnan(value) for value in compute_scores(scores, alone).values())
-    broken = {**TOKENS, "set_states": np.full((3, 3), np.nan), "set_log_likelihoods": np.array([-1, np.nan, -2])}
+    broken = {**TOKENS, "set_states": np.full((3, 3), np.inf), "set_log_likelihoods": np.array([-1, np.nan, -2])}
     found = compute_scores(choose_scores("inside,sar"), broken)
     assert all(math.isnan(value) for value in found.values())
 

@@ -9,6 +9,7 @@ import typer
 from tokur_cli.app import options as opt
 from tokur_cli.app.inputs import input_path, sigma_of
 from tokur_cli.commands.reporting import reporting
+from tokur_cli.commands.starting import lasting_objects
 
 
 def generate(
@@ -85,6 +86,7 @@ def generate(
     targets: opt.Targets = None,
     layers: opt.Layers = None,
     sampling: opt.Sampling = opt.SamplingChoice.stepwise,
+    estimator: opt.Estimator = opt.EstimatorChoice.paper,
     scores: opt.Scores = None,
     llm_check_layer: opt.LlmCheckLayer = None,
     over: opt.Over = opt.OverChoice.attempts,
@@ -119,9 +121,10 @@ def generate(
     """
     with reporting("generate"):
         source = input_path(questions)
-        from tokur_cli.commands import arguments
-        from tokur_cli.commands.generate import generate as run
-        from tokur_cli.records.mapping import FieldMapping
+        with lasting_objects():
+            from tokur_cli.commands import arguments
+            from tokur_cli.commands.generate import generate as run
+            from tokur_cli.records.mapping import FieldMapping
 
         baselines = arguments.BaselineOptions(
             llm_check_layer=llm_check_layer,
@@ -137,7 +140,9 @@ def generate(
         )
         own_seed = None if posterior else seed  # a kept posterior brings its seed; ours is of the samples then
         drawn_from = arguments.PosteriorOptions(posterior, draws, rank, sigma_of(sigma), targets, layers, own_seed)
-        scoring = arguments.ScoringOptions(drawn_from, sampling.value, scores, not no_tokens, batch_tokens)
+        scoring = arguments.ScoringOptions(
+            drawn_from, sampling.value, estimator.value, scores, not no_tokens, batch_tokens
+        )
         run(
             arguments.InputOptions(
                 source, format, FieldMapping(question_field, None, reference_field, id_field), None, skip_invalid
@@ -179,6 +184,7 @@ def score(
     layers: opt.Layers = None,
     seed: opt.PosteriorSeed = None,
     sampling: opt.Sampling = opt.SamplingChoice.stepwise,
+    estimator: opt.Estimator = opt.EstimatorChoice.paper,
     scores: opt.Scores = None,
     llm_check_layer: opt.LlmCheckLayer = None,
     over: opt.Over = opt.OverChoice.attempts,
@@ -212,9 +218,10 @@ def score(
     """Score responses: token-level total, aleatoric and epistemic uncertainty, and scores of whole responses."""
     with reporting("score"):
         source = input_path(responses)
-        from tokur_cli.commands import arguments
-        from tokur_cli.commands.score import score as run
-        from tokur_cli.records.mapping import FieldMapping
+        with lasting_objects():
+            from tokur_cli.commands import arguments
+            from tokur_cli.commands.score import score as run
+            from tokur_cli.records.mapping import FieldMapping
 
         mapping = FieldMapping(question_field, response_field, reference_field, id_field)
         drawn_from = arguments.PosteriorOptions(posterior, draws, rank, sigma_of(sigma), targets, layers, seed)
@@ -241,7 +248,7 @@ def score(
             reading,
             loading,
             arguments.PromptOptions(template, system, few_shot),
-            arguments.ScoringOptions(drawn_from, sampling.value, scores, not no_tokens, batch_tokens),
+            arguments.ScoringOptions(drawn_from, sampling.value, estimator.value, scores, not no_tokens, batch_tokens),
             baselines,
             arguments.OutputOptions(output, resume),
         )

@@ -23,6 +23,14 @@ class SamplingChoice(str, Enum):
     joint = "joint"
 
 
+class EstimatorChoice(str, Enum):
+    """How epistemic uncertainty is estimated from the draws."""
+
+    paper = "paper"
+    kl = "kl"
+    fisher = "fisher"
+
+
 class BackendChoice(str, Enum):
     """What generates."""
 
@@ -191,6 +199,14 @@ Sampling = Annotated[
     typer.Option(
         help="stepwise: a fresh draw a token (the paper); shared: one a response; joint: shared, weighted by the "
         "response's probability.",
+        rich_help_panel=POSTERIOR,
+    ),
+]
+Estimator = Annotated[
+    EstimatorChoice,
+    typer.Option(
+        help="Of EU: paper (the draws beside each other), kl or fisher (each draw beside the unperturbed model: less "
+        "noise for the same price).",
         rich_help_panel=POSTERIOR,
     ),
 ]

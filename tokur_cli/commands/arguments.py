@@ -66,6 +66,7 @@ class ScoringOptions:
 
     posterior: PosteriorOptions = field(default_factory=PosteriorOptions)
     sampling: Literal["stepwise", "shared", "joint"] = "stepwise"
+    estimator: Literal["paper", "kl", "fisher"] = "paper"
     scores: str | None = None
     tokens: bool = True
     batch_tokens: int | None = None

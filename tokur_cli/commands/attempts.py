@@ -30,9 +30,16 @@ _SPELLED = {True: "true", False: "false", None: None}
 
 @dataclass
 class _Verification:
-    """A response, the prompt that asks about it, and what the model said each time."""
+    """The question whether a response is correct, its prompt, and what the model said each time.
 
-    record: Record
+    Args:
+        key: what the random numbers depend on, beside the seed and the number of the attempt.
+        question: its text.
+        prompt_ids: the prompt that it is in.
+        said: the attempts.
+    """
+
+    key: str
     question: str
     prompt_ids: list[int]
     said: list[DecodedResponse] = field(default_factory=list)
@@ -82,11 +89,12 @@ class Attempts:
 
     def _ask(self, response: Response) -> _Verification:
         question = verification_question(response.record, self.tokeniser)
-        return _Verification(response.record, question, asked_ids(question, self.tokeniser))
+        prompt_ids = asked_ids(question, self.tokeniser)
+        return _Verification(_key(response.record, prompt_ids), question, prompt_ids)
 
     def _answer(self, asked: list[_Verification]) -> list[_Verification | TokurError]:
         samples = range(self.count)
-        requests = [DecodingRequest(i, _key(one), one.prompt_ids, samples) for i, one in enumerate(asked)]
+        requests = [DecodingRequest(i, one.key, one.prompt_ids, samples) for i, one in enumerate(asked)]
         errors: dict[int, TokurError] = {}
         for result in self.decoder.run(requests):
             if isinstance(result, tuple):
@@ -131,9 +139,8 @@ def _as_set(asked: _Verification, tokens: Sequence[TokenisedResponse]) -> TextSe
     )
 
 
-def _key(asked: _Verification) -> str:
-    """Return what the attempts' random numbers depend on, beside the seed and the number of the attempt."""
-    name = asked.record.id
+def _key(record: Record, prompt_ids: Sequence[int]) -> str:
+    name = record.id
     if name is None:
-        name = "q-" + hashlib.sha256(repr(asked.prompt_ids).encode()).hexdigest()[:12]
-    return f"verification of {name} {asked.record.sample}"
+        name = "q-" + hashlib.sha256(repr(prompt_ids).encode()).hexdigest()[:12]
+    return f"verification of {name} {record.sample}"

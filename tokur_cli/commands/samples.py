@@ -16,22 +16,25 @@ from tokur_cli.selection.gathering import question_key
 
 
 def standing_together(items: Iterable[Record | RecordError]) -> Iterator[Record | RecordError]:
-    """Yield the stream; a record whose question comes back after another one is an error."""
+    """Yield the stream; a record whose question comes back after another one, or cannot be told, is an error."""
     done: set[str] = set()
     current = None
     for item in items:
-        key = None if isinstance(item, RecordError) else _key(item)
-        if isinstance(item, RecordError) or key is None or key == current:
-            yield item
-        elif key in done:
+        try:
+            key = current if isinstance(item, RecordError) else question_key(item)
+        except RecordError as error:
+            yield error
+            continue
+        if isinstance(item, Record) and key != current and key in done:
             yield item.error(
                 f"question {item.id or 'of this prompt'} comes back after another one: --over samples needs the "
                 "responses of a question next to each other"
             )
-        else:
+            continue
+        if key is not None:
             done.add(key)
-            current = key
-            yield item
+        current = key
+        yield item
 
 
 def windows_of_questions(
@@ -42,7 +45,7 @@ def windows_of_questions(
     wanted = iter(sizes)
     size, current = next(wanted), None
     for item in items:
-        key = current if isinstance(item, RecordError) else _key(item)
+        key = current if isinstance(item, RecordError) else question_key(item)
         if key != current and len(window) >= size:
             yield window
             window, size = [], next(wanted)
@@ -54,7 +57,7 @@ def windows_of_questions(
 
 def by_question(responses: Iterable[Response]) -> list[list[Response]]:
     """Return the responses of each question; those of one stand together."""
-    return [list(group) for _, group in itertools.groupby(responses, lambda response: _key(response.record))]
+    return [list(group) for _, group in itertools.groupby(responses, lambda response: question_key(response.record))]
 
 
 def until_error(
@@ -91,11 +94,3 @@ def text_set(samples: Sequence[Response], tokeniser: ResponseTokeniser) -> TextS
         tokens=[sample.located.tokens for sample in samples],
         log_probabilities=[sample.quantities["logprob"] for sample in samples],
     )
-
-
-def _key(record: Record) -> str | None:
-    """Return what tells a record's question from others; None if its prompt is bad, which is said elsewhere."""
-    try:
-        return question_key(record)
-    except RecordError:
-        return None

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tokur_cli.commands.arguments import BaselineOptions
 from tokur_cli.commands.comparing import Comparers
@@ -14,7 +15,7 @@ from tokur_cli.commands.outcomes import together, tried
 from tokur_cli.commands.progress import Progress
 from tokur_cli.engine.decoding import end_token_ids
 from tokur_cli.engine.loading import LanguageModel
-from tokur_cli.engine.states import LastStates
+from tokur_cli.engine.states import LastStates, State
 from tokur_cli.engine.tokens import ResponseTokeniser
 from tokur_cli.records.errors import TokurError
 from tokur_cli.scores.sets import cluster_by_entailment
@@ -65,6 +66,7 @@ class SetComparison:
             self._states = LastStates(language_model.model, None, batch_tokens)
             self.settings["inside_layer"] = self._states.layer
         self.settings |= comparers.settings
+        self._context_length = language_model.context_length
         self._end_ids = end_token_ids(language_model.model.generation_config, language_model.tokenizer)
 
     def compare(self, sets: Sequence[TextSet | TokurError]) -> list[Found | TokurError]:
@@ -90,26 +92,37 @@ class SetComparison:
         """Read the state at the last token of each text, which is not the one that ended it."""
         if self._states is None:
             return [{} for _ in sets]
+        sequences = tried(self._up_to_last_tokens, sets)
+        found = iter(
+            self._states.read([ids for texts in sequences if not isinstance(texts, TokurError) for ids in texts])
+        )
+        return tried(lambda texts: {"set_states": _stacked([next(found) for _ in texts])}, sequences)
+
+    def _up_to_last_tokens(self, one: TextSet) -> list[list[int]]:
         sequences = []
-        for tokens in (tokens for one in sets for tokens in one.tokens):
+        for tokens in one.tokens:
             ids = list(tokens.response_ids)
             ended = len(ids) > 1 and ids[-1] in self._end_ids
             sequences.append([*tokens.prompt_ids, *(ids[:-1] if ended else ids)])
-        found = iter(self._states.read(sequences))
-        results: list[Found | TokurError] = []
-        for one in sets:
-            states = [next(found) for _ in one.tokens]
-            failed = next((state for state in states if isinstance(state, TokurError)), None)
-            results.append(failed or {"set_states": np.stack([np.asarray(state) for state in states])})
-        return results
+        if self._context_length is not None and max(map(len, sequences)) > self._context_length:
+            raise TokurError("inside: the model's context has no place for the last token of a text")
+        return sequences
+
+
+def _stacked(states: Sequence[State | TokurError]) -> npt.NDArray[np.float32]:
+    failed = next((state for state in states if isinstance(state, TokurError)), None)
+    if failed is not None:
+        raise failed
+    return np.stack([state for state in states if not isinstance(state, TokurError)])
 
 
 def _likelihoods(one: TextSet) -> Found:
     if one.log_probabilities is None:
         return {}
+    log_p = [np.minimum(values, 0, dtype=np.float64) for values in one.log_probabilities]  # rounding may pass 0
     return {
-        "set_log_likelihoods": np.array([values.sum(dtype=np.float64) for values in one.log_probabilities]),
-        "set_mean_log_likelihoods": np.array([values.mean(dtype=np.float64) for values in one.log_probabilities]),
+        "set_log_likelihoods": np.array([values.sum() for values in log_p]),
+        "set_mean_log_likelihoods": np.array([values.mean() for values in log_p]),
     }
 
 

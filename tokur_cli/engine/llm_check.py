@@ -101,7 +101,8 @@ def _attention_diagonals(layer: nn.Module) -> Iterator[list[Tensor]]:
 
     def keep(_module: nn.Module, _arguments: object, output: object) -> None:
         parts = output if isinstance(output, tuple) else ()
-        weights = (part for part in parts if isinstance(part, Tensor) and part.ndim == 4)
+        tensors = (part for part in parts if isinstance(part, Tensor) and part.ndim == 4)
+        weights = (part for part in tensors if part.shape[-1] == part.shape[-2])  # not keys or values
         diagonals.extend(part.diagonal(dim1=-2, dim2=-1).float() for part in weights)
 
     hooks = [part.register_forward_hook(keep) for part in layer.modules() if "attention" in type(part).__name__.lower()]
@@ -120,6 +121,8 @@ def _attention_diagonals(layer: nn.Module) -> Iterator[list[Tensor]]:
 def _eigenvalues(states: Tensor) -> npt.NDArray[np.floating]:
     """Return the T eigenvalues of Z J Zᵀ for hidden states Z (T, d), as squares of singular values: never negative."""
     points = states.double()
+    if not bool(points.isfinite().all()):  # numbers too large for the dtype: there is no decomposition
+        return _array(torch.full((len(points),), torch.nan))
     singular = torch.linalg.svdvals(points - points.mean(-1, keepdim=True))
     zeros = singular.new_zeros(len(points) - len(singular))
     return _array(torch.cat([singular.square(), zeros]))

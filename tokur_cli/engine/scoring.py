@@ -23,7 +23,7 @@ from tokur_cli.engine.lower_layers import copied_late
 from tokur_cli.engine.memory import clear_device_cache, is_out_of_memory
 from tokur_cli.engine.packing import KeysAndValues, Layout, PackedAttention, attention_by, longest_packed
 from tokur_cli.engine.perturbed import Draws, perturbed
-from tokur_cli.engine.vocabulary import logits_from, token_quantities
+from tokur_cli.engine.vocabulary import Estimator, logits_from, token_quantities
 from tokur_cli.records.errors import TokurError
 
 __all__ = ["Quantities", "Sampling", "Scorer", "TokenisedResponse"]
@@ -42,6 +42,7 @@ class Scorer:
             Assumption 3.1), ``shared`` (one draw a member for the whole response) or ``joint`` (the same draws, each
             weighted by the probability it gave to the response so far).
         batch_tokens: positions in a batch, all members counted; halved for good when memory does not suffice.
+        estimator: of the epistemic uncertainty, see ``token_quantities``.
         compare: whether the comparisons of ``token_quantities`` are computed too.
     """
 
@@ -52,12 +53,14 @@ class Scorer:
         *,
         sampling: Sampling = "stepwise",
         batch_tokens: int = 8192,
+        estimator: Estimator = "paper",
         compare: bool = False,
     ) -> None:
         self.model = model
         self.draws = draws
         self.sampling = sampling
         self.batch_tokens = batch_tokens
+        self.estimator = estimator
         self.compare = compare
         self.device = next(model.get_input_embeddings().parameters()).device
         self._longest_packed = longest_packed(model)
@@ -148,6 +151,7 @@ class Scorer:
                 tensors.targets.to(hidden.device),
                 tensors.starts.to(hidden.device),
                 joint=self.sampling == "joint" and self.draws is not None,
+                estimator=self.estimator,
                 compare=self.compare,
             )
         arrays = {name: values.numpy() for name, values in quantities.items()}

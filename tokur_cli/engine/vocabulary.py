@@ -10,6 +10,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -27,6 +28,7 @@ _GROUP = 64  # entries of the vocabulary whose largest stands for them in the se
 
 DRAW_QUANTITIES = ("tu", "au", "eu")
 QUANTITIES = ("logprob", "entropy", *DRAW_QUANTITIES, "self_certainty", "deepconf")
+Estimator = Literal["paper", "kl", "fisher"]
 COMPARISONS = ("kl", "top1_agreement", "accuracy", "base_accuracy")
 
 
@@ -72,6 +74,7 @@ def token_quantities(
     starts: Tensor,
     *,
     joint: bool = False,
+    estimator: Estimator = "paper",
     compare: bool = False,
 ) -> dict[str, Tensor]:
     """Reduce the distributions over the vocabulary to a few numbers a token.
@@ -84,7 +87,14 @@ def token_quantities(
         deepconf        −mean of the 20 largest log p_0                     (Fu et al. 2025)
         au              Σ_m w_m H[p_m]
         eu              max(H[p̄] − au, 0)
-        tu              au + eu = H[p̄]
+        tu              au + eu, which is H[p̄]
+
+    That ``eu`` is the paper's: a divergence among M draws, whose mean is about (M − 1)/M of its limit for many draws.
+    Two estimators of that limit set each draw beside the mean weights instead, which are computed anyway. For small
+    changes δz of the logits, with F = diag(p_0) − p_0 p_0ᵀ their Fisher matrix, all three limits are E[δzᵀFδz]/2:
+
+        kl              eu = Σ_m w_m KL(p_0 ‖ p_m)
+        fisher          eu = Σ_m w_m δz_mᵀ F δz_m / 2 = Σ_m w_m Var_{v ∼ p_0}[z_m(v) − z_0(v)] / 2
 
     and, to compare the draws with the mean weights, as means over the draws:
 
@@ -100,6 +110,7 @@ def token_quantities(
         targets: (N,) ids y of the response tokens.
         starts: (N,) index of the first token of each token's response.
         joint: weights w_m,t ∝ Π_{s<t} p_m(y_s) over the response so far, rather than 1/M.
+        estimator: of ``eu``.
         compare: whether the comparisons are wanted.
 
     Returns:
@@ -115,7 +126,8 @@ def token_quantities(
         for part, entries in zip(block_logits.split(reduced, dim=1), targets[first:].split(reduced), strict=False):
             distributions = Distributions(part)
             chosen = distributions.log_p(entries[: part.shape[1]])  # (1 + M, n)
-            rows.append(_reduce(distributions, chosen[0], weights.next(chosen[1:]) if weights else None))
+            member_weights = weights.next(chosen[1:]) if weights else None
+            rows.append(_reduce(distributions, chosen[0], member_weights, estimator))
             if compare:
                 rows[-1] |= _compare(distributions, entries[: part.shape[1]])
         first += block_logits.shape[1]
@@ -163,7 +175,9 @@ class Distributions:
         return self.total - product
 
 
-def _reduce(distributions: Distributions, chosen: Tensor, weights: Tensor | None) -> dict[str, Tensor]:
+def _reduce(
+    distributions: Distributions, chosen: Tensor, weights: Tensor | None, estimator: Estimator
+) -> dict[str, Tensor]:
     """Reduce a block: chosen (n,) is log p_0(y), weights (M, n) or None for 1/M."""
     base, total, p = distributions.logits[0], distributions.total[0], distributions.p
     size = base.shape[-1]
@@ -176,16 +190,21 @@ def _reduce(distributions: Distributions, chosen: Tensor, weights: Tensor | None
     quantities["entropy"] = entropy[0]
     draws = len(p) - 1
     if draws:
-        if weights is None:
-            mixture = p[1:].mean(0)
-            quantities["au"] = entropy[1:].mean(0)
+        quantities["au"] = _mean(entropy[1:], weights)
+        if estimator == "paper":
+            mixture = p[1:].mean(0) if weights is None else torch.einsum("mn,mnv->nv", weights, p[1:])
+            total = -torch.linalg.vecdot(mixture, mixture.clamp(min=torch.finfo(torch.float32).tiny).log_())
+            quantities["eu"] = (total - quantities["au"]).clamp(min=0)
         else:
-            mixture = torch.einsum("mn,mnv->nv", weights, p[1:])
-            quantities["au"] = (weights * entropy[1:]).sum(0)
-        total = -torch.linalg.vecdot(mixture, mixture.clamp(min=torch.finfo(torch.float32).tiny).log_())
-        quantities["eu"] = (total - quantities["au"]).clamp(min=0)
+            differences = _divergences(distributions) if estimator == "kl" else _fisher_norms(distributions) / 2
+            quantities["eu"] = _mean(differences, weights)
         quantities["tu"] = quantities["au"] + quantities["eu"]
     return quantities
+
+
+def _mean(values: Tensor, weights: Tensor | None) -> Tensor:
+    """Mean over the draws of (M, n) values, with weights (M, n) or None for 1/M."""
+    return values.mean(0) if weights is None else (weights * values).sum(0)
 
 
 def _divergences(distributions: Distributions) -> Tensor:
@@ -194,6 +213,15 @@ def _divergences(distributions: Distributions) -> Tensor:
     across = total - torch.linalg.vecdot(distributions.p[:1], logits)  # (1 + M, n) cross entropies of p_0 and p_m
     divergences: Tensor = across[1:] - across[0]
     return divergences.clamp(min=0)
+
+
+def _fisher_norms(distributions: Distributions) -> Tensor:
+    """Return δz_mᵀ F δz_m, (M, n): the variance under p_0 of the logits' changes, which are finite."""
+    changes = distributions.logits[1:] - distributions.logits[:1]
+    base = distributions.p[:1]
+    mean = torch.linalg.vecdot(base, changes)
+    norms: Tensor = torch.linalg.vecdot(base, changes.square_()) - mean.square()
+    return norms.clamp(min=0)
 
 
 def _compare(distributions: Distributions, targets: Tensor) -> dict[str, Tensor]:

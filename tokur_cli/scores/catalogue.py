@@ -186,13 +186,14 @@ def _itself(name: str) -> Callable[[Evidence], float]:
 
 
 def _of_set(compute: Callable[[Evidence], float]) -> Callable[[Evidence], float]:
-    """Return a function that is NaN where there is no set to speak of, one text, or where the model gave NaN."""
+    """Return a function that is NaN where there is no set to speak of, one text, or where the model gave no numbers."""
 
     def checked(evidence: Evidence) -> float:
-        parts = [values for name, values in evidence.items() if name.startswith("set_") and np.ndim(values)]
-        if any(len(values) < 2 or np.isnan(values).any() for values in parts):
-            return math.nan
-        return compute(evidence)
+        parts = {name: values for name, values in evidence.items() if name in BEYOND_TOKENS and name.startswith("set_")}
+        alone = any(len(values) < 2 for values in parts.values())
+        broken = any(np.isnan(values).any() for values in parts.values())
+        infinite = not np.isfinite(parts.get("set_states", 0)).all()
+        return math.nan if alone or broken or infinite else compute(evidence)
 
     return checked
 
