@@ -2,8 +2,9 @@
 
 Inputs of 10 and of very many records go through a tiny model. SmolLM2 (a vocabulary of 49,152) and a random model of
 two thin layers with a vocabulary of 262,144 score responses to as many questions, and as many samples of one question.
-Each run is a process of its own. The weights' bytes are taken off; the run fails if more than 1 GB is left. What merely
-loading the model takes at most is set beside it: where weights are converted, the file counts too while it is read.
+Each run is a process of its own. What is the model's is taken off: its weights and, where loading converts them, the
+file they are read from, which is mapped until then. The run fails if more than 1 GB is left. What merely loading the
+model takes at most is set beside it.
 """
 
 import argparse
@@ -28,9 +29,12 @@ tiny_model_folder(Path(sys.argv[1]), "qwen2", **wide)
 """
 LOAD = """
 import sys
+from pathlib import Path
 from tokur_cli.engine.loading import load_language_model
-model = load_language_model(sys.argv[1]).model
-print(sum(parameter.nbytes for parameter in model.parameters()))
+from tokur_cli.engine.sources import find_source
+weights = sum(parameter.nbytes for parameter in load_language_model(sys.argv[1]).model.parameters())
+files = sum(file.stat().st_size for file in Path(find_source(sys.argv[1], None, print).place).glob("*.safetensors"))
+print(weights, files if files > 1.5 * weights else 0)
 """
 
 
@@ -80,24 +84,25 @@ def main():
             ],
         }
         print(
-            f"{'model':10}{'questions':>10}{'samples':>9}{'seconds':>9}{'peak':>8}{'weights':>9}{'rest':>7}{'loading':>9}"
+            f"{'model':10}{'questions':>10}{'samples':>9}{'seconds':>9}{'peak':>8}{'weights':>9}{'file':>6}{'rest':>7}{'loading':>9}"
         )
         for label in options.models.split(","):
             for model, questions, samples, shape in cases[label]:
                 loading, _, said = measure(["-c", LOAD, model])
-                weights = int(said) / 1e6
+                weights, file = (int(size) / 1e6 for size in said.split())
                 given = folder / "in.jsonl"
                 write_responses(given, questions, samples, **shape)
                 command = ["-m", "tokur_cli", "score", given, "-m", model, "--no-tokens", "-o", os.devnull]
                 peak, seconds, _ = measure(command)
                 rows.append({
                     "model": label, "questions": questions, "samples": samples, "seconds": round(seconds, 1),
-                    "peak_mb": round(peak), "weights_mb": round(weights), "rest_mb": round(peak - weights),
+                    "peak_mb": round(peak), "weights_mb": round(weights),
+                    "file_mb": round(file), "rest_mb": round(peak - weights - file),
                     "loading_mb": round(loading), **shape,
                 })  # fmt: skip
                 print(
                     f"{label:10}{questions:10,}{samples:9,}{seconds:9.1f}{peak:8.0f}{weights:9.0f}"
-                    f"{peak - weights:7.0f}{loading:9.0f}{'   a long prompt' if shape else ''}",
+                    f"{file:6.0f}{peak - weights - file:7.0f}{loading:9.0f}{'   a long prompt' if shape else ''}",
                     flush=True,
                 )
     print(json.dumps(rows))
