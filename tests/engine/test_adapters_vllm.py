@@ -46,7 +46,7 @@ def test_stock_vllm_serves_the_draws(tmp_path):
     posterior = build_posterior(model, sigma=0.3, seed=2)
     folder = tmp_path / "posterior"
     keep_posterior(str(folder), model, posterior, draws=2, model_name=language_model.name, revision=None)
-    rows = [json.loads(line) if isinstance(line, str) else line for line in sample_lines("responses.jsonl", 4)]
+    rows = [json.loads(line) for line in sample_lines("responses.jsonl", 4)]
     sequences = [row["tokur"]["prompt_token_ids"] + row["tokur"]["token_ids"] for row in rows]
     ours = [[], [], []]
     for ids in sequences:
