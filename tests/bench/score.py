@@ -1,14 +1,17 @@
 """Scored response tokens a second: tokur beside what a capable user would write in an afternoon.
 
-    python -m tests.bench.score [--workload samples|shared-prefix|llama1b] [--responses 172] [--rounds 3]
-        [--dtypes float32,bfloat16] [--device cpu] [--sampling stepwise] [--batch-tokens N] [--profile]
+    python -m tests.bench.score [--workload samples|shared-prefix|one-prefix|llama1b] [--responses 172] [--rounds 3]
+        [--ways tokur,plain,forward,padded] [--dtypes float32,bfloat16] [--device cpu] [--sampling stepwise]
+        [--batch-tokens N] [--profile]
 
 samples        samples/responses.jsonl: one response a question, short prompts
 shared-prefix  samples/responses_n16.jsonl, sixteen responses a question, under a header of eight worked examples
+one-prefix     responses of 150 random tokens to one prompt of 700
 llama1b        random responses under a random model of Llama-3.2-1B's shape, the yardstick on a GPU
 
 The plain version makes a forward pass a draw with swapped weights over padded batches of 16, takes all logits and a
-log-softmax in float32, and computes the same seven quantities. Every round runs all ways one after another.
+log-softmax in float32, and computes the same seven quantities. ``forward`` is one of its passes alone, with all logits;
+``padded`` is tokur without packing. Every round runs all ways one after another.
 """
 
 import argparse
@@ -23,7 +26,7 @@ from pathlib import Path
 import torch
 
 from tests.bench.plain import PlainScorer
-from tokur_cli.commands.scoring import _ACCELERATOR_BATCH_TOKENS, _BATCH_TOKENS, windows
+from tokur_cli.commands.scoring import _ACCELERATOR_BATCH_TOKENS, _BATCH_TOKENS
 from tokur_cli.engine.cache import cache_folder
 from tokur_cli.engine.perturbed import Draws
 from tokur_cli.engine.posterior import build_posterior
@@ -34,12 +37,21 @@ SHOTS = 8
 DRAWS = 2
 
 
+def windows(responses):
+    """Sixteen responses, then twice as many each time up to 256, as the commands take them from the stream."""
+    first, size = 0, 16
+    while first < len(responses):
+        yield responses[first : first + size]
+        first, size = first + size, min(2 * size, 256)
+
+
 class Tokur:
     """The scorer as the commands run it: window after window."""
 
-    def __init__(self, model, posterior, sampling, batch_tokens):
-        draws = Draws(posterior, DRAWS) if posterior else None
-        self.scorer = Scorer(model, draws, sampling=sampling, batch_tokens=batch_tokens)
+    def __init__(self, model, posterior, sampling, batch_tokens, packed=True):
+        self.scorer = Scorer(model, Draws(posterior, DRAWS), sampling=sampling, batch_tokens=batch_tokens)
+        if not packed:
+            self.scorer._longest_packed = 0
 
     def score(self, responses):
         results = []
@@ -66,11 +78,19 @@ def samples(count):
 
 
 def shared_prefix(count):
-    """The header's examples are questions that come late in the samples, with their responses."""
+    """The header's worked examples are sample questions with responses of middling length."""
     load, _ = samples(0)
-    shots = read_rows("responses.jsonl", 10_000)[-SHOTS:]
+    rows = sorted(read_rows("responses.jsonl", None), key=lambda row: len(row["tokur"]["token_ids"]))
+    shots = rows[len(rows) // 4 :][:SHOTS]
     header = [id for row in shots for key in ("prompt_token_ids", "token_ids") for id in row["tokur"][key]]
     return load, responses_of(read_rows("responses_n16.jsonl", count), header)
+
+
+def one_prefix(count):
+    load, _ = samples(0)
+    numbers = random.Random(0)
+    prompt = [numbers.randrange(49_152) for _ in range(700)]
+    return load, [TokenisedResponse(prompt, [numbers.randrange(49_152) for _ in range(150)]) for _ in range(count)]
 
 
 def llama1b(count, **sizes):
@@ -108,7 +128,13 @@ def tiny(count):
     return llama1b(count, **small, num_attention_heads=4, num_key_value_heads=2)
 
 
-WORKLOADS = {"samples": samples, "shared-prefix": shared_prefix, "llama1b": llama1b, "tiny": tiny}
+WORKLOADS = {
+    "samples": samples,
+    "shared-prefix": shared_prefix,
+    "one-prefix": one_prefix,
+    "llama1b": llama1b,
+    "tiny": tiny,
+}
 
 
 def distinct_positions(responses):
@@ -192,11 +218,16 @@ def measure(arguments, load, responses, dtype):
     model = load(dtype, arguments.device)
     posterior = build_posterior(model, cache=cache_folder() / "bases")
     default = _BATCH_TOKENS.get(torch.device(arguments.device).type, _ACCELERATOR_BATCH_TOKENS)
-    ours = Tokur(model, posterior, arguments.sampling, arguments.batch_tokens or default)
-    ways = {"tokur": ours.score}
-    if not arguments.only_tokur:
-        plain = PlainScorer(model, posterior, DRAWS)
-        ways |= {"plain": plain.score, "one forward pass": one_forward_pass(plain)}
+    budget = arguments.batch_tokens or default
+    plain = PlainScorer(model, posterior, DRAWS)
+    ours = Tokur(model, posterior, arguments.sampling, budget)
+    every = {
+        "tokur": ours.score,
+        "plain": plain.score,
+        "forward": one_forward_pass(plain),
+        "padded": Tokur(model, posterior, arguments.sampling, budget, packed=False).score,
+    }
+    ways = {name: every[name] for name in arguments.ways.split(",")}
     meter = Meter(model, arguments.device)
     for way in ways.values():
         way(responses[:2])
@@ -221,7 +252,7 @@ def measure(arguments, load, responses, dtype):
     medians = {name: statistics.median(wall for wall, _ in times) for name, times in seconds.items()}
     cpu = {name: statistics.median(own for _, own in times) for name, times in seconds.items()}
     for name, median in medians.items():
-        rows = positions[name] / (1 if name == "one forward pass" else members)
+        rows = positions[name] / (1 if name == "forward" else members)
         report[name] = {
             "seconds": round(median, 3),
             "cpu_seconds": round(cpu[name], 3),
@@ -230,11 +261,10 @@ def measure(arguments, load, responses, dtype):
             "beyond_distinct": round(1 - distinct / rows, 4),
             "peak_memory_gb": round(peaks[name] / 1e9, 2),
         }
-    report["tokur"]["share_of_matrix_peak"] = round(needed / medians["tokur"] / statistics.median(peak_flops), 3)
-    if "plain" in medians:
-        report["times_plain"] = round(medians["plain"] / medians["tokur"], 2)
-        report["times_plain_cpu"] = round(cpu["plain"] / cpu["tokur"], 2)
-        report["times_one_forward_pass"] = round(medians["tokur"] / medians["one forward pass"], 2)
+    report["share_of_matrix_peak"] = round(needed / medians["tokur"] / statistics.median(peak_flops), 3)
+    report["times_tokur"] = {name: round(median / medians["tokur"], 2) for name, median in medians.items()}
+    report["times_tokur_by_cpu_time"] = {name: round(own / cpu["tokur"], 2) for name, own in cpu.items()}
+    if "plain" in results:
         report["largest_logprob_difference"] = max(
             float(abs(ours["logprob"] - theirs["logprob"]).max())
             for ours, theirs in zip(results["tokur"], results["plain"], strict=True)
@@ -243,21 +273,20 @@ def measure(arguments, load, responses, dtype):
 
 
 def show(report):
-    print(
-        f"\n{report['dtype']}: {report['response_tokens']} response tokens, {report['positions']} positions, ", end=""
-    )
+    print()
+    print(f"{report['dtype']}: {report['response_tokens']} response tokens, {report['positions']} positions,", end=" ")
     print(f"{report['distinct_positions']} of them distinct; matrix products run at {report['matrix_gflops']} GFLOP/s")
     columns = ("tokens_per_second", "seconds", "cpu_seconds", "positions_computed", "beyond_distinct", "peak_memory_gb")
-    print(" " * 18, *(f"{name.replace('_', ' '):>18}" for name in columns))
-    for name in ("tokur", "plain", "one forward pass"):
-        if row := report.get(name):
-            print(f"{name:18}", *(f"{row[column]:>18}" for column in columns))
-    print(f"tokur runs at {report['tokur']['share_of_matrix_peak']:.1%} of the matrix peak", end="")
-    if "times_plain" in report:
-        print(
-            f", {report['times_plain']:.2f} × the plain version ({report['times_plain_cpu']:.2f} × by CPU time)", end=""
-        )
-        print(f", in {report['times_one_forward_pass']:.2f} × the time of one plain forward pass with logits", end="")
+    print(" " * 8, *(f"{name.replace('_', ' '):>18}" for name in columns))
+    for name in report["times_tokur"]:
+        print(f"{name:8}", *(f"{report[name][column]:>18}" for column in columns))
+    print(f"tokur runs at {report['share_of_matrix_peak']:.1%} of the matrix peak", end="")
+    for name, times in report["times_tokur"].items():
+        if name != "tokur":
+            print(
+                f"; {name}: {times:.2f} × its time ({report['times_tokur_by_cpu_time'][name]:.2f} × by CPU time)",
+                end="",
+            )
     print(flush=True)
 
 
@@ -270,7 +299,7 @@ def main():
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--sampling", default="stepwise")
     parser.add_argument("--batch-tokens", type=int)
-    parser.add_argument("--only-tokur", action="store_true", help="leave the plain version out")
+    parser.add_argument("--ways", default="tokur,plain,forward", help="tokur first; plain, forward, padded")
     parser.add_argument("--profile", action="store_true")
     arguments = parser.parse_args()
     load, responses = WORKLOADS[arguments.workload](arguments.responses)

@@ -23,6 +23,7 @@ PACKED = ["llama", "qwen2", "qwen3", "mistral", "gemma3", "gpt2", "phi3", "gpt_n
 def _share_the_shortest_beginnings(monkeypatch):
     """Tiny responses have little in common; here one position is enough."""
     monkeypatch.setattr(common_beginnings, "LEAST_SAVING", 1)
+    monkeypatch.setattr(common_beginnings, "LEAST_PIECE", 1)
 
 
 def grouped_responses(seed: int = 0) -> list[TokenisedResponse]:
@@ -104,7 +105,7 @@ def test_a_common_beginning_is_computed_once_a_draw():
     distinct = {
         (response.prompt_ids[0], tuple(zip(ids[: place + 1], steps[: place + 1], strict=True)))
         for response in responses
-        for ids, steps in [(response.input_ids().tolist(), response.steps(response.length).tolist())]
+        for ids, steps in [(response.input_ids.tolist(), response.steps(response.length).tolist())]
         for place in range(response.length)
     }
     score(model, responses, build_posterior(model))

@@ -8,6 +8,8 @@ import typer
 
 from tokur_cli import __version__
 from tokur_cli.app import making, perturbing, reading
+from tokur_cli.commands.launched import leave_speaking_to_rank_zero, require_sharing
+from tokur_cli.commands.reporting import reporting
 
 app = typer.Typer(
     name="tokur",
@@ -26,6 +28,7 @@ def _print_version(asked: bool) -> None:
 
 @app.callback()
 def tokur(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
     ] = False,
@@ -34,6 +37,10 @@ def tokur(
 
     Streams JSONL: every command reads records, adds to them and writes them.
     """
+    command = context.invoked_subcommand or ""
+    with reporting(command):
+        leave_speaking_to_rank_zero()
+        require_sharing(command)
 
 
 app.command(epilog="Example: tokur perturb -m Qwen/Qwen2.5-3B-Instruct -o posterior --calibrate responses.jsonl")(

@@ -9,6 +9,7 @@ import typer
 from tokur_cli.app import options as opt
 from tokur_cli.app.inputs import input_path, sigma_of
 from tokur_cli.commands.reporting import reporting
+from tokur_cli.commands.starting import lasting_objects
 
 
 def generate(
@@ -120,9 +121,10 @@ def generate(
     """
     with reporting("generate"):
         source = input_path(questions)
-        from tokur_cli.commands import arguments
-        from tokur_cli.commands.generate import generate as run
-        from tokur_cli.records.mapping import FieldMapping
+        with lasting_objects():
+            from tokur_cli.commands import arguments
+            from tokur_cli.commands.generate import generate as run
+            from tokur_cli.records.mapping import FieldMapping
 
         baselines = arguments.BaselineOptions(
             llm_check_layer=llm_check_layer,
@@ -216,9 +218,10 @@ def score(
     """Score responses: token-level total, aleatoric and epistemic uncertainty, and scores of whole responses."""
     with reporting("score"):
         source = input_path(responses)
-        from tokur_cli.commands import arguments
-        from tokur_cli.commands.score import score as run
-        from tokur_cli.records.mapping import FieldMapping
+        with lasting_objects():
+            from tokur_cli.commands import arguments
+            from tokur_cli.commands.score import score as run
+            from tokur_cli.records.mapping import FieldMapping
 
         mapping = FieldMapping(question_field, response_field, reference_field, id_field)
         drawn_from = arguments.PosteriorOptions(posterior, draws, rank, sigma_of(sigma), targets, layers, seed)

@@ -6,6 +6,7 @@ import os
 
 from tokur_cli.commands.arguments import ModelOptions
 from tokur_cli.commands.progress import Progress
+from tokur_cli.commands.starting import lasting_objects
 from tokur_cli.engine.loading import DEFAULT_MODEL, LanguageModel, ModelDescription, describe_model, load_language_model
 
 
@@ -15,14 +16,15 @@ def load(options: ModelOptions, named_by_records: str | None, progress: Progress
     Raises:
         TokurError: the model cannot be had.
     """
-    return load_language_model(
-        _name(options, named_by_records),
-        dtype=options.dtype,
-        device_map=options.device_map,
-        revision=options.revision,
-        trust_remote_code=options.trust_remote_code,
-        progress=progress.say,
-    )
+    with lasting_objects():
+        return load_language_model(
+            _name(options, named_by_records),
+            dtype=options.dtype,
+            device_map=options.device_map,
+            revision=options.revision,
+            trust_remote_code=options.trust_remote_code,
+            progress=progress.say,
+        )
 
 
 def describe(options: ModelOptions, named_by_records: str | None, progress: Progress) -> ModelDescription:

@@ -15,6 +15,24 @@ def say(command: str, message: str) -> None:
     print(f"tokur {command}: {message}", file=sys.stderr, flush=True)
 
 
+def exit_code(error: BaseException | None) -> int:
+    """Return the exit code of a command that ends with this error, 0 with none."""
+    if isinstance(error, TokurError):
+        return error.exit_code
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
+    if isinstance(error, KeyboardInterrupt):
+        return EXIT_INTERRUPTED
+    return 0 if error is None or isinstance(error, BrokenPipeError) else EXIT_FAILED
+
+
+def describe(error: Exception) -> str:
+    """Return the message for an error: a user's own as it is, one of the code's with how to find its place."""
+    if isinstance(error, TokurError):
+        return str(error)
+    return f"{type(error).__name__}: {error} (TOKUR_DEBUG=1 shows where)"
+
+
 @contextmanager
 def reporting(command: str) -> Iterator[None]:
     """Turn whatever ends a command early into a message and an exit code.
@@ -24,24 +42,14 @@ def reporting(command: str) -> Iterator[None]:
     debug = os.environ.get("TOKUR_DEBUG") == "1"
     try:
         yield
-    except TokurError as error:
-        if debug:
-            raise
-        say(command, str(error))
-        raise SystemExit(error.exit_code) from None
-    except BrokenPipeError:
+    except BrokenPipeError as error:
         _abandon_standard_output()
-        raise SystemExit(0) from None
-    except KeyboardInterrupt:
+        raise SystemExit(exit_code(error)) from None
+    except (Exception, KeyboardInterrupt) as error:
         if debug:
             raise
-        say(command, "interrupted")
-        raise SystemExit(EXIT_INTERRUPTED) from None
-    except Exception as error:
-        if debug:
-            raise
-        say(command, f"{type(error).__name__}: {error} (TOKUR_DEBUG=1 shows where)")
-        raise SystemExit(EXIT_FAILED) from None
+        say(command, "interrupted" if isinstance(error, KeyboardInterrupt) else describe(error))
+        raise SystemExit(exit_code(error)) from None
 
 
 def _abandon_standard_output() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from dataclasses import replace
+
 from tokur_cli.commands.arguments import (
     BaselineOptions,
     InputOptions,
@@ -18,6 +21,8 @@ from tokur_cli.commands.progress import Progress, count_lines
 from tokur_cli.commands.prompts import PromptForm
 from tokur_cli.commands.reporting import Invalid
 from tokur_cli.commands.scoring import Scoring
+from tokur_cli.commands.sharing import Helper, Note, Team
+from tokur_cli.engine.processes import own_device_map, this_process
 from tokur_cli.records.writer import open_output
 from tokur_cli.scores.catalogue import choose_scores
 
@@ -39,20 +44,37 @@ def score(
     """
     choose_scores(scoring.scores)  # a misspelt one is said before a model is loaded
     check_baseline_options(baselines)
-    model_of_posterior = check_posterior_options(scoring.posterior)
-    form = PromptForm(prompts)
-    items, named = peek(read_input(source))
-    with Progress(COMMAND) as progress:
-        run = Scoring(COMMAND, scoring, baselines, form, load(model, model_of_posterior or named, progress), progress)
+    process = this_process()
+    model = replace(model, device_map=own_device_map(process, model.device_map))
+
+    def prepare(form: PromptForm, name: str | None, progress: Progress, note: Note | None = None) -> Scoring:
+        return Scoring(COMMAND, scoring, baselines, form, load(model, name, progress), progress, note)
+
+    if process.rank > 0:
+        helper = Helper(COMMAND, process)
+        helper.run(lambda name, note: prepare(PromptForm(prompts), name, Progress(COMMAND), note))
+    with Team(COMMAND, process) if process.size > 1 else nullcontext() as team:
+        model_of_posterior = check_posterior_options(scoring.posterior)
+        form = PromptForm(prompts)
+        items, named = peek(read_input(source))
+        name = model_of_posterior or named
         invalid = Invalid(COMMAND, source.skip_invalid)
-        with open_output(
-            target.path,
-            resume=target.resume,
-            settings=run.settings,
-            settings_of=run.settings_of,
-            inputs=[source.path],
-        ) as writer:
-            progress.start(count_lines(source.path))
-            run.run(items, writer.write, invalid, writer.already_written)
-            writer.finish()
-    invalid.finish()
+        with Progress(COMMAND) as progress:
+            if team:
+                run = team.begin(lambda name, note: prepare(form, name, progress, note), name)
+            else:
+                run = prepare(form, name, progress)
+            with open_output(
+                target.path,
+                resume=target.resume,
+                settings=run.settings,
+                settings_of=run.settings_of,
+                inputs=[source.path],
+            ) as writer:
+                progress.start(count_lines(source.path))
+                if team:
+                    team.run(run, items, writer.write_line, invalid, writer.already_written, progress)
+                else:
+                    run.run(items, writer.write, invalid, writer.already_written)
+                writer.finish()
+        invalid.finish()

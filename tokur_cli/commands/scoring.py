@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from tokur_cli import __version__
 from tokur_cli.commands.arguments import BaselineOptions, ScoringOptions
@@ -59,6 +60,13 @@ def prepare(record: Record, form: PromptForm, tokeniser: ResponseTokeniser, mode
         raise record.error(str(error)) from None
 
 
+class ScoredRecord(NamedTuple):
+    """A record with its results, and how many tokens its response has."""
+
+    record: Record
+    tokens: int
+
+
 class Scoring:
     """Scores records under one model with one set of draws.
 
@@ -69,6 +77,7 @@ class Scoring:
         form: how questions became prompts.
         language_model: the model.
         progress: is told of work done.
+        note: told what the user should know, in a sentence; by default it goes to standard error.
 
     Raises:
         TokurError: unknown scores, or a posterior that this model cannot have.
@@ -82,8 +91,10 @@ class Scoring:
         form: PromptForm,
         language_model: LanguageModel,
         progress: Progress,
+        note: Callable[[str], None] | None = None,
     ) -> None:
-        self.command, self.form, self.language_model, self.progress = command, form, language_model, progress
+        self.form, self.language_model, self.progress = form, language_model, progress
+        self.note = note or partial(say, command)
         self.scores, self.keep_tokens = choose_scores(options.scores), options.tokens
         self.tokeniser = ResponseTokeniser(language_model.tokenizer, language_model.context_length)
         needs = {need for score in self.scores for need in score.needs}
@@ -119,61 +130,70 @@ class Scoring:
         already_written: Callable[[Record], bool] = lambda _: False,
     ) -> None:
         """Score all records; stop at the first bad one unless they are skipped, with all before it written."""
-        for window in self._windows(items):
-            # A resumed run cuts the same windows and batches as an undisturbed one, so that its numbers are the same
-            # to the last bit; windows that are written already cost no more than reading them
-            wanted = [isinstance(item, RecordError) or not already_written(item) for item in window]
-            self.progress.advance(len(window) - sum(wanted))
+        for window in self.windows(items):
+            wanted = self.choose(window, already_written)
             if any(wanted):
-                self._run_window(window, wanted, write, invalid)
+                for outcome in self.score_window(window, wanted, invalid.skip):
+                    if isinstance(outcome, RecordError):
+                        invalid.met(outcome)
+                        self.progress.advance(1)
+                    else:
+                        write(outcome.record)
+                        self.progress.advance(1, outcome.tokens)
 
-    def _windows(self, items: Iterable[Record | RecordError]) -> Iterator[list[Record | RecordError]]:
+    def windows(self, items: Iterable[Record | RecordError]) -> Iterator[list[Record | RecordError]]:
+        """Cut the input into the windows whose records are scored together."""
         sizes = window_sizes(self.baselines.largest_window)
         if not self.baselines.over_samples:
             return windows(items, sizes)
         return windows_of_questions(standing_together(items), sizes)
 
-    def _run_window(
-        self,
-        window: list[Record | RecordError],
-        wanted: list[bool],
-        write: Callable[[Record], None],
-        invalid: Invalid,
-    ) -> None:
-        prepared = self._prepare_until_error(window, invalid)
+    def choose(self, window: list[Record | RecordError], already_written: Callable[[Record], bool]) -> list[bool]:
+        """Return which of a window's records are to be scored, and count the others as done.
+
+        A resumed run cuts the same windows and batches as an undisturbed one, so that its numbers are the same to the
+        last bit; windows that are written already cost no more than reading them.
+        """
+        wanted = [isinstance(item, RecordError) or not already_written(item) for item in window]
+        self.progress.advance(len(window) - sum(wanted))
+        return wanted
+
+    def score_window(
+        self, window: list[Record | RecordError], wanted: list[bool], skip_invalid: bool
+    ) -> Iterator[ScoredRecord | RecordError]:
+        """Yield what became of each wanted record, in order; where bad ones are not skipped, the first is the last."""
+        prepared = self._prepare_until_error(window, skip_invalid)
         # Evidence of several records is gathered in one batch: what is in it must not depend on what is written already
         computed = [True] * len(window) if self.baselines else wanted
         outcomes = in_order(
             (place for place in range(len(prepared)) if computed[place]), self._outcomes(window, prepared, computed)
         )
-        for place, outcome in self._with_evidence(outcomes, invalid) if self.baselines else outcomes:
+        for place, outcome in self._with_evidence(outcomes, skip_invalid) if self.baselines else outcomes:
             if not wanted[place]:
                 continue
             if isinstance(outcome, RecordError):
-                invalid.met(outcome)
-                self.progress.advance(1)
+                yield outcome
                 continue
             self._add_results(outcome)
-            write(outcome.record)
-            self.progress.advance(1, len(outcome.located.offsets))
+            yield ScoredRecord(outcome.record, len(outcome.located.offsets))
 
     def _with_evidence(
-        self, outcomes: Iterable[tuple[int, Response | RecordError]], invalid: Invalid
+        self, outcomes: Iterable[tuple[int, Response | RecordError]], skip_invalid: bool
     ) -> Iterator[tuple[int, Response | RecordError]]:
         """Yield a window's outcomes with the evidence beyond the scoring's own."""
         window = list(outcomes)
         complete = iter(self.baselines.complete([item for _, item in window if isinstance(item, Response)]))
         window = [(place, next(complete) if isinstance(item, Response) else item) for place, item in window]
-        yield from until_error(window) if self.baselines.over_samples and not invalid.skip else window
+        yield from until_error(window) if self.baselines.over_samples and not skip_invalid else window
 
     def _prepare_until_error(
-        self, window: list[Record | RecordError], invalid: Invalid
+        self, window: list[Record | RecordError], skip_invalid: bool
     ) -> list[LocatedResponse | RecordError]:
         """Tokenise a window; where bad records are not skipped, the first one ends it."""
         prepared: list[LocatedResponse | RecordError] = []
         for item in window:
             prepared.append(item if isinstance(item, RecordError) else self._prepare(item))
-            if isinstance(prepared[-1], RecordError) and not invalid.skip:
+            if isinstance(prepared[-1], RecordError) and not skip_invalid:
                 break
         return prepared
 
@@ -190,7 +210,7 @@ class Scoring:
         if name not in self.other_models:
             self.other_models.add(name)
             ours = self.language_model.name
-            say(self.command, f"responses of {name} are scored by {ours}: their text is tokenised anew")
+            self.note(f"responses of {name} are scored by {ours}: their text is tokenised anew")
 
     def _outcomes(
         self, window: list[Record | RecordError], prepared: list[LocatedResponse | RecordError], wanted: list[bool]
@@ -267,10 +287,19 @@ def window_sizes(largest: int) -> Iterator[int]:
 
 
 def windows(items: Iterable[T], sizes: Iterable[int]) -> Iterator[list[T]]:
-    """Cut a stream into windows of these sizes."""
+    """Cut a stream into windows of these sizes; where the stream fails, what was read before is a window too."""
     iterator = iter(items)
     for size in sizes:
-        window = list(itertools.islice(iterator, size))
+        window: list[T] = []
+        failure: TokurError | None = None
+        try:
+            for item in itertools.islice(iterator, size):
+                window.append(item)
+        except TokurError as error:
+            failure = error
+        if window:
+            yield window
+        if failure is not None:
+            raise failure
         if not window:
             return
-        yield window

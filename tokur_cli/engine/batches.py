@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +31,9 @@ class TokenisedResponse:
         """Positions of a forward pass: the response's last token predicts nothing that is asked for."""
         return len(self.prompt_ids) + len(self.response_ids) - 1
 
+    @cached_property
     def input_ids(self) -> npt.NDArray[np.int64]:
-        """Return the ids that a forward pass is given, (length,)."""
+        """The ids that a forward pass is given, (length,)."""
         return np.array([*self.prompt_ids, *self.response_ids[:-1]], dtype=np.int64)
 
     def steps(self, length: int) -> npt.NDArray[np.int64]:
@@ -40,7 +42,7 @@ class TokenisedResponse:
 
     def identity(self) -> npt.NDArray[np.int64]:
         """Return what the state at each position depends on, the positions before it apart: its id and step."""
-        return self.input_ids() << 32 | (self.steps(self.length) + 1)
+        return self.input_ids << 32 | (self.steps(self.length) + 1)
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def padded(responses: Sequence[TokenisedResponse], device: torch.device) -> Batc
     length = max(response.length for response in responses)
     ids = np.zeros((len(responses), length), dtype=np.int64)
     for row, response in enumerate(responses):
-        ids[row, : response.length] = response.input_ids()
+        ids[row, : response.length] = response.input_ids
     return BatchTensors(
         ids=torch.from_numpy(ids).to(device),
         steps=torch.from_numpy(np.stack([response.steps(length) for response in responses])).to(device),
@@ -95,7 +97,7 @@ def packed(responses: Sequence[TokenisedResponse], layout: Layout, first: int, d
     for index, response in enumerate(responses):
         own = layout.sequences == index
         positions = layout.positions[own]
-        ids[own] = response.input_ids()[positions]
+        ids[own] = response.input_ids[positions]
         steps[own] = response.steps(response.length)[positions]
     columns = [layout.where(i)[len(r.prompt_ids) - 1 - first :] for i, r in enumerate(responses)]
     return BatchTensors(

@@ -18,6 +18,8 @@ import numpy.typing as npt
 
 # A stretch is a tensor operation or two more in every layer: less than this many saved positions are not worth them
 LEAST_SAVING = 32
+# What is computed ahead is computed in pieces of the budget, but not in smaller ones than this
+LEAST_PIECE = 256
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,8 @@ def cut_batches(
             continue
         begun = ahead[-1] if ahead else 0
         end = min(stretch.last, *(latest[index] for index in stretch.members))
-        further = (*range(begun + budget(), end, max(1, budget())), end) if end - begun >= LEAST_SAVING else ()
+        piece = max(LEAST_PIECE, budget())
+        further = (*range(begun + piece, end, piece), end) if end - begun >= LEAST_SAVING else ()
         done = end if further else begun
         yield from cut_batches(stretch.parts, budget, latest, (*ahead, *further), stretch.last - done)
     if waiting:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 DTYPES = ("bfloat16", "float32", "float16")
 SPREADING = ("auto", "balanced", "balanced_low_0", "sequential")
 SHARE_FOR_WEIGHTS = 0.9  # of a GPU's free memory; the rest is for activations
+
+KERNEL_CACHES = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")
+KERNELS_KEPT = "64"
 
 CPU_INFO = Path("/proc/cpuinfo")
 CPU_BFLOAT16_FLAGS = frozenset({"amx_bf16", "avx512_bf16"})
@@ -32,6 +36,16 @@ def resolve_dtype(dtype: str, device_map: str) -> torch.dtype:
         raise UsageError(f"unknown dtype {dtype!r}; use auto, {', '.join(DTYPES)}")
     resolved: torch.dtype = getattr(torch, dtype)
     return resolved
+
+
+def limit_kernel_caches() -> None:
+    """Have oneDNN keep the compiled kernels of the last few shapes only; to be called before anything is computed.
+
+    Nearly every batch has shapes of its own, which its layers share and no other batch does. By default the kernels of
+    1,024 shapes are kept, in each of two caches (PyTorch's and oneDNN's own), half a megabyte and more each.
+    """
+    for name in KERNEL_CACHES:
+        os.environ.setdefault(name, KERNELS_KEPT)
 
 
 def place_weights(device_map: str, weights_bytes: int) -> dict[str, Any]:

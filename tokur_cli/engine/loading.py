@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tokur_cli.engine.default_model import DEFAULT_MODEL
-from tokur_cli.engine.hardware import place_weights, resolve_dtype
+from tokur_cli.engine.hardware import limit_kernel_caches, place_weights, resolve_dtype
 from tokur_cli.engine.sources import Source, explain_hub_error, find_source, first_line
 from tokur_cli.records.errors import TokurError
 
@@ -101,6 +101,7 @@ def load_language_model(
     from transformers import AutoConfig
 
     torch_dtype = resolve_dtype(dtype, device_map)
+    limit_kernel_caches()
     quieten_libraries()
     with explained_errors(name):
         source = find_source(name, revision, progress)

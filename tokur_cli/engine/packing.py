@@ -52,6 +52,8 @@ def longest_packed(model: PreTrainedModel) -> int | None:
     device = model.device.type
     if config.model_type not in FAMILIES or device not in ("cpu", "cuda"):
         return 0
+    if not type(model).__module__.startswith("transformers."):
+        return 0  # a model's own code may take a known family's name
     head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     if device == "cuda" and (head % 8 or head > 256):
         return 0
@@ -62,7 +64,9 @@ def longest_packed(model: PreTrainedModel) -> int | None:
     rotary = getattr(config, "rope_parameters", None) or {}
     for parameters in [rotary, *(value for value in rotary.values() if isinstance(value, dict))]:
         if parameters.get("rope_type") in ("dynamic", "longrope"):
-            limits.append(int(parameters.get("original_max_position_embeddings") or config.max_position_embeddings))
+            own = parameters.get("original_max_position_embeddings")
+            everywhere = getattr(config, "original_max_position_embeddings", None)
+            limits.append(int(own or everywhere or config.max_position_embeddings))
     return min(limits, default=None)
 
 

@@ -143,8 +143,17 @@ class RecordWriter:
             TokurError: the file that is resumed holds records that are not this input's, or the write fails.
             BrokenPipeError: nobody reads standard output any more.
         """
+        self.write_line(record.encode())
+
+    def write_line(self, line: bytes) -> None:
+        """Writes a record that is encoded already, as :meth:`write` does.
+
+        Raises:
+            TokurError: the file that is resumed holds records that are not this input's, or the write fails.
+            BrokenPipeError: nobody reads standard output any more.
+        """
         self._position()
-        self._write(record.encode() + b"\n")
+        self._write(line + b"\n")
 
     def finish(self) -> None:
         """Declares the output complete: nothing but what this run wrote or recognised is left in the file.

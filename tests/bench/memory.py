@@ -1,0 +1,108 @@
+"""Peak resident memory of ``tokur score``: ``python -m tests.bench.memory [--records 100000] [--responses 512]``.
+
+Inputs of 10 and of very many records go through a tiny model. SmolLM2 (a vocabulary of 49,152) and a random model of
+two thin layers with a vocabulary of 262,144 score responses to as many questions, and as many samples of one question.
+Each run is a process of its own. The weights' bytes are taken off; the run fails if more than 1 GB is left. What merely
+loading the model takes at most is set beside it: where weights are converted, the file counts too while it is read.
+"""
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+CONSTANT_MEGABYTES = 1000.0
+SMOLLM2 = "smollm2-135m-instruct"
+MAKE = """
+import sys
+from pathlib import Path
+from tests.tiny import tiny_model_folder
+tiny_model_folder(Path(sys.argv[1]))
+wide = {"vocab_size": 2**18, "hidden_size": 64, "tie_word_embeddings": True, "max_position_embeddings": 4096}
+tiny_model_folder(Path(sys.argv[1]), "qwen2", **wide)
+"""
+LOAD = """
+import sys
+from tokur_cli.engine.loading import load_language_model
+model = load_language_model(sys.argv[1]).model
+print(sum(parameter.nbytes for parameter in model.parameters()))
+"""
+
+
+def write_responses(path, questions, samples, *, words=12, context=0):
+    """Write ``samples`` responses to each of ``questions`` questions, some longer than others."""
+    rng = random.Random(0)
+    with path.open("w") as file:
+        for question in range(questions):
+            text = "We count. " * context + f"How many apples are {question} and {rng.randrange(100)} apples?"
+            for _ in range(samples):
+                steps = [f"{rng.randrange(100)} makes {rng.randrange(100)}," for _ in range(rng.randint(1, words) // 2)]
+                response = " ".join([*steps, f"so {rng.randrange(100)} apples"])
+                file.write(json.dumps({"id": f"q{question}", "question": text, "response": response}) + "\n")
+
+
+def measure(arguments):
+    """(peak resident megabytes, seconds, standard output) of one process."""
+    began = time.perf_counter()
+    process = subprocess.Popen([sys.executable, *map(str, arguments)], stdout=subprocess.PIPE)
+    said = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    unit = 1 if sys.platform == "darwin" else 1024
+    return usage.ru_maxrss * unit / 1e6, time.perf_counter() - began, said
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--records", type=int, default=100_000)
+    parser.add_argument("--responses", type=int, default=512)
+    parser.add_argument("--models", default="tiny,smollm2,wide", help="which of these")
+    options = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        # Not in this process: what a process holds when it starts another counts for that one too
+        subprocess.run([sys.executable, "-c", MAKE, folder], check=True, capture_output=True)
+        tiny, wide = folder / "tiny-llama", folder / "tiny-qwen2"
+        cases = {
+            "tiny": [(tiny, 10, 1, {}), (tiny, options.records, 1, {})],
+            "smollm2": [(SMOLLM2, options.responses, 1, {}), (SMOLLM2, 1, options.responses, {})],
+            "wide": [
+                (wide, options.responses, 1, {}),
+                (wide, 1, options.responses, {}),
+                (wide, 1, options.responses, {"context": 200}),
+            ],
+        }
+        print(
+            f"{'model':10}{'questions':>10}{'samples':>9}{'seconds':>9}{'peak':>8}{'weights':>9}{'rest':>7}{'loading':>9}"
+        )
+        for label in options.models.split(","):
+            for model, questions, samples, shape in cases[label]:
+                loading, _, said = measure(["-c", LOAD, model])
+                weights = int(said) / 1e6
+                given = folder / "in.jsonl"
+                write_responses(given, questions, samples, **shape)
+                command = ["-m", "tokur_cli", "score", given, "-m", model, "--no-tokens", "-o", os.devnull]
+                peak, seconds, _ = measure(command)
+                rows.append({
+                    "model": label, "questions": questions, "samples": samples, "seconds": round(seconds, 1),
+                    "peak_mb": round(peak), "weights_mb": round(weights), "rest_mb": round(peak - weights),
+                    "loading_mb": round(loading), **shape,
+                })  # fmt: skip
+                print(
+                    f"{label:10}{questions:10,}{samples:9,}{seconds:9.1f}{peak:8.0f}{weights:9.0f}"
+                    f"{peak - weights:7.0f}{loading:9.0f}{'   a long prompt' if shape else ''}",
+                    flush=True,
+                )
+    print(json.dumps(rows))
+    return int(max(row["rest_mb"] for row in rows) > CONSTANT_MEGABYTES)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
