@@ -11,7 +11,7 @@ import pytest
 from tests.commands.test_attempts import jaccard
 from tests.commands.test_score import parsed, write_lines
 from tokur_cli.commands.samples import standing_together, windows_of_questions
-from tokur_cli.records.errors import RecordError
+from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import CATALOGUE
 
@@ -95,6 +95,19 @@ def test_windows_never_cut_a_question_and_a_bad_line_belongs_to_the_one_before_i
     assert [len(window) for window in windows] == [3, 4, 1, 1]
     assert bad in windows[1]
     assert list(windows_of_questions([], iter([2]))) == []
+
+
+def test_where_the_stream_fails_the_questions_before_the_last_one_are_scored():
+    def failing(names):
+        yield from (record(id=name, question="?") for name in names)
+        raise TokurError("cut off")
+
+    for names, expected in (("aabbb", ["aa"]), ("aaab", ["aaa"]), ("a", []), ("aabbc", ["aabb"])):
+        found = []
+        windows = map(found.append, windows_of_questions(failing(names), iter([9, 9])))
+        with pytest.raises(TokurError, match="cut off"):
+            list(windows)
+        assert ["".join(item.id for item in window) for window in found] == expected
 
 
 def test_a_question_that_comes_back_is_an_error_and_those_without_an_id_go_by_their_prompt():

@@ -72,7 +72,7 @@ def test_orientations_say_which_way_is_better():
     uncertainties = {name for name, score in CATALOGUE.items() if score.orientation == "uncertainty"}
     assert uncertainties == {
         "tu", "au", "eu", "tu_mean", "au_mean", "eu_mean", "pe", "pe_sum",
-        "llm_check_hidden", "llm_check_perplexity", "llm_check_window_entropy", "llm_check_logit_entropy",
+        "llm_check_perplexity", "llm_check_window_entropy", "llm_check_logit_entropy",
         "inside", "semantic_entropy", "sar", "u_ecc", "u_deg",
     }  # fmt: skip
     assert all(score.source and score.meaning for score in CATALOGUE.values())

@@ -10,7 +10,7 @@ from tokur_cli.answers.extraction import extract_answer
 from tokur_cli.commands.asking import question_of
 from tokur_cli.commands.evidence import Response, TextSet
 from tokur_cli.engine.tokens import ResponseTokeniser
-from tokur_cli.records.errors import RecordError
+from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
 from tokur_cli.selection.gathering import question_key
 
@@ -40,17 +40,28 @@ def standing_together(items: Iterable[Record | RecordError]) -> Iterator[Record 
 def windows_of_questions(
     items: Iterable[Record | RecordError], sizes: Iterable[int]
 ) -> Iterator[list[Record | RecordError]]:
-    """Cut a stream into windows of at least these sizes, never between the responses of a question."""
+    """Cut a stream into windows of at least these sizes, never between the responses of a question.
+
+    Where the stream fails, the questions before the last one, of which samples may be missing, are a window too.
+    """
     window: list[Record | RecordError] = []
+    before = 0  # of these, what is before the last question
     wanted = iter(sizes)
     size, current = next(wanted), None
-    for item in items:
-        key = current if isinstance(item, RecordError) else question_key(item)
-        if key != current and len(window) >= size:
-            yield window
-            window, size = [], next(wanted)
-        current = key
-        window.append(item)
+    try:
+        for item in items:
+            key = current if isinstance(item, RecordError) else question_key(item)
+            if key != current:
+                before = len(window)
+                if before >= size:
+                    yield window
+                    window, before, size = [], 0, next(wanted)
+            current = key
+            window.append(item)
+    except TokurError:
+        if before:
+            yield window[:before]
+        raise
     if window:
         yield window
 

@@ -300,7 +300,7 @@ CATALOGUE: dict[str, Score] = {
         ),
         Score(
             "llm_check_hidden",
-            "uncertainty",
+            "confidence",
             _LLM_CHECK,
             "mean log eigenvalue of the Gram matrix of a layer's hidden states",
             ("hidden_eigenvalues",),
