@@ -119,7 +119,7 @@ class Asker:
         with logits_from(self.model, outputs) as logits:
             log_p = torch.cat(
                 [  # (number of places, number of ids)
-                    logits(states[None])[0].float().log_softmax(-1)[:, self._ids].double().cpu()
+                    logits(states[None])[0].float().log_softmax(-1)[:, self._ids].cpu().double()
                     for states in hidden[rows, columns].split(_BLOCK)
                 ]
             )

@@ -120,7 +120,7 @@ def _attention_diagonals(layer: nn.Module) -> Iterator[list[Tensor]]:
 
 def _eigenvalues(states: Tensor) -> npt.NDArray[np.floating]:
     """Return the T eigenvalues of Z J Zᵀ for hidden states Z (T, d), as squares of singular values: never negative."""
-    points = states.double()
+    points = (states.cpu() if states.device.type == "mps" else states).double()  # Apple's GPUs have no float64
     if not bool(points.isfinite().all()):  # numbers too large for the dtype: there is no decomposition
         return _array(torch.full((len(points),), torch.nan))
     singular = torch.linalg.svdvals(points - points.mean(-1, keepdim=True))
