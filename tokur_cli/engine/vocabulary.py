@@ -118,21 +118,25 @@ def token_quantities(
     """
     members, total, _ = hidden.shape
     weights = _JointWeights(members - 1, starts) if joint else None
-    rows: list[dict[str, Tensor]] = []
+    # Filled in place: small results that stay between the blocks would keep the allocator from using their places again
+    quantities: dict[str, Tensor] = {}
     first, block = 0, _FIRST_BLOCK
     while first < total:
         block_logits = logits(hidden[:, first : first + block].flatten(0, 1)[None])[0].unflatten(0, (members, -1))
         block, reduced = _block_sizes(block_logits)
-        for part, entries in zip(block_logits.split(reduced, dim=1), targets[first:].split(reduced), strict=False):
+        for part in block_logits.split(reduced, dim=1):
+            entries = targets[first : first + part.shape[1]]
             distributions = Distributions(part)
-            chosen = distributions.log_p(entries[: part.shape[1]])  # (1 + M, n)
-            member_weights = weights.next(chosen[1:]) if weights else None
-            rows.append(_reduce(distributions, chosen[0], member_weights, estimator))
+            chosen = distributions.log_p(entries)  # (1 + M, n)
+            row = _reduce(distributions, chosen[0], weights.next(chosen[1:]) if weights else None, estimator)
             if compare:
-                rows[-1] |= _compare(distributions, entries[: part.shape[1]])
-        first += block_logits.shape[1]
-    names = [name for name in (*QUANTITIES, *COMPARISONS) if name in rows[0]]
-    return {name: torch.cat([row[name] for row in rows]).cpu() for name in names}
+                row |= _compare(distributions, entries)
+            for name, values in row.items():
+                if name not in quantities:
+                    quantities[name] = values.new_empty(total)
+                quantities[name][first : first + len(values)] = values
+            first += part.shape[1]
+    return {name: quantities[name].cpu() for name in (*QUANTITIES, *COMPARISONS) if name in quantities}
 
 
 def _block_sizes(logits: Tensor) -> tuple[int, int]:
