@@ -5,7 +5,8 @@
 For every response one set of forward passes under many draws; groups of M = 2, 4 and 8 of them stand for as many seeds.
 Printed for each estimator and M: the median over responses of the relative standard deviation over seeds, the rank
 correlation between seeds and with the mean of all draws, AUROC and AUPRC of the sum over tokens (mean and standard
-deviation over seeds). Then the time that scoring takes with each estimator, relative to the paper's.
+deviation over seeds). Then the time that scoring takes, relative to the paper's estimator with M = 2; also where only the
+upper half of the layers is perturbed.
 """
 
 import argparse
@@ -58,8 +59,8 @@ def main():
         for key, value in estimates(language_model.model, draws, response).items():
             sums.setdefault(key, []).append(value)
     rows = [*table({key: np.array(values) for key, values in sums.items()}, labels)]
-    rows += times(language_model.model, posterior, responses[:: max(1, len(responses) // 24)], options.rounds)
-    for row in rows:
+    few = responses[:: max(1, len(responses) // 24)]
+    for row in [*rows, *times(language_model.model, options.sigma, few, options.rounds)]:
         print(json.dumps({"layers": options.layers, "sigma": options.sigma, **row}))
 
 
@@ -132,20 +133,37 @@ def table(sums, labels):
         }
 
 
-def times(model, posterior, responses, rounds):
-    """Seconds for scoring the same responses at M = 2, in rounds that interleave the estimators."""
-    seconds = {estimator: [] for estimator in ESTIMATORS}
-    scorers = {name: Scorer(model, Draws(posterior, 2), estimator=name, batch_tokens=4096) for name in ESTIMATORS}
+def times(model, sigma, responses, rounds):
+    """Seconds for scoring the same responses, in rounds that interleave the ways; ratios to the paper's M = 2."""
+    upper_half = f"{model.config.num_hidden_layers // 2}:"
+    ways = [
+        ("paper", None, 2),
+        ("kl", None, 2),
+        ("fisher", None, 2),
+        ("fisher", upper_half, 2),
+        ("fisher", upper_half, 4),
+    ]
+    scorers = []
+    for estimator, layers, members in ways:
+        posterior = build_posterior(model, sigma=sigma, layers=layers, cache=cache_folder() / "bases")
+        scorers.append(Scorer(model, Draws(posterior, members), estimator=estimator, batch_tokens=4096))
+    seconds = [[] for _ in ways]
     for turn in range(rounds + 1):
-        for name, scorer in scorers.items():
+        for taken, scorer in zip(seconds, scorers, strict=True):
             begun = time.perf_counter()
             for _ in scorer.score(responses):
                 pass
             if turn:  # the first round makes the noise
-                seconds[name].append(time.perf_counter() - begun)
-    for name in ESTIMATORS:
-        ratios = [mine / paper for mine, paper in zip(seconds[name], seconds["paper"], strict=True)]
-        yield {"estimator": name, "seconds": statistics.median(seconds[name]), "of_paper": statistics.median(ratios)}
+                taken.append(time.perf_counter() - begun)
+    for (estimator, layers, members), taken in zip(ways, seconds, strict=True):
+        ratios = [mine / paper for mine, paper in zip(taken, seconds[0], strict=True)]
+        yield {
+            "estimator": estimator,
+            "draws": members,
+            "layers": layers,
+            "seconds": statistics.median(taken),
+            "of_paper": statistics.median(ratios),
+        }
 
 
 if __name__ == "__main__":
