@@ -5,8 +5,8 @@
 For every response one set of forward passes under many draws; groups of M = 2, 4 and 8 of them stand for as many seeds.
 Printed for each estimator and M: the median over responses of the relative standard deviation over seeds, the rank
 correlation between seeds and with the mean of all draws, AUROC and AUPRC of the sum over tokens (mean and standard
-deviation over seeds). Then the time that scoring takes, relative to the paper's estimator with M = 2; also where only the
-upper half of the layers is perturbed.
+deviation over seeds). Then the time that scoring takes, relative to the paper's estimator with M = 2; also where only
+the upper half of the layers is perturbed.
 """
 
 import argparse
