@@ -99,6 +99,14 @@ def test_bfloat16_errs_no_more_than_a_plain_log_softmax(spread):
         assert np.abs((got[name] - values).numpy()).max() < 1e-5 * max(1, np.abs(expected[name]).max()), name
 
 
+def test_equal_draws_disagree_by_no_more_than_rounding():
+    """Epistemic uncertainty is a small difference of large entropies."""
+    generator = torch.Generator().manual_seed(0)
+    for spread in (0.5, 2.0, 6.0):
+        logits = (spread * torch.randn(1, 32, 49_152, generator=generator)).repeat(3, 1, 1)
+        assert reduce(logits, [0] * 32, [0] * 32)["eu"].max() < 4e-6
+
+
 def test_the_largest_entries_are_found_wherever_they_stand():
     generator = torch.Generator().manual_seed(0)
     for size in (25, 5120, 5121, 6143, 20_000):

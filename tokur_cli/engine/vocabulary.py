@@ -175,8 +175,10 @@ class Distributions:
     def entropies(self) -> Tensor:
         """Return H[p], (1 + M, n); afterwards all logits are finite."""
         self.logits.clamp_(min=torch.finfo(torch.float32).min)  # 0·log 0 is 0, also where a logit is −∞
-        product: Tensor = torch.linalg.vecdot(self.p, self.logits)
-        return self.total - product
+        # −Σ p·log p with the p that were rounded, whose sum is not quite 1, as the mixture's entropy is computed: what
+        # rounding does to both cancels in their difference
+        entropies: Tensor = self.total * self.p.sum(-1) - torch.linalg.vecdot(self.p, self.logits)
+        return entropies
 
 
 def _reduce(
