@@ -97,7 +97,8 @@ def main():
             print(f"{way.__name__}: {speed[-1]:.0f} tokens/s", flush=True)
     medians = {way.__name__: statistics.median(speed) for way, speed in speeds.items() if speed}
     for name, median in medians.items():
-        print(f"{name:20} {median:7.0f} tokens/s   {median / medians['padded_batches']:4.2f} × padded batches")
+        beside = f"   {median / medians['padded_batches']:4.2f} × padded batches" if "padded_batches" in medians else ""
+        print(f"{name:20} {median:7.0f} tokens/s{beside}")
     print(json.dumps({"dtype": language_model.dtype, "threads": torch.get_num_threads(), **medians}))
 
 
