@@ -1,6 +1,7 @@
 """What every test runs under: no cache of the user's but for the real model, few threads."""
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,13 @@ def _own_environment(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
         monkeypatch.delenv(name, raising=False)
     if request.node.get_closest_marker("real_model") is None:
         monkeypatch.setenv("TOKUR_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _ctrl_c_reaches_processes() -> None:
+    """A job in the background of a shell ignores Ctrl-C, and so would every process that a test starts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True, scope="session")
