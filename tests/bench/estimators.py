@@ -134,7 +134,7 @@ def table(sums, labels):
 
 
 def times(model, sigma, responses, rounds):
-    """Seconds for scoring the same responses, in rounds that interleave the ways; ratios to the paper's M = 2."""
+    """Processor seconds for the same responses, in rounds that interleave the ways; ratios to the paper's M = 2."""
     upper_half = f"{model.config.num_hidden_layers // 2}:"
     ways = [
         ("paper", None, 2),
@@ -150,11 +150,11 @@ def times(model, sigma, responses, rounds):
     seconds = [[] for _ in ways]
     for turn in range(rounds + 1):
         for taken, scorer in zip(seconds, scorers, strict=True):
-            begun = time.perf_counter()
+            begun = time.process_time()
             for _ in scorer.score(responses):
                 pass
             if turn:  # the first round makes the noise
-                taken.append(time.perf_counter() - begun)
+                taken.append(time.process_time() - begun)
     for (estimator, layers, members), taken in zip(ways, seconds, strict=True):
         ratios = [mine / paper for mine, paper in zip(taken, seconds[0], strict=True)]
         yield {
