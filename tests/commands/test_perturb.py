@@ -189,8 +189,8 @@ def test_calibration_follows_the_scale_of_the_weights(run_tokur, tiny_folder, re
     [
         (("--sweep", "0.1", "--calibrate"), "give one of the two"),
         (("--sweep", "0.1", "-o", "x"), "keeps none"),
-        (("--sweep", "0.1,auto"), "must be numbers"),
-        (("--sweep", "0.1,,0.2"), "must be a number"),
+        (("--sweep", "0.1,auto"), '--sweep has "auto"; it must be a number from 0'),
+        (("--sweep", "0.1,,0.2"), '--sweep has ""; it must be a number from 0'),
         (("--force",), "give one"),
     ],
 )

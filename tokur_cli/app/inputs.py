@@ -20,21 +20,21 @@ def input_path(path: str | None) -> str:
 
 def sigma_of(text: str | None) -> float | Literal["auto"] | None:
     """Return a strength as the user typed it: a number from 0, ``auto``, or nothing."""
-    if text is None or text == "auto":
-        return text  # type: ignore[return-value]
+    if text is None:
+        return None
+    return "auto" if text == "auto" else _strength(text, "--sigma", ", or auto")
+
+
+def sigmas_of(text: str | None) -> tuple[float, ...]:
+    """Return the strengths of a comma-separated list."""
+    return () if text is None else tuple(_strength(item.strip(), "--sweep") for item in text.split(","))
+
+
+def _strength(text: str, option: str, otherwise: str = "") -> float:
     try:
         sigma = float(text)
     except ValueError:
         sigma = math.nan
     if not (math.isfinite(sigma) and sigma >= 0):
-        raise UsageError(f"--sigma is {text}; it must be a number from 0, or auto")
+        raise UsageError(f'{option} has "{text}"; it must be a number from 0{otherwise}')
     return sigma
-
-
-def sigmas_of(text: str | None) -> tuple[float, ...]:
-    """Return the strengths of a comma-separated list."""
-    sigmas = [sigma_of(item.strip()) for item in text.split(",")] if text is not None else []
-    numbers = tuple(sigma for sigma in sigmas if isinstance(sigma, float))
-    if len(numbers) < len(sigmas):
-        raise UsageError(f"--sweep is {text}; it must be numbers, with commas between them")
-    return numbers
