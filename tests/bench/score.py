@@ -23,6 +23,7 @@ import statistics
 import time
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from tests.bench.plain import PlainScorer
@@ -138,7 +139,7 @@ WORKLOADS = {
 
 
 def distinct_positions(responses):
-    """Positions that any way must compute: beginnings that responses have in common count once."""
+    """Positions that any way must compute: what responses have in common counts once."""
     total, before = 0, []
     for sequence in sorted(
         [(id, max(place - len(r.prompt_ids), -1)) for place, id in enumerate([*r.prompt_ids, *r.response_ids[:-1]])]
@@ -252,7 +253,7 @@ class Contest:
 
     def report(self):
         tokens = sum(len(r.response_ids) for r in self.responses)
-        distinct = sum(map(distinct_positions, windows(self.responses)))
+        distinct = distinct_positions(self.responses)
         wall, cpu = ({name: statistics.median(t) for name, t in times.items()} for times in (self.wall, self.cpu))
         matrix = statistics.median(self.matrix)
         report = {
@@ -293,6 +294,20 @@ def compare(reports, arguments):
     return {f"times tokur {best['dtype']}": times}
 
 
+def errors(exact, rough, sampling):
+    """Root mean square difference of a contest's quantities from those of tokur in float32, by way.
+
+    Only what the mean weights give, unless both ways use the same draws.
+    """
+    names = ["logprob", "entropy", *(("au", "eu") if sampling == "shared" else ())]
+
+    def error(results, name):
+        gaps = [theirs[name] - ours[name] for ours, theirs in zip(exact, results, strict=True)]
+        return float(np.sqrt(np.mean(np.concatenate(gaps) ** 2)))
+
+    return {way: {name: error(results, name) for name in names} for way, results in rough.items() if way != "forward"}
+
+
 def show(report, ways):
     print()
     print(f"{report['dtype']}: {report['response_tokens']} response tokens, {report['positions']} positions,", end=" ")
@@ -304,6 +319,8 @@ def show(report, ways):
     for name in ways[1:]:
         wall, cpu = (report[name][key] / report["tokur"][key] for key in ("seconds", "cpu_seconds"))
         print(f"{name} takes {wall:.2f} × its time, {cpu:.2f} × by CPU time")
+    for name, by_quantity in report.get("errors", {}).items():
+        print(f"{name}, root mean square error:", ", ".join(f"{of} {error:.2g}" for of, error in by_quantity.items()))
 
 
 def main():
@@ -326,6 +343,10 @@ def main():
         for contest in contests:
             contest.round()
     reports = [contest.report() for contest in contests]
+    exact = next((contest.results["tokur"] for contest in contests if contest.dtype == "float32"), None)
+    for contest, report in zip(contests, reports, strict=True):
+        if exact and contest.dtype != "float32":
+            report["errors"] = errors(exact, contest.results, arguments.sampling)
     for report in reports:
         show(report, arguments.ways.split(","))
     settings = {"workload": arguments.workload, "responses": len(responses), "rounds": arguments.rounds}

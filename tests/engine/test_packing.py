@@ -274,6 +274,33 @@ def test_what_cannot_be_packed_is_padded(monkeypatch):
         assert mine["eu"] == pytest.approx(theirs["eu"], abs=1e-5)
 
 
+@pytest.mark.parametrize("sampling", ["shared", "stepwise"])
+def test_a_window_takes_over_what_the_one_before_it_computed_ahead(sampling):
+    """And gets the numbers that it has alone, to the last bit."""
+    model = tiny_model("llama")
+    posterior = build_posterior(model, sigma=0.3)
+    rng = np.random.default_rng(1)
+    header, other = rng.integers(0, 256, (2, 30)).tolist()
+
+    def window(header, size=6):
+        return [TokenisedResponse(header + rng.integers(0, 256, 4).tolist(), [*range(5, 13)]) for _ in range(size)]
+
+    windows = [window(header), window(header), window(other), window(header)]
+    scorer = Scorer(model, Draws(posterior, 2), sampling=sampling, batch_tokens=3 * 40)
+    computed = []
+    model.get_input_embeddings().register_forward_hook(
+        lambda module, inputs, output: computed.append(inputs[0].numel())
+    )
+    for responses, headers in zip(windows, (1, 0, 1, 1), strict=True):
+        computed.clear()
+        results = dict(scorer.score(responses))
+        assert sum(computed) == 3 * (30 * headers + 6 * 11)
+        alone = dict(Scorer(model, Draws(posterior, 2), sampling=sampling, batch_tokens=3 * 40).score(responses))
+        for index, expected in alone.items():
+            for name, values in expected.items():
+                assert np.array_equal(results[index][name], values)
+
+
 def test_the_model_attends_as_before_afterwards():
     model = tiny_model("llama")
     ids = torch.arange(12)[None]

@@ -92,7 +92,6 @@ class Scorer:
                 for index, result in self._score_or_halve(responses, batch):
                     if wanted is None or wanted[index]:
                         yield index, result
-        self._ahead.clear()
 
     def _batches(self, responses: Sequence[TokenisedResponse]) -> Iterator[Batch]:
         """Cut the responses into batches of at most ``batch_tokens`` positions."""
@@ -176,6 +175,8 @@ class Scorer:
 
     def _computed_ahead(self, response: TokenisedResponse, ends: tuple[int, ...]) -> list[KeysAndValues]:
         """Return the keys and values of the response's beginnings, those of the batch before where they are the same.
+
+        That batch may be of an earlier window: responses to the same few-shot prompt share it through the whole stream.
 
         Args:
             response: any of the batch.
