@@ -285,16 +285,16 @@ def test_a_window_takes_over_what_the_one_before_it_computed_ahead(sampling):
     def window(header, size=6):
         return [TokenisedResponse(header + rng.integers(0, 256, 4).tolist(), [*range(5, 13)]) for _ in range(size)]
 
-    windows = [window(header), window(header), window(other), window(header)]
+    windows = [window(header), window(header), window(header[:23] + other[23:]), window(other)]
     scorer = Scorer(model, Draws(posterior, 2), sampling=sampling, batch_tokens=3 * 40)
     computed = []
     model.get_input_embeddings().register_forward_hook(
         lambda module, inputs, output: computed.append(inputs[0].numel())
     )
-    for responses, headers in zip(windows, (1, 0, 1, 1), strict=True):
+    for responses, ahead in zip(windows, (30, 0, 30 - 20, 30), strict=True):  # pieces end at 5, 10, …
         computed.clear()
         results = dict(scorer.score(responses))
-        assert sum(computed) == 3 * (30 * headers + 6 * 11)
+        assert sum(computed) == 3 * (ahead + 6 * 11)
         alone = dict(Scorer(model, Draws(posterior, 2), sampling=sampling, batch_tokens=3 * 40).score(responses))
         for index, expected in alone.items():
             for name, values in expected.items():

@@ -18,8 +18,10 @@ import numpy.typing as npt
 
 # A stretch is a tensor operation or two more in every layer: less than this many saved positions are not worth them
 LEAST_SAVING = 32
-# What is computed ahead is computed in pieces of the budget, but not in smaller ones than this
+# What is computed ahead is computed in pieces of a share of the budget, but not in smaller ones than this. They are cut at
+# the same places whatever follows, so that another window, which may go on otherwise, can take them over
 LEAST_PIECE = 256
+PIECES_IN_BUDGET = 8
 
 
 @dataclass(frozen=True)
@@ -122,8 +124,9 @@ def cut_batches(
             continue
         begun = ahead[-1] if ahead else 0
         end = min(stretch.last, *(latest[index] for index in stretch.members))
-        piece = max(LEAST_PIECE, budget())
-        further = (*range(begun + piece, end, piece), end) if end - begun >= LEAST_SAVING else ()
+        piece = max(LEAST_PIECE, budget() // PIECES_IN_BUDGET)
+        cuts = range(begun - begun % piece + piece, end, piece)
+        further = (*cuts, end) if end - begun >= LEAST_SAVING else ()
         done = end if further else begun
         yield from cut_batches(stretch.parts, budget, latest, (*ahead, *further), stretch.last - done)
     if waiting:

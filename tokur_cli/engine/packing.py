@@ -158,8 +158,9 @@ class PackedAttention:
         else:
             for rows, filled, places in self._padded_blocks(query.device):
                 merged.begin_block(rows, filled, places, key, value)
-        for earlier in self.ahead:
-            merged.add(0, self.layout.length, *(states.to(query.dtype) for states in earlier[module]))
+        if self.ahead:
+            parts = zip(*(earlier[module] for earlier in self.ahead), strict=True)
+            merged.add(0, self.layout.length, *(torch.cat(states, dim=2).to(query.dtype) for states in parts))
         for span in self.layout.spans:
             if span.after > span.end:
                 merged.add(span.end, span.after, key[:, :, span.begin : span.end], value[:, :, span.begin : span.end])
