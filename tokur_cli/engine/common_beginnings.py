@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 # A stretch is a tensor operation or two more in every layer: less than this many saved positions are not worth them
 LEAST_SAVING = 32
-# What is computed ahead is computed in pieces of a share of the budget, but not in smaller ones than this. They are cut at
-# the same places whatever follows, so that another window, which may go on otherwise, can take them over
+# What is computed ahead is computed in pieces of a share of the budget, but not in smaller ones than this. They are cut
+# at the same places whatever follows, so that another window, which may go on otherwise, can take them over
 LEAST_PIECE = 256
 PIECES_IN_BUDGET = 8
 
