@@ -120,6 +120,7 @@ class Scorer:
         if results is not None:
             yield from zip(batch.indices, results, strict=True)
             return
+        self._ahead.clear()
         clear_device_cache(garbage_collection=True)
         if len(batch.indices) == 1:
             index = batch.indices[0]
