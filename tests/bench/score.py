@@ -47,17 +47,19 @@ def windows(responses):
 
 
 class Tokur:
-    """The scorer as the commands run it: window after window."""
+    """The scorer as the commands run it: window after window, nothing left of an earlier run."""
 
     def __init__(self, model, posterior, sampling, batch_tokens, packed=True):
-        self.scorer = Scorer(model, Draws(posterior, DRAWS), sampling=sampling, batch_tokens=batch_tokens)
-        if not packed:
-            self.scorer._longest_packed = 0
+        self.model, self.draws, self.packed = model, Draws(posterior, DRAWS), packed
+        self.options = {"sampling": sampling, "batch_tokens": batch_tokens}
 
     def score(self, responses):
+        scorer = Scorer(self.model, self.draws, **self.options)
+        if not self.packed:
+            scorer._longest_packed = 0
         results = []
         for window in windows(responses):
-            results += [result for _, result in sorted(self.scorer.score(window), key=lambda item: item[0])]
+            results += [result for _, result in sorted(scorer.score(window), key=lambda item: item[0])]
         return results
 
 
