@@ -125,7 +125,7 @@ def cut_batches(
         begun = ahead[-1] if ahead else 0
         end = min(stretch.last, *(latest[index] for index in stretch.members))
         piece = max(LEAST_PIECE, budget() // PIECES_IN_BUDGET)
-        cuts = range(begun - begun % piece + piece, end, piece)
+        cuts = range((begun // piece + 1) * piece, end, piece)
         further = (*cuts, end) if end - begun >= LEAST_SAVING else ()
         done = end if further else begun
         yield from cut_batches(stretch.parts, budget, latest, (*ahead, *further), stretch.last - done)
