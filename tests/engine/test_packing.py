@@ -301,6 +301,30 @@ def test_a_window_takes_over_what_the_one_before_it_computed_ahead(sampling):
                 assert np.array_equal(results[index][name], values)
 
 
+def test_too_little_memory_frees_what_was_computed_ahead(monkeypatch):
+    """And the halves compute it again: numbers stay as they are."""
+    model = tiny_model("llama")
+    header = np.random.default_rng(2).integers(0, 256, 30).tolist()
+    responses = [TokenisedResponse([*header, 7 + n], [*range(20 + n, 28 + n)]) for n in range(8)]
+    scorer = Scorer(model, None, batch_tokens=40)
+    expected = dict(scorer.score(responses))
+    whole_batch, held = Scorer._score_batch, []
+
+    def small_machine(self, batch, *others):
+        held.append(len(self._ahead))
+        if len(held) == 2:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return whole_batch(self, batch, *others)
+
+    monkeypatch.setattr(Scorer, "_score_batch", small_machine)
+    got = dict(scorer.score(responses))
+    assert held[1] > 0
+    assert held[2] == 0
+    assert got.keys() == expected.keys()
+    for index, quantities in expected.items():
+        assert got[index]["logprob"] == pytest.approx(quantities["logprob"], abs=1e-5)
+
+
 def test_the_model_attends_as_before_afterwards():
     model = tiny_model("llama")
     ids = torch.arange(12)[None]
