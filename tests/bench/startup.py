@@ -1,8 +1,9 @@
 """How long tokur takes to start, and at what: ``python -m tests.bench.startup [--rounds 5]``.
 
-``tokur --help`` and ``--version`` are set beside importing typer, a second run of ``tokur score`` on one record with
-the embedded model beside importing torch and transformers, which it cannot do without. Medians over rounds in turn; the
-time of the processor tells more than the clock where the machine has other work.
+``tokur --help`` and ``--version`` are set beside importing typer; a second run of ``tokur score`` on one record with
+the embedded model beside importing torch and transformers, which it cannot do without, and beside a script that loads
+the same model by transformers and puts the same rows through it. Medians over rounds in turn; the time of the
+processor tells more than the clock where the machine has other work.
 """
 
 import argparse
@@ -15,9 +16,25 @@ import tempfile
 import time
 from pathlib import Path
 
+from tokur_cli.engine.default_model import default_model_folder
+from tokur_cli.engine.hardware import resolve_dtype
+
 LIGHT, HEAVY = "import typer", "import torch, transformers"
 SCORE = "tokur score, 1 record"
+SCRIPT = "transformers, 1 record"
 SAMPLES = Path(__file__).parents[2] / "samples"
+PASS = """
+import json, sys
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils.logging import disable_progress_bar
+disable_progress_bar()
+AutoTokenizer.from_pretrained(sys.argv[1])
+model = AutoModelForCausalLM.from_pretrained(sys.argv[1], dtype=getattr(torch, sys.argv[2]))
+made = json.loads(open(sys.argv[3]).readline())["tokur"]
+with torch.inference_mode():
+    model(input_ids=torch.tensor([made["prompt_token_ids"] + made["token_ids"]] * 3)).logits.float().log_softmax(-1)
+"""
 PHASES = """
 import sys, time
 from tokur_cli.app import main
@@ -54,12 +71,14 @@ def main():
         one = Path(folder) / "one.jsonl"
         with (SAMPLES / "responses.jsonl").open() as lines:
             one.write_text(next(lines))
+        dtype = str(resolve_dtype("auto", "cpu")).removeprefix("torch.")
         commands = {
             LIGHT: ["-c", LIGHT],
             "tokur --version": ["-m", "tokur_cli", "--version"],
             "tokur --help": ["-m", "tokur_cli", "--help"],
             "tokur score --help": ["-m", "tokur_cli", "score", "--help"],
             HEAVY: ["-c", HEAVY],
+            SCRIPT: ["-c", PASS, str(default_model_folder(print)), dtype, str(one)],
             SCORE: ["-m", "tokur_cli", "score", str(one)],
         }
         run(commands[SCORE])  # the first run makes what later ones find in the cache
@@ -100,10 +119,10 @@ def run_in_phases(arguments):
 
 
 def report(wall, processor, phases):
-    print(f"{'':24}   clock   processor")
+    print(f"{'':26}    clock  processor")
     for name, seconds in wall.items():
-        beside = HEAVY if name == SCORE else LIGHT
-        ratio = f"   {processor[name] / processor[beside]:4.1f} × {beside}" if name not in (LIGHT, HEAVY) else ""
+        beside = {SCORE: (HEAVY, SCRIPT), LIGHT: (), HEAVY: (), SCRIPT: ()}.get(name, (LIGHT,))
+        ratio = "".join(f"   {processor[name] / processor[other]:4.2f} × {other}" for other in beside)
         print(f"{name:26} {seconds:6.3f} s {processor[name]:6.3f} s{ratio}")
     print(f"\n{SCORE}, by the clock")
     for name, seconds in phases.items():

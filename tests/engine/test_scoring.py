@@ -14,6 +14,7 @@ from tokur_cli.records.errors import TokurError
 
 SIGMA = 0.3
 DRAWS = 3
+DTYPES = torch.float64, torch.bfloat16
 
 
 def some_responses(seed: int, sizes: Sequence[tuple[int, int]]) -> list[TokenisedResponse]:
@@ -63,6 +64,31 @@ def test_quantities_equal_brute_force_in_float64(family, sampling, layers):
             assert got[name].dtype == np.float32
             assert np.abs(got[name] - values).max() < 1e-5, (name, got[name], values)
         assert expected["eu"].max() > 1e-3, "the draws must differ for this test to mean anything"
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2", "gemma2"])
+def test_bfloat16_errs_no_more_than_passes_with_swapped_weights(family):
+    """Which way a token's rounding strikes harder is chance: hence many tokens under many draws."""
+    low = tiny_model(family).bfloat16()
+    model = copy.deepcopy(low).float()
+    responses = some_responses(3, [(5, 40), (3, 60), (9, 50)])
+    ours, theirs = {name: [] for name in ("au", "eu")}, {name: [] for name in ("au", "eu")}
+    for seed in range(12):
+        posterior = build_posterior(model, sigma=SIGMA, seed=seed)
+        exact, swapped = ([oracle.fixed_draw(model, posterior, m).to(dtype) for m in range(DRAWS)] for dtype in DTYPES)
+        found = score(low, responses, sampling="shared", seed=seed)
+        for response, got in zip(responses, found, strict=True):
+            prompt, ids = response.prompt_ids, response.response_ids
+            expected, plain = (
+                oracle.reference_quantities(p[0], p, ids)
+                for p in ([oracle.log_probabilities(m, prompt, ids) for m in draws] for draws in (exact, swapped))
+            )
+            for name in ours:
+                ours[name].append(got[name] - expected[name])
+                theirs[name].append(plain[name] - expected[name])
+    for name in ours:
+        error, plain_error = (np.sqrt(np.mean(np.concatenate(errors[name]) ** 2)) for errors in (ours, theirs))
+        assert 0 < error < 1.15 * plain_error, name
 
 
 @pytest.mark.parametrize("responses", [RESPONSES, RESPONSES[:1]], ids=["batch", "alone"])

@@ -20,6 +20,9 @@ from tokur_cli.engine.posterior import PerturbedMatrix, Posterior
 _FIRST_STEPS = 256  # size of the step tables to begin with; they double when a longer response comes
 
 
+_Place = tuple[str, torch.device, torch.dtype]  # a matrix's name, and where and as what a tensor is kept
+
+
 class Draws:
     """M draws of a posterior, ready on the devices of the model's weights.
 
@@ -31,11 +34,12 @@ class Draws:
     def __init__(self, posterior: Posterior, members: int) -> None:
         self.posterior = posterior
         self.members = members
-        self._weight: dict[tuple[str, torch.device, torch.dtype], tuple[Tensor, Tensor]] = {}
+        self._noise: dict[_Place, Tensor] = {}
+        self._bases: dict[_Place, Tensor] = {}
         self._steps: dict[tuple[str, torch.device], Tensor] = {}
 
-    def delta(self, matrix: PerturbedMatrix, inputs: Tensor, steps: Tensor | None, count: int) -> Tensor:
-        """Return ΔWx for the draws' rows.
+    def coefficients(self, matrix: PerturbedMatrix, inputs: Tensor, steps: Tensor | None, count: int) -> Tensor:
+        """Return what the draws' ΔWx are in terms of U′: ΔWx = U′ times this.
 
         Args:
             matrix: the projection.
@@ -45,24 +49,30 @@ class Draws:
             count: number of steps, more than the largest of ``steps``.
 
         Returns:
-            (M, B, L, out) in the inputs' dtype.
+            (M, B, L, r′) in the inputs' dtype.
         """
-        noise, basis = self._weight_noise(matrix, inputs)
-        projected = torch.einsum("mbli,mir->mblr", inputs, noise)
+        projected = torch.einsum("mbli,mir->mblr", inputs, self._weight_noise(matrix, inputs))
         if steps is not None:
             table = self._step_noise(matrix, inputs.device, count)
             norm = torch.linalg.vector_norm(inputs, dim=-1, keepdim=True, dtype=torch.float32)  # (M, B, L, 1)
             fresh = self.posterior.sigma * norm * table[:, steps.clamp(min=0)]  # (M, B, L, r')
             projected = torch.where(steps[None, :, :, None] >= 0, fresh.to(projected.dtype), projected)
-        return projected @ basis.T
+        return projected
 
-    def _weight_noise(self, matrix: PerturbedMatrix, like: Tensor) -> tuple[Tensor, Tensor]:
-        """ε of all members (M, in, r′) and U′ (out, r′), where and as ``like`` is."""
+    def basis(self, matrix: PerturbedMatrix, like: Tensor) -> Tensor:
+        """Return U′, (out, r′), where and as ``like`` is."""
         key = (matrix.name, like.device, like.dtype)
-        if key not in self._weight:
+        if key not in self._bases:
+            self._bases[key] = matrix.basis.to(like)
+        return self._bases[key]
+
+    def _weight_noise(self, matrix: PerturbedMatrix, like: Tensor) -> Tensor:
+        """ε of all members, (M, in, r′), where and as ``like`` is."""
+        key = (matrix.name, like.device, like.dtype)
+        if key not in self._noise:
             noise = torch.stack([self.posterior.weight_noise(matrix, m) for m in range(self.members)])
-            self._weight[key] = noise.to(like), matrix.basis.to(like)
-        return self._weight[key]
+            self._noise[key] = noise.to(like)
+        return self._noise[key]
 
     def _step_noise(self, matrix: PerturbedMatrix, device: torch.device, steps: int) -> Tensor:
         """ξ of all members, (M, at least ``steps``, r′)."""
@@ -83,7 +93,7 @@ def perturbed(draws: Draws, steps: Tensor | None = None) -> Iterator[None]:
 
     Args:
         draws: the draws; a batch must have (1 + M)·B rows in member-major order.
-        steps: (B, L) decoding step of each position, as in ``Draws.delta``.
+        steps: (B, L) decoding step of each position, as in ``Draws.coefficients``.
     """
     count = 0 if steps is None else int(steps.max()) + 1  # once: on a GPU it waits for the device
     handles = []
@@ -104,14 +114,17 @@ class _Hook:
         self.draws, self.matrix, self.steps, self.count = draws, matrix, steps, count
 
     def __call__(self, module: nn.Module, arguments: tuple[Tensor, ...], output: Tensor) -> Tensor:
-        inputs = arguments[0]  # ((1 + M)·B, L, in)
+        inputs, output = arguments[0], output.contiguous()  # ((1 + M)·B, L, in or out)
         base_rows = inputs.shape[0] // (1 + self.draws.members)
         drawn = inputs[base_rows:].unflatten(0, (self.draws.members, base_rows))
         steps = None if self.steps is None else self.steps.to(inputs.device)
-        delta = self.draws.delta(self.matrix, drawn, steps, self.count).flatten(0, 1)
-        rows = self.matrix.projection.rows
-        if rows is None:
-            output[base_rows:] += delta
+        coefficients = self.draws.coefficients(self.matrix, drawn, steps, self.count).flatten(0, 2).to(output.dtype)
+        basis = self.draws.basis(self.matrix, output)
+        moved = output[base_rows:].view(len(coefficients), -1)
+        # addmm adds in float32 what it multiplies: of three roundings in low precision, one less than by a sum
+        if self.matrix.projection.rows is None:
+            moved.addmm_(coefficients, basis.T)
         else:
-            output[base_rows:].index_add_(-1, rows.to(output.device), delta)
+            rows = self.matrix.projection.rows.to(output.device)
+            moved[:, rows] = torch.addmm(moved[:, rows], coefficients, basis.T)
         return output
