@@ -1,0 +1,246 @@
+"""What evaluation harnesses and batch services write is read as records: lm-eval, OpenAI batches, Inspect."""
+
+import gzip
+import json
+import struct
+import sys
+import zipfile
+import zlib
+
+import pytest
+
+from tests.records.reading import DATA, message_of, read, read_row, read_rows
+from tokur_cli.records.errors import RecordError, TokurError, UsageError
+from tokur_cli.records.prompt import Prompt
+from tokur_cli.records.reader import read_records
+
+if sys.version_info >= (3, 14):
+    from compression.zstd import compress as zstd_compress
+else:
+    import zstandard
+
+    def zstd_compress(data):
+        return zstandard.ZstdCompressor().compress(data)
+
+
+@pytest.mark.parametrize("name", ["lm_eval_new.jsonl", "lm_eval_old.jsonl"])
+def test_lm_eval_rows_give_a_record_a_repeat_and_only_one_filter_is_read(name):
+    records = read(name)
+    box = "Question: A box holds 12 apples. How many do 3 boxes hold?\nAnswer:"
+    pens = "Question: Ann has 5 pens and buys 4. How many has she?\nAnswer:"
+    assert [(r.line, r.id, r.sample, r.prompt.text, r.response, r.reference) for r in records] == [
+        (1, "0", 0, box, " 3 x 12 = 36. #### 36", "36"),
+        (1, "0", 1, box, " It is 35. #### 35", "36"),
+        (2, "1", 0, pens, " 9", "9"),
+        (2, "1", 1, pens, " 5 + 4 = 9. #### 9", "9"),
+    ]
+    assert {r.fields["filter"] for r in records} == {"strict-match"}
+    assert records[1].fields["resps"] == [[records[1].response]]
+
+
+def test_lm_eval_rows_without_responses_say_so():
+    assert "log-likelihoods" in message_of(read("lm_eval_loglikelihood.jsonl")[0])
+
+
+def test_lm_eval_prompts_stay_word_for_word_unless_a_chat_api_was_asked(tmp_path):
+    turns = [{"role": "user", "content": "Why?"}]
+    row = {"doc_id": 0, "doc": {}, "target": 5, "resps": [["So."]], "filter": "none"}
+    template = "<|im_start|>user\nWhy?<|im_end|>\n"
+    for prompt, expected in [
+        (template, Prompt(text=template)),
+        (json.dumps(turns), Prompt(text=json.dumps(turns))),
+        ([json.dumps(turns)], Prompt(messages=turns)),
+    ]:
+        record = read_row(tmp_path, {**row, "arguments": {"gen_args_0": {"arg_0": prompt, "arg_1": {"until": []}}}})
+        assert (record.prompt, record.reference) == (expected, "5")
+
+
+def test_lm_eval_rows_with_several_requests_keep_them_apart(tmp_path):
+    row = {"doc_id": 7, "doc": {}, "target": "t", "arguments": [["A", {}], ["B", {}]], "resps": [["a"], ["b"]]}
+    records = read_rows(tmp_path, row)
+    assert [(r.id, r.prompt.text, r.response, r.sample) for r in records] == [
+        ("7-0", "A", "a", 0),
+        ("7-1", "B", "b", 0),
+    ]
+    assert "2 arguments but 1 resps" in message_of(read_row(tmp_path, {**row, "resps": [["a"]]}))
+
+
+def test_batch_output_is_joined_with_its_requests():
+    first, second, third, failed, expired = read(
+        "openai_batch.jsonl", requests=str(DATA / "openai_batch_requests.jsonl")
+    )
+    question = [{"role": "user", "content": "Name a prime above 10."}]
+    assert [(r.id, r.sample, r.response, r.finish_reason, r.prompt.messages) for r in (first, second)] == [
+        ("q-2", 0, "11", "stop", question),
+        ("q-2", 1, "13", "length", question),
+    ]
+    assert (third.id, third.prompt.messages[0]["content"]) == ("q-1", "What is 6 times 7?")
+    assert first.fields["source"]["id"] == "batch_req_q-2"
+    assert [c["index"] for c in second.fields["source"]["response"]["body"]["choices"]] == [1]
+    assert message_of(failed) == "the request failed with status 400: Invalid model"
+    assert message_of(expired).startswith("the request failed: This request could not be executed")
+    assert (failed.line, expired.line) == (3, 4)
+
+
+def test_vllm_batch_output_brings_its_token_ids():
+    chat, text = read("vllm_batch.jsonl", requests=str(DATA / "vllm_batch_requests.jsonl"))
+    assert (chat.prompt, chat.token_ids, chat.response) == (Prompt(token_ids=[1, 4093, 198, 2]), [36, 34, 2], "42")
+    assert chat.tokur["model"] == "HuggingFaceTB/SmolLM2-135M-Instruct"
+    assert (text.prompt, text.token_ids, text.response) == (Prompt(text="The sky is"), None, " blue.")
+
+
+def test_batch_output_without_requests_says_which_option_to_give():
+    record = read("openai_batch.jsonl")[0]
+    with pytest.raises(RecordError, match="give the batch's input file with --requests"):
+        _ = record.prompt
+
+
+def test_requests_are_found_in_archives_too(tmp_path):
+    path = tmp_path / "requests.gz"
+    path.write_bytes(gzip.compress((DATA / "openai_batch_requests.jsonl").read_bytes()))
+    assert read("openai_batch.jsonl", requests=str(path))[2].prompt.messages[0]["content"] == "What is 6 times 7?"
+
+
+def batch_row(**choice):
+    choice = {"index": 0, "finish_reason": "stop", **choice}
+    return {"id": "x", "custom_id": "a", "response": {"status_code": 200, "body": {"choices": [choice]}}, "error": None}
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (batch_row(message={"content": None, "refusal": "No."}), "holds no text but refusal"),
+        (batch_row(message={"content": None, "tool_calls": [{}]}), "holds no text but tool calls"),
+        (batch_row(message={"content": "4", "reasoning": "2+2"}), "run vLLM without --reasoning-parser"),
+        (batch_row(text=5), '"response.body.choices[0].text" is a number, not a string'),
+        ({**batch_row(), "response": {"body": {"object": "list"}}}, "no choices, but is 'list'"),
+        ({**batch_row(), "response": 5}, '"response" is a number'),
+    ],
+)
+def test_batch_rows_that_hold_no_response_say_what_they_hold(tmp_path, row, message):
+    assert message in message_of(read_row(tmp_path, row, format="openai-batch"))
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"prompt": "P", "echo": True}, "requests.jsonl:1) asked for echo"),
+        ({"prompt": ["P", "Q"]}, "requests.jsonl:1) has neither messages nor a single prompt"),
+        (None, "requests.jsonl:1) has no body"),
+    ],
+)
+def test_requests_that_tell_no_prompt_are_named(tmp_path, body, message):
+    requests = tmp_path / "requests.jsonl"
+    requests.write_text(json.dumps({"custom_id": "a", "body": body}))
+    assert message in message_of(read_row(tmp_path, batch_row(text="t"), requests=str(requests)))
+
+
+def test_prompts_of_requests_may_be_lists_of_one_or_token_ids(tmp_path):
+    requests = tmp_path / "requests.jsonl"
+    for prompt, expected in [
+        (["P"], Prompt(text="P")),
+        ([1, 2], Prompt(token_ids=[1, 2])),
+        ([[1, 2]], Prompt(token_ids=[1, 2])),
+    ]:
+        requests.write_text(json.dumps({"custom_id": "a", "body": {"prompt": prompt}}))
+        assert read_row(tmp_path, batch_row(text="t"), requests=str(requests)).prompt == expected
+
+
+def test_wrong_requests_are_errors(tmp_path):
+    requests = tmp_path / "requests.jsonl"
+    requests.write_text('{"custom_id": "b"}\n\n{"custom_id": "b"}\n')
+    with pytest.raises(
+        TokurError, match=r"requests\.jsonl:3: a second request with custom_id 'b'; the first is on line 1"
+    ):
+        read_row(tmp_path, batch_row(text="t"), requests=str(requests))
+    requests.write_text('{"question": "b"}\n')
+    with pytest.raises(
+        TokurError, match=r"requests\.jsonl:1: \"custom_id\" is missing; is this the batch's input file"
+    ):
+        read_row(tmp_path, batch_row(text="t"), requests=str(requests))
+    requests.write_text('{"custom_id": "b"}\n')
+    error = read_row(tmp_path, batch_row(text="t"), requests=str(requests))
+    assert message_of(error).endswith("requests.jsonl has no request with custom_id 'a'")
+    with pytest.raises(UsageError, match="is in the format gsm8k, which has its own prompts"):
+        read("gsm8k.jsonl", requests=str(requests))
+    with pytest.raises(UsageError, match="cannot both be read from standard input"):
+        read_records("-", requests="-")
+
+
+INSPECTED = [
+    ("1", 0, "42", "42", "stop", "What is 6 times 7?"),
+    ("1", 1, "About 40.", "42", "length", "What is 6 times 7?"),
+    ("sky", 0, "Blue.", "blue", "stop", "What colour is the sky?"),
+]
+
+
+def inspected(records):
+    return [
+        (r.id, r.sample, r.response, r.reference, r.finish_reason, r.prompt.messages[-1]["content"]) for r in records
+    ]
+
+
+@pytest.mark.parametrize("name", ["inspect.json", "inspect.eval"])
+def test_inspect_logs_are_read_sample_by_sample(name):
+    records = read(name)
+    assert inspected(records) == INSPECTED
+    assert len(records[2].prompt.messages) == 2
+    assert all(b"\n" not in record.encode() for record in records)
+
+
+def test_inspect_archives_are_read_from_standard_input(monkeypatch):
+    with open(DATA / "inspect.eval", encoding="utf-8") as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        records = list(read_records("-"))
+    assert inspected(records) == INSPECTED
+    assert records[0].source == "<stdin>/samples/1_epoch_1.json"
+
+
+def zstd_archive(path, members):
+    """An archive as Inspect writes it, with zstd members, which older zipfile modules cannot write."""
+    body, directory = b"", b""
+    for name, data in members:
+        packed, crc = zstd_compress(data), zlib.crc32(data)
+        common = struct.pack("<HHHHHIIIHH", 63, 0, 93, 0, 33, crc, len(packed), len(data), len(name), 0)
+        directory += b"PK\1\2" + struct.pack("<H", 63) + common + struct.pack("<HHHII", 0, 0, 0, 0, len(body)) + name
+        body += b"PK\3\4" + common + name + packed
+    end = struct.pack("<HHHHIIH", 0, 0, len(members), len(members), len(directory), len(body), 0)
+    path.write_bytes(body + directory + b"PK\5\6" + end)
+
+
+def test_inspect_archives_of_zstd_members_are_read(tmp_path):
+    with zipfile.ZipFile(DATA / "inspect.eval") as archive:
+        members = [(name.encode(), archive.read(name)) for name in archive.namelist()]
+    zstd_archive(tmp_path / "log.eval", members)
+    assert inspected(read_records(str(tmp_path / "log.eval"))) == INSPECTED
+    data = bytearray((tmp_path / "log.eval").read_bytes())
+    data[data.index(b"PK\3\4", 4) + 14] ^= 1  # the second member's checksum in its own header is not what counts
+    data[data.index(b"PK\1\2", data.index(b"PK\1\2") + 4) + 16] ^= 1  # but the one in the directory
+    (tmp_path / "log.eval").write_bytes(data)
+    with pytest.raises(TokurError, match=r"log\.eval: is not an Inspect log that can be read: .*checksum"):
+        list(read_records(str(tmp_path / "log.eval")))
+
+
+def test_a_cut_inspect_archive_is_an_error(tmp_path):
+    (tmp_path / "log.eval").write_bytes((DATA / "inspect.eval").read_bytes()[:-100])
+    with pytest.raises(TokurError, match=r"log\.eval: is not an Inspect log that can be read"):
+        list(read_records(str(tmp_path / "log.eval")))
+
+
+def test_inspect_samples_with_missing_scores_or_odd_turns(tmp_path):
+    sample = json.loads((DATA / "inspect.json").read_text(encoding="utf-8"))["samples"][0]
+    changes = {
+        "NaN scores": ({"scores": {"match": {"value": float("nan")}}}, None),
+        "failed": ({"error": {"message": "out of memory"}}, "the sample failed: out of memory"),
+        "no output": ({"output": {"model": "m", "choices": []}}, '"output.choices" is empty'),
+        "no conversation": ({"messages": []}, None),
+        "attachment": ({"input": "attachment://0123"}, '"input" is stored as an attachment'),
+    }
+    log = {"version": 2, "status": "success", "samples": [{**sample, **change} for change, _ in changes.values()]}
+    (tmp_path / "log.json").write_text(json.dumps(log))
+    records = list(read_records(str(tmp_path / "log.json")))
+    for record, (_, message) in zip(records, changes.values(), strict=True):
+        if message is not None:
+            assert message in message_of(record)
+    assert records[0].fields["scores"] == {"match": {"value": None}}
+    assert records[3].prompt == Prompt(question="What is 6 times 7?")
