@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from tests.engine.test_packing import PACKED, grouped_responses, plain_attention
+from tests.engine.test_packing import PACKED, fused_and_exact, grouped_responses, packed_exact_and_masked
 from tests.tiny import tiny_model
 from tokur_cli.engine import common_beginnings
-from tokur_cli.engine.common_beginnings import divide
-from tokur_cli.engine.packing import Layout, PackedAttention, attend, longest_packed
+from tokur_cli.engine.packing import longest_packed
 from tokur_cli.engine.perturbed import Draws
 from tokur_cli.engine.posterior import build_posterior
 from tokur_cli.engine.scoring import Scorer
@@ -29,14 +28,7 @@ BOUNDS = {torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 @pytest.mark.parametrize("dtype", BOUNDS)
 @pytest.mark.parametrize("causal", [True, False])
 def test_fused_attention_returns_the_logarithm_of_its_denominator(dtype, causal):
-    generator = torch.Generator().manual_seed(0)
-    for heads, key_heads, n in ((4, 2, 1), (3, 3, 33), (9, 3, 130)):
-        m = n if causal else 47
-        query = torch.randn(2, heads, n, 16, generator=generator).to(DEVICE, dtype)
-        key, value = torch.randn(2, 2, key_heads, m, 16, generator=generator).to(DEVICE, dtype)
-        seen = torch.ones(n, m, dtype=torch.bool, device=DEVICE)
-        output, logarithm = attend(query, key, value, causal=causal, scale=0.3)
-        expected, expected_logarithm = plain_attention(query, key, value, seen.tril() if causal else seen, 0.3)
+    for (output, logarithm), (expected, expected_logarithm) in fused_and_exact(dtype, causal, DEVICE):
         assert (output - expected).abs().max() < BOUNDS[dtype]
         assert (logarithm - expected_logarithm).abs().max() < 1e-3
 
@@ -44,18 +36,8 @@ def test_fused_attention_returns_the_logarithm_of_its_denominator(dtype, causal)
 @pytest.mark.parametrize("dtype", BOUNDS)
 def test_packed_attention_equals_attention_with_a_mask(dtype, monkeypatch):
     monkeypatch.setattr(common_beginnings, "LEAST_SAVING", 1)
-    layout = Layout(divide({index: response.identity() for index, response in enumerate(grouped_responses())}))
-    seen = torch.zeros(layout.length, layout.length, dtype=torch.bool)
-    for index in range(len(grouped_responses())):
-        where = torch.from_numpy(layout.where(index))
-        for n, place in enumerate(where):
-            seen[place, where[: n + 1]] = True
-    generator = torch.Generator().manual_seed(0)
-    query = torch.randn(3, 4, layout.length, 16, generator=generator).to(DEVICE, dtype)
-    key, value = torch.randn(2, 3, 2, layout.length, 16, generator=generator).to(DEVICE, dtype)
-    got, _ = PackedAttention(layout)(torch.nn.Identity(), query, key, value, None, scaling=0.25)
-    expected, _ = plain_attention(query, key, value, seen.to(DEVICE), 0.25)
-    assert (got.transpose(1, 2) - expected).abs().max() < BOUNDS[dtype]
+    for got, expected, _ in packed_exact_and_masked(dtype, DEVICE):
+        assert (got - expected).abs().max() < BOUNDS[dtype]
 
 
 @pytest.mark.parametrize("sampling", ["shared", "joint", "stepwise"])

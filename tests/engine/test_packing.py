@@ -181,30 +181,22 @@ def plain_attention(query, key, value, seen, scale):
     return products.softmax(-1) @ value, products.logsumexp(-1)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("groups", [packing._GROUPS_ON_CPU, False], ids=["as here", "older PyTorch"])
-def test_fused_attention_returns_the_logarithm_of_its_denominator(dtype, causal, groups, monkeypatch):
-    monkeypatch.setattr(packing, "_GROUPS_ON_CPU", groups)
+def fused_and_exact(dtype, causal, device="cpu"):
+    """Outputs and logarithms of ``attend``, and those of float64."""
     generator = torch.Generator().manual_seed(0)
     for heads, key_heads, n in ((4, 2, 1), (3, 3, 33), (9, 3, 130)):
         m = n if causal else 47
-        query = torch.randn(2, heads, n, 16, generator=generator).to(dtype)
-        key, value = torch.randn(2, 2, key_heads, m, 16, generator=generator).to(dtype)
-        seen = torch.ones(n, m, dtype=torch.bool)
-        output, logarithm = attend(query, key, value, causal=causal, scale=0.3)
-        expected, expected_logarithm = plain_attention(query, key, value, seen.tril() if causal else seen, 0.3)
-        bound = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 2e-2}[dtype]
-        assert (output - expected).abs().max() < bound
-        assert (logarithm - expected_logarithm).abs().max() < min(bound, 1e-3)
+        query = torch.randn(2, heads, n, 16, generator=generator).to(device, dtype)
+        key, value = torch.randn(2, 2, key_heads, m, 16, generator=generator).to(device, dtype)
+        seen = torch.ones(n, m, dtype=torch.bool, device=device)
+        yield (
+            attend(query, key, value, causal=causal, scale=0.3),
+            plain_attention(query, key, value, seen.tril() if causal else seen, 0.3),
+        )
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("blocks", [False, True], ids=["one by one", "padded blocks"])
-def test_packed_attention_equals_attention_with_a_mask(dtype, blocks, monkeypatch):
-    """As a CPU and as a GPU divide the work; low precision errs no more than one masked product."""
-    if blocks:
-        monkeypatch.setattr(packing, "_ONE_BY_ONE", ())
+def packed_exact_and_masked(dtype, device="cpu"):
+    """Outputs of ``PackedAttention``, those of float64, and those of one product with a mask."""
     numbers = {index: response.identity() for index, response in enumerate(grouped_responses())}
     whole, own = Layout(divide(numbers)), Layout(divide({i: numbers[i] for i in range(9)}, 9))
     generator = torch.Generator().manual_seed(0)
@@ -215,21 +207,41 @@ def test_packed_attention_equals_attention_with_a_mask(dtype, blocks, monkeypatc
             where = torch.from_numpy(layout.where(index))
             for n, place in enumerate(where):
                 seen[place, before + where[: n + 1]] = True
-        query = torch.randn(3, 4, layout.length, 16, generator=generator).to(dtype)
-        key, value = torch.randn(2, 3, 2, before + layout.length, 16, generator=generator).to(dtype)
-        module = torch.nn.Identity()
+        query = torch.randn(3, 4, layout.length, 16, generator=generator).to(device, dtype)
+        key, value = torch.randn(2, 3, 2, before + layout.length, 16, generator=generator).to(device, dtype)
+        seen, module = seen.to(device), torch.nn.Identity()
         cuts = [(0, 4), (4, 9)] if before else []
         ahead = [{module: (key[:, :, a:b], value[:, :, a:b])} for a, b in cuts]
         attention = PackedAttention(layout, ahead)
         got, _ = attention(module, query, key[:, :, before:], value[:, :, before:], None, scaling=0.25)
         expected, _ = plain_attention(query, key, value, seen, 0.25)
-        error = (got.transpose(1, 2) - expected).abs()
-        naive = torch.nn.functional.scaled_dot_product_attention(
+        masked = torch.nn.functional.scaled_dot_product_attention(
             query, key.repeat_interleave(2, 1), value.repeat_interleave(2, 1), attn_mask=seen, scale=0.25
         )
-        naive_error = (naive - expected).abs()
-        assert error.max() <= 1.5 * naive_error.max() + 1e-12
-        assert error.mean() <= 1.1 * naive_error.mean() + 1e-13
+        yield got.transpose(1, 2), expected, masked
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("groups", [packing._GROUPS_ON_CPU, False], ids=["as here", "older PyTorch"])
+def test_fused_attention_returns_the_logarithm_of_its_denominator(dtype, causal, groups, monkeypatch):
+    monkeypatch.setattr(packing, "_GROUPS_ON_CPU", groups)
+    bound = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 2e-2}[dtype]
+    for (output, logarithm), (expected, expected_logarithm) in fused_and_exact(dtype, causal):
+        assert (output - expected).abs().max() < bound
+        assert (logarithm - expected_logarithm).abs().max() < min(bound, 1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("blocks", [False, True], ids=["one by one", "padded blocks"])
+def test_packed_attention_equals_attention_with_a_mask(dtype, blocks, monkeypatch):
+    """As a CPU and as a GPU divide the work; low precision errs no more than one masked product."""
+    if blocks:
+        monkeypatch.setattr(packing, "_ONE_BY_ONE", ())
+    for got, expected, masked in packed_exact_and_masked(dtype):
+        error, masked_error = (got - expected).abs(), (masked - expected).abs()
+        assert error.max() <= 1.5 * masked_error.max() + 1e-12
+        assert error.mean() <= 1.1 * masked_error.mean() + 1e-13
 
 
 @pytest.mark.parametrize("name", sorted(packing.FAMILIES))
