@@ -9,7 +9,7 @@ import typer
 from tokur_cli.app import options as opt
 from tokur_cli.app.inputs import input_path, sigma_of
 from tokur_cli.commands.reporting import reporting
-from tokur_cli.commands.starting import lasting_objects
+from tokur_cli.commands.starting import import_transformers, lasting_objects
 
 
 def generate(
@@ -122,6 +122,7 @@ def generate(
     with reporting("generate"):
         source = input_path(questions)
         with lasting_objects():
+            import_transformers()
             from tokur_cli.commands import arguments
             from tokur_cli.commands.generate import generate as run
             from tokur_cli.records.mapping import FieldMapping
@@ -219,6 +220,7 @@ def score(
     with reporting("score"):
         source = input_path(responses)
         with lasting_objects():
+            import_transformers()
             from tokur_cli.commands import arguments
             from tokur_cli.commands.score import score as run
             from tokur_cli.records.mapping import FieldMapping
