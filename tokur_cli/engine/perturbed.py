@@ -19,7 +19,6 @@ from tokur_cli.engine.posterior import PerturbedMatrix, Posterior
 
 _FIRST_STEPS = 256  # size of the step tables to begin with; they double when a longer response comes
 
-
 _Place = tuple[str, torch.device, torch.dtype]  # a matrix's name, and where and as what a tensor is kept
 
 
@@ -120,8 +119,8 @@ class _Hook:
         steps = None if self.steps is None else self.steps.to(inputs.device)
         coefficients = self.draws.coefficients(self.matrix, drawn, steps, self.count).flatten(0, 2).to(output.dtype)
         basis = self.draws.basis(self.matrix, output)
-        moved = output[base_rows:].view(len(coefficients), -1)
-        # addmm adds in float32 what it multiplies: of three roundings in low precision, one less than by a sum
+        moved = output[base_rows:].view(len(coefficients), output.shape[-1])
+        # addmm adds in float32 what it multiplies: in low precision one rounding less than a product and a sum
         if self.matrix.projection.rows is None:
             moved.addmm_(coefficients, basis.T)
         else:
