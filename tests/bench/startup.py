@@ -38,13 +38,14 @@ with torch.inference_mode():
 PHASES = """
 import sys, time
 from tokur_cli.app import main
-from tokur_cli.commands.starting import import_transformers, lasting_objects
+from tokur_cli.commands.starting import lasting_objects
 marks = [("python and typer", time.time())]
 def mark(name):
     marks.append((name, time.time()))
 with lasting_objects():
     import torch; mark("import torch")
     import transformers; mark("import transformers")
+    from tokur_cli.engine.importing import import_transformers
     import_transformers()
     import tokur_cli.commands.score as command; mark("import its model classes, and tokur")
 def marked(name, function):

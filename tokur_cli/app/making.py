@@ -9,7 +9,7 @@ import typer
 from tokur_cli.app import options as opt
 from tokur_cli.app.inputs import input_path, sigma_of
 from tokur_cli.commands.reporting import reporting
-from tokur_cli.commands.starting import import_transformers, lasting_objects
+from tokur_cli.commands.starting import model_imports
 
 
 def generate(
@@ -121,8 +121,7 @@ def generate(
     """
     with reporting("generate"):
         source = input_path(questions)
-        with lasting_objects():
-            import_transformers()
+        with model_imports():
             from tokur_cli.commands import arguments
             from tokur_cli.commands.generate import generate as run
             from tokur_cli.records.mapping import FieldMapping
@@ -219,8 +218,7 @@ def score(
     """Score responses: token-level total, aleatoric and epistemic uncertainty, and scores of whole responses."""
     with reporting("score"):
         source = input_path(responses)
-        with lasting_objects():
-            import_transformers()
+        with model_imports():
             from tokur_cli.commands import arguments
             from tokur_cli.commands.score import score as run
             from tokur_cli.records.mapping import FieldMapping

@@ -9,7 +9,7 @@ import typer
 from tokur_cli.app import options as opt
 from tokur_cli.app.inputs import input_path, sigmas_of
 from tokur_cli.commands.reporting import reporting
-from tokur_cli.commands.starting import import_transformers, lasting_objects
+from tokur_cli.commands.starting import model_imports
 from tokur_cli.records.errors import UsageError
 
 
@@ -100,8 +100,7 @@ def perturb(
     with reporting("perturb"):
         sigmas = sigmas_of(sweep)
         _check(responses, output, force, sigmas, sweep, calibrate)
-        with lasting_objects():
-            import_transformers()
+        with model_imports():
             from tokur_cli.commands import arguments
             from tokur_cli.commands.perturb import perturb as run
             from tokur_cli.records.mapping import FieldMapping

@@ -1,4 +1,4 @@
-"""What makes a start fast must change nothing else."""
+"""What is imported later must work as if it had been imported at once."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ import pytest
 
 LATER = """
 import sys
-from tokur_cli.commands.starting import import_transformers
+from tokur_cli.engine.importing import import_transformers
 import_transformers()
 import transformers.modeling_utils
 assert "scipy.optimize" not in sys.modules, "imported with the models"
@@ -20,14 +20,14 @@ assert sys.modules["scipy.optimize"] is scipy.optimize
 """
 BEFORE = """
 import scipy.optimize
-from tokur_cli.commands.starting import import_transformers
+from tokur_cli.engine.importing import import_transformers
 import_transformers()
 from transformers.loss import loss_for_object_detection as detection
 assert detection.linear_sum_assignment is scipy.optimize.linear_sum_assignment
 """
 ELSEWHERE = """
 import sys
-from tokur_cli.commands.starting import import_transformers
+from tokur_cli.engine.importing import import_transformers
 sys.modules["transformers.loss.loss_utils"] = None  # as where it does not exist
 import_transformers()
 assert "scipy.optimize" not in sys.modules

@@ -1,0 +1,36 @@
+"""Imports of the heavy libraries, without what no language model needs."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from types import ModuleType
+from typing import Any
+
+_OPTIMISATION = "scipy.optimize"
+
+
+def import_transformers() -> None:
+    """Import transformers so that SciPy's optimisation comes only when it is called for: 0.3 s of a start.
+
+    transformers' losses, which its models import, take one function from it, for object detectors.
+    """
+    import accelerate  # noqa: F401  (before: whatever it imports sees SciPy as it is)
+    import transformers
+
+    if _OPTIMISATION in sys.modules:
+        return
+    stand_in = ModuleType(_OPTIMISATION)
+    stand_in.linear_sum_assignment = _linear_sum_assignment  # type: ignore[attr-defined]
+    sys.modules[_OPTIMISATION] = stand_in
+    try:
+        with suppress(ImportError):  # another function, another place: the models import it as it is
+            import transformers.loss.loss_utils  # noqa: F401
+    finally:
+        del sys.modules[_OPTIMISATION]
+
+
+def _linear_sum_assignment(*arguments: Any, **options: Any) -> Any:
+    from scipy.optimize import linear_sum_assignment
+
+    return linear_sum_assignment(*arguments, **options)
