@@ -21,7 +21,7 @@ def import_transformers() -> None:
     if _OPTIMISATION in sys.modules:
         return
     stand_in = ModuleType(_OPTIMISATION)
-    stand_in.linear_sum_assignment = _linear_sum_assignment  # type: ignore[attr-defined]
+    vars(stand_in).update(linear_sum_assignment=_linear_sum_assignment)
     sys.modules[_OPTIMISATION] = stand_in
     try:
         with suppress(ImportError):  # another function, another place: the models import it as it is
