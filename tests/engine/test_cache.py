@@ -40,6 +40,20 @@ def test_a_cache_that_cannot_be_made_is_named_with_the_way_out(monkeypatch, tmp_
         cache_folder()
 
 
+def test_a_user_without_a_home_is_told_the_way_out(monkeypatch, tmp_path):
+    for name in ("HOME", "TOKUR_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+    def nobody(user: int) -> None:
+        raise KeyError(user)
+
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    with pytest.raises(TokurError, match=r"no home folder for the cache .*set TOKUR_CACHE"):
+        cache_folder()
+    monkeypatch.setenv("TOKUR_CACHE", str(tmp_path / "own"))
+    assert cache_folder() == tmp_path / "own"
+
+
 def test_a_folder_is_built_once(tmp_path):
     target = tmp_path / "deep" / "model"
     assert place_folder(target, write_weights) == target

@@ -25,12 +25,17 @@ def cache_folder() -> Path:
         TokurError: the folder can't be made.
     """
     if own := os.environ.get("TOKUR_CACHE"):
-        folder = Path(own).expanduser()
+        folder = Path(own)
     elif shared := os.environ.get("XDG_CACHE_HOME"):
-        folder = Path(shared).expanduser() / "tokur"
+        folder = Path(shared) / "tokur"
     else:
-        folder = Path("~/.cache/tokur").expanduser()
-    folder = folder.absolute()
+        folder = Path("~/.cache/tokur")
+    try:
+        folder = folder.expanduser().absolute()
+    except RuntimeError as error:  # a user without a home, as in containers
+        raise TokurError(
+            f"there is no home folder for the cache ({folder}); set TOKUR_CACHE to a folder that can be written"
+        ) from error
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
