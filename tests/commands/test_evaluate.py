@@ -477,6 +477,7 @@ def test_without_matplotlib_plot_says_what_to_install(evaluate, tmp_path, monkey
     assert "pip install 'tokur[plot]'" in err
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_tables_that_fit_it(tmp_path):
     path = write_lines(tmp_path / "in.jsonl", many(names=("eu", "self_certainty_sum", "ll")))
     for columns in (60, 80, 120):

@@ -103,6 +103,7 @@ def test_a_kill_in_the_middle_ends_the_installer_and_leaves_no_temporary_file(en
         assert said == b"fetching smollm2-135m-instruct (92 MB, once)\n"
 
 
+@pytest.mark.slow
 def test_the_next_run_removes_what_a_kill_left_in_the_cache_and_spares_who_is_at_work(environment, index, tmp_path):
     def start():
         index.stalled.clear()
