@@ -105,7 +105,7 @@ def _remove_abandoned(target: Path) -> None:
             lock = _lock(leftover)
             if lock is not None or time.time() - leftover.stat().st_mtime > ABANDONED_AFTER_SECONDS:
                 shutil.rmtree(leftover, ignore_errors=True)
-        except (BlockingIOError, FileNotFoundError):  # at work, or done by now
+        except OSError:  # at work, done by now, or another user's
             continue
         if lock is not None:
             os.close(lock)
