@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tiny import tiny_model
 from tokur_cli.engine.cache import ABANDONED_AFTER_SECONDS, cache_folder, place_folder
 from tokur_cli.records.errors import TokurError
 
@@ -60,6 +61,14 @@ def test_a_folder_is_built_once(tmp_path):
     assert place_folder(target, lambda folder: pytest.fail("built again")) == target
     assert names(target) == ["weights"]
     assert names(target.parent) == ["model"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX has permissions")
+def test_whoever_may_read_the_cache_may_read_its_models(tmp_path):
+    """transformers writes weights that only their owner may read."""
+    model = place_folder(tmp_path / "model", lambda folder: tiny_model("llama").save_pretrained(folder))
+    (tmp_path / "ours").touch()
+    assert (model / "model.safetensors").stat().st_mode == (tmp_path / "ours").stat().st_mode
 
 
 def test_a_failed_build_leaves_nothing(tmp_path):

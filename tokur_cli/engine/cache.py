@@ -67,6 +67,7 @@ def place_folder(target: Path, build: Callable[[Path], None]) -> Path:
         raise _unwritable(target.parent, error) from error
     try:
         build(unfinished)
+        open_to_readers(unfinished, unfinished)
         os.rename(unfinished, target)
     except OSError as error:
         if target.is_dir():  # another process placed it first
@@ -79,6 +80,14 @@ def place_folder(target: Path, build: Callable[[Path], None]) -> Path:
         if lock is not None:
             os.close(lock)
     return target
+
+
+def open_to_readers(folder: Path, like: Path) -> None:
+    """Give the files under `folder` the permissions of the folder `like`: safetensors makes its own for one user."""
+    mode = like.stat().st_mode & 0o666
+    for file in folder.rglob("*"):
+        if file.is_file():
+            file.chmod(mode)
 
 
 def _unfinished_prefix(target: Path) -> str:

@@ -20,6 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from tokur_cli.engine.cache import open_to_readers
 from tokur_cli.engine.noise import standard_normal
 from tokur_cli.engine.projections import DEFAULT_TARGETS, Projection, find_projections
 from tokur_cli.records.errors import TokurError
@@ -166,6 +167,7 @@ def _save(path: Path, bases: dict[str, Tensor]) -> None:
         with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=path.parent) as scratch:
             unfinished = Path(scratch, path.name)
             save_file(bases, unfinished)
+            open_to_readers(unfinished.parent, path.parent)
             os.replace(unfinished, path)
     except (OSError, SafetensorError):  # the latter on a full disk
         return
