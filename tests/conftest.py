@@ -1,11 +1,37 @@
 """What every test runs under: no cache of the user's but for the real model, few threads."""
 
 import os
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--may-skip", metavar="REGEX", help="fail if a test is skipped for any other reason")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out slow tests, unless ``-m`` says which tests are meant or one is named (``file::test``)."""
+    if config.option.markexpr or any("::" in argument for argument in config.invocation_params.args):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    items[:] = [item for item in items if item not in slow]
+    config.hook.pytest_deselected(items=slow)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    allowed = session.config.option.may_skip
+    if allowed is None:
+        return
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    for report in reporter.stats.get("skipped", []):
+        reason = str(report.longrepr[2]).removeprefix("Skipped: ")
+        if not re.search(allowed, reason):
+            reporter.write_line(f"{report.nodeid} must not be skipped: {reason}", red=True)
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture(autouse=True)

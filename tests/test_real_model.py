@@ -48,6 +48,7 @@ def test_baselines_equal_a_plain_transformers_loop(run_tokur, plain_model, tmp_p
             assert record["tokur"]["scores"][name] == pytest.approx(value.item(), abs=1e-4), name
 
 
+@pytest.mark.slow
 def test_generated_responses_are_the_samples_own(run_tokur, tmp_path):
     """The samples were made by plain transformers generation in padded batches."""
     path = write_lines(tmp_path / "q.jsonl", sample_lines("questions.jsonl", 4))
@@ -58,6 +59,7 @@ def test_generated_responses_are_the_samples_own(run_tokur, tmp_path):
         assert record["tokur"]["token_ids"] == json.loads(line)["tokur"]["token_ids"]
 
 
+@pytest.mark.slow
 def test_a_sample_of_sixteen_is_that_of_four(run_tokur, tmp_path):
     path = write_lines(tmp_path / "q.jsonl", sample_lines("questions.jsonl", 2))
     options = ["--dtype", "float32", "--temperature", "0.8", "--max-new-tokens", "16"]
@@ -73,6 +75,7 @@ def test_a_sample_of_sixteen_is_that_of_four(run_tokur, tmp_path):
     assert len(set(sixteen.values())) > 16
 
 
+@pytest.mark.slow
 def test_text_alone_scores_like_the_exact_ids(run_tokur, tmp_path):
     """A response that came as text is tokenised as the model had written it."""
     lines = sample_lines("responses.jsonl", 4)

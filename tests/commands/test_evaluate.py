@@ -503,6 +503,18 @@ def test_plots_are_written_as_png_and_svg(evaluate, tmp_path):
     assert "AUROC" in (folder / "roc.svg").read_text()
 
 
+def test_plots_are_drawn_without_a_word_where_the_home_cannot_be_written(tmp_path):
+    pytest.importorskip("matplotlib")
+    path = write_lines(tmp_path / "in.jsonl", many(60))
+    command = [sys.executable, "-m", "tokur_cli", "evaluate", path, "--plot", tmp_path / "plots", "--bootstrap", "0"]
+    environment = {name: value for name, value in os.environ.items() if name != "MPLCONFIGDIR"} | {
+        "HOME": "/dev/null/home", "XDG_CONFIG_HOME": "", "XDG_CACHE_HOME": ""
+    }  # fmt: skip
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert (tmp_path / "plots" / "roc.svg").exists()
+
+
 def test_plots_of_one_class_and_of_qualities_are_drawn_too(evaluate, tmp_path):
     pytest.importorskip("matplotlib")
     one_class = [scored(number, number, correct=True) for number in range(12)]
@@ -519,6 +531,7 @@ def test_without_matplotlib_plot_says_what_to_install(evaluate, tmp_path, monkey
     assert "pip install 'tokur[plot]'" in err
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_tables_that_fit_it(tmp_path):
     path = write_lines(tmp_path / "in.jsonl", many(names=("eu", "self_certainty_sum", "ll")))
     for columns in (60, 80, 120):

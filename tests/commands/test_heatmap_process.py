@@ -253,6 +253,7 @@ finally:
     assert min(seconds) < 0.5 or os.getloadavg()[0] > (os.cpu_count() or 1)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_input(tmp_path):
     def peak_kilobytes(count):
         path = tmp_path / f"{count}.jsonl"

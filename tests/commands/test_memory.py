@@ -27,6 +27,7 @@ def megabytes(process):
     return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) / 1024
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_peak_memory_does_not_grow_with_the_number_of_records(tiny_folder, tmp_path):
     given = write_lines(tmp_path / "in.jsonl", records(WARM + MORE + 300))

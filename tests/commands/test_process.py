@@ -34,6 +34,7 @@ def wait_for_lines(path, count, process):
         time.sleep(0.002)
 
 
+@pytest.mark.slow
 def test_kills_at_ten_moments_and_resumes_give_the_bytes_of_an_undisturbed_run(tiny_folder, tmp_path):
     rng = random.Random(0)
     given = write_lines(tmp_path / "in.jsonl", [*records(600), b"broken\n", *records(500, seed=1)])
@@ -85,6 +86,7 @@ def test_resuming_with_another_setting_is_refused_and_the_setting_named(
     assert output.read_bytes() == whole
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_ends_quietly(tiny_folder, tmp_path):
     given = write_lines(tmp_path / "in.jsonl", records(2000))
     process = start(

@@ -195,6 +195,7 @@ def test_generate_scores_its_samples_as_score_does(run_tokur, tiny_folder, tmp_p
     assert "--resume generates only those that are missing" in err
 
 
+@pytest.mark.slow
 @pytest.mark.real_model
 def test_the_real_model_has_every_score(run_tokur, all_threads, tmp_path):
     """With real embeddings and the language model as judge; verdicts of its attempts are words that it said."""

@@ -69,6 +69,7 @@ def test_a_launcher_s_processes_write_the_bytes_of_one_process_from_a_pipe(run_t
     assert done.stdout == (tmp_path / "one.jsonl").read_bytes()
 
 
+@pytest.mark.slow
 def test_when_a_process_is_killed_all_end_and_resuming_gives_the_bytes_of_one_process(run_tokur, tiny_folder, tmp_path):
     given = write_lines(tmp_path / "in.jsonl", [*records(900), b"broken\n", *records(700, seed=1)])
     command = ["score", given, "-m", tiny_folder, "--skip-invalid", *SMALL_BATCHES]
@@ -101,6 +102,7 @@ def test_when_a_process_is_killed_all_end_and_resuming_gives_the_bytes_of_one_pr
     assert output.read_bytes() == expected
 
 
+@pytest.mark.slow
 def test_a_bad_record_ends_all_after_those_before_it_with_one_message(run_tokur, tiny_folder, tmp_path):
     good = list(records(200))
     run_tokur("score", write_lines(tmp_path / "good.jsonl", good), "-m", tiny_folder, "-o", tmp_path / "one.jsonl")
@@ -114,6 +116,7 @@ def test_a_bad_record_ends_all_after_those_before_it_with_one_message(run_tokur,
         assert line["tokur"]["scores"] == pytest.approx(alone["tokur"]["scores"], rel=1e-4, abs=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -130,6 +133,7 @@ def test_what_another_process_cannot_do_ends_all_with_its_reason(tiny_folder, tm
     assert (errors[0].count("\n"), errors[1]) == (1, "")
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_all_with_130_and_whole_records(tiny_folder, tmp_path):
     given = write_lines(tmp_path / "in.jsonl", records(5000))
     output = tmp_path / "out.jsonl"
@@ -144,6 +148,7 @@ def test_ctrl_c_ends_all_with_130_and_whole_records(tiny_folder, tmp_path):
     assert 3 <= len(parsed(output.read_text())) < 5000
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_ends_all_quietly(tiny_folder, tmp_path):
     given = write_lines(tmp_path / "in.jsonl", records(5000))
     processes = start_two(["score", given, "-m", tiny_folder, *SMALL_BATCHES])

@@ -1,9 +1,12 @@
 """How rank 0 hands out windows and writes results, with the other processes and the scoring played by threads."""
 
 import itertools
+import os
 import queue
+import socket
 import threading
 import time
+from contextlib import suppress
 from multiprocessing import Pipe
 
 import pytest
@@ -47,11 +50,12 @@ class Scoring:
 
 
 def play_process(connection, scoring, ready=None):
-    connection.recv()
-    connection.send(sharing._Ready(ready or SETTINGS))
-    while True:
-        for answer in sharing._score_task(scoring, connection.recv()):
-            connection.send(answer)
+    with suppress(EOFError, OSError):  # the end of the test
+        connection.recv()
+        connection.send(sharing._Ready(ready or SETTINGS))
+        while True:
+            for answer in sharing._score_task(scoring, connection.recv()):
+                connection.send(answer)
 
 
 @pytest.fixture
@@ -71,9 +75,10 @@ def team(monkeypatch):
         return team.__enter__()  # not left: that would end this process
 
     yield make
-    for here, there in ours:
-        here.close()
-        there.close()
+    # Not closed under threads that still read: connections of the next test would get the numbers they read from
+    for connection in itertools.chain(*ours):
+        with socket.socket(fileno=os.dup(connection.fileno())) as ending:
+            ending.shutdown(socket.SHUT_RDWR)
 
 
 def numbered(count, read=None):

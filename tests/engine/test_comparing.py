@@ -356,6 +356,7 @@ def test_a_model_that_is_not_there_is_named_with_what_to_use_instead(offline, tm
         entailment("./none")
 
 
+@pytest.mark.slow
 def test_an_embedding_model_in_the_hubs_cache_loads_offline(embedding_folder, tmp_path):
     commit = "0123456789abcdef0123456789abcdef01234567"
     cached = tmp_path / "hub" / "models--org--tiny"

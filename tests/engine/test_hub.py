@@ -109,6 +109,7 @@ def test_an_unreachable_hub_is_said_quickly(monkeypatch):
     assert "can't be reached (Name or service not known); looking in its local cache" in said[0]
 
 
+@pytest.mark.slow
 def test_a_model_in_the_hubs_cache_loads_offline_with_its_commit(tmp_path):
     commit = "0123456789abcdef0123456789abcdef01234567"
     cached = tmp_path / "hub" / "models--org--tiny"

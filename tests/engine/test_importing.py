@@ -34,7 +34,14 @@ assert "scipy.optimize" not in sys.modules
 """
 
 
-@pytest.mark.parametrize("program", [LATER, BEFORE, ELSEWHERE], ids=["later", "imported before", "no such module"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(LATER, id="later", marks=pytest.mark.slow),
+        pytest.param(BEFORE, id="imported before", marks=pytest.mark.slow),
+        pytest.param(ELSEWHERE, id="no such module"),
+    ],
+)
 def test_transformers_comes_without_scipys_optimisation_which_still_works(program):
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
     assert ended.returncode == 0, ended.stderr

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import sys
 
 import pytest
 import torch
@@ -53,6 +54,15 @@ def test_stock_peft_perturbs_the_targets_only(tmp_path):
     got = dict(Scorer(model, Draws(posterior, 2), sampling="shared").score([RESPONSE]))[0]
     expected = peft_quantities(model, tmp_path / "posterior", RESPONSE)
     assert got["eu"] == pytest.approx(expected["eu"], abs=1e-4)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX has permissions")
+def test_whoever_may_read_the_folder_may_read_its_files(tmp_path):
+    model = tiny_model("llama")
+    keep(tmp_path / "posterior", model, build_posterior(model))
+    (tmp_path / "ours").touch()
+    modes = {file.stat().st_mode for file in (tmp_path / "posterior").rglob("*") if file.is_file()}
+    assert modes == {(tmp_path / "ours").stat().st_mode}
 
 
 def test_a_kept_posterior_is_the_one_that_was_made(tmp_path):

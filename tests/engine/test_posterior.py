@@ -1,4 +1,5 @@
 import copy
+import sys
 
 import numpy as np
 import pytest
@@ -56,6 +57,30 @@ def test_layers_are_a_slice_and_change_no_noise():
 def test_impossible_layers_are_said(layers, message):
     with pytest.raises(TokurError, match=message):
         build_posterior(tiny_model("llama", num_hidden_layers=4), layers=layers)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX has limits and permissions")
+def test_a_full_disk_costs_the_cached_basis_alone_and_leaves_nothing(tmp_path):
+    import resource
+
+    model = tiny_model("llama")
+    expected = build_posterior(model).matrices[0].basis
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        posterior = build_posterior(model, cache=tmp_path / "bases")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert torch.equal(posterior.matrices[0].basis, expected)
+    assert list((tmp_path / "bases").iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX has limits and permissions")
+def test_a_cached_basis_may_be_read_by_whom_the_umask_allows(tmp_path):
+    build_posterior(tiny_model("llama"), cache=tmp_path / "bases")
+    (file,) = (tmp_path / "bases").iterdir()
+    (tmp_path / "ours").touch()
+    assert file.stat().st_mode == (tmp_path / "ours").stat().st_mode
 
 
 def test_cached_basis_is_used_for_the_same_weights_only(tmp_path):

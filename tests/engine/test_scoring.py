@@ -66,7 +66,9 @@ def test_quantities_equal_brute_force_in_float64(family, sampling, layers):
         assert expected["eu"].max() > 1e-3, "the draws must differ for this test to mean anything"
 
 
-@pytest.mark.parametrize("family", ["llama", "gpt2", "gemma2"])
+@pytest.mark.parametrize(
+    "family", ["llama", *(pytest.param(family, marks=pytest.mark.slow) for family in ("gpt2", "gemma2"))]
+)
 def test_bfloat16_errs_no_more_than_passes_with_swapped_weights(family):
     """Which way a token's rounding strikes harder is chance: hence many tokens under many draws."""
     low = tiny_model(family).bfloat16()
@@ -147,6 +149,7 @@ def test_for_weak_perturbations_the_estimators_agree_but_for_the_papers_known_bi
     assert total("paper", 8, 6) / fisher == pytest.approx(7 / 8, rel=0.1)
 
 
+@pytest.mark.slow
 def test_stepwise_has_the_law_of_a_fresh_full_epsilon_at_each_step():
     """Mean and variance of EU over seeds, against an oracle that draws a whole ε for every step and matrix."""
     model = tiny_model("llama")

@@ -15,6 +15,7 @@ def _records(generator, count, shift, share=0.5):
     return generator.normal(size=count) + shift * label, label
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_truth_at_their_nominal_rate():
     generator = np.random.default_rng(0)
     shift, simulations = 1.0, 300

@@ -261,6 +261,7 @@ def test_a_response_of_ten_thousand_tokens_is_painted(open_page):
     assert time.monotonic() - begun < 20
 
 
+@pytest.mark.slow
 def test_a_thousand_responses_are_shown_as_they_come_near(open_page):
     pair = [view_samples.right(), view_samples.wrong()]
     page = open_page([pair[index % 2] for index in range(1000)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import sys
 import time
 import uuid
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from pathlib import Path
 from tokur_cli.records.errors import TokurError
 
 ABANDONED_AFTER_SECONDS = 24 * 3600
+"""For folders that cannot be locked, as on some network file systems: no build takes this long."""
 CANNOT_WRITE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT})
 
 
@@ -23,12 +25,17 @@ def cache_folder() -> Path:
         TokurError: the folder can't be made.
     """
     if own := os.environ.get("TOKUR_CACHE"):
-        folder = Path(own).expanduser()
+        folder = Path(own)
     elif shared := os.environ.get("XDG_CACHE_HOME"):
-        folder = Path(shared).expanduser() / "tokur"
+        folder = Path(shared) / "tokur"
     else:
-        folder = Path("~/.cache/tokur").expanduser()
-    folder = folder.absolute()
+        folder = Path("~/.cache/tokur")
+    try:
+        folder = folder.expanduser().absolute()
+    except RuntimeError as error:  # a user without a home, as in containers
+        raise TokurError(
+            f"there is no home folder for the cache ({folder}); set TOKUR_CACHE to a folder that can be written"
+        ) from error
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -55,12 +62,12 @@ def place_folder(target: Path, build: Callable[[Path], None]) -> Path:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         _remove_abandoned(target)
-        unfinished = target.with_name(f"{_unfinished_prefix(target)}{uuid.uuid4().hex}")
-        unfinished.mkdir()
+        unfinished, lock = _begin(target)
     except OSError as error:
         raise _unwritable(target.parent, error) from error
     try:
         build(unfinished)
+        open_to_readers(unfinished, unfinished)
         os.rename(unfinished, target)
     except OSError as error:
         if target.is_dir():  # another process placed it first
@@ -70,18 +77,69 @@ def place_folder(target: Path, build: Callable[[Path], None]) -> Path:
         raise
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
     return target
+
+
+def open_to_readers(folder: Path, like: Path) -> None:
+    """Give the files under `folder` the permissions of the folder `like`: safetensors makes its own for one user."""
+    mode = like.stat().st_mode & 0o666
+    for file in folder.rglob("*"):
+        if file.is_file():
+            file.chmod(mode)
 
 
 def _unfinished_prefix(target: Path) -> str:
     return f".unfinished-{target.name}-"
 
 
+def _begin(target: Path) -> tuple[Path, int | None]:
+    """Make an empty folder beside `target` and lock it, so that other processes see that someone is at work there."""
+    while True:
+        unfinished = target.with_name(f"{_unfinished_prefix(target)}{uuid.uuid4().hex}")
+        unfinished.mkdir()
+        try:
+            lock = _lock(unfinished)
+        except (BlockingIOError, FileNotFoundError):  # taken for abandoned before it was locked
+            continue
+        if unfinished.exists():
+            return unfinished, lock
+
+
 def _remove_abandoned(target: Path) -> None:
-    """Delete what killed builds of `target` left behind, sparing those that may still be at work."""
+    """Delete what killed builds of `target` left behind, sparing those that are at work."""
     for leftover in target.parent.glob(f"{_unfinished_prefix(target)}*"):
-        if time.time() - leftover.stat().st_mtime > ABANDONED_AFTER_SECONDS:
-            shutil.rmtree(leftover, ignore_errors=True)
+        try:
+            lock = _lock(leftover)
+            if lock is not None or time.time() - leftover.stat().st_mtime > ABANDONED_AFTER_SECONDS:
+                shutil.rmtree(leftover, ignore_errors=True)
+        except OSError:  # at work, done by now, or another user's
+            continue
+        if lock is not None:
+            os.close(lock)
+
+
+def _lock(folder: Path) -> int | None:
+    """Lock a folder for as long as this process lives; return the lock, or None where folders can't be locked.
+
+    Raises:
+        BlockingIOError: another holds the lock.
+        FileNotFoundError: the folder is gone.
+    """
+    if sys.platform == "win32":
+        return None
+    import fcntl
+
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        if isinstance(error, BlockingIOError):
+            raise
+        return None
+    return lock
 
 
 def _unwritable(folder: Path, error: OSError) -> TokurError:

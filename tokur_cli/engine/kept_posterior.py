@@ -26,6 +26,7 @@ from transformers import PreTrainedModel
 
 from tokur_cli import __version__
 from tokur_cli.engine.adapters import save_adapter
+from tokur_cli.engine.cache import open_to_readers
 from tokur_cli.engine.posterior import PerturbedMatrix, Posterior
 from tokur_cli.engine.projections import find_projections
 from tokur_cli.records.errors import TokurError, UsageError
@@ -235,6 +236,7 @@ def _replacing(folder: Path) -> Iterator[Path]:
             new, old = Path(scratch, "new"), Path(scratch, "old")
             new.mkdir()
             yield new
+            open_to_readers(new, new)
             if folder.exists():
                 folder.rename(old)
             try:

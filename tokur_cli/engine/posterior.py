@@ -20,6 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from tokur_cli.engine.cache import open_to_readers
 from tokur_cli.engine.noise import standard_normal
 from tokur_cli.engine.projections import DEFAULT_TARGETS, Projection, find_projections
 from tokur_cli.records.errors import TokurError
@@ -154,8 +155,8 @@ def _fingerprint(projections: list[Projection], weights: list[Tensor]) -> str:
 def _load(path: Path) -> dict[str, Tensor] | None:
     try:
         bases: dict[str, Tensor] = load_file(path)
-    except (FileNotFoundError, SafetensorError):
-        return None  # absent, or cut short by a kill: computed again and replaced
+    except (OSError, SafetensorError):
+        return None  # absent, cut short by a kill or not for this user: computed again and replaced
     return bases
 
 
@@ -163,9 +164,10 @@ def _save(path: Path, bases: dict[str, Tensor]) -> None:
     """Write atomically; a cache that cannot be written costs time at the next start, nothing else."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
-        os.close(handle)
-        save_file(bases, temporary)
-        os.replace(temporary, path)
-    except OSError:
+        with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=path.parent) as scratch:
+            unfinished = Path(scratch, path.name)
+            save_file(bases, unfinished)
+            open_to_readers(unfinished.parent, path.parent)
+            os.replace(unfinished, path)
+    except (OSError, SafetensorError):  # the latter on a full disk
         return

