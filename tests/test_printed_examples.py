@@ -13,7 +13,7 @@ from tests.test_documentation import README, ROOT
 pytestmark = [pytest.mark.real_model, pytest.mark.usefixtures("all_threads")]
 N16 = "samples/responses_n16.jsonl"
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
-TABLE_ROW = re.compile(r"^\| (.*`.*) \| \**([\d.]+)\** \[([\d.]+), ([\d.]+)\] \|")
+INTERVALS = re.compile(r"\| .*`.*( \| [\d.]+ \[[\d.]+, [\d.]+\]){3} \|")  # a row of three figures
 
 
 def block_with(text):
@@ -90,30 +90,32 @@ def test_the_scores_have_the_figures_shown(run_tokur, scored_samples):
     assert rows.keys() == found.keys()
     for name, line in rows.items():
         spelled = [spelling(found[name][measure]) for measure in ("auroc", "auprc", "acc")]
-        assert re.findall(r"[\d.]+ \[.*?\]", line) == spelled, name
+        assert printed(line) == spelled, name
     rows = {line.split()[0]: line for line in second.splitlines() if "[" in line}
     assert rows.keys() == found.keys() - {"ll_sum"}
     for name, line in rows.items():
         spelled = [spelling(found[name]["difference"][measure]) for measure in ("auroc", "acc")]
-        assert re.findall(r"-?[\d.]+ \[.*?\]", line) == spelled, name
+        assert printed(line) == spelled, name
 
 
-def spelling(measure):
-    return f"{100 * measure['value']:.2f} [{100 * measure['low']:.1f}, {100 * measure['high']:.1f}]"
+def printed(line):
+    return [" ".join(pair) for pair in re.findall(r"(-?[\d.]+) +(\[.*?\])", line)]
+
+
+def spelling(measure, digits=2):
+    return f"{100 * measure['value']:.{digits}f} [{100 * measure['low']:.1f}, {100 * measure['high']:.1f}]"
 
 
 def test_the_table_beside_the_baselines_agrees(run_tokur, scored_samples):
     """Of its rows those that need nothing but the scoring's own passes."""
     code, out, _ = run_tokur("evaluate", scored_samples)
     assert code == 0
-    found = {row["score"]: row["auroc"] for row in parsed(out)}
-    shown = {
-        name: numbers
-        for row, *numbers in (match.groups() for match in map(TABLE_ROW.match, README.splitlines()) if match)
-        for name in re.findall(r"`(\w+)`", row)
-        if name in found and "--" not in row
-    }
-    assert {"eu", "tu", "ll_sum", "pe_sum", "neg_length", "ll"} <= shown.keys()
-    for name, numbers in shown.items():
-        auroc = found[name]
-        assert numbers == [f"{100 * auroc[key]:.1f}" for key in ("value", "low", "high")], name
+    found = {row["score"]: row for row in parsed(out)}
+    compared = set()
+    for first, *cells in (line.strip("| ").split(" | ") for line in README.splitlines() if INTERVALS.fullmatch(line)):
+        for name in re.findall(r"`(\w+)`", first) if "--" not in first else ():
+            if name in found:
+                spelled = [spelling(found[name][measure], digits=1) for measure in ("auroc", "auprc", "acc")]
+                assert cells == spelled, name
+                compared.add(name)
+    assert {"eu", "tu", "ll_sum", "pe_sum", "neg_length", "ll"} <= compared
