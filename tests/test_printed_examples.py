@@ -85,7 +85,7 @@ def test_the_scores_have_the_figures_shown(run_tokur, scored_samples):
     assert code == 0
     found = {row["score"]: row for row in parsed(out)}
     shown = block_after("tokur evaluate scored.jsonl --scores")
-    first, _, second = shown.partition("Difference from")
+    first, _, second = shown.partition("Score − ")
     rows = {line.split()[0]: line for line in first.splitlines() if "[" in line}
     assert rows.keys() == found.keys()
     for name, line in rows.items():
@@ -99,7 +99,7 @@ def test_the_scores_have_the_figures_shown(run_tokur, scored_samples):
 
 
 def printed(line):
-    return [" ".join(pair) for pair in re.findall(r"(-?[\d.]+) +(\[.*?\])", line)]
+    return [" ".join(pair) for pair in re.findall(r"([-\d.]+) +(\[.*?\])", line.replace("+", ""))]
 
 
 def spelling(measure, digits=2):

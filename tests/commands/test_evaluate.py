@@ -68,8 +68,8 @@ def test_metrics_of_four_responses_are_those_worked_out_by_hand(evaluate):
     assert row["acc"]["value"] == 0.5
     assert row["aurc"]["value"] == pytest.approx((0 + 1 / 2 + 1 / 3 + 1 / 2) / 4)
     assert row["outcomes"] == {"correct": 2, "incorrect": 2}
-    assert row["brier"] == {"value": None, "reason": "fewer than 10 records to calibrate on"}
-    assert "fewer than 10 records" in err
+    assert row["brier"] == {"value": None, "reason": "fewer than 10 questions to calibrate on"}
+    assert "fewer than 10 questions" in err
 
 
 def test_metrics_agree_with_scikit_learn_in_the_direction_of_the_catalogue(evaluate):
@@ -220,6 +220,53 @@ def test_intervals_of_repeated_samples_widen_because_questions_are_drawn_whole(e
     assert widths[2] < 0.6 * widths[1]
 
 
+def copied(records, copies):
+    """Every record several times, as samples of its question."""
+    for record in records:
+        for sample in range(copies):
+            yield {**record, "tokur": {**record["tokur"], "sample": sample}}
+
+
+def without_id(records):
+    for record in records:
+        fields = {name: value for name, value in record.items() if name != "id"}
+        yield {"question": f"What is {record['id']}?", **fields}
+
+
+def test_copies_of_records_change_no_p_value_and_no_calibration(evaluate):
+    single = list(many(80))
+    rows = {}
+    for name, records in (
+        ("single", single),
+        ("copies", list(copied(single, 8))),
+        ("without ids", list(without_id(copied(single, 8)))),
+        ("interleaved", [record for _ in range(8) for record in single]),
+    ):
+        _, (eu, _), _ = evaluate(records, options=["--versus", "ll", "--bootstrap", 0])
+        rows[name] = eu
+        assert (eu["labelled"], eu["questions"]) == (len(records), 80)
+    expected = rows.pop("single")
+    for row in rows.values():
+        assert row["delong_p"] == pytest.approx(expected["delong_p"], rel=1e-6)
+        assert row["brier"]["value"] == pytest.approx(expected["brier"]["value"])
+        assert row["ece"]["value"] == pytest.approx(expected["ece"]["value"])
+
+
+def test_the_same_ids_in_two_files_are_two_runs_not_samples_of_a_question(evaluate):
+    _, (alone, _), _ = evaluate(many(40, seed=1), options=["--bootstrap", 0])
+    _, (both, _), _ = evaluate(many(40), many(40, seed=1), options=["--bootstrap", 0])
+    assert both["brier"]["values"][1] == alone["brier"]["value"]
+    assert (both["labelled"], both["questions"]) == (80, 80)
+
+
+def test_records_that_do_not_tell_their_question_are_questions_by_themselves(evaluate):
+    records = [{"correct": record["correct"], "tokur": record["tokur"]} for record in many(30)]
+    _, (eu, ll), _ = evaluate(records, options=["--versus", "ll"])
+    _, (known, _), _ = evaluate(many(30), options=["--versus", "ll"])
+    assert eu == known
+    assert ll["questions"] == 30
+
+
 def samples():
     """Two questions with four samples: by majority 5 wins and is wrong; the most confident answer is right."""
     for question in ("a", "b"):
@@ -244,11 +291,18 @@ def test_scaling_takes_the_most_confident_and_the_whole_set_has_no_spread(evalua
     assert points["majority", 4]["mean"] == 1.0
 
 
-def test_scaling_needs_ids(evaluate):
+def test_scaling_needs_to_know_the_question(evaluate):
     records = [{"correct": True, "response": "7", "tokur": {"scores": {"eu": 1}}}]
     code, _, err = evaluate(records, options=["--scaling", "2"])
     assert code == 1
-    assert 'in0.jsonl:1: "id" is missing' in err
+    assert 'in0.jsonl:1: has no "id", "question", "messages" or "prompt"' in err
+
+
+def test_scaling_knows_questions_without_ids_by_their_prompts(evaluate):
+    options = ["--scaling", "4,2", "--keep", "50%"]
+    _, by_id, _ = evaluate(samples(), options=options)
+    _, by_prompt, _ = evaluate(without_id(samples()), options=options)
+    assert by_prompt == by_id
 
 
 def test_the_whole_is_written_the_same_to_a_pipe_as_json_and_to_a_file(evaluate, run_tokur, tmp_path):
@@ -474,8 +528,24 @@ def test_a_terminal_gets_tables_that_fit_it(tmp_path):
         assert max(map(len, lines)) <= columns
         assert "200 records, 200 with a label; accuracy" in plain
         assert "self_certainty_sum" in plain
+        assert "Score − ll (percentage points) with 95 % intervals, paired" in plain
+        assert "where an interval holds 0" in plain
         assert "\x1b[1m" in text
         assert "\x1b[4m" in text
+
+
+def test_a_difference_is_shown_with_its_sign_and_its_interval(evaluate, tmp_path):
+    records = list(copied(many(60), 4))
+    options = ["--versus", "ll", "--scores", "eu,ll"]
+    _, (eu, _), _ = evaluate(records, options=options)
+    text = on_terminal(["evaluate", write_lines(tmp_path / "in.jsonl", records), *options], 120)
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+    found = eu["difference"]["auroc"]
+    figures = [f"{100 * found[name]:+.{decimals}f}" for name, decimals in (("value", 2), ("low", 1), ("high", 1))]
+    row = next(line for line in plain.split("Score − ll")[1].splitlines() if line.startswith("eu "))
+    assert "{} [{}, {}]".format(*figures) in row
+    assert f"{eu['delong_p']:.3f}" in row
+    assert "240 records, 240 with a label; 60 questions; accuracy" in plain
 
 
 def on_terminal(arguments, columns):

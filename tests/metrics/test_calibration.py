@@ -33,11 +33,51 @@ def test_calibration_recovers_the_probability_of_being_right():
 
 
 def test_no_record_is_calibrated_on_itself():
-    # Each record's own label would be predicted perfectly from its unique confidence; from the others it cannot be.
-    generator = np.random.default_rng(2)
-    confidence = np.arange(400.0)
-    label = generator.integers(0, 2, 400).astype(float)
-    assert brier(calibrated(confidence, label), label) > 0.2
+    # The most confident record is the only right one, so that all others say 0 there; its own label would say 1.
+    for place in range(50):
+        label, confidence = np.zeros(50), np.arange(50.0)
+        label[place], confidence[place] = 1.0, 100.0
+        assert calibrated(confidence, label)[place] == 0.0
+        assert calibrated(-confidence, 1 - label)[place] == 1.0
+
+
+def test_no_question_is_calibrated_on_its_own_samples():
+    question = np.tile(np.arange(20), 8) * 3  # gaps in the numbers; samples far from each other
+    for place in range(20):
+        own = question == 3 * place
+        confidence = np.where(own, 100.0, np.arange(160.0) / 2)
+        assert (calibrated(confidence, own.astype(float), cluster=question)[own] == 0.0).all()
+        assert calibrated(confidence, own.astype(float))[own].max() == 1.0  # by record, siblings tell
+
+
+def test_copies_of_records_change_neither_probabilities_nor_their_errors():
+    generator = np.random.default_rng(4)
+    label = (generator.random(172) < 0.3).astype(float)
+    confidence = generator.normal(size=172) + label
+    single = calibrated(confidence, label)
+    question, label_of_copies = np.repeat(np.arange(172), 8), np.repeat(label, 8)
+    copied = calibrated(np.repeat(confidence, 8), label_of_copies, cluster=question)
+    assert copied == pytest.approx(np.repeat(single, 8))
+    assert ece(copied, label_of_copies) == pytest.approx(ece(single, label))
+    assert brier(copied, label_of_copies) == pytest.approx(brier(single, label))
+
+
+def test_a_useless_score_is_not_calibrated_by_what_siblings_tell():
+    # Questions of other folds tell the share p of right ones, no more: the best Brier score is p(1 - p).
+    generator = np.random.default_rng(5)
+    question = np.repeat(np.arange(100), 16)
+    label = (generator.random(100) < 0.4)[question].astype(float)
+    confidence = generator.normal(size=100)[question] + 0.01 * generator.normal(size=1600)
+    share = label.mean()
+    assert brier(calibrated(confidence, label, cluster=question), label) > share * (1 - share)
+    assert brier(calibrated(confidence, label), label) < share * (1 - share)  # by record, siblings tell
+
+
+def test_folds_share_out_the_labels():
+    # Two right questions, told by their confidence: in two folds, each has the other to be calibrated on.
+    label = np.repeat([1.0, 1.0] + [0.0] * 48, 3)
+    for seed in range(20):
+        assert (calibrated(label, label, cluster=np.repeat(np.arange(50), 3), seed=seed) == label).all()
 
 
 def test_calibration_is_deterministic_and_keeps_to_its_range():

@@ -6,7 +6,7 @@ import pytest
 from tokur_cli.metrics import bootstrap
 from tokur_cli.metrics.bootstrap import ScoredSet, interval, resampled, two_sided_p
 from tokur_cli.metrics.delong import delong
-from tokur_cli.metrics.evaluation import Estimate, evaluate, spread
+from tokur_cli.metrics.evaluation import Estimate, evaluate
 from tokur_cli.metrics.ranking import auroc, top_accuracy
 
 
@@ -119,7 +119,7 @@ def test_what_is_not_defined_is_none_with_a_reason():
     assert right["auprc"].value is None
     assert right["prr"].value is None
     assert right["acc"].value == 1.0
-    assert right["brier"].reason == "fewer than 10 records to calibrate on"
+    assert right["brier"].reason == "fewer than 10 questions to calibrate on"
     graded = evaluate({"s": [1.0, 2.0, 3.0]}, [0.2, 0.9, 0.4], bootstrap=20).results[0].metrics
     assert graded["auroc"].reason == "labels are graded, not right or wrong"
     assert graded["acc"].value == pytest.approx(0.65)
@@ -130,6 +130,30 @@ def test_what_is_not_defined_is_none_with_a_reason():
     nothing = evaluate({"s": []}, [])
     assert nothing.records == 0
     assert math.isnan(nothing.accuracy)
+
+
+def test_ten_questions_are_enough_to_calibrate_on_and_nine_are_not():
+    confidence, label = np.arange(40.0), np.tile([0.0, 1.0], 20)
+    for questions, reason in ((10, None), (9, "fewer than 10 questions to calibrate on")):
+        metrics = evaluate({"s": confidence}, label, bootstrap=0, cluster=np.arange(40) % questions).results[0].metrics
+        assert (metrics["brier"].reason, metrics["ece"].reason) == (reason, reason)
+        assert (metrics["brier"].value is None) == (reason is not None)
+    holes = np.where(np.arange(40) % 10 == 3, math.nan, confidence)  # of ten questions one has no score
+    found = evaluate({"s": holes}, label, bootstrap=0, cluster=np.arange(40) % 10).results[0].metrics["brier"]
+    assert found.reason == "fewer than 10 questions to calibrate on"
+
+
+def test_numbers_of_questions_are_names_and_those_without_a_label_are_not_drawn():
+    generator = np.random.default_rng(9)
+    (one, label), other = _records(generator, 96, 1.0), generator.normal(size=96)
+    question = np.arange(96) // 4
+    scores = {"one": one, "other": other}
+    plain = evaluate(scores, label, bootstrap=50, versus="other", cluster=question)
+    more = {name: np.append(values, [0.0, 1.0]) for name, values in scores.items()}
+    unlabelled = np.append(label, [math.nan, math.nan])
+    gaps = evaluate(more, unlabelled, bootstrap=50, versus="other", cluster=np.append(question * 5 + 7, [8, 999]))
+    assert gaps.results == plain.results
+    assert (plain.questions, gaps.questions, gaps.unlabelled) == (24, 24, 2)
 
 
 def test_wrong_input_is_refused():
@@ -162,13 +186,3 @@ def test_the_same_seed_gives_the_same_figures():
     confidence, label = _records(generator, 100, 1.0)
     runs = [evaluate({"s": confidence}, label, bootstrap=50, seed=seed) for seed in (1, 1, 2)]
     assert runs[0] == runs[1] != runs[2]
-
-
-def test_several_seeds_give_mean_and_standard_deviation():
-    labels = [1, 0, 1, 0]
-    runs = [evaluate({"s": values}, labels, bootstrap=0) for values in ([4, 1, 3, 2], [1, 4, 3, 2], [4, 3, 2, 1])]
-    found = spread(runs)["s"]["auroc"]
-    assert found.mean == pytest.approx(np.mean([1.0, 0.25, 0.75]))
-    assert found.std == pytest.approx(np.std([1.0, 0.25, 0.75], ddof=1))
-    assert found.count == 3
-    assert spread(runs[:1])["s"]["auroc"].std is None

@@ -51,7 +51,9 @@ app.command(epilog="Example: tokur score responses.jsonl -m Qwen/Qwen2.5-3B-Inst
 app.command(epilog="Example: tokur select scored.jsonl --by eu_mean --keep 10% --method wbon > selected.jsonl")(
     reading.select
 )
-app.command(epilog="Example: tokur evaluate scored.jsonl --versus ll --group-by level --plot plots")(reading.evaluate)
+app.command(epilog="Example: tokur evaluate scored.jsonl --versus ll_sum --group-by level --plot plots")(
+    reading.evaluate
+)
 app.command(epilog="Example: tokur heatmap scored.jsonl --score eu,au --only incorrect --limit 3")(reading.heatmap)
 
 

@@ -135,7 +135,7 @@ def evaluate(
     versus: Annotated[
         str | None,
         typer.Option(
-            help="Score that all others are compared with, on the records that have both.",
+            help="Score that the others are compared with, on records that have both; for sums a sum: ll_sum.",
             rich_help_panel=opt.EVALUATION,
             show_default=False,
         ),
@@ -210,8 +210,8 @@ def evaluate(
 
     AUROC, AUPRC: right ranked above wrong. ACC*: accuracy of the more confident
     half. AURC, PRR: answering only when confident. Brier, ECE: the confidence as
-    a probability, calibrated on other records. All with bootstrap intervals but
-    ECE; samples of one question are drawn together.
+    a probability, calibrated on other questions. All but ECE with bootstrap
+    intervals. Samples of one question (one id, else one prompt) stay together.
     """
     with reporting("evaluate"):
         if json + latex + csv > 1:

@@ -18,6 +18,7 @@ from tokur_cli.records.errors import TokurError
 from tokur_cli.records.record import Record
 from tokur_cli.records.scan import kind
 from tokur_cli.scores.catalogue import CATALOGUE, Score
+from tokur_cli.selection.gathering import known_question, question_key
 
 Floats = NDArray[np.float64]
 
@@ -31,7 +32,7 @@ class Wanted:
     Args:
         scores: the scores.
         group_by: the field whose value tells the group; None for no groups.
-        answers: whether answers are kept, and every record must have an id to go with.
+        answers: whether answers are kept, and every record must tell its question.
     """
 
     scores: tuple[Score, ...]
@@ -47,7 +48,8 @@ class Columns:
         name: the run's file, with the seed where there are several.
         label: labels, NaN where there is none.
         scores: values by score, NaN where a record has none.
-        question: number of the question of each record, from 0; a record without an id is a question by itself.
+        question: number of the question of each record, from 0; a record with neither an id nor a prompt is a question
+            by itself.
         sample: sample numbers.
         group: names of the groups, None where a record has none.
         answer: answers.
@@ -73,12 +75,11 @@ class Columns:
         """Take a record over, with its scores and its group.
 
         Raises:
-            RecordError: it has no id though answers are wanted, or its id or sample number is none.
+            RecordError: it does not tell its question though answers are wanted, or its id or sample number is none.
         """
         record = labelled.record
-        question, sample = record.id, record.sample
-        if question is None and self.wanted.answers:
-            raise record.error('"id" is missing: --scaling needs it to know which responses answer the same question')
+        question = question_key(record) if self.wanted.answers else known_question(record)
+        sample = record.sample
         self.label.append(labelled.label)
         self.outcomes[labelled.outcome] += 1
         for name, column in self.scores.items():
@@ -89,11 +90,6 @@ class Columns:
             self.group.append(group)
         if self.wanted.answers:
             self.answer.append(labelled.answer)
-
-    @property
-    def clusters(self) -> NDArray[np.intp] | None:
-        """The question of each record (N,) where questions have several responses; None where each has one."""
-        return np.array(self.question, dtype=np.intp) if self._questions < len(self.question) else None
 
     def confidence(self, name: str) -> Floats:
         """(N,) confidences: the score, negated where it is an uncertainty."""

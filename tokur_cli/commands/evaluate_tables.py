@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from tokur_cli.commands.findings import Curve, Figure, Findings, ScalingFindings, ScoreFindings, Settings
@@ -51,6 +52,8 @@ def heading(findings: Findings) -> str:
     """How many records there are, the accuracy, and what was left out and why."""
     runs = f" in {findings.runs} runs" if findings.runs > 1 else ""
     parts = [f"{findings.records + findings.unlabelled:,} records{runs}, {findings.records:,} with a label"]
+    if findings.runs == 1 and findings.questions < findings.records:
+        parts.append(f"{findings.questions:,} questions")
     if findings.accuracy.value is not None:
         what = "accuracy" if findings.is_binary else "mean quality"
         cell = _cell(findings.accuracy)
@@ -155,14 +158,17 @@ def _comparison_table(findings: Findings, settings: Settings) -> Table:
     for score in findings.scores:
         if score.score != settings.versus:
             rows.append(Row(score.score, _compared(score, metrics), competes=False))
-    return Table(f"Difference from {settings.versus} (percentage points), paired", "score", columns, rows)
+    title = f"Score − {settings.versus} (percentage points){_interval_note(findings)}, paired"
+    has_interval = any(figure.low is not None for score in findings.scores for figure in score.differences.values())
+    notes = ["where an interval holds 0, these records do not tell which of the two is better"] if has_interval else []
+    return Table(title, "score", columns, rows, notes)
 
 
 def _compared(score: ScoreFindings, metrics: Sequence[str]) -> list[Cell | str]:
     cells: list[Cell | str] = []
     for metric in metrics:
         figure = score.differences.get(metric)
-        cells += [MISSING if figure is None else _cell(figure), _p(figure.p if figure else None)]
+        cells += [MISSING if figure is None else replace(_cell(figure), signed=True), _p(figure.p if figure else None)]
         if metric == "auroc":
             cells.append(_p(score.delong_p))
     return cells

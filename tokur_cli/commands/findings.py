@@ -9,7 +9,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tokur_cli.answers.classes import answer_classes
 from tokur_cli.answers.equivalence import Equivalence
@@ -92,7 +91,8 @@ class Findings:
         group: the group's name; None for all records.
         runs: how many runs there are.
         records: how many records have a label.
-        unlabelled: how many have none.
+        questions: how many questions these answer, summed over runs.
+        unlabelled: how many records have no label.
         accuracy: mean label.
         is_binary: whether every label is right or wrong.
         scores: in the catalogue's order.
@@ -102,6 +102,7 @@ class Findings:
     group: str | None
     runs: int
     records: int
+    questions: int
     unlabelled: int
     accuracy: Figure
     is_binary: bool
@@ -153,6 +154,7 @@ def find(runs: Sequence[Columns], names: Sequence[str], settings: Settings, grou
         group,
         len(evaluations),
         sum(evaluation.records for evaluation in evaluations),
+        sum(evaluation.questions for evaluation in evaluations),
         sum(evaluation.unlabelled for evaluation in evaluations),
         _over_runs([Estimate(one.accuracy if one.records else None) for one in evaluations]),
         all(evaluation.is_binary for evaluation in evaluations),
@@ -203,16 +205,8 @@ def _evaluate(run: Columns, names: Sequence[str], settings: Settings, group: str
             bootstrap=settings.bootstrap,
             seed=settings.seed,
             versus=settings.versus,
-            cluster=None if run.clusters is None else _cluster_numbers(run.clusters[members], label),
+            cluster=np.array(run.question)[members],
         )
-
-
-def _cluster_numbers(cluster: NDArray[np.intp], label: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Numbers without gaps among the labelled records: a cluster that none of them is in must not be drawn."""
-    numbers = np.zeros_like(cluster)
-    labelled = np.isfinite(label)
-    numbers[labelled] = np.unique(cluster[labelled], return_inverse=True)[1]
-    return numbers
 
 
 def _scaling(run: Columns, names: Sequence[str], settings: Settings, equivalence: Equivalence) -> Scaling:
@@ -305,7 +299,8 @@ def _facts(findings: Findings) -> dict[str, Any]:
     facts: dict[str, Any] = {} if findings.group is None else {"group": findings.group}
     if findings.runs > 1:
         facts["runs"] = findings.runs
-    facts |= {"labelled": findings.records, "unlabelled": findings.unlabelled, "accuracy": findings.accuracy.as_json()}
+    facts |= {"labelled": findings.records, "questions": findings.questions, "unlabelled": findings.unlabelled}
+    facts["accuracy"] = findings.accuracy.as_json()
     return facts if findings.group is not None else facts | {"outcomes": dict(findings.outcomes)}
 
 

@@ -21,13 +21,16 @@ class Reliability(NamedTuple):
     label: Floats
 
 
-def calibrated(confidence: ArrayLike, label: ArrayLike, *, folds: int = FOLDS, seed: int = 0) -> Floats:
-    """Probability of being right for each record, by isotonic regression on the records of the other folds.
+def calibrated(
+    confidence: ArrayLike, label: ArrayLike, *, cluster: ArrayLike | None = None, folds: int = FOLDS, seed: int = 0
+) -> Floats:
+    """Probability of being right for each record, by isotonic regression on the questions of the other folds.
 
     Args:
-        confidence: (N,), finite, N ≥ ``folds``.
+        confidence: (N,), finite.
         label: (N,), in [0, 1].
-        folds: how many folds the records are split into, at random but with the labels spread evenly.
+        cluster: (N,) number of the question of each record; by default each is its own. At least ``folds`` questions.
+        folds: how many folds the questions are split into, at random but with their mean labels spread evenly.
         seed: of the split.
 
     Returns:
@@ -36,15 +39,23 @@ def calibrated(confidence: ArrayLike, label: ArrayLike, *, folds: int = FOLDS, s
     from sklearn.isotonic import IsotonicRegression
 
     confidence, label = np.asarray(confidence, dtype=np.float64), np.asarray(label, dtype=np.float64)
-    shuffled = np.random.default_rng(seed).permutation(len(label))
-    fold = np.empty(len(label), dtype=np.intp)
-    fold[shuffled[np.argsort(label[shuffled], kind="stable")]] = np.arange(len(label)) % folds
+    members = np.arange(len(label)) if cluster is None else np.asarray(cluster)
+    fold = _folds(np.unique(members, return_inverse=True)[1], label, folds, seed)
     probability = np.empty(len(label))
     for held_out in range(folds):
         inside = fold == held_out
         model = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
         probability[inside] = model.fit(confidence[~inside], label[~inside]).predict(confidence[inside])
     return probability
+
+
+def _folds(question: NDArray[np.intp], label: Floats, folds: int, seed: int) -> NDArray[np.intp]:
+    """The fold of each record (N,): that of its question."""
+    mean = np.bincount(question, weights=label) / np.bincount(question)  # (Q,)
+    shuffled = np.random.default_rng(seed).permutation(len(mean))
+    fold = np.empty(len(mean), dtype=np.intp)
+    fold[shuffled[np.argsort(mean[shuffled], kind="stable")]] = np.arange(len(mean)) % folds
+    return fold[question]
 
 
 def brier(probability: ArrayLike, label: ArrayLike) -> float:

@@ -7,7 +7,7 @@ counted; nothing is imputed. A metric that is not defined is None with the reaso
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -63,7 +63,8 @@ class ScoreResult:
         missing: how many labelled records do not.
         metrics: by name: ``auroc``, ``auprc``, ``acc``, ``aurc``, ``prr``, ``brier``, ``ece``.
         differences: by the same names, against the baseline; empty without one.
-        delong_p: p-value of no difference in AUROC from the baseline by DeLong's test.
+        delong_p: p-value of no difference in AUROC from the baseline by DeLong's test, see ``delong``; None where it is
+            not defined.
     """
 
     score: str
@@ -80,6 +81,7 @@ class Evaluation:
 
     Attributes:
         records: how many records have a label.
+        questions: how many questions these answer.
         unlabelled: how many have none and are left out.
         accuracy: mean label; NaN without records.
         is_binary: whether all labels are right or wrong, not graded in between.
@@ -87,19 +89,11 @@ class Evaluation:
     """
 
     records: int
+    questions: int
     unlabelled: int
     accuracy: float
     is_binary: bool
     results: list[ScoreResult]
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """Mean and sample standard deviation (n − 1) of a metric over ``count`` files or seeds; None for one file."""
-
-    mean: float
-    std: float | None
-    count: int
 
 
 def evaluate(
@@ -119,7 +113,8 @@ def evaluate(
         bootstrap: number of resamples for intervals and comparisons; 0 for none.
         seed: of the resamples and of the folds of the calibration.
         versus: the score that all others are compared with.
-        cluster: (N,) number of the question of each record, from 0, where questions have several responses.
+        cluster: (N,) number of the question of each record; by default each is its own. Resamples, p-values and the
+            folds of the calibration go by question.
 
     Raises:
         KeyError: if ``versus`` is none of the scores.
@@ -130,9 +125,9 @@ def evaluate(
     known = label[labelled]
     if ((known < 0) | (known > 1)).any():
         raise ValueError("labels must lie in [0, 1]")
-    clusters = None if cluster is None else np.asarray(cluster)[labelled]
+    clusters = (np.arange(len(label)) if cluster is None else np.asarray(cluster))[labelled]
     scores = {
-        name: _scored(np.asarray(values, dtype=np.float64)[labelled], known, seed)
+        name: _scored(np.asarray(values, dtype=np.float64)[labelled], known, clusters, seed)
         for name, values in confidences.items()
     }
     baseline = scores[versus] if versus is not None else None
@@ -149,43 +144,22 @@ def evaluate(
             both = np.isfinite(score.confidence) & np.isfinite(baseline.confidence)
             own, other = _part(score, both), _part(baseline, both)
             differences = _differences(own, other, known[both], *resampling.pair(name, versus or "", both))
-            delong_p = _delong_p(own.confidence, other.confidence, known[both])
+            delong_p = _delong_p(own.confidence, other.confidence, known[both], clusters[both])
         count = int(np.isfinite(score.confidence).sum())
         results.append(ScoreResult(name, count, len(known) - count, metrics, differences, delong_p))
     accuracy = float(known.mean()) if len(known) else math.nan
-    return Evaluation(len(known), int((~labelled).sum()), accuracy, _is_binary(known), results)
+    questions = len(np.unique(clusters))
+    return Evaluation(len(known), questions, int((~labelled).sum()), accuracy, _is_binary(known), results)
 
 
-def spread(evaluations: Sequence[Evaluation]) -> dict[str, dict[str, Spread]]:
-    """Mean ± standard deviation of every score's metrics over several files or seeds.
-
-    Args:
-        evaluations: one a file; those in which a metric is not defined do not count for it.
-
-    Returns:
-        By score, then by metric.
-    """
-    values: dict[str, dict[str, list[float]]] = {}
-    for evaluation in evaluations:
-        for result in evaluation.results:
-            for metric, estimate in result.metrics.items():
-                if estimate.value is not None:
-                    values.setdefault(result.score, {}).setdefault(metric, []).append(estimate.value)
-    return {score: {metric: _spread(found) for metric, found in metrics.items()} for score, metrics in values.items()}
-
-
-def _spread(values: list[float]) -> Spread:
-    return Spread(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None, len(values))
-
-
-def _scored(confidence: Floats, label: Floats, seed: int) -> ScoredSet:
-    """A score with its calibrated probabilities, where there are records enough to calibrate on."""
+def _scored(confidence: Floats, label: Floats, cluster: NDArray[np.generic], seed: int) -> ScoredSet:
+    """A score with its calibrated probabilities, where there are questions enough to calibrate on."""
     confidence = np.where(np.isfinite(confidence), confidence, np.nan)
     held = np.isfinite(confidence)
-    if held.sum() < 2 * FOLDS:
+    if len(np.unique(cluster[held])) < 2 * FOLDS:
         return ScoredSet(confidence)
     probability = np.full(len(label), np.nan)
-    probability[held] = calibrated(confidence[held], label[held], seed=seed)
+    probability[held] = calibrated(confidence[held], label[held], cluster=cluster[held], seed=seed)
     return ScoredSet(confidence, probability)
 
 
@@ -217,7 +191,7 @@ def _metrics(score: ScoredSet, label: Floats) -> dict[str, Estimate]:
         "prr": _estimate(prr_of(area, aurc_of(oracle), 1.0 - sums.all_right / sums.all)[0], one_class),
     }
     if score.probability is None:
-        few = f"fewer than {2 * FOLDS} records to calibrate on"
+        few = f"fewer than {2 * FOLDS} questions to calibrate on"
         return values | {"brier": Estimate(None, reason=few), "ece": Estimate(None, reason=few)}
     probability = score.probability[held]
     return values | {"brier": Estimate(brier(probability, label)), "ece": Estimate(ece(probability, label))}
@@ -234,7 +208,7 @@ class _Resampling:
         self,
         scores: Mapping[str, ScoredSet],
         label: Floats,
-        cluster: NDArray[np.generic] | None,
+        cluster: NDArray[np.generic],
         resamples: int,
         seed: int,
     ) -> None:
@@ -255,7 +229,7 @@ class _Resampling:
     def _draw(self, scores: Mapping[str, ScoredSet], records: NDArray[np.bool_]) -> dict[str, dict[str, Floats]]:
         if not self._resamples or not records.any():
             return {}
-        cluster = None if self._cluster is None else np.unique(self._cluster[records], return_inverse=True)[1]
+        cluster = np.unique(self._cluster[records], return_inverse=True)[1]
         label = self._label[records]
         return resampled(scores, label, resamples=self._resamples, seed=self._seed, cluster=cluster)
 
@@ -275,8 +249,8 @@ def _differences(
     return {metric: found[metric] for metric in METRICS if metric in found}
 
 
-def _delong_p(confidence: Floats, baseline: Floats, label: Floats) -> float | None:
-    if not _is_binary(label) or min((label == 1).sum(), (label == 0).sum()) < 2:
+def _delong_p(confidence: Floats, baseline: Floats, label: Floats, cluster: NDArray[np.generic]) -> float | None:
+    if not _is_binary(label) or min(len(np.unique(cluster[label == value])) for value in (0, 1)) < 2:
         return None
-    p = delong(confidence, baseline, label).p
+    p = delong(confidence, baseline, label, cluster).p
     return p if math.isfinite(p) else None

@@ -113,12 +113,22 @@ def question_key(record: Record) -> str:
     Raises:
         RecordError: the record has neither.
     """
+    key = known_question(record)
+    if key is None:
+        raise record.error('has no "id", "question", "messages" or "prompt" that says which question it answers')
+    return key
+
+
+def known_question(record: Record) -> str | None:
+    """The same, None where the record has neither.
+
+    Raises:
+        RecordError: its id or its prompt is not what it must be.
+    """
     if record.id is not None:
         return "id " + record.id
     prompt = _prompt_digest(record)
-    if prompt is None:
-        raise record.error('has no "id", "question", "messages" or "prompt" that says which question it answers')
-    return "prompt " + prompt
+    return None if prompt is None else "prompt " + prompt
 
 
 def _prompt_digest(record: Record) -> str | None:

@@ -25,17 +25,19 @@ class Cell:
         low: lower end of its interval.
         high: upper end.
         std: standard deviation.
+        signed: whether it is a difference: a plus is shown.
     """
 
     value: float | None
     low: float | None = None
     high: float | None = None
     std: float | None = None
+    signed: bool = False
 
     @property
     def shown(self) -> str:
         """The figure itself."""
-        return MISSING if self.value is None else f"{100 * self.value:.2f}"
+        return MISSING if self.value is None else _rounded(self.value, 2, self.signed)
 
     def aside(self, decimals: int) -> str:
         """Its interval or its standard deviation; empty if there is none."""
@@ -45,7 +47,7 @@ class Cell:
             return f"±{100 * self.std:.2f}"
         if self.low is None or self.high is None:
             return ""
-        return f"[{_rounded(self.low, decimals)}, {_rounded(self.high, decimals)}]"
+        return f"[{_rounded(self.low, decimals, self.signed)}, {_rounded(self.high, decimals, self.signed)}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +154,9 @@ def _escaped(text: str) -> str:
     )
 
 
-def _rounded(value: float, decimals: int) -> str:
-    return f"{round(100 * value, decimals) + 0.0:.{decimals}f}"  # + 0.0: -0.0 would show its sign
+def _rounded(value: float, decimals: int, signed: bool) -> str:
+    rounded = round(100 * value, decimals) + 0.0  # -0.0 would show its sign
+    return f"{rounded:{'+' if signed and rounded else ''}.{decimals}f}"
 
 
 def _body(table: Table, decimals: int) -> list[list[tuple[str, str]]]:
