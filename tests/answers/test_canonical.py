@@ -52,6 +52,15 @@ from tokur_cli.answers.canonical import canonical
         ("25°C", 25),
         (r"15\mbox{ cm}^2", 15),
         ("52_8", 52),
+        ("762 M&M's", 762),
+        # what is worked out ends with the last right side
+        ("3 + 4 = 7", 7),
+        ("1,000 + 500 = 1,500", 1500),
+        (r"$12 \times 4 = 48$", 48),
+        (r"\frac{12}{4} = 3\text{ apples}", 3),
+        ("x = 3 + 4 = 7", 7),
+        ("4 x 2 = 8", 8),
+        ("2^{10} = 1024", 1024),
     ],
 )
 def test_a_number_is_read_exactly(text, value):
@@ -86,6 +95,12 @@ def test_a_number_is_read_exactly(text, value):
         "0,111",
         "nan",
         "inf",
+        "5 = x",
+        "x = y = 3",
+        "3x + 2 = 11",
+        "2x = 4 + 2 = 6y",
+        "a = 1, b = 2",
+        "x <= 5",
     ],
 )
 def test_what_is_more_than_a_number_is_not_read_as_one(text):

@@ -71,6 +71,59 @@ def test_the_documented_precedence_finds_the_answer(response, answer, rule):
     assert (found.text, found.rule) == (answer, rule)
 
 
+@pytest.mark.parametrize(
+    ("stated", "answer"),
+    [
+        # sentences of models (the samples) and of GSM8K's solutions, with what a reader takes for the answer
+        ("3 + 4 = 7 apples in total.", "7 apples in total"),
+        ("12 * 4 = 48 dollars, which matches our initial solution, based on the cost of one ticket.", "48"),
+        ("20 - 5 = 15 marbles, so he has 3 more than Tom.", "15"),
+        ("60 * 10 = 60 coins. There are 10 friends here.", "60 coins"),
+        ("actually 9 + 4 = 13 pencils, which Kofi has, but Greta has only 3 pencils.", "13"),
+        ("7 boxes * 9 cookies / box = 54 cookies * 9 cookies = 450 cookies out of 7 boxes.", "450"),
+        ("64 - 18 = 22.", "22"),
+        ("4 x 2 = 8.", "8"),
+        ("2*5 = 10 and 10*5 = 50.", "10 and 50"),
+        ("80 - 54 = 26 people did not get second hotdogs.", "26"),
+        ("that there are a total of 9 + 6 = 15 liters of water out of the 24 liters.", "15"),
+        ("that she will be 4 + 4 = 8 years old 4 years from now.", "8"),
+        ("$30 - $3 = $27 on all the 9 items she wants to buy.", "$27"),
+        ("$12 * 4 = $48.", "$48"),
+        ("(16 - 3 - 4) * 2 = 18 dollars, 5 more than Ann.", "18"),
+        ("x=105(2/7)=30 players", "x=30 players"),
+        ("50% of 30 = 15 apples, and 4 pears.", "15"),
+        ("3 plus 4 equals 7 of them.", "7"),
+        ("$x$ = 5.", "5"),
+        ("20 = 4 * 5 apples.", "20"),
+        # an equation that is the answer, and one that belongs to another clause
+        ("y = 2x + 3", "y = 2x + 3"),
+        ("y = 2x + 3 for all x.", "y = 2x + 3"),
+        ("f(x) = 2x + 3, where x > 0.", "f(x) = 2x + 3"),
+        ("4x + 2 = 8.", "4x + 2 = 8"),
+        ("a = 1, b = 2.", "a = 1, b = 2"),
+        ("A = 5, B = 7.", "A = 5, B = 7"),
+        ("12, since x = 3.", "12"),
+        ("5 apples as 3 + 4 = 7.", "5"),
+        ("5 apples, and 3 + 4 = 7 oranges.", "5"),
+        ("5 (3 + 2 = 5) apples", "5"),
+        # what prose follows is more than its first number
+        (r"3√2 units.", "3√2"),
+        ("2^10 ways.", "2^10"),
+        ("3x + 2 where x is a number.", "3x + 2"),
+        ("(3, 4) in the plane.", "(3, 4)"),
+        ("10-12 weeks.", "10"),
+        ("5x more than 3.", "5"),
+        ("3 a day for 5 days.", "3"),
+    ],
+)
+def test_what_is_stated_ends_with_the_result_of_its_working(stated, answer):
+    assert extract_answer(f"We work it out.\nThe answer is {stated}").text == answer
+
+
+def test_money_is_no_formula():
+    assert extract_answer("It was $40 + $10 + $7 = $57").text == "$57"
+
+
 @pytest.mark.parametrize("response", ["", "   \n", "I am not sure what is asked here.", "see AZYUK2A over there", "}{"])
 def test_a_response_without_an_answer_has_none(response):
     assert extract_answer(response) is None
@@ -100,6 +153,9 @@ def test_a_multiple_choice_is_answered_by_a_letter(response, letter):
         "\\[" * (5 * 10**5),
         "\\" * 10**6,
         "answer is " * 10**5,
+        "answer is " + "1 + " * 10**5,
+        "answer is " + "1 a " * 10**5,
+        "answer is (" + "1" * 10**6,
         "answer " * 10**5,
         "final answer" + " " * 10**6,
         "\nA:" * (3 * 10**5),

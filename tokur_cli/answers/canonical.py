@@ -11,6 +11,7 @@ Decisions, where more than one reading is possible:
 - ``50%`` is 1/2 that may also be written 50 (see ``equivalence``); ``5 million`` is 5,000,000 that may be written 5.
 - ``1\frac{1}{2}`` and ``1 1/2`` are mixed numbers, 3/2.
 - ``52_8`` is 52 with the base 8 as its name: it equals ``52``, as graders of MATH have it, but not ``52_9``.
+- ``3 + 4 = 7`` is 7 and ``x = 10/2 = 5`` is ``x = 5``: what is worked out ends with the last right side.
 - A unit that we know is kept, a word that we do not know is dropped: ``18 apples`` is 18.
 """
 
@@ -130,6 +131,11 @@ _SPELLINGS = (
 )
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{(.*)\}", re.DOTALL)
 _DELIMITED = re.compile(r"\$\$(.*)\$\$|\\\[(.*)\\\]|\\\((.*)\\\)", re.DOTALL)
+_NO_CALCULATION = re.compile(r"[<>;]|!=|,(?!\d{3}(?!\d))|\\(?:begin|le|ge|ne)(?![A-Za-z])|\b(?:and|or)\b")
+_NAMED = re.compile(r"(?:\\angle\s*)?\\?[A-Za-z]+(?:_\{?\w+\}?)?(?:\([^()=]*\))?\s*")
+_ARITHMETIC_COMMAND = re.compile(
+    r"\\(?:frac|sqrt|times|cdot|div|binom|pi|circ|sin|cos|tan|log|ln)(?![A-Za-z])|\\text\{[^{}]*\}|(?<=\d)\s*x\s*(?=\d)"
+)
 _AROUND_OPERATORS = re.compile(r"\s*([-+*/=<>();:\[\]{}|^_])\s*|\s+(?=,)")
 # A comma that separates thousands stays as it is, so that no list can look like a number.
 _LIST_COMMA = re.compile(r"(?<!\d),\s*|,\s+|,(?!\d{3}(?!\d))")
@@ -153,7 +159,7 @@ _NUMBER = re.compile(
 _TAIL = re.compile(
     r"""\\text\{(?P<text>[^{}]*)\}(?P<text_power>\s*\^\s*\{?\s*[23]\s*\}?)?
     | (?P<sign>[%¢$€£¥₹])
-    | (?P<words>[A-Za-z][A-Za-z'./-]*(?:\s+[A-Za-z][A-Za-z'./-]*){0,5})(?P<power>\s*\^\s*\{?\s*[23]\s*\}?)?""",
+    | (?P<words>[A-Za-z][A-Za-z'./&-]*(?:\s+[A-Za-z][A-Za-z'./&-]*){0,5})(?P<power>\s*\^\s*\{?\s*[23]\s*\}?)?""",
     re.VERBOSE,
 )
 _NO_UNITS = frozenset(
@@ -178,7 +184,7 @@ def canonical(answer: str) -> Canonical:
     if len(answer) > MAX_SYMBOLIC_LENGTH:
         text = " ".join(answer.split())
         return Canonical("expression", text, text)
-    marked = _normalise(answer)
+    marked = _without_working(_normalise(answer))
     shown = " ".join(_MARKED_TEXT.sub(r" \1 ", marked).split())
     text = _LIST_COMMA.sub(", ", " ".join(_AROUND_OPERATORS.sub(r"\1", shown).split()))
     number = _read_number(marked)
@@ -217,6 +223,28 @@ def _normalise(answer: str) -> str:
     for pattern, replacement in _SPELLINGS:
         text = pattern.sub(replacement, text)
     return _strip(" ".join(text.split()))
+
+
+def _without_working(text: str) -> str:
+    """The result of a calculation, 7 of ``3 + 4 = 7``, with its name if it has one: ``x = 7`` of ``x = 3 + 4 = 7``."""
+    first, *inner = text.split("=")
+    if not inner or _NO_CALCULATION.search(text):
+        return text
+    if not all(_is_arithmetic(part) for part in inner):
+        return text
+    result = inner[-1].strip()
+    if not first or _is_arithmetic(first):
+        return result
+    return f"{first}= {result}" if _NAMED.fullmatch(first) else text
+
+
+def _is_arithmetic(text: str) -> bool:
+    """Whether a side of an equation holds numbers and no variables."""
+    number = _read_number(text.strip())
+    if number is not None:
+        return not number.name
+    rest = _ARITHMETIC_COMMAND.sub("", text)
+    return any(digit in rest for digit in "0123456789") and not re.search(r"[A-Za-z]", rest)
 
 
 def _is_one_group(body: str) -> bool:

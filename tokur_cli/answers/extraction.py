@@ -12,6 +12,7 @@ r"""The final answer of a response, found by the first of these rules that finds
 8.  ``whole``: the complete response, when it is nothing but a number, a letter, an expression or up to three words.
 9.  ``last_expression``: the last number or LaTeX formula, whichever ends later.
 
+Rules 4 and 5 take the result of what is worked out (7 of "3 + 4 = 7 apples in total").
 A response without any of these has no answer. Time is linear in the response's length.
 """
 
@@ -64,9 +65,34 @@ _NUMBER = re.compile(
     rf"(?:[eE][+-]?\d+(?!\w)|:\d\d(?!\d)|\s?/\s?\d+(?:\.\d+)?|\s?(?:\\?%|percent\b))?"
 )
 _MATH = re.compile(
-    r"\$\$([^$]{1,1500})\$\$|\\\[(.{1,1500}?)\\\]|\\\((.{1,1500}?)\\\)|(?<![\\$\d])\$(?!\$)([^$\n]{1,300})(?<!\\)\$",
+    r"\$\$([^$]{1,1500})\$\$|\\\[(.{1,1500}?)\\\]|\\\((.{1,1500}?)\\\)"
+    # "$12 + $4" and "$12 = $ 12" are money.
+    r"|(?<![\\$\d])\$(?!\$)([^$\n]{1,300})(?<!\\)(?<![-+*/=])(?<![-+*/=]\s)\$(?!\d)",
     re.DOTALL,
 )
+# "7 boxes * 9 cookies / box = " in front of what a calculation comes to: amounts, each with a link to the next.
+_AMOUNT = re.compile(
+    rf"(?<![\w.)\]}}])(?:[-−]\s?)?(?:\\?[$€£¥₹]\s?)?(?=[\d.]){_DIGITS}(?<=\d)(?:\^\d+|[²³]|\s?(?:\\?%|percent\b))?"
+    r"|\([-−+*/×÷\d\s.,$%]*\d[-−+*/×÷\d\s.,$%]*\)"
+)
+_LINK = re.compile(
+    r"(?:(?<=%)|(?<=/\d)|(?<=percent))\sof\s(?:the\s)?|"
+    r"(?:\s?/?\s?(?!(?:because|since|as|so|if|when|where|and|or|but|which|that|is|are|equals?|plus|minus|times|x|for|with)\b)"
+    r"[A-Za-z]+\b\.?){0,4}\s*"
+    r"(?:(?P<equals>=|(?:is\s)?equals?(?:\sto)?\b)|[-−+*/×·÷^]|x(?=\s*[\d(.$€£])|(?=\()"
+    r"|(?:plus|minus|times|divided\sby|multiplied\sby)\b)\s*"
+)
+_TERM = (
+    r"(?=[\d.√π\\]|sqrt|pi\b|[A-Za-z]\b)(?:[\d.,]*\d)?"
+    r"(?:\s?(?:√|\\?sqrt)\s?(?:\d+|\{[^{}]*\}|\([^()]*\))|\s?\\?(?:π|pi\b)|\\frac\{[^{}]*\}\{[^{}]*\}"
+    r"|(?!a\s)[A-Za-z](?![A-Za-z']))?(?<![\s=*/])"
+    r"(?:\^(?:\{[^{}]*\}|-?[\dA-Za-z]+)|[²³])?"
+)
+_FORMULA = re.compile(
+    rf"[(\[][^()\[\]]*\d[^()\[\]]*[)\]]|(?:[A-Za-z]\([a-z]\)\s*=\s*)?(?:[-−]\s?)?{_TERM}(?:\s*[-−+*/×=]\s*{_TERM})*"
+)
+_ASSIGNED = re.compile(r"[A-Za-z](?:\([a-z]\))?\s*=\s*")
+_EQUALS = re.compile(r"\s*=\s*(?=\S)")
 _JOINT = re.compile(r"\s*(?:,?\s*(?:and|or)|,)\s*")
 _UNIT_WORD = re.compile(r"\s?(?:\\?%|percent\b|pct\b|[A-Za-z]+\b)")
 _PROSE = re.compile(
@@ -81,7 +107,7 @@ _CHOICES = (
     re.compile(r"\(([A-J])\)"),
     re.compile(r"(?<![A-Za-z'$\\])([A-J])(?![A-Za-z'$])"),
 )
-_LEADING_CHOICE = re.compile(r"\(?([B-HJ]|A(?!\s+[a-z]))\b\)?(?=[\s.,:;)*]|$)")
+_LEADING_CHOICE = re.compile(r"\(?([B-HJ]|A(?!\s+[a-z]))\b\)?(?=[\s.,:;)*]|$)(?!\s*[=<>])")
 
 
 def extract_answer(response: str, *, choices: bool = False) -> Extraction | None:
@@ -218,10 +244,12 @@ def _stated(following: str, choices: bool) -> str | None:
     following = _LEADING_MARKS.sub("", following, count=1)
     math = _MATH.match(following)
     if math:
-        return _whole_math_list(following, math)
+        equals = _EQUALS.match(following, math.end())
+        return _stated(following[equals.end() :], choices) if equals else _whole_math_list(following, math)
     sentence = following.partition("\n")[0]
     end = _SENTENCE_END.search(sentence)
     sentence = (sentence[: end.start()] if end else sentence).strip(" *_\"'")
+    sentence = _without_working(sentence)
     if not sentence:
         return None
     letter = _LEADING_CHOICE.match(sentence)
@@ -229,13 +257,74 @@ def _stated(following: str, choices: bool) -> str | None:
         return letter[1]
     if canonical(sentence).kind in ("number", "choice") or not _is_prose(sentence):
         return sentence
-    number = _NUMBER.match(sentence)
-    if number:
-        return number[0].strip()
+    formula = _leading_formula(sentence)
+    if formula:
+        return formula
     stated = list(_STATED.finditer(sentence))
     if stated and not _is_prose(sentence[stated[-1].end() :]):
         return sentence[stated[-1].end() :].strip()
-    return _last_expression(sentence) or (sentence if len(sentence.split()) <= 6 else None)
+    return _last_result(sentence) or _last_expression(sentence) or (sentence if len(sentence.split()) <= 6 else None)
+
+
+def _without_working(sentence: str) -> str:
+    """A sentence with the result alone where it begins with a calculation, or with several that are a list."""
+    name = _ASSIGNED.match(sentence)
+    kept = name[0] if name else ""
+    position = len(kept)
+    while True:
+        result, end, _ = _calculation(sentence, position)
+        if result == position:
+            return kept + sentence[position:]
+        joint = _JOINT.match(sentence, end)
+        position = joint.end() if joint else end
+        kept += sentence[result:position]
+
+
+def _calculation(text: str, start: int) -> tuple[int, int, bool]:
+    """Where the result of a calculation at ``start`` begins, where the calculation ends, and whether it is one.
+
+    The result is the last amount that stands alone between ``=``: 7 in "3 + 4 = 7 apples", 20 in "20 = 4 * 5".
+    """
+    result = segment = end = start
+    alone, operates, equates = True, False, False
+    amount = _AMOUNT.match(text, start)
+    while amount:
+        end = amount.end()
+        link = _LINK.match(text, end)
+        amount = _AMOUNT.match(text, link.end()) if link else None
+        if amount and link and not link["equals"]:
+            alone, operates = False, True
+            continue
+        result = segment if alone else result
+        if amount:
+            segment, alone, equates = amount.start(), True, True
+    return result, end, operates and equates
+
+
+def _last_result(sentence: str) -> str | None:
+    """The result of the last calculation in a sentence, such as the 7 of "he has 3 + 4 = 7 of the 9 apples"."""
+    found = None
+    amount = _AMOUNT.search(sentence)
+    while amount:
+        result, end, calculates = _calculation(sentence, amount.start())
+        goes_on = sentence[: amount.start()].rstrip().endswith(("+", "-", "*", "/", "^"))  # 2x + 3 * 4 = 20
+        if calculates and not goes_on:
+            number = _AMOUNT.match(sentence, result)
+            found = number[0] if number else None
+        amount = _AMOUNT.search(sentence, end)
+    return found
+
+
+def _leading_formula(sentence: str) -> str | None:
+    r"""The number or formula that prose follows: ``3\sqrt{2}`` of "3\sqrt{2} units", ``(3, 4)`` of "(3, 4) in all"."""
+    number = _NUMBER.match(sentence)
+    formula = _FORMULA.match(sentence)
+    if formula and len(formula[0]) > (number.end() if number else 0):
+        # "10 - 12 weeks" is no difference, and "5x more" no product.
+        symbolic = re.search(r"[A-Za-z√π\\^²³(\[]", formula[0])
+        if re.search(r"[-−+*/×=√π²³^,\\]", formula[0]) if symbolic else not re.search("[-−=]", formula[0]):
+            return formula[0].strip()
+    return number[0].strip() if number else None
 
 
 def _whole_math_list(text: str, math: re.Match[str]) -> str:

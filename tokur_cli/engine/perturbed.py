@@ -5,6 +5,10 @@ adds to its output, for the draws' rows only,
 
     (εᵀx) U′ᵀ        for an input under a draw that is fixed for the response,
     σ‖x‖ ξ_t U′ᵀ     for the input of a decoding step t with a draw of its own (local reparameterisation).
+
+Step t's query meets the keys that earlier tokens got from the draws of their own steps and the prompt from one fixed
+draw, as in a decoder with a cache: this is how Assumption 3.1 of the paper was read, and an independent literal
+simulation agrees with the code.
 """
 
 from __future__ import annotations

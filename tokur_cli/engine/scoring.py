@@ -39,8 +39,9 @@ class Scorer:
         model: the model, in evaluation mode.
         draws: the draws; None for the quantities of the mean weights alone.
         sampling: how draws and decoding steps go together: ``stepwise`` (a fresh draw a response token, the paper's
-            Assumption 3.1), ``shared`` (one draw a member for the whole response) or ``joint`` (the same draws, each
-            weighted by the probability it gave to the response so far).
+            Assumption 3.1, read so that earlier tokens' keys come from the draws of their own steps and the prompt's
+            from one fixed draw), ``shared`` (one draw a member for the whole response) or ``joint`` (the same draws,
+            each weighted by the probability it gave to the response so far).
         batch_tokens: positions in a batch, all members counted; halved for good when memory does not suffice.
         estimator: of the epistemic uncertainty, see ``token_quantities``.
         compare: whether the comparisons of ``token_quantities`` are computed too.
