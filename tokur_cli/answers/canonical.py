@@ -7,7 +7,7 @@ currency, unit and ``x =`` in front. ``2^{10}``, ``3\sqrt{2}`` or ``5x`` are exp
 
 Decisions, where more than one reading is possible:
 
-- ``1,234`` is 1234 and ``1,22`` is a list or a decimal comma: ``Canonical.decimal_comma`` keeps the second reading.
+- ``1,234`` is 1234 and ``18,20`` is a list; ``1{,}22``, which LaTeX sets as one number, has a decimal comma.
 - ``50%`` is 1/2 that may also be written 50 (see ``equivalence``); ``5 million`` is 5,000,000 that may be written 5.
 - ``1\frac{1}{2}`` and ``1 1/2`` are mixed numbers, 3/2.
 - ``52_8`` is 52 with the base 8 as its name: it equals ``52``, as graders of MATH have it, but not ``52_9``.
@@ -23,6 +23,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
 
+from tokur_cli.answers.notation import common_name, for_parser
+from tokur_cli.answers.spelled import NUMBER_WORDS, in_digits
 from tokur_cli.answers.units import CURRENCY, SCALES, UNITS, Unit, unit_of
 
 MAX_SYMBOLIC_LENGTH = 2_000
@@ -59,14 +61,19 @@ class Canonical:
         text: the normal text; two answers of one kind with the same text are the same answer.
         latex: the answer for a LaTeX parser: normal spellings, units still in ``\text``.
         number: the number, when ``kind`` is ``number``.
-        decimal_comma: for ``1,22``, the number that it is when the comma is a decimal point.
+        written_unit: the known unit behind an expression, as in ``4\sqrt{3}\text{ cm}``.
     """
 
     kind: Kind
     text: str
     latex: str
     number: Number | None = None
-    decimal_comma: Number | None = None
+    written_unit: Unit | None = None
+
+    @property
+    def unit(self) -> Unit | None:
+        """The known unit behind the answer, be it a number or not."""
+        return self.number.unit if self.number else self.written_unit
 
 
 _CHARACTERS = str.maketrans(
@@ -110,12 +117,15 @@ _STYLED_TEXT = re.compile(r"\\(?:text(?:bf|it|rm|sf|tt|normal)?|mathrm|mathbf|mb
 _ROMAN_LETTER = re.compile(r"\\(?:mathrm|mathbf|mathit)\s*\{\s*([A-Za-z])\s*\}")
 _DOUBLE_ESCAPE = re.compile(r"\\\\(?=[A-Za-z]{2})")
 _MARKED_TEXT = re.compile(r"\\text\{([^{}]*)\}")
+_LETTERS = re.compile(r"\\text\{\s*([A-Z](?:(?:\s*,\s*|\s*,?\s+(?:and|or)\s+)[A-Z])+)\s*\}")
 _SPELLINGS = (
     (re.compile(r"\\[dtc]frac(?![A-Za-z])"), r"\\frac"),
+    (re.compile(r",\s*(?:and|or)(?![A-Za-z])\s*"), ", "),
     (re.compile(r"\\frac\s*(\d)\s*(?=[\d{])"), r"\\frac{\1}"),
     (re.compile(r"\\frac\s*(\{[^{}]*\})\s*(\d)"), r"\\frac\1{\2}"),
     (re.compile(r"\\sqrt\s*(\d)"), r"\\sqrt{\1}"),
-    (re.compile(r"\{,\}"), ","),
+    (re.compile(r"\{,\}(?=\d{3}(?!\d))"), ","),
+    (re.compile(r"(?<=\d)\{,\}(?=\d)"), "."),
     (re.compile(r"\\([%$#&])"), r"\1"),
     (re.compile(r"\\(?:geq|geqslant)(?![A-Za-z])"), r"\\ge"),
     (re.compile(r"\\(?:leq|leqslant)(?![A-Za-z])"), r"\\le"),
@@ -131,6 +141,7 @@ _SPELLINGS = (
 )
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{(.*)\}", re.DOTALL)
 _DELIMITED = re.compile(r"\$\$(.*)\$\$|\\\[(.*)\\\]|\\\((.*)\\\)", re.DOTALL)
+_BRACKET = re.compile(r"[(){},]")
 _NO_CALCULATION = re.compile(r"[<>;]|!=|,(?!\d{3}(?!\d))|\\(?:begin|le|ge|ne)(?![A-Za-z])|\b(?:and|or)\b")
 _NAMED = re.compile(r"(?:\\angle\s*)?\\?[A-Za-z]+(?:_\{?\w+\}?)?(?:\([^()=]*\))?\s*")
 _ARITHMETIC_COMMAND = re.compile(
@@ -166,11 +177,13 @@ _NO_UNITS = frozenset(
     "sin cos tan sec csc cot log ln exp mod and or over plus minus times divided pi sqrt infinity not to is if "  # noqa: SIM905
     "arcsin arccos arctan sinh cosh tanh det dim max gcd lcm".split()
 )
-_DECIMAL_COMMA = re.compile(r"(-?)(\d+),(\d+)")
 _CHOICE = re.compile(
     r"\(\s*([A-Ja-j])\s*\)|([A-J])\s*[).:]?|\(\s*([A-J])\s*\)\s+\S.*|([A-J])\s*[).:]\s+\S.*", re.DOTALL
 )
 _WORDS = re.compile(r"([^\W\d_]{2,}(?:[ '-]+[^\W\d_]+)*)!?")
+_UNIT_BEHIND = re.compile(
+    r"(?:\\text\{(?P<text>[^{}]*)\}|(?<![\\A-Za-z{])(?P<word>[A-Za-z]{2,}))(?P<power>\s*\^\s*\{?\s*[23]\s*\}?)?$"
+)
 _NAMES = frozenset(("pi", "infinity", "infty", "inf", "oo"))
 
 
@@ -193,14 +206,13 @@ def canonical(answer: str) -> Canonical:
     choice = _CHOICE.fullmatch(shown)
     if choice:
         return Canonical("choice", next(letter for letter in choice.groups() if letter).upper(), marked)
+    named = common_name(text)
+    if named:
+        return Canonical("words", named, marked)
     words = _WORDS.fullmatch(shown)
     if words and shown.lower() not in _NAMES:
         return Canonical("words", words[1].casefold(), marked)
-    comma = _DECIMAL_COMMA.fullmatch(shown)
-    if comma:
-        reading = Number(Fraction(f"{comma[1]}{comma[2]}.{comma[3]}"), places=len(comma[3]))
-        return Canonical("expression", text, marked, decimal_comma=reading)
-    return Canonical("expression", text, marked)
+    return Canonical("expression", text, for_parser(marked), written_unit=_unit_behind(marked))
 
 
 def _normalise(answer: str) -> str:
@@ -220,6 +232,10 @@ def _normalise(answer: str) -> str:
     text = _SPACING.sub(lambda match: "" if match[0].startswith(_JOINING) else " ", text)
     text = _ROMAN_LETTER.sub(r" \1 ", text)
     text = _STYLED_TEXT.sub(r"\\text{\1}", text)
+    text = _LETTERS.sub(r"\1", text)
+    whole = _MARKED_TEXT.fullmatch(text)
+    if whole and any(digit in text for digit in "0123456789"):
+        text = whole[1]
     for pattern, replacement in _SPELLINGS:
         text = pattern.sub(replacement, text)
     return _strip(" ".join(text.split()))
@@ -247,6 +263,16 @@ def _is_arithmetic(text: str) -> bool:
     return any(digit in rest for digit in "0123456789") and not re.search(r"[A-Za-z]", rest)
 
 
+def _unit_behind(text: str) -> Unit | None:
+    """The unit that a formula ends with, in LaTeX's text or of two letters at least (``m`` may be a variable)."""
+    behind = _UNIT_BEHIND.search(text)
+    if behind is None:
+        return None
+    power = behind["power"] or ""
+    words = (behind["text"] or behind["word"]).lower().split()
+    return unit_of(words, 2 if "2" in power else 3 if "3" in power else 1)
+
+
 def _is_one_group(body: str) -> bool:
     r"""Whether delimiters around ``body`` belong together: ``\boxed{1}, \boxed{2}`` is not one box."""
     depth = 0
@@ -267,11 +293,13 @@ def _strip(text: str) -> str:
 
 
 def _read_number(text: str) -> Number | None:
-    """The number that the whole text is, or None."""
-    while len(text) > 2 and text[0] + text[-1] in ("()", "{}") and not re.search(r"[(){},]", text[1:-1]):
+    """The number that the whole text is, in digits or (up to 999 and scales) in words, or None."""
+    while (
+        len(text) > 2 and text[0] + text[-1] in ("()", "{}") and not _BRACKET.search(_MARKED_TEXT.sub("", text[1:-1]))
+    ):
         text = text[1:-1].strip()
     if not any(digit in text for digit in "0123456789"):
-        return None
+        text = in_digits(text)
     match = _NUMBER.fullmatch(text)
     if match is None or (match["sign1"] and match["sign2"]):
         return None
@@ -324,6 +352,8 @@ def _read_tail(text: str, currency: str | None, *, apart: bool) -> tuple[Fractio
     if match is None:
         return None
     words = (match["text"] if match["text"] is not None else match["sign"] or match["words"]).lower().split()
+    if not NUMBER_WORDS.isdisjoint(words):
+        return None
     scale = SCALES.get(words[0], Fraction(1)) if words else Fraction(1)
     exponent = match["text_power"] or match["power"] or ""
     unit = unit_of(words if scale == 1 else words[1:], 2 if "2" in exponent else 3 if "3" in exponent else 1)

@@ -9,7 +9,8 @@ does not depend on the order of the answers, plainest forms first:
    ``60 minutes``): the answers to one question share the unit that it asks for;
 4. letters and words, by text;
 5. expressions, by text, then by value: math-verify reads each distinct one once and gives a fingerprint (its exact
-   value, or its value at a fixed point); lists, intervals and relations with one fingerprint are compared in pairs.
+   value, or its value at a fixed point), kept apart by unit like numbers; lists, intervals and relations with one
+   fingerprint are compared in pairs.
 
 Names (the ``x`` of ``x = 5``) do not separate votes. No answer is no class.
 """
@@ -22,6 +23,7 @@ from fractions import Fraction
 
 from tokur_cli.answers.canonical import MAX_SYMBOLIC_LENGTH, Canonical, Number, canonical
 from tokur_cli.answers.equivalence import MIN_PLACES, Comparison, Equivalence, numbers_equal
+from tokur_cli.answers.units import Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ def _plainness(form: Canonical) -> tuple[int, bool, int, bool, int, str, str]:
     """Sort key: plain numbers before others, exact ones before long decimals (the longest first), short texts first."""
     number = form.number
     kind = ("number", "choice", "words", "expression").index(form.kind)
-    qualified = number is not None and (number.scale != 1 or number.unit is not None or number.name != "")
+    qualified = form.unit is not None or (number is not None and (number.scale != 1 or number.name != ""))
     long_places = number.places if number and number.places >= MIN_PLACES else 0
     # A pair in brackets comes before a bare list: "1, 2" equals both (1, 2) and (2, 1), which are not equal.
     bare = not form.text.startswith(("(", "["))
@@ -105,9 +107,10 @@ class _Keys:
                     later.append((form, number))
                 else:
                     self.put(form, bare)
-                    self._known.setdefault(_quantity(number), self._known[bare])
+                    self._known.setdefault(_quantity(number.value * number.scale, number.unit), self._known[bare])
         for form, number in later:
-            self.put(form, _quantity(number))
+            assert number.unit is not None
+            self.put(form, _quantity(number.value * number.scale, number.unit))
 
     def _add_plain(self, numbers: list[tuple[Canonical, Number]]) -> None:
         """Plain numbers by value; a decimal of six and more places by the first value that it abbreviates."""
@@ -123,10 +126,7 @@ class _Keys:
     def add_expressions(self, forms: list[Canonical], equivalence: Equivalence) -> None:
         open_forms = []
         for form in forms:
-            comma = form.decimal_comma.value if form.decimal_comma else None
-            if comma in self._known:
-                self.put(form, comma)
-            elif len(form.text) > MAX_SYMBOLIC_LENGTH or (form.kind, form.text) in self._known:
+            if len(form.text) > MAX_SYMBOLIC_LENGTH or (form.kind, form.text) in self._known:
                 self.put(form, (form.kind, form.text))
             else:
                 self._known[form.kind, form.text] = self._count
@@ -157,7 +157,10 @@ class _Keys:
         if fingerprint is None:
             return own
         if fingerprint.startswith("@"):
-            key: Hashable = _exact(fingerprint)
+            value = _exact(fingerprint)
+            key: Hashable = value
+            if form.unit and value not in self._known:
+                key = _quantity(value, form.unit) if isinstance(value, Fraction) else (form.unit, value)
             return self._known.setdefault(key, own)
         candidates = heads.setdefault(fingerprint, [])
         outcomes = equivalence.compare_canonical([(head, form) for head in candidates])
@@ -168,11 +171,10 @@ class _Keys:
         return own
 
 
-def _quantity(number: Number) -> Hashable:
-    assert number.unit is not None
-    return number.unit.dimension, number.value * number.scale * number.unit.factor
+def _quantity(value: Fraction, unit: Unit) -> Hashable:
+    return unit.dimension, value * unit.factor
 
 
-def _exact(fingerprint: str) -> Hashable:
+def _exact(fingerprint: str) -> Fraction | str:
     """The key of a fingerprint: the number where it is one, so that ``2+3`` joins the class of 5."""
     return fingerprint if ":" in fingerprint else Fraction(fingerprint[1:])

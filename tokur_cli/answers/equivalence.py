@@ -6,10 +6,12 @@ Numbers are compared exactly, as rationals. Beyond that:
   (``0.333333`` is 1/3, ``0.3333`` is not).
 - ``50%`` equals 1/2 and, because people leave the sign away when the question asks for percent, 50; so does
   ``5 million`` equal 5,000,000 and 5. Two scaled numbers, and two plain ones, must be equal as they are.
-- Two units that we know must be of one dimension and are converted (``1 hour`` is ``60 minutes``); a unit on one side
-  alone is not compared. Two names must agree (``x = 5`` is not ``y = 5``); a name on one side alone is not compared.
+- Two units that we know must be of one dimension and are converted (``1 hour`` is ``60 minutes``), behind a formula the
+  same; a unit on one side alone is not compared. Two names must agree (``x = 5`` is not ``y = 5``); a name on one
+  side alone is not compared.
 
-The relation is symmetric but, because of the sign and units left away, not transitive; ``classes`` says how votes cope.
+The relation is symmetric, except that an equation may answer where a value is asked for (``a + b = 7`` for 7), not the
+other way. Because of the sign and units left away it is not transitive; ``classes`` says how votes cope.
 """
 
 from __future__ import annotations
@@ -81,9 +83,9 @@ def compare_cheaply(reference: Canonical, answer: Canonical) -> bool | None:
         return numbers_equal(reference.number, answer.number)
     if reference.kind == answer.kind and reference.text == answer.text:
         return True
+    if reference.unit and answer.unit and reference.unit != answer.unit:  # formulas are not converted
+        return False
     for one, other in ((reference, answer), (answer, reference)):
-        if one.number and other.decimal_comma and numbers_equal(one.number, other.decimal_comma):
-            return True
         if one.kind == "words" and other.kind == "expression" and one.text not in other.text.casefold():
             return False
     if "expression" not in (reference.kind, answer.kind):

@@ -1,6 +1,7 @@
 """The units that an answer may carry, and what they are worth.
 
-Only unambiguous names are here: "pounds" may be money or mass, "m" may be a variable, so neither is. A word that is not
+Only unambiguous names are here: "pounds" may be money or mass, so it is not. A letter is a unit behind a plain number
+alone: math-verify reads past it too, so that ``5m`` equals 5 but is not ``5 cm``. A word that is not
 here (``apples``, ``per day``) is read past and never compared.
 """
 
@@ -38,26 +39,28 @@ _TABLE: dict[tuple[str, str], str] = {
     ("rupee", "1"): "₹ rupee rupees inr",
     ("length", "1/1000"): "mm millimeter millimeters millimetre millimetres",
     ("length", "1/100"): "cm centimeter centimeters centimetre centimetres",
-    ("length", "1"): "meter meters metre metres",
+    ("length", "1"): "m meter meters metre metres",
     ("length", "1000"): "km kilometer kilometers kilometre kilometres",
-    ("length", "0.0254"): "inch inches",
+    ("length", "0.0254"): "in inch inches",
     ("length", "0.3048"): "ft foot feet",
     ("length", "0.9144"): "yard yards",
     ("length", "1609.344"): "mile miles",
     ("mass", "1/1000000"): "mg milligram milligrams",
-    ("mass", "1/1000"): "gram grams",
+    ("mass", "1/1000"): "g gram grams",
     ("mass", "1"): "kg kilogram kilograms",
     ("mass", "0.028349523125"): "oz ounce ounces",
-    ("time", "1"): "sec secs second seconds",
+    ("mass", "0.45359237"): "lb lbs",
+    ("time", "1"): "s sec secs second seconds",
     ("time", "60"): "min mins minute minutes",
-    ("time", "3600"): "hr hrs hour hours",
+    ("time", "3600"): "h hr hrs hour hours",
     ("time", "86400"): "day days",
     ("time", "604800"): "week weeks",
     ("year", "1"): "year years yr yrs",
     ("year", "1/12"): "month months",
     ("volume", "1/1000"): "ml milliliter milliliters millilitre millilitres",
-    ("volume", "1"): "liter liters litre litres",
+    ("volume", "1"): "l liter liters litre litres",
     ("angle", "1"): "degree degrees °",
+    ("radian", "1"): "radian radians rad",
     ("speed", "1"): "mph",
 }
 

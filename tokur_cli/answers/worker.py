@@ -70,7 +70,34 @@ def _parse(math_verify: Any, latex: str) -> list[Any]:
     targets = (math_verify.LatexExtractionConfig(boxed_match_priority=0), math_verify.ExprExtractionConfig())
     text = f"\\boxed{{{latex}}}"
     found: list[Any] = math_verify.parse(text, targets, fallback_mode="no_fallback", parsing_timeout=None)
-    return found
+    try:
+        return [_with_imaginary_unit(expression) for expression in found]
+    except MemoryError:
+        raise
+    except Exception:  # what sympy cannot build is not read, as in math-verify's own parser
+        return []
+
+
+def _with_imaginary_unit(expression: Any) -> Any:
+    """An expression whose ``i`` is the imaginary unit; math-verify has one variable in ``9i``, another in ``9 i``."""
+    import sympy
+
+    if not isinstance(expression, (sympy.Basic, sympy.MatrixBase)):
+        return expression
+    unit = {symbol: sympy.I for symbol in expression.free_symbols if str(symbol) == "i"}
+    if not unit:
+        return expression
+    if hasattr(expression, "_unsorted_args"):  # math-verify's sets and chains keep the order as written
+        elements = [_with_imaginary_unit(element) for element in expression._unsorted_args]
+        if not isinstance(expression, sympy.And):
+            return type(expression)(*elements)
+        expression._unsorted_args = elements  # a chain made anew would drop the equations that are true
+        return expression
+    if isinstance(expression, sympy.Eq) and expression.lhs not in unit:
+        return sympy.Eq(expression.lhs.xreplace(unit), expression.rhs.xreplace(unit), evaluate=False)
+    if isinstance(expression, sympy.logic.boolalg.Boolean):  # i < 5 is about a real number, i = 5 names it
+        return expression
+    return expression.xreplace(unit)
 
 
 def _verify(math_verify: Any, gold: str, answer: str) -> bool | str:
@@ -78,10 +105,28 @@ def _verify(math_verify: Any, gold: str, answer: str) -> bool | str:
     reference = _parse(math_verify, gold)
     if not reference:
         return "unparsable"
-    equal = math_verify.verify(
-        reference, _parse(math_verify, answer), allow_set_relation_comp=True, timeout_seconds=None
-    )
-    return bool(equal)
+    found = _parse(math_verify, answer)
+    if _hold_relation([*reference, *found]):  # an equation may give a value, but no value an equation
+        if not _hold_relation(reference):
+            found = [expression for expression in found if _gives_value(expression)]
+        roles = [(reference, found)]
+    else:  # (1, 2) is not {2, 1}, whichever is the reference
+        roles = [(reference, found), (found, reference)]
+    return all(math_verify.verify(*pair, allow_set_relation_comp=True, timeout_seconds=None) for pair in roles)
+
+
+def _hold_relation(expressions: list[Any]) -> bool:
+    """Whether one is an equation or inequality, or several of them."""
+    import sympy
+
+    return any(isinstance(expression, sympy.logic.boolalg.Boolean) for expression in expressions)
+
+
+def _gives_value(expression: Any) -> bool:
+    """False for ``2x - 7y + 4 = 0``, which is a line: ``4a + 3b = 142`` may say what a sum is, but not that it is 0."""
+    import sympy
+
+    return not (isinstance(expression, sympy.Eq) and expression.rhs == 0 and expression.lhs.is_Add)
 
 
 def _fingerprint(math_verify: Any, text: str) -> str | None:
@@ -106,6 +151,8 @@ def _print(expression: Any) -> str:
         return _print(expression.rhs)  # a name on one side alone is not compared
     if isinstance(expression, sympy.Expr):
         value = sympy.nsimplify(expression.doit(), rational=True)
+        if not value.free_symbols and not value.is_Rational:
+            value = value.expand()
         if value.is_Rational:
             return f"@{value}"
         symbols = sorted(value.free_symbols, key=str)
