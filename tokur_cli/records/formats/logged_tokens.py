@@ -24,12 +24,13 @@ def logged_tokens(choice: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(listed, list):
         return {}
     texts = [token.get("token") if isinstance(token, dict) else token for token in listed]
-    if not all(isinstance(text, str) for text in texts):
+    strings = [text for text in texts if isinstance(text, str)]
+    if len(strings) < len(texts):
         return {}
-    ids = [_TOKEN_ID.fullmatch(text) for text in texts]
+    ids = [_TOKEN_ID.fullmatch(text) for text in strings]
     if all(ids):
         return {"token_ids": [int(match[1]) for match in ids if match]}
-    return {"token_strings": [_string(text, token) for text, token in zip(texts, listed, strict=True)]}
+    return {"token_strings": [_string(text, token) for text, token in zip(strings, listed, strict=True)]}
 
 
 def _string(text: str, token: Any) -> str | list[int]:
