@@ -71,7 +71,10 @@ def labelled_responses(language_model, count):
     with Grader() as grader:
         labeller = Labeller(grader, field=None, run_code=False, answers=False, met=fail)
         labelled = list(labeller.label(read_records(str(SAMPLES))))[:count]
-    form, tokeniser = PromptForm(PromptOptions()), ResponseTokeniser(language_model.tokenizer, None)
+    form, tokeniser = (
+        PromptForm(PromptOptions()),
+        ResponseTokeniser(language_model.tokenizer, None, language_model.end_ids),
+    )
     responses = [prepare(item.record, form, tokeniser, language_model.name).tokens for item in labelled]
     return responses, np.array([item.label for item in labelled])
 

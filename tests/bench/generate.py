@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from transformers import GenerationConfig
 
-from tokur_cli.engine.decoding import Decoder, DecodingRequest, end_token_ids
+from tokur_cli.engine.decoding import Decoder, DecodingRequest
 from tokur_cli.engine.loading import load_language_model
 from tokur_cli.engine.sampling import Sampling
 from tokur_cli.engine.tokens import ResponseTokeniser
@@ -27,12 +27,12 @@ ROWS = 64
 
 def refilled_batch(language_model, prompts, samples, limit):
     """tokur."""
-    tokeniser = ResponseTokeniser(language_model.tokenizer, language_model.context_length)
+    tokeniser = ResponseTokeniser(language_model.tokenizer, language_model.context_length, language_model.end_ids)
     decoder = Decoder(
         language_model.model,
         tokeniser.decode,
         Sampling(temperature=0.8),
-        end_ids=end_token_ids(language_model.model.generation_config, language_model.tokenizer),
+        end_ids=frozenset(language_model.end_ids),
         max_new_tokens=limit,
         context_length=language_model.context_length,
         max_rows=ROWS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tokur_cli.engine.decoding import Decoder, end_token_ids
+from tokur_cli.engine.decoding import Decoder
 from tokur_cli.engine.loading import LanguageModel
 from tokur_cli.engine.memory import available_bytes
 from tokur_cli.engine.sampling import Sampling
@@ -43,7 +43,7 @@ def make_decoder(
         language_model.model,
         tokeniser.decode,
         sampling,
-        end_ids=end_token_ids(language_model.model.generation_config, language_model.tokenizer),
+        end_ids=frozenset(language_model.end_ids),
         max_new_tokens=max_new_tokens,
         context_length=language_model.context_length,
         stop=stop,

@@ -124,7 +124,7 @@ class _Backend:
 
 
 def _with_transformers(language_model: LanguageModel, options: DecodingOptions) -> _Backend:
-    tokeniser = ResponseTokeniser(language_model.tokenizer, language_model.context_length)
+    tokeniser = ResponseTokeniser(language_model.tokenizer, language_model.context_length, language_model.end_ids)
     decoder = make_decoder(
         language_model,
         tokeniser,

@@ -104,7 +104,9 @@ class Scoring:
         self.command, self.form, self.language_model, self.progress = command, form, language_model, progress
         self.note = note or partial(say, command)
         self.scores, self.keep_tokens = choose_scores(options.scores), options.tokens
-        self.tokeniser = ResponseTokeniser(language_model.tokenizer, language_model.context_length)
+        self.tokeniser = ResponseTokeniser(
+            language_model.tokenizer, language_model.context_length, language_model.end_ids
+        )
         needs = {need for score in self.scores for need in score.needs}
         needs_draws = bool(needs & set(DRAW_QUANTITIES))
         draws = Draws(*make_posterior(options.posterior, language_model, progress)) if needs_draws else None

@@ -56,7 +56,7 @@ def read_trial(
     Raises:
         TokurError: the first bad record, unless bad ones are skipped; or there is none at all.
     """
-    tokeniser = ResponseTokeniser(language_model.tokenizer, language_model.context_length)
+    tokeniser = ResponseTokeniser(language_model.tokenizer, language_model.context_length, language_model.end_ids)
     trial = Trial([], [])
     with Grader() as grader:
         labeller = Labeller(grader, field=None, run_code=False, answers=False, met=invalid.met)

@@ -13,7 +13,6 @@ from tokur_cli.commands.comparing import Comparers
 from tokur_cli.commands.evidence import Found, TextSet
 from tokur_cli.commands.outcomes import together, tried
 from tokur_cli.commands.progress import Progress
-from tokur_cli.engine.decoding import end_token_ids
 from tokur_cli.engine.loading import LanguageModel
 from tokur_cli.engine.states import LastStates, State
 from tokur_cli.engine.tokens import ResponseTokeniser
@@ -67,7 +66,7 @@ class SetComparison:
             self.settings["inside_layer"] = self._states.layer
         self.settings |= comparers.settings
         self._context_length = language_model.context_length
-        self._end_ids = end_token_ids(language_model.model.generation_config, language_model.tokenizer)
+        self._end_ids = language_model.end_ids
 
     def compare(self, sets: Sequence[TextSet | TokurError]) -> list[Found | TokurError]:
         """Return the evidence that each set gives."""

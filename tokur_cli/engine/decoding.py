@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from transformers import Cache, DynamicCache, GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import Cache, DynamicCache, PreTrainedModel
 
 from tokur_cli.engine.memory import clear_device_cache, is_out_of_memory
 from tokur_cli.engine.rolling_cache import rejoin
@@ -19,13 +19,6 @@ from tokur_cli.engine.vocabulary import logits_from
 from tokur_cli.records.errors import TokurError
 
 FinishReason = Literal["stop", "length", "stop_string"]
-
-
-def end_token_ids(generation: GenerationConfig | None, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
-    """Return the tokens that end a response: the generation config's and the tokenizer's."""
-    configured = getattr(generation, "eos_token_id", None)
-    ids = configured if isinstance(configured, list) else [configured]
-    return frozenset(index for index in (*ids, tokenizer.eos_token_id) if index is not None)
 
 
 @dataclass(frozen=True)

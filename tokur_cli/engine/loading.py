@@ -16,7 +16,7 @@ from tokur_cli.records.errors import TokurError
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 __all__ = ["DEFAULT_MODEL", "LanguageModel", "load_language_model"]
 
@@ -35,6 +35,7 @@ class ModelDescription:
         revision: the hub commit, None for local files.
         dtype: that the weights are to be loaded in.
         context_length: in tokens, None for a model without a limit.
+        end_ids: the tokens that end its responses.
     """
 
     place: str
@@ -43,6 +44,7 @@ class ModelDescription:
     revision: str | None
     dtype: str
     context_length: int | None
+    end_ids: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,13 @@ class LanguageModel:
     def device(self) -> torch.device:
         """Where token ids go: the device of the input embeddings."""
         return next(self.model.get_input_embeddings().parameters()).device
+
+    @property
+    def end_ids(self) -> tuple[int, ...]:
+        """The tokens that end its responses."""
+        from tokur_cli.engine.turns import end_token_ids
+
+        return end_token_ids(self.model.generation_config, self.model.config, self.tokenizer)
 
 
 def say_nothing(message: str) -> None:
@@ -136,6 +145,8 @@ def describe_model(
     """
     from transformers import AutoConfig
 
+    from tokur_cli.engine.turns import end_token_ids
+
     torch_dtype = resolve_dtype(dtype, "auto")
     quieten_libraries()
     with explained_errors(name):
@@ -143,6 +154,7 @@ def describe_model(
         config = AutoConfig.from_pretrained(source.place, trust_remote_code=trust_remote_code, **source.options)
         _require_causal(config, name)
         tokenizer = load_tokenizer(source, name, trust_remote_code)
+        end_ids = end_token_ids(_generation_config(source), config, tokenizer)
     return ModelDescription(
         place=str(source.place),
         tokenizer=tokenizer,
@@ -150,7 +162,19 @@ def describe_model(
         revision=source.revision,
         dtype=str(torch_dtype).removeprefix("torch."),
         context_length=_context_length(config),
+        end_ids=end_ids,
     )
+
+
+def _generation_config(source: Source) -> GenerationConfig | None:
+    import transformers
+
+    auto: Any = transformers.GenerationConfig
+    try:
+        config: GenerationConfig = auto.from_pretrained(source.place, **source.options)
+    except OSError:  # a model without one
+        return None
+    return config
 
 
 def load_tokenizer(source: Source, name: str, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from tokur_cli.engine.scoring import TokenisedResponse
 from tokur_cli.engine.spelling import Spelling, TokenString
+from tokur_cli.engine.turns import Ending, render
 from tokur_cli.records.errors import TokurError
 
 Offsets = list[tuple[int, int]]
@@ -41,12 +41,21 @@ class ResponseTokeniser:
     Args:
         tokenizer: the model's.
         context_length: positions that the model has; None for any number.
+        end_ids: the tokens that end the model's responses; None for the tokenizer's end-of-sequence token alone.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, context_length: int | None = None) -> None:
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        context_length: int | None = None,
+        end_ids: Sequence[int] | None = None,
+    ) -> None:
         self.tokenizer = tokenizer
         self.context_length = context_length
         self.spelling = Spelling(tokenizer)
+        if end_ids is None:
+            end_ids = () if tokenizer.eos_token_id is None else (tokenizer.eos_token_id,)
+        self.ending = Ending(tokenizer, end_ids)
         self._pieces: dict[int, str] = {}
         self._longest_piece = max(map(len, tokenizer.get_vocab()), default=1)
 
@@ -60,13 +69,7 @@ class ResponseTokeniser:
             raise TokurError(
                 "the model has no chat template: say how the prompt reads with --template raw or --template FILE"
             )
-        try:
-            text = self.tokenizer.apply_chat_template(
-                [dict(message) for message in messages], tokenize=False, add_generation_prompt=True
-            )
-        except TemplateError as error:
-            raise TokurError(f"the model's chat template refuses these messages: {error}") from error
-        return str(text)
+        return render(self.tokenizer, messages, answer_follows=True)
 
     def tokenise_prompt(self, prompt: str | Sequence[int], *, special_tokens: bool = False) -> list[int]:
         """Return the ids of a prompt to generate from, as in ``tokenise``.
@@ -110,7 +113,8 @@ class ResponseTokeniser:
                 response in this tokenizer's vocabulary, and may lack the end-of-sequence token.
             special_tokens: whether the tokenizer puts its own (a beginning-of-sequence token) before a text prompt;
                 a rendered chat template has them already.
-            finished: the response stopped by itself, so an end-of-sequence token belongs to it; exact ids have it.
+            finished: the response stopped by itself, so the token that ends it belongs to it (see ``Ending``) unless
+                its text spells one; exact ids have it.
 
         Raises:
             TokurError: nothing to score, no token before the response, more tokens than the model's context holds,
@@ -135,10 +139,11 @@ class ResponseTokeniser:
             raise TokurError("the response is empty: there is no token to score")
         if not prompt_ids:
             raise TokurError("the prompt is empty: the response's first token follows nothing")
-        end = self.tokenizer.eos_token_id
-        if response_ids is None and finished and end is not None and ids[-1] != end:
-            ids.append(end)
-            offsets.append((len(response), len(response)))
+        if response_ids is None and finished and set(ids).isdisjoint(self.ending.end_ids):
+            end = self.ending.after(prompt)
+            if end is not None:
+                ids.append(end)
+                offsets.append((len(response), len(response)))
         tokens = TokenisedResponse(prompt_ids, ids)
         self._check_length(tokens.length)
         return LocatedResponse(tokens, offsets, exact=exact_ids is not None)

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
-from transformers import GenerationConfig
 
-from tokur_cli.engine.decoding import DecodedResponse, DecodingRequest, FinishReason, end_token_ids, text_before
+from tokur_cli.engine.decoding import DecodedResponse, DecodingRequest, FinishReason, text_before
 from tokur_cli.engine.loading import ModelDescription
 from tokur_cli.engine.sampling import Sampling
 from tokur_cli.engine.silenced import Silenced
@@ -51,7 +50,6 @@ class VllmDecoder:
     ) -> None:
         self.model, self.decode, self.sampling = model, decode, sampling
         self.max_new_tokens, self.stop = max_new_tokens, stop
-        self.end_ids = end_token_ids(_generation_config(model), model.tokenizer)
         self._silenced = Silenced("vLLM")
         with self._silenced():
             self._engine = _load(model, trust_remote_code, cache_bytes)
@@ -91,7 +89,7 @@ class VllmDecoder:
             seed=int.from_bytes(hashlib.sha256(key).digest()[:4], "little"),
             max_tokens=limit,
             stop=list(self.stop),
-            stop_token_ids=sorted(self.end_ids),
+            stop_token_ids=sorted(self.model.end_ids),
         )
 
     def _response(self, request: DecodingRequest, sample: int, output: Any) -> DecodedResponse:
@@ -103,14 +101,6 @@ class VllmDecoder:
             reason = "stop_string" if isinstance(output.stop_reason, str) else "stop"
         text = text_before(self.decode(ids), self.stop if reason == "stop_string" else ())
         return DecodedResponse(request.index, sample, ids, text, reason)
-
-
-def _generation_config(model: ModelDescription) -> GenerationConfig | None:
-    try:
-        config: GenerationConfig = GenerationConfig.from_pretrained(model.place, revision=model.revision or "main")
-    except OSError:  # a model without one
-        return None
-    return config
 
 
 def _load(model: ModelDescription, trust_remote_code: bool, cache_bytes: int | None) -> Any:

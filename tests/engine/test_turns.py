@@ -1,0 +1,175 @@
+"""What ends a turn, on templates written in the style of the families that end it with a token of their own."""
+
+import pytest
+from transformers import GenerationConfig, LlamaConfig
+
+from tests.commands.test_score import parsed, write_lines
+from tests.tiny import tiny_model, tiny_tokenizer
+from tokur_cli.engine.loading import describe_model, load_language_model
+from tokur_cli.engine.tokens import ResponseTokeniser
+from tokur_cli.engine.turns import end_token_ids
+
+GEMMA = """{{ bos_token }}{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}
+{%- for m in messages %}
+{%- if (m['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}
+{%- set role = 'model' if m['role'] == 'assistant' else m['role'] %}
+{{- '<start_of_turn>' + role + '\n' + m['content'] | trim + '<end_of_turn>\n' }}
+{%- endfor %}{% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}"""
+PHI = """{% for m in messages %}{{ '<|' + m['role'] + '|>\n' + m['content'] + '<|end|>\n' }}{% endfor %}
+{%- if add_generation_prompt %}{{ '<|assistant|>\n' }}{% else %}{{ eos_token }}{% endif %}"""
+GLM = """[gMASK]<sop>{% for m in messages %}{{ '<|' + m['role'] + '|>\n' + m['content'] }}{% endfor %}
+{%- if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}"""
+LLAMA_2 = """{% for m in messages %}{% set words = m['content'].strip() %}
+{%- if m['role'] == 'user' %}{{ bos_token + '[INST] ' + words + ' [/INST]' }}
+{%- else %}{{ ' ' + words + ' ' + eos_token }}{% endif %}{% endfor %}"""
+LLAMA_3 = """{{ bos_token }}{% for m in messages %}
+{{- '<|start_header_id|>' + m['role'] + '<|end_header_id|>\n\n' + m['content'] | trim + '<|eot_id|>' }}{% endfor %}
+{%- if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}"""
+QWEN = """{% for m in messages %}{% set words = m['content'].split('</think>')[-1].lstrip('\n') %}
+{%- if m['role'] == 'assistant' %}{% set words = '<think>\n\n</think>\n\n' + words %}{% endif %}
+{{- '<|im_start|>' + m['role'] + '\n' + words + '<|im_end|>\n' }}{% endfor %}
+{%- if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"""
+HARMONY = """{% for m in messages %}{{ '<|start|>' + m['role'] + '<|message|>' + m['content'] }}
+{{- '<|return|>' if loop.last and m['role'] == 'assistant' else '<|end|>' }}{% endfor %}
+{%- if add_generation_prompt %}{{ '<|start|>assistant' }}{% endif %}"""
+ONE_QUESTION = """{% if messages | length > 1 %}{{ raise_exception('only one turn') }}{% endif %}
+{{- '<|user|>' + messages[0]['content'] + '<|assistant|>' }}"""
+SLIPS = """{% for m in messages if m['role'] == 'assistant' %}{{ m.get('thoughts') + 'thought' }}{% endfor %}
+{{- '<|user|>' + messages[0]['content'] + '<|assistant|>' }}"""
+
+FAMILIES = {
+    # template, the tokenizer's end of sequence, the generation config's end tokens, what ends a turn
+    "gemma": (GEMMA, "<eos>", ["<eos>", "<end_of_turn>"], "<end_of_turn>"),
+    "gemma-configured-without-it": (GEMMA, "<eos>", ["<eos>"], "<eos>"),
+    "phi": (PHI, "<|endoftext|>", ["<|endoftext|>", "<|assistant|>", "<|end|>"], "<|end|>"),
+    "glm": (GLM, "<|endoftext|>", ["<|endoftext|>", "<|user|>", "<|observation|>"], "<|user|>"),
+    "llama-2": (LLAMA_2, "</s>", ["</s>"], "</s>"),
+    "llama-3": (LLAMA_3, "<|end_of_text|>", ["<|end_of_text|>", "<|eot_id|>"], "<|eot_id|>"),
+    "qwen": (QWEN, "<|endoftext|>", ["<|im_end|>", "<|endoftext|>"], "<|im_end|>"),
+    "qwen-base": (QWEN, "<|endoftext|>", ["<|endoftext|>"], "<|endoftext|>"),
+    "harmony": (HARMONY, "<|endoftext|>", ["<|return|>", "<|endoftext|>"], "<|return|>"),
+    "refuses-answers": (ONE_QUESTION, "<|endoftext|>", ["<|endoftext|>", "<|user|>"], "<|endoftext|>"),
+    "fails-on-answers": (SLIPS, "<|endoftext|>", ["<|endoftext|>", "<|user|>"], "<|endoftext|>"),
+}
+BY_TEMPLATE = [name for name, (_, eos, _, end) in FAMILIES.items() if end != eos]
+MARKS = sorted(
+    {
+        *("<start_of_turn>", "<end_of_turn>", "<bos>", "<eos>", "</s>", "<|end_of_text|>", "<|eot_id|>", "<|return|>"),
+        *("<|start_header_id|>", "<|end_header_id|>", "<|user|>", "<|assistant|>", "<|observation|>", "<|end|>"),
+        *("<|start|>", "<|message|>"),
+    }
+)
+
+
+def family(name):
+    """Return (tokenizer, end ids in the config's order, the id that ends a turn)."""
+    template, eos, ends, end = FAMILIES[name]
+    tokenizer = tiny_tokenizer()
+    tokenizer.add_special_tokens({"additional_special_tokens": MARKS, "eos_token": eos, "bos_token": "<bos>"})
+    tokenizer.chat_template = template
+    return tokenizer, tokenizer.convert_tokens_to_ids(ends), tokenizer.convert_tokens_to_ids(end)
+
+
+QUESTION = {"role": "user", "content": "How many?"}
+
+
+@pytest.mark.parametrize("response", ["Seven.", "  Seven.\n", "<think>\n6 + 1\n</think>\n\nSeven."])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_finished_response_ends_with_the_familys_end_token(name, response):
+    tokenizer, ends, end = family(name)
+    tokeniser = ResponseTokeniser(tokenizer, end_ids=ends)
+    prompt = tokeniser.render_chat([QUESTION])
+    located = tokeniser.tokenise(prompt, response, finished=True)
+    assert tokeniser.decode(located.tokens.response_ids) == response
+    assert located.tokens.response_ids[-1] == end
+    assert located.offsets[-1] == (len(response), len(response))
+    assert tokeniser.tokenise(prompt, response).tokens.response_ids == located.tokens.response_ids[:-1]
+    from_ids = tokeniser.tokenise(tokenizer(prompt)["input_ids"], response, finished=True)
+    assert from_ids.tokens.response_ids[-1] == end, "the same prompt as ids"
+
+
+@pytest.mark.parametrize("name", ["gemma", "phi", "llama-3", "harmony"])
+def test_prompt_response_and_end_are_the_beginning_of_the_rendered_conversation(name):
+    """Where a template leaves the answer as it is, its rendering is what the tokens must spell."""
+    tokenizer, ends, _ = family(name)
+    tokeniser = ResponseTokeniser(tokenizer, end_ids=ends)
+    prompt = tokenizer.apply_chat_template([QUESTION], tokenize=False, add_generation_prompt=True)
+    conversation = [QUESTION, {"role": "assistant", "content": "Seven."}]
+    rendered = tokenizer.apply_chat_template(conversation, tokenize=True, return_dict=True)["input_ids"]
+    tokens = tokeniser.tokenise(prompt, "Seven.", finished=True).tokens
+    ids = [*tokens.prompt_ids, *tokens.response_ids]
+    if name == "harmony":  # the channel is the template's
+        ids.insert(len(tokens.prompt_ids), tokenizer.convert_tokens_to_ids("<|message|>"))
+    assert rendered[: len(ids)] == ids
+
+
+@pytest.mark.parametrize("name", BY_TEMPLATE)
+def test_a_prompt_that_is_no_chat_is_ended_by_the_tokenizers_end_token(name):
+    tokenizer, ends, _ = family(name)
+    tokeniser = ResponseTokeniser(tokenizer, end_ids=ends)
+    for prompt in ("How many?\n", tokenizer("How many?\n")["input_ids"]):
+        assert tokeniser.tokenise(prompt, "Seven.", finished=True).tokens.response_ids[-1] == tokenizer.eos_token_id
+    tokenizer.chat_template = None
+    tokeniser = ResponseTokeniser(tokenizer, end_ids=ends)
+    assert tokeniser.tokenise("How many?", "Seven.", finished=True).tokens.response_ids[-1] == tokenizer.eos_token_id
+
+
+@pytest.mark.parametrize("name", BY_TEMPLATE)
+def test_a_text_that_spells_an_end_token_gets_no_other(name):
+    tokenizer, ends, end = family(name)
+    tokeniser = ResponseTokeniser(tokenizer, end_ids=ends)
+    prompt = tokeniser.render_chat([QUESTION])
+    for spelled in map(tokenizer.decode, ends):
+        ids = tokeniser.tokenise(prompt, f"Seven.{spelled}\n", finished=True).tokens.response_ids
+        assert sum(index in ends for index in ids) == 1
+    assert end in ends
+
+
+def test_end_tokens_are_the_generation_configs_else_the_models_and_the_tokenizers():
+    tokenizer = tiny_tokenizer()
+    config = LlamaConfig(eos_token_id=[7, 8])
+    assert end_token_ids(GenerationConfig(eos_token_id=[5, 6]), config, tokenizer) == (5, 6, 258)
+    assert end_token_ids(GenerationConfig(eos_token_id=258), config, tokenizer) == (258,)
+    assert end_token_ids(GenerationConfig(), config, tokenizer) == (7, 8, 258)
+    assert end_token_ids(None, config, tokenizer) == (7, 8, 258)
+    tokenizer.eos_token = None
+    assert end_token_ids(None, config, tokenizer) == (7, 8)
+    located = ResponseTokeniser(tokenizer, end_ids=(7, 8)).tokenise("Q", "hi", finished=True)
+    assert located.tokens.response_ids[-1] == 7
+
+
+@pytest.fixture
+def gemma_folder(tmp_path):
+    """A tiny model whose tokenizer and generation config are like Gemma's."""
+    tokenizer, ends, _ = family("gemma")
+    folder = tmp_path / "tiny-gemma"
+    model = tiny_model("gemma2", vocab_size=len(tokenizer), eos_token_id=ends[0])
+    model.generation_config.eos_token_id = ends
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_a_description_knows_the_end_tokens_of_the_loaded_model(gemma_folder):
+    _, ends, _ = family("gemma")
+    assert describe_model(str(gemma_folder)).end_ids == load_language_model(str(gemma_folder)).end_ids == tuple(ends)
+    (gemma_folder / "generation_config.json").unlink()
+    assert describe_model(str(gemma_folder)).end_ids == load_language_model(str(gemma_folder)).end_ids == (ends[0],)
+
+
+def test_text_is_scored_as_what_the_model_generated(run_tokur, gemma_folder, tmp_path):
+    """A generated response that ended by itself, and the same one as text: the same tokens and the same numbers."""
+    _, _, end = family("gemma")
+    ids = [*tiny_tokenizer()("Seven.")["input_ids"], end]
+    stopped = {"model": str(gemma_folder), "finish_reason": "stop"}
+    rows = [
+        {"question": "How many?", "response": "Seven.", "tokur": tokur}
+        for tokur in ({**stopped, "token_ids": ids}, stopped)
+    ]
+    path = write_lines(tmp_path / "in.jsonl", rows)
+    code, out, err = run_tokur("score", path, "-m", gemma_folder, "--dtype", "float32")
+    assert (code, err) == (0, "")
+    exact, text = (record["tokur"]["tokens"] for record in parsed(out))
+    assert text["offsets"] == exact["offsets"]
+    assert text["offsets"][-1] == [6, 6]
+    assert text["eu"] == pytest.approx(exact["eu"], abs=1e-6)

@@ -1,0 +1,112 @@
+"""Chats as text, and how a model ends its turn in one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from jinja2 import TemplateError
+from transformers import GenerationConfig, PreTrainedConfig, PreTrainedTokenizerBase
+
+from tokur_cli.records.errors import TokurError
+
+Messages = Sequence[Mapping[str, Any]]
+
+_ASKED = "tokurquestion"  # words that no template holds, with nothing at their ends that one would strip
+_ANSWERED = "tokuranswer"
+
+
+def end_token_ids(
+    generation: GenerationConfig | None, config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase
+) -> tuple[int, ...]:
+    """Return the tokens that end a response: the generation config's, else the model config's; and the tokenizer's."""
+    configured: int | list[int] | None = None
+    for source in (generation, config, config.get_text_config(decoder=True)):
+        if configured is None:
+            configured = getattr(source, "eos_token_id", None)
+    ids = configured if isinstance(configured, list) else [configured]
+    return tuple(dict.fromkeys(index for index in (*ids, tokenizer.eos_token_id) if index is not None))
+
+
+def render(tokenizer: PreTrainedTokenizerBase, messages: Messages, *, answer_follows: bool) -> str:
+    """Return the text of a conversation.
+
+    Args:
+        tokenizer: has the chat template.
+        messages: the turns.
+        answer_follows: the text ends where the model's answer begins.
+
+    Raises:
+        TokurError: the template refuses these messages.
+    """
+    try:
+        text = tokenizer.apply_chat_template(
+            [dict(message) for message in messages], tokenize=False, add_generation_prompt=answer_follows
+        )
+    except (TemplateError, TypeError) as error:  # a template's own refusal, or its slip with what it did not expect
+        raise TokurError(f"the model's chat template refuses these messages: {error}") from error
+    return str(text)
+
+
+@dataclass(frozen=True)
+class _AssistantTurn:
+    """How a chat template writes an assistant's turn.
+
+    Args:
+        opening: the text between a user's words and the assistant's, without white space at its ends.
+        end: the end token that follows the assistant's words.
+    """
+
+    opening: str
+    end: int
+
+
+class Ending:
+    """Tells which token ended a response that is known as text alone.
+
+    After a chat prompt it is the end token that follows the assistant's words in the rendered conversation: Gemma's
+    ``<end_of_turn>``, Phi's ``<|end|>``, GLM's ``<|user|>``. After any other prompt, and where the template puts none
+    of the model's end tokens there, it is the tokenizer's end-of-sequence token, else the first end token.
+
+    Args:
+        tokenizer: the model's.
+        end_ids: the tokens that end its responses, as ``end_token_ids`` returns them.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, end_ids: Sequence[int]) -> None:
+        self.tokenizer, self.end_ids = tokenizer, end_ids
+
+    def after(self, prompt: str | Sequence[int]) -> int | None:
+        """Return the token that ends a response to this prompt; None where the model has no end token."""
+        turn = self._assistant_turn
+        if turn is not None and turn.opening in self._text(prompt):
+            return turn.end
+        default = self.tokenizer.eos_token_id
+        return int(default) if default is not None else next(iter(self.end_ids), None)
+
+    def _text(self, prompt: str | Sequence[int]) -> str:
+        if isinstance(prompt, str):
+            return prompt
+        return str(self.tokenizer.decode(list(prompt), clean_up_tokenization_spaces=False))
+
+    @cached_property
+    def _assistant_turn(self) -> _AssistantTurn | None:
+        """How the template writes any assistant's turn: words of ours show where it begins and what follows it."""
+        if not self.tokenizer.chat_template:
+            return None
+        question = {"role": "user", "content": _ASKED}
+        answer = {"role": "assistant", "content": _ANSWERED}
+        # Some templates end no turn: what ends it then is the token that begins the user's next one
+        for messages in ([question, answer], [question, answer, question]):
+            try:
+                prompt = render(self.tokenizer, [question], answer_follows=True)
+                conversation = render(self.tokenizer, messages, answer_follows=False)
+            except TokurError:  # a template that takes no such conversation does not tell
+                continue
+            following = conversation.partition(_ANSWERED)[2].lstrip()
+            ids = self.tokenizer(following, add_special_tokens=False)["input_ids"]
+            if ids and ids[0] in self.end_ids:
+                return _AssistantTurn(prompt.rpartition(_ASKED)[2].strip(), ids[0])
+        return None
