@@ -32,7 +32,7 @@ def test_scoring_in_the_same_run_is_not_for_vllm(run_tokur, tiny_folder, tmp_pat
 @pytest.mark.usefixtures("all_threads")
 def test_vllm_writes_the_same_greedy_records(run_tokur, tmp_path):
     path = write_lines(tmp_path / "q.jsonl", sample_lines("questions.jsonl", 32))
-    options = ["--dtype", "float32", "--max-new-tokens", "24", "--stop", "\n"]
+    options = ["--dtype", "float32", "--max-new-tokens", "24", "--stop", "\n", "--max-memory", "1"]
     _, ours, _ = run_tokur("generate", path, *options)
     code, theirs, err = finish(["generate", path, *options, "--backend", "vllm"])
     assert (code, err) == (0, "")
@@ -47,10 +47,12 @@ def test_vllm_writes_the_same_greedy_records(run_tokur, tmp_path):
 def test_vllm_samples_depend_on_seed_question_and_sample(tmp_path):
     """Also where there are more prompts than fit one step; vLLM would split one, which no seed survives on a CPU."""
     rows = sample_lines("questions.jsonl", 64)
-    options = ["--dtype", "float32", "--max-new-tokens", "6", "--temperature", "1.0", "--backend", "vllm"]
+    options = ["--dtype", "float32", "--max-new-tokens", "6", "--temperature", "1.0", "--max-memory", "1"]
 
     def texts(lines, n):  # a process each: vLLM starts its engine once in a process
-        code, out, err = finish(["generate", write_lines(tmp_path / "q.jsonl", lines), "-n", n, *options])
+        code, out, err = finish(
+            ["generate", write_lines(tmp_path / "q.jsonl", lines), "-n", n, "--backend", "vllm", *options]
+        )
         assert (code, err) == (0, "")
         return {(r["id"], r["tokur"]["sample"]): (r["response"], r["tokur"]["seed"]) for r in parsed(out)}
 
@@ -67,4 +69,4 @@ def test_what_vllm_prints_is_shown_where_it_fails(tmp_path):
     code, out, err = finish(["generate", path, "--backend", "vllm", "--max-memory", "0.001"])
     assert (code, out) == (1, "")
     assert "what vLLM printed ---\n" in err
-    assert err.splitlines()[-1].startswith("tokur generate: vLLM cannot load smollm2-135m-instruct: ")
+    assert "\n---\ntokur generate: vLLM cannot load smollm2-135m-instruct: " in err
