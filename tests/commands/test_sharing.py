@@ -34,6 +34,7 @@ class Scoring:
     def __init__(self, allowed=None):
         self.allowed = allowed
         self.scored = 0
+        self.progress = Progress("score")
 
     def windows(self, items):
         return windows(items, window_sizes(256))
@@ -46,7 +47,13 @@ class Scoring:
         for record in window:
             if self.allowed is not None:
                 self.allowed.acquire()
-            yield ScoredRecord(record, 1)
+            yield ScoredRecord(record, 1, anew=False)
+
+    def written(self, tokens, anew):
+        self.progress.advance(1, tokens)
+
+    def finish(self):
+        pass
 
 
 def play_process(connection, scoring, ready=None):
@@ -90,7 +97,7 @@ def numbered(count, read=None):
 
 def run(team, scoring, items, written):
     team.begin(lambda named, note: scoring, None)
-    team.run(scoring, items, written.append, Invalid("score", skip=False), lambda record: False, Progress("score"))
+    team.run(scoring, items, written.append, Invalid("score", skip=False), lambda record: False)
 
 
 def test_results_are_written_in_order_as_soon_as_those_before_are_there_and_little_is_read_ahead(team):

@@ -161,7 +161,7 @@ def test_text_is_scored_as_what_the_model_generated(run_tokur, gemma_folder, tmp
     """A generated response that ended by itself, and the same one as text: the same tokens and the same numbers."""
     _, _, end = family("gemma")
     ids = [*tiny_tokenizer()("Seven.")["input_ids"], end]
-    stopped = {"model": str(gemma_folder), "finish_reason": "stop"}
+    stopped = {"finish_reason": "stop"}
     rows = [
         {"question": "How many?", "response": "Seven.", "tokur": tokur}
         for tokur in ({**stopped, "token_ids": ids}, stopped)

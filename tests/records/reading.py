@@ -21,6 +21,7 @@ EXPECTED_FORMAT = {
     "lm_eval_loglikelihood.jsonl": "lm-eval",
     "openai_batch.jsonl": "openai-batch",
     "vllm_batch.jsonl": "openai-batch",
+    "vllm_logprobs.jsonl": "openai-batch",
 }
 
 

@@ -106,6 +106,54 @@ def batch_row(**choice):
     return {"id": "x", "custom_id": "a", "response": {"status_code": 200, "body": {"choices": [choice]}}, "error": None}
 
 
+def content(*tokens):
+    """Log-probabilities as chat completions have them."""
+    return {"content": [{"token": text, "bytes": data, "logprob": -0.1, "top_logprobs": []} for text, data in tokens]}
+
+
+@pytest.mark.parametrize(
+    ("choice", "ids", "strings"),
+    [
+        ({"logprobs": content(("H", [72]), ("\\xc3", [195]), ("\\xa9", [169]))}, None, ["H", b"\xc3", b"\xa9"]),
+        ({"logprobs": content(("H", None), ("", []), ("é", [195, 169]))}, None, ["H", "", "é"]),
+        ({"logprobs": content(("Ġa", [288, 97]), ("b", "b"))}, None, ["Ġa", "b"]),
+        ({"logprobs": content(("token_id:7", [1]), ("token_id:12", [2]))}, [7, 12], None),
+        ({"logprobs": content(("token_id:7", None), ("12", None))}, None, ["token_id:7", "12"]),
+        ({"logprobs": {"tokens": ["H", "é"], "token_logprobs": [-1, -2]}}, None, ["H", "é"]),
+        ({"logprobs": {"tokens": ["token_id:7"]}}, [7], None),
+        ({"logprobs": content(("H", [72])), "token_ids": [5]}, [5], None),
+        ({"logprobs": None}, None, None),
+        ({"logprobs": {"content": None, "refusal": []}}, None, None),
+        ({"logprobs": {"content": [{"logprob": -1}]}}, None, None),
+    ],
+)
+def test_batch_rows_with_log_probabilities_bring_their_tokens(tmp_path, choice, ids, strings):
+    for said in ({"message": {"content": "Hé"}}, {"text": "Hé"}):
+        record = read_row(tmp_path, batch_row(**choice, **said))
+        assert (record.token_ids, record.token_strings) == (ids, strings)
+
+
+def test_a_response_that_a_stop_string_ended_has_no_end_token(tmp_path):
+    """vLLM writes finish_reason "stop" for it too, and the string beside it."""
+    for reason, expected in ((None, "stop"), (2, "stop"), ("five", "stop_string")):
+        record = read_row(tmp_path, batch_row(message={"content": "four "}, stop_reason=reason))
+        assert record.finish_reason == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("ab", "is a string, not a list of tokens"),
+        (["a", 5], "holds a number at position 1, not a string or a list of bytes"),
+        ([[256]], "holds a list at position 0, not a string or a list of bytes"),
+    ],
+)
+def test_token_strings_of_a_wrong_form_are_errors(tmp_path, value, message):
+    record = read_row(tmp_path, {"response": "a", "tokur": {"token_strings": value}})
+    with pytest.raises(RecordError, match=message):
+        _ = record.token_strings
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [
@@ -244,3 +292,11 @@ def test_inspect_samples_with_missing_scores_or_odd_turns(tmp_path):
             assert message in message_of(record)
     assert records[0].fields["scores"] == {"match": {"value": None}}
     assert records[3].prompt == Prompt(question="What is 6 times 7?")
+
+
+def test_inspect_samples_with_log_probabilities_bring_their_tokens(tmp_path):
+    log = json.loads((DATA / "inspect.json").read_text(encoding="utf-8"))
+    log["samples"][0]["output"]["choices"][0]["logprobs"] = content(("4", [52]), ("2", [50]))
+    (tmp_path / "log.json").write_text(json.dumps(log))
+    first, second, _ = read_records(str(tmp_path / "log.json"))
+    assert (first.token_strings, second.token_strings) == (["4", "2"], None)

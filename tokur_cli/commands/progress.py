@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from types import TracebackType
@@ -64,7 +65,8 @@ class Progress:
             MofNCompleteColumn(),
             TextColumn("{task.fields[speed]}"),
             TimeRemainingColumn(),
-            console=Console(stderr=True),
+            # A descriptor of its own: that of standard error leads elsewhere while a library is kept silent
+            console=Console(file=os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding=sys.stderr.encoding)),
             transient=True,
         )
         self._bar.add_task("", total=total, speed="")

@@ -114,7 +114,8 @@ def with_ids_of(record: Record, model: str) -> Record:
     if name is None or name == model:
         return record
     twin = record.copy()
-    twin.set("tokur", {k: v for k, v in record.tokur.items() if k not in ("prompt_token_ids", "token_ids")})
+    tokens = ("prompt_token_ids", "token_ids", "token_strings")
+    twin.set("tokur", {k: v for k, v in record.tokur.items() if k not in tokens})
     return twin
 
 

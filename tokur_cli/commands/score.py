@@ -73,7 +73,7 @@ def score(
             ) as writer:
                 progress.start(count_lines(source.path))
                 if team:
-                    team.run(run, items, writer.write_line, invalid, writer.already_written, progress)
+                    team.run(run, items, writer.write_line, invalid, writer.already_written)
                 else:
                     run.run(items, writer.write, invalid, writer.already_written)
                 writer.finish()

@@ -51,6 +51,7 @@ def prepare(record: Record, form: PromptForm, tokeniser: ResponseTokeniser, mode
             prompt,
             source.response,
             source.token_ids,
+            token_strings=source.token_strings,
             special_tokens=special_tokens,
             finished=source.finish_reason == "stop",
         )
@@ -61,10 +62,17 @@ def prepare(record: Record, form: PromptForm, tokeniser: ResponseTokeniser, mode
 
 
 class ScoredRecord(NamedTuple):
-    """A record with its results, and how many tokens its response has."""
+    """A record with its results.
+
+    Args:
+        record: the record.
+        tokens: how many its response has.
+        anew: whether these are not the tokens that the model wrote, which the record names but does not tell.
+    """
 
     record: Record
     tokens: int
+    anew: bool
 
 
 class Scoring:
@@ -93,7 +101,7 @@ class Scoring:
         progress: Progress,
         note: Callable[[str], None] | None = None,
     ) -> None:
-        self.form, self.language_model, self.progress = form, language_model, progress
+        self.command, self.form, self.language_model, self.progress = command, form, language_model, progress
         self.note = note or partial(say, command)
         self.scores, self.keep_tokens = choose_scores(options.scores), options.tokens
         self.tokeniser = ResponseTokeniser(
@@ -113,6 +121,7 @@ class Scoring:
         self.baselines = Baselines(needs, baselines, language_model, self.tokeniser, budget, progress)
         self.run_settings = {**_run_settings(options, language_model, draws), **self.baselines.settings}
         self.other_models: set[str] = set()
+        self._anew = 0
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -141,7 +150,23 @@ class Scoring:
                         self.progress.advance(1)
                     else:
                         write(outcome.record)
-                        self.progress.advance(1, outcome.tokens)
+                        self.written(outcome.tokens, outcome.anew)
+        self.finish()
+
+    def written(self, tokens: int, anew: bool) -> None:
+        """Take note of a scored record."""
+        self.progress.advance(1, tokens)
+        self._anew += anew
+
+    def finish(self) -> None:
+        """Say what became of the records as a whole."""
+        if self._anew:
+            count = f"{self._anew:,} responses were" if self._anew > 1 else "1 response was"
+            say(
+                self.command,
+                f"{count} tokenised anew, perhaps not into the tokens that the model wrote: the records hold none that "
+                "spell the text",
+            )
 
     def windows(self, items: Iterable[Record | RecordError]) -> Iterator[list[Record | RecordError]]:
         """Cut the input into the windows whose records are scored together."""
@@ -176,8 +201,9 @@ class Scoring:
             if isinstance(outcome, RecordError):
                 yield outcome
                 continue
+            anew = self._is_anew(outcome)
             self._add_results(outcome)
-            yield ScoredRecord(outcome.record, len(outcome.located.offsets))
+            yield ScoredRecord(outcome.record, len(outcome.located.offsets), anew)
 
     def _with_evidence(
         self, outcomes: Iterable[tuple[int, Response | RecordError]], skip_invalid: bool
@@ -206,6 +232,11 @@ class Scoring:
             return prepare(record, self.form, self.tokeniser, self.language_model.name)
         except RecordError as error:
             return error
+
+    def _is_anew(self, response: Response) -> bool:
+        if response.located.exact or with_ids_of(response.record, self.language_model.name) is not response.record:
+            return False
+        return "model" in response.record.tokur or response.record.token_strings is not None
 
     def _say_other_model(self, record: Record) -> None:
         name = str(record.tokur["model"])
@@ -243,6 +274,8 @@ class Scoring:
             earlier = {}
         tokur.pop("tokens", None)
         tokur = {"schema": SCHEMA, **tokur}
+        if response.located.exact and tokur.pop("token_strings", None):
+            tokur["token_ids"] = response.located.tokens.response_ids
         if self.keep_tokens:
             tokur["tokens"] = {"offsets": response.located.offsets, **response.quantities}
         tokur["scores"] = {**earlier, **compute_scores(self.scores, {**response.quantities, **response.evidence})}

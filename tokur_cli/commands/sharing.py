@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NoReturn
 
-from tokur_cli.commands.progress import Progress
 from tokur_cli.commands.reporting import Invalid, describe, exit_code, say
 from tokur_cli.commands.scoring import Scoring
 from tokur_cli.engine.meeting import Peer, gather_peers, join_rank_zero
@@ -90,6 +89,7 @@ class _Line:
 
     line: bytes
     tokens: int
+    anew: bool
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,10 @@ class _Failed(TokurError):
 
 def _score_task(scoring: Scoring, task: _Task) -> Iterator[_Line | RecordError | _Done]:
     for outcome in scoring.score_window(task.window, task.wanted, task.skip_invalid):
-        yield outcome if isinstance(outcome, RecordError) else _Line(outcome.record.encode(), outcome.tokens)
+        if isinstance(outcome, RecordError):
+            yield outcome
+        else:
+            yield _Line(outcome.record.encode(), outcome.tokens, outcome.anew)
     yield _Done()
 
 
@@ -209,7 +212,6 @@ class Team:
         write_line: Callable[[bytes], None],
         invalid: Invalid,
         already_written: Callable[[Record], bool],
-        progress: Progress,
     ) -> None:
         """Score all records; as ``Scoring.run``, with encoded records written.
 
@@ -229,7 +231,7 @@ class Team:
                 if isinstance(event, _Done):
                     self._idle.append(speaker)
                 while waiting[written]:
-                    if self._settle(waiting[written].popleft(), write_line, invalid, progress):
+                    if self._settle(waiting[written].popleft(), write_line, invalid, scoring):
                         del waiting[written]
                         written += 1
                         self._room.release()
@@ -245,6 +247,7 @@ class Team:
             else:
                 self._hear(speaker, event, scoring)
             self._hand_out()
+        scoring.finish()
         if ended.error is not None:
             raise ended.error
 
@@ -263,17 +266,17 @@ class Team:
         outcome: _Line | RecordError | _Done,
         write_line: Callable[[bytes], None],
         invalid: Invalid,
-        progress: Progress,
+        scoring: Scoring,
     ) -> bool:
         """Write, or count, the next outcome of the window whose turn it is; return whether it was the last one."""
         if isinstance(outcome, _Done):
             return True
         if isinstance(outcome, RecordError):
             invalid.met(outcome)
-            progress.advance(1)
+            scoring.progress.advance(1)
         else:
             write_line(outcome.line)
-            progress.advance(1, outcome.tokens)
+            scoring.written(outcome.tokens, outcome.anew)
         return False
 
     def _hear(self, speaker: int, event: Any, scoring: Scoring) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from tokur_cli.engine.scoring import TokenisedResponse
+from tokur_cli.engine.spelling import Spelling, TokenString
 from tokur_cli.engine.turns import Ending, render
 from tokur_cli.records.errors import TokurError
 
@@ -26,10 +27,12 @@ class LocatedResponse:
         tokens: the ids.
         offsets: T spans [start, end) of code points in the response's text, without gaps between them; several
             tokens that make one character carry the same span, special tokens an empty one.
+        exact: whether the ids are the response's own, not those of its text tokenised anew.
     """
 
     tokens: TokenisedResponse
     offsets: Offsets
+    exact: bool
 
 
 class ResponseTokeniser:
@@ -49,6 +52,7 @@ class ResponseTokeniser:
     ) -> None:
         self.tokenizer = tokenizer
         self.context_length = context_length
+        self.spelling = Spelling(tokenizer)
         if end_ids is None:
             end_ids = () if tokenizer.eos_token_id is None else (tokenizer.eos_token_id,)
         self.ending = Ending(tokenizer, end_ids)
@@ -94,6 +98,7 @@ class ResponseTokeniser:
         response: str,
         response_ids: Sequence[int] | None = None,
         *,
+        token_strings: Sequence[TokenString] | None = None,
         special_tokens: bool = False,
         finished: bool = False,
     ) -> LocatedResponse:
@@ -104,6 +109,8 @@ class ResponseTokeniser:
             response: its text.
             response_ids: its exact ids where they are known; else the response is tokenised together with a text
                 prompt, or by itself after a prompt of ids.
+            token_strings: its exact tokens as a log spells them, where ids are not known; they count if they spell the
+                response in this tokenizer's vocabulary, and may lack the end-of-sequence token.
             special_tokens: whether the tokenizer puts its own (a beginning-of-sequence token) before a text prompt;
                 a rendered chat template has them already.
             finished: the response stopped by itself, so the token that ends it belongs to it (see ``Ending``) unless
@@ -119,8 +126,10 @@ class ResponseTokeniser:
             self._check_ids(prompt, "prompt_token_ids")
         if response_ids is not None:
             self._check_ids(response_ids, "token_ids")
+        exact_ids = self._spelled(token_strings or (), response) if response_ids is None else list(response_ids)
+        if exact_ids is not None:
             prompt_ids = self._encode(prompt, special_tokens) if isinstance(prompt, str) else list(prompt)
-            ids, offsets = list(response_ids), self.locate(response_ids, response)
+            ids, offsets = exact_ids, self.locate(exact_ids, response)
         elif isinstance(prompt, str):
             prompt_ids, ids, offsets = self._encode_together(prompt, response, special_tokens)
         else:
@@ -137,7 +146,18 @@ class ResponseTokeniser:
                 offsets.append((len(response), len(response)))
         tokens = TokenisedResponse(prompt_ids, ids)
         self._check_length(tokens.length)
-        return LocatedResponse(tokens, offsets)
+        return LocatedResponse(tokens, offsets, exact=exact_ids is not None)
+
+    def _spelled(self, strings: Sequence[TokenString], response: str) -> list[int] | None:
+        """Return the ids of the tokens that are spelled so; None if they do not spell the response."""
+        ids = self.spelling.ids(strings)
+        if not ids:
+            return None
+        try:
+            self.locate(ids, response)
+        except TokurError:
+            return None
+        return ids
 
     def _check_length(self, length: int, least: str = "") -> None:
         if self.context_length is not None and length > self.context_length:

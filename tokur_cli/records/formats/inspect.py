@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tokur_cli.records.formats.adapting import required, row_format, typed, with_fields, with_tokur
+from tokur_cli.records.formats.logged_tokens import logged_tokens
 from tokur_cli.records.prompt import read_content
 from tokur_cli.records.record import Record
 
@@ -27,12 +28,14 @@ def _adapt(record: Record) -> Record:
     required(record, "id", _NAME, int, str)
     epoch = required(record, "epoch", _NAME, int)
     output = record.fields["output"]
-    stop_reason = output["choices"][0].get("stop_reason")
+    choice = output["choices"][0]
+    stop_reason = choice.get("stop_reason")
     return with_tokur(
         with_fields(record, **fields),
         model=output.get("model") or None,
         sample=epoch - 1,
         finish_reason="length" if stop_reason in _LENGTH_REASONS else stop_reason,
+        **logged_tokens(choice),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.formats.adapting import Adapter, Format, required, typed, with_fields, with_tokur
+from tokur_cli.records.formats.logged_tokens import logged_tokens
 from tokur_cli.records.formats.requests import Requests
 from tokur_cli.records.prompt import read_content
 from tokur_cli.records.record import Record
@@ -76,9 +77,10 @@ def _adapt_choice(
         one,
         model=body.get("model"),
         sample=choice.get("index", position),
-        finish_reason=choice.get("finish_reason"),
+        # vLLM tells which of the request's stop strings ended a response; no end token follows it then
+        finish_reason="stop_string" if isinstance(choice.get("stop_reason"), str) else choice.get("finish_reason"),
         prompt_token_ids=prompt_ids,
-        token_ids=choice.get("token_ids"),
+        **logged_tokens(choice),
     )
 
 

@@ -1,0 +1,65 @@
+"""What a library prints, from Python, native code or processes that it starts, kept for where it fails."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+_SHOWN_BYTES = 4000  # of what was printed, where it failed
+
+
+class Silenced:
+    """Keeps standard output and standard error, as file descriptors, in a file while the library works.
+
+    Processes that the library starts there inherit the file for good. With TOKUR_DEBUG=1 everything goes to standard
+    error at once.
+
+    Args:
+        name: the library's name for people.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        debug = os.environ.get("TOKUR_DEBUG") == "1"
+        self._kept = None if debug else tempfile.TemporaryFile("a+b")  # noqa: SIM115 - open as long as the library
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """Keep what is printed within; where that fails, its end is shown on standard error."""
+        try:
+            with ExitStack() as stack:
+                target = 2 if self._kept is None else self._kept.fileno()
+                stack.enter_context(_redirected(1, target))
+                stack.enter_context(_redirected(2, target))
+                yield
+        except Exception:
+            self._show()
+            raise
+
+    def _show(self) -> None:
+        if self._kept is None:
+            return
+        size = self._kept.seek(0, os.SEEK_END)
+        self._kept.seek(max(size - _SHOWN_BYTES, 0))
+        text = self._kept.read().decode("utf-8", errors="replace").strip()
+        if text:
+            whole = "" if size <= _SHOWN_BYTES else f"the last {_SHOWN_BYTES:,} bytes of "
+            print(f"--- {whole}what {self.name} printed ---\n{text}\n---", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _redirected(descriptor: int, target: int) -> Iterator[None]:
+    """Have what is written to a descriptor go to another one."""
+    stream = sys.stdout if descriptor == 1 else sys.stderr
+    stream.flush()
+    saved = os.dup(descriptor)
+    os.dup2(target, descriptor)
+    try:
+        yield
+    finally:
+        stream.flush()
+        os.dup2(saved, descriptor)
+        os.close(saved)
