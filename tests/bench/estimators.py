@@ -26,6 +26,7 @@ from tokur_cli.commands.arguments import PromptOptions
 from tokur_cli.commands.labelling import Labeller
 from tokur_cli.commands.prompts import PromptForm
 from tokur_cli.commands.scoring import prepare
+from tokur_cli.engine.body import logits_from, run_body
 from tokur_cli.engine.cache import cache_folder
 from tokur_cli.engine.loading import DEFAULT_MODEL, load_language_model
 from tokur_cli.engine.lower_layers import copied_late
@@ -33,7 +34,7 @@ from tokur_cli.engine.perturbed import Draws, perturbed
 from tokur_cli.engine.posterior import build_posterior
 from tokur_cli.engine.scoring import Scorer
 from tokur_cli.engine.tokens import ResponseTokeniser
-from tokur_cli.engine.vocabulary import Distributions, _divergences, _fisher_norms, logits_from
+from tokur_cli.engine.vocabulary import Distributions, _divergences, _fisher_norms
 from tokur_cli.records.reader import read_records
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "responses.jsonl"
@@ -85,7 +86,7 @@ def estimates(model, draws, response):
     ids = torch.from_numpy(response.input_ids)[None]
     steps = torch.from_numpy(response.steps(response.length))[None]
     with perturbed(draws, steps), copied_late(model, draws) as copies:
-        outputs = model.base_model(input_ids=ids.repeat(copies, 1), use_cache=False)
+        outputs = run_body(model, input_ids=ids.repeat(copies, 1), use_cache=False)
     hidden = outputs.last_hidden_state[:, len(response.prompt_ids) - 1 :]  # (1 + draws, T, d)
     results = {}
     with logits_from(model, outputs) as logits:

@@ -11,6 +11,7 @@ from tokur_cli.commands.comparing import Embeddings, Jaccard, Judge, Nli, SameAn
 from tokur_cli.commands.evidence import TextSet
 from tokur_cli.engine.comparing import load_entailment
 from tokur_cli.engine.loading import LanguageModel
+from tokur_cli.engine.probe import probe_model
 from tokur_cli.engine.tokens import ResponseTokeniser
 from tokur_cli.records.errors import TokurError
 
@@ -62,7 +63,8 @@ def test_an_nli_model_reads_every_pair_after_the_question_and_the_likeliest_rela
 @pytest.fixture
 def judge():
     tokenizer = tiny_tokenizer()
-    model = LanguageModel(tiny_model(), tokenizer, "tiny", None, "float32", 512)
+    tiny = tiny_model()
+    model = LanguageModel(tiny, tokenizer, "tiny", None, "float32", 512, probe_model("tiny", tiny, tokenizer))
     return Judge(model, ResponseTokeniser(tokenizer, 512), 1000)
 
 

@@ -10,6 +10,7 @@ from sklearn.metrics import roc_auc_score
 
 from tests.commands.test_score import parsed, records, write_lines
 from tests.engine import oracle
+from tests.engine.more_families import more
 from tests.tiny import tiny_model, tiny_tokenizer
 from tokur_cli.engine.posterior import build_posterior
 
@@ -237,3 +238,36 @@ def test_an_adapters_perturbation_is_as_large_as_the_record_says(run_tokur, tiny
             sizes[name].append(torch.linalg.norm(up @ down).item())
     for name, values in sizes.items():
         assert np.mean(values) == pytest.approx(expected[name], rel=0.15)
+
+
+def folder_of(family, place):
+    more(family).save_pretrained(place)
+    tiny_tokenizer().save_pretrained(place)
+    return place
+
+
+def test_how_many_layers_have_attention_to_perturb_is_said(run_tokur, responses, tmp_path):
+    folder = folder_of("qwen3_5_text", tmp_path / "hybrid")
+    sentence = "perturbs 1 of 2 layers: the others have no q_proj or k_proj"
+    code, out, err = run_tokur("perturb", "-m", folder, "-o", tmp_path / "posterior")
+    assert code == 0, err
+    assert err.splitlines()[0] == f"tokur perturb: {sentence}"
+    matrices = [row["matrix"] for row in parsed(out)]
+    assert matrices == [f"model.layers.1.self_attn.{part}_proj" for part in "qk"]
+    assert parsed(out)[0]["shape"] == [32, 32], "the queries' rows without those of the gate"
+    for options in (("-m", folder), ("--posterior", tmp_path / "posterior")):
+        code, _, err = run_tokur("score", responses, *options, "--no-tokens")
+        assert (code, err) == (0, f"tokur score: {sentence}\n")
+    _, _, err = run_tokur("score", responses, "-m", folder, "--no-tokens", "--layers", "1:")
+    assert err == "", "who chooses layers knows"
+
+
+def test_a_family_that_would_be_wrong_is_refused_before_any_record_is_written(run_tokur, responses, tmp_path):
+    folder = folder_of("bart", tmp_path / "bart")
+    code, out, err = run_tokur("score", responses, "-m", folder, "--no-tokens")
+    assert (code, len(parsed(out)), err) == (0, 8, "")
+    questions = write_lines(tmp_path / "questions.jsonl", [{"id": "a", "question": "1+1?"}])
+    code, out, err = run_tokur("generate", questions, "-m", folder)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"tokur generate: {folder} (bart): tokur's own forward pass differs from the model's by ")
+    assert err.endswith("use a model of another family, or --backend vllm\n")

@@ -62,8 +62,8 @@ def perturb(module, matrix, original: torch.Tensor, delta: torch.Tensor) -> None
 
 
 def module_of(model, matrix):
-    """The module of the matrix in a copy of the model; a fused weight's part has one name more."""
-    return model.get_submodule(matrix.name if matrix.projection.rows is None else matrix.name.rpartition(".")[0])
+    """The module of the matrix in a copy of the model."""
+    return model.get_submodule(matrix.projection.module_name)
 
 
 def fixed_draw(model, posterior, member: int):

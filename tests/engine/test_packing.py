@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.engine import oracle
 from tests.tiny import FAMILIES, SIZES, tiny_model
 from tokur_cli.engine import common_beginnings, packing
+from tokur_cli.engine.body import parts_of
 from tokur_cli.engine.common_beginnings import cut_batches, divide
 from tokur_cli.engine.packing import Layout, PackedAttention, attend, longest_packed
 from tokur_cli.engine.perturbed import Draws
@@ -99,6 +100,7 @@ def test_responses_with_a_common_beginning_equal_brute_force(sampling):
 
 def test_a_common_beginning_is_computed_once_a_draw():
     model = tiny_model("llama")
+    parts_of(model)  # loading has looked at it
     computed = []
     model.get_input_embeddings().register_forward_hook(lambda module, inputs, output: computed.append(inputs[0].shape))
     responses = grouped_responses()

@@ -7,6 +7,7 @@ import torch
 
 from tests.engine import oracle
 from tests.tiny import FAMILIES, tiny_model
+from tokur_cli.engine.body import parts_of
 from tokur_cli.engine.perturbed import Draws, perturbed
 from tokur_cli.engine.posterior import build_posterior
 from tokur_cli.engine.scoring import Scorer, TokenisedResponse
@@ -96,6 +97,7 @@ def test_bfloat16_errs_no_more_than_passes_with_swapped_weights(family):
 @pytest.mark.parametrize("responses", [RESPONSES, RESPONSES[:1]], ids=["batch", "alone"])
 def test_layers_below_the_first_perturbed_one_see_each_response_once(responses):
     model = tiny_model("llama", num_hidden_layers=4)
+    parts_of(model)  # loading has looked at it
     positions = {}
     for index, layer in enumerate(model.model.layers):
         layer.mlp.register_forward_hook(

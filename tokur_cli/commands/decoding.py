@@ -33,7 +33,11 @@ def make_decoder(
         stop: strings that end a response.
         max_rows: responses generated at once; None for what suits the device.
         max_memory_gib: GiB for keys and values; None for half of what is free.
+
+    Raises:
+        TokurError: generating as tokur does it would give this model other probabilities.
     """
+    language_model.probe.check_generation()
     device = language_model.device
     if max_memory_gib is None:
         cache_bytes = int(available_bytes(device) * _CACHE_SHARE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from tokur_cli.commands.arguments import (
@@ -65,14 +66,14 @@ def perturb(
 
         if source is None:
             language_model = load(model, None, progress)
-            posterior, draws = make_posterior(posterior_options, language_model, progress)
+            posterior, draws = make_posterior(posterior_options, language_model, progress, partial(say, COMMAND))
             for fields in describe_matrices(posterior):
                 write(fields)
             calibration = None
         else:
             items, named = peek(read_input(source))
             language_model = load(model, named, progress)
-            posterior, draws = make_posterior(posterior_options, language_model, progress)
+            posterior, draws = make_posterior(posterior_options, language_model, progress, partial(say, COMMAND))
             limit = strength.limit or (CALIBRATION_RESPONSES if strength.calibrate else None)
             trial = read_trial(items, form, language_model, limit, invalid)
             strengths = Strengths(trial, posterior, draws, language_model, strength, progress)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 from tokur_cli.commands.arguments import PosteriorOptions
 from tokur_cli.commands.progress import Progress
 from tokur_cli.engine.cache import cache_folder
 from tokur_cli.engine.kept_posterior import load_posterior, read_description
 from tokur_cli.engine.loading import LanguageModel
+from tokur_cli.engine.perturbed import Draws
 from tokur_cli.engine.posterior import Posterior, build_posterior
-from tokur_cli.engine.projections import DEFAULT_TARGETS
+from tokur_cli.engine.projections import DEFAULT_TARGETS, count_layers
+from tokur_cli.engine.scoring import Scorer
 from tokur_cli.records.errors import UsageError
 
 DRAWS, RANK, SIGMA, SEED = 2, 8, 0.1, 0
@@ -48,13 +51,31 @@ def check_posterior_options(options: PosteriorOptions) -> str | None:
 
 
 def make_posterior(
-    options: PosteriorOptions, language_model: LanguageModel, progress: Progress
+    options: PosteriorOptions, language_model: LanguageModel, progress: Progress, note: Callable[[str], None]
 ) -> tuple[Posterior, int]:
     """Return the posterior and M.
+
+    Args:
+        options: what it is made of, or where it is.
+        language_model: the model.
+        progress: is told of work done.
+        note: told which layers are left out, if the user did not ask for that.
 
     Raises:
         TokurError: this model cannot have such a posterior, or the kept one is of other weights.
     """
+    posterior, draws = _make_or_load(options, language_model, progress)
+    model = language_model.model
+    language_model.probe.check_scoring(Scorer(model, Draws(posterior, 1)))
+    perturbed, layers = count_layers(model, [matrix.projection for matrix in posterior.matrices])
+    if perturbed < layers and posterior.layers is None:
+        note(f"perturbs {perturbed} of {layers} layers: the others have no {posterior.targets.replace(',', ' or ')}")
+    return posterior, draws
+
+
+def _make_or_load(
+    options: PosteriorOptions, language_model: LanguageModel, progress: Progress
+) -> tuple[Posterior, int]:
     if options.folder is not None:
         posterior, description = load_posterior(options.folder, language_model.model, language_model.name)
         return posterior, options.draws or description.draws

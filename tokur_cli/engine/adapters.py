@@ -34,7 +34,7 @@ def save_adapter(
     """
     modules: dict[str, list[PerturbedMatrix]] = {}
     for matrix in posterior.matrices:
-        modules.setdefault(_module_name(matrix), []).append(matrix)
+        modules.setdefault(matrix.projection.module_name, []).append(matrix)
     tensors: dict[str, Tensor] = {}
     for name, parts in modules.items():
         down, up = _factors(posterior, parts, member)
@@ -44,11 +44,6 @@ def save_adapter(
     save_file(tensors, folder / "adapter_model.safetensors", metadata={"format": "pt"})
     config = _config(model, posterior, modules, model_name, revision)
     (folder / "adapter_config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-
-
-def _module_name(matrix: PerturbedMatrix) -> str:
-    """The module's own name: a part of a fused weight has its part's name behind it."""
-    return matrix.name if matrix.projection.rows is None else matrix.name.rpartition(".")[0]
 
 
 def _factors(posterior: Posterior, parts: list[PerturbedMatrix], member: int) -> tuple[Tensor, Tensor]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from tokur_cli.engine.body import logits_from, run_body
 from tokur_cli.engine.halving import Batches, pad
-from tokur_cli.engine.vocabulary import logits_from
 from tokur_cli.records.errors import TokurError
 
 TRUE_OR_FALSE = (("True", "False"), ("true", "false"), ("TRUE", "FALSE"), ("(A)", "(B)"), ("A", "B"))
@@ -108,8 +108,8 @@ class Asker:
     @torch.inference_mode()
     def _log_probabilities(self, sequences: list[list[int]], stems: list[tuple[int, ...]]) -> list[torch.Tensor]:
         """Return for each sequence (F, 2) log-probabilities of both answers at the forks that its stem serves."""
-        outputs = self.model.base_model(input_ids=pad(sequences, self.device), use_cache=False)
-        hidden = outputs.last_hidden_state
+        outputs = run_body(self.model, input_ids=pad(sequences, self.device), use_cache=False)
+        hidden = outputs["last_hidden_state"]
         places = [  # where the next token is predicted: at the prompt's end, and after each token of the stem
             (row, column)
             for row, (sequence, stem) in enumerate(zip(sequences, stems, strict=True))

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 from transformers import Cache, DynamicCache, PreTrainedModel
 
+from tokur_cli.engine.body import logits_from, run_body
 from tokur_cli.engine.memory import clear_device_cache, is_out_of_memory
 from tokur_cli.engine.rolling_cache import rejoin
 from tokur_cli.engine.sampling import RandomStream, Sampling, choose_tokens
-from tokur_cli.engine.vocabulary import logits_from
 from tokur_cli.records.errors import TokurError
 
 FinishReason = Literal["stop", "length", "stop_string"]
@@ -88,6 +88,7 @@ class Decoder:
         max_rows: responses generated at once; halved for good when memory does not suffice.
         prefill_tokens: padded positions of the prompts that are processed at once.
         cache_bytes: what the keys and values of the responses may take, at their longest; None for any amount.
+        choose: from logits (B, V), the settings and B random numbers to B token ids.
     """
 
     def __init__(
@@ -103,8 +104,9 @@ class Decoder:
         max_rows: int = 64,
         prefill_tokens: int = 4096,
         cache_bytes: int | None = None,
+        choose: Callable[[Tensor, Sampling, list[float]], Tensor] = choose_tokens,
     ) -> None:
-        self.model, self.decode, self.sampling = model, decode, sampling
+        self.model, self.decode, self.sampling, self.choose = model, decode, sampling, choose
         self.end_ids, self.stop = end_ids, stop
         self.max_new_tokens, self.context_length = max_new_tokens, context_length
         self.max_rows, self.prefill_tokens, self.cache_bytes = max_rows, prefill_tokens, cache_bytes
@@ -234,8 +236,8 @@ class Decoder:
         for row, request in enumerate(requests):
             ids[row, : lengths[row]] = torch.tensor(request.prompt_ids)
         cache = DynamicCache()
-        outputs = self.model.base_model(input_ids=ids.to(self.device), past_key_values=cache, use_cache=True)
-        states = outputs.last_hidden_state
+        outputs = run_body(self.model, input_ids=ids.to(self.device), past_key_values=cache, use_cache=True)
+        states = outputs["last_hidden_state"]
         last = states[torch.arange(len(requests)), lengths.to(states.device) - 1]
         with logits_from(self.model, outputs) as logits:
             following = logits(last[None])[0]
@@ -263,7 +265,7 @@ class Decoder:
 
     def _take_tokens(self, rows: list[_Row], logits: Tensor) -> Iterator[DecodedResponse]:
         random = [0.0 if row.done else row.random.at(len(row.ids)) for row in rows]
-        for row, token in zip(rows, choose_tokens(logits, self.sampling, random).tolist(), strict=True):
+        for row, token in zip(rows, self.choose(logits, self.sampling, random).tolist(), strict=True):
             row.ids.append(token)
             if not row.done and (response := self._ended(row)) is not None:
                 row.done = True

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from tokur_cli.engine.body import logits_from, parts_of, run_body
 from tokur_cli.engine.halving import Batches, pad
 from tokur_cli.engine.layers import decoder_layer, eager_attention, hidden_states, recorded
 from tokur_cli.engine.scoring import TokenisedResponse
-from tokur_cli.engine.vocabulary import logits_from
 from tokur_cli.records.errors import TokurError
 
 INSIDE = ("attention_log_diagonal", "hidden_eigenvalues", "top_entropy")
@@ -48,6 +48,7 @@ class InsideView:
     def __init__(self, model: PreTrainedModel, layer: int | None, wanted: Collection[str], batch_tokens: int) -> None:
         self.model, self.wanted, self.batches = model, frozenset(wanted), Batches(batch_tokens)
         self.device = next(model.get_input_embeddings().parameters()).device
+        parts_of(model)  # seen before its layers are listened to
         self.layer, self._layer = decoder_layer(model, layer)
 
     def look(self, responses: Sequence[TokenisedResponse]) -> list[Inside | TokurError]:
@@ -71,7 +72,7 @@ class InsideView:
             if "attention_log_diagonal" in self.wanted:
                 stack.enter_context(eager_attention(self.model))
                 diagonals = stack.enter_context(_attention_diagonals(self._layer))
-            outputs = self.model.base_model(input_ids=ids, use_cache=False)
+            outputs = run_body(self.model, input_ids=ids, use_cache=False)
         for row, (start, end) in enumerate(spans):
             if "attention_log_diagonal" in self.wanted:
                 results[row]["attention_log_diagonal"] = _array(diagonals[0][row, :, start:end].log().mean(-1))

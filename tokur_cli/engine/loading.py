@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import torch
     from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+    from tokur_cli.engine.probe import Probe
+
 __all__ = ["DEFAULT_MODEL", "LanguageModel", "load_language_model"]
 
 CAUSAL_CLASS_ENDINGS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
@@ -58,6 +60,7 @@ class LanguageModel:
         revision: the hub commit that was loaded, None for local files.
         dtype: of the weights: ``bfloat16``, ``float32`` or ``float16``.
         context_length: in tokens, None for a model without a limit.
+        probe: what was found out by running it; asked again before draws are added to it, or text is generated.
     """
 
     model: PreTrainedModel
@@ -66,6 +69,7 @@ class LanguageModel:
     revision: str | None
     dtype: str
     context_length: int | None
+    probe: Probe
 
     @property
     def device(self) -> torch.device:
@@ -105,9 +109,12 @@ def load_language_model(
 
     Raises:
         UsageError: an unknown dtype or device, or a revision for local files.
-        TokurError: the model can't be had, doesn't fit, or isn't a causal language model; says what to do.
+        TokurError: the model can't be had, doesn't fit, isn't a causal language model, or is of a family that tokur
+            would get wrong; says what to do.
     """
     from transformers import AutoConfig
+
+    from tokur_cli.engine.probe import probe_model
 
     torch_dtype = resolve_dtype(dtype, device_map)
     limit_kernel_caches()
@@ -119,6 +126,7 @@ def load_language_model(
         _require_causal(config, name)
         tokenizer = load_tokenizer(source, name, trust_remote_code)
         model = load_weights(source, name, config, torch_dtype, device_map, trust_remote_code=trust_remote_code)
+        probe = probe_model(name, model, tokenizer)
     return LanguageModel(
         model=model,
         tokenizer=tokenizer,
@@ -126,6 +134,7 @@ def load_language_model(
         revision=source.revision,
         dtype=str(torch_dtype).removeprefix("torch."),
         context_length=_context_length(config),
+        probe=probe,
     )
 
 

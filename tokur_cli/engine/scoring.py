@@ -18,12 +18,13 @@ from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from tokur_cli.engine.batches import BatchTensors, TokenisedResponse, packed, padded
+from tokur_cli.engine.body import logits_from, parts_of, run_body
 from tokur_cli.engine.common_beginnings import Batch, Stretch, cut_batches, divide
 from tokur_cli.engine.lower_layers import copied_late
 from tokur_cli.engine.memory import clear_device_cache, is_out_of_memory
 from tokur_cli.engine.packing import KeysAndValues, Layout, PackedAttention, attention_by, longest_packed
 from tokur_cli.engine.perturbed import Draws, perturbed
-from tokur_cli.engine.vocabulary import Estimator, logits_from, token_quantities
+from tokur_cli.engine.vocabulary import Estimator, token_quantities
 from tokur_cli.records.errors import TokurError
 
 __all__ = ["Quantities", "Sampling", "Scorer", "TokenisedResponse"]
@@ -65,6 +66,7 @@ class Scorer:
         self.compare = compare
         self.device = next(model.get_input_embeddings().parameters()).device
         self._longest_packed = longest_packed(model)
+        parts_of(model)  # seen before draws are added to what its projections put out
         self._ahead: list[_Beginning] = []
 
     @property
@@ -172,8 +174,7 @@ class Scorer:
         ):
             ids = tensors.ids.repeat(copies, 1)
             options = {} if tensors.positions is None else {"position_ids": tensors.positions}
-            outputs: ModelOutput = self.model.base_model(input_ids=ids, use_cache=False, **options)
-        return outputs
+            return run_body(self.model, input_ids=ids, use_cache=False, **options)
 
     def _computed_ahead(self, response: TokenisedResponse, ends: tuple[int, ...]) -> list[KeysAndValues]:
         """Return the keys and values of the response's beginnings, those of the batch before where they are the same.

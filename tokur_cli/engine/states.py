@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 from transformers import PreTrainedModel
 
+from tokur_cli.engine.body import parts_of, run_body
 from tokur_cli.engine.halving import Batches, pad
 from tokur_cli.engine.layers import decoder_layer, hidden_states, recorded
 from tokur_cli.records.errors import TokurError
@@ -32,6 +33,7 @@ class LastStates:
     def __init__(self, model: PreTrainedModel, layer: int | None, batch_tokens: int) -> None:
         self.model, self.batches = model, Batches(batch_tokens)
         self.device = next(model.get_input_embeddings().parameters()).device
+        parts_of(model)  # seen before its layers are listened to
         self.layer, self._layer = decoder_layer(model, layer)
 
     def read(self, sequences: Sequence[Sequence[int]]) -> list[State | TokurError]:
@@ -41,6 +43,6 @@ class LastStates:
     @torch.inference_mode()
     def _read(self, sequences: list[Sequence[int]]) -> list[State]:
         with recorded(self._layer) as outputs:
-            self.model.base_model(input_ids=pad(sequences, self.device), use_cache=False)
+            run_body(self.model, input_ids=pad(sequences, self.device), use_cache=False)
         states = hidden_states(outputs[0])
         return [states[row, len(sequence) - 1].float().cpu().numpy() for row, sequence in enumerate(sequences)]

@@ -6,16 +6,12 @@ a block at a time, which on a CPU stay in its cache.
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Literal
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
-from transformers.utils.generic import ModelOutput
 
 TOP_K = 20  # candidates in DeepConf's token confidence (Fu et al. 2025)
 # Logits of a block in the model's dtype (on a CPU less than what malloc gives back to the system each time), and those
@@ -30,41 +26,6 @@ DRAW_QUANTITIES = ("tu", "au", "eu")
 QUANTITIES = ("logprob", "entropy", *DRAW_QUANTITIES, "self_certainty", "deepconf")
 Estimator = Literal["paper", "kl", "fisher"]
 COMPARISONS = ("kl", "top1_agreement", "accuracy", "base_accuracy")
-
-
-@contextmanager
-def logits_from(model: PreTrainedModel, outputs: ModelOutput) -> Iterator[Callable[[Tensor], Tensor]]:
-    """Give a function from hidden states (1, n, d) to the model's own logits (1, n, V).
-
-    The model's forward runs with its body left out, so whatever a family does after its last hidden state (soft caps,
-    scalings, biases) is done, to the rows that are asked for only.
-
-    Args:
-        model: the model.
-        outputs: what its body (``model.base_model``) returned for the batch.
-    """
-    body = model.base_model
-    hidden: Tensor
-
-    def stand_in(*_: object, **__: object) -> ModelOutput:
-        return dataclasses.replace(outputs, last_hidden_state=hidden)  # type: ignore[type-var]
-
-    def logits(states: Tensor) -> Tensor:
-        nonlocal hidden
-        hidden = states
-        token = torch.zeros(states.shape[:2], dtype=torch.long, device=states.device)  # read by nobody
-        result: Tensor = model(input_ids=token, use_cache=False).logits
-        return result
-
-    own = body.__dict__.get("forward")
-    body.forward = stand_in
-    try:
-        yield logits
-    finally:
-        if own is None:
-            del body.forward
-        else:
-            body.forward = own
 
 
 def token_quantities(

@@ -1,0 +1,117 @@
+"""Tiny random models of families that are built otherwise than Llama: configs of one layer or a few."""
+
+from typing import Any
+
+import torch
+import transformers
+
+SMALL: dict[str, Any] = {
+    "vocab_size": 259,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 64,
+    "max_position_embeddings": 512,
+    "head_dim": 8,
+    "pad_token_id": 256,
+    "bos_token_id": 257,
+    "eos_token_id": 258,
+}
+DECODER: dict[str, Any] = {
+    "vocab_size": 259,
+    "d_model": 32,
+    "hidden_size": 32,
+    "decoder_layers": 2,
+    "decoder_attention_heads": 4,
+    "decoder_ffn_dim": 64,
+    "max_position_embeddings": 512,
+    "pad_token_id": 256,
+    "is_decoder": True,
+    "is_encoder_decoder": False,
+}
+EXPERTS = {
+    "num_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 16,
+    "shared_expert_intermediate_size": 16,
+}
+DELTA = {"linear_num_value_heads": 4, "linear_num_key_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 8}
+HYBRID = SMALL | DELTA | {"layer_types": ["linear_attention", "full_attention"]}
+TOWER = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+    "image_size": 28,
+    "patch_size": 14,
+}
+GEMMA = SMALL | {"query_pre_attn_scalar": 8, "sliding_window": 64}
+
+# Bodies in another place than others have them, towers for images, linear attention, experts, positions of other kinds
+MORE: dict[str, tuple[str, dict[str, Any]]] = {
+    "opt": ("OPTConfig", DECODER | {"num_hidden_layers": 2, "num_attention_heads": 4, "ffn_dim": 64}),
+    "opt-projected": (
+        "OPTConfig",
+        DECODER | {"num_hidden_layers": 2, "num_attention_heads": 4, "ffn_dim": 64, "word_embed_proj_dim": 16},
+    ),
+    "bart": ("BartConfig", DECODER),
+    "mbart": ("MBartConfig", DECODER),
+    "pegasus": ("PegasusConfig", DECODER),
+    "blenderbot": ("BlenderbotConfig", DECODER),
+    "marian": ("MarianConfig", DECODER),
+    "plbart": ("PLBartConfig", DECODER),
+    "mvp": ("MvpConfig", DECODER),
+    "bigbird_pegasus": ("BigBirdPegasusConfig", DECODER),
+    "trocr": ("TrOCRConfig", DECODER),
+    "whisper": ("WhisperConfig", DECODER | {"max_target_positions": 512, "begin_suppress_tokens": None}),
+    "bert": ("BertConfig", SMALL | {"is_decoder": True}),
+    "llama4_text": ("Llama4TextConfig", SMALL | {"num_local_experts": 4, "intermediate_size_mlp": 64}),
+    "mllama": (
+        "MllamaConfig",
+        {"text_config": SMALL | {"cross_attention_layers": [1], "num_hidden_layers": 3}, "vision_config": TOWER},
+    ),
+    "gemma3": ("Gemma3Config", {"text_config": GEMMA, "vision_config": TOWER}),
+    "qwen3_next": ("Qwen3NextConfig", HYBRID | EXPERTS),
+    "qwen3_5_text": ("Qwen3_5TextConfig", HYBRID),
+    "qwen3_5_moe_text": ("Qwen3_5MoeTextConfig", HYBRID | EXPERTS),
+    "olmo_hybrid": ("OlmoHybridConfig", HYBRID),
+    "afmoe": ("AfmoeConfig", SMALL | EXPERTS | {"num_dense_layers": 1}),
+    "bloom": ("BloomConfig", {"vocab_size": 259, "hidden_size": 32, "n_layer": 2, "n_head": 4}),
+    "gptj": ("GPTJConfig", {"vocab_size": 259, "n_embd": 32, "n_layer": 2, "n_head": 4, "rotary_dim": 4}),
+    "xglm": ("XGLMConfig", {"vocab_size": 259, "d_model": 32, "num_layers": 2, "attention_heads": 4, "ffn_dim": 64}),
+    "codegen": ("CodeGenConfig", {"vocab_size": 259, "n_embd": 32, "n_layer": 2, "n_head": 4, "rotary_dim": 4}),
+    "mamba": ("MambaConfig", {"vocab_size": 259, "hidden_size": 32, "num_hidden_layers": 2, "state_size": 8}),
+}
+# What tokur would get wrong: a body whose second output the logits are made of; attention to what comes later
+REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
+    "prophetnet": (
+        "ProphetNetConfig",
+        {"vocab_size": 259, "hidden_size": 32, "num_decoder_layers": 2, "num_decoder_attention_heads": 4}
+        | {"decoder_ffn_dim": 64, "ngram": 2, "is_decoder": True, "is_encoder_decoder": False},
+    ),
+    "bert": ("BertConfig", SMALL | {"is_decoder": False}),
+    "xlm": ("XLMConfig", {"vocab_size": 259, "emb_dim": 32, "n_layers": 2, "n_heads": 4, "causal": False}),
+}
+
+
+def model_of(config_class: str, fields: dict[str, Any]) -> Any:
+    """Make a random float32 model; biases, norm weights and other vectors are moved off their first values."""
+    config = getattr(transformers, config_class)(**fields)
+    torch.manual_seed(0)
+    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            noise = torch.randn(parameter.shape, generator=generator)
+            if parameter.ndim == 1:
+                parameter.add_(noise, alpha=0.1)
+            else:
+                parameter.copy_(noise * 0.2)
+    model.set_experts_implementation("eager")  # the others' products are of float32 at most
+    return model.requires_grad_(False)
+
+
+def more(family: str) -> Any:
+    """Make a model of one of ``MORE``."""
+    return model_of(*MORE[family])

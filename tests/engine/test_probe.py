@@ -1,0 +1,164 @@
+"""Every model is asked, when it is loaded, whether tokur's way through it leads to its own numbers."""
+
+import numpy as np
+import pytest
+import torch
+
+from tests.engine import oracle
+from tests.engine.more_families import MORE, REFUSED, model_of, more
+from tests.tiny import FAMILIES, SPECIAL_TOKENS, tiny_model, tiny_tokenizer
+from tokur_cli.engine import body, packing
+from tokur_cli.engine.decoding import Decoder, DecodingRequest
+from tokur_cli.engine.loading import load_language_model
+from tokur_cli.engine.perturbed import Draws
+from tokur_cli.engine.posterior import build_posterior
+from tokur_cli.engine.probe import probe_model
+from tokur_cli.engine.rolling_cache import RollingLayer
+from tokur_cli.engine.sampling import Sampling
+from tokur_cli.engine.scoring import Scorer, TokenisedResponse
+from tokur_cli.records.errors import TokurError
+
+CANNOT_GENERATE = {"bart", "mbart", "pegasus", "blenderbot", "marian", "plbart", "mvp", "bigbird_pegasus", "trocr"}
+CANNOT_GENERATE |= {"mamba", "mllama", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "olmo_hybrid"}
+
+
+def responses():
+    rng = np.random.default_rng(0)
+    return [
+        TokenisedResponse(rng.integers(0, 256, prompt).tolist(), rng.integers(0, 256, response).tolist())
+        for prompt, response in ((5, 9), (1, 4), (12, 20), (3, 1))
+    ]
+
+
+def any_model(family):
+    return more(family) if family in MORE else tiny_model(family)
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, *MORE])
+def test_a_family_that_passes_is_scored_as_transformers_does(family):
+    """OPT's forward pass calls a module within its base model: taken apart at the base model it was off by nats."""
+    model = any_model(family)
+    probe_model("tiny", model, tiny_tokenizer())
+    for index, quantities in Scorer(model, None).score(responses()):
+        response = responses()[index]
+        log_p = oracle.log_probabilities(model, response.prompt_ids, response.response_ids)
+        for name, values in oracle.reference_quantities(log_p, [], response.response_ids).items():
+            assert quantities[name] == pytest.approx(values, abs=1e-3), name
+
+
+@pytest.mark.parametrize("family", MORE)
+def test_a_family_generates_what_transformers_does_or_is_refused(family):
+    model = any_model(family)
+    probe = probe_model("tiny", model, tiny_tokenizer())
+    if family in CANNOT_GENERATE:
+        with pytest.raises(
+            TokurError, match=rf"^tiny \({model.config.model_type}\): .*; generation with this family .* --backend vllm"
+        ):
+            probe.check_generation()
+        return
+    probe.check_generation()
+    asked = [DecodingRequest(index, f"q{index}", r.prompt_ids, (0,)) for index, r in enumerate(responses())]
+    for got in Decoder(model, str, Sampling(), end_ids=frozenset(), max_new_tokens=8, max_rows=3).run(asked):
+        ids = list(asked[got.index].prompt_ids)
+        for token in got.token_ids:
+            with torch.no_grad():
+                logits = model(torch.tensor([ids])).logits[0, -1]
+            assert logits[token] >= logits.max() - 1e-4
+            ids.append(token)
+
+
+@pytest.mark.parametrize("family", REFUSED)
+def test_a_family_that_would_be_wrong_is_refused(family):
+    model = model_of(*REFUSED[family])
+    with pytest.raises(
+        TokurError, match=rf"^tiny \({family}\): .*; scoring with this family isn't supported \(transformers \d"
+    ):
+        probe_model("tiny", model, tiny_tokenizer())
+
+
+def test_a_refusal_tells_how_far_off_it_would_be(tmp_path):
+    model = model_of(*REFUSED["bert"])
+    model.save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    with pytest.raises(TokurError) as refused:
+        load_language_model(str(tmp_path), dtype="float32", device_map="cpu")
+    assert "(bert): tokur's own forward pass differs from the model's by " in str(refused.value)
+    assert " nats at token " in str(refused.value)
+
+
+def test_another_body_than_the_models_own_is_noticed(monkeypatch):
+    """The base model in place of OPT's decoder, as it was before."""
+    model = more("opt")
+    parts = body.parts_of(model)
+    assert parts.body is model.model.decoder
+    probe_model("tiny", model, tiny_tokenizer())
+    monkeypatch.setattr(body, "watch", lambda model, ids: model(input_ids=ids).logits)
+    monkeypatch.setattr("tokur_cli.engine.probe.watch", body.watch)
+    monkeypatch.setitem(body._seen, model, body.Parts(model.model.decoder.layers[0], parts.working))
+    with pytest.raises(TokurError, match="isn't supported"):
+        probe_model("tiny", model, tiny_tokenizer())
+
+
+def leaking(query, key, value, **_):
+    """Attention of a packed row that does not keep its responses apart."""
+    groups = query.shape[1] // key.shape[1]
+    key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+    return torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True).transpose(1, 2), None
+
+
+def test_a_packed_row_whose_responses_see_one_another_is_noticed(monkeypatch):
+    monkeypatch.setattr(packing.PackedAttention, "__call__", lambda self, module, q, k, v, mask, **_: leaking(q, k, v))
+    with pytest.raises(TokurError, match=r"\(llama\): .* nats at token .*; scoring"):
+        probe_model("tiny", tiny_model(), tiny_tokenizer())
+
+
+def test_positions_that_go_on_from_one_response_to_the_next_are_noticed():
+    """As in a family that numbers the positions itself, whatever it is given."""
+    model = tiny_model("gpt2")
+    model.transformer.register_forward_pre_hook(
+        lambda module, arguments, options: (arguments, options | {"position_ids": None}), with_kwargs=True
+    )
+    with pytest.raises(TokurError, match=r"\(gpt2\): .* nats at token .*; scoring"):
+        probe_model("tiny", model, tiny_tokenizer())
+
+
+def test_a_cache_that_gives_back_other_keys_is_noticed(monkeypatch):
+    probe = probe_model("tiny", tiny_model(), tiny_tokenizer())
+    probe.check_generation()
+    update = RollingLayer.update
+
+    def wrong(self, keys, values, *rest):
+        keys, values = update(self, keys, values, *rest)
+        return keys.roll(1, dims=-2), values
+
+    monkeypatch.setattr(RollingLayer, "update", wrong)
+    with pytest.raises(TokurError, match=r"\(llama\): .* nats at token .*; generation"):
+        probe.check_generation()
+
+
+def test_draws_that_reach_the_rows_of_the_mean_weights_are_noticed(monkeypatch):
+    model = tiny_model()
+    probe = probe_model("tiny", model, tiny_tokenizer())
+    draws = Draws(build_posterior(model, sigma=1.0), 1)
+    probe.check_scoring(Scorer(model, draws))
+    coefficients = Draws.coefficients
+    monkeypatch.setattr(Draws, "coefficients", lambda self, *a: coefficients(self, *a).roll(1, dims=2))
+    probe.check_scoring(Scorer(model, draws))  # only the draws' own rows are moved
+    monkeypatch.setattr("tokur_cli.engine.perturbed._Hook.__call__", lambda self, m, a, output: output + 1)
+    with pytest.raises(TokurError, match=r"nats at token .*; scoring"):
+        probe.check_scoring(Scorer(model, draws))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_rounding_is_no_reason_to_refuse(family, dtype):
+    probe = probe_model("tiny", tiny_model(family).to(dtype), tiny_tokenizer())
+    probe.check_generation()
+
+
+def test_a_tokenizer_of_few_words_is_enough():
+    tokenizer = tiny_tokenizer()
+    for ids in ([], [7], [9, 9]):
+        probe_model("tiny", tiny_model(), lambda text, ids=ids, **_: {"input_ids": ids})
+    assert len(SPECIAL_TOKENS) == 3
+    assert tokenizer.vocab_size

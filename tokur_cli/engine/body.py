@@ -1,0 +1,154 @@
+"""A model's forward pass in two halves: up to the last hidden states, and from there to the logits.
+
+Logits of whole batches are too large to be held, so hidden states are turned into logits a block at a time. Both halves
+are the model's own forward pass: which of its modules is the body, and what it hands to it, is the family's affair.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.utils.generic import ModelOutput
+
+from tokur_cli.records.errors import TokurError
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a model was seen to do with a text.
+
+    Args:
+        body: the module that the model's own forward pass calls and that looks the token ids up.
+        working: all modules that ran: no tower for images or sound, no cross-attention without its input.
+    """
+
+    body: nn.Module
+    working: frozenset[nn.Module]
+
+
+_seen: WeakKeyDictionary[PreTrainedModel, Parts] = WeakKeyDictionary()
+
+
+def parts_of(model: PreTrainedModel) -> Parts:
+    """Return a model's parts; one that was never watched is given one token.
+
+    Raises:
+        TokurError: the model has no body of its own.
+    """
+    if model not in _seen:
+        device = next(model.get_input_embeddings().parameters()).device
+        watch(model, torch.zeros(1, 1, dtype=torch.long, device=device))
+    return _seen[model]
+
+
+@torch.inference_mode()
+def watch(model: PreTrainedModel, ids: Tensor) -> Tensor:
+    """Run a model as it is, remembering its parts.
+
+    Args:
+        model: the model.
+        ids: (B, L) token ids.
+
+    Returns:
+        Its logits (B, L, V).
+
+    Raises:
+        TokurError: the model has no body of its own.
+    """
+    embeddings = model.get_input_embeddings()
+    path: list[nn.Module] = []
+    working: set[nn.Module] = set()
+    bodies: list[nn.Module] = []
+
+    def enter(module: nn.Module, _arguments: object) -> None:
+        path.append(module)
+        working.add(module)
+        if module is embeddings and len(path) > 2:
+            bodies.append(path[1])
+
+    def leave(_module: nn.Module, _arguments: object, _output: object) -> None:
+        path.pop()
+
+    handles: list[Any] = []
+    try:
+        for module in model.modules():
+            handles += [module.register_forward_pre_hook(enter), module.register_forward_hook(leave)]
+        logits: Tensor = model(input_ids=ids).logits
+    finally:
+        for handle in handles:
+            handle.remove()
+    if not bodies:
+        raise TokurError("its hidden states cannot be told from its logits")
+    _seen[model] = Parts(bodies[0], frozenset(working))
+    return logits
+
+
+def run_body(model: PreTrainedModel, **inputs: Any) -> ModelOutput:
+    """Run the first half of the model's forward pass.
+
+    Args:
+        model: the model.
+        **inputs: of its forward pass.
+
+    Returns:
+        What its body put out, with ``last_hidden_state`` (B, L, d).
+    """
+    outputs: list[ModelOutput] = []
+
+    def cut(_body: nn.Module, _arguments: object, output: ModelOutput) -> ModelOutput:
+        outputs.append(output)
+        return _with_states(output, output["last_hidden_state"][:1, :1])  # one position's logits cost nothing
+
+    handle = parts_of(model).body.register_forward_hook(cut)
+    try:
+        model(**inputs)
+    finally:
+        handle.remove()
+    return outputs[-1]
+
+
+@contextmanager
+def logits_from(model: PreTrainedModel, outputs: ModelOutput) -> Iterator[Callable[[Tensor], Tensor]]:
+    """Give a function from hidden states (1, n, d) to the model's own logits (1, n, V).
+
+    The model's forward pass runs with its body left out, so whatever a family does after its last hidden state (soft
+    caps, scalings, biases) is done, to the rows that are asked for only.
+
+    Args:
+        model: the model.
+        outputs: what ``run_body`` returned for the batch.
+    """
+    body = parts_of(model).body
+    hidden: Tensor
+
+    def stand_in(*_: object, **__: object) -> ModelOutput:
+        return _with_states(outputs, hidden)
+
+    def logits(states: Tensor) -> Tensor:
+        nonlocal hidden
+        hidden = states
+        token = torch.zeros(states.shape[:2], dtype=torch.long, device=states.device)  # read by nobody
+        result: Tensor = model(input_ids=token, use_cache=False).logits
+        return result
+
+    own = body.__dict__.get("forward")
+    body.forward = stand_in
+    try:
+        yield logits
+    finally:
+        if own is None:
+            del body.forward
+        else:
+            body.forward = own
+
+
+def _with_states(outputs: ModelOutput, states: Tensor) -> ModelOutput:
+    return dataclasses.replace(outputs, last_hidden_state=states)  # type: ignore[type-var]

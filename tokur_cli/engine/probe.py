@@ -1,0 +1,179 @@
+"""Does tokur's own way through a model lead to the model's own numbers? Every model is asked before it is used.
+
+Scoring and generating take the model's forward pass apart (``body``), put several responses into a row or a batch
+(``packing``, ``batches``), add draws to some rows (``perturbed``) and keep keys and values (``rolling_cache``). A
+family that any of this does not suit would give wrong numbers without a word. So a few tokens are put through the model
+as it is, then through each of these ways, beside other tokens that they must not see.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import transformers
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from tokur_cli.engine.batches import TokenisedResponse
+from tokur_cli.engine.body import watch
+from tokur_cli.engine.decoding import Decoder, DecodingRequest
+from tokur_cli.engine.memory import is_out_of_memory
+from tokur_cli.engine.sampling import Sampling
+from tokur_cli.engine.scoring import Scorer
+from tokur_cli.engine.sources import first_line
+from tokur_cli.records.errors import TokurError
+
+TEXT = "The sum of 3 and 4 is 7, so the answer is 7."
+TOLERANCE = {torch.float16: 0.2, torch.bfloat16: 0.5}
+"""Nats that rounding may make; more than it has been seen to make, and less than what a wrong way does."""
+INSTEAD = {
+    "scoring": "use a model of another family",
+    "generation": "use a model of another family, or --backend vllm",
+}
+_TOLERANCE = 0.02  # in float32 and better
+_PROMPT, _RESPONSE = 3, 4  # tokens
+_BESIDE = 1  # tokens by which what stands beside it is longer
+_STEPS = 3  # tokens that are generated
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A few tokens and what a model, run as it is, makes of them.
+
+    Args:
+        name: of the model, for messages.
+        model: the model.
+        tokens: the probe's.
+        beside: longer, and sorted before it, so that it stands first in a packed row.
+        log_p: (T, V) float32 log-probabilities of what follows each position that predicts one of its response tokens.
+    """
+
+    name: str
+    model: PreTrainedModel
+    tokens: TokenisedResponse
+    beside: TokenisedResponse
+    log_p: Tensor
+
+    def check_scoring(self, scorer: Scorer) -> None:
+        """Score the probe's tokens beside others.
+
+        Raises:
+            TokurError: the numbers under the mean weights are not the model's.
+        """
+        try:
+            result = dict(scorer.score([self.tokens, self.beside]))[0]
+        except Exception as error:
+            raise self._failure("scoring", error) from error
+        if isinstance(result, TokurError):
+            raise result
+        targets = torch.tensor(list(self.tokens.response_ids), device=self.log_p.device)
+        logprob = self.log_p.gather(-1, targets[:, None])[:, 0]
+        entropy = torch.special.entr(self.log_p.exp()).sum(-1)
+        self._compare("scoring", result["logprob"], logprob)
+        self._compare("scoring", result["entropy"], entropy)
+
+    def check_generation(self) -> None:
+        """Generate the probe's tokens beside others.
+
+        Raises:
+            TokurError: what they would be chosen from are not the model's probabilities.
+        """
+        forced = torch.tensor([self.tokens.response_ids[:_STEPS], self.beside.response_ids[:_STEPS]])
+        met: list[Tensor] = []
+
+        def choose(logits: Tensor, _sampling: Sampling, _random: list[float]) -> Tensor:
+            met.append(logits[0])
+            return forced[:, len(met) - 1]
+
+        decoder = Decoder(self.model, str, Sampling(), end_ids=frozenset(), max_new_tokens=_STEPS, choose=choose)
+        prompts = (self.tokens.prompt_ids, [*self.beside.prompt_ids, *self.beside.response_ids])
+        try:
+            for result in decoder.run(DecodingRequest(index, "", ids, (0,)) for index, ids in enumerate(prompts)):
+                if isinstance(result, tuple):
+                    raise result[1]
+        except TokurError:
+            raise
+        except Exception as error:
+            raise self._failure("generation", error) from error
+        rows = torch.stack(met).float().log_softmax(-1)
+        expected = self.log_p[: len(rows)]
+        differences = (expected.exp() * (rows.to(expected) - expected).abs()).nansum(-1)
+        # The first row comes from the prompts, the others from the keys and values that are kept
+        for part in (differences[:1], differences[1:]):
+            self._compare("generation", part, torch.zeros_like(part))
+
+    def _compare(self, doing: str, ours: npt.NDArray[np.float32] | Tensor, models: Tensor) -> None:
+        found, expected = np.asarray(torch.as_tensor(ours).cpu(), dtype=float), models.cpu().double().numpy()
+        with np.errstate(invalid="ignore"):
+            differences = np.abs(found - expected)
+        differences[(found == expected) | (np.isnan(found) & np.isnan(expected))] = 0  # infinities, overflow
+        differences[np.isnan(differences)] = np.inf
+        # Rounding may strike a single token hard, where experts are chosen; a wrong way is wrong at most of them
+        if np.median(differences) > TOLERANCE.get(self.model.dtype, _TOLERANCE):
+            worst = int(differences.argmax())
+            what = f"differs from the model's by {differences[worst]:.2g} nats at token {worst + 1}"
+            raise refusal(self.name, self.model, doing, f"tokur's own forward pass {what}")
+
+    def _failure(self, doing: str, error: Exception) -> Exception:
+        if is_out_of_memory(error):
+            return error
+        return refusal(self.name, self.model, doing, f"{doing} fails ({type(error).__name__}: {first_line(error)})")
+
+
+def refusal(name: str, model: PreTrainedModel, doing: str, what: str) -> TokurError:
+    """Return the error that says that a model's family isn't supported.
+
+    Args:
+        name: of the model, as the user typed it.
+        model: the model.
+        doing: what it isn't supported for: a key of ``INSTEAD``.
+        what: what was found.
+    """
+    return TokurError(
+        f"{name} ({model.config.model_type}): {what}; {doing} with this family isn't supported "
+        f"(transformers {transformers.__version__}): {INSTEAD[doing]}"
+    )
+
+
+def probe_model(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Probe:
+    """Run a model as it is on a few tokens, then as it is run to score.
+
+    Args:
+        name: of the model, for messages.
+        model: the model.
+        tokenizer: its tokenizer.
+
+    Raises:
+        TokurError: tokur's way through the model isn't the model's own.
+    """
+    text: Sequence[int] = tokenizer(TEXT, add_special_tokens=False)["input_ids"] or [0]
+    length = _PROMPT + _RESPONSE
+    ids = [*itertools.islice(itertools.cycle(text), length)]
+    others = [*itertools.islice(itertools.cycle(reversed(text)), length + _BESIDE)]
+    # Batches are sorted by ids: the probe's tokens come last, where they could see what stands before them
+    ids[0], others[0] = max(text), min(text)
+    tokens = TokenisedResponse(ids[:_PROMPT], ids[_PROMPT:])
+    beside = TokenisedResponse(others[:_PROMPT], others[_PROMPT:])
+    device = next(model.get_input_embeddings().parameters()).device
+    whole = torch.tensor([[*ids, *others[:_BESIDE]]], device=device)  # what comes later must not matter
+    try:
+        logits = watch(model, whole)
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise
+        said = (
+            str(error)
+            if isinstance(error, TokurError)
+            else f"it does not run ({type(error).__name__}: {first_line(error)})"
+        )
+        raise refusal(name, model, "scoring", said) from error
+    if logits.ndim != 3 or logits.shape[:2] != whole.shape:
+        raise refusal(name, model, "scoring", f"its logits are {tuple(logits.shape)}, not one row a token")
+    probe = Probe(name, model, tokens, beside, logits[0, _PROMPT - 1 : tokens.length].float().log_softmax(-1))
+    probe.check_scoring(Scorer(model, None))
+    return probe
