@@ -1,4 +1,4 @@
-"""Every model is asked, when it is loaded, whether tokur's way through it leads to its own numbers."""
+"""Every model is asked, before it is used, whether tokur's way through it leads to its own numbers."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def any_model(family):
 def test_a_family_that_passes_is_scored_as_transformers_does(family):
     """OPT's forward pass calls a module within its base model: taken apart at the base model it was off by nats."""
     model = any_model(family)
-    probe_model("tiny", model, tiny_tokenizer())
+    probe_model("tiny", model, tiny_tokenizer()).check_scoring(None)
     for index, quantities in Scorer(model, None).score(responses()):
         response = responses()[index]
         log_p = oracle.log_probabilities(model, response.prompt_ids, response.response_ids)
@@ -73,7 +73,7 @@ def test_a_family_that_would_be_wrong_is_refused(family):
     with pytest.raises(
         TokurError, match=rf"^tiny \({family}\): .*; scoring with this family isn't supported \(transformers \d"
     ):
-        probe_model("tiny", model, tiny_tokenizer())
+        probe_model("tiny", model, tiny_tokenizer()).check_scoring(None)
 
 
 def test_a_refusal_tells_how_far_off_it_would_be(tmp_path):
@@ -81,7 +81,7 @@ def test_a_refusal_tells_how_far_off_it_would_be(tmp_path):
     model.save_pretrained(tmp_path)
     tiny_tokenizer().save_pretrained(tmp_path)
     with pytest.raises(TokurError) as refused:
-        load_language_model(str(tmp_path), dtype="float32", device_map="cpu")
+        load_language_model(str(tmp_path), dtype="float32", device_map="cpu").probe.check_scoring(None)
     assert "(bert): tokur's own forward pass differs from the model's by " in str(refused.value)
     assert " nats at token " in str(refused.value)
 
@@ -91,12 +91,12 @@ def test_another_body_than_the_models_own_is_noticed(monkeypatch):
     model = more("opt")
     parts = body.parts_of(model)
     assert parts.body is model.model.decoder
-    probe_model("tiny", model, tiny_tokenizer())
+    probe_model("tiny", model, tiny_tokenizer()).check_scoring(None)
     monkeypatch.setattr(body, "watch", lambda model, ids: model(input_ids=ids).logits)
     monkeypatch.setattr("tokur_cli.engine.probe.watch", body.watch)
-    monkeypatch.setitem(body._seen, model, body.Parts(model.model.decoder.layers[0], parts.working))
+    monkeypatch.setitem(body._seen, model, body.Parts(model.model, parts.working))
     with pytest.raises(TokurError, match="isn't supported"):
-        probe_model("tiny", model, tiny_tokenizer())
+        probe_model("tiny", model, tiny_tokenizer()).check_scoring(None)
 
 
 def leaking(query, key, value, **_):
@@ -109,7 +109,7 @@ def leaking(query, key, value, **_):
 def test_a_packed_row_whose_responses_see_one_another_is_noticed(monkeypatch):
     monkeypatch.setattr(packing.PackedAttention, "__call__", lambda self, module, q, k, v, mask, **_: leaking(q, k, v))
     with pytest.raises(TokurError, match=r"\(llama\): .* nats at token .*; scoring"):
-        probe_model("tiny", tiny_model(), tiny_tokenizer())
+        probe_model("tiny", tiny_model(), tiny_tokenizer()).check_scoring(None)
 
 
 def test_positions_that_go_on_from_one_response_to_the_next_are_noticed():
@@ -119,7 +119,7 @@ def test_positions_that_go_on_from_one_response_to_the_next_are_noticed():
         lambda module, arguments, options: (arguments, options | {"position_ids": None}), with_kwargs=True
     )
     with pytest.raises(TokurError, match=r"\(gpt2\): .* nats at token .*; scoring"):
-        probe_model("tiny", model, tiny_tokenizer())
+        probe_model("tiny", model, tiny_tokenizer()).check_scoring(None)
 
 
 def test_a_cache_that_gives_back_other_keys_is_noticed(monkeypatch):
@@ -140,25 +140,26 @@ def test_draws_that_reach_the_rows_of_the_mean_weights_are_noticed(monkeypatch):
     model = tiny_model()
     probe = probe_model("tiny", model, tiny_tokenizer())
     draws = Draws(build_posterior(model, sigma=1.0), 1)
-    probe.check_scoring(Scorer(model, draws))
+    probe.check_scoring(draws)
     coefficients = Draws.coefficients
     monkeypatch.setattr(Draws, "coefficients", lambda self, *a: coefficients(self, *a).roll(1, dims=2))
-    probe.check_scoring(Scorer(model, draws))  # only the draws' own rows are moved
+    probe.check_scoring(draws)  # only the draws' own rows are moved
     monkeypatch.setattr("tokur_cli.engine.perturbed._Hook.__call__", lambda self, m, a, output: output + 1)
     with pytest.raises(TokurError, match=r"nats at token .*; scoring"):
-        probe.check_scoring(Scorer(model, draws))
+        probe.check_scoring(draws)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_rounding_is_no_reason_to_refuse(family, dtype):
     probe = probe_model("tiny", tiny_model(family).to(dtype), tiny_tokenizer())
+    probe.check_scoring(None)
     probe.check_generation()
 
 
 def test_a_tokenizer_of_few_words_is_enough():
     tokenizer = tiny_tokenizer()
     for ids in ([], [7], [9, 9]):
-        probe_model("tiny", tiny_model(), lambda text, ids=ids, **_: {"input_ids": ids})
+        probe_model("tiny", tiny_model(), lambda text, ids=ids, **_: {"input_ids": ids}).check_scoring(None)
     assert len(SPECIAL_TOKENS) == 3
     assert tokenizer.vocab_size

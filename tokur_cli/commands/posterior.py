@@ -13,7 +13,6 @@ from tokur_cli.engine.loading import LanguageModel
 from tokur_cli.engine.perturbed import Draws
 from tokur_cli.engine.posterior import Posterior, build_posterior
 from tokur_cli.engine.projections import DEFAULT_TARGETS, count_layers
-from tokur_cli.engine.scoring import Scorer
 from tokur_cli.records.errors import UsageError
 
 DRAWS, RANK, SIGMA, SEED = 2, 8, 0.1, 0
@@ -62,11 +61,12 @@ def make_posterior(
         note: told which layers are left out, if the user did not ask for that.
 
     Raises:
-        TokurError: this model cannot have such a posterior, or the kept one is of other weights.
+        TokurError: this model cannot have such a posterior, the kept one is of other weights, or tokur would score it
+            wrongly.
     """
     posterior, draws = _make_or_load(options, language_model, progress)
     model = language_model.model
-    language_model.probe.check_scoring(Scorer(model, Draws(posterior, 1)))
+    language_model.probe.check_scoring(Draws(posterior, 1))
     perturbed, layers = count_layers(model, [matrix.projection for matrix in posterior.matrices])
     if perturbed < layers and posterior.layers is None:
         note(f"perturbs {perturbed} of {layers} layers: the others have no {posterior.targets.replace(',', ' or ')}")

@@ -109,7 +109,11 @@ class Scoring:
         )
         needs = {need for score in self.scores for need in score.needs}
         needs_draws = bool(needs & set(DRAW_QUANTITIES))
-        draws = Draws(*make_posterior(options.posterior, language_model, progress, self.note)) if needs_draws else None
+        draws = None
+        if needs_draws:
+            draws = Draws(*make_posterior(options.posterior, language_model, progress, self.note))
+        else:
+            language_model.probe.check_scoring(None)
         budget = options.batch_tokens or default_batch_tokens(language_model)
         self.scorer = Scorer(
             language_model.model,

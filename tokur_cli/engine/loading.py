@@ -60,7 +60,7 @@ class LanguageModel:
         revision: the hub commit that was loaded, None for local files.
         dtype: of the weights: ``bfloat16``, ``float32`` or ``float16``.
         context_length: in tokens, None for a model without a limit.
-        probe: what was found out by running it; asked again before draws are added to it, or text is generated.
+        probe: what it makes of a few tokens, which is asked for before it scores or generates.
     """
 
     model: PreTrainedModel
@@ -109,8 +109,7 @@ def load_language_model(
 
     Raises:
         UsageError: an unknown dtype or device, or a revision for local files.
-        TokurError: the model can't be had, doesn't fit, isn't a causal language model, or is of a family that tokur
-            would get wrong; says what to do.
+        TokurError: the model can't be had, doesn't fit, isn't a causal language model, or doesn't run; says what to do.
     """
     from transformers import AutoConfig
 

@@ -1,9 +1,10 @@
-"""Does tokur's own way through a model lead to the model's own numbers? Every model is asked before it is used.
+"""Does tokur's own way through a model lead to the model's own numbers? No model is used before it is asked.
 
 Scoring and generating take the model's forward pass apart (``body``), put several responses into a row or a batch
 (``packing``, ``batches``), add draws to some rows (``perturbed``) and keep keys and values (``rolling_cache``). A
 family that any of this does not suit would give wrong numbers without a word. So a few tokens are put through the model
-as it is, then through each of these ways, beside other tokens that they must not see.
+as it is when it is loaded, then through whichever of these ways is about to be gone, beside other tokens that they must
+not see.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tokur_cli.engine.batches import TokenisedResponse
 from tokur_cli.engine.body import watch
 from tokur_cli.engine.decoding import Decoder, DecodingRequest
 from tokur_cli.engine.memory import is_out_of_memory
+from tokur_cli.engine.perturbed import Draws
 from tokur_cli.engine.sampling import Sampling
 from tokur_cli.engine.scoring import Scorer
 from tokur_cli.engine.sources import first_line
@@ -59,14 +61,17 @@ class Probe:
     beside: TokenisedResponse
     log_p: Tensor
 
-    def check_scoring(self, scorer: Scorer) -> None:
+    def check_scoring(self, draws: Draws | None) -> None:
         """Score the probe's tokens beside others.
+
+        Args:
+            draws: as they are to be scored with; None for the mean weights alone.
 
         Raises:
             TokurError: the numbers under the mean weights are not the model's.
         """
         try:
-            result = dict(scorer.score([self.tokens, self.beside]))[0]
+            result = dict(Scorer(self.model, draws).score([self.tokens, self.beside]))[0]
         except Exception as error:
             raise self._failure("scoring", error) from error
         if isinstance(result, TokurError):
@@ -83,7 +88,7 @@ class Probe:
         Raises:
             TokurError: what they would be chosen from are not the model's probabilities.
         """
-        forced = torch.tensor([self.tokens.response_ids[:_STEPS], self.beside.response_ids[:_STEPS]])
+        forced = torch.tensor([self.tokens.response_ids[:_STEPS], self.beside.prompt_ids[:_STEPS]])
         met: list[Tensor] = []
 
         def choose(logits: Tensor, _sampling: Sampling, _random: list[float]) -> Tensor:
@@ -141,7 +146,7 @@ def refusal(name: str, model: PreTrainedModel, doing: str, what: str) -> TokurEr
 
 
 def probe_model(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Probe:
-    """Run a model as it is on a few tokens, then as it is run to score.
+    """Run a model as it is on a few tokens.
 
     Args:
         name: of the model, for messages.
@@ -149,7 +154,7 @@ def probe_model(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenize
         tokenizer: its tokenizer.
 
     Raises:
-        TokurError: tokur's way through the model isn't the model's own.
+        TokurError: it doesn't run, or cannot be taken apart.
     """
     text: Sequence[int] = tokenizer(TEXT, add_special_tokens=False)["input_ids"] or [0]
     length = _PROMPT + _RESPONSE
@@ -158,7 +163,7 @@ def probe_model(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenize
     # Batches are sorted by ids: the probe's tokens come last, where they could see what stands before them
     ids[0], others[0] = max(text), min(text)
     tokens = TokenisedResponse(ids[:_PROMPT], ids[_PROMPT:])
-    beside = TokenisedResponse(others[:_PROMPT], others[_PROMPT:])
+    beside = TokenisedResponse(others[:-1], others[-1:])
     device = next(model.get_input_embeddings().parameters()).device
     whole = torch.tensor([[*ids, *others[:_BESIDE]]], device=device)  # what comes later must not matter
     try:
@@ -166,14 +171,10 @@ def probe_model(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenize
     except Exception as error:
         if is_out_of_memory(error):
             raise
-        said = (
-            str(error)
-            if isinstance(error, TokurError)
-            else f"it does not run ({type(error).__name__}: {first_line(error)})"
-        )
+        said = f"it does not run ({type(error).__name__}: {first_line(error)})"
+        if isinstance(error, TokurError):
+            said = str(error)
         raise refusal(name, model, "scoring", said) from error
     if logits.ndim != 3 or logits.shape[:2] != whole.shape:
         raise refusal(name, model, "scoring", f"its logits are {tuple(logits.shape)}, not one row a token")
-    probe = Probe(name, model, tokens, beside, logits[0, _PROMPT - 1 : tokens.length].float().log_softmax(-1))
-    probe.check_scoring(Scorer(model, None))
-    return probe
+    return Probe(name, model, tokens, beside, logits[0, _PROMPT - 1 : tokens.length].float().log_softmax(-1))
