@@ -79,6 +79,7 @@ def test_the_heat_map_is_drawn_as_shown(run_tokur, tmp_path):
     assert [line for line in shown if line not in lines] == []
 
 
+@pytest.mark.slow
 def test_the_scores_have_the_figures_shown(run_tokur, scored_samples):
     words = arguments(block_with("tokur evaluate scored.jsonl --scores"), "tokur evaluate")
     code, out, _ = run_tokur(*[scored_samples if word == "scored.jsonl" else word for word in words])
@@ -106,6 +107,7 @@ def spelling(measure, digits=2):
     return f"{100 * measure['value']:.{digits}f} [{100 * measure['low']:.1f}, {100 * measure['high']:.1f}]"
 
 
+@pytest.mark.slow
 def test_the_table_beside_the_baselines_agrees(run_tokur, scored_samples):
     """Of its rows those that need nothing but the scoring's own passes."""
     code, out, _ = run_tokur("evaluate", scored_samples)
