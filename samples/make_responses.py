@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from tokur_cli.engine.default_model import DEFAULT_MODEL, default_model_folder
+from tokur_cli.engine.loading.default_model import DEFAULT_MODEL, default_model_folder
 
 BATCH = 44
 MAX_NEW_TOKENS = 256

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands.test_score import parsed, write_lines
+from tests.commands.score.test_score import parsed, write_lines
 from tests.test_documentation import README, ROOT
 
 pytestmark = [pytest.mark.real_model, pytest.mark.usefixtures("all_threads")]

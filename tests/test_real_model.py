@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.commands.test_score import parsed, write_lines
+from tests.commands.score.test_score import parsed, write_lines
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 pytestmark = [pytest.mark.real_model, pytest.mark.usefixtures("all_threads")]
@@ -23,7 +23,7 @@ def plain_model():
     """The embedded model by plain transformers calls."""
     import transformers
 
-    from tokur_cli.engine.default_model import default_model_folder
+    from tokur_cli.engine.loading.default_model import default_model_folder
 
     model = transformers.AutoModelForCausalLM.from_pretrained(default_model_folder(print), dtype=torch.float32)
     return model.eval()
@@ -77,7 +77,7 @@ def test_a_sample_of_sixteen_is_that_of_four(run_tokur, tmp_path):
 
 @pytest.mark.slow
 def test_text_alone_scores_like_the_exact_ids(run_tokur, tmp_path):
-    """A response that came as text is tokenised as the model had written it."""
+    """A response that came as text is tokenized as the model had written it."""
     lines = sample_lines("responses.jsonl", 4)
     bare = []
     for line in lines:

@@ -13,7 +13,7 @@ MAY_IMPORT = {
     **{room: {"records"} for room in MIDDLE},
     "records": set(),
 }
-HEAVY = {"torch", "transformers", "accelerate"}
+HEAVY = {"torch", "transformers", "accelerate", "sentence_transformers"}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 

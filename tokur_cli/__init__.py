@@ -1,3 +1,22 @@
-"""tokur: where in this answer is the model unsure, and which of these answers should I trust?"""
+"""tokur: where in this answer is the model unsure, and which of these answers should I trust?
+
+A record (one JSON line) flows ``question → response → scored → selected``; every command reads records, adds to them
+and writes them. ``tokur score FILE`` goes this way:
+
+    app            the command line; each group of options is a dataclass of ``commands/options``
+    commands       read, compute, write: a folder per command; ``score/pipeline`` takes windows of records through it
+    records        JSON lines to records and back: streams, foreign formats, resuming. A new format: ``records/formats``
+    engine         the only room that imports torch and transformers, and that knows no record: ``loading`` a model,
+                   ``posterior`` (its draws), ``uncertainty`` (draws together through the model, numbers per token),
+                   ``generation``, ``baselines`` (what they ask of a model)
+    scores         from a response's per-token numbers to scores. A new score: ``scores/catalogue``
+    answers        answers extracted from responses, compared and graded; code run
+    selection      the best of N by votes
+    metrics        how well scores tell right from wrong. A new metric: ``metrics/evaluation``
+    views          heat maps, tables and plots
+
+A new command: its options in ``commands/options``, its work in ``commands``, its place in ``app``. Imports go one way:
+``app → commands → {engine, scores, answers, selection, metrics, views} → records``.
+"""
 
 __version__ = "0.1.0"

@@ -14,26 +14,26 @@ from pathlib import Path
 
 import torch
 
-from tokur_cli.commands.decoding import make_decoder
-from tokur_cli.engine.decoding import DecodingRequest
-from tokur_cli.engine.loading import DEFAULT_MODEL, describe_model, load_language_model
-from tokur_cli.engine.sampling import Sampling
-from tokur_cli.engine.tokens import ResponseTokeniser
-from tokur_cli.engine.vllm_backend import VllmDecoder
+from tokur_cli.commands.shared.decoding import make_decoder
+from tokur_cli.engine.generation.decoder import DecodingRequest
+from tokur_cli.engine.generation.sampling import Sampling
+from tokur_cli.engine.generation.vllm import VllmDecoder
+from tokur_cli.engine.loading.models import DEFAULT_MODEL, describe_model, load_language_model
+from tokur_cli.engine.tokens import ResponseTokenizer
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 
 
 def transformers_decoder(dtype, limit):
     language_model = load_language_model(DEFAULT_MODEL, dtype=dtype)
-    tokeniser = ResponseTokeniser(language_model.tokenizer, language_model.context_length)
-    return make_decoder(language_model, tokeniser, Sampling(), max_new_tokens=limit), lambda: None
+    tok = ResponseTokenizer(language_model.tokenizer, language_model.context_length)
+    return make_decoder(language_model, tok, Sampling(), max_new_tokens=limit), lambda: None
 
 
 def vllm_decoder(dtype, limit):
     description = describe_model(DEFAULT_MODEL, dtype=dtype)
-    tokeniser = ResponseTokeniser(description.tokenizer, description.context_length)
-    decoder = VllmDecoder(description, tokeniser.decode, Sampling(), max_new_tokens=limit, cache_bytes=1 << 30)
+    tok = ResponseTokenizer(description.tokenizer, description.context_length)
+    decoder = VllmDecoder(description, tok.decode, Sampling(), max_new_tokens=limit, cache_bytes=1 << 30)
     return decoder, decoder._engine.reset_prefix_cache
 
 

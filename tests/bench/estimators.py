@@ -22,19 +22,19 @@ from scipy.stats import spearmanr
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from tokur_cli.answers.grading import Grader
-from tokur_cli.commands.arguments import PromptOptions
-from tokur_cli.commands.labelling import Labeller
-from tokur_cli.commands.prompts import PromptForm
-from tokur_cli.commands.scoring import prepare
+from tokur_cli.commands.options.model import PromptOptions
+from tokur_cli.commands.score.pipeline import tokenize_record
+from tokur_cli.commands.shared.labels import Labeller
+from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.engine.body import logits_from, run_body
-from tokur_cli.engine.cache import cache_folder
-from tokur_cli.engine.loading import DEFAULT_MODEL, load_language_model
-from tokur_cli.engine.lower_layers import copied_late
-from tokur_cli.engine.perturbed import Draws, perturbed
-from tokur_cli.engine.posterior import build_posterior
-from tokur_cli.engine.scoring import Scorer
-from tokur_cli.engine.tokens import ResponseTokeniser
-from tokur_cli.engine.vocabulary import Distributions, _divergences, _fisher_norms
+from tokur_cli.engine.loading.cache import cache_folder
+from tokur_cli.engine.loading.models import DEFAULT_MODEL, load_language_model
+from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.tokens import ResponseTokenizer
+from tokur_cli.engine.uncertainty.lower_layers import copied_late
+from tokur_cli.engine.uncertainty.perturbed import Draws, perturbed
+from tokur_cli.engine.uncertainty.scorer import Scorer
+from tokur_cli.engine.uncertainty.vocabulary import Distributions, _divergences, _fisher_norms
 from tokur_cli.records.reader import read_records
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "responses.jsonl"
@@ -70,13 +70,13 @@ def labelled_responses(language_model, count):
         raise error
 
     with Grader() as grader:
-        labeller = Labeller(grader, field=None, run_code=False, answers=False, met=fail)
+        labeller = Labeller(grader, field=None, run_code=False, answers=False, on_error=fail)
         labelled = list(labeller.label(read_records(str(SAMPLES))))[:count]
-    form, tokeniser = (
+    form, tok = (
         PromptForm(PromptOptions()),
-        ResponseTokeniser(language_model.tokenizer, None, language_model.end_ids),
+        ResponseTokenizer(language_model.tokenizer, None, language_model.end_ids),
     )
-    responses = [prepare(item.record, form, tokeniser, language_model.name).tokens for item in labelled]
+    responses = [tokenize_record(item.record, form, tok, language_model.name).tokens for item in labelled]
     return responses, np.array([item.label for item in labelled])
 
 

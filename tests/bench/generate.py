@@ -16,10 +16,10 @@ from pathlib import Path
 import torch
 from transformers import GenerationConfig
 
-from tokur_cli.engine.decoding import Decoder, DecodingRequest
-from tokur_cli.engine.loading import load_language_model
-from tokur_cli.engine.sampling import Sampling
-from tokur_cli.engine.tokens import ResponseTokeniser
+from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
+from tokur_cli.engine.generation.sampling import Sampling
+from tokur_cli.engine.loading.models import load_language_model
+from tokur_cli.engine.tokens import ResponseTokenizer
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 ROWS = 64
@@ -27,10 +27,10 @@ ROWS = 64
 
 def refilled_batch(language_model, prompts, samples, limit):
     """tokur."""
-    tokeniser = ResponseTokeniser(language_model.tokenizer, language_model.context_length, language_model.end_ids)
+    tok = ResponseTokenizer(language_model.tokenizer, language_model.context_length, language_model.end_ids)
     decoder = Decoder(
         language_model.model,
-        tokeniser.decode,
+        tok.decode,
         Sampling(temperature=0.8),
         end_ids=frozenset(language_model.end_ids),
         max_new_tokens=limit,

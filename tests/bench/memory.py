@@ -30,8 +30,8 @@ tiny_model_folder(Path(sys.argv[1]), "qwen2", **wide)
 LOAD = """
 import sys
 from pathlib import Path
-from tokur_cli.engine.loading import load_language_model
-from tokur_cli.engine.sources import find_source
+from tokur_cli.engine.loading.models import load_language_model
+from tokur_cli.engine.loading.sources import find_source
 weights = sum(parameter.nbytes for parameter in load_language_model(sys.argv[1]).model.parameters())
 files = sum(file.stat().st_size for file in Path(find_source(sys.argv[1], None, print).place).glob("*.safetensors"))
 print(weights, files if files > 1.5 * weights else 0)

@@ -13,10 +13,10 @@ import json
 import numpy as np
 
 from tests.bench.score import Tokur, read_rows, responses_of
-from tokur_cli.commands.scoring import _BATCH_TOKENS
-from tokur_cli.engine.cache import cache_folder
-from tokur_cli.engine.loading import DEFAULT_MODEL, load_language_model
-from tokur_cli.engine.posterior import build_posterior
+from tokur_cli.commands.score.pipeline import _BATCH_TOKENS
+from tokur_cli.engine.loading.cache import cache_folder
+from tokur_cli.engine.loading.models import DEFAULT_MODEL, load_language_model
+from tokur_cli.engine.posterior.posterior import build_posterior
 
 FILES = ("responses.jsonl", "responses_n16.jsonl")
 

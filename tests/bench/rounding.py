@@ -14,9 +14,9 @@ import numpy as np
 
 from tests.bench.plain import PlainScorer
 from tests.bench.score import DRAWS, Tokur, samples
-from tokur_cli.commands.scoring import _BATCH_TOKENS
-from tokur_cli.engine.cache import cache_folder
-from tokur_cli.engine.posterior import build_posterior
+from tokur_cli.commands.score.pipeline import _BATCH_TOKENS
+from tokur_cli.engine.loading.cache import cache_folder
+from tokur_cli.engine.posterior.posterior import build_posterior
 
 QUANTITIES = ("logprob", "entropy", "au", "eu")
 RESAMPLES = 2000

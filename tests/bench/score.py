@@ -27,11 +27,11 @@ import numpy as np
 import torch
 
 from tests.bench.plain import PlainScorer
-from tokur_cli.commands.scoring import _ACCELERATOR_BATCH_TOKENS, _BATCH_TOKENS
-from tokur_cli.engine.cache import cache_folder
-from tokur_cli.engine.perturbed import Draws
-from tokur_cli.engine.posterior import build_posterior
-from tokur_cli.engine.scoring import Scorer, TokenisedResponse
+from tokur_cli.commands.score.pipeline import _ACCELERATOR_BATCH_TOKENS, _BATCH_TOKENS
+from tokur_cli.engine.loading.cache import cache_folder
+from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.uncertainty.perturbed import Draws
+from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 SHOTS = 8
@@ -69,11 +69,11 @@ def read_rows(name, count):
 
 
 def responses_of(rows, header=()):
-    return [TokenisedResponse([*header, *r["tokur"]["prompt_token_ids"]], r["tokur"]["token_ids"]) for r in rows]
+    return [TokenizedResponse([*header, *r["tokur"]["prompt_token_ids"]], r["tokur"]["token_ids"]) for r in rows]
 
 
 def samples(count):
-    from tokur_cli.engine.loading import load_language_model
+    from tokur_cli.engine.loading.models import load_language_model
 
     return lambda dtype, device: load_language_model("smollm2-135m-instruct", dtype=dtype, device_map=device).model, (
         responses_of(read_rows("responses.jsonl", count))
@@ -93,7 +93,7 @@ def one_prefix(count):
     load, _ = samples(0)
     numbers = random.Random(0)
     prompt = [numbers.randrange(49_152) for _ in range(700)]
-    return load, [TokenisedResponse(prompt, [numbers.randrange(49_152) for _ in range(150)]) for _ in range(count)]
+    return load, [TokenizedResponse(prompt, [numbers.randrange(49_152) for _ in range(150)]) for _ in range(count)]
 
 
 def llama1b(count, **sizes):
@@ -122,7 +122,7 @@ def llama1b(count, **sizes):
     def ids(least, most):
         return [numbers.randrange(shape["vocab_size"]) for _ in range(numbers.randint(least, most))]
 
-    return load, [TokenisedResponse(ids(50, 150), ids(100, 600)) for _ in range(count)]
+    return load, [TokenizedResponse(ids(50, 150), ids(100, 600)) for _ in range(count)]
 
 
 def tiny(count):

@@ -16,8 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from tokur_cli.engine.default_model import default_model_folder
-from tokur_cli.engine.hardware import resolve_dtype
+from tokur_cli.engine.loading.default_model import default_model_folder
+from tokur_cli.engine.loading.hardware import resolve_dtype
 
 LIGHT, HEAVY = "import typer", "import torch, transformers"
 SCORE = "tokur score, 1 record"
@@ -38,16 +38,16 @@ with torch.inference_mode():
 PHASES = """
 import sys, time
 from tokur_cli.app import main
-from tokur_cli.commands.starting import lasting_objects
+from tokur_cli.commands.shared.imports import lasting_objects
 marks = [("python and typer", time.time())]
 def mark(name):
     marks.append((name, time.time()))
 with lasting_objects():
     import torch; mark("import torch")
     import transformers; mark("import transformers")
-    from tokur_cli.engine.importing import import_transformers
+    from tokur_cli.engine.loading.imports import import_transformers
     import_transformers()
-    import tokur_cli.commands.score as command; mark("import its model classes, and tokur")
+    import tokur_cli.commands.score.command as command; mark("import its model classes, and tokur")
 def marked(name, function):
     def call(*arguments):
         result = function(*arguments)

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from tests.commands.test_score import parsed, write_lines
+from tests.commands.score.test_score import parsed, write_lines
 from tests.tiny import CONTEXT_LENGTH, tiny_model_folder
 
 
@@ -84,6 +84,12 @@ def test_several_greedy_samples_are_a_usage_error(run_tokur, tiny_folder, asked)
     code, out, err = run_tokur("generate", asked, "-m", tiny_folder, "-n", "2")
     assert (code, out) == (2, "")
     assert "--temperature above 0" in err
+
+
+def test_an_empty_stop_string_is_a_usage_error(run_tokur, tiny_folder, asked):
+    code, out, err = run_tokur("generate", asked, "-m", tiny_folder, "--stop", "\n", "--stop", "")
+    assert (code, out) == (2, "")
+    assert "ends every response" in err
 
 
 def test_resuming_continues_by_question_and_sample(run_tokur, tiny_folder, asked, tmp_path):

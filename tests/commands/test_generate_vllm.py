@@ -2,8 +2,8 @@ import importlib.util
 
 import pytest
 
+from tests.commands.score.test_score import parsed, write_lines
 from tests.commands.test_process import finish
-from tests.commands.test_score import parsed, write_lines
 from tests.test_real_model import sample_lines
 
 needs_vllm = pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed")

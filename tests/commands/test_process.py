@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tests.commands.test_score import parsed, records, write_lines
+from tests.commands.score.test_score import parsed, records, write_lines
 
 TOKUR = [sys.executable, "-m", "tokur_cli"]
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.commands.score.test_score import parsed, write_lines
 from tests.commands.test_process import finish, start
-from tests.commands.test_score import parsed, write_lines
 
 REFERENCE = "18"
 

@@ -14,7 +14,7 @@ def reference_quantities(
 ):
     """Quantities from log-probabilities written out token by token: base (T, V), draws M × (T, V), float64."""
     rows = []
-    evidence = np.zeros(len(draws))
+    features = np.zeros(len(draws))
     for t, target in enumerate(targets):
         p0 = base[t].exp().numpy()
         log0 = base[t].numpy()
@@ -25,7 +25,7 @@ def reference_quantities(
             "deepconf": -np.mean(np.sort(log0)[-20:]),
         }
         if draws:
-            weights = np.exp(evidence - evidence.max()) if joint else np.ones(len(draws))
+            weights = np.exp(features - features.max()) if joint else np.ones(len(draws))
             weights = weights / weights.sum()
             members = [draw[t].exp().numpy() for draw in draws]
             mixture = sum(w * p for w, p in zip(weights, members, strict=True))
@@ -39,7 +39,7 @@ def reference_quantities(
                 changes = [draw[t].numpy() - log0 for draw in draws]  # log p is z up to a constant, which F ignores
                 row["eu"] = sum(w * (c @ fisher @ c) / 2 for w, c in zip(weights, changes, strict=True))
             row["tu"] = row["au"] + row["eu"]
-            evidence += np.array([draw[t][target].item() for draw in draws])
+            features += np.array([draw[t][target].item() for draw in draws])
         rows.append(row)
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 

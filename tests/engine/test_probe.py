@@ -7,15 +7,16 @@ import torch
 from tests.engine import oracle
 from tests.engine.more_families import MORE, REFUSED, model_of, more
 from tests.tiny import FAMILIES, SPECIAL_TOKENS, tiny_model, tiny_tokenizer
-from tokur_cli.engine import body, packing
-from tokur_cli.engine.decoding import Decoder, DecodingRequest
-from tokur_cli.engine.loading import load_language_model
-from tokur_cli.engine.perturbed import Draws
-from tokur_cli.engine.posterior import build_posterior
+from tokur_cli.engine import body
+from tokur_cli.engine.generation.cache import RollingLayer
+from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
+from tokur_cli.engine.generation.sampling import Sampling
+from tokur_cli.engine.loading.models import load_language_model
+from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.probe import probe_model
-from tokur_cli.engine.rolling_cache import RollingLayer
-from tokur_cli.engine.sampling import Sampling
-from tokur_cli.engine.scoring import Scorer, TokenisedResponse
+from tokur_cli.engine.uncertainty import packing
+from tokur_cli.engine.uncertainty.perturbed import Draws
+from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError
 
 CANNOT_GENERATE = {"bart", "mbart", "pegasus", "blenderbot", "marian", "plbart", "mvp", "bigbird_pegasus", "trocr"}
@@ -25,7 +26,7 @@ CANNOT_GENERATE |= {"mamba", "mllama", "qwen3_next", "qwen3_5_text", "qwen3_5_mo
 def responses():
     rng = np.random.default_rng(0)
     return [
-        TokenisedResponse(rng.integers(0, 256, prompt).tolist(), rng.integers(0, 256, response).tolist())
+        TokenizedResponse(rng.integers(0, 256, prompt).tolist(), rng.integers(0, 256, response).tolist())
         for prompt, response in ((5, 9), (1, 4), (12, 20), (3, 1))
     ]
 
@@ -144,7 +145,7 @@ def test_draws_that_reach_the_rows_of_the_mean_weights_are_noticed(monkeypatch):
     coefficients = Draws.coefficients
     monkeypatch.setattr(Draws, "coefficients", lambda self, *a: coefficients(self, *a).roll(1, dims=2))
     probe.check_scoring(draws)  # only the draws' own rows are moved
-    monkeypatch.setattr("tokur_cli.engine.perturbed._Hook.__call__", lambda self, m, a, output: output + 1)
+    monkeypatch.setattr("tokur_cli.engine.uncertainty.perturbed._Hook.__call__", lambda self, m, a, output: output + 1)
     with pytest.raises(TokurError, match=r"nats at token .*; scoring"):
         probe.check_scoring(draws)
 

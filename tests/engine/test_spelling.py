@@ -6,7 +6,7 @@ import pytest
 
 from tests.tiny import tiny_tokenizer
 from tokur_cli.engine.spelling import Spelling
-from tokur_cli.engine.tokens import ResponseTokeniser
+from tokur_cli.engine.tokens import ResponseTokenizer
 
 TEXT = "Ah é — 日本 🙂 ok"
 END = 258
@@ -88,29 +88,32 @@ def test_a_character_that_so_many_tokens_make_in_several_ways_is_not_guessed():
 
 
 @pytest.fixture(scope="module")
-def tokeniser():
-    return ResponseTokeniser(tiny_tokenizer())
+def tok():
+    return ResponseTokenizer(tiny_tokenizer())
 
 
 @pytest.mark.parametrize("end", [[], ["<|im_end|>"]])
-def test_the_end_token_counts_once_whether_the_log_has_it_or_not(tokeniser, end):
-    located = tokeniser.tokenise("Q", "hi", token_strings=["h", "i", *end], finished=True)
+def test_the_end_token_counts_once_whether_the_log_has_it_or_not(tok, end):
+    located = tok.tokenize("Q", "hi", token_strings=["h", "i", *end], finished=True)
     assert (located.tokens.response_ids[-1], len(located.tokens.response_ids), located.exact) == (END, 3, True)
     assert located.offsets == [(0, 1), (1, 2), (2, 2)]
-    unfinished = tokeniser.tokenise("Q", "hi", token_strings=["h", "i"])
+    unfinished = tok.tokenize("Q", "hi", token_strings=["h", "i"])
     assert len(unfinished.tokens.response_ids) == 2
 
 
-def test_tokens_that_spell_another_text_leave_the_response_to_the_tokenizer(tokeniser):
-    plain = tokeniser.tokenise("Q", "hi")
+def test_tokens_that_spell_another_text_leave_the_response_to_the_tokenizer(tok):
+    plain = tok.tokenize("Q", "hi")
     assert not plain.exact
     for strings in (["h", "o"], ["h"], ["hi"], []):
-        assert tokeniser.tokenise("Q", "hi", token_strings=strings) == plain
+        assert tok.tokenize("Q", "hi", token_strings=strings) == plain
 
 
-def test_ids_come_before_strings_and_strings_before_the_text(tokeniser):
-    ids = tokeniser.tokenise("Q", "hi").tokens.response_ids
-    assert tokeniser.tokenise("Q", "hi", [*ids, END], token_strings=["h", "i"]).tokens.response_ids == [*ids, END]
+def test_ids_come_before_strings_and_strings_before_the_text(tok):
+    ids = tok.tokenize("Q", "hi").tokens.response_ids
+    assert tok.tokenize("Q", "hi", [*ids, END], token_strings=["h", "i"]).tokens.response_ids == [
+        *ids,
+        END,
+    ]
 
 
 @pytest.mark.real_model
@@ -118,7 +121,7 @@ def test_any_tokens_of_the_real_vocabulary_are_found_from_what_vllm_writes():
     """Whatever ids a model writes, whole characters of them: the ids are those that were spelled."""
     from transformers import AutoTokenizer
 
-    from tokur_cli.engine.default_model import default_model_folder
+    from tokur_cli.engine.loading.default_model import default_model_folder
 
     tokenizer = AutoTokenizer.from_pretrained(default_model_folder(print))
     spelling, rng = Spelling(tokenizer), random.Random(0)

@@ -3,15 +3,15 @@ import itertools
 import pytest
 
 from tests.tiny import tiny_tokenizer
-from tokur_cli.engine.tokens import ResponseTokeniser
+from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.records.errors import TokurError
 
 END = 258
 
 
 @pytest.fixture(scope="module")
-def tokeniser():
-    return ResponseTokeniser(tiny_tokenizer())
+def tok():
+    return ResponseTokenizer(tiny_tokenizer())
 
 
 TEXTS = [
@@ -25,43 +25,43 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_offsets_of_a_byte_are_those_of_its_character(tokeniser, text):
+def test_offsets_of_a_byte_are_those_of_its_character(tok, text):
     """The tokenizer's tokens are single bytes: each must carry the span of the character it is a part of."""
     expected = [(i, i + 1) for i, character in enumerate(text) for _ in character.encode()]
-    located = tokeniser.tokenise("Q\n", text)
+    located = tok.tokenize("Q\n", text)
     assert located.offsets == expected
-    again = tokeniser.tokenise("Q\n", text, located.tokens.response_ids)
+    again = tok.tokenize("Q\n", text, located.tokens.response_ids)
     assert again.offsets == expected
     assert again.tokens == located.tokens
 
 
-def test_a_response_that_stopped_by_itself_ends_with_the_end_token(tokeniser):
-    located = tokeniser.tokenise("Q", "hi", finished=True)
+def test_a_response_that_stopped_by_itself_ends_with_the_end_token(tok):
+    located = tok.tokenize("Q", "hi", finished=True)
     assert located.tokens.response_ids[-1] == END
     assert located.offsets == [(0, 1), (1, 2), (2, 2)]
-    assert tokeniser.tokenise("Q", "hi<|im_end|>", finished=True).tokens.response_ids.count(END) == 1
-    exact = tokeniser.tokenise("Q", "hi", [*b"hi"][:0] or located.tokens.response_ids[:2], finished=True)
+    assert tok.tokenize("Q", "hi<|im_end|>", finished=True).tokens.response_ids.count(END) == 1
+    exact = tok.tokenize("Q", "hi", [*b"hi"][:0] or located.tokens.response_ids[:2], finished=True)
     assert END not in exact.tokens.response_ids, "exact ids are taken as they are"
 
 
-def test_text_cut_off_at_the_ends_leaves_empty_spans_there(tokeniser):
-    ids = tokeniser.tokenise("Q", "  answer STOP").tokens.response_ids
-    assert tokeniser.locate(ids, "answer")[:4] == [(0, 0), (0, 0), (0, 1), (1, 2)]
-    assert tokeniser.locate(ids, "answer")[-6:] == [(5, 6), *[(6, 6)] * 5]
+def test_text_cut_off_at_the_ends_leaves_empty_spans_there(tok):
+    ids = tok.tokenize("Q", "  answer STOP").tokens.response_ids
+    assert tok.locate(ids, "answer")[:4] == [(0, 0), (0, 0), (0, 1), (1, 2)]
+    assert tok.locate(ids, "answer")[-6:] == [(5, 6), *[(6, 6)] * 5]
 
 
 @pytest.mark.parametrize("claimed", ["swer", "other", "answers"])
-def test_ids_that_do_not_spell_the_response_are_refused(tokeniser, claimed):
-    ids = tokeniser.tokenise("Q", "answer").tokens.response_ids
+def test_ids_that_do_not_spell_the_response_are_refused(tok, claimed):
+    ids = tok.tokenize("Q", "answer").tokens.response_ids
     with pytest.raises(TokurError, match="do not spell"):
-        tokeniser.locate(ids, claimed)
+        tok.locate(ids, claimed)
 
 
-def test_bytes_that_are_no_character_are_shown_as_they_are_decoded(tokeniser):
-    ids = [tokeniser.tokenise("Q", "a").tokens.response_ids[0]]
-    broken = next(i for i in range(256) if tokeniser.decode([i]) == "\ufffd")
-    response = tokeniser.decode([*ids, *[broken] * 9, *ids])
-    offsets = tokeniser.locate([*ids, *[broken] * 9, *ids], response)
+def test_bytes_that_are_no_character_are_shown_as_they_are_decoded(tok):
+    ids = [tok.tokenize("Q", "a").tokens.response_ids[0]]
+    broken = next(i for i in range(256) if tok.decode([i]) == "\ufffd")
+    response = tok.decode([*ids, *[broken] * 9, *ids])
+    offsets = tok.locate([*ids, *[broken] * 9, *ids], response)
     assert offsets[0] == (0, 1)
     assert offsets[-1][1] == len(response)
     assert all(a <= c and b <= d for (a, b), (c, d) in itertools.pairwise(offsets))
@@ -74,7 +74,7 @@ def test_a_token_across_the_border_belongs_to_the_response():
     backend = Tokenizer(models.BPE(vocab={"a": 0, "b": 1, "ab": 2, "c": 3}, merges=[("a", "b")]))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     backend.decoder = decoders.ByteLevel()
-    located = ResponseTokeniser(PreTrainedTokenizerFast(tokenizer_object=backend)).tokenise("ca", "bc")
+    located = ResponseTokenizer(PreTrainedTokenizerFast(tokenizer_object=backend)).tokenize("ca", "bc")
     assert (located.tokens.prompt_ids, located.tokens.response_ids) == ([3], [2, 3])
     assert located.offsets == [(0, 1), (1, 2)]
 
@@ -85,7 +85,7 @@ def test_spaces_that_a_tokenizer_leaves_to_nobody_belong_to_the_next_word():
 
     backend = Tokenizer(models.WordLevel(vocab={"the": 0, "end": 1, "?": 2}, unk_token="?"))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    located = ResponseTokeniser(PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="?")).tokenise(
+    located = ResponseTokenizer(PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="?")).tokenize(
         "? ", "the  end"
     )
     assert located.offsets == [(0, 3), (3, 8)]
@@ -102,13 +102,13 @@ def test_spaces_that_a_tokenizer_leaves_to_nobody_belong_to_the_next_word():
         ("Q", "answer", [1, 259], "token_ids has 259"),
     ],
 )
-def test_what_cannot_be_scored_is_said(tokeniser, prompt, response, ids, message):
+def test_what_cannot_be_scored_is_said(tok, prompt, response, ids, message):
     with pytest.raises(TokurError, match=message):
-        tokeniser.tokenise(prompt, response, ids)
+        tok.tokenize(prompt, response, ids)
 
 
-def test_chat_template_is_rendered_up_to_the_answer(tokeniser):
-    text = tokeniser.render_chat([{"role": "user", "content": "Hi"}])
+def test_chat_template_is_rendered_up_to_the_answer(tok):
+    text = tok.render_chat([{"role": "user", "content": "Hi"}])
     assert text == "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
 
 
@@ -116,11 +116,11 @@ def test_model_without_a_chat_template_says_what_to_do():
     tokenizer = tiny_tokenizer()
     tokenizer.chat_template = None
     with pytest.raises(TokurError, match="--template raw"):
-        ResponseTokeniser(tokenizer).render_chat([{"role": "user", "content": "Hi"}])
+        ResponseTokenizer(tokenizer).render_chat([{"role": "user", "content": "Hi"}])
 
 
 def test_a_template_that_refuses_is_an_error_of_that_record():
     tokenizer = tiny_tokenizer()
     tokenizer.chat_template = "{{ raise_exception('system role not supported') }}"
     with pytest.raises(TokurError, match="system role not supported"):
-        ResponseTokeniser(tokenizer).render_chat([{"role": "system", "content": "Hi"}])
+        ResponseTokenizer(tokenizer).render_chat([{"role": "system", "content": "Hi"}])

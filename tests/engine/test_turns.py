@@ -3,10 +3,10 @@
 import pytest
 from transformers import GenerationConfig, LlamaConfig
 
-from tests.commands.test_score import parsed, write_lines
+from tests.commands.score.test_score import parsed, write_lines
 from tests.tiny import tiny_model, tiny_tokenizer
-from tokur_cli.engine.loading import describe_model, load_language_model
-from tokur_cli.engine.tokens import ResponseTokeniser
+from tokur_cli.engine.loading.models import describe_model, load_language_model
+from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.engine.turns import end_token_ids
 
 GEMMA = """{{ bos_token }}{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}
@@ -77,14 +77,14 @@ QUESTION = {"role": "user", "content": "How many?"}
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_finished_response_ends_with_the_familys_end_token(name, response):
     tokenizer, ends, end = family(name)
-    tokeniser = ResponseTokeniser(tokenizer, end_ids=ends)
-    prompt = tokeniser.render_chat([QUESTION])
-    located = tokeniser.tokenise(prompt, response, finished=True)
-    assert tokeniser.decode(located.tokens.response_ids) == response
+    tok = ResponseTokenizer(tokenizer, end_ids=ends)
+    prompt = tok.render_chat([QUESTION])
+    located = tok.tokenize(prompt, response, finished=True)
+    assert tok.decode(located.tokens.response_ids) == response
     assert located.tokens.response_ids[-1] == end
     assert located.offsets[-1] == (len(response), len(response))
-    assert tokeniser.tokenise(prompt, response).tokens.response_ids == located.tokens.response_ids[:-1]
-    from_ids = tokeniser.tokenise(tokenizer(prompt)["input_ids"], response, finished=True)
+    assert tok.tokenize(prompt, response).tokens.response_ids == located.tokens.response_ids[:-1]
+    from_ids = tok.tokenize(tokenizer(prompt)["input_ids"], response, finished=True)
     assert from_ids.tokens.response_ids[-1] == end, "the same prompt as ids"
 
 
@@ -92,11 +92,11 @@ def test_a_finished_response_ends_with_the_familys_end_token(name, response):
 def test_prompt_response_and_end_are_the_beginning_of_the_rendered_conversation(name):
     """Where a template leaves the answer as it is, its rendering is what the tokens must spell."""
     tokenizer, ends, _ = family(name)
-    tokeniser = ResponseTokeniser(tokenizer, end_ids=ends)
+    tok = ResponseTokenizer(tokenizer, end_ids=ends)
     prompt = tokenizer.apply_chat_template([QUESTION], tokenize=False, add_generation_prompt=True)
     conversation = [QUESTION, {"role": "assistant", "content": "Seven."}]
     rendered = tokenizer.apply_chat_template(conversation, tokenize=True, return_dict=True)["input_ids"]
-    tokens = tokeniser.tokenise(prompt, "Seven.", finished=True).tokens
+    tokens = tok.tokenize(prompt, "Seven.", finished=True).tokens
     ids = [*tokens.prompt_ids, *tokens.response_ids]
     if name == "harmony":  # the channel is the template's
         ids.insert(len(tokens.prompt_ids), tokenizer.convert_tokens_to_ids("<|message|>"))
@@ -106,21 +106,21 @@ def test_prompt_response_and_end_are_the_beginning_of_the_rendered_conversation(
 @pytest.mark.parametrize("name", BY_TEMPLATE)
 def test_a_prompt_that_is_no_chat_is_ended_by_the_tokenizers_end_token(name):
     tokenizer, ends, _ = family(name)
-    tokeniser = ResponseTokeniser(tokenizer, end_ids=ends)
+    tok = ResponseTokenizer(tokenizer, end_ids=ends)
     for prompt in ("How many?\n", tokenizer("How many?\n")["input_ids"]):
-        assert tokeniser.tokenise(prompt, "Seven.", finished=True).tokens.response_ids[-1] == tokenizer.eos_token_id
+        assert tok.tokenize(prompt, "Seven.", finished=True).tokens.response_ids[-1] == tokenizer.eos_token_id
     tokenizer.chat_template = None
-    tokeniser = ResponseTokeniser(tokenizer, end_ids=ends)
-    assert tokeniser.tokenise("How many?", "Seven.", finished=True).tokens.response_ids[-1] == tokenizer.eos_token_id
+    tok = ResponseTokenizer(tokenizer, end_ids=ends)
+    assert tok.tokenize("How many?", "Seven.", finished=True).tokens.response_ids[-1] == tokenizer.eos_token_id
 
 
 @pytest.mark.parametrize("name", BY_TEMPLATE)
 def test_a_text_that_spells_an_end_token_gets_no_other(name):
     tokenizer, ends, end = family(name)
-    tokeniser = ResponseTokeniser(tokenizer, end_ids=ends)
-    prompt = tokeniser.render_chat([QUESTION])
+    tok = ResponseTokenizer(tokenizer, end_ids=ends)
+    prompt = tok.render_chat([QUESTION])
     for spelled in map(tokenizer.decode, ends):
-        ids = tokeniser.tokenise(prompt, f"Seven.{spelled}\n", finished=True).tokens.response_ids
+        ids = tok.tokenize(prompt, f"Seven.{spelled}\n", finished=True).tokens.response_ids
         assert sum(index in ends for index in ids) == 1
     assert end in ends
 
@@ -134,7 +134,7 @@ def test_end_tokens_are_the_generation_configs_else_the_models_and_the_tokenizer
     assert end_token_ids(None, config, tokenizer) == (7, 8, 258)
     tokenizer.eos_token = None
     assert end_token_ids(None, config, tokenizer) == (7, 8)
-    located = ResponseTokeniser(tokenizer, end_ids=(7, 8)).tokenise("Q", "hi", finished=True)
+    located = ResponseTokenizer(tokenizer, end_ids=(7, 8)).tokenize("Q", "hi", finished=True)
     assert located.tokens.response_ids[-1] == 7
 
 

@@ -6,8 +6,10 @@ import pytest
 from tokur_cli.metrics import bootstrap
 from tokur_cli.metrics.bootstrap import ScoredSet, interval, resampled, two_sided_p
 from tokur_cli.metrics.delong import delong
-from tokur_cli.metrics.evaluation import Estimate, evaluate
-from tokur_cli.metrics.ranking import auroc, top_accuracy
+from tokur_cli.metrics.estimate import Estimate
+from tokur_cli.metrics.evaluation import evaluate_scores
+from tokur_cli.metrics.ranked import Ranked
+from tokur_cli.metrics.ranking import auroc, top_accuracy_of
 
 
 def _records(generator, count, shift, share=0.5):
@@ -21,7 +23,7 @@ def test_intervals_cover_the_truth_at_their_nominal_rate():
     shift, simulations = 1.0, 300
     truth = {"auroc": 0.5 * (1 + math.erf(shift / 2))}
     confidence, label = _records(generator, 1_000_000, shift)
-    truth["acc"] = top_accuracy(confidence, label)
+    truth["acc"] = top_accuracy_of(Ranked(confidence, label).sums())[0]
     covered = dict.fromkeys(truth, 0)
     for simulation in range(simulations):
         confidence, label = _records(generator, 150, shift)
@@ -76,7 +78,8 @@ def test_resamples_are_what_recomputing_each_metric_gives():
     for resample in range(20):
         picked = again.integers(0, 40, 40, dtype=np.int32)
         assert drawn["auroc"][resample] == pytest.approx(auroc(confidence[picked], label[picked]))
-        assert drawn["acc"][resample] == pytest.approx(top_accuracy(confidence[picked], label[picked]))
+        sums = Ranked(confidence[picked], label[picked]).sums()
+        assert drawn["acc"][resample] == pytest.approx(top_accuracy_of(sums)[0])
 
 
 def test_merging_neighbours_hardly_changes_intervals(monkeypatch):
@@ -105,9 +108,9 @@ def test_what_is_missing_is_left_out_and_counted():
     label = [1, 0, 1, 0, math.nan, 1, 0]
     full = [6, 1, 5, 2, 9, 4, 3]
     holes = [6, math.nan, 5, math.inf, 9, math.nan, 3]
-    found = evaluate({"full": full, "holes": holes}, label, bootstrap=50)
-    assert (found.records, found.unlabelled, found.accuracy) == (6, 1, 0.5)
-    first, second = found.results
+    found = evaluate_scores({"full": full, "holes": holes}, label, bootstrap=50)
+    assert (found.records, found.unlabelled, found.accuracy.value) == (6, 1, 0.5)
+    first, second = found.scores.values()
     assert (first.records, first.missing) == (6, 0)
     assert (second.records, second.missing) == (3, 3)
     assert first.metrics["auroc"].value == auroc([6, 1, 5, 2, 4, 3], [1, 0, 1, 0, 1, 0])
@@ -115,32 +118,36 @@ def test_what_is_missing_is_left_out_and_counted():
 
 
 def test_what_is_not_defined_is_none_with_a_reason():
-    right = evaluate({"s": [1.0, 2.0, 3.0]}, [1, 1, 1], bootstrap=20).results[0].metrics
+    right = evaluate_scores({"s": [1.0, 2.0, 3.0]}, [1, 1, 1], bootstrap=20).scores["s"].metrics
     assert right["auroc"] == Estimate(None, reason="all 3 records have the label 1")
     assert right["auprc"].value is None
     assert right["prr"].value is None
     assert right["acc"].value == 1.0
     assert right["brier"].reason == "fewer than 10 questions to calibrate on"
-    graded = evaluate({"s": [1.0, 2.0, 3.0]}, [0.2, 0.9, 0.4], bootstrap=20).results[0].metrics
+    graded = evaluate_scores({"s": [1.0, 2.0, 3.0]}, [0.2, 0.9, 0.4], bootstrap=20).scores["s"].metrics
     assert graded["auroc"].reason == "labels are graded, not right or wrong"
     assert graded["acc"].value == pytest.approx(0.65)
     assert graded["prr"].low is not None
-    empty = evaluate({"s": [math.nan, math.nan]}, [0, 1]).results[0]
+    empty = evaluate_scores({"s": [math.nan, math.nan]}, [0, 1]).scores["s"]
     assert (empty.records, empty.missing) == (0, 2)
     assert empty.metrics["acc"].reason == "no record has this score"
-    nothing = evaluate({"s": []}, [])
+    nothing = evaluate_scores({"s": []}, [])
     assert nothing.records == 0
-    assert math.isnan(nothing.accuracy)
+    assert nothing.accuracy == Estimate(None)
 
 
 def test_ten_questions_are_enough_to_calibrate_on_and_nine_are_not():
     confidence, label = np.arange(40.0), np.tile([0.0, 1.0], 20)
     for questions, reason in ((10, None), (9, "fewer than 10 questions to calibrate on")):
-        metrics = evaluate({"s": confidence}, label, bootstrap=0, cluster=np.arange(40) % questions).results[0].metrics
+        metrics = (
+            evaluate_scores({"s": confidence}, label, bootstrap=0, cluster=np.arange(40) % questions)
+            .scores["s"]
+            .metrics
+        )
         assert (metrics["brier"].reason, metrics["ece"].reason) == (reason, reason)
         assert (metrics["brier"].value is None) == (reason is not None)
     holes = np.where(np.arange(40) % 10 == 3, math.nan, confidence)  # of ten questions one has no score
-    found = evaluate({"s": holes}, label, bootstrap=0, cluster=np.arange(40) % 10).results[0].metrics["brier"]
+    found = evaluate_scores({"s": holes}, label, bootstrap=0, cluster=np.arange(40) % 10).scores["s"].metrics["brier"]
     assert found.reason == "fewer than 10 questions to calibrate on"
 
 
@@ -149,19 +156,21 @@ def test_numbers_of_questions_are_names_and_those_without_a_label_are_not_drawn(
     (one, label), other = _records(generator, 96, 1.0), generator.normal(size=96)
     question = np.arange(96) // 4
     scores = {"one": one, "other": other}
-    plain = evaluate(scores, label, bootstrap=50, versus="other", cluster=question)
+    plain = evaluate_scores(scores, label, bootstrap=50, versus="other", cluster=question)
     more = {name: np.append(values, [0.0, 1.0]) for name, values in scores.items()}
     unlabelled = np.append(label, [math.nan, math.nan])
-    gaps = evaluate(more, unlabelled, bootstrap=50, versus="other", cluster=np.append(question * 5 + 7, [8, 999]))
-    assert gaps.results == plain.results
+    gaps = evaluate_scores(
+        more, unlabelled, bootstrap=50, versus="other", cluster=np.append(question * 5 + 7, [8, 999])
+    )
+    assert gaps.scores == plain.scores
     assert (plain.questions, gaps.questions, gaps.unlabelled) == (24, 24, 2)
 
 
 def test_wrong_input_is_refused():
     with pytest.raises(ValueError, match="labels must lie in"):
-        evaluate({"s": [1.0]}, [2.0])
+        evaluate_scores({"s": [1.0]}, [2.0])
     with pytest.raises(KeyError):
-        evaluate({"s": [1.0, 2.0]}, [0, 1], versus="other")
+        evaluate_scores({"s": [1.0, 2.0]}, [0, 1], versus="other")
 
 
 def test_a_score_is_compared_with_the_baseline_on_the_records_that_have_both():
@@ -169,12 +178,11 @@ def test_a_score_is_compared_with_the_baseline_on_the_records_that_have_both():
     good, label = _records(generator, 300, 2.0)
     poor = generator.normal(size=300)
     good[:50] = math.nan
-    found = evaluate({"good": good, "poor": poor}, label, versus="poor", bootstrap=200)
-    better, baseline = found.results
+    found = evaluate_scores({"good": good, "poor": poor}, label, versus="poor", bootstrap=200)
+    better, baseline = found.scores.values()
     assert baseline.differences == {}
     assert baseline.delong_p is None
     gap = better.differences["auroc"]
-    assert gap.records == 250
     assert gap.value == pytest.approx(auroc(good[50:], label[50:]) - auroc(poor[50:], label[50:]))
     assert gap.low < gap.value < gap.high
     assert gap.p < 0.05
@@ -185,5 +193,5 @@ def test_a_score_is_compared_with_the_baseline_on_the_records_that_have_both():
 def test_the_same_seed_gives_the_same_figures():
     generator = np.random.default_rng(8)
     confidence, label = _records(generator, 100, 1.0)
-    runs = [evaluate({"s": confidence}, label, bootstrap=50, seed=seed) for seed in (1, 1, 2)]
+    runs = [evaluate_scores({"s": confidence}, label, bootstrap=50, seed=seed) for seed in (1, 1, 2)]
     assert runs[0] == runs[1] != runs[2]

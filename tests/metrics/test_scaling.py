@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tokur_cli.metrics.estimate import Estimate
 from tokur_cli.metrics.scaling import relative_likelihood, scaling
 
 responses = st.lists(
@@ -37,20 +38,18 @@ def test_choices_from_the_whole_set_follow_the_rule(questions, keep):
     right = [float(row[0] == 1) for rows in questions for row in rows]
     confidence = [row[1] for rows in questions for row in rows]
     found = scaling(question, answer, right, {"s": confidence}, [9], repeats=2, keep=keep)
-    means = {(point.score, point.method): point.mean for point in found.points}
     for method in ("maj", "wbon"):
         expected = [_choose(rows, keep, method == "wbon") == 1 for rows in questions]
-        if ("s", method) in means:
-            assert means["s", method] == pytest.approx(np.mean(expected))
+        if ("s", method) in found.accuracies:
+            assert found.point("s", method, 9).value == pytest.approx(np.mean(expected))
         else:
+            assert found.point("s", method, 9) == Estimate(None)
             assert not any(expected)
     plain = [_choose([(row[0], 0.0) for row in rows], 1, False) == 1 for rows in questions]
-    assert means[None, "majority"] == pytest.approx(np.mean(plain))
-    assert means[None, "pass@n"] == pytest.approx(np.mean([any(row[0] == 1 for row in rows) for rows in questions]))
-    assert means[None, "pass@1"] == pytest.approx(
-        np.mean([np.mean([row[0] == 1 for row in rows]) for rows in questions])
-    )
-    assert found.without_score == {"s": sum(math.isnan(value) for value in confidence)}
+    right_rows = [[row[0] == 1 for row in rows] for rows in questions]
+    assert found.point(None, "majority", 9).value == pytest.approx(np.mean(plain))
+    assert found.point(None, "pass@n", 9).value == pytest.approx(np.mean([any(rows) for rows in right_rows]))
+    assert found.point(None, "pass@1", 9).value == pytest.approx(np.mean([np.mean(rows) for rows in right_rows]))
 
 
 def _simulated(generator, questions=40, samples=32):
@@ -63,9 +62,11 @@ def _simulated(generator, questions=40, samples=32):
 def test_the_whole_set_has_no_spread_and_smaller_sets_have_some():
     question, answer, right, confidence = _simulated(np.random.default_rng(0))
     found = scaling(question, answer, right, {"s": confidence}, [4, 8, 32], repeats=10)
-    for point in found.points:
-        assert (point.std == 0) == (point.n == 32), point
-        assert len(point.accuracies) == 10
+    for way in found.accuracies:
+        for size in (4, 8, 32):
+            point = found.point(*way, size)
+            assert (point.std == 0) == (size == 32), way
+            assert len(point.values) == 10
 
 
 def test_subsets_are_drawn_without_replacement_and_fairly():
@@ -73,27 +74,26 @@ def test_subsets_are_drawn_without_replacement_and_fairly():
     question = np.repeat(np.arange(500), 4)
     right = np.tile([1.0, 0, 0, 0], 500)
     found = scaling(question, 1 - right.astype(int), right, {}, [2], repeats=20)
-    means = {point.method: point.mean for point in found.points}
     error = 3 * math.sqrt(0.25 / (500 * 20))
-    assert means["pass@n"] == pytest.approx(0.5, abs=error)
-    assert means["pass@1"] == pytest.approx(0.25, abs=error)
+    assert found.point(None, "pass@n", 2).value == pytest.approx(0.5, abs=error)
+    assert found.point(None, "pass@1", 2).value == pytest.approx(0.25, abs=error)
 
 
 def test_all_scores_see_the_same_draws():
     question, answer, right, confidence = _simulated(np.random.default_rng(1))
     together = scaling(question, answer, right, {"a": confidence, "b": -confidence}, [8], repeats=3)
     alone = scaling(question, answer, right, {"b": -confidence}, [8], repeats=3)
-    assert [point for point in together.points if point.score != "a"] == alone.points
+    assert {way: curve for way, curve in together.accuracies.items() if way[0] != "a"} == alone.accuracies
 
 
 def test_the_order_of_the_questions_does_not_matter_for_the_whole_set():
     generator = np.random.default_rng(2)
     question, answer, right, confidence = _simulated(generator)
     shuffled = generator.permutation(len(question))
-    one = scaling(question, answer, right, {"s": confidence}, [32], repeats=1).points
+    one = scaling(question, answer, right, {"s": confidence}, [32], repeats=1)
     other = scaling(question[shuffled], answer[shuffled], right[shuffled], {"s": confidence[shuffled]}, [32], repeats=1)
-    scored = [(point.method, point.mean) for point in one if point.score]
-    assert scored == [(point.method, point.mean) for point in other.points if point.score]
+    for method in ("maj", "wbon"):
+        assert one.accuracies["s", method] == other.accuracies["s", method]
 
 
 def test_a_tenth_of_thirty_is_three():
@@ -102,7 +102,7 @@ def test_a_tenth_of_thirty_is_three():
     right = [0.0, 0, 0] + [1.0] * 27
     for keep in (0.1, Fraction(1, 10)):
         found = scaling([0] * 30, answer, right, {"s": -np.arange(30.0)}, [30], repeats=1, keep=keep)
-        assert {point.method: point.mean for point in found.points if point.score} == {"maj": 0.0, "wbon": 0.0}
+        assert (found.point("s", "maj", 30).value, found.point("s", "wbon", 30).value) == (0.0, 0.0)
 
 
 def test_questions_with_unknown_labels_and_short_questions_are_said():
@@ -112,3 +112,10 @@ def test_questions_with_unknown_labels_and_short_questions_are_said():
 
 def test_relative_likelihood_weighs_the_best_response_with_one():
     assert relative_likelihood(np.array([[-1.0, -2.0]])) == pytest.approx(np.array([[1.0, math.exp(-1)]]))
+
+
+def test_a_score_that_few_responses_have_chooses_nothing_where_none_of_them_is_drawn():
+    confidence = [1.0, *[math.nan] * 63]
+    found = scaling([0] * 64, [0] * 64, [1.0] * 64, {"s": confidence}, [1, 64], repeats=1)
+    assert found.point("s", "maj", 1) == Estimate(None)
+    assert found.point("s", "maj", 64).value == 1.0

@@ -348,3 +348,29 @@ def test_any_value_comes_back(value):
         return {key: finite(entry) for key, entry in item.items()} if isinstance(item, dict) else item
 
     assert json.loads(encode_value(value)) == finite(value)
+
+
+def test_scores_are_numbers_or_null_and_what_no_float_holds_counts_as_null():
+    record = parse(
+        b'{"tokur":{"scores":{"eu":1.5,"n":3,"none":null,"big":1e400,"huge":1' + b"0" * 400 + b',"bad":true}}}'
+    )
+    numbers = {name: record.number(name, value) for name, value in record.scores.items() if name != "bad"}
+    assert numbers == {"eu": 1.5, "n": 3.0, "none": None, "big": None, "huge": None}
+    with pytest.raises(RecordError, match=r"in\.jsonl:7: bad is a boolean, not a number"):
+        record.number("bad", record.scores["bad"])
+    for text in (b"{}", b'{"tokur":{}}', b'{"tokur":{"scores":null}}'):
+        assert parse(text).scores == {}
+    with pytest.raises(RecordError, match=r'"tokur\.scores" is a list, not an object'):
+        _ = parse(b'{"tokur":{"scores":[1]}}').scores
+
+
+def test_what_is_shown_as_the_question_is_the_question_before_the_conversation_before_the_prompt():
+    def turns(**fields):
+        return [(turn["role"], turn["content"]) for turn in record_of(**fields).turns]
+
+    messages = [{"role": "system", "content": "S"}, {"role": "user", "content": "Q"}]
+    assert turns(question="A", messages=messages, prompt="P") == [("user", "A")]
+    assert turns(question=5, messages=messages, prompt="P") == [("system", "S"), ("user", "Q")]
+    assert turns(messages=[*messages, {"role": "assistant", "content": "R"}]) == [("system", "S"), ("user", "Q")]
+    assert turns(prompt="P") == [("user", "P")]
+    assert turns(response="R") == []

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
 from tokur_cli.selection import gathering as module
-from tokur_cli.selection.gathering import Gathering, Question, Response, draw, question_key
+from tokur_cli.selection.gathering import Candidate, Gathering, Question, draw, question_key
 
 
 def record(number=1, **fields):
@@ -22,11 +22,11 @@ def question(responses, key="id q1"):
 
 
 def numbered(count):
-    return [Response(sample, sample, None, None, 0) for sample in range(count)]
+    return [Candidate(sample, sample, None, None, 0) for sample in range(count)]
 
 
 def unnumbered(digests):
-    return [Response(None, digest, None, None, 0) for digest in sorted(digests)]
+    return [Candidate(None, digest, None, None, 0) for digest in sorted(digests)]
 
 
 def gather(*records, whole=False):

@@ -11,7 +11,7 @@ Decisions, where more than one reading is possible:
 - ``50%`` is 1/2 that may also be written 50 (see ``equivalence``); ``5 million`` is 5,000,000 that may be written 5.
 - ``1\frac{1}{2}`` and ``1 1/2`` are mixed numbers, 3/2.
 - ``52_8`` is 52 with the base 8 as its name: it equals ``52``, as graders of MATH have it, but not ``52_9``.
-- ``3 + 4 = 7`` is 7 and ``x = 10/2 = 5`` is ``x = 5``: what is worked out ends with the last right side.
+- ``3 + 4 = 7`` is 7 and ``x = 10/2 = 5`` is ``x = 5``: a calculation has the value of its last right-hand side.
 - A unit that we know is kept, a word that we do not know is dropped: ``18 apples`` is 18.
 """
 
@@ -61,7 +61,7 @@ class Canonical:
         text: the normal text; two answers of one kind with the same text are the same answer.
         latex: the answer for a LaTeX parser: normal spellings, units still in ``\text``.
         number: the number, when ``kind`` is ``number``.
-        written_unit: the known unit behind an expression, as in ``4\sqrt{3}\text{ cm}``.
+        written_unit: the known unit after an expression, as in ``4\sqrt{3}\text{ cm}``.
     """
 
     kind: Kind
@@ -72,7 +72,7 @@ class Canonical:
 
     @property
     def unit(self) -> Unit | None:
-        """The known unit behind the answer, be it a number or not."""
+        """The known unit after the answer, a number or not."""
         return self.number.unit if self.number else self.written_unit
 
 
@@ -189,7 +189,7 @@ _NAMES = frozenset(("pi", "infinity", "infty", "inf", "oo"))
 
 @lru_cache(maxsize=65_536)
 def canonical(answer: str) -> Canonical:
-    """The canonical form of an answer's text.
+    """Return the canonical form of an answer's text.
 
     Args:
         answer: the answer as it was extracted, with or without LaTeX around it.
@@ -242,7 +242,7 @@ def _normalise(answer: str) -> str:
 
 
 def _without_working(text: str) -> str:
-    """The result of a calculation, 7 of ``3 + 4 = 7``, with its name if it has one: ``x = 7`` of ``x = 3 + 4 = 7``."""
+    """Return the result of a calculation, 7 of ``3 + 4 = 7``, with its name if any: ``x = 7`` of ``x = 3 + 4 = 7``."""
     first, *inner = text.split("=")
     if not inner or _NO_CALCULATION.search(text):
         return text
@@ -255,7 +255,7 @@ def _without_working(text: str) -> str:
 
 
 def _is_arithmetic(text: str) -> bool:
-    """Whether a side of an equation holds numbers and no variables."""
+    """Return whether a side of an equation holds numbers and no variables."""
     number = _read_number(text.strip())
     if number is not None:
         return not number.name
@@ -264,7 +264,7 @@ def _is_arithmetic(text: str) -> bool:
 
 
 def _unit_behind(text: str) -> Unit | None:
-    """The unit that a formula ends with, in LaTeX's text or of two letters at least (``m`` may be a variable)."""
+    """Return the unit that a formula ends with, in LaTeX's text or of two or more letters (``m`` may be a variable)."""
     behind = _UNIT_BEHIND.search(text)
     if behind is None:
         return None
@@ -274,7 +274,7 @@ def _unit_behind(text: str) -> Unit | None:
 
 
 def _is_one_group(body: str) -> bool:
-    r"""Whether delimiters around ``body`` belong together: ``\boxed{1}, \boxed{2}`` is not one box."""
+    r"""Return whether delimiters around ``body`` belong together: ``\boxed{1}, \boxed{2}`` is not one box."""
     depth = 0
     for token in re.findall(r"\\.|[{}]|\$\$", body):
         depth += (token == "{") - (token == "}")
@@ -293,7 +293,7 @@ def _strip(text: str) -> str:
 
 
 def _read_number(text: str) -> Number | None:
-    """The number that the whole text is, in digits or (up to 999 and scales) in words, or None."""
+    """Return the number that the whole text is, in digits or (up to 999 and scales) in words, or None."""
     while (
         len(text) > 2 and text[0] + text[-1] in ("()", "{}") and not _BRACKET.search(_MARKED_TEXT.sub("", text[1:-1]))
     ):
@@ -315,7 +315,7 @@ def _read_number(text: str) -> Number | None:
 
 
 def _read_value(match: re.Match[str]) -> Fraction | None:
-    """The unsigned value of a match of ``_NUMBER``; None for a zero denominator and for no digits at all."""
+    """Return the unsigned value of a match of ``_NUMBER``; None for a zero denominator and for no digits at all."""
     top, bottom = match["top"] or match["top2"], match["bottom"] or match["bottom2"]
     if top:
         whole = int(match["whole"] or match["whole2"] or 0)
@@ -344,7 +344,7 @@ def _exponent(power_of_ten: str) -> int:
 
 
 def _read_tail(text: str, currency: str | None, *, apart: bool) -> tuple[Fraction, Unit | None] | None:
-    """Scale and unit around a number, or None where what follows makes it more than a number."""
+    """Return the scale and unit around a number, or None where what follows makes it more than a number."""
     front = UNITS[currency] if currency else None
     if not text:
         return Fraction(1), front

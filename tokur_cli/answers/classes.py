@@ -12,7 +12,7 @@ does not depend on the order of the answers, plainest forms first:
    value, or its value at a fixed point), kept apart by unit like numbers; lists, intervals and relations with one
    fingerprint are compared in pairs.
 
-Names (the ``x`` of ``x = 5``) do not separate votes. No answer is no class.
+Names (the ``x`` of ``x = 5``) do not separate votes. A missing answer belongs to no class.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class _Keys:
             self.put(form, _quantity(number.value * number.scale, number.unit))
 
     def _add_plain(self, numbers: list[tuple[Canonical, Number]]) -> None:
-        """Plain numbers by value; a decimal of six and more places by the first value that it abbreviates."""
+        """Add plain numbers by value, a decimal of six or more places by the first value that it abbreviates."""
         values: dict[Fraction, Number] = {}
         for form, number in numbers:
             key = number.value
@@ -153,7 +153,7 @@ class _Keys:
         heads: dict[str, list[Canonical]],
         equivalence: Equivalence,
     ) -> int:
-        """The class that an expression belongs to: one with its fingerprint, or its own."""
+        """Return the class that an expression belongs to: one with its fingerprint, or its own."""
         if fingerprint is None:
             return own
         if fingerprint.startswith("@"):
@@ -176,5 +176,5 @@ def _quantity(value: Fraction, unit: Unit) -> Hashable:
 
 
 def _exact(fingerprint: str) -> Fraction | str:
-    """The key of a fingerprint: the number where it is one, so that ``2+3`` joins the class of 5."""
+    """Return the key of a fingerprint: the number where it is one, so that ``2+3`` joins the class of 5."""
     return fingerprint if ":" in fingerprint else Fraction(fingerprint[1:])

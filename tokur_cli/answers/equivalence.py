@@ -1,17 +1,17 @@
-"""Whether two answers are the same: by text and number first, by math-verify in worker processes where that is open.
+"""Whether two answers are the same: by text and number first, else by math-verify in worker processes.
 
 Numbers are compared exactly, as rationals. Beyond that:
 
 - A decimal with at least six decimals and six significant digits equals what it is the rounding or truncation of
   (``0.333333`` is 1/3, ``0.3333`` is not).
-- ``50%`` equals 1/2 and, because people leave the sign away when the question asks for percent, 50; so does
+- ``50%`` equals 1/2 and, because people leave the sign out when the question asks for percent, 50; so does
   ``5 million`` equal 5,000,000 and 5. Two scaled numbers, and two plain ones, must be equal as they are.
-- Two units that we know must be of one dimension and are converted (``1 hour`` is ``60 minutes``), behind a formula the
+- Two units that we know must be of one dimension and are converted (``1 hour`` is ``60 minutes``), after a formula the
   same; a unit on one side alone is not compared. Two names must agree (``x = 5`` is not ``y = 5``); a name on one
   side alone is not compared.
 
 The relation is symmetric, except that an equation may answer where a value is asked for (``a + b = 7`` for 7), not the
-other way. Because of the sign and units left away it is not transitive; ``classes`` says how votes cope.
+other way. Because signs and units may be left out it is not transitive; ``classes`` says how votes cope.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Comparison(str, Enum):
     EQUAL = "equal"
     DIFFERENT = "different"
     UNPARSABLE = "unparsable"
-    """The reference is no mathematics that math-verify can read, and the answer is not the same text."""
+    """The reference is not mathematics that math-verify can read, and the answer is not the same text."""
     OUT_OF_LIMITS = "out_of_limits"
     """The comparison ran out of time or memory."""
 
@@ -45,7 +45,7 @@ _MIN_SIGNIFICAND = 10**5
 
 
 def numbers_equal(first: Number, second: Number) -> bool:
-    """Whether two numbers are the same by the rules in this module's docstring."""
+    """Return whether two numbers are the same by the rules in this module's docstring."""
     if first.name and second.name and first.name != second.name:
         return False
     first_factor = second_factor = Fraction(1)
@@ -65,7 +65,7 @@ def _close(first: Number, first_factor: Fraction, second: Number, second_factor:
 
 
 def _abbreviates(decimal: Number, exact: Fraction) -> bool:
-    """Whether ``decimal`` is ``exact`` rounded (half away from zero) or cut off at its last decimal."""
+    """Return whether ``decimal`` is ``exact`` rounded (half away from zero) or cut off at its last decimal."""
     if decimal.places < MIN_PLACES:
         return False
     power = 10**decimal.places
@@ -78,7 +78,7 @@ def _abbreviates(decimal: Number, exact: Fraction) -> bool:
 
 
 def compare_cheaply(reference: Canonical, answer: Canonical) -> bool | None:
-    """Whether two answers are the same as text or number; None where only a symbolic comparison can tell."""
+    """Return whether two answers are the same as text or number; None where only a symbolic comparison can tell."""
     if reference.number and answer.number:
         return numbers_equal(reference.number, answer.number)
     if reference.kind == answer.kind and reference.text == answer.text:
@@ -125,7 +125,7 @@ class Equivalence:
         return self.compare_canonical([(canonical(reference), canonical(answer)) for reference, answer in pairs])
 
     def compare_canonical(self, pairs: Sequence[tuple[Canonical, Canonical]]) -> list[Comparison]:
-        """Like ``compare``, for answers already in canonical form."""
+        """Compare answers that are in canonical form already, as ``compare`` does."""
         outcomes: list[Comparison | None] = []
         asked: dict[tuple[str, ...], dict[str, Any]] = {}
         for reference, answer in pairs:
@@ -140,7 +140,7 @@ class Equivalence:
         ]
 
     def fingerprints(self, answers: Sequence[Canonical]) -> list[str | None]:
-        """A text for each answer that differs between answers that are not the same; None where there is none.
+        """Return a text for each answer, different for answers that are not the same; None where there is none.
 
         Args:
             answers: expressions; math-verify reads each once.
@@ -150,7 +150,7 @@ class Equivalence:
         return [None if isinstance(reply, OutOfLimits) else reply for reply in found]
 
     def _ask(self, asked: dict[tuple[str, ...], dict[str, Any]]) -> dict[tuple[str, ...], Any]:
-        """The replies to all questions; only those not yet known go to the workers."""
+        """Return the replies to all questions; only those not yet known go to the workers."""
         replies = {key: self._known[key] for key in asked if key in self._known}
         for key in replies:
             self._known.move_to_end(key)

@@ -20,16 +20,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from tokur_cli.answers.canonical import canonical
 
-Rule = Literal[
+ExtractionRule = Literal[
     "boxed", "hash", "answer_line", "final_answer", "answer_is", "open_box", "choice", "whole", "last_expression"
 ]
 
-_FINAL: Rule = "final_answer"
-_PLAIN: Rule = "answer_is"
+_FINAL: ExtractionRule = "final_answer"
+_PLAIN: ExtractionRule = "answer_is"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Extraction:
     """An answer as it stands in the response, and the rule that found it."""
 
     text: str
-    rule: Rule
+    rule: ExtractionRule
 
 
 _LONGEST_SENTENCE = 2_000
@@ -111,7 +112,7 @@ _LEADING_CHOICE = re.compile(r"\(?([B-HJ]|A(?!\s+[a-z]))\b\)?(?=[\s.,:;)*]|$)(?!
 
 
 def extract_answer(response: str, *, choices: bool = False) -> Extraction | None:
-    """The final answer of a response, or None where it gives none.
+    """Return the final answer of a response, or None where it gives none.
 
     Args:
         response: the response's text.
@@ -148,7 +149,7 @@ def extract_answer(response: str, *, choices: bool = False) -> Extraction | None
 
 
 def reference_answer(reference: object) -> str | None:
-    r"""The answer that a reference gives, or None where it gives none.
+    r"""Return the answer that a reference gives, or None where it gives none.
 
     A worked solution (``####``, ``\boxed{}``, several lines) is read like a response; anything else is the answer.
 
@@ -165,12 +166,19 @@ def reference_answer(reference: object) -> str | None:
     return text or None
 
 
+@lru_cache(maxsize=1024)
+def is_multiple_choice(reference: str | None) -> bool:
+    """Return whether a question wants a letter; only its reference can tell."""
+    gold = reference_answer(reference)
+    return gold is not None and canonical(gold).kind == "choice"
+
+
 def _first_line(text: str) -> str:
     return text[:_LONGEST_SENTENCE].strip().partition("\n")[0].strip()
 
 
 def _boxes(text: str) -> tuple[str, str, int]:
-    """The last balanced box (or list of boxes), what follows an open one, and where the last balanced one ends."""
+    """Return the last balanced box (or list of boxes), what follows an open one, and where the balanced one ends."""
     opened: list[int] = []  # one entry an open brace: where its box begins, or -1 for other braces
     inner: list[int] = []
     spans: list[tuple[int, int, int]] = []  # (start, first character inside, closing brace)
@@ -201,7 +209,7 @@ def _find(text: str, part: str) -> int:
 
 
 def _join_list(text: str, spans: list[tuple[int, int, int]]) -> str:
-    """The last box, joined with those right before it that belong to the same list."""
+    """Return the last box, joined with those right before it that belong to the same list."""
     first = len(spans) - 1
     while first > 0 and _belongs_together(text[spans[first - 1][2] + 1 : spans[first][0]]):
         first -= 1
@@ -210,7 +218,7 @@ def _join_list(text: str, spans: list[tuple[int, int, int]]) -> str:
 
 
 def _belongs_together(gap: str) -> bool:
-    """Whether what stands between two boxes makes them a list: nothing, a comma, or a few words with "and" or "or"."""
+    """Return whether the text between two boxes makes them a list: none, a comma, or a few words with "and" or "or"."""
     if len(gap) > _LONGEST_LIST_GAP:
         return False
     if _LIST_GAP.fullmatch(gap) or not re.search(r"[\w\n=.]", gap):
@@ -219,11 +227,11 @@ def _belongs_together(gap: str) -> bool:
     return bool(_LIST_WORD.search(words)) and len(words.split()) <= 10 and not re.search(r"[.!?:](?:\s|$)|\n\n", words)
 
 
-def _after_marker(response: str, choices: bool, rules: tuple[Rule, ...]) -> Extraction | None:
-    """What follows the last marker of the first of ``rules`` that has one."""
+def _after_marker(response: str, choices: bool, rules: tuple[ExtractionRule, ...]) -> Extraction | None:
+    """Return what follows the last marker of the first of ``rules`` that has one."""
     if "nswer" not in response and "NSWER" not in response:
         return None
-    last: dict[Rule, re.Match[str]] = {}
+    last: dict[ExtractionRule, re.Match[str]] = {}
     for marker in _MARKER.finditer(response):
         last[_FINAL if marker[1] else _PLAIN] = marker
     for rule in rules:
@@ -239,7 +247,7 @@ def _after_marker(response: str, choices: bool, rules: tuple[Rule, ...]) -> Extr
 
 
 def _stated(following: str, choices: bool) -> str | None:
-    """The answer at the start of what follows "the answer is"."""
+    """Return the answer at the start of what follows "the answer is"."""
     following = _CLOSING_WORDS.sub("", following)
     following = _LEADING_MARKS.sub("", following, count=1)
     math = _MATH.match(following)
@@ -267,7 +275,7 @@ def _stated(following: str, choices: bool) -> str | None:
 
 
 def _without_working(sentence: str) -> str:
-    """A sentence with the result alone where it begins with a calculation, or with several that are a list."""
+    """Return a sentence with the result alone where it begins with a calculation, or with several that are a list."""
     name = _ASSIGNED.match(sentence)
     kept = name[0] if name else ""
     position = len(kept)
@@ -281,7 +289,7 @@ def _without_working(sentence: str) -> str:
 
 
 def _calculation(text: str, start: int) -> tuple[int, int, bool]:
-    """Where the result of a calculation at ``start`` begins, where the calculation ends, and whether it is one.
+    """Return where the result of a calculation at ``start`` begins, where the calculation ends, and whether it is one.
 
     The result is the last amount that stands alone between ``=``: 7 in "3 + 4 = 7 apples", 20 in "20 = 4 * 5".
     """
@@ -302,7 +310,7 @@ def _calculation(text: str, start: int) -> tuple[int, int, bool]:
 
 
 def _last_result(sentence: str) -> str | None:
-    """The result of the last calculation in a sentence, such as the 7 of "he has 3 + 4 = 7 of the 9 apples"."""
+    """Return the result of the last calculation in a sentence, such as the 7 of "he has 3 + 4 = 7 of the 9 apples"."""
     found = None
     amount = _AMOUNT.search(sentence)
     while amount:
@@ -316,11 +324,11 @@ def _last_result(sentence: str) -> str | None:
 
 
 def _leading_formula(sentence: str) -> str | None:
-    r"""The number or formula that prose follows: ``3\sqrt{2}`` of "3\sqrt{2} units", ``(3, 4)`` of "(3, 4) in all"."""
+    r"""Return the number or formula before prose: ``3\sqrt{2}`` of "3\sqrt{2} units", ``(3, 4)`` of "(3, 4) in all"."""
     number = _NUMBER.match(sentence)
     formula = _FORMULA.match(sentence)
     if formula and len(formula[0]) > (number.end() if number else 0):
-        # "10 - 12 weeks" is no difference, and "5x more" no product.
+        # "10 - 12 weeks" is not a difference, and "5x more" not a product.
         symbolic = re.search(r"[A-Za-z√π\\^²³(\[]", formula[0])
         if re.search(r"[-−+*/×=√π²³^,\\]", formula[0]) if symbolic else not re.search("[-−=]", formula[0]):
             return formula[0].strip()
@@ -328,7 +336,7 @@ def _leading_formula(sentence: str) -> str | None:
 
 
 def _whole_math_list(text: str, math: re.Match[str]) -> str:
-    """A formula, with the formulas that ``and``, ``or`` or a comma join to it and the unit behind it."""
+    """Return a formula, with the formulas that ``and``, ``or`` or a comma join to it and the unit after it."""
     end = math.end()
     while True:
         joined = _JOINT.match(text, end)
@@ -347,7 +355,7 @@ def _is_prose(text: str) -> bool:
 
 
 def _is_answer_alone(text: str) -> bool:
-    """Whether a text is an answer and nothing else: no prose but up to three words."""
+    """Return whether a text is an answer and nothing else: no prose but up to three words."""
     text = text.strip()
     if len(text) > 200 or "\n" in text or not any(character.isalnum() for character in text):
         return False
@@ -360,7 +368,7 @@ def _is_answer_alone(text: str) -> bool:
 
 
 def _last_expression(text: str) -> str | None:
-    """The last number or formula in a text, whichever ends later."""
+    """Return the last number or formula in a text, whichever ends later."""
     formula, end = None, 0
     for math in _MATH.finditer(text):
         content = next(group for group in math.groups() if group is not None)

@@ -11,7 +11,7 @@ from types import TracebackType
 
 from tokur_cli.answers.canonical import canonical
 from tokur_cli.answers.equivalence import Comparison, Equivalence
-from tokur_cli.answers.extraction import Rule, extract_answer, reference_answer
+from tokur_cli.answers.extraction import ExtractionRule, extract_answer, reference_answer
 
 _BATCH = 1024
 
@@ -43,7 +43,7 @@ class Grade:
 
     outcome: Outcome
     answer: str | None = None
-    rule: Rule | None = None
+    rule: ExtractionRule | None = None
 
     @property
     def correct(self) -> bool | None:

@@ -29,14 +29,14 @@ class Label:
 
 
 def label_of(record: Mapping[str, Any], field: str | None = None) -> Label | None:
-    """The label that a record brings along, or None where its answer has to be graded.
+    """Return the label that a record brings along, or None where its answer has to be graded.
 
     Args:
         record: the record's fields.
         field: the field to read instead of ``correct`` and ``quality``; it must then be there.
 
     Raises:
-        RecordError: if the field is missing though named, or holds no label.
+        RecordError: the field is missing though named, or holds no label.
     """
     if field is not None:
         return Label(_number(_find(record, field), field), field)
@@ -53,7 +53,7 @@ def label_of(record: Mapping[str, Any], field: str | None = None) -> Label | Non
 
 
 def _find(record: Mapping[str, Any], field: str) -> Any:
-    """The value of a field by its name, or else by its path with dots."""
+    """Return the value of a field by its name, or else by its path with dots."""
     if field in record:
         return record[field]
     value: Any = record

@@ -22,7 +22,7 @@ _TEXT = re.compile(r"\\text\{([^{}]*)\}")
 
 
 def common_name(text: str) -> str | None:
-    r"""One name for what has several: ``\emptyset`` is "no solution"; None for anything else.
+    r"""Return one name for what has several: ``\emptyset`` is "no solution"; None for anything else.
 
     Args:
         text: a whole answer in normal form.
@@ -36,7 +36,7 @@ def common_name(text: str) -> str | None:
 
 
 def for_parser(latex: str) -> str:
-    r"""A formula with angles as single symbols, and degrees of trigonometric functions as radians.
+    r"""Return a formula with angles as single symbols, and degrees of trigonometric functions as radians.
 
     Parsers multiply the letters of ``\angle ABC``, so that it equals ``\angle ACB``, and read past ``^\circ``.
 
@@ -48,7 +48,7 @@ def for_parser(latex: str) -> str:
 
 
 def _vertices(angle: re.Match[str]) -> str:
-    """The letters of an angle, in one of their two orders: ``ABC`` is ``CBA`` but not ``ACB``."""
+    """Return the letters of an angle, in one of their two orders: ``ABC`` is ``CBA`` but not ``ACB``."""
     return min(angle[1], angle[1][::-1]).lower()
 
 

@@ -23,7 +23,7 @@ NUMBER_WORDS = frozenset(_VALUES) | frozenset(
 
 
 def in_digits(text: str) -> str:
-    """A text with the number below 1000 that it begins with in digits, or as it is.
+    """Return a text with the number below 1000 that it begins with in digits, or as it is.
 
     Args:
         text: such as ``four apples``.

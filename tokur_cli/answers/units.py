@@ -1,6 +1,6 @@
 """The units that an answer may carry, and what they are worth.
 
-Only unambiguous names are here: "pounds" may be money or mass, so it is not. A letter is a unit behind a plain number
+Only unambiguous names are here: "pounds" may be money or mass, so it is not. A letter is a unit after a plain number
 alone: math-verify reads past it too, so that ``5m`` equals 5 but is not ``5 cm``. A word that is not
 here (``apples``, ``per day``) is read past and never compared.
 """
@@ -74,7 +74,7 @@ _POWERS = {"square": 2, "sq": 2, "cubic": 3}
 
 
 def unit_of(words: list[str], power: int = 1) -> Unit | None:
-    """The unit that ``words`` name, or None for words that name none we know.
+    """Return the unit that ``words`` name, or None for words that name none we know.
 
     Args:
         words: what stands after a number, in lower case: ``["square", "centimeters"]``, ``["°"]``.
@@ -82,7 +82,7 @@ def unit_of(words: list[str], power: int = 1) -> Unit | None:
     """
     if words and words[0] in _POWERS:
         power, words = _POWERS[words[0]], words[1:]
-    # "5 miles per hour" is no length, so a unit stands alone.
+    # "5 miles per hour" is not a length, so a unit stands alone.
     unit = UNITS.get(words[0].strip(".")) if len(words) == 1 else None
     if unit is None or power == 1:
         return unit

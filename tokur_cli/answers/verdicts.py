@@ -14,10 +14,10 @@ _VERDICT = re.compile(
 def verdict(text: str) -> bool | None:
     """Return what the first of the words true, correct, yes, false, incorrect, wrong and no says; None without any.
 
-    A ``not`` up to two words before it turns it round: "not entirely true" is false.
+    A ``not`` up to two words before it reverses it: "not entirely true" is false.
 
     Args:
-        text: asked to begin with True or False; what stands before the first such word counts for nothing.
+        text: asked to begin with True or False; what stands before the first such word is ignored.
     """
     found = _VERDICT.search(text)
     return None if found is None else (found["true"] is not None) != (found["negation"] is not None)

@@ -1,4 +1,4 @@
-"""The child process that compares answers symbolically with math-verify: one JSON request a line in, one reply out.
+"""The child process that compares answers symbolically with math-verify: one JSON request per line in, one reply out.
 
 It may run into expressions that never end or eat all memory, so it is expendable: its address space is limited, and the
 kernel's interval timer kills it (the default action of SIGALRM) shortly after its parent should have, so that it cannot
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def _private_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Standard input and output for our protocol alone: what a library prints goes nowhere."""
+    """Return standard input and output for our protocol alone: what a library prints goes nowhere."""
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
@@ -66,7 +66,7 @@ def _peak_memory() -> int:
 
 
 def _parse(math_verify: Any, latex: str) -> list[Any]:
-    """What math-verify reads in ``latex``: sympy objects, without its fallback to the bare text."""
+    """Return what math-verify reads in ``latex``: sympy objects, without its fallback to the bare text."""
     targets = (math_verify.LatexExtractionConfig(boxed_match_priority=0), math_verify.ExprExtractionConfig())
     text = f"\\boxed{{{latex}}}"
     found: list[Any] = math_verify.parse(text, targets, fallback_mode="no_fallback", parsing_timeout=None)
@@ -79,7 +79,7 @@ def _parse(math_verify: Any, latex: str) -> list[Any]:
 
 
 def _with_imaginary_unit(expression: Any) -> Any:
-    """An expression whose ``i`` is the imaginary unit; math-verify has one variable in ``9i``, another in ``9 i``."""
+    """Return an expression with ``i`` as the imaginary unit; math-verify reads two variables in ``9i`` and ``9 i``."""
     import sympy
 
     if not isinstance(expression, (sympy.Basic, sympy.MatrixBase)):
@@ -101,7 +101,7 @@ def _with_imaginary_unit(expression: Any) -> Any:
 
 
 def _verify(math_verify: Any, gold: str, answer: str) -> bool | str:
-    """Whether ``answer`` equals ``gold``; "unparsable" when gold is nothing that math-verify reads."""
+    """Return whether ``answer`` equals ``gold``; "unparsable" when gold is nothing that math-verify reads."""
     reference = _parse(math_verify, gold)
     if not reference:
         return "unparsable"
@@ -116,21 +116,21 @@ def _verify(math_verify: Any, gold: str, answer: str) -> bool | str:
 
 
 def _hold_relation(expressions: list[Any]) -> bool:
-    """Whether one is an equation or inequality, or several of them."""
+    """Return whether an expression is an equation or inequality, or several of them."""
     import sympy
 
     return any(isinstance(expression, sympy.logic.boolalg.Boolean) for expression in expressions)
 
 
 def _gives_value(expression: Any) -> bool:
-    """False for ``2x - 7y + 4 = 0``, which is a line: ``4a + 3b = 142`` may say what a sum is, but not that it is 0."""
+    """Return whether an expression may give a value: ``4a + 3b = 142`` may, the line ``2x - 7y + 4 = 0`` doesn't."""
     import sympy
 
     return not (isinstance(expression, sympy.Eq) and expression.rhs == 0 and expression.lhs.is_Add)
 
 
 def _fingerprint(math_verify: Any, text: str) -> str | None:
-    """A text that equal expressions share, see ``_print``; None for what math-verify or sympy cannot read."""
+    """Return a text that equal expressions share, see ``_print``; None for what math-verify or sympy cannot read."""
     found = _parse(math_verify, text)
     try:
         return _print(found[0]) if found else None
@@ -141,7 +141,7 @@ def _fingerprint(math_verify: Any, text: str) -> str | None:
 
 
 def _print(expression: Any) -> str:
-    """An exact value, or free symbols and the value at a fixed point; for lists and relations what they consist of.
+    """Return the exact value, or free symbols and the value at a fixed point; for lists and relations, their parts.
 
     Only a fingerprint that begins with ``@`` decides by itself; others say which answers are worth comparing.
     """

@@ -59,7 +59,7 @@ class _Worker:
             self._requests.write(json.dumps(request).encode() + b"\n")
 
     def receive(self) -> Any:
-        """The reply, or ``OutOfLimits`` where the worker died over the request."""
+        """Return the reply, or ``OutOfLimits`` where the worker died over the request."""
         line = b""
         while not line.endswith(b"\n"):
             chunk = os.read(self.replies.fileno(), 65_536)
@@ -105,13 +105,13 @@ class WorkerPool:
             self._drop(worker)
 
     def map(self, requests: Iterable[Mapping[str, Any]]) -> list[Any]:
-        """The replies to ``requests``, in their order; ``OutOfLimits`` where a request ran out of time or memory.
+        """Return the replies to ``requests`` in order, ``OutOfLimits`` where a request ran out of time or memory.
 
         Args:
             requests: keyword arguments of the worker's operations, see ``worker``.
 
         Raises:
-            TokurError: if a worker does not start.
+            TokurError: a worker does not start.
         """
         waiting = list(enumerate(requests))[::-1]
         replies: list[Any] = [None] * len(waiting)

@@ -1,4 +1,7 @@
-"""The command line: options, help, examples. The work is in ``tokur_cli.commands``, imported when it is asked for."""
+"""The command line: the commands with their options, help and examples.
+
+The work is in ``tokur_cli.commands``, imported when it is asked for.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,15 @@ from typing import Annotated
 import typer
 
 from tokur_cli import __version__
-from tokur_cli.app import making, perturbing, reading
-from tokur_cli.commands.launched import leave_speaking_to_rank_zero, require_sharing
-from tokur_cli.commands.reporting import reporting
+from tokur_cli.app.evaluate import evaluate
+from tokur_cli.app.generate import generate
+from tokur_cli.app.groups import with_groups
+from tokur_cli.app.heatmap import heatmap
+from tokur_cli.app.perturb import perturb
+from tokur_cli.app.score import score
+from tokur_cli.app.select import select
+from tokur_cli.commands.shared.errors import reporting
+from tokur_cli.commands.shared.launcher import leave_speaking_to_rank_zero, require_sharing
 
 app = typer.Typer(
     name="tokur",
@@ -43,18 +52,15 @@ def tokur(
         require_sharing(command)
 
 
-app.command(epilog="Example: tokur perturb -m Qwen/Qwen2.5-3B-Instruct -o posterior --calibrate responses.jsonl")(
-    perturbing.perturb
-)
-app.command(epilog="Example: tokur generate questions.jsonl -n 16 --temperature 0.8 > responses.jsonl")(making.generate)
-app.command(epilog="Example: tokur score responses.jsonl -m Qwen/Qwen2.5-3B-Instruct > scored.jsonl")(making.score)
-app.command(epilog="Example: tokur select scored.jsonl --by eu_mean --keep 10% --method wbon > selected.jsonl")(
-    reading.select
-)
-app.command(epilog="Example: tokur evaluate scored.jsonl --versus ll_sum --group-by level --plot plots")(
-    reading.evaluate
-)
-app.command(epilog="Example: tokur heatmap scored.jsonl --score eu,au --only incorrect --limit 3")(reading.heatmap)
+for command, example in (
+    (perturb, "tokur perturb -m Qwen/Qwen2.5-3B-Instruct -o posterior --calibrate responses.jsonl"),
+    (generate, "tokur generate questions.jsonl -n 16 --temperature 0.8 > responses.jsonl"),
+    (score, "tokur score responses.jsonl -m Qwen/Qwen2.5-3B-Instruct > scored.jsonl"),
+    (select, "tokur select scored.jsonl --by eu_mean --keep 10% --method wbon > selected.jsonl"),
+    (evaluate, "tokur evaluate scored.jsonl --versus ll_sum --group-by level --plot plots"),
+    (heatmap, "tokur heatmap scored.jsonl --score eu,au --only incorrect --limit 3"),
+):
+    app.command(epilog=f"Example: {example}")(with_groups(command))
 
 
 def main() -> None:

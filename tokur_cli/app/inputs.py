@@ -1,40 +1,38 @@
-"""Where a command's input comes from."""
+"""The file that a command reads."""
 
 from __future__ import annotations
 
-import math
 import sys
-from typing import Literal
+from typing import Annotated
+
+import typer
 
 from tokur_cli.records.errors import UsageError
 
+_FORMS = "plain, gzip or zstd; - or nothing for standard input."
+ScoredResponses = Annotated[str | None, typer.Argument(help=f"JSONL of scored responses, {_FORMS}")]
+Responses = Annotated[str | None, typer.Argument(help=f"JSONL of responses, {_FORMS}")]
+Questions = Annotated[str | None, typer.Argument(help=f"JSONL of questions, {_FORMS}")]
+ScoredFiles = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help=f"JSONL of scored records, {_FORMS} Several files are several runs: mean ± standard deviation over them."
+    ),
+]
+TrialResponses = Annotated[
+    str | None,
+    typer.Argument(help="JSONL of responses to try strengths on, for --sweep and --calibrate; - for standard input."),
+]
+
 
 def input_path(path: str | None) -> str:
-    """Return the input's path; with none, standard input if a pipe is there."""
+    """Return the input's path; with none, standard input if a pipe is there.
+
+    Raises:
+        UsageError: there is neither.
+    """
     if path is not None:
         return path
     if sys.stdin is None or sys.stdin.isatty():
         raise UsageError("no input: give a file, or - or a pipe for standard input")
     return "-"
-
-
-def sigma_of(text: str | None) -> float | Literal["auto"] | None:
-    """Return a strength as the user typed it: a number from 0, ``auto``, or nothing."""
-    if text is None:
-        return None
-    return "auto" if text == "auto" else _strength(text, "--sigma", ", or auto")
-
-
-def sigmas_of(text: str | None) -> tuple[float, ...]:
-    """Return the strengths of a comma-separated list."""
-    return () if text is None else tuple(_strength(item.strip(), "--sweep") for item in text.split(","))
-
-
-def _strength(text: str, option: str, otherwise: str = "") -> float:
-    try:
-        sigma = float(text)
-    except ValueError:
-        sigma = math.nan
-    if not (math.isfinite(sigma) and sigma >= 0):
-        raise UsageError(f'{option} has "{text}"; it must be a number from 0{otherwise}')
-    return sigma

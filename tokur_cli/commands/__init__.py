@@ -1,1 +1,1 @@
-"""Subcommands: read, compute, write; a file each."""
+"""What the subcommands do: read records, compute, write. Their options and what they share stand beside them."""

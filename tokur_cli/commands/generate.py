@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from tokur_cli import __version__
-from tokur_cli.commands.arguments import (
-    BaselineOptions,
-    DecodingOptions,
-    InputOptions,
-    ModelOptions,
-    OutputOptions,
-    PromptOptions,
-    ScoringOptions,
-)
-from tokur_cli.commands.baselines import check_baseline_options
-from tokur_cli.commands.decoding import make_decoder
-from tokur_cli.commands.model import describe, load
-from tokur_cli.commands.posterior import check_posterior_options
-from tokur_cli.commands.progress import Progress, count_lines
-from tokur_cli.commands.prompts import PromptForm, with_ids_of
-from tokur_cli.commands.reporting import Invalid
-from tokur_cli.commands.scoring import Scoring
-from tokur_cli.engine.decoding import DecodedResponse, Decoder, DecodingRequest
-from tokur_cli.engine.loading import LanguageModel, ModelDescription
-from tokur_cli.engine.sampling import Sampling
-from tokur_cli.engine.tokens import ResponseTokeniser
-from tokur_cli.engine.vllm_backend import VllmDecoder
+from tokur_cli.commands.baselines.baselines import check_baseline_options
+from tokur_cli.commands.options.model import DecodingOptions, ModelOptions, PromptOptions
+from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
+from tokur_cli.commands.options.streams import InputOptions, OutputOptions
+from tokur_cli.commands.score.pipeline import Scoring
+from tokur_cli.commands.shared.decoding import make_decoder
+from tokur_cli.commands.shared.errors import InvalidRecords
+from tokur_cli.commands.shared.model import describe, load
+from tokur_cli.commands.shared.posterior import check_posterior_options
+from tokur_cli.commands.shared.progress import Progress, count_lines
+from tokur_cli.commands.shared.prompts import PromptForm, question_id, with_ids_of
+from tokur_cli.engine.generation.decoder import DecodedResponse, Decoder, DecodingRequest
+from tokur_cli.engine.generation.sampling import Sampling
+from tokur_cli.engine.generation.vllm import VllmDecoder
+from tokur_cli.engine.loading.models import LanguageModel, ModelDescription
+from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
 from tokur_cli.records.reader import read_records
 from tokur_cli.records.record import SCHEMA, Record
@@ -54,6 +47,8 @@ def generate(
     """
     if decoding.temperature == 0 and decoding.samples > 1:
         raise UsageError(f"-n {decoding.samples} needs --temperature above 0: at 0 all samples are the same")
+    if "" in decoding.stop:
+        raise UsageError('--stop "" ends every response before it begins: give a text')
     model_of_posterior = check_posterior_options(scoring.posterior) if scoring else None
     check_baseline_options(baselines)
     if scoring and baselines.over == "samples" and target.resume:
@@ -74,7 +69,7 @@ def generate(
             backend = _with_transformers(language_model, decoding)
             scorer = Scoring(COMMAND, scoring, baselines, form, language_model, progress) if scoring else None
         generation = _Generation(backend, decoding, prompts, form)
-        invalid = Invalid(COMMAND, source.skip_invalid)
+        invalid = InvalidRecords(COMMAND, source.skip_invalid)
         with open_output(
             target.path,
             resume=target.resume,
@@ -98,11 +93,11 @@ def generate(
 
 
 def _write(
-    responses: Iterable[Record | RecordError], writer: RecordWriter, invalid: Invalid, progress: Progress
+    responses: Iterable[Record | RecordError], writer: RecordWriter, invalid: InvalidRecords, progress: Progress
 ) -> None:
     for item in responses:
         if isinstance(item, RecordError):
-            invalid.met(item)
+            invalid.skip_or_raise(item)
         else:
             writer.write(item)
             progress.advance(1, len(item.token_ids or ()))
@@ -114,42 +109,42 @@ class _Backend:
 
     Args:
         model: its name, revision and dtype.
-        tokeniser: its tokeniser.
+        tokenizer: its tokenizer.
         decoder: generates the responses.
     """
 
-    model: LanguageModel | ModelDescription
-    tokeniser: ResponseTokeniser
+    model: ModelDescription
+    tokenizer: ResponseTokenizer
     decoder: Decoder | VllmDecoder
 
 
 def _with_transformers(language_model: LanguageModel, options: DecodingOptions) -> _Backend:
-    tokeniser = ResponseTokeniser(language_model.tokenizer, language_model.context_length, language_model.end_ids)
+    tokenizer = ResponseTokenizer(language_model.tokenizer, language_model.context_length, language_model.end_ids)
     decoder = make_decoder(
         language_model,
-        tokeniser,
+        tokenizer,
         _sampling(options),
         max_new_tokens=options.max_new_tokens,
-        stop=options.stop,
+        stop=tuple(options.stop),
         max_rows=options.batch_size,
-        max_memory_gib=options.max_memory_gib,
+        max_memory_gib=options.max_memory,
     )
-    return _Backend(language_model, tokeniser, decoder)
+    return _Backend(language_model, tokenizer, decoder)
 
 
 def _with_vllm(model: ModelOptions, options: DecodingOptions, progress: Progress) -> _Backend:
     description = describe(model, None, progress)
-    tokeniser = ResponseTokeniser(description.tokenizer, description.context_length)
+    tokenizer = ResponseTokenizer(description.tokenizer, description.context_length)
     decoder = VllmDecoder(
         description,
-        tokeniser.decode,
+        tokenizer.decode,
         _sampling(options),
         max_new_tokens=options.max_new_tokens,
-        stop=options.stop,
+        stop=tuple(options.stop),
         trust_remote_code=model.trust_remote_code,
-        cache_bytes=None if options.max_memory_gib is None else int(options.max_memory_gib * 2**30),
+        cache_bytes=None if options.max_memory is None else int(options.max_memory * 2**30),
     )
-    return _Backend(description, tokeniser, decoder)
+    return _Backend(description, tokenizer, decoder)
 
 
 def _sampling(options: DecodingOptions) -> Sampling:
@@ -161,7 +156,7 @@ class _Generation:
 
     def __init__(self, backend: _Backend, options: DecodingOptions, prompts: PromptOptions, form: PromptForm) -> None:
         self.options, self.form, self.model_name = options, form, backend.model.name
-        self.tokeniser, self.decoder = backend.tokeniser, backend.decoder
+        self.tokenizer, self.decoder = backend.tokenizer, backend.decoder
         self.settings: dict[str, Any] = {
             "model": backend.model.name,
             "revision": backend.model.revision,
@@ -220,11 +215,10 @@ class _Generation:
 
     def _request(self, index: int, record: Record, writer: RecordWriter) -> DecodingRequest | RecordError:
         try:
-            prompt, special_tokens = self.form.apply(with_ids_of(record, self.model_name), self.tokeniser)
-            prompt_ids = self.tokeniser.tokenise_prompt(prompt, special_tokens=special_tokens)
+            prompt, special_tokens = self.form.apply(with_ids_of(record, self.model_name), self.tokenizer)
+            prompt_ids = self.tokenizer.tokenize_prompt(prompt, special_tokens=special_tokens)
             if record.id is None:
-                # The same for the same question wherever it stands, so that order changes neither ids nor responses
-                record.set("id", "q-" + hashlib.sha256(repr(prompt_ids).encode()).hexdigest()[:12])
+                record.set("id", question_id(record, prompt_ids))
             samples = [n for n in range(self.options.samples) if not writer.already_written(_numbered(record, n))]
         except RecordError as error:
             return error

@@ -1,52 +1,35 @@
-"""``tokur select``: N scored responses a question in, the best answer of each question out."""
+"""``tokur select``: N scored responses per question in, the best answer of each question out."""
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from tokur_cli import __version__
-from tokur_cli.answers.choices import is_multiple_choice
 from tokur_cli.answers.classes import AnswerClasses, answer_classes
 from tokur_cli.answers.equivalence import Comparison, Equivalence
-from tokur_cli.answers.extraction import extract_answer, reference_answer
-from tokur_cli.commands.arguments import InputOptions, OutputOptions
-from tokur_cli.commands.progress import Progress, count_lines
-from tokur_cli.commands.reporting import Invalid, say
+from tokur_cli.answers.extraction import extract_answer, is_multiple_choice, reference_answer
+from tokur_cli.commands.options.select import SelectOptions
+from tokur_cli.commands.options.streams import InputOptions, OutputOptions
+from tokur_cli.commands.shared.errors import InvalidRecords, say
+from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
 from tokur_cli.records.reader import read_records
 from tokur_cli.records.record import SCHEMA, Record
-from tokur_cli.records.scan import kind
 from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.catalogue import CATALOGUE
-from tokur_cli.selection.gathering import Gathering, Question, Response, draw, question_key
+from tokur_cli.selection.gathering import Candidate, Gathering, Question, draw, question_key
 from tokur_cli.selection.notes import Notes
 from tokur_cli.selection.tally import Tally
-from tokur_cli.selection.voting import MAJORITY, Choice, Method, Rule, choose, parse_keep
+from tokur_cli.selection.voting import MAJORITY, Choice, Rule, choose, parse_keep
 from tokur_cli.selection.weights import SIGNED, Weight, measures_doubt
 
 COMMAND = "select"
-DEFAULT_BY = "eu_mean"
 DEFAULT_WEIGHT: Weight = "exp"
 
 _PROGRESS_STEP = 1000
-
-
-@dataclass(frozen=True)
-class SelectOptions:
-    """How to choose: the options of ``tokur select``, as its help describes them."""
-
-    by: str = DEFAULT_BY
-    keep: str = "10%"
-    method: Method = "maj"
-    weight: Weight | None = None
-    count: int | None = None
-    seed: int = 0
-    grouped: bool = False
-    records: bool = False
 
 
 def select(source: InputOptions, options: SelectOptions, target: OutputOptions) -> None:
@@ -107,7 +90,7 @@ class _Selection:
             raise UsageError(f"--weight goes with --method wbon: {options.method} weighs nothing")
         if options.weight == "score" and options.by in SIGNED:
             raise UsageError(
-                f"--weight score: {options.by} may be negative or positive, so it is no weight; take exp or rank"
+                f"--weight score: {options.by} may be negative or positive, so it is not a weight; take exp or rank"
             )
         orientation = CATALOGUE[options.by].orientation
         weight = options.weight or DEFAULT_WEIGHT
@@ -125,7 +108,7 @@ class _Selection:
             "seed": options.seed if options.count is not None else None,
             "version": __version__,
         }
-        self.invalid = Invalid(COMMAND, skip_invalid)
+        self.invalid = InvalidRecords(COMMAND, skip_invalid)
         self.tally = Tally()
         self.notes = Notes(options.by, self.rule.needs_score, options.count)
         self.other_scores: dict[str, None] = {}
@@ -155,11 +138,11 @@ class _Selection:
                         raise _comes_back(item)
                 gathering.add(key, item, self._answer(item), self._confidence(item))
             except RecordError as error:
-                self.invalid.met(error)
+                self.invalid.skip_or_raise(error)
         self._finish(gathering, equivalence, writer)
 
     def messages(self) -> Iterator[str]:
-        """What is to be said at the end, the summary last."""
+        """Yield the messages for the end, the summary last."""
         yield from self.notes.lines()
         mean = f"{self.options.by}_mean"
         if mean in CATALOGUE and self.rule.needs_score:
@@ -173,22 +156,12 @@ class _Selection:
         return None if extraction is None else sys.intern(extraction.text)  # most answers come many times
 
     def _confidence(self, record: Record) -> float | None:
-        scores = record.tokur.get("scores")
-        if not isinstance(scores, dict):
-            if scores is None:
-                return None
-            raise record.error(f'"tokur.scores" is {kind(scores)}, not an object')
+        scores = record.scores
         value = scores.get(self.options.by)
         if value is None:
             self.other_scores.update(dict.fromkeys(scores))
-            return None
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise record.error(f'"tokur.scores.{self.options.by}" is {kind(value)}, not a number')
-        try:
-            number = float(value)
-        except OverflowError:
-            return None
-        return self.sign * number if math.isfinite(number) else None
+        number = record.number(f'"tokur.scores.{self.options.by}"', value)
+        return None if number is None else self.sign * number
 
     def _finish(self, gathering: Gathering, equivalence: Equivalence, writer: RecordWriter) -> None:
         """Choose for the gathered questions, and write."""
@@ -203,7 +176,7 @@ class _Selection:
             choice = choose([response.confidence for response in drawn], classes.labels, self.rule)
             self._count(question, drawn, classes, choice, equivalence)
             if choice is None:
-                self.invalid.met(self._nothing_kept(question))
+                self.invalid.skip_or_raise(self._nothing_kept(question))
             if self.options.records:
                 verdicts.update(_verdicts(drawn, classes, choice))
             elif choice is not None:
@@ -225,7 +198,7 @@ class _Selection:
     def _count(
         self,
         question: Question,
-        drawn: list[Response],
+        drawn: list[Candidate],
         classes: AnswerClasses,
         choice: Choice | None,
         equivalence: Equivalence,
@@ -237,8 +210,8 @@ class _Selection:
         correct = _correct(question.reference, [response.answer for response in drawn], equivalence)
         self.tally.add(correct, choice.chosen if choice else None, majority.chosen)
 
-    def _selected(self, record: Record, drawn: list[Response], choice: Choice) -> Record:
-        """The chosen response's record, with what speaks for it and against it."""
+    def _selected(self, record: Record, drawn: list[Candidate], choice: Choice) -> Record:
+        """Return the chosen response's record, with what speaks for it and against it."""
         winner, *others = choice.classes
         tokur = record.tokur
         tokur.pop("select", None)  # of an earlier run
@@ -268,7 +241,7 @@ def _comes_back(record: Record) -> TokurError:
 
 
 def _correct(reference: str, answers: list[str | None], equivalence: Equivalence) -> list[bool | None]:
-    """Whether each answer is right; None where that cannot be known."""
+    """Return whether each answer is right; None where that cannot be known."""
     gold = reference_answer(reference)
     if gold is None:
         return [None] * len(answers)
@@ -282,8 +255,8 @@ def _correct(reference: str, answers: list[str | None], equivalence: Equivalence
     return [False if answer is None else right[answer] for answer in answers]
 
 
-def _verdicts(drawn: list[Response], classes: AnswerClasses, choice: Choice | None) -> dict[int, _Verdict]:
-    """What became of the drawn responses, by where their text is."""
+def _verdicts(drawn: list[Candidate], classes: AnswerClasses, choice: Choice | None) -> dict[int, _Verdict]:
+    """Return what became of the drawn responses, by where their text is."""
     verdicts = [
         _Verdict(drawn=True, label=None if label is None else classes.representatives[label])
         for label in classes.labels

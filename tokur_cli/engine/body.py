@@ -1,7 +1,7 @@
 """A model's forward pass in two halves: up to the last hidden states, and from there to the logits.
 
 Logits of whole batches are too large to be held, so hidden states are turned into logits a block at a time. Both halves
-are the model's own forward pass: which of its modules is the body, and what it hands to it, is the family's affair.
+are the model's own forward pass: which of its modules is the body, and what it passes to it, depends on the family.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from tokur_cli.records.errors import TokurError
 Result = TypeVar("Result")
 
 
-class Batches:
+class HalvingBatches:
     """Cuts sequences, longest first, into batches.
 
     Args:

@@ -10,7 +10,7 @@ __all__ = ["available_bytes", "clear_device_cache", "is_out_of_memory"]
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether a smaller batch may succeed where this error came up."""
+    """Return whether a smaller batch may succeed where this error came up."""
     return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or bool(should_reduce_batch_size(error))
 
 

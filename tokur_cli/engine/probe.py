@@ -1,9 +1,9 @@
-"""Does tokur's own way through a model lead to the model's own numbers? No model is used before it is asked.
+"""Whether tokur's own way through a model leads to the model's own numbers, checked before a model is used.
 
 Scoring and generating take the model's forward pass apart (``body``), put several responses into a row or a batch
-(``packing``, ``batches``), add draws to some rows (``perturbed``) and keep keys and values (``rolling_cache``). A
+(``packing``, ``batches``), add draws to some rows (``perturbed``) and keep keys and values (``cache``). A
 family that any of this does not suit would give wrong numbers without a word. So a few tokens are put through the model
-as it is when it is loaded, then through whichever of these ways is about to be gone, beside other tokens that they must
+as it is when it is loaded, then through whichever of these ways is about to be used, beside other tokens that they must
 not see.
 """
 
@@ -20,14 +20,14 @@ import transformers
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from tokur_cli.engine.batches import TokenisedResponse
 from tokur_cli.engine.body import watch
-from tokur_cli.engine.decoding import Decoder, DecodingRequest
+from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
+from tokur_cli.engine.generation.sampling import Sampling
+from tokur_cli.engine.loading.sources import first_line
 from tokur_cli.engine.memory import is_out_of_memory
-from tokur_cli.engine.perturbed import Draws
-from tokur_cli.engine.sampling import Sampling
-from tokur_cli.engine.scoring import Scorer
-from tokur_cli.engine.sources import first_line
+from tokur_cli.engine.uncertainty.perturbed import Draws
+from tokur_cli.engine.uncertainty.scorer import Scorer
+from tokur_cli.engine.uncertainty.tensors import TokenizedResponse
 from tokur_cli.records.errors import TokurError
 
 TEXT = "The sum of 3 and 4 is 7, so the answer is 7."
@@ -57,8 +57,8 @@ class Probe:
 
     name: str
     model: PreTrainedModel
-    tokens: TokenisedResponse
-    beside: TokenisedResponse
+    tokens: TokenizedResponse
+    beside: TokenizedResponse
     log_p: Tensor
 
     def check_scoring(self, draws: Draws | None) -> None:
@@ -162,8 +162,8 @@ def probe_model(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenize
     others = [*itertools.islice(itertools.cycle(reversed(text)), length + _BESIDE)]
     # Batches are sorted by ids: the probe's tokens come last, where they could see what stands before them
     ids[0], others[0] = max(text), min(text)
-    tokens = TokenisedResponse(ids[:_PROMPT], ids[_PROMPT:])
-    beside = TokenisedResponse(others[:-1], others[-1:])
+    tokens = TokenizedResponse(ids[:_PROMPT], ids[_PROMPT:])
+    beside = TokenizedResponse(others[:-1], others[-1:])
     device = next(model.get_input_embeddings().parameters()).device
     whole = torch.tensor([[*ids, *others[:_BESIDE]]], device=device)  # what comes later must not matter
     try:
@@ -176,5 +176,5 @@ def probe_model(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenize
             said = str(error)
         raise refusal(name, model, "scoring", said) from error
     if logits.ndim != 3 or logits.shape[:2] != whole.shape:
-        raise refusal(name, model, "scoring", f"its logits are {tuple(logits.shape)}, not one row a token")
+        raise refusal(name, model, "scoring", f"its logits are {tuple(logits.shape)}, not one row per token")
     return Probe(name, model, tokens, beside, logits[0, _PROMPT - 1 : tokens.length].float().log_softmax(-1))

@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerBase
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 TokenString = str | bytes
-"""A token's text, or its bytes where they are no whole characters."""
+"""A token's text, or its bytes where they are not whole characters."""
 
 
 class Spelling:

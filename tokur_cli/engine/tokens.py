@@ -8,34 +8,34 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from tokur_cli.engine.scoring import TokenisedResponse
 from tokur_cli.engine.spelling import Spelling, TokenString
 from tokur_cli.engine.turns import Ending, render
+from tokur_cli.engine.uncertainty.scorer import TokenizedResponse
 from tokur_cli.records.errors import TokurError
 
 Offsets = list[tuple[int, int]]
 
-_REPLACEMENT = "\ufffd"  # what a decoder writes for bytes that are no whole character
+_REPLACEMENT = "\ufffd"  # what a decoder writes for bytes that are not a whole character
 _BYTES_PER_CHARACTER = 4  # at most, in UTF-8: after as many tokens a character is whole or broken for good
 
 
 @dataclass(frozen=True)
 class LocatedResponse:
-    """A tokenised response whose tokens know their place.
+    """A tokenized response whose tokens know their place.
 
     Args:
         tokens: the ids.
         offsets: T spans [start, end) of code points in the response's text, without gaps between them; several
             tokens that make one character carry the same span, special tokens an empty one.
-        exact: whether the ids are the response's own, not those of its text tokenised anew.
+        exact: whether the ids are the response's own, not those of its text tokenized anew.
     """
 
-    tokens: TokenisedResponse
+    tokens: TokenizedResponse
     offsets: Offsets
     exact: bool
 
 
-class ResponseTokeniser:
+class ResponseTokenizer:
     """Turns prompts and responses into ids for one model.
 
     Args:
@@ -59,20 +59,25 @@ class ResponseTokeniser:
         self._pieces: dict[int, str] = {}
         self._longest_piece = max(map(len, tokenizer.get_vocab()), default=1)
 
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether the model's prompts are chats."""
+        return bool(self.tokenizer.chat_template)
+
     def render_chat(self, messages: Sequence[Mapping[str, Any]]) -> str:
         """Return the text of a conversation up to where the model's answer begins.
 
         Raises:
             TokurError: the tokenizer has no chat template, or its template refuses these messages.
         """
-        if not self.tokenizer.chat_template:
+        if not self.has_chat_template:
             raise TokurError(
                 "the model has no chat template: say how the prompt reads with --template raw or --template FILE"
             )
         return render(self.tokenizer, messages, answer_follows=True)
 
-    def tokenise_prompt(self, prompt: str | Sequence[int], *, special_tokens: bool = False) -> list[int]:
-        """Return the ids of a prompt to generate from, as in ``tokenise``.
+    def tokenize_prompt(self, prompt: str | Sequence[int], *, special_tokens: bool = False) -> list[int]:
+        """Return the ids of a prompt to generate from, as in ``tokenize``.
 
         Raises:
             TokurError: the prompt is empty, leaves no room for a response, or holds ids that are not this tokenizer's.
@@ -92,7 +97,7 @@ class ResponseTokeniser:
             )
         return ids
 
-    def tokenise(
+    def tokenize(
         self,
         prompt: str | Sequence[int],
         response: str,
@@ -107,7 +112,7 @@ class ResponseTokeniser:
         Args:
             prompt: text, or the exact ids.
             response: its text.
-            response_ids: its exact ids where they are known; else the response is tokenised together with a text
+            response_ids: its exact ids where they are known; else the response is tokenized together with a text
                 prompt, or by itself after a prompt of ids.
             token_strings: its exact tokens as a log spells them, where ids are not known; they count if they spell the
                 response in this tokenizer's vocabulary, and may lack the end-of-sequence token.
@@ -120,7 +125,7 @@ class ResponseTokeniser:
             TokurError: nothing to score, no token before the response, more tokens than the model's context holds,
                 ids that are not this tokenizer's or do not spell the response.
         """
-        # Text that cannot fit is not tokenised first: a line of many megabytes would take minutes
+        # Text that cannot fit is not tokenized first: a line of many megabytes would take minutes
         self._check_length(-(-len(response) // self._longest_piece), "at least ")
         if not isinstance(prompt, str):
             self._check_ids(prompt, "prompt_token_ids")
@@ -144,7 +149,7 @@ class ResponseTokeniser:
             if end is not None:
                 ids.append(end)
                 offsets.append((len(response), len(response)))
-        tokens = TokenisedResponse(prompt_ids, ids)
+        tokens = TokenizedResponse(prompt_ids, ids)
         self._check_length(tokens.length)
         return LocatedResponse(tokens, offsets, exact=exact_ids is not None)
 
@@ -182,7 +187,7 @@ class ResponseTokeniser:
         begin = 0 if decoded.startswith(response) else len(decoded) - len(decoded.lstrip())
         spans = self._spans(ids, decoded)
         if spans is None or not decoded.startswith(response, begin):
-            raise TokurError("token_ids do not spell the response: leave them out to have its text tokenised")
+            raise TokurError("token_ids do not spell the response: leave them out to have its text tokenized")
         size = len(response)
         return [(min(max(start - begin, 0), size), min(max(end - begin, 0), size)) for start, end in spans]
 
@@ -231,7 +236,7 @@ class ResponseTokeniser:
     def _encode_together(
         self, prompt: str, response: str, special_tokens: bool
     ) -> tuple[list[int], list[int], Offsets]:
-        """Tokenise prompt + response; a token that lies across the border belongs to the response."""
+        """Tokenize prompt + response; a token that lies across the border belongs to the response."""
         if not self.tokenizer.is_fast:
             raise TokurError("this model's tokenizer cannot tell where its tokens are: give the response's token_ids")
         encoding = self.tokenizer(
@@ -246,7 +251,7 @@ class ResponseTokeniser:
         offsets: Offsets = []
         reached = 0
         for start, end in spans[first : last + 1]:
-            # Some tokenizers leave the space before a word to nobody: it belongs to the word
+            # Some tokenizers give the space before a word to no token: it belongs to the word
             offsets.append((max(min(start - len(prompt), reached), 0), end - len(prompt)))
             reached = end - len(prompt)
         return ids[:first], ids[first : last + 1], offsets

@@ -93,7 +93,7 @@ class Ending:
 
     @cached_property
     def _assistant_turn(self) -> _AssistantTurn | None:
-        """How the template writes any assistant's turn: words of ours show where it begins and what follows it."""
+        """How the template writes any assistant's turn: our own words show where it begins and what follows it."""
         if not self.tokenizer.chat_template:
             return None
         question = {"role": "user", "content": _ASKED}

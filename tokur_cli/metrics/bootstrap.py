@@ -21,7 +21,7 @@ from tokur_cli.metrics.rejection import aurc_of, prr_of
 MOST_GROUPS = 1_024
 _CHUNK_NUMBERS = 2_000_000
 
-METRICS = ("auroc", "auprc", "acc", "aurc", "prr", "brier")
+RESAMPLED = ("auroc", "auprc", "acc", "aurc", "prr", "brier")
 """The metrics that have intervals. ECE has none: resampling adds to its bias, so that its interval would mislead."""
 
 
@@ -46,7 +46,7 @@ def resampled(
     seed: int = 0,
     cluster: NDArray[np.intp] | None = None,
 ) -> dict[str, dict[str, Floats]]:
-    """The metrics of every score under the same resamples.
+    """Return the metrics of every score under the same resamples.
 
     Args:
         scores: confidences of (N,) records.
@@ -61,7 +61,7 @@ def resampled(
     held = {name: np.isfinite(score.confidence) for name, score in scores.items()}
     subsets = {mask.tobytes(): _Subset(np.flatnonzero(mask), label) for mask in held.values()}
     prepared = {name: _Prepared(score, subsets[held[name].tobytes()]) for name, score in scores.items()}
-    found: dict[str, dict[str, list[Floats]]] = {name: {metric: [] for metric in METRICS} for name in scores}
+    found: dict[str, dict[str, list[Floats]]] = {name: {metric: [] for metric in RESAMPLED} for name in scores}
     for weight in _draws(len(label), resamples, seed, cluster):
         for subset in subsets.values():
             subset.draw(weight)
@@ -77,7 +77,7 @@ def resampled(
 
 
 def interval(values: Floats, level: float = 0.95) -> tuple[float, float]:
-    """The percentile interval of resampled values: their (1 ± ``level``)/2 quantiles, NaN left out.
+    """Return the percentile interval of resampled values: their (1 ± ``level``)/2 quantiles, NaN left out.
 
     Args:
         values: (R,).
@@ -88,10 +88,13 @@ def interval(values: Floats, level: float = 0.95) -> tuple[float, float]:
 
 
 def two_sided_p(differences: Floats) -> float:
-    """P-value of "no difference": twice the smaller part of resampled differences on either side of 0, at most 1.
+    """Return the p-value of no difference: twice the smaller part of resampled differences on either side of 0.
 
     Args:
-        differences: (R,), NaN left out; at least 1/(R + 1) results.
+        differences: (R,), NaN left out.
+
+    Returns:
+        A number in [1/(R + 1), 1].
     """
     known = differences[np.isfinite(differences)]
     below, above = (known <= 0).sum(), (known >= 0).sum()
@@ -115,11 +118,11 @@ class _Subset:
         sums = self._oracle.sums(self.weight)
         self.oracle = aurc_of(sums)
         self.error = 1.0 - sums.all_right / sums.all
-        # One product for all scores: the weights are read from memory once, not once a score
+        # One product for all scores: the weights are read from memory once, not once per score
         self.brier = self.weight @ np.array(self._squares).T / sums.all[:, None] if self._squares else None
 
     def add_squares(self, squares: Floats) -> int:
-        """Take (N,) squared errors of a score's probabilities; returns its column in ``brier`` (R, scores)."""
+        """Take (N,) squared errors of a score's probabilities; return its column in ``brier`` (R, scores)."""
         self._squares.append(squares)
         return len(self._squares) - 1
 
@@ -134,13 +137,13 @@ class _Prepared:
         if score.probability is not None:
             self._column = subset.add_squares((score.probability[subset.records] - subset.label) ** 2)
         self._ranked = Ranked(confidence, subset.label, MOST_GROUPS)
-        self.shift = dict.fromkeys(METRICS, 0.0)
+        self.shift = dict.fromkeys(RESAMPLED, 0.0)
         if self._ranked.is_merged:
             merged, exact = self.metrics(), self.metrics(Ranked(confidence, subset.label))
             self.shift |= {metric: float(exact[metric][0] - merged[metric][0]) for metric in exact}
 
     def metrics(self, ranked: Ranked | None = None) -> dict[str, Floats]:
-        """The metrics under the subset's present weights, (R,) each."""
+        """Return the metrics under the subset's present weights, (R,) each."""
         ranked = ranked or self._ranked
         sums = ranked.sums(self._subset.weight)
         area = aurc_of(sums)
@@ -157,7 +160,7 @@ class _Prepared:
 
 
 def _draws(records: int, resamples: int, seed: int, cluster: NDArray[np.intp] | None) -> Iterator[Floats]:
-    """How often each resample draws each record: (R', N) a chunk, R resamples in all."""
+    """Yield how often each resample draws each record: (R', N) a chunk, R resamples in all."""
     generator = np.random.default_rng(seed)
     units = records if cluster is None else int(cluster.max()) + 1
     chunk = max(1, min(resamples, _CHUNK_NUMBERS // records))

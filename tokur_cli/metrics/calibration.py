@@ -24,7 +24,7 @@ class Reliability(NamedTuple):
 def calibrated(
     confidence: ArrayLike, label: ArrayLike, *, cluster: ArrayLike | None = None, folds: int = FOLDS, seed: int = 0
 ) -> Floats:
-    """Probability of being right for each record, by isotonic regression on the questions of the other folds.
+    """Return each record's probability of being right, by isotonic regression on the questions of the other folds.
 
     Args:
         confidence: (N,), finite.
@@ -50,7 +50,7 @@ def calibrated(
 
 
 def _folds(question: NDArray[np.intp], label: Floats, folds: int, seed: int) -> NDArray[np.intp]:
-    """The fold of each record (N,): that of its question."""
+    """Return the fold of each record (N,): that of its question."""
     mean = np.bincount(question, weights=label) / np.bincount(question)  # (Q,)
     shuffled = np.random.default_rng(seed).permutation(len(mean))
     fold = np.empty(len(mean), dtype=np.intp)
@@ -59,7 +59,7 @@ def _folds(question: NDArray[np.intp], label: Floats, folds: int, seed: int) -> 
 
 
 def brier(probability: ArrayLike, label: ArrayLike) -> float:
-    """Brier score: mean (p − y)².
+    """Return the Brier score: mean (p − y)².
 
     Args:
         probability: (N,), in [0, 1].
@@ -69,7 +69,7 @@ def brier(probability: ArrayLike, label: ArrayLike) -> float:
 
 
 def reliability(probability: ArrayLike, label: ArrayLike, bins: int = BINS) -> Reliability:
-    """Mean label against mean probability in ``bins`` bins of equal width (the last one includes 1).
+    """Return the mean label against the mean probability in ``bins`` bins of equal width (the last one includes 1).
 
     Args:
         probability: (N,), in [0, 1].
@@ -85,7 +85,7 @@ def reliability(probability: ArrayLike, label: ArrayLike, bins: int = BINS) -> R
 
 
 def ece(probability: ArrayLike, label: ArrayLike, bins: int = BINS) -> float:
-    """Expected calibration error Σ_b (n_b/N) |mean label − mean probability| over bins of equal width.
+    """Return the expected calibration error Σ_b (n_b/N) |mean label − mean probability| over bins of equal width.
 
     Args:
         probability: (N,), in [0, 1].

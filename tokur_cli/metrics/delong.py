@@ -67,7 +67,7 @@ def delong(first: ArrayLike, second: ArrayLike, label: ArrayLike, cluster: Array
 
 
 def _by_question(question: NDArray[np.intp], members: NDArray[np.bool_], values: Floats) -> Floats:
-    """Sums (I,) of the ``values`` of the ``members`` of a class within each question, as parts of the whole class."""
+    """Return (I,) sums of the ``values`` of the ``members`` of a class in each question, over the class's number."""
     return np.bincount(question[members], weights=values, minlength=int(question.max()) + 1) / len(values)
 
 
@@ -76,7 +76,7 @@ def _unbiased(questions: int) -> float:
 
 
 def _placements(confidence: Floats, right: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """The part of wrong records below each right one (m,), and of right records above each wrong one (n,)."""
+    """Return the part of wrong records below each right one (m,), and of right records above each wrong one (n,)."""
     above, below = np.sort(confidence[right]), np.sort(confidence[~right])
     of_right = _below(below, confidence[right]) / len(below)
     of_wrong = 1.0 - _below(above, confidence[~right]) / len(above)
@@ -84,5 +84,5 @@ def _placements(confidence: Floats, right: NDArray[np.bool_]) -> tuple[Floats, F
 
 
 def _below(ordered: Floats, values: Floats) -> Floats:
-    """How many of ``ordered`` lie below each value, ties counted half."""
+    """Return how many of ``ordered`` lie below each value, ties counted half."""
     return (np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")) / 2.0

@@ -7,96 +7,99 @@ counted; nothing is imputed. A metric that is not defined is None with the reaso
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tokur_cli.metrics.bootstrap import METRICS, ScoredSet, interval, resampled, two_sided_p
+from tokur_cli.metrics.bootstrap import RESAMPLED, ScoredSet, interval, resampled, two_sided_p
 from tokur_cli.metrics.calibration import FOLDS, brier, calibrated, ece
 from tokur_cli.metrics.delong import delong
+from tokur_cli.metrics.estimate import Estimate
 from tokur_cli.metrics.ranked import Floats, Ranked
 from tokur_cli.metrics.ranking import auprc_of, auroc_of, top_accuracy_of
 from tokur_cli.metrics.rejection import aurc_of, prr_of
+
+METRICS = (*RESAMPLED, "ece")
 
 LOWER_IS_BETTER = frozenset({"aurc", "brier", "ece"})
 """The metrics whose smaller values are better; of all others the larger ones are."""
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
-    """A metric's value and 95 % interval; None with the reason where it is not defined or has no interval."""
-
-    value: float | None
-    low: float | None = None
-    high: float | None = None
-    reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A metric of a score minus the same of the baseline, on the records that have both.
-
-    Attributes:
-        value: the difference.
-        low: lower end of its paired bootstrap interval.
-        high: upper end.
-        p: two-sided p-value of no difference, from the paired bootstrap.
-        records: how many records have both scores.
-    """
-
-    value: float
-    low: float
-    high: float
-    p: float
-    records: int
-
-
-@dataclass(frozen=True, slots=True)
 class ScoreResult:
-    """What one score achieves.
+    """What one score achieves, in one run or over several.
 
     Attributes:
-        score: its name.
-        records: how many labelled records have it.
+        records: how many labelled records have it, summed over runs.
         missing: how many labelled records do not.
-        metrics: by name: ``auroc``, ``auprc``, ``acc``, ``aurc``, ``prr``, ``brier``, ``ece``.
-        differences: by the same names, against the baseline; empty without one.
+        metrics: by name, all ``METRICS``.
+        differences: from the baseline, by the same names, on the records that have both; empty without a baseline.
         delong_p: p-value of no difference in AUROC from the baseline by DeLong's test, see ``delong``; None where it is
-            not defined.
+            not defined, and over several runs.
     """
 
-    score: str
     records: int
     missing: int
     metrics: dict[str, Estimate]
-    differences: dict[str, Difference] = field(default_factory=dict)
+    differences: dict[str, Estimate] = field(default_factory=dict)
     delong_p: float | None = None
+
+    @classmethod
+    def over_runs(cls, runs: Sequence[ScoreResult]) -> ScoreResult:
+        """Return what the score achieves over several runs."""
+        metrics, differences = (
+            {
+                metric: Estimate.over_runs(found)
+                for metric in METRICS
+                if (found := [one[metric] for one in of_runs if metric in one])
+            }
+            for of_runs in ([run.metrics for run in runs], [run.differences for run in runs])
+        )
+        return cls(sum(run.records for run in runs), sum(run.missing for run in runs), metrics, differences)
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What every score achieves on a set of records.
+    """What every score achieves on a set of records, in one run or over several.
 
     Attributes:
-        records: how many records have a label.
+        records: how many records have a label, summed over runs.
         questions: how many questions these answer.
-        unlabelled: how many have none and are left out.
-        accuracy: mean label; NaN without records.
+        unlabelled: how many records have none and are left out.
+        accuracy: mean label.
         is_binary: whether all labels are right or wrong, not graded in between.
-        results: in the order of the scores.
+        scores: what each score achieves, by its name.
+        runs: how many runs there are.
     """
 
     records: int
     questions: int
     unlabelled: int
-    accuracy: float
+    accuracy: Estimate
     is_binary: bool
-    results: list[ScoreResult]
+    scores: dict[str, ScoreResult]
+    runs: int = 1
+
+    @classmethod
+    def over_runs(cls, runs: Sequence[Evaluation]) -> Evaluation:
+        """Return the only run's evaluation, or that of several runs with the same scores."""
+        if len(runs) == 1:
+            return runs[0]
+        names = runs[0].scores if runs else ()
+        return cls(
+            sum(run.records for run in runs),
+            sum(run.questions for run in runs),
+            sum(run.unlabelled for run in runs),
+            Estimate.over_runs([run.accuracy for run in runs]),
+            all(run.is_binary for run in runs),
+            {name: ScoreResult.over_runs([run.scores[name] for run in runs]) for name in names},
+            len(runs),
+        )
 
 
-def evaluate(
+def evaluate_scores(
     confidences: Mapping[str, ArrayLike],
     label: ArrayLike,
     *,
@@ -105,7 +108,7 @@ def evaluate(
     versus: str | None = None,
     cluster: ArrayLike | None = None,
 ) -> Evaluation:
-    """Evaluate every score.
+    """Evaluate every score of one run.
 
     Args:
         confidences: for each score (N,) confidences (uncertainties negated), NaN where a record has none.
@@ -117,8 +120,8 @@ def evaluate(
             folds of the calibration go by question.
 
     Raises:
-        KeyError: if ``versus`` is none of the scores.
-        ValueError: if a label lies outside [0, 1].
+        KeyError: ``versus`` is not one of the scores.
+        ValueError: a label lies outside [0, 1].
     """
     label = np.asarray(label, dtype=np.float64)
     labelled = np.isfinite(label)
@@ -132,13 +135,13 @@ def evaluate(
     }
     baseline = scores[versus] if versus is not None else None
     resampling = _Resampling(scores, known, clusters, bootstrap, seed)
-    results = []
+    results = {}
     for name, score in scores.items():
         metrics = _metrics(score, known)
         for metric, values in resampling.all_scores.get(name, {}).items():
             if metrics[metric].value is not None and np.isfinite(values).any():
                 metrics[metric] = Estimate(metrics[metric].value, *interval(values))
-        differences: dict[str, Difference] = {}
+        differences: dict[str, Estimate] = {}
         delong_p = None
         if baseline is not None and name != versus:
             both = np.isfinite(score.confidence) & np.isfinite(baseline.confidence)
@@ -146,14 +149,14 @@ def evaluate(
             differences = _differences(own, other, known[both], *resampling.pair(name, versus or "", both))
             delong_p = _delong_p(own.confidence, other.confidence, known[both], clusters[both])
         count = int(np.isfinite(score.confidence).sum())
-        results.append(ScoreResult(name, count, len(known) - count, metrics, differences, delong_p))
-    accuracy = float(known.mean()) if len(known) else math.nan
+        results[name] = ScoreResult(count, len(known) - count, metrics, differences, delong_p)
+    accuracy = Estimate(float(known.mean()) if len(known) else None)
     questions = len(np.unique(clusters))
     return Evaluation(len(known), questions, int((~labelled).sum()), accuracy, _is_binary(known), results)
 
 
 def _scored(confidence: Floats, label: Floats, cluster: NDArray[np.generic], seed: int) -> ScoredSet:
-    """A score with its calibrated probabilities, where there are questions enough to calibrate on."""
+    """Return a score with its calibrated probabilities, where there are questions enough to calibrate on."""
     confidence = np.where(np.isfinite(confidence), confidence, np.nan)
     held = np.isfinite(confidence)
     if len(np.unique(cluster[held])) < 2 * FOLDS:
@@ -172,11 +175,11 @@ def _is_binary(label: Floats) -> bool:
 
 
 def _metrics(score: ScoredSet, label: Floats) -> dict[str, Estimate]:
-    """The metrics of a score on the records that have it."""
+    """Return the metrics of a score on the records that have it."""
     held = np.isfinite(score.confidence)
     confidence, label = score.confidence[held], label[held]
     if not len(label):
-        return {metric: Estimate(None, reason="no record has this score") for metric in (*METRICS, "ece")}
+        return {metric: Estimate(None, reason="no record has this score") for metric in METRICS}
     sums, oracle = Ranked(confidence, label).sums(), Ranked(label, label).sums()
     area = aurc_of(sums)
     one_class = None
@@ -218,7 +221,7 @@ class _Resampling:
         self.all_scores = self._draw(present, np.ones(len(label), dtype=bool)) if present else {}
 
     def pair(self, name: str, versus: str, both: NDArray[np.bool_]) -> tuple[dict[str, Floats], dict[str, Floats]]:
-        """The metrics of two scores under the same resamples of the records ``both`` (N,) have."""
+        """Return the metrics of two scores under the same resamples of the records ``both`` (N,) have."""
         scores = {key: self._scores[key] for key in (name, versus)}
         if all((np.isfinite(score.confidence) == both).all() for score in scores.values()):
             drawn = self.all_scores
@@ -236,16 +239,15 @@ class _Resampling:
 
 def _differences(
     score: ScoredSet, baseline: ScoredSet, label: Floats, drawn: dict[str, Floats], drawn_baseline: dict[str, Floats]
-) -> dict[str, Difference]:
-    """The paired differences in every metric that both have, on records that have both scores."""
+) -> dict[str, Estimate]:
+    """Return the paired differences in every metric that both have, on records that have both scores."""
     own, other = _metrics(score, label), _metrics(baseline, label)
     found = {}
     for metric in drawn.keys() & drawn_baseline.keys():
         value, baseline_value = own[metric].value, other[metric].value
         differences = drawn[metric] - drawn_baseline[metric]
         if value is not None and baseline_value is not None and np.isfinite(differences).any():
-            low, high = interval(differences)
-            found[metric] = Difference(value - baseline_value, low, high, two_sided_p(differences), len(label))
+            found[metric] = Estimate(value - baseline_value, *interval(differences), two_sided_p(differences))
     return {metric: found[metric] for metric in METRICS if metric in found}
 
 

@@ -41,7 +41,7 @@ class Ranked:
             self._cell = 2 * self.group + label.astype(np.intp)  # (N,) wrong and right records of each group apart
 
     def sums(self, weight: Floats | None = None) -> RankedSums:
-        """Sums over groups under R sets of weights.
+        """Return sums over groups under R sets of weights.
 
         Args:
             weight: (R, N) weight of each record, in the records' own order; None for one set of ones.

@@ -22,47 +22,22 @@ class RiskCoverage(NamedTuple):
 
 
 def risk_coverage(confidence: ArrayLike, label: ArrayLike) -> RiskCoverage:
-    """The risk–coverage curve, one point for each distinct confidence (G points).
+    """Return the risk–coverage curve, one point for each distinct confidence (G points).
 
     Args:
         confidence: (N,), finite.
         label: (N,), in [0, 1].
     """
-    sums = _ranked(confidence, label).sums()
+    sums = Ranked(np.asarray(confidence, dtype=np.float64), np.asarray(label, dtype=np.float64)).sums()
     return RiskCoverage(sums.total[0] / sums.all[0], 1.0 - sums.precision[0])
 
 
-def aurc(confidence: ArrayLike, label: ArrayLike) -> float:
-    """Area under the risk–coverage curve: (1/N) Σ_k r_k, in expectation over the order of ties. Lower is better.
-
-    Args:
-        confidence: (N,), finite.
-        label: (N,), in [0, 1].
-    """
-    return float(aurc_of(_ranked(confidence, label).sums())[0])
-
-
-def prr(confidence: ArrayLike, label: ArrayLike) -> float:
-    """Prediction-rejection ratio: (A_random − A) / (A_random − A_oracle) with A the AURC.
-
-    A_random is the mean error, A_oracle the AURC of the labels themselves: 1 is a perfect ranking, 0 a random one.
-
-    Args:
-        confidence: (N,), finite.
-        label: (N,), in [0, 1].
-
-    Returns:
-        A number of at most 1; NaN if all labels are the same.
-    """
-    sums, oracle = _ranked(confidence, label).sums(), _ranked(label, label).sums()
-    return float(prr_of(aurc_of(sums), aurc_of(oracle), 1.0 - sums.all_right / sums.all)[0])
-
-
 def aurc_of(sums: RankedSums) -> Floats:
-    """AURC under each resample, see ``aurc``; weights must be counts.
+    """Return the area under the risk–coverage curve, (1/N) Σ_k r_k in expectation over the order of ties.
 
     A group of g tied records after the first a, with mean error e and E errors before it, adds
-    Σ_{k=a+1}^{a+g} (E + (k − a) e)/k = g e + (E − a e)(H_{a+g} − H_a), with H the harmonic numbers.
+    Σ_{k=a+1}^{a+g} (E + (k − a) e)/k = g e + (E − a e)(H_{a+g} − H_a), with H the harmonic numbers. The weights of the
+    resamples must be counts.
     """
     most = int(sums.all.max())
     harmonic = np.concatenate(([0.0], np.cumsum(1.0 / np.arange(1, most + 1))))  # (most + 1,)
@@ -76,16 +51,14 @@ def aurc_of(sums: RankedSums) -> Floats:
 
 
 def prr_of(area: Floats, oracle: Floats, error: Floats) -> Floats:
-    """PRR under each resample, see ``prr``.
+    """Return the prediction-rejection ratio: (A_random − A) / (A_random − A_oracle) with A the AURC.
+
+    1 is a perfect ranking, 0 a random one; NaN if all labels are the same.
 
     Args:
         area: (R,) AURC of the confidence.
         oracle: (R,) AURC of the labels.
-        error: (R,) mean error.
+        error: (R,) mean error, which is A_random.
     """
     best = error - oracle
     return np.divide(error - area, best, out=np.full_like(area, np.nan), where=best > 1e-12)
-
-
-def _ranked(confidence: ArrayLike, label: ArrayLike) -> Ranked:
-    return Ranked(np.asarray(confidence, dtype=np.float64), np.asarray(label, dtype=np.float64))

@@ -1,11 +1,11 @@
-"""Test-time scaling from offline records: the accuracy of the answer chosen from N sampled responses a question.
+"""Test-time scaling from offline records: the accuracy of the answer chosen from N sampled responses per question.
 
 For each N, N responses of every question are drawn without replacement, those with the ⌈keep · N⌉ highest confidences
 are kept, and they vote: ``maj`` counts answers, ``wbon`` adds weights. Beside them stand ``pass@1`` (a response at
 random), ``pass@n`` (any right response among the N) and ``majority`` (all N vote alike). All scores see one draw.
 
 Ties go to the class whose most confident response is more confident, then to the lower sample. No answer is a class
-that never wins while another exists. Source: the paper's test-time scaling experiments.
+of its own, which never wins while another is there. Source: the paper's test-time scaling experiments.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tokur_cli.metrics.estimate import Estimate
 from tokur_cli.metrics.ranked import Floats
 
 Weigh = Callable[[Floats], Floats]
@@ -24,47 +25,40 @@ Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
-class ScalingPoint:
-    """The accuracy of one way to choose from N responses.
-
-    Attributes:
-        score: the score that ranks the responses; None for the methods that need none.
-        method: ``maj``, ``wbon``, ``majority``, ``pass@1`` or ``pass@n``.
-        n: responses drawn a question.
-        mean: mean accuracy over the repeats.
-        std: their sample standard deviation (n − 1); 0 for one repeat.
-        accuracies: one a repeat.
-    """
-
-    score: str | None
-    method: str
-    n: int
-    mean: float
-    std: float
-    accuracies: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Scaling:
-    """Scaling curves, and what they are computed on.
+    """The accuracy of each way to choose from N responses per question, and what it is computed on.
 
     Attributes:
-        points: for each N, method and score.
-        questions: how many questions count.
+        accuracies: one per repeat; by score (None for the methods that need none) and method (``maj``, ``wbon``,
+            ``majority``, ``pass@1`` or ``pass@n``), then by N. A score that no drawn response has chooses nothing.
+        questions: how many questions count, summed over runs.
         unlabelled: questions left out because a response has no label.
         fewest: the smallest number of responses that a question has; a question with fewer than N gives all it has.
-        without_score: for each score, the responses that have none and can never be kept.
     """
 
-    points: list[ScalingPoint]
+    accuracies: dict[tuple[str | None, str], dict[int, list[float]]]
     questions: int
     unlabelled: int
     fewest: int
-    without_score: dict[str, int]
+
+    @classmethod
+    def over_runs(cls, runs: Sequence[Scaling]) -> Scaling:
+        """Return the scaling with the repeats of all runs together."""
+        accuracies: dict[tuple[str | None, str], dict[int, list[float]]] = {}
+        for run in runs:
+            for way, curve in run.accuracies.items():
+                for size, values in curve.items():
+                    accuracies.setdefault(way, {}).setdefault(size, []).extend(values)
+        fewest = min((run.fewest for run in runs if run.questions), default=0)
+        return cls(accuracies, sum(run.questions for run in runs), sum(run.unlabelled for run in runs), fewest)
+
+    def point(self, score: str | None, method: str, size: int) -> Estimate:
+        """Return the mean accuracy among N = ``size`` responses, undefined where nothing was chosen."""
+        return Estimate.mean(self.accuracies.get((score, method), {}).get(size, ()))
 
 
 def relative_likelihood(confidence: Floats) -> Floats:
-    """Weight exp(c − c_max): 1 for the most confident response, less for others; defined for every score."""
+    """Return weights exp(c − c_max): 1 for the most confident response, less for others; defined for every score."""
     return np.exp(confidence - confidence[:, :1])
 
 
@@ -80,7 +74,7 @@ def scaling(
     weigh: Weigh = relative_likelihood,
     seed: int = 0,
 ) -> Scaling:
-    """Accuracy of the chosen answers for each N.
+    """Return the accuracy of the chosen answers for each N.
 
     Args:
         question: (R,) which question each response belongs to, from 0; a question's responses in order of their sample.
@@ -96,28 +90,17 @@ def scaling(
     table = _Table(np.asarray(question), np.asarray(answer_class), np.asarray(correct, dtype=np.float64))
     ranks = {name: table.ranks(np.asarray(values, dtype=np.float64)) for name, values in confidences.items()}
     fraction = Fraction(keep).limit_denominator(10**6)
-    found: dict[tuple[str | None, str, int], list[float]] = {}
+    found: dict[tuple[str | None, str], dict[int, list[float]]] = {}
     for size in sizes:
         for repeat in range(repeats):
             generator = np.random.default_rng((seed, size, repeat))
             drawn = table.draw(size, generator)  # (Q, N) columns, in order; -1 beyond a question's responses
             for method, accuracy in table.without_score(drawn):
-                found.setdefault((None, method, size), []).append(accuracy)
+                found.setdefault((None, method), {}).setdefault(size, []).append(accuracy)
             for name, ranked in ranks.items():
                 for method, accuracy in table.by_score(drawn, ranked, fraction, weigh):
-                    found.setdefault((name, method, size), []).append(accuracy)
-    points = [
-        ScalingPoint(name, method, size, float(np.mean(values)), _std(values), tuple(values))
-        for (name, method, size), values in found.items()
-    ]
-    missing = {
-        name: int((~np.isfinite(np.asarray(values, dtype=np.float64))).sum()) for name, values in confidences.items()
-    }
-    return Scaling(points, table.questions, table.unlabelled, table.fewest, missing)
-
-
-def _std(values: list[float]) -> float:
-    return float(np.std(values, ddof=1)) if min(values) < max(values) else 0.0
+                    found.setdefault((name, method), {}).setdefault(size, []).append(accuracy)
+    return Scaling(found, table.questions, table.unlabelled, table.fewest)
 
 
 class _Table:
@@ -145,12 +128,12 @@ class _Table:
         return table
 
     def ranks(self, confidence: Floats) -> Floats:
-        """(Q, S) confidences, -inf where there is none."""
+        """Return (Q, S) confidences, -inf where there is none."""
         table = self._fill(confidence, np.nan)[self._used].astype(np.float64)
         return np.where(np.isfinite(table), table, -np.inf)
 
     def draw(self, size: int, generator: np.random.Generator) -> Indices:
-        """(Q, N') columns of N responses a question, drawn without replacement, ascending; -1 where it has fewer."""
+        """Draw (Q, N') columns of N responses per question without replacement, ascending; -1 where it has fewer."""
         chance = np.where(self._present, generator.random(self._present.shape), np.inf)
         size = min(size, chance.shape[1])
         columns = np.argpartition(chance, size - 1, axis=1)[:, :size] if size < chance.shape[1] else _all(chance.shape)
@@ -158,7 +141,7 @@ class _Table:
         return np.where(np.take_along_axis(self._present, columns, axis=1), columns, -1)
 
     def without_score(self, drawn: Indices) -> Iterator[tuple[str, float]]:
-        """Accuracy of the methods that need no score."""
+        """Yield the accuracy of the methods that need no score."""
         held = drawn >= 0
         right = np.take_along_axis(self._right, drawn, axis=1) & held
         yield "pass@1", float((right.sum(axis=1) / held.sum(axis=1)).mean())
@@ -166,7 +149,7 @@ class _Table:
         yield "majority", self._vote(drawn, held, np.ones(drawn.shape))
 
     def by_score(self, drawn: Indices, rank: Floats, keep: Fraction, weigh: Weigh) -> Iterator[tuple[str, float]]:
-        """Accuracy of Maj@N and WBoN among the most confident responses."""
+        """Yield the accuracy of Maj@N and WBoN among the most confident responses."""
         confidence = np.where(drawn >= 0, np.take_along_axis(rank, drawn, axis=1), -np.inf)
         order = np.argsort(-confidence, axis=1, kind="stable")  # ties: the lower sample first
         available = np.isfinite(confidence).sum(axis=1)
@@ -182,7 +165,7 @@ class _Table:
         yield "wbon", self._vote(chosen, held, weigh(safe))
 
     def _vote(self, columns: Indices, held: NDArray[np.bool_], weight: Floats) -> float:
-        """Part of the questions whose class with the most weight is right.
+        """Return the part of the questions whose class with the most weight is right.
 
         Args:
             columns: (Q, K) responses, in the order that breaks ties.

@@ -1,1 +1,1 @@
-"""Records: the fields of a JSON line, their checks, and the streams they travel in. Imports nothing of ours."""
+"""Records: the fields of a JSON line, their checks, and the streams they travel in. Imports nothing else of tokur."""

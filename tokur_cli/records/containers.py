@@ -8,13 +8,17 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import Any, BinaryIO, cast
+
+import jsonlines
 
 from tokur_cli.records.elements import array_elements, on_one_line, without_constants
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
+from tokur_cli.records.scan import ScanError, scan_object
 from tokur_cli.records.streams import BOM, read_lines, seekable, zstd_decompressor
 
+_RECORD_SEPARATOR = b"\x1e"
 _ZIP = b"PK\x03\x04"
 _ARRAY = re.compile(rb"\s*\[\s*(\{|\Z|\]\s*\Z)")
 _INSPECT_LOG = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:')
@@ -23,15 +27,15 @@ _LOCAL_HEADER = struct.Struct("<26xHH")  # of a member: ends with the lengths of
 
 
 def read_rows(stream: io.BufferedReader, source: str) -> Iterator[Record | RecordError]:
-    """Reads a file's rows, whatever way it holds them: lines, an array's elements, a log's samples.
+    """Read a file's rows, whatever way it holds them: lines, an array's elements, a log's samples.
 
     Args:
         stream: the file's bytes.
         source: the file's name, for messages.
 
     Yields:
-        Records, and errors in the place of rows that are none. The line of an array's element is the one on which it
-        begins, and its source names its index.
+        Records, and errors in the place of rows that are not records. The line of an array's element
+        is the one on which it begins, and its source names its index.
 
     Raises:
         TokurError: the file as a whole cannot be read.
@@ -47,8 +51,31 @@ def read_rows(stream: io.BufferedReader, source: str) -> Iterator[Record | Recor
         for index, (line, text) in enumerate(array_elements(stream, source)):
             yield _parse(text, f"{source}[{index}]", line)
     else:
-        for line, text in read_lines(stream):
-            yield _parse(text, source, line)
+        yield from _read_json_lines(stream, source)
+
+
+def _read_json_lines(stream: io.BufferedReader, source: str) -> Iterator[Record | RecordError]:
+    number_and_line = 0, b""
+
+    def lines() -> Iterator[bytes]:
+        nonlocal number_and_line
+        for number_and_line in read_lines(stream):
+            line = number_and_line[1]
+            # The reader drops one of these marks from every line, but a file has one at most: give it another to drop
+            yield BOM + line if line.startswith((BOM, _RECORD_SEPARATOR)) else line
+
+    def loads(text: Any) -> Record:
+        return Record(text, *scan_object(text), source, number_and_line[0])
+
+    reader = jsonlines.Reader(lines(), loads=loads)
+    while True:
+        try:
+            yield cast(Record, reader.read())
+        except (jsonlines.InvalidLineError, ScanError):
+            number, line = number_and_line
+            yield _parse(line, source, number)  # which says what is wrong, and where in the line
+        except EOFError:
+            return
 
 
 def _parse(text: bytes, source: str, line: int) -> Record | RecordError:
@@ -59,7 +86,7 @@ def _parse(text: bytes, source: str, line: int) -> Record | RecordError:
 
 
 def _archived_samples(stream: io.BufferedReader, source: str) -> Iterator[tuple[str, bytes]]:
-    """The samples of an Inspect ``.eval`` archive, in the order in which they were written."""
+    """Yield the samples of an Inspect ``.eval`` archive, in the order in which they were written."""
     with seekable(stream) as file:
         try:
             with zipfile.ZipFile(file) as archive:

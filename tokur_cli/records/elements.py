@@ -21,7 +21,7 @@ _STRING_OR_CONSTANT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|-?Infinity|NaN', re
 
 
 def array_elements(stream: io.BufferedReader, name: str, key: str | None = None) -> Iterator[tuple[int, bytes]]:
-    """Reads a JSON array with memory for one element.
+    """Read a JSON array with memory for one element.
 
     Args:
         stream: JSON text: an array, or with ``key`` an object that holds one.
@@ -52,21 +52,21 @@ def array_elements(stream: io.BufferedReader, name: str, key: str | None = None)
 
 
 def on_one_line(text: bytes) -> bytes:
-    """JSON text without line breaks; nothing inside a string changes."""
+    """Return JSON text without line breaks; nothing inside a string changes."""
     if b"\n" not in text and b"\r" not in text:
         return text
     return _STRING_OR_BREAK.sub(lambda match: match[0] if match[0].startswith(b'"') else b" ", text)
 
 
 def without_constants(text: bytes) -> bytes:
-    """JSON text with null for ``NaN`` and ``Infinity``; nothing inside a string changes."""
+    """Return JSON text with null for ``NaN`` and ``Infinity``; nothing inside a string changes."""
     if b"NaN" not in text and b"Infinity" not in text:
         return text
     return _STRING_OR_CONSTANT.sub(lambda match: match[0] if match[0].startswith(b'"') else b"null", text)
 
 
 def _enter(cursor: _Cursor, key: str) -> bool:
-    """Goes to an object's field; False if it is not there or null."""
+    """Go to an object's field; return False if it is missing or null."""
     cursor.expect(b"{")
     if cursor.peek() == b"}":
         return False
@@ -100,7 +100,7 @@ class _Cursor:
         self._position = len(BOM) if self._buffer.startswith(BOM) else 0
 
     def peek(self) -> bytes:
-        """The next byte that is not white space; none at the end."""
+        """Return the next byte that is not white space; none at the end."""
         while True:
             space = _SPACE.match(self._buffer, self._position)
             assert space is not None  # the pattern matches the empty string too
@@ -111,7 +111,7 @@ class _Cursor:
                 return b""
 
     def expect(self, choices: bytes) -> bytes:
-        """Goes past the next byte, which must be one of these."""
+        """Go past the next byte, which must be one of these."""
         byte = self.peek()
         if not byte:
             self.fail("the JSON ends here, before the end of the array: the file is not complete")
@@ -121,7 +121,7 @@ class _Cursor:
         return byte
 
     def take_value(self) -> bytes:
-        """The text of the next value, which the cursor goes past."""
+        """Return the text of the next value, which the cursor goes past."""
         first = self.peek()
         if first in (b"", b",", b":", b"]", b"}"):
             self.expect(b"{")
@@ -133,7 +133,7 @@ class _Cursor:
         return value
 
     def fail(self, message: str) -> NoReturn:
-        """Ends the stream with an error about this place."""
+        """End the stream with an error about this place."""
         raise TokurError(f"{self._name}:{self.line}: {message}")
 
     def _bracketed_end(self) -> int:

@@ -10,7 +10,7 @@ import orjson
 
 
 def encode_value(value: Any) -> bytes:
-    """Serialises a value as compact UTF-8 JSON; numpy arrays and scalars included.
+    """Serialise a value as compact UTF-8 JSON; numpy arrays and scalars included.
 
     NaN and infinity become ``null``; float32 numbers are written in the shortest form that reads back as the same
     float32. What orjson refuses (lone surrogates, integers over 64 bits) is written with ASCII escapes instead.
@@ -28,7 +28,7 @@ def encode_value(value: Any) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """The value in types that ``json`` writes the way orjson would have."""
+    """Return the value in types that ``json`` writes the way orjson would have."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):

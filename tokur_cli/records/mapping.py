@@ -24,7 +24,7 @@ class FieldMapping:
     id: str | None = None
 
     def apply(self, record: Record) -> Record:
-        """Copies what the paths lead to into the record's fields; a value it had there goes under ``source``.
+        """Copy what the paths lead to into the record's fields; a value it had there goes under ``source``.
 
         A question is a string or a list of chat turns (which becomes ``messages``). A reference that is a number or a
         boolean is written as it is spelled in JSON: 42 as ``"42"``, true as ``"true"``.
@@ -54,7 +54,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def _find(record: Record, name: str, path: str) -> Any:
-    """The value at the end of a path, checked for what the field may be."""
+    """Return the value at the end of a path, checked for what the field may be."""
     value: Any = record.fields
     steps = path.split(".")
     while steps:
@@ -71,7 +71,7 @@ def _find(record: Record, name: str, path: str) -> Any:
 
 
 def _steps_to_child(value: Any, steps: list[str]) -> int:
-    """How many steps of a path the next child's name takes: several if there are dots in it, none if it is missing."""
+    """Return how many steps of a path the next child's name takes: several if it has dots, none if it is missing."""
     if isinstance(value, list):
         return int(steps[0].isdecimal() and int(steps[0]) < len(value))
     if isinstance(value, dict):

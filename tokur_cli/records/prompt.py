@@ -13,10 +13,10 @@ class Place(Protocol):
     """A record, as far as checking its values needs it."""
 
     def error(self, message: str) -> RecordError:
-        """An error about the record."""
+        """Return an error about the record."""
 
     def checked_text(self, what: str, value: Any) -> str:
-        """The value if it is usable text; ``what`` is what to call it."""
+        """Return the value if it is usable text; ``what`` is what to call it."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Prompt:
         token_ids: the ids that the response was generated from.
         messages: chat turns, each with ``role`` and a string ``content``, for the model's chat template.
         question: a question that the model's default template is put around.
-        text: a prompt that is tokenised as it is, without any template.
+        text: a prompt that is tokenized as it is, without any template.
     """
 
     token_ids: list[int] | None = None
@@ -37,7 +37,7 @@ class Prompt:
 
 
 def check_token_ids(what: str, value: Any, record: Place) -> list[int]:
-    """Returns the value if it is a list of token ids, else raises the record's error."""
+    """Return the value if it is a list of token ids, else raise the record's error."""
     if not isinstance(value, list):
         raise record.error(f"{what} is {kind(value)}, not a list of token ids")
     for position, item in enumerate(value):
@@ -48,7 +48,7 @@ def check_token_ids(what: str, value: Any, record: Place) -> list[int]:
 
 
 def check_token_strings(what: str, value: Any, record: Place) -> list[str | bytes]:
-    """Returns tokens as a log spells them, each a string or a list of bytes, else raises the record's error."""
+    """Return tokens as a log spells them, each a string or a list of bytes, else raise the record's error."""
     if not isinstance(value, list):
         raise record.error(f"{what} is {kind(value)}, not a list of tokens")
     strings: list[str | bytes] = []
@@ -63,12 +63,12 @@ def check_token_strings(what: str, value: Any, record: Place) -> list[str | byte
 
 
 def is_bytes(value: Any) -> TypeGuard[list[int]]:
-    """Whether a value is a list of bytes."""
+    """Return whether a value is a list of bytes."""
     return isinstance(value, list) and all(type(item) is int and 0 <= item < 256 for item in value)
 
 
 def split_messages(messages: Any, response: Any, record: Place) -> tuple[list[dict[str, Any]], str | None]:
-    """Splits chat turns into the prompt and, if they end with the response, the response.
+    """Split chat turns into the prompt and, if they end with the response, the response.
 
     Args:
         messages: the field's value; each turn an object with ``role`` and ``content``, which is a string or a list of
@@ -95,7 +95,7 @@ def _read_turn(what: str, turn: Any, record: Place) -> dict[str, Any]:
 
 
 def read_content(what: str, content: Any, record: Place) -> str:
-    """A turn's content as one string; of a list of parts, the texts joined."""
+    """Return a turn's content as one string; of a list of parts, the texts joined."""
     if not isinstance(content, list):
         return record.checked_text(what, content)
     texts = []

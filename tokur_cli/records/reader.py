@@ -23,7 +23,7 @@ def read_records(
     mapping: FieldMapping = FieldMapping(),  # noqa: B008 - immutable
     requests: str | None = None,
 ) -> Iterator[Record | RecordError]:
-    """Reads records one at a time.
+    """Read records one at a time.
 
     A row that tokur wrote (it has a ``tokur`` object) is taken as it is in every format.
 
@@ -67,7 +67,7 @@ def _read(
 
 
 def _finish(records: Iterator[Record | RecordError], mapping: FieldMapping) -> Iterator[Record | RecordError]:
-    """Applies the mapping; what an adapter raises is yielded in the row's place."""
+    """Apply the mapping; what an adapter raises is yielded in the row's place."""
     try:
         for record in records:
             try:

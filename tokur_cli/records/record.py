@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -41,7 +42,7 @@ class Record:
 
     @classmethod
     def parse(cls, line: bytes, source: str | None, number: int | None) -> Record:
-        """Reads one line of JSON.
+        """Read one line of JSON.
 
         Args:
             line: UTF-8 text of one JSON object, without the line end.
@@ -63,27 +64,27 @@ class Record:
         return cls(text, members, fields, source, number)
 
     def copy(self) -> Record:
-        """A record of its own with the same fields, text and place."""
+        """Return a record of its own with the same fields, text and place."""
         twin = Record(self._text, self._members, dict(self.fields), self.source, self.line)
         twin._changed = dict(self._changed)
         return twin
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The parsed value of a field, or the default."""
+        """Return the parsed value of a field, or the default."""
         return self.fields.get(name, default)
 
     def set(self, name: str, value: Any) -> None:
-        """Gives a field a value: in place if it is there, else at the end, but before ``tokur``."""
+        """Give a field a value: in place if it is there, else at the end, but before ``tokur``."""
         self.fields[name] = value
         self._changed[name] = None
 
     def set_json(self, name: str, text: str) -> None:
-        """Like :meth:`set`, with the value as JSON text that is written exactly so."""
+        """Set a field to JSON text that is written exactly so; else as :meth:`set`."""
         self.fields[name] = json.loads(text)
         self._changed[name] = text
 
     def json(self, name: str) -> str:
-        """The JSON text of a field, as it stands in the input or as it will be written."""
+        """Return the JSON text of a field, as it stands in the input or as it will be written."""
         if name in self._changed:
             return self._changed[name] or encode_value(self.fields[name]).decode("utf-8")
         for member in reversed(self._members):
@@ -92,11 +93,11 @@ class Record:
         raise KeyError(name)
 
     def error(self, message: str) -> RecordError:
-        """An error about this record, with its place."""
+        """Return an error about this record, with its place."""
         return RecordError(message, self.source, self.line)
 
     def text(self, name: str) -> str:
-        """The field as a string that can be tokenised and printed.
+        """Return the field as a string that can be tokenized and printed.
 
         Raises:
             RecordError: it is missing, not a string, or holds a lone surrogate.
@@ -106,7 +107,7 @@ class Record:
         return self.checked_text(name, self.fields[name])
 
     def checked_text(self, what: str, value: Any) -> str:
-        """The value if it is text that can be tokenised and printed; ``what`` names it in the error.
+        """Return the value if it is text that can be tokenized and printed; ``what`` names it in the error.
 
         Raises:
             RecordError: it is not a string, or holds a lone surrogate.
@@ -118,7 +119,7 @@ class Record:
         except UnicodeEncodeError as error:
             raise self.error(
                 f'"{what}" holds half of a character (\\u{ord(value[error.start]):04x}, a lone surrogate) at character '
-                f"{error.start + 1}, which cannot be tokenised or printed"
+                f"{error.start + 1}, which cannot be tokenized or printed"
             ) from None
         return value
 
@@ -131,6 +132,17 @@ class Record:
         Raises:
             RecordError: it is not an object, or its schema is newer than this code knows.
         """
+        return {name: dict(item) if isinstance(item, dict) else item for name, item in self._computed().items()}
+
+    def computed(self, name: str, default: Any = None) -> Any:
+        """Return one of the values under ``tokur``, to be read only; the default without it.
+
+        Raises:
+            RecordError: as ``tokur``.
+        """
+        return self._computed().get(name, default)
+
+    def _computed(self) -> dict[str, Any]:
         if "tokur" not in self.fields:
             return {}
         value = self.fields["tokur"]
@@ -145,7 +157,7 @@ class Record:
                 f'"tokur" was written with schema {schema}, but this version of tokur reads up to schema {SCHEMA}: '
                 "update tokur"
             )
-        return {name: dict(item) if isinstance(item, dict) else item for name, item in value.items()}
+        return value
 
     @property
     def id(self) -> str | None:
@@ -168,7 +180,7 @@ class Record:
         return self.checked_text("reference", value)
 
     def split_messages(self) -> tuple[list[dict[str, Any]], str | None]:
-        """The turns of ``messages`` that are the prompt, and the response's text if they end with it.
+        """Return the turns of ``messages`` that are the prompt, and the response's text if they end with it.
 
         They do if the last is an assistant's and ``response`` is missing or equal to it. Contents are strings here.
 
@@ -217,6 +229,46 @@ class Record:
         )
 
     @property
+    def turns(self) -> list[dict[str, Any]]:
+        """The conversation to be shown as what the response answers; a question or a prompt is a turn of a user's.
+
+        The first there is of ``question``, ``messages`` and ``prompt``; empty if none of them has its form.
+        """
+        question, messages, prompt = map(self.fields.get, ("question", "messages", "prompt"))
+        if isinstance(question, str):
+            return [{"role": "user", "content": self.checked_text("question", question)}]
+        if isinstance(messages, list):
+            return self.split_messages()[0]
+        return [{"role": "user", "content": self.checked_text("prompt", prompt)}] if isinstance(prompt, str) else []
+
+    @property
+    def scores(self) -> dict[str, Any]:
+        """What tokur scored, by the score's name; :meth:`number` checks each. Empty if there is nothing.
+
+        Raises:
+            RecordError: it is not an object.
+        """
+        scores = self.computed("scores")
+        if scores is not None and not isinstance(scores, dict):
+            raise self.error(f'"tokur.scores" is {kind(scores)}, not an object')
+        return scores or {}
+
+    def number(self, what: str, value: Any) -> float | None:
+        """Return the value as a float; None for null and for what is too large for one. ``what`` names it in the error.
+
+        Raises:
+            RecordError: it is not a number.
+        """
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise self.error(f"{what} is {kind(value)}, not a number")
+        try:
+            return number if math.isfinite(number := float(value)) else None
+        except OverflowError:
+            return None
+
+    @property
     def token_ids(self) -> list[int] | None:
         """The response's token ids if the record carries them."""
         return self._token_ids("token_ids")
@@ -224,30 +276,30 @@ class Record:
     @property
     def token_strings(self) -> list[str | bytes] | None:
         """The response's tokens as a log spells them, where it does not tell their ids."""
-        value = self.tokur.get("token_strings")
+        value = self.computed("token_strings")
         return None if value is None else check_token_strings('"tokur.token_strings"', value, self)
 
     @property
     def finish_reason(self) -> str | None:
         """Why generation ended (``stop``, ``length``), if the record says so."""
-        value = self.tokur.get("finish_reason")
+        value = self.computed("finish_reason")
         return None if value is None else self.checked_text("tokur.finish_reason", value)
 
     @property
     def sample(self) -> int:
         """Which of a question's N responses this is, from 0."""
-        value = self.tokur.get("sample", 0)
+        value = self.computed("sample", 0)
         if type(value) is not int or value < 0:
             found = value if type(value) is int else kind(value)
             raise self.error(f'"tokur.sample" is {found}, not a whole number from 0')
         return value
 
     def encode(self) -> bytes:
-        """The record as one line of JSON, without the line end."""
+        """Return the record as one line of JSON, without the line end."""
         return self._encode(without_tokur=False)
 
     def passthrough(self) -> bytes:
-        """The record without ``tokur``: the same bytes before and after tokur worked on it."""
+        """Return the record without ``tokur``: the same bytes before and after tokur worked on it."""
         return self._encode(without_tokur=True)
 
     def _encode(self, without_tokur: bool) -> bytes:
@@ -265,7 +317,7 @@ class Record:
         return "".join(pieces).encode("utf-8")
 
     def _chunks(self) -> Iterator[tuple[str, str, str, str]]:
-        """Each field as (separator before it, name, its text up to the colon, its value's text), in order."""
+        """Yield each field as (separator before it, name, its text up to the colon, its value's text), in order."""
         names = {member.name for member in self._members}
         added = [name for name in self._changed if name not in names and name != "tokur"]
         new = [("", name, encode_value(name).decode("utf-8") + ":", self.json(name)) for name in added]
@@ -284,5 +336,5 @@ class Record:
             yield "", "tokur", '"tokur":', self.json("tokur")
 
     def _token_ids(self, name: str) -> list[int] | None:
-        value = self.tokur.get(name)
+        value = self.computed(name)
         return None if value is None else check_token_ids(f'"tokur.{name}"', value, self)

@@ -36,7 +36,7 @@ _decode = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode
 
 
 def kind(value: Any) -> str:
-    """What a parsed JSON value is, in the words of an error message."""
+    """Return what a parsed JSON value is, in the words of an error message."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -46,7 +46,7 @@ def kind(value: Any) -> str:
 
 
 def scan_object(text: str) -> tuple[list[Member], dict[str, Any]]:
-    """Parses a JSON object.
+    """Parse a JSON object.
 
     Returns:
         Its fields' places in order, duplicates included, and their values by name (of duplicates, the last).

@@ -24,12 +24,12 @@ _ZSTD_SKIPPABLE = b"\x2a\x4d\x18"  # after a byte from 0x50 to 0x5f; what pzstd 
 
 
 def display_name(path: str) -> str:
-    """The name of an input in messages."""
+    """Return an input's name for messages."""
     return "<stdin>" if path == STDIN else path
 
 
 def open_input(path: str) -> io.BufferedReader:
-    """Opens a file for reading, decompressed.
+    """Open a file for reading, decompressed.
 
     gzip (also of several members) and zstd (also of several frames) are recognised by their first bytes. A read waits
     only until some data is there, so a slow pipe delivers its lines as they come.
@@ -54,7 +54,7 @@ def open_input(path: str) -> io.BufferedReader:
 
 @contextmanager
 def seekable(stream: io.BufferedReader) -> Iterator[BinaryIO]:
-    """The bytes of a stream from :func:`open_input`, to be read out of order; itself no longer to be read.
+    """Give the bytes of a stream from :func:`open_input` to read out of order; don't read the stream itself any more.
 
     A pipe or an archive is copied to an unnamed temporary file.
     """
@@ -70,7 +70,7 @@ def seekable(stream: io.BufferedReader) -> Iterator[BinaryIO]:
 
 
 def read_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    r"""Splits a stream at ``\n`` and at nothing else.
+    r"""Split a stream at ``\n`` and at nothing else.
 
     Yields:
         (line number from 1, line without its ``\n`` or ``\r\n``); blank lines are counted but left out, and so is a
@@ -128,7 +128,7 @@ class _Plain(io.RawIOBase):
         return True
 
     def read_head(self) -> bytes:
-        """The first bytes, which will be read again; waits only for as many as tell an archive from text."""
+        """Return the first bytes, which will be read again; wait only for as many as tell an archive from text."""
         while len(self._head) < len(_ZSTD) and _may_be_archive(self._head):
             data = self._read(_BUFFER)
             if not data:
@@ -137,7 +137,7 @@ class _Plain(io.RawIOBase):
         return self._head
 
     def read_some(self, size: int) -> bytes:
-        """Up to ``size`` bytes, as soon as there are any; none at the end."""
+        """Return up to ``size`` bytes, as soon as there are any; none at the end."""
         if self._head:
             data, self._head = self._head[:size], self._head[size:]
             return data
@@ -225,7 +225,7 @@ def _new_gzip() -> Any:
 
 
 def zstd_decompressor() -> tuple[Callable[[], Any], type[Exception]]:
-    """What makes a decompressor for one zstd frame (see :class:`_Archive`), and what that raises for corrupt data."""
+    """Return what makes a decompressor for a zstd frame (see :class:`_Archive`), and its error for corrupt data."""
     if sys.version_info >= (3, 14):
         from compression import zstd
 

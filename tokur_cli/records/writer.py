@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import stat
@@ -10,14 +11,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
+import jsonlines
+
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
+from tokur_cli.records.outputs import overwritten
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import STDIN
 
 Settings = Mapping[str, Any]
 SettingsOf = Callable[[dict[str, Any]], Settings]
 Identity = Callable[[Record], object]
+
+_BUFFER = 1 << 20  # what is shorter is written in one go with its line end
 
 
 def open_output(
@@ -29,7 +35,7 @@ def open_output(
     inputs: Sequence[str] = (),
     identity: Identity = Record.passthrough,
 ) -> RecordWriter:
-    """Opens where records go.
+    """Open where records go.
 
     What an existing file holds is kept until the first record is written (or :meth:`RecordWriter.finish`), so a run
     that fails before that does no harm.
@@ -54,24 +60,21 @@ def open_output(
     if path.endswith((".gz", ".zst")):
         tool = "gzip" if path.endswith(".gz") else "zstd"
         raise UsageError(f"{path}: records are written uncompressed: leave out -o and add `| {tool} > {path}`")
-    for name in inputs:
-        if _same_file(path, name):
-            raise UsageError(f"{path}: is also an input and would be written over: give another -o FILE")
+    if overwritten([path], inputs):
+        raise UsageError(f"{path}: is also an input and would be written over: give another -o FILE")
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+        file = io.BufferedWriter(io.FileIO(path, "w", opener=_without_truncating), _BUFFER)
     except IsADirectoryError:
         raise TokurError(f"{path}: is a directory: give a file's name") from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise TokurError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from None
-    if resume and not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
+    if resume and not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
         raise UsageError(f"{path}: is not a regular file: --resume cannot continue it")
     try:
-        return RecordWriter(
-            descriptor, path, resume=resume, settings=settings, settings_of=settings_of, identity=identity
-        )
+        return RecordWriter(file, path, resume=resume, settings=settings, settings_of=settings_of, identity=identity)
     except TokurError:
-        os.close(descriptor)
+        file.close()
         raise
 
 
@@ -79,7 +82,7 @@ class RecordWriter:
     """Writes records, each at once and as a whole; a context manager. :func:`open_output` makes one.
 
     Args:
-        descriptor: the output file's, or None for standard output.
+        file: the output file, or None for standard output.
         name: its name, for messages.
         resume: keep the file's complete lines and continue after them.
         settings: what this run computes with.
@@ -89,7 +92,7 @@ class RecordWriter:
 
     def __init__(
         self,
-        descriptor: int | None,
+        file: io.BufferedWriter[Any] | None,
         name: str,
         *,
         resume: bool = False,
@@ -97,12 +100,14 @@ class RecordWriter:
         settings_of: SettingsOf | None = None,
         identity: Identity = Record.passthrough,
     ) -> None:
-        self._descriptor = descriptor
+        self._file = file
+        # It makes bytes of {} once, to see what comes out; records are bytes already
+        self._lines = jsonlines.Writer(file or sys.stdout.buffer, dumps=bytes, flush=True)
         self._name = name
         self._settings = None if settings is None else json.loads(encode_value(dict(settings)))
         self._settings_of = settings_of
         self._identity = identity
-        self._positioned = descriptor is None  # whether the next write goes after the last record to keep
+        self._positioned = file is None  # whether the next write goes after the last record to keep
         self._kept_bytes = 0
         self._existing = self._read_existing() if resume else iter(())
         self._next_existing: Record | None = None
@@ -122,7 +127,7 @@ class RecordWriter:
             self.close()
 
     def already_written(self, record: Record) -> bool:
-        """Whether the next record of the file being resumed is this input record's; if so, goes on to the one after.
+        """Return whether the resumed file's next record is this input record's; if so, go on to the one after.
 
         Call it for every input record, in order. False for an input that was skipped as invalid, and after the end of
         what the file holds.
@@ -137,7 +142,7 @@ class RecordWriter:
         return True
 
     def write(self, record: Record) -> None:
-        """Writes a record and its line end in one go; nothing stays in a buffer.
+        """Write a record and its line end; nothing stays in a buffer.
 
         Raises:
             TokurError: the file that is resumed holds records that are not this input's, or the write fails.
@@ -146,17 +151,24 @@ class RecordWriter:
         self.write_line(record.encode())
 
     def write_line(self, line: bytes) -> None:
-        """Writes a record that is encoded already, as :meth:`write` does.
+        """Write a record that is encoded already, as :meth:`write` does.
 
         Raises:
             TokurError: the file that is resumed holds records that are not this input's, or the write fails.
             BrokenPipeError: nobody reads standard output any more.
         """
         self._position()
-        self._write(line + b"\n")
+        try:
+            self._lines.write(line)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            if self._file is not None:
+                self._file.raw.close()  # closing the buffer alone would try to write it again
+            raise TokurError(f"{self._name}: cannot be written: {error.strerror}") from None
 
     def finish(self) -> None:
-        """Declares the output complete: nothing but what this run wrote or recognised is left in the file.
+        """Declare the output complete: nothing but what this run wrote or recognised is left in the file.
 
         Raises:
             TokurError: the file that is resumed holds records that are not this input's.
@@ -164,40 +176,26 @@ class RecordWriter:
         self._position()
 
     def close(self) -> None:
-        """Closes the file without declaring it complete."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        """Close the file without declaring it complete."""
+        if self._file is not None:
+            self._file.close()
             self._positioned = True
 
     def _position(self) -> None:
-        if self._positioned or self._descriptor is None:
+        if self._positioned or self._file is None:
             return
         if self._next_existing is not None:
             raise TokurError(
                 f"{self._name}:{self._next_existing.line}: this record does not come next in the input, so the file is "
                 "not its beginning: resume with the same input, or write to another file"
             )
-        if stat.S_ISREG(os.fstat(self._descriptor).st_mode):
-            os.ftruncate(self._descriptor, self._kept_bytes)
-            os.lseek(self._descriptor, self._kept_bytes, os.SEEK_SET)
+        if stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
+            self._file.truncate(self._kept_bytes)
+            self._file.seek(self._kept_bytes)
         self._positioned = True
 
-    def _write(self, data: bytes) -> None:
-        try:
-            if self._descriptor is None:
-                sys.stdout.buffer.write(data)
-                sys.stdout.buffer.flush()
-                return
-            while data:
-                data = data[os.write(self._descriptor, data) :]
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise TokurError(f"{self._name}: cannot be written: {error.strerror}") from None
-
     def _read_existing(self) -> Iterator[Record]:
-        """The file's complete records, counting the bytes of those that were taken; a last line cut short is left."""
+        """Yield the file's complete records, counting the bytes of those taken; a truncated last line is left out."""
         with open(self._name, "rb") as file:
             for number, line in enumerate(file, start=1):
                 if not line.endswith(b"\n"):
@@ -230,15 +228,9 @@ class RecordWriter:
                 )
 
 
+def _without_truncating(path: str, flags: int) -> int:
+    return os.open(path, flags & ~os.O_TRUNC, 0o666)
+
+
 def _spell(settings: Settings, name: str) -> str:
     return f"{name} {json.dumps(settings[name], ensure_ascii=False)}" if name in settings else f"no {name}"
-
-
-def _same_file(output: str, source: str) -> bool:
-    """Whether writing the output would destroy the input; devices and pipes can be both."""
-    try:
-        written = os.stat(output)
-        read = os.fstat(sys.stdin.fileno()) if source == STDIN else os.stat(source)
-    except (OSError, ValueError, AttributeError):  # not there yet, or standard input is no file at all
-        return False
-    return stat.S_ISREG(written.st_mode) and os.path.samestat(written, read)

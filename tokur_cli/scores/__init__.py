@@ -1,1 +1,1 @@
-"""Scores: pure functions from per-token quantities to one number a response, and their catalogue."""
+"""Scores: pure functions from per-token quantities to one number per response, and their catalogue."""

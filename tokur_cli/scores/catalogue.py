@@ -6,17 +6,16 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from tokur_cli.records.errors import UsageError
-from tokur_cli.scores.quantities import Orientation
 from tokur_cli.scores.sets import eigen_score, semantic_entropy, sentence_sar
 from tokur_cli.scores.similarity import degree, eccentricity
 
-Evidence = Mapping[str, npt.NDArray[Any]]
+Features = Mapping[str, npt.NDArray[Any]]
 """What the scores of one response are computed from, by name.
 
 The quantities of its tokens, each of shape (T,) with T ≥ 1, in nats; beyond them what is gathered only where a score
@@ -34,7 +33,7 @@ BEYOND_TOKENS = (
     "set_similarity",
     "set_states",
 )
-"""Evidence that takes more than the passes of the scoring itself:
+"""Features that take more than the passes of the scoring itself:
 
     p_true                    (): p(True) / (p(True) + p(False)) when the model is asked about its response
     attention_log_diagonal    (H,): mean log attention of the response's tokens to themselves, for each head of a layer
@@ -96,24 +95,24 @@ ATTEMPTS = Cost(passes="K", generations="K")
 
 @dataclass(frozen=True)
 class Score:
-    """One number a response.
+    """One number per response.
 
     Args:
         name: key under ``tokur.scores``.
         orientation: ``uncertainty`` (lower is better) or ``confidence`` (higher is better).
         source: who proposed it.
         meaning: one line for tables and help.
-        needs: the evidence it is computed from.
+        needs: the features it is computed from.
         compute: the function, in float64.
         cost: what it takes; shared with the other scores of the same cost and source.
     """
 
     name: str
-    orientation: Orientation
+    orientation: Literal["uncertainty", "confidence"]
     source: str
     meaning: str
     needs: tuple[str, ...]
-    compute: Callable[[Evidence], float]
+    compute: Callable[[Features], float]
     cost: Cost = NOTHING
 
     @property
@@ -122,11 +121,11 @@ class Score:
         return not set(self.needs) & set(BEYOND_TOKENS)
 
 
-def _sum(quantity: str) -> Callable[[Evidence], float]:
+def _sum(quantity: str) -> Callable[[Features], float]:
     return lambda tokens: float(tokens[quantity].sum(dtype=np.float64))
 
 
-def _mean(quantity: str) -> Callable[[Evidence], float]:
+def _mean(quantity: str) -> Callable[[Features], float]:
     return lambda tokens: float(tokens[quantity].mean(dtype=np.float64))
 
 
@@ -149,76 +148,76 @@ def group_confidences(confidence: npt.NDArray[np.floating], window: int) -> npt.
     return groups
 
 
-def _lowest_group(tokens: Evidence) -> float:
+def _lowest_group(tokens: Features) -> float:
     return float(group_confidences(tokens["deepconf"], GROUP_TOKENS).min())
 
 
-def _bottom_groups(tokens: Evidence) -> float:
+def _bottom_groups(tokens: Features) -> float:
     groups = np.sort(group_confidences(tokens["deepconf"], GROUP_TOKENS))
     return float(groups[: max(1, int(len(groups) * BOTTOM_SHARE))].mean())
 
 
-def _tail(tokens: Evidence) -> float:
+def _tail(tokens: Features) -> float:
     return float(tokens["deepconf"][-GROUP_TOKENS:].mean(dtype=np.float64))
 
 
-def _perplexity(tokens: Evidence) -> float:
+def _perplexity(tokens: Features) -> float:
     with np.errstate(over="ignore"):
         return float(np.exp(-tokens["logprob"].mean(dtype=np.float64)))
 
 
-def _highest(quantity: str) -> Callable[[Evidence], float]:
+def _highest(quantity: str) -> Callable[[Features], float]:
     return lambda tokens: float(tokens[quantity].max())
 
 
-def _attention_score(evidence: Evidence) -> float:
-    """Σ_h (1/T) Σ_t log a_h,tt: log det of each head's lower triangular attention kernel, over its size."""
-    return float(evidence["attention_log_diagonal"].sum(dtype=np.float64))
+def _attention_score(features: Features) -> float:
+    """Return Σ_h (1/T) Σ_t log a_h,tt: log det of each head's lower triangular attention kernel, over its size."""
+    return float(features["attention_log_diagonal"].sum(dtype=np.float64))
 
 
-def _hidden_score(evidence: Evidence) -> float:
-    """(1/T) log det(Z J Zᵀ + α I): the mean log eigenvalue of the hidden states' Gram matrix."""
-    return float(np.log(evidence["hidden_eigenvalues"] + GRAM_REGULARISATION).mean())
+def _hidden_score(features: Features) -> float:
+    """Return (1/T) log det(Z J Zᵀ + α I): the mean log eigenvalue of the hidden states' Gram matrix."""
+    return float(np.log(features["hidden_eigenvalues"] + GRAM_REGULARISATION).mean())
 
 
-def _itself(name: str) -> Callable[[Evidence], float]:
-    return lambda evidence: float(evidence[name])
+def _itself(name: str) -> Callable[[Features], float]:
+    return lambda features: float(features[name])
 
 
-def _of_set(compute: Callable[[Evidence], float]) -> Callable[[Evidence], float]:
+def _of_set(compute: Callable[[Features], float]) -> Callable[[Features], float]:
     """Return a function that is NaN where there is no set to speak of, one text, or where the model gave no numbers."""
 
-    def checked(evidence: Evidence) -> float:
-        parts = {name: values for name, values in evidence.items() if name in BEYOND_TOKENS and name.startswith("set_")}
+    def checked(features: Features) -> float:
+        parts = {name: values for name, values in features.items() if name in BEYOND_TOKENS and name.startswith("set_")}
         alone = any(len(values) < 2 for values in parts.values())
         broken = any(np.isnan(values).any() for values in parts.values())
         infinite = not np.isfinite(parts.get("set_states", 0)).all()
-        return math.nan if alone or broken or infinite else compute(evidence)
+        return math.nan if alone or broken or infinite else compute(features)
 
     return checked
 
 
-def _semantic_entropy(evidence: Evidence) -> float:
-    return semantic_entropy(evidence["set_classes"].tolist(), evidence["set_mean_log_likelihoods"])
+def _semantic_entropy(features: Features) -> float:
+    return semantic_entropy(features["set_classes"].tolist(), features["set_mean_log_likelihoods"])
 
 
-def _sar(evidence: Evidence) -> float:
-    return sentence_sar(evidence["set_log_likelihoods"], evidence["set_similarity"])
+def _sar(features: Features) -> float:
+    return sentence_sar(features["set_log_likelihoods"], features["set_similarity"])
 
 
-def _eccentricity(evidence: Evidence) -> float:
-    """U_Ecc of attempts, −C_Ecc of a sample."""
-    of_set, confidences = eccentricity(evidence["set_similarity"])
-    return -float(confidences[evidence["set_place"]]) if "set_place" in evidence else of_set
+def _eccentricity(features: Features) -> float:
+    """Return U_Ecc of attempts, −C_Ecc of a sample."""
+    of_set, confidences = eccentricity(features["set_similarity"])
+    return -float(confidences[features["set_place"]]) if "set_place" in features else of_set
 
 
-def _degree(evidence: Evidence) -> float:
-    """U_Deg of attempts, 1 − C_Deg of a sample."""
-    of_set, confidences = degree(evidence["set_similarity"])
-    return 1 - float(confidences[evidence["set_place"]]) if "set_place" in evidence else of_set
+def _degree(features: Features) -> float:
+    """Return U_Deg of attempts, 1 − C_Deg of a sample."""
+    of_set, confidences = degree(features["set_similarity"])
+    return 1 - float(confidences[features["set_place"]]) if "set_place" in features else of_set
 
 
-def _negative_length(tokens: Evidence) -> float:
+def _negative_length(tokens: Features) -> float:
     return -float(len(tokens["logprob"]))
 
 
@@ -331,7 +330,7 @@ CATALOGUE: dict[str, Score] = {
             "Chen et al. 2024",
             "EigenScore of the texts' hidden states at a middle layer",
             ("set_states",),
-            _of_set(lambda evidence: eigen_score(evidence["set_states"])),
+            _of_set(lambda features: eigen_score(features["set_states"])),
             ATTEMPTS,
         ),
         Score(
@@ -399,6 +398,6 @@ def choose_scores(names: str | None) -> list[Score]:
     ]
 
 
-def compute_scores(scores: Sequence[Score], evidence: Evidence) -> dict[str, float]:
+def compute_scores(scores: Sequence[Score], features: Features) -> dict[str, float]:
     """Return name → value of the scores of one response."""
-    return {score.name: score.compute(evidence) for score in scores}
+    return {score.name: score.compute(features) for score in scores}

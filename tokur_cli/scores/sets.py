@@ -64,7 +64,7 @@ def semantic_entropy(classes: Sequence[int], log_likelihoods: npt.ArrayLike | No
         log_likelihoods: log p(s) of each text, (K,), at most 0.
 
     Raises:
-        ValueError: no texts, not one class a text, not one log-likelihood a text, or one that is positive or NaN.
+        ValueError: no texts, not one class per text, not one log-likelihood per text, or one that is positive or NaN.
     """
     labels = np.asarray(classes)
     if labels.ndim != 1 or not len(labels) or labels.dtype.kind not in "iu":
@@ -98,7 +98,7 @@ def sentence_sar(
         temperature: t > 0.
 
     Raises:
-        ValueError: not a similarity matrix, not one log-likelihood a text, one that is positive or NaN, or t ≤ 0.
+        ValueError: not a similarity matrix, not one log-likelihood per text, one that is positive or NaN, or t ≤ 0.
     """
     alike = as_similarity(similarity)
     log_p = _log_likelihoods(log_likelihoods, len(alike))

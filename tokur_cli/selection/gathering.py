@@ -16,13 +16,13 @@ from tokur_cli.records.errors import TokurError
 from tokur_cli.records.record import Record
 
 TOKEN_ARRAYS = ("tokens", "token_ids", "prompt_token_ids")
-"""Fields of ``tokur`` with an entry a token; a selected record goes without them."""
+"""Fields of ``tokur`` with an entry per token; a selected record goes without them."""
 
 _IN_MEMORY = 32 << 20  # bytes of text that need no file
 
 
 @dataclass(slots=True)
-class Response:
+class Candidate:
     """What a choice needs to know of a response.
 
     Attributes:
@@ -60,27 +60,27 @@ class Question:
     reference: str | None
     source: str | None
     line: int | None
-    responses: list[Response] = field(default_factory=list)
+    responses: list[Candidate] = field(default_factory=list)
 
-    def without_duplicates(self) -> tuple[list[Response], list[Response]]:
-        """(responses by sample, those left out because another one has their sample).
+    def without_duplicates(self) -> tuple[list[Candidate], list[Candidate]]:
+        """Return the responses by sample, and those left out because another one has their sample.
 
         Of several with one sample the one with the lowest digest stays: a rule that the order of the input does not
         change. Responses without a number come last and are all different ones.
         """
-        kept: list[Response] = []
-        left_out: list[Response] = []
+        kept: list[Candidate] = []
+        left_out: list[Candidate] = []
         for response in sorted(self.responses, key=_canonical):
             is_duplicate = kept and response.sample is not None and response.sample == kept[-1].sample
             (left_out if is_duplicate else kept).append(response)
         return kept, left_out
 
 
-def _canonical(response: Response) -> tuple[bool, int, int]:
+def _canonical(response: Candidate) -> tuple[bool, int, int]:
     return response.sample is None, response.sample or 0, response.digest
 
 
-def draw(question: Question, responses: list[Response], count: int, seed: int) -> list[Response]:
+def draw(question: Question, responses: list[Candidate], count: int, seed: int) -> list[Candidate]:
     """Draw responses at random, without replacement.
 
     Each (seed, question, sample) has a random number of its own and the lowest ones are drawn: the order of the input
@@ -108,7 +108,7 @@ def draw(question: Question, responses: list[Response], count: int, seed: int) -
 
 
 def question_key(record: Record) -> str:
-    """What tells a record's question from others: its id, else its prompt.
+    """Return what tells a record's question from others: its id, else its prompt.
 
     Raises:
         RecordError: the record has neither.
@@ -120,7 +120,7 @@ def question_key(record: Record) -> str:
 
 
 def known_question(record: Record) -> str | None:
-    """The same, None where the record has neither.
+    """Return what ``question_key`` returns, or None where the record has neither.
 
     Raises:
         RecordError: its id or its prompt is not what it must be.
@@ -132,7 +132,7 @@ def known_question(record: Record) -> str | None:
 
 
 def _prompt_digest(record: Record) -> str | None:
-    """A digest of the first there is of ``question``, ``messages`` and ``prompt``."""
+    """Return a digest of the first there is of ``question``, ``messages`` and ``prompt``."""
     if record.get("question") is not None:
         text = record.text("question").encode()
     elif record.get("messages") is not None:
@@ -190,14 +190,14 @@ class Gathering:
             record.set("tokur", {name: value for name, value in tokur.items() if name not in TOKEN_ARRAYS})
         slim = record.encode()
         offset = self._spool.add(text or slim)
-        question.responses.append(Response(sample, _digest(slim), answer, confidence, offset))
+        question.responses.append(Candidate(sample, _digest(slim), answer, confidence, offset))
 
-    def record(self, response: Response) -> Record:
-        """The response's record again."""
+    def record(self, response: Candidate) -> Record:
+        """Return the response's record again."""
         return Record.parse(self._spool.read(response.offset), None, None)
 
-    def in_input_order(self) -> Iterator[Response]:
-        """All responses gathered, as they came."""
+    def in_input_order(self) -> Iterator[Candidate]:
+        """Return all responses gathered, as they came."""
         responses = [response for question in self.questions.values() for response in question.responses]
         return iter(sorted(responses, key=lambda response: response.offset))
 
@@ -237,7 +237,7 @@ class _Spool:
         self._position = self._end = 0
 
     def add(self, line: bytes) -> int:
-        """Append a line; returns where it begins."""
+        """Append a line; return where it begins."""
         begin = self._end
         self._seek(begin)
         try:
@@ -251,7 +251,7 @@ class _Spool:
         return begin
 
     def read(self, begin: int) -> bytes:
-        """The line that begins here."""
+        """Return the line that begins here."""
         self._seek(begin)
         line = self._file.readline()
         self._position = begin + len(line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tokur_cli.selection.gathering import Question, Response
+from tokur_cli.selection.gathering import Candidate, Question
 
 _EXAMPLES = 3
 
@@ -34,7 +34,7 @@ class Notes:
     Args:
         by: the score's name.
         needs_score: whether responses without it cannot be kept.
-        count: how many responses are drawn a question; None for all.
+        count: how many responses are drawn per question; None for all.
     """
 
     def __init__(self, by: str, needs_score: bool, count: int | None) -> None:
@@ -47,7 +47,7 @@ class Notes:
         self._few, self._without_score = _Finding(), _Finding()
 
     def look_at(
-        self, question: Question, responses: list[Response], duplicates: list[Response], drawn: list[Response]
+        self, question: Question, responses: list[Candidate], duplicates: list[Candidate], drawn: list[Candidate]
     ) -> None:
         """Take note of a question.
 
@@ -78,7 +78,7 @@ class Notes:
             self._without_score.add(f"{name}: {without}", without)
 
     def lines(self) -> list[str]:
-        """What was found, a line each."""
+        """Return what was found, a line each."""
         return [line for line in (*self._identity_lines(), *self._size_lines(), self._score_line()) if line]
 
     def _identity_lines(self) -> list[str]:

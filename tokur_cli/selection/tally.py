@@ -42,7 +42,7 @@ class Tally:
         self._sizes.add(len(correct))
 
     def summary(self) -> str | None:
-        """The four accuracies in a line; None where no question has labels."""
+        """Return the four accuracies in a line; None where no question has labels."""
         count = len(self._pass_at_1)
         if not count:
             return None

@@ -5,7 +5,7 @@
 3. ``maj``: every kept response has weight 1. ``wbon``: see ``weights``. ``bon``: the most confident one that gives an
    answer has weight 1, the others 0.
 4. The class of equal answers with the largest sum of weights wins; of classes with equal sums the one whose most
-   confident response ranks first. No answer is a class that never wins while another is there.
+   confident response ranks first. No answer is a class of its own, which never wins while another is there.
 5. The winner's most confident response carries the answer.
 
 A response without the score is kept only where neither filter nor method needs one (``maj`` of 100 %); it ranks last.
@@ -93,10 +93,10 @@ class Choice:
 
 
 def parse_keep(text: str) -> Fraction:
-    """The part that a percentage such as ``10%`` stands for, exactly.
+    """Return the part that a percentage such as ``10%`` stands for, exactly.
 
     Raises:
-        UsageError: it is no percentage above 0 % and up to 100 %.
+        UsageError: it is not a percentage above 0 % and up to 100 %.
     """
     match = _PERCENT.fullmatch(text.strip())
     share = Fraction(match[1]) / 100 if match else Fraction(0)
@@ -109,7 +109,7 @@ def choose(confidences: Sequence[float | None], labels: Sequence[int | None], ru
     """Choose among the responses to one question.
 
     Args:
-        confidences: one a response, higher is better; None where the score is missing. Of equally confident responses
+        confidences: one per response, higher is better; None where the score is missing. Of equally confident responses
             the one that comes first here ranks first.
         labels: the class of each response's answer; None for no answer.
         rule: how the choice is made.
@@ -142,7 +142,7 @@ def choose(confidences: Sequence[float | None], labels: Sequence[int | None], ru
 def _weights(
     kept: Sequence[int], confidences: Sequence[float], labels: Sequence[int | None], rule: Rule
 ) -> dict[int, float]:
-    """The weights of the kept responses, given in the order of the ranking."""
+    """Return the weights of the kept responses, given in the order of the ranking."""
     if rule.method == "wbon":
         return dict(zip(kept, weigh(confidences, rule.weight, doubt=rule.doubt), strict=True))
     if rule.method == "bon":

@@ -36,7 +36,7 @@ SIGNED = frozenset(("llm_check_hidden", "inside", "semantic_entropy", "sar"))
 
 
 def measures_doubt(name: str, orientation: str) -> bool:
-    """Whether a score's distance from zero is doubt, so that its weight is the inverse."""
+    """Return whether a score's distance from zero is doubt, so that its weight is the inverse."""
     return orientation == "uncertainty" or name in NEGATIVE_CONFIDENCES
 
 
@@ -62,7 +62,7 @@ def weigh(confidences: Sequence[float], how: Weight, *, doubt: bool) -> list[flo
 
 
 def _ratio(lower: float, upper: float) -> float:
-    """``lower / upper``, and 1 for two zeros: neither is behind the other."""
+    """Return ``lower / upper``, and 1 for two zeros: they are even."""
     return 1.0 if lower == upper else lower / upper
 
 

@@ -1,1 +1,1 @@
-"""What people look at: heat maps for the terminal, as a web page and as a figure."""
+"""What people look at: heat maps, tables and plots."""

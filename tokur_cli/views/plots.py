@@ -55,7 +55,7 @@ _STYLE: dict[Any, Any] = {
 
 
 def require_matplotlib() -> None:
-    """Say what to install; quieten what is installed: a first run or a home that can't be written is no concern here.
+    """Say what to install; quieten what is installed: a first run or a read-only home does not matter here.
 
     Raises:
         TokurError: matplotlib is missing.
@@ -67,7 +67,7 @@ def require_matplotlib() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Curve:
     """A line with its name; ``spread`` is a standard deviation at each point, drawn as a bar."""
 
     name: str
@@ -87,12 +87,12 @@ class Split:
 
 def lines(
     path: str,
-    drawn: Sequence[Line],
+    drawn: Sequence[Curve],
     *,
     title: str,
     x_label: str,
     y_label: str,
-    reference: Line | None = None,
+    reference: Curve | None = None,
     markers: bool = False,
     sizes: Sequence[int] | None = None,
     square: bool = False,
@@ -142,7 +142,7 @@ def lines(
 
 
 def distributions(path: str, splits: Sequence[Split], title: str) -> None:
-    """Draw the distribution of each score for right and for wrong responses, a panel a score."""
+    """Draw the distribution of each score for right and for wrong responses, one panel per score."""
     columns = min(3, len(splits))
     rows = -(-len(splits) // columns)
     with _figure(path, 2.9 * columns, 2.3 * rows + 0.5) as figure:
@@ -188,12 +188,12 @@ def groups(
     path: str, names: Sequence[str], splits: Mapping[str, Sequence[Split]], metric: Mapping[str, Floats], title: str,
     metric_name: str,
 ) -> None:  # fmt: skip
-    """Draw each score's distribution by group for right and wrong, with a metric by group above; a panel a score.
+    """Draw each score's distribution by group for right and wrong, with a metric by group above; one panel per score.
 
     Args:
         path: the files' name without ``.png`` and ``.svg``.
         names: the groups.
-        splits: by score, one a group.
+        splits: by score, one per group.
         metric: by score (G,), NaN where it is not defined.
         title: what is shown.
         metric_name: the metric's.
@@ -220,7 +220,7 @@ def groups(
 
 
 def _boxes(axes: Axes, places: Floats, values: Sequence[Floats], name: str, colour: str, marker: str) -> None:
-    """The median, thick from quartile to quartile, thin from the 5th to the 95th percentile."""
+    """Draw the median, thick from quartile to quartile, thin from the 5th to the 95th percentile."""
     held = [number for number, part in enumerate(values) if len(part)]
     if not held:
         return
@@ -235,7 +235,7 @@ def _boxes(axes: Axes, places: Floats, values: Sequence[Floats], name: str, colo
 
 
 def _histogram(axes: Axes, split: Split, *, along_y: bool = False) -> None:
-    """Densities of right (filled) and wrong (outlined and hatched) over common bins, without the outermost percent."""
+    """Draw densities of right (filled) and wrong (outlined, hatched) in common bins, less the outermost percent."""
     both = np.concatenate((split.right, split.wrong))
     low, high = np.quantile(both, (0.005, 0.995)) if len(both) else (0.0, 1.0)
     if low == high:
@@ -260,7 +260,7 @@ def _histogram(axes: Axes, split: Split, *, along_y: bool = False) -> None:
 
 @contextmanager
 def _figure(path: str, width: float, height: float) -> Iterator[Figure]:
-    """A figure that is saved as PNG and SVG when it is done."""
+    """Give a figure that is saved as PNG and SVG when it is done."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 

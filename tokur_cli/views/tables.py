@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.text import Text
+    from rich.table import Table as Grid
 
 Better = Literal["higher", "lower"]
 
 MISSING = "–"
-_MARGIN = 2  # columns between two columns of the table
+_MARGIN = 2  # blanks between two columns
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class Percentage:
     """A figure as part of 1, shown as a percentage.
 
     Attributes:
@@ -40,7 +40,7 @@ class Cell:
         return MISSING if self.value is None else _rounded(self.value, 2, self.signed)
 
     def aside(self, decimals: int) -> str:
-        """Its interval or its standard deviation; empty if there is none."""
+        """Return its interval or its standard deviation; empty if there is none."""
         if self.value is None:
             return ""
         if self.std is not None:
@@ -63,7 +63,7 @@ class Row:
     """A row: its name, its cells (text is shown as it is), and whether it takes part in best and second."""
 
     name: str
-    cells: Sequence[Cell | str]
+    cells: Sequence[Percentage | str]
     competes: bool = True
 
 
@@ -86,7 +86,7 @@ class Table:
     notes: Sequence[str] = field(default=())
 
     def marks(self) -> list[list[Literal["", "best", "second"]]]:
-        """Which cells are the best and second best of their columns, as shown: what rounds alike is marked alike."""
+        """Return the best and second-best cells of each column as shown: what rounds alike is marked alike."""
         found: list[list[Literal["", "best", "second"]]] = [[""] * len(self.columns) for _ in self.rows]
         for place, column in enumerate(self.columns):
             if column.better is None:
@@ -94,7 +94,7 @@ class Table:
             shown = {}
             for number, row in enumerate(self.rows):
                 cell = row.cells[place]
-                if row.competes and isinstance(cell, Cell) and cell.value is not None:
+                if row.competes and isinstance(cell, Percentage) and cell.value is not None:
                     shown[number] = float(cell.shown)
             ranked = sorted(set(shown.values()), reverse=column.better == "higher")
             for number, value in shown.items():
@@ -107,20 +107,25 @@ def print_table(table: Table, console: Console) -> None:
     """Print a table on a terminal: with intervals to a tenth, to a whole percent if narrow, in parts if too wide."""
     from rich.text import Text
 
-    for decimals in (1, 0):
-        body = _body(table, decimals)
-        if _width(table, body) <= console.width:
-            break
+    end = len(table.columns)
+    decimals = 1 if _width(_grid(table, 1, 0, end), console) <= console.width else 0
     console.print(Text(table.title, style="bold"), soft_wrap=True)
-    for start, end in _parts(table, body, console.width):
-        console.print(_lines(table, body, start, end), soft_wrap=True)
+    start = 0
+    while start < len(table.columns):
+        end = start + 1
+        while end < len(table.columns) and _width(_grid(table, decimals, start, end + 1), console) <= console.width:
+            end += 1
+        grid = _grid(table, decimals, start, end)
+        grid.width = _width(grid, console)
+        console.print(grid, crop=False)
+        start = end
     for note in table.notes:
         console.print(Text(note, style="dim"))
     console.print()
 
 
 def latex(table: Table) -> str:
-    r"""The table as a LaTeX ``tabular`` for the packages booktabs and amsmath, its title and notes as comments."""
+    r"""Return the table as a LaTeX ``tabular`` for booktabs and amsmath, its title and notes as comments."""
     lines = [f"% {table.title}", rf"\begin{{tabular}}{{l{'c' * len(table.columns)}}}", r"\toprule"]
     lines.append(" & ".join(_escaped(title) for title in (table.head, *(one.title for one in table.columns))) + r" \\")
     lines.append(r"\midrule")
@@ -131,7 +136,7 @@ def latex(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _latex_cell(cell: Cell | str, mark: str) -> str:
+def _latex_cell(cell: Percentage | str, mark: str) -> str:
     if isinstance(cell, str):
         return _escaped(cell)
     if cell.value is None:
@@ -159,64 +164,30 @@ def _rounded(value: float, decimals: int, signed: bool) -> str:
     return f"{rounded:{'+' if signed and rounded else ''}.{decimals}f}"
 
 
-def _body(table: Table, decimals: int) -> list[list[tuple[str, str]]]:
-    """The figure and the aside of each cell; figures and asides stand in columns of their own."""
-    rows = []
-    for row in table.rows:
-        rows.append([(cell, "") if isinstance(cell, str) else (cell.shown, cell.aside(decimals)) for cell in row.cells])
-    return rows
-
-
-def _widths(table: Table, body: list[list[tuple[str, str]]], place: int) -> tuple[int, int]:
-    """Widths of the figures and of the asides of a column."""
-    figures = max((len(row[place][0]) for row in body), default=0)
-    asides = max((len(row[place][1]) for row in body), default=0)
-    return max(figures, len(table.columns[place].title) - (asides + 1 if asides else 0)), asides
-
-
-def _column_width(table: Table, body: list[list[tuple[str, str]]], place: int) -> int:
-    figures, asides = _widths(table, body, place)
-    return figures + (asides + 1 if asides else 0) + _MARGIN
-
-
-def _name_width(table: Table) -> int:
-    return max(len(table.head), *(len(row.name) for row in table.rows)) if table.rows else len(table.head)
-
-
-def _width(table: Table, body: list[list[tuple[str, str]]]) -> int:
-    return _name_width(table) + sum(_column_width(table, body, place) for place in range(len(table.columns)))
-
-
-def _parts(table: Table, body: list[list[tuple[str, str]]], width: int) -> list[tuple[int, int]]:
-    """Runs of columns that fit beside the names, each of one column at least."""
-    parts: list[tuple[int, int]] = []
-    start, taken = 0, _name_width(table)
-    for place in range(len(table.columns)):
-        more = _column_width(table, body, place)
-        if place > start and taken + more > width:
-            parts.append((start, place))
-            start, taken = place, _name_width(table)
-        taken += more
-    return [*parts, (start, len(table.columns))]
-
-
-def _lines(table: Table, body: list[list[tuple[str, str]]], start: int, end: int) -> Text:
-    """The columns from ``start`` to ``end`` beside the names."""
+def _grid(table: Table, decimals: int, start: int, end: int) -> Grid:
+    """Return the columns from ``start`` to ``end`` beside the names."""
+    from rich.table import Table as Grid
     from rich.text import Text
 
-    styles = {"": "", "best": "bold", "second": "underline"}
-    name_width, margin = _name_width(table), " " * _MARGIN
-    widths = [_widths(table, body, place) for place in range(start, end)]
-    head = Text(table.head.ljust(name_width), style="dim")
-    for (figures, asides), column in zip(widths, table.columns[start:end], strict=True):
-        head.append(margin + column.title.rjust(figures).ljust(figures + (asides + 1 if asides else 0)))
-    lines = [head]
-    for row, cells, marks in zip(table.rows, body, table.marks(), strict=True):
-        line = Text(row.name.ljust(name_width))
-        for (figures, asides), (shown, aside), mark in zip(widths, cells[start:end], marks[start:end], strict=True):
-            line.append(margin + " " * (figures - len(shown)))
-            line.append(shown, style=styles[mark])
-            if asides:
-                line.append(" " + aside.rjust(asides), style="dim")
-        lines.append(line)
-    return Text("\n").join(lines)
+    styles, marks = {"": "", "best": "bold", "second": "underline"}, table.marks()
+    grid = Grid(box=None, pad_edge=False, padding=(0, 0, 0, _MARGIN), header_style="dim")
+    grid.add_column(table.head, no_wrap=True)
+    columns: list[list[Text]] = [[Text(row.name) for row in table.rows]]
+    for place in range(start, end):
+        cells = [row.cells[place] for row in table.rows]
+        shown = [cell if isinstance(cell, str) else cell.shown for cell in cells]
+        asides = ["" if isinstance(cell, str) else cell.aside(decimals) for cell in cells]
+        title, widest = table.columns[place].title, max(map(len, asides), default=0)
+        figures = max([*map(len, shown), len(title) - (widest + 1 if widest else 0)])
+        grid.add_column(f"{title:>{figures}}", no_wrap=True)
+        columns.append([])
+        for figure, aside, mark in zip(shown, asides, marks, strict=True):
+            text = Text(" " * (figures - len(figure))).append(figure, styles[mark[place]])
+            columns[-1].append(text.append(f" {aside:>{widest}}", "dim") if aside else text)
+    for cells_of_row in zip(*columns, strict=True):
+        grid.add_row(*cells_of_row)
+    return grid
+
+
+def _width(grid: Grid, console: Console) -> int:
+    return console.measure(grid, options=console.options.update(width=10_000)).maximum

@@ -1,4 +1,4 @@
-"""Model text made visible and harmless: control codes as pictures, in units that no output may cut or join."""
+"""Model text made visible and harmless: control codes as pictures, in glyphs that no output may cut or join."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BLACK_FLAG = "\U0001f3f4"
 _ESCAPED_CATEGORIES = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
-class Unit(NamedTuple):
+class Glyph(NamedTuple):
     """The smallest piece of text that is drawn as one: a character as people count them, or one control code.
 
     Args:
@@ -25,7 +25,7 @@ class Unit(NamedTuple):
         end: the code point after its last.
         shown: what is drawn; never a control code, and the same for every output.
         width: columns of a terminal that ``shown`` takes, at least 1.
-        newline: whether the line ends behind it.
+        newline: whether the line ends after it.
     """
 
     start: int
@@ -35,8 +35,8 @@ class Unit(NamedTuple):
     newline: bool
 
 
-def units(text: str) -> Iterator[Unit]:
-    """Cut a text into the units that are drawn, in order and without gaps.
+def glyphs(text: str) -> Iterator[Glyph]:
+    """Cut a text into the glyphs that are drawn, in order and without gaps.
 
     Characters made of several code points (emoji sequences, letters with combining marks) stay whole. A newline is
     shown as ``↵``, a tab as ``⇥`` and three spaces, other C0 control codes as their pictures (``␛``), and everything
@@ -46,45 +46,45 @@ def units(text: str) -> Iterator[Unit]:
         text: any string, lone surrogates included.
     """
     if text.isascii() and text.replace("\n", "").isprintable():
-        yield from _plain_units(text)
+        yield from _plain_glyphs(text)
         return
     start = 0
     for cluster in iter_graphemes(text):
         end = start + len(cluster)
         if end == start + 1 and cluster.isascii() and cluster.isprintable():
-            yield Unit(start, end, cluster, 1, False)
+            yield Glyph(start, end, cluster, 1, False)
             start = end
             continue
         hidden = [index for index in range(start, end) if _is_hidden(text, index, cluster)]
         at = start
         for index in hidden:
             if at < index:
-                yield _visible_unit(at, text[at:index])
-            yield _hidden_unit(index, text[index])
+                yield _visible_glyph(at, text[at:index])
+            yield _hidden_glyph(index, text[index])
             at = index + 1
         if at < end:
-            yield _visible_unit(at, text[at:end])
+            yield _visible_glyph(at, text[at:end])
         start = end
 
 
 def picture(text: str) -> str:
-    """The text as it is drawn, on one line."""
-    return "".join(unit.shown for unit in units(text))
+    """Return the text as it is drawn, on one line."""
+    return "".join(glyph.shown for glyph in glyphs(text))
 
 
 def paragraphs(text: str) -> str:
-    """The text as it is drawn where newlines need no sign of their own: they stay, everything else is a picture."""
-    return "".join("\n" if unit.newline else unit.shown for unit in units(text))
+    """Return the text as it is drawn where newlines need no sign: they stay, everything else is a picture."""
+    return "".join("\n" if glyph.newline else glyph.shown for glyph in glyphs(text))
 
 
 def width_of(text: str) -> int:
-    """The columns that a text takes, which must hold no control codes (a `picture` never does)."""
+    """Return the columns that a text takes, which must hold no control codes (a `picture` never does)."""
     width: int = wcswidth(text)
     return width
 
 
 def shorten(text: str, width: int, *, keep_end: bool = False) -> str:
-    """A picture cut to at most a number of columns, with ``…`` where it was cut.
+    """Return a picture cut to at most a number of columns, with ``…`` where it was cut.
 
     Args:
         text: a picture.
@@ -128,20 +128,20 @@ def stretches(shown: str) -> Iterator[tuple[str, int, bool]]:
         yield narrow, columns, False
 
 
-def _plain_units(text: str) -> Iterator[Unit]:
+def _plain_glyphs(text: str) -> Iterator[Glyph]:
     for index, char in enumerate(text):
-        yield Unit(index, index + 1, NEWLINE, 1, True) if char == "\n" else Unit(index, index + 1, char, 1, False)
+        yield Glyph(index, index + 1, NEWLINE, 1, True) if char == "\n" else Glyph(index, index + 1, char, 1, False)
 
 
-def _visible_unit(start: int, text: str) -> Unit:
+def _visible_glyph(start: int, text: str) -> Glyph:
     # A mark without a letter to sit on would land on a neighbour that belongs to another token.
     shown = text if width_of(text) > 0 else "◌" + text
-    return Unit(start, start + len(text), shown, max(1, width_of(shown)), False)
+    return Glyph(start, start + len(text), shown, max(1, width_of(shown)), False)
 
 
-def _hidden_unit(index: int, char: str) -> Unit:
+def _hidden_glyph(index: int, char: str) -> Glyph:
     if char == "\n":
-        return Unit(index, index + 1, NEWLINE, 1, True)
+        return Glyph(index, index + 1, NEWLINE, 1, True)
     if char == "\t":
         shown = TAB
     elif char < " ":
@@ -150,7 +150,7 @@ def _hidden_unit(index: int, char: str) -> Unit:
         shown = "␡"
     else:
         shown = f"⟨U+{ord(char):04X}⟩"
-    return Unit(index, index + 1, shown, len(shown), False)
+    return Glyph(index, index + 1, shown, len(shown), False)
 
 
 def _is_hidden(text: str, index: int, cluster: str) -> bool:

@@ -37,7 +37,7 @@ FORMATS: dict[str, Format] = {
 
 
 def recognise(fields: Mapping[str, Any]) -> Format:
-    """The format of rows with these fields; tokur's own if no other fits."""
+    """Return the format of rows with these fields; tokur's own if no other fits."""
     return next((form for form in FORMATS.values() if form.recognises(fields)), NATIVE)
 
 

@@ -38,7 +38,7 @@ class Format:
 def row_format(
     name: str, description: str, recognises: Callable[[Mapping[str, Any]], bool], adapt: Callable[[Record], Record]
 ) -> Format:
-    """A format in which every row is one record and says all there is to know."""
+    """Return a format in which every row is one record and says all there is to know."""
 
     def adapter(record: Record) -> Iterator[Record | RecordError]:
         yield adapt(record)
@@ -47,7 +47,7 @@ def row_format(
 
 
 def with_fields(record: Record, **fields: Any) -> Record:
-    """A copy of a record with these fields; where it has one of them with another value, that goes under ``source``.
+    """Return a copy of a record with these fields; a different value that one of them had goes under ``source``.
 
     None takes a field away: one that is there becomes null, one that is not there stays away.
     """
@@ -64,14 +64,14 @@ def with_fields(record: Record, **fields: Any) -> Record:
 
 
 def with_tokur(record: Record, **values: Any) -> Record:
-    """The same record, its ``tokur`` object holding these values; those that are None are left out."""
+    """Return the same record, its ``tokur`` object holding these values; those that are None are left out."""
     known = {name: value for name, value in values.items() if value is not None}
     record.set("tokur", {"schema": SCHEMA, **known})
     return record
 
 
 def required(record: Record, name: str, form: str, *types: type) -> Any:
-    """A row's field of one of these types.
+    """Return a row's field of one of these types.
 
     Args:
         record: the row.
@@ -88,7 +88,7 @@ def required(record: Record, name: str, form: str, *types: type) -> Any:
 
 
 def typed(record: Record, what: str, value: Any, form: str, *types: type) -> Any:
-    """The value if it is of one of these types.
+    """Return the value if it is of one of these types.
 
     Raises:
         RecordError: it is not; names the format and what the value is called.
@@ -99,11 +99,11 @@ def typed(record: Record, what: str, value: Any, form: str, *types: type) -> Any
 
 
 def spelled(record: Record, name: str) -> Any:
-    """A reference as text: a number or boolean as it is spelled in the JSON text, anything else as it is."""
+    """Return a reference as text: a number or boolean as it is spelled in the JSON text, anything else as it is."""
     value = record.get(name)
     return record.json(name) if isinstance(value, (bool, int, float)) else value
 
 
 def whole_number(value: float) -> str:
-    """A number as people write it: 51.0 is ``51``, 0.5 stays ``0.5``."""
+    """Return a number as people write it: 51.0 is ``51``, 0.5 stays ``0.5``."""
     return str(int(value)) if isinstance(value, int) or value.is_integer() else json.dumps(value)

@@ -53,7 +53,7 @@ def _adapt_math(record: Record) -> Record:
 
 
 def _last_boxed(record: Record, solution: str) -> str:
-    r"""What the last ``\boxed{…}`` of a solution holds, as in the original MATH rows, which have no answer field."""
+    r"""Return what a solution's last ``\boxed{…}`` holds, as in the original MATH rows, which have no answer field."""
     start = solution.rfind("\\boxed{")
     depth = 0
     for brace in re.finditer(r"\\.|[{}]", solution[start + len("\\boxed") :] if start >= 0 else "", re.DOTALL):

@@ -28,7 +28,7 @@ def _new_adapter(requests: Requests | None) -> Adapter:
 
 
 def _adapt_row(record: Record) -> Iterator[Record]:
-    """One record a repeat of each request: ``resps`` is requests x repeats."""
+    """Return one record for each repeat of each request: ``resps`` is requests x repeats."""
     doc_id = required(record, "doc_id", _NAME, int, str)
     responses = required(record, "resps", _NAME, list)
     requests = _read_requests(record)
@@ -55,14 +55,14 @@ def _adapt_row(record: Record) -> Iterator[Record]:
 
 
 def _read_requests(record: Record) -> list[list[Any]]:
-    """Each request's arguments; older versions wrote a list, newer ones ``{"gen_args_0": {"arg_0": …}}``."""
+    """Return each request's arguments; older versions wrote a list, newer ones ``{"gen_args_0": {"arg_0": …}}``."""
     arguments = required(record, "arguments", _NAME, list, dict)
     requests = list(arguments.values()) if isinstance(arguments, dict) else arguments
     return [list(request.values()) if isinstance(request, dict) else request for request in requests]
 
 
 def _read_prompt(record: Record, request: Any) -> dict[str, Any]:
-    """The fields that hold the prompt of one request."""
+    """Return the fields that hold the prompt of one request."""
     if not isinstance(request, list) or len(request) < 2 or not isinstance(request[1], dict):
         raise record.error(
             "holds log-likelihoods, no response: only tasks with output_type generate_until can be scored"

@@ -11,7 +11,7 @@ _TOKEN_ID = re.compile(r"token_id:(\d+)")  # as vLLM writes tokens with return_t
 
 
 def logged_tokens(choice: dict[str, Any]) -> dict[str, Any]:
-    """The fields of ``tokur`` that hold a choice's exact tokens, as far as it tells them.
+    """Return the fields of ``tokur`` that hold a choice's exact tokens, as far as it tells them.
 
     Args:
         choice: with vLLM's ``token_ids``, or the ``logprobs`` of chat completions (``content``, each token with its
@@ -34,7 +34,7 @@ def logged_tokens(choice: dict[str, Any]) -> dict[str, Any]:
 
 
 def _string(text: str, token: Any) -> str | list[int]:
-    """A token's text, or its bytes where they are no whole characters."""
+    """Return a token's text, or its bytes where they are not whole characters."""
     data = token.get("bytes") if isinstance(token, dict) else None
     if not is_bytes(data):
         return text

@@ -33,7 +33,7 @@ def _new_adapter(requests: Requests | None) -> Adapter:
 
 
 def _read_body(record: Record) -> dict[str, Any]:
-    """The body of a request that succeeded."""
+    """Return the body of a request that succeeded."""
     error = record.get("error")
     if error is not None:
         raise record.error(f"the request failed: {_reason(error)}")
@@ -52,7 +52,7 @@ def _read_body(record: Record) -> dict[str, Any]:
 
 
 def _reason(error: Any) -> str:
-    """The message in an error as the services write it."""
+    """Return the message in an error as the services write it."""
     if isinstance(error, dict):
         inner = error.get("error")
         return _reason(inner) if isinstance(inner, dict) else str(error.get("message") or json.dumps(error))
@@ -101,7 +101,7 @@ def _read_text(record: Record, what: str, choice: dict[str, Any]) -> str:
 
 
 def _read_prompt(record: Record, identity: str, requests: Requests | None) -> dict[str, Any]:
-    """The fields that hold the prompt, from the request."""
+    """Return the fields that hold the prompt, from the request."""
     if requests is None:
         return {}
     request = requests.find(identity)

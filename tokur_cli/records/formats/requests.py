@@ -22,10 +22,10 @@ class Requests:
     @classmethod
     @contextmanager
     def open(cls, path: str) -> Iterator[Requests]:
-        """Opens a file of requests and finds where each is.
+        """Open a file of requests and find where each is.
 
         Raises:
-            TokurError: it cannot be read, holds a line that is no request, or two requests with one id.
+            TokurError: it cannot be read, holds a line that is not a request, or two requests with one id.
         """
         name = display_name(path)
         with open_input(path) as stream, seekable(stream) as file:
@@ -44,7 +44,7 @@ class Requests:
             yield cls(file, name, places)
 
     def find(self, identity: str) -> Record | None:
-        """The request with this id, if there is one."""
+        """Return the request with this id, if there is one."""
         if identity not in self._places:
             return None
         offset, number = self._places[identity]

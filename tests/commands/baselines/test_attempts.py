@@ -1,0 +1,187 @@
+"""Scores over attempts to verify a response, against attempts made by whole forward passes."""
+
+import math
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from tests.commands.baselines.test_baselines import prompt_of
+from tests.commands.score.test_score import parsed, records, write_lines
+from tests.engine.generation.test_decoder import one_by_one
+from tests.tiny import tiny_model, tiny_tokenizer
+from tokur_cli.commands.baselines.attempts import Attempts
+from tokur_cli.engine.generation.decoder import DecodingRequest
+from tokur_cli.engine.generation.sampling import Sampling
+
+SCORES = "inside,semantic_entropy,sar,u_ecc,u_deg"
+OPTIONS = ["--dtype", "float32", "--attempts", 4, "--attempt-tokens", 12, "--entailment", "exact",
+           "--similarity", "jaccard"]  # fmt: skip
+END = 258
+
+
+@pytest.fixture
+def responses(tmp_path):
+    return write_lines(tmp_path / "responses.jsonl", records(9))
+
+
+@pytest.fixture
+def scores_of(run_tokur, tiny_folder):
+    def run(path, *options, scores=SCORES):
+        code, out, err = run_tokur("score", path, "-m", tiny_folder, "--scores", scores, *OPTIONS, *options)
+        assert (code, err) == (0, "")
+        return {record["id"]: record["tokur"]["scores"] for record in parsed(out)}
+
+    return run
+
+
+def attempts_by_hand(prompt, record, count=4, seed=0, temperature=0.5):
+    """The attempts as (ids, text), one plain forward pass a token, without any batch or cache."""
+    model, tokenizer = tiny_model(), tiny_tokenizer()
+    request = DecodingRequest(0, f"verification of {record} 0", tokenizer(prompt)["input_ids"], range(count))
+    found = []
+    for attempt in range(count):
+        sampling = Sampling(temperature=temperature, seed=seed)
+        out = one_by_one(model, request, attempt, sampling, limit=12, end={END})
+        found.append((out, tokenizer.decode(out, skip_special_tokens=True)))
+    return request.prompt_ids, found
+
+
+def by_hand(prompt, record, **options):
+    """Kuhn's, Duan's, Chen's and Lin's formulas written out."""
+    prompt_ids, attempts = attempts_by_hand(prompt, record, **options)
+    model = tiny_model().double()
+    log_p, states = [], []
+    for ids, _ in attempts:
+        with torch.no_grad():
+            outputs = model(torch.tensor([prompt_ids + ids]), output_hidden_states=True)
+        rows = outputs.logits[0, len(prompt_ids) - 1 : -1].log_softmax(-1)
+        log_p.append([float(rows[t, token]) for t, token in enumerate(ids)])
+        kept = len(ids) - (len(ids) > 1 and ids[-1] == END)
+        states.append(outputs.hidden_states[1][0, len(prompt_ids) + kept - 1].numpy())
+    texts = [text.strip() for _, text in attempts]
+    classes = list(dict.fromkeys(texts))
+    mean = [sum(values) / len(values) for values in log_p]
+    of_class = [sum(math.exp(mean[i]) for i, text in enumerate(texts) if text == one) for one in classes]
+    alike = np.array([[jaccard(one, other) for _, other in attempts] for _, one in attempts])
+    p = [math.exp(sum(values)) for values in log_p]
+    sar = [p[i] + sum(alike[i, j] * p[j] for j in range(4) if j != i) / 0.001 for i in range(4)]
+    centred = np.array(states) - np.array(states).mean(axis=1, keepdims=True)
+    return {
+        "inside": np.mean(np.log(np.linalg.eigvalsh(centred @ centred.T + 1e-3 * np.eye(4)))),
+        "semantic_entropy": -sum(map(math.log, of_class)) / len(classes),
+        "sar": -sum(map(math.log, sar)) / 4,
+        "u_deg": np.trace(4 * np.eye(4) - np.diag(alike.sum(axis=1))) / 16,
+    }
+
+
+def jaccard(one, other):
+    one, other = set(one.lower().split()), set(other.lower().split())
+    return len(one & other) / len(one | other) if one | other else 1.0
+
+
+def test_the_scores_are_those_of_attempts_made_one_by_one(run_tokur, tiny_folder, responses, scores_of):
+    code, out, _ = run_tokur("score", responses, "-m", tiny_folder, "--scores", SCORES, "--show-prompts", *OPTIONS)
+    assert code == 0
+    prompt = prompt_of(out, "verification")
+    assert "Is the proposed answer correct?" in prompt
+    found = scores_of(responses)["q0"]
+    assert list(found) == SCORES.split(",")
+    expected = by_hand(prompt, "q0")
+    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-4, abs=1e-4)
+    other = scores_of(responses, "--seed", 5, "--attempt-temperature", 1.5)["q0"]
+    expected = by_hand(prompt, "q0", seed=5, temperature=1.5)
+    assert {name: other[name] for name in expected} == pytest.approx(expected, rel=1e-4, abs=1e-4)
+    assert other["inside"] != found["inside"]
+
+
+def test_attempts_are_the_same_in_any_order_batch_and_company(responses, scores_of, tmp_path):
+    found = scores_of(responses)
+    shuffled = random.Random(1).sample(list(records(9)), 9)
+    again = scores_of(write_lines(tmp_path / "shuffled.jsonl", shuffled), "--batch-tokens", 1)
+    alone = scores_of(write_lines(tmp_path / "alone.jsonl", [row for row in shuffled if row["id"] == "q3"]))
+    for name, scores in found.items():
+        assert again[name] == pytest.approx(scores, rel=1e-3, abs=1e-3)
+    assert alone["q3"] == pytest.approx(found["q3"], rel=1e-3, abs=1e-3)
+
+
+def test_attempts_are_made_once_for_all_scores_and_their_likelihoods_only_if_needed(responses, scores_of, monkeypatch):
+    made, scored = [], []
+    answer, likelihoods = Attempts._answer, Attempts._log_probabilities
+    monkeypatch.setattr(Attempts, "_answer", lambda self, asked: made.extend(asked) or answer(self, asked))
+    monkeypatch.setattr(
+        Attempts,
+        "_log_probabilities",
+        lambda self, tokens: scored.append(self.scorer is not None) or likelihoods(self, tokens),
+    )
+    whole = scores_of(responses)
+    assert (len(made), scored) == (9, [True])
+    scored.clear()
+    part = scores_of(responses, scores="inside,u_deg")
+    assert scored == [False]
+    for name, scores in part.items():
+        assert scores == pytest.approx({score: whole[name][score] for score in ("inside", "u_deg")})
+
+
+def test_what_the_attempts_depend_on_is_written(run_tokur, tiny_folder, responses):
+    _, out, _ = run_tokur("score", responses, "-m", tiny_folder, "--scores", SCORES, *OPTIONS)
+    run = parsed(out)[0]["tokur"]["run"]
+    assert run["draws"] == 0
+    assert {name: run[name] for name in list(run)[list(run).index("version") + 1 :]} == {
+        "over": "attempts", "entailment": "exact", "similarity": "jaccard", "inside_layer": 1, "attempts": 4,
+        "attempt_temperature": 0.5, "attempt_tokens": 12, "attempt_seed": 0,
+    }  # fmt: skip
+    _, out, _ = run_tokur("score", responses, "-m", tiny_folder, "--scores", "ll")
+    assert "over" not in parsed(out)[0]["tokur"]["run"]
+
+
+def test_a_resumed_run_ends_with_the_same_bytes_and_refuses_other_attempts(run_tokur, tiny_folder, tmp_path):
+    path = write_lines(tmp_path / "in.jsonl", records(30))
+    options = ["-m", tiny_folder, "--scores", SCORES, *OPTIONS, "-o"]
+    whole, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
+    assert run_tokur("score", path, *options, whole)[0] == 0
+    lines = whole.read_bytes().splitlines(keepends=True)
+    cut.write_bytes(b"".join(lines[:19]) + lines[19][:30])
+    code, _, err = run_tokur("score", path, *options, cut, "--resume", "--attempts", 3)
+    assert code != 0
+    assert "attempts" in err
+    assert run_tokur("score", path, *options, cut, "--resume")[0] == 0
+    assert cut.read_bytes() == whole.read_bytes()
+
+
+def test_a_temperature_of_zero_is_refused(run_tokur, tiny_folder, responses):
+    code, _, err = run_tokur("score", responses, "-m", tiny_folder, "--scores", "sar", "--attempt-temperature", 0)
+    assert code == 2
+    assert "all attempts are the same" in err
+
+
+def test_one_response_that_is_too_long_to_verify_is_one_bad_record(run_tokur, tiny_folder, tmp_path):
+    rows = [{"id": "a", "question": "q", "response": "short"}, {"id": "b", "question": "q", "response": "l" * 400}]
+    path = write_lines(tmp_path / "in.jsonl", rows)
+    options = ["-m", tiny_folder, "--scores", "inside", *OPTIONS, "--skip-invalid"]
+    code, out, err = run_tokur("score", path, *options)
+    assert code == 3
+    assert [record["id"] for record in parsed(out)] == ["a"]
+    assert "in.jsonl:2: verification: the prompt has" in err
+
+
+def test_a_record_with_a_bad_sample_number_is_one_bad_record(run_tokur, tiny_folder, tmp_path):
+    rows = [{"id": "a", "question": "q", "response": "r"},
+            {"id": "b", "question": "q", "response": "r", "tokur": {"sample": -1}}]  # fmt: skip
+    path = write_lines(tmp_path / "in.jsonl", rows)
+    code, out, err = run_tokur("score", path, "-m", tiny_folder, "--scores", "inside", *OPTIONS, "--skip-invalid")
+    assert code == 3
+    assert [record["id"] for record in parsed(out)] == ["a"]
+    assert 'in.jsonl:2: "tokur.sample" is -1' in err
+
+
+def test_what_the_judge_would_be_asked_about_attempts_is_shown(run_tokur, tiny_folder, responses):
+    options = ["--scores", "all", "--entailment", "judge", "--show-prompts"]
+    code, out, err = run_tokur("score", responses, "-m", tiny_folder, *options)
+    assert (code, err) == (0, "")
+    names = ["p_true", "verification", "judge"]
+    assert [line[4:-4] for line in out.splitlines() if line.startswith("--- ")] == names
+    for name in names:
+        assert next(records(1))["response"] in prompt_of(out, name)
+    assert "Possible Answer 1: (what one attempt said)" in prompt_of(out, "judge")

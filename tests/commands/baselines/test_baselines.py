@@ -1,0 +1,229 @@
+"""Scores that ask the model, through the command line."""
+
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from tests.commands.score.test_score import parsed, records, write_lines
+from tests.engine.baselines.test_yes_no import by_hand
+from tests.tiny import tiny_model, tiny_model_folder, tiny_tokenizer
+from tokur_cli.scores.catalogue import CATALOGUE
+
+
+@pytest.fixture
+def responses(tmp_path):
+    return write_lines(tmp_path / "responses.jsonl", records(20))
+
+
+@pytest.fixture
+def plain_folder(tmp_path):
+    """A model without a chat template."""
+    folder = tiny_model_folder(tmp_path)
+    (folder / "chat_template.jinja").unlink()
+    return folder
+
+
+def prompt_of(out, name):
+    return out.split(f"--- {name} ---\n")[1].split("\n--- ")[0].removesuffix("\n")
+
+
+def test_scores_help_is_a_table_of_all_scores_without_a_model(tmp_path):
+    script = (
+        "import sys; sys.argv = ['tokur', 'score', '--scores', 'help']\n"
+        "from tokur_cli.app import main\n"
+        "try: main()\n"
+        "finally: assert not {'torch', 'transformers', 'sklearn'} & set(sys.modules)"
+    )
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert not re.search(" $", out, re.MULTILINE)
+    head, *rows = out.split("\n\n")[0].splitlines()
+    assert head.split() == ["score", "better", "default", "takes", "source", "meaning"]
+    cells = [[row[start:end].strip() for start, end in columns(head)] for row in rows]
+    assert [row[0] for row in cells] == list(CATALOGUE)
+    told = {row[0]: row[1:4] for row in cells}
+    assert told["eu"] == ["lower", "yes", "M passes"]
+    assert told["ll"] == ["higher", "yes", "nothing"]
+    assert told["p_true"] == ["higher", "no", "1 pass"]
+
+
+def test_scores_help_ends_without_a_word_where_nobody_reads():
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "tokur_cli", "score", "--scores", "help"]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def columns(head):
+    starts = [head.index(title) for title in head.split()]
+    return list(zip(starts, [*starts[1:], None], strict=True))
+
+
+def test_scores_that_take_more_are_computed_only_if_asked_for(run_tokur, tiny_folder, responses):
+    _, out, _ = run_tokur("score", responses, "-m", tiny_folder)
+    assert "p_true" not in parsed(out)[0]["tokur"]["scores"]
+    code, out, _ = run_tokur("score", responses, "-m", tiny_folder, "--scores", "default,p_true")
+    assert code == 0
+    for record in parsed(out):
+        assert 0 < record["tokur"]["scores"]["p_true"] < 1
+        assert len(record["tokur"]["scores"]) == 1 + sum(score.default for score in CATALOGUE.values())
+        assert "p_true" not in record["tokur"]["tokens"]
+
+
+def test_p_true_is_the_probability_after_the_prompt_that_is_shown(run_tokur, tiny_folder, responses):
+    code, out, err = run_tokur("score", responses, "-m", tiny_folder, "--scores", "p_true", "--show-prompts")
+    assert (code, err) == (0, "")
+    shown = prompt_of(out, "p_true")
+    first = next(records(1))
+    question = f"Question: {first['question']}\nProposed Answer: {first['response']}\nIs the proposed answer:\n"
+    turn = f"<|im_start|>user\n{question} (A) True\n (B) False\nThe proposed answer is:<|im_end|>\n"
+    assert shown == f"{turn}<|im_start|>assistant\n"
+    _, out, _ = run_tokur("score", responses, "-m", tiny_folder, "--scores", "p_true", "--dtype", "float32")
+    with torch.no_grad():
+        assert parsed(out)[0]["tokur"]["scores"]["p_true"] == pytest.approx(by_hand(tiny_model(), shown), abs=1e-5)
+
+
+def test_without_a_chat_template_the_question_stands_alone(run_tokur, plain_folder, responses):
+    options = ["-m", plain_folder, "--scores", "p_true", "--template", "raw", "--dtype", "float32"]
+    _, out, _ = run_tokur("score", responses, *options, "--show-prompts")
+    shown = prompt_of(out, "p_true")
+    assert shown.startswith("Question: How many?")
+    assert shown.endswith("The proposed answer is:")
+    _, out, _ = run_tokur("score", responses, *options)
+    with torch.no_grad():
+        assert parsed(out)[0]["tokur"]["scores"]["p_true"] == pytest.approx(by_hand(tiny_model(), shown), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("row", "asked"),
+    [
+        ({"question": "Why?", "tokur": {"prompt_token_ids": [65, 66]}}, "Why?"),
+        ({"prompt": "Why so?"}, "Why so?"),
+        ({"messages": [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Why me?"}]}, "Why me?"),
+        (
+            {
+                "messages": [
+                    {"role": "user", "content": "Hi"},
+                    {"role": "assistant", "content": "Yes?"},
+                    {"role": "user", "content": "Why?"},
+                ]
+            },
+            "User: Hi\nAssistant: Yes?\nUser: Why?",
+        ),
+        ({"tokur": {"prompt_token_ids": [32, 33]}}, "AB"),
+    ],
+    ids=["question", "prompt", "messages", "conversation", "ids"],
+)
+def test_the_question_is_what_the_record_asked(run_tokur, tiny_folder, tmp_path, row, asked):
+    path = write_lines(tmp_path / "one.jsonl", [{**row, "response": "so"}])
+    code, out, _ = run_tokur("score", path, "-m", tiny_folder, "--scores", "p_true", "--show-prompts")
+    assert code == 0
+    assert f"Question: {asked}\nProposed Answer: so\n" in out
+
+
+def test_show_prompts_needs_a_score_that_asks_and_a_record(run_tokur, tiny_folder, responses, tmp_path):
+    code, out, err = run_tokur("score", responses, "-m", tiny_folder, "--show-prompts")
+    assert (code, out) == (2, "")
+    assert "--scores p_true" in err
+    empty = write_lines(tmp_path / "empty.jsonl", [])
+    code, _, err = run_tokur("score", empty, "-m", tiny_folder, "--scores", "p_true", "--show-prompts")
+    assert code == 2
+    assert "no record" in err
+    bad = write_lines(tmp_path / "bad.jsonl", [{"response": "r"}])
+    code, _, err = run_tokur("score", bad, "-m", tiny_folder, "--scores", "p_true", "--show-prompts")
+    assert code == 1
+    assert "bad.jsonl:1: has no prompt" in err
+
+
+def test_a_response_too_long_to_be_asked_about_is_one_bad_record(run_tokur, tiny_folder, tmp_path):
+    """400 bytes fit the model's context of 512 as a response, not within the question."""
+    rows = [{"id": "a", "question": "q", "response": "short"}, {"id": "b", "question": "q", "response": "l" * 400},
+            {"id": "c", "question": "q", "response": "short"}]  # fmt: skip
+    path = write_lines(tmp_path / "in.jsonl", rows)
+    code, out, err = run_tokur("score", path, "-m", tiny_folder, "--scores", "p_true,ll")
+    assert code == 1
+    assert [record["id"] for record in parsed(out)] == ["a"]
+    assert "in.jsonl:2: p_true: the prompt has" in err
+    code, out, err = run_tokur("score", path, "-m", tiny_folder, "--scores", "p_true,ll", "--skip-invalid")
+    assert code == 3
+    assert [record["id"] for record in parsed(out)] == ["a", "c"]
+
+
+def test_the_layer_is_chosen_and_written_where_a_score_depends_on_it(run_tokur, tiny_folder, responses):
+    def run(*options):
+        code, out, _ = run_tokur("score", responses, "-m", tiny_folder, "--dtype", "float32", *options)
+        assert code == 0
+        tokur = parsed(out)[3]["tokur"]
+        return tokur["scores"], tokur["run"].get("llm_check_layer")
+
+    _, none = run("--scores", "default,llm_check_logit_entropy,p_true")
+    first, middle = run("--scores", "llm_check_attention,llm_check_hidden")
+    last, chosen = run("--scores", "llm_check_attention,llm_check_hidden", "--llm-check-layer", 2)
+    assert (none, middle, chosen) == (None, 1, 2)
+    assert all(first[name] != last[name] for name in first)
+    code, _, err = run_tokur(
+        "score", responses, "-m", tiny_folder, "--scores", "llm_check_hidden", "--llm-check-layer", 9
+    )
+    assert code == 2
+    assert "there is no layer 9: the model has 2" in err
+
+
+def test_the_inside_is_looked_at_together_with_the_scoring_of_the_same_tokens(run_tokur, tiny_folder, responses):
+    """Where nothing but the number of logits differs: over all of 259, the entropy is at least that over 50."""
+    scores = "default,llm_check_logit_entropy"
+    _, out, _ = run_tokur("score", responses, "-m", tiny_folder, "--scores", scores, "--dtype", "float32")
+    for record in parsed(out):
+        tokens, found = record["tokur"]["tokens"], record["tokur"]["scores"]
+        assert found["llm_check_perplexity"] == pytest.approx(math.exp(-found["ll"]))
+        assert found["llm_check_window_entropy"] == pytest.approx(max(tokens["entropy"]))
+        assert found["llm_check_logit_entropy"] <= found["pe"]
+
+
+@pytest.mark.parametrize(("spare", "code"), [(0, 0), (-1, 1)])
+def test_llm_check_needs_room_for_the_last_token(run_tokur, tiny_folder, tmp_path, spare, code):
+    """The chat template takes 41 bytes and tokens around a question of one byte; the context holds 512."""
+    prompt = "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n"
+    tokens = 512 - len(tiny_tokenizer()(prompt)["input_ids"]) - spare
+    path = write_lines(tmp_path / "in.jsonl", [{"question": "q", "response": "a" * tokens}])
+    assert run_tokur("score", path, "-m", tiny_folder, "--scores", "ll")[0] == 0
+    ended, _, err = run_tokur("score", path, "-m", tiny_folder, "--scores", "llm_check_hidden")
+    assert ended == code
+    assert not err or "no room for the response's last token" in err
+
+
+@pytest.mark.parametrize("scores", ["p_true,ll", "llm_check_hidden,llm_check_attention,llm_check_logit_entropy"])
+def test_a_resumed_run_ends_with_the_same_bytes(run_tokur, tiny_folder, responses, tmp_path, scores):
+    options = ["-m", tiny_folder, "--scores", scores, "-o"]
+    whole, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
+    assert run_tokur("score", responses, *options, whole)[0] == 0
+    lines = whole.read_bytes().splitlines(keepends=True)
+    cut.write_bytes(b"".join(lines[:7]) + lines[7][:30])
+    assert run_tokur("score", responses, *options, cut, "--resume")[0] == 0
+    assert cut.read_bytes() == whole.read_bytes()
+
+
+def test_batches_do_not_change_the_numbers(run_tokur, tiny_folder, responses):
+    numbers = []
+    for budget in (1, 100_000):
+        options = ["--scores", "p_true", "--batch-tokens", budget, "--dtype", "float32"]
+        _, out, _ = run_tokur("score", responses, "-m", tiny_folder, *options)
+        numbers.append([record["tokur"]["scores"]["p_true"] for record in parsed(out)])
+    assert numbers[0] == pytest.approx(numbers[1], abs=1e-5)
+
+
+def test_evaluate_takes_all_as_all_that_there_is(run_tokur, tiny_folder, tmp_path):
+    rows = [{**record, "correct": number % 2 == 0} for number, record in enumerate(records(8))]
+    path = write_lines(tmp_path / "in.jsonl", rows)
+    scored = tmp_path / "scored.jsonl"
+    run_tokur("score", path, "-m", tiny_folder, "--scores", "ll,p_true", "-o", scored)
+    for options in ([], ["--scores", "all"]):
+        code, out, _ = run_tokur("evaluate", scored, "--bootstrap", 0, "--json", *options)
+        assert code == 0
+        assert [json.loads(line)["score"] for line in out.splitlines()] == ["ll", "p_true"]

@@ -1,0 +1,146 @@
+"""What tells which texts mean the same and how alike they are."""
+
+import numpy as np
+import pytest
+import torch
+
+from tests.commands.score.test_score import parsed, records, write_lines
+from tests.engine.baselines.tiny_encoders import tiny_encoder_folder
+from tests.tiny import tiny_model, tiny_tokenizer
+from tokur_cli.commands.baselines.comparison import Embeddings, Jaccard, Judge, Nli, SameAnswer, SameText
+from tokur_cli.commands.baselines.features import TextSet
+from tokur_cli.engine.baselines.encoders import load_entailment
+from tokur_cli.engine.loading.models import LanguageModel
+from tokur_cli.engine.probe import probe_model
+from tokur_cli.engine.tokens import ResponseTokenizer
+from tokur_cli.records.errors import TokurError
+
+
+def text_set(texts, answers=None, context=""):
+    return TextSet("Why?", context, texts, answers or [None] * len(texts), [])
+
+
+def test_the_same_text_is_the_same_up_to_white_space():
+    (entails,) = SameText().entails([text_set(["yes", " yes\n", "Yes"])])
+    assert entails.tolist() == [[True, True, False], [True, True, False], [False, False, True]]
+
+
+def test_equal_answers_and_verdicts_are_the_same_and_no_answer_is_like_no_other():
+    texts = ["a", "b", "c", "d", "e", "e"]
+    answers = [["1/2", "0.5", "3", None, None, None], ["true", "false", "true", None, "false", None]]
+    numbers, verdicts = SameAnswer().entails([text_set(texts, each) for each in answers])
+    assert same(numbers) == [{0, 1}, {2}, {3}, {4, 5}]
+    assert same(verdicts) == [{0, 2}, {1, 4}, {3}, {5}]
+
+
+def same(entails):
+    return sorted(set(map(frozenset, (np.flatnonzero(row) for row in entails))), key=min)
+
+
+class FakeNli:
+    """Finds entailment where the first text begins with the second; remembers what it read."""
+
+    def __init__(self):
+        self.read = []
+
+    def probabilities(self, pairs):
+        self.read += pairs
+        return np.array([[0.5, 0.3, 0.2] if one.startswith(other) else [0.3, 0.2, 0.5] for one, other in pairs])
+
+
+def test_an_nli_model_reads_every_pair_after_the_question_and_the_likeliest_relation_counts():
+    model = FakeNli()
+    one, other = text_set(["ab", "a", "c"], context="Q?"), text_set(["x", "xy"])
+    entails = Nli(model).entails([one, other])
+    assert entails[0].tolist() == [[True, True, False], [False, True, False], [False, False, True]]
+    assert entails[1].tolist() == [[True, False], [True, True]]
+    assert ("Q? ab", "Q? a") in model.read
+    assert ("x", "xy") in model.read
+    (similarity,) = Nli(model).matrices([other])
+    assert similarity.tolist() == [[1.0, 0.3], [0.5, 1.0]]
+
+
+@pytest.fixture
+def judge():
+    tokenizer = tiny_tokenizer()
+    tiny = tiny_model()
+    probe = probe_model("tiny", tiny, tokenizer)
+    model = LanguageModel("tiny", tokenizer, "tiny", None, "float32", 512, (tokenizer.eos_token_id,), tiny, probe)
+    return Judge(model, ResponseTokenizer(tokenizer, 512), 1000)
+
+
+def test_the_judge_finds_what_plain_questions_to_the_model_find(judge):
+    """By its bytes' forms: Yes and YES begin with Y, yes with y; with and without a space before them."""
+    texts = ["It is 4.", "It is 5.", "4", "It is 4.", "No idea"]
+    (entails,) = judge.entails([text_set(texts)])
+    model, tokenizer = tiny_model().double(), tiny_tokenizer()
+    for i, one in enumerate(texts):
+        for j, other in enumerate(texts):
+            question = (
+                f'We are evaluating answers to the question "Why?"\nHere are two possible answers:\n'
+                f"Possible Answer 1: {one}\nPossible Answer 2: {other}\n"
+                "Does Possible Answer 1 semantically entail Possible Answer 2? Respond with Yes or No."
+            )
+            prompt = f"<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n"
+            with torch.no_grad():
+                plain = model(torch.tensor([tokenizer(prompt)["input_ids"]])).logits[0, -1].softmax(-1)
+                spaced = model(torch.tensor([tokenizer(prompt + " ")["input_ids"]])).logits[0, -1].softmax(-1)
+            space = float(plain[tokenizer(" ")["input_ids"][0]])
+            yes, no = (
+                sum(float(plain[b] + space * spaced[b]) for b in tokenizer(letters)["input_ids"])
+                for letters in ("Yy", "Nn")
+            )
+            assert entails[i, j] == (one == other or yes > no), (one, other)
+    assert 0 < entails.sum() < entails.size
+
+
+def test_a_pair_too_long_for_the_judge_fails_its_set_alone(judge):
+    found = judge.entails([text_set(["a", "b" * 500]), text_set(["a", "a"])])
+    assert isinstance(found[0], TokurError)
+    assert str(found[0]).startswith("judge: the prompt has")
+    assert found[1].all()
+
+
+def test_jaccard_and_embeddings_are_what_they_wrap():
+    class Model:
+        def matrix(self, texts):
+            if len(texts) == 3:
+                raise TokurError("too little memory")
+            return np.eye(len(texts))
+
+    (similarity,) = Jaccard().matrices([text_set(["a b", "b c"])])
+    assert similarity == pytest.approx(np.array([[1, 1 / 3], [1 / 3, 1]]))
+    first, second = Embeddings(Model()).matrices([text_set(["a", "b"]), text_set(["a", "b", "c"])])
+    assert first.tolist() == [[1, 0], [0, 1]]
+    assert isinstance(second, TokurError)
+
+
+def test_an_nli_model_serves_both_purposes_and_is_named_in_the_records(run_tokur, tiny_folder, tmp_path):
+    labels = {0: "CONTRADICTION", 1: "NEUTRAL", 2: "ENTAILMENT"}
+    folder = tiny_encoder_folder(tmp_path / "nli", "deberta", "AutoModelForSequenceClassification", id2label=labels)
+    options = ["--entailment", "nli", "--nli-model", folder, "--similarity", "nli", "--over", "samples"]
+    rows = [{**row, "id": "one", "response": row["response"][:8]} for row in records(3)]
+    path = write_lines(tmp_path / "in.jsonl", rows)
+    scores = ["--scores", "semantic_entropy,u_deg"]
+    code, out, err = run_tokur("score", path, "-m", tiny_folder, *scores, *options)
+    assert (code, err) == (0, "")
+    scored = parsed(out)
+    assert scored[0]["tokur"]["run"]["nli_model"] == str(folder)
+    model = load_entailment(str(folder), device="cpu")
+    question = rows[0]["question"]
+    texts = [f"{question} {row['response']}" for row in rows]
+    alike = model.probabilities([(one, other) for one in texts for other in texts]).reshape(3, 3, 3)[..., 0]
+    np.fill_diagonal(alike, 1)
+    degrees = (alike + alike.T).sum(axis=1) / 2
+    found = [record["tokur"]["scores"]["u_deg"] for record in scored]
+    assert found == pytest.approx(list(1 - degrees / 3), abs=1e-5)
+
+
+def test_a_model_that_cannot_be_had_is_named_before_anything_is_written(run_tokur, tiny_folder, tmp_path):
+    path = write_lines(tmp_path / "in.jsonl", records(3))
+    for option, score in (("--nli-model", "semantic_entropy"), ("--similarity-model", "sar")):
+        code, out, err = run_tokur("score", path, "-m", tiny_folder, "--scores", score, option, tmp_path / "nowhere")
+        assert code != 0
+        assert out == ""
+        assert "nowhere" in err
+        assert option in err

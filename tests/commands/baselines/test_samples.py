@@ -1,0 +1,211 @@
+"""Scores over the samples of a question."""
+
+import json
+import math
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.commands.baselines.test_attempts import jaccard
+from tests.commands.score.test_score import parsed, write_lines
+from tokur_cli.commands.baselines.samples import standing_together, windows_of_questions
+from tokur_cli.records.errors import RecordError, TokurError
+from tokur_cli.records.record import Record
+from tokur_cli.scores.catalogue import CATALOGUE
+
+SAMPLES = Path(__file__).parent.parent.parent.parent / "samples"
+
+SCORES = "ll,ll_sum,inside,semantic_entropy,sar,u_ecc,u_deg"
+OPTIONS = ["--over", "samples", "--dtype", "float32", "--entailment", "answers", "--similarity", "jaccard"]
+
+
+def rows(counts, seed=0):
+    """Questions with as many samples as told."""
+    rng = random.Random(seed)
+    for number, count in enumerate(counts):
+        for sample in range(count):
+            words = " ".join(rng.choice(["so", "it", "is", "then"]) for _ in range(rng.randint(1, 4)))
+            yield {"id": f"q{number}", "question": "How many?", "response": f"{words} {rng.choice('34')}",
+                   "tokur": {"sample": sample}}  # fmt: skip
+
+
+def record(**fields):
+    return Record.parse(json.dumps(fields).encode(), "in.jsonl", 1)
+
+
+@pytest.fixture
+def score(run_tokur, tiny_folder):
+    def run(path, *options):
+        return run_tokur("score", path, "-m", tiny_folder, "--scores", SCORES, *OPTIONS, *options)
+
+    return run
+
+
+def test_the_scores_are_those_of_the_formulas_over_a_questions_samples(score, tmp_path):
+    counts = (4, 1, 5, 2)
+    code, out, err = score(write_lines(tmp_path / "in.jsonl", rows(counts)))
+    assert (code, err) == (0, "")
+    scored = parsed(out)
+    start = 0
+    for count in counts:
+        samples = scored[start : start + count]
+        start += count
+        for place, sample in enumerate(samples):
+            scores = sample["tokur"]["scores"]
+            if count == 1:
+                assert {scores[name] for name in SCORES.split(",")[2:]} == {None}
+                continue
+            expected = by_hand(samples, place)
+            assert {name: scores[name] for name in expected} == pytest.approx(expected, rel=1e-5)
+        assert len({sample["tokur"]["scores"]["inside"] for sample in samples}) == 1
+    run = scored[0]["tokur"]["run"]
+    assert run["over"] == "samples"
+    assert "attempts" not in run
+
+
+def by_hand(samples, place):
+    """Kuhn's, Duan's and Lin's formulas; the answer is the digit at the end."""
+    texts = [sample["response"] for sample in samples]
+    count = len(texts)
+    mean = [sample["tokur"]["scores"]["ll"] for sample in samples]
+    answers = [text[-1] for text in texts]
+    of_class = [sum(math.exp(mean[i]) for i in range(count) if answers[i] == one) for one in set(answers)]
+    alike = np.array([[jaccard(one, other) for other in texts] for one in texts])
+    p = [math.exp(sample["tokur"]["scores"]["ll_sum"]) for sample in samples]
+    sar = [p[i] + sum(alike[i, j] * p[j] for j in range(count) if j != i) / 0.001 for i in range(count)]
+    degrees = alike.sum(axis=1)
+    laplacian = np.eye(count) - alike / np.sqrt(np.outer(degrees, degrees))
+    values, vectors = np.linalg.eigh(laplacian)
+    embedding = vectors[:, values < 0.9]
+    return {
+        "semantic_entropy": -sum(map(math.log, of_class)) / len(of_class),
+        "sar": -sum(map(math.log, sar)) / count,
+        "u_ecc": np.linalg.norm(embedding[place] - embedding.mean(axis=0)),
+        "u_deg": 1 - degrees[place] / count,
+    }
+
+
+def test_windows_never_cut_a_question_and_a_bad_line_belongs_to_the_one_before_it():
+    bad = RecordError("bad", "in.jsonl", 7)
+    items = [record(id=f"q{number}", question="?") for number in (0, 0, 0, 1, 1)]
+    items += [bad, *[record(id=f"q{number}", question="?") for number in (1, 2, 3)]]
+    windows = list(windows_of_questions(items, iter([2, 1, 1, 1])))
+    assert [len(window) for window in windows] == [3, 4, 1, 1]
+    assert bad in windows[1]
+    assert list(windows_of_questions([], iter([2]))) == []
+
+
+def test_where_the_stream_fails_the_questions_before_the_last_one_are_scored():
+    def failing(names):
+        yield from (record(id=name, question="?") for name in names)
+        raise TokurError("cut off")
+
+    for names, expected in (("aabbb", ["aa"]), ("aaab", ["aaa"]), ("a", []), ("aabbc", ["aabb"])):
+        found = []
+        windows = map(found.append, windows_of_questions(failing(names), iter([9, 9])))
+        with pytest.raises(TokurError, match="cut off"):
+            list(windows)
+        assert ["".join(item.id for item in window) for window in found] == expected
+
+
+def test_a_question_that_comes_back_is_an_error_and_those_without_an_id_go_by_their_prompt():
+    names = ["a", "a", "b", "a", "b", "c"]
+    for items in ([record(id=name, question="?") for name in names], [record(question=name) for name in names]):
+        kinds = [isinstance(item, RecordError) for item in standing_together(items)]
+        assert kinds == [False, False, False, True, False, False]
+
+
+def test_a_record_whose_question_cannot_be_told_is_bad(score, tmp_path):
+    given = list(rows((2, 2)))
+    bad = [{"id": 1.5, "question": "?", "response": "a"}, {"id": 2.5, "question": "?", "response": "b"}]
+    code, out, err = score(write_lines(tmp_path / "in.jsonl", [*given[:2], *bad, *given[2:]]), "--skip-invalid")
+    assert code == 3
+    assert [row["id"] for row in parsed(out)] == ["q0", "q0", "q1", "q1"]
+    assert "in.jsonl:3" in err
+    assert "in.jsonl:4" in err
+
+
+def test_samples_that_stand_apart_end_the_run_or_are_skipped(score, tmp_path):
+    given = list(rows((3, 2)))
+    path = write_lines(tmp_path / "in.jsonl", [*given, given[0]])
+    code, out, err = score(path)
+    assert code == 1
+    assert "in.jsonl:6: question q0 comes back" in err
+    assert [row["id"] for row in parsed(out)] == ["q0"] * 3, "q1 may go on after the bad line"
+    code, out, _ = score(path, "--skip-invalid")
+    assert code == 3
+    assert [row["id"] for row in parsed(out)] == ["q0"] * 3 + ["q1"] * 2
+
+
+@pytest.mark.parametrize("bad", [{"id": "q1", "question": "How many?"}, b"{\n"])
+def test_before_a_bad_record_no_question_is_written_with_a_part_of_its_samples(score, tmp_path, bad):
+    given = list(rows((2, 4, 2)))
+    path = write_lines(tmp_path / "in.jsonl", [*given[:4], bad, *given[4:]])
+    code, out, err = score(path)
+    assert code == 1
+    assert "in.jsonl:5:" in err
+    assert [row["id"] for row in parsed(out)] == ["q0", "q0"]
+    code, out, _ = score(path, "--skip-invalid")
+    assert code == 3
+    assert [row["id"] for row in parsed(out)] == [row["id"] for row in given]
+    mended = write_lines(tmp_path / "mended.jsonl", given)
+    _, whole, _ = score(mended)
+    assert out == whole
+
+
+def test_a_run_cut_off_within_a_question_resumes_to_the_same_bytes(score, tmp_path):
+    path = write_lines(tmp_path / "in.jsonl", rows((7, 8, 9, 8, 5)))
+    whole, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
+    assert score(path, "-o", whole)[0] == 0
+    lines = whole.read_bytes().splitlines(keepends=True)
+    for kept in (3, 20, 26):
+        cut.write_bytes(b"".join(lines[:kept]) + lines[kept][:30])
+        assert score(path, "-o", cut, "--resume")[0] == 0
+        assert cut.read_bytes() == whole.read_bytes()
+
+
+def test_the_judge_is_asked_about_samples_and_shown(score, tmp_path):
+    path = write_lines(tmp_path / "in.jsonl", rows((3,)))
+    code, out, _ = score(path, "--entailment", "judge")
+    assert code == 0
+    assert parsed(out)[0]["tokur"]["run"]["entailment"] == "judge"
+    code, out, _ = score(path, "--entailment", "judge", "--show-prompts")
+    assert code == 0
+    assert "--- verification" not in out
+    assert 'We are evaluating answers to the question "How many?"' in out
+
+
+def test_generate_scores_its_samples_as_score_does(run_tokur, tiny_folder, tmp_path):
+    questions = write_lines(tmp_path / "questions.jsonl", [{"id": name, "question": "?"} for name in "abc"])
+    options = ["-m", tiny_folder, "-n", 3, "--temperature", 1, "--max-new-tokens", 9, "--dtype", "float32"]
+    scoring = ["--scores", SCORES, *OPTIONS]
+    _, generated, _ = run_tokur("generate", questions, *options)
+    piped = tmp_path / "generated.jsonl"
+    piped.write_text(generated)
+    _, apart, _ = run_tokur("score", piped, "-m", tiny_folder, *scoring)
+    code, together, err = run_tokur("generate", questions, *options, "--score", *scoring)
+    assert (code, err) == (0, "")
+    assert together == apart
+    code, _, err = run_tokur(
+        "generate", questions, *options, "--score", *scoring, "-o", tmp_path / "out.jsonl", "--resume"
+    )
+    assert code == 2
+    assert "--resume generates only those that are missing" in err
+
+
+@pytest.mark.slow
+@pytest.mark.real_model
+def test_the_real_model_has_every_score(run_tokur, all_threads, tmp_path):
+    """With real embeddings and the language model as judge; verdicts of its attempts are words that it said."""
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b"".join((SAMPLES / "responses.jsonl").read_bytes().splitlines(keepends=True)[:3]))
+    options = ["--entailment", "judge", "--attempts", 3, "--attempt-tokens", 8]
+    code, out, err = run_tokur("score", path, "--scores", "all", *options)
+    assert (code, err) == (0, "")
+    for scored in parsed(out):
+        scores = scored["tokur"]["scores"]
+        assert list(scores) == list(CATALOGUE)
+        assert all(math.isfinite(value) for value in scores.values())
+        assert 0 < scores["p_true"] < 1

@@ -1,0 +1,513 @@
+"""The heatmap command in this process: what is chosen, scaled, painted, passed on and refused."""
+
+import copy
+import gzip
+import json
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.commands.score.test_score import write_lines
+from tokur_cli.commands.heatmap.quantities import TOKEN_QUANTITIES
+from tokur_cli.engine.uncertainty.vocabulary import QUANTITIES
+from tokur_cli.scores.catalogue import CATALOGUE
+
+REAL = Path(__file__).parent.parent.parent / "data" / "scored.jsonl"
+HARD = (
+    "[bold]a[/bold] \x1b[31mred\x1b[0m\x07 tab\there 日本語 👩‍👩‍👧‍👦 👍🏽 </script><script>alert(1)</script> "
+    "<b>&amp;</b> rtl\u202e end\r\n"
+)
+
+
+@pytest.fixture(autouse=True)
+def _plain_surroundings(monkeypatch):
+    for name in ("COLUMNS", "COLORTERM", "COLORFGBG", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def scored(number=0, *, text="yes no", sample=0, scores=None, **fields):
+    """A scored record, a token a character, whose values count up from its number."""
+    values = [number + index / 100 for index in range(len(text))]
+    tokur = {
+        "schema": 1,
+        "sample": sample,
+        "tokens": {"offsets": [[at, at + 1] for at in range(len(text))], "eu": values, "au": [2 * v for v in values]},
+        "scores": {"eu": sum(values), "ll": -sum(values)} if scores is None else scores,
+    }
+    return {"id": f"q{number}", "question": "Yes or no?", "response": text, **fields, "tokur": tokur}
+
+
+def without(record, *path):
+    record = copy.deepcopy(record)
+    inner = record
+    for name in path[:-1]:
+        inner = inner[name]
+    del inner[path[-1]]
+    return record
+
+
+def changed(record, value, *path):
+    record = copy.deepcopy(record)
+    inner = record
+    for name in path[:-1]:
+        inner = inner[name]
+    inner[path[-1]] = value
+    return record
+
+
+def shown(output):
+    """The ids and samples in the headings, in order."""
+    return re.findall(r"^── (.+?) · sample \d+ ", output, re.MULTILINE)
+
+
+def real():
+    return [json.loads(line) for line in REAL.read_text(encoding="utf-8").splitlines()]
+
+
+# ---- what is painted ------------------------------------------------------------------------------------------------
+
+
+def test_real_responses_are_painted_with_their_scores_and_verdicts(run_tokur):
+    code, out, err = run_tokur("heatmap", REAL, "--marks", "none", "--width", 100)
+    assert (code, err) == (0, "")
+    assert [re.search(r"(right|wrong)? ──$|─$", line)[1] for line in out.split("\n") if line.startswith("── ")] == [
+        "right", "wrong", "wrong", "right", None
+    ]  # fmt: skip
+    for record in real():
+        assert record["response"].split("\n")[0][:60] in out
+        assert f"reference {record['reference']}" in out
+        for name, value in record["tokur"]["scores"].items():
+            assert f"{name} {value:.4g}" in out
+
+
+def test_the_scale_is_that_of_the_whole_input_whatever_is_shown(run_tokur):
+    everything = np.concatenate([record["tokur"]["tokens"]["eu"] for record in real()])
+    end = np.quantile(everything, 0.99, method="lower")
+    legends = []
+    for choice in ([], ["--id", "word-004"], ["--only", "correct"], ["--limit", 1], ["--compare"]):
+        _, out, _ = run_tokur("heatmap", REAL, *choice)
+        legends.append(out.split("── ")[0].split("Lena has 8 books and")[0])
+    assert len(set(legends)) == 1
+    assert f"of {len(everything)} tokens" in legends[0]
+    assert float(re.search(r"(\S+) unsure", legends[0])[1]) == pytest.approx(end, rel=0.006)
+    assert float(re.search(r"▁(\S+)", legends[0])[1]) == pytest.approx(everything.min(), abs=1e-3)
+
+
+def test_given_ends_replace_those_of_the_input_and_are_named(run_tokur):
+    _, out, _ = run_tokur("heatmap", REAL, "--vmin", "0.1", "--vmax", "0.9")
+    assert "sure ▁0.10 ▂0.20 ▃0.30 ▄0.40 ▅0.50 ▆0.60 ▇0.70 █0.80  0.90 unsure" in out
+    assert "--vmin 0.1" in out
+    assert "--vmax 0.9" in out
+
+
+@pytest.mark.parametrize("ends", [("1", "0"), ("nan", "1"), ("0", "inf"), ("1", "1")])
+def test_ends_that_make_no_scale_are_usage_errors(run_tokur, ends):
+    code, out, err = run_tokur("heatmap", REAL, "--vmin", ends[0], "--vmax", ends[1])
+    assert (code, out) == (2, "")
+    assert "--vm" in err
+
+
+def test_two_quantities_stand_below_one_another_or_beside_as_there_is_room(run_tokur):
+    for width, beside in ((80, False), (120, True)):
+        _, out, _ = run_tokur("heatmap", REAL, "--score", "eu, au", "--limit", 1, "--width", width)
+        assert bool(re.search(r"^eu  sure.*│ au  sure", out, re.MULTILINE)) == beside
+        assert bool(re.search(r"^au  sure", out, re.MULTILINE)) != beside
+
+
+def test_an_unknown_quantity_is_a_usage_error_that_lists_them(run_tokur):
+    code, out, err = run_tokur("heatmap", REAL, "--score", "eu,eu_mean")
+    assert (code, out) == (2, "")
+    assert "eu_mean" in err
+    assert ", ".join(TOKEN_QUANTITIES) in err
+
+
+def test_the_table_of_quantities_is_what_score_writes_and_points_the_way_the_scores_do(run_tokur):
+    assert set(TOKEN_QUANTITIES) == set(QUANTITIES)
+    for score in CATALOGUE.values():
+        if score.needs[0] in TOKEN_QUANTITIES and score.name not in ("neg_length", "llm_check_perplexity"):
+            assert TOKEN_QUANTITIES[score.needs[0]].orientation == score.orientation
+    _, out, _ = run_tokur("heatmap", "--help")
+    assert set(TOKEN_QUANTITIES) <= set(re.findall(r"\w+", out))
+
+
+def test_a_confidence_is_unsure_at_its_low_end(run_tokur):
+    _, out, _ = run_tokur("heatmap", REAL, "--score", "logprob", "--limit", 1)
+    sure, unsure = map(float, re.search(r"logprob  sure (\S+) \S+ (\S+) unsure", out).groups())
+    assert unsure < sure <= 0
+
+
+# ---- colour ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "environ", "coloured"),
+    [
+        ([], {}, False),
+        (["--color", "always"], {}, True),
+        (["--color", "always"], {"NO_COLOR": "1", "TERM": "dumb"}, True),
+        (["--color", "never"], {"COLORTERM": "truecolor"}, False),
+    ],
+)
+def test_a_pipe_has_colour_only_if_asked_for_and_signs_otherwise(run_tokur, monkeypatch, options, environ, coloured):
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    _, out, _ = run_tokur("heatmap", REAL, *options)
+    assert ("\x1b[" in out) == coloured
+    assert ("▁▁▁" in out) != coloured
+
+
+def test_theme_and_marks_can_be_set(run_tokur):
+    dark, light = (run_tokur("heatmap", REAL, "--color", "always", "--theme", theme)[1] for theme in ("dark", "light"))
+    assert dark != light
+    _, out, _ = run_tokur("heatmap", REAL, "--marks", "values")
+    assert re.search(r"books\[0\.\d+\]", out)
+
+
+# ---- the choice -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def various(tmp_path):
+    """q0 right, q1 wrong, q2 right (by quality), q3 unknown, q4 wrong with no ll, two samples of q1."""
+    records = [
+        scored(0, correct=True),
+        scored(1, correct=False),
+        scored(2, quality=1.0),
+        scored(3, correct=None, quality=0.5),
+        scored(4, correct=False, scores={"eu": 100.0, "ll": None}),
+        scored(1, sample=3, correct=True),
+    ]
+    return write_lines(tmp_path / "various.jsonl", records)
+
+
+@pytest.mark.parametrize(
+    ("options", "ids"),
+    [
+        ([], ["q0", "q1", "q2", "q3", "q4", "q1"]),
+        (["--id", "q1"], ["q1", "q1"]),
+        (["--id", "q3", "--id", "q0"], ["q0", "q3"]),
+        (["--sample", 3], ["q1"]),
+        (["--id", "q1", "--sample", 0], ["q1"]),
+        (["--only", "correct"], ["q0", "q2", "q1"]),
+        (["--only", "incorrect"], ["q1", "q4"]),
+        (["--limit", 2], ["q0", "q1"]),
+        (["--only", "incorrect", "--limit", 1], ["q1"]),
+        (["--sort", "eu"], ["q4", "q3", "q2", "q1", "q1", "q0"]),
+        (["--sort", "ll"], ["q3", "q2", "q1", "q1", "q0", "q4"]),  # a confidence: the lowest first; none at all last
+        (["--sort", "eu", "--limit", 2], ["q4", "q3"]),
+    ],
+)
+def test_choice_and_order(run_tokur, various, options, ids):
+    code, out, err = run_tokur("heatmap", various, *options)
+    assert (code, err) == (0, "")
+    assert shown(out) == ids
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(values=st.lists(st.one_of(st.none(), st.integers(-3, 3)), min_size=1, max_size=8), limit=st.integers(1, 9))
+def test_sorting_is_stable_with_missing_scores_last(run_tokur, tmp_path, values, limit):
+    if all(value is None for value in values):
+        return
+    records = [scored(number, scores={"pe": value}) for number, value in enumerate(values)]
+    path = write_lines(tmp_path / "sorted.jsonl", records)
+    _, out, _ = run_tokur("heatmap", path, "--sort", "pe", "--limit", limit)
+    known = [(-value, number) for number, value in enumerate(values) if value is not None]
+    unknown = [number for number, value in enumerate(values) if value is None]
+    assert shown(out) == [f"q{number}" for number in [*(number for _, number in sorted(known)), *unknown][:limit]]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (["--id", "q9"], 1, "none of the 6 responses matches --id q9"),
+        (["--sample", 7, "--only", "correct"], 1, "matches --sample 7 --only correct"),
+        (["--sort", "size"], 2, "--sort size: there is no such score; there are: tu, au, eu"),
+        (["--sort", "deepconf"], 1, 'no response has the score "deepconf"'),
+        (["--id", "q0", "--compare"], 1, "no question has two responses"),
+        (["--limit", 0], 2, "--limit"),
+    ],
+)
+def test_a_choice_of_nothing_says_why(run_tokur, various, options, code, said):
+    ended, out, err = run_tokur("heatmap", various, *options)
+    assert (ended, out) == (code, "")
+    assert said in err
+
+
+def test_only_needs_records_that_say_whether_they_are_right(run_tokur, tmp_path):
+    path = write_lines(tmp_path / "unlabelled.jsonl", [scored(0), scored(1, correct="B")])
+    code, _, err = run_tokur("heatmap", path, "--only", "correct")
+    assert code == 1
+    assert "tokur evaluate --graded" in err
+
+
+def test_comparing_puts_the_right_one_left_of_the_wrong_one(run_tokur):
+    code, out, _ = run_tokur("heatmap", REAL, "--compare", "--width", 120)
+    assert code == 0
+    headings = [line for line in out.split("\n") if line.startswith("── ")]
+    assert len(headings) == 2, "a question with one response is left out"
+    for heading in headings:
+        assert re.match(r"── word-\d+ · sample \d ─+ ✓ right ──  ?│ ── word-\d+ · sample \d ─+ ✗ wrong ──", heading)
+    assert [re.findall(r"sample (\d)", heading) for heading in headings] == [["3", "2"], ["0", "2"]]
+
+
+def test_comparing_takes_questions_with_right_and_wrong_first_and_else_the_first_two(run_tokur, tmp_path):
+    records = [
+        scored(0, sample=0), scored(0, sample=1), scored(0, sample=2),
+        scored(1, sample=0, correct=True), scored(1, sample=1, correct=True), scored(1, sample=2, correct=False),
+    ]  # fmt: skip
+    path = write_lines(tmp_path / "pairs.jsonl", records)
+
+    def pairs(*options):
+        _, out, _ = run_tokur("heatmap", path, "--compare", "--width", 120, *options)
+        return [tuple(re.findall(r"(q\d · sample \d)", line)) for line in out.split("\n") if line.startswith("── ")]
+
+    contrast, first_two = ("q1 · sample 0", "q1 · sample 2"), ("q0 · sample 0", "q0 · sample 1")
+    assert pairs() == [contrast, first_two]
+    assert pairs("--limit", 1) == [contrast]
+    assert pairs("--id", "q0", "--sample", 1, "--sample", 2) == [("q0 · sample 1", "q0 · sample 2")]
+    assert pairs("--sort", "ll") == [contrast, first_two]
+    assert pairs("--only", "correct") == [("q1 · sample 0", "q1 · sample 1")]
+
+
+def test_records_without_an_id_are_named_by_their_line_and_compared_by_their_question(run_tokur, tmp_path):
+    records = [without(scored(number), "id") for number in range(2)]
+    path = write_lines(tmp_path / "nameless.jsonl", records)
+    _, out, _ = run_tokur("heatmap", path, "--compare", "--width", 120)
+    assert "line 1 · sample 0" in out
+    assert "line 2 · sample 0" in out
+
+
+def test_a_conversation_is_headed_by_its_last_turn(run_tokur, tmp_path):
+    turns = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Is it so?"}]
+    path = write_lines(tmp_path / "turns.jsonl", [without(scored(0, messages=turns), "question")])
+    assert "\nIs it so?\n" in run_tokur("heatmap", path)[1]
+
+
+# ---- bad records ----------------------------------------------------------------------------------------------------
+
+BAD = [
+    (b"{nonsense\n", "is not valid JSON"),
+    ({"question": "?", "answer": "It is 2. #### 2"}, "run it through tokur score first"),
+    (without(scored(), "tokur", "tokens"), "score it without --no-tokens"),
+    (changed(scored(), [], "tokur", "tokens"), '"tokur.tokens" is a list'),
+    (without(scored(), "tokur", "tokens", "eu"), 'no token values named "eu" (there are: none)'),
+    (without(scored(), "tokur", "tokens", "offsets"), '"tokur.tokens.offsets" is null'),
+    (changed(scored(), [0, 1], "tokur", "tokens", "offsets", 2), "before the span"),
+    (changed(scored(), [2, 90], "tokur", "tokens", "offsets", 2), "outside the response"),
+    (changed(scored(), [2, 3.0], "tokur", "tokens", "offsets", 2), '"tokur.tokens.offsets"[2] is not [start, end]'),
+    (changed(scored(), "high", "tokur", "tokens", "eu", 1), '"tokur.tokens.eu"[1] is a string, not a finite number'),
+    (changed(scored(), 10**400, "tokur", "tokens", "eu", 1), '"tokur.tokens.eu"[1] is a number, not a finite number'),
+    (changed(scored(), {}, "tokur", "tokens", "eu"), '"tokur.tokens.eu" is an object'),
+    (changed(scored(), [0.5], "tokur", "tokens", "eu"), '"eu" has 1 token values but there are 6 tokens'),
+    (changed(scored(), [], "tokur", "scores"), '"tokur.scores" is a list'),
+    (changed(scored(), "low", "tokur", "scores", "eu"), '"tokur.scores.eu" is a string'),
+    (changed(scored(), -1, "tokur", "sample"), '"tokur.sample" is -1'),
+    (changed(scored(), 99, "tokur", "schema"), "update tokur"),
+    (without(scored(), "response"), '"response" is missing'),
+]
+
+
+@pytest.mark.parametrize(("bad", "said"), BAD, ids=[said for _, said in BAD])
+def test_a_bad_record_is_named_by_file_and_line_or_skipped_and_counted(run_tokur, tmp_path, bad, said):
+    path = write_lines(tmp_path / "bad.jsonl", [scored(1), bad, scored(2)])
+    code, out, err = run_tokur("heatmap", path)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"tokur heatmap: {path}:2: ")
+    assert said in err
+    code, out, err = run_tokur("heatmap", path, "--skip-invalid")
+    assert code == 3
+    assert shown(out) == ["q1", "q2"]
+    assert "skipped 1 invalid record\n" in err
+
+
+def test_no_records_paint_nothing_and_are_no_failure(run_tokur, tmp_path):
+    path = write_lines(tmp_path / "empty.jsonl", [])
+    code, out, err = run_tokur("heatmap", path, "--html", tmp_path / "page.html")
+    assert (code, out) == (0, "")
+    assert "there is nothing to paint" in err
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_responses_without_a_single_value_are_an_error(run_tokur, tmp_path):
+    path = write_lines(tmp_path / "blank.jsonl", [scored(0, text="")])
+    code, _, err = run_tokur("heatmap", path)
+    assert code == 1
+    assert 'no token has a value for "eu"' in err
+
+
+# ---- records that go on ---------------------------------------------------------------------------------------------
+
+ODD = (
+    b'{"z": 1.10, "z":1e400, "n": 123456789012345678901234567890, "t": "\\u00e9\\ud83d\\ude00 \xe2\x80\xa8", "id":"a"'
+    b' , "response":"ab","tokur":{"schema":1,"tokens":{"offsets":[[0,1],[1,2]],"eu":[0.10,2e-1]},"extra":[1.0]}}\n'
+)
+
+
+@pytest.mark.parametrize("option", [["--passthrough"], ["-o", "-"]])
+def test_records_go_on_byte_for_byte_and_the_picture_to_standard_error(run_tokur, tmp_path, option):
+    path = tmp_path / "odd.jsonl"
+    path.write_bytes(ODD + REAL.read_bytes())
+    code, out, err = run_tokur("heatmap", path, *option, "--limit", 1)
+    assert code == 0
+    assert out.encode() == path.read_bytes()
+    assert err.startswith("eu  epistemic uncertainty")
+    assert "── a ─" in err
+
+
+def test_with_a_page_nothing_but_records_is_written_to_standard_output_or_error(run_tokur, tmp_path):
+    code, out, err = run_tokur("heatmap", REAL, "--passthrough", "--html", tmp_path / "page.html")
+    assert (code, out, err) == (0, REAL.read_text(encoding="utf-8"), "")
+    assert (tmp_path / "page.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_records_can_go_to_a_file_and_the_picture_to_standard_output(run_tokur, tmp_path):
+    copied = tmp_path / "copy.jsonl"
+    code, out, err = run_tokur("heatmap", REAL, "-o", copied)
+    assert (code, err) == (0, "")
+    assert copied.read_bytes() == REAL.read_bytes()
+    assert len(shown(out)) == 5
+
+
+def test_archives_are_passed_on_as_records(run_tokur, tmp_path):
+    path = tmp_path / "scored.jsonl.gz"
+    path.write_bytes(gzip.compress(REAL.read_bytes()))
+    assert run_tokur("heatmap", path, "--passthrough")[1] == REAL.read_text(encoding="utf-8")
+
+
+def test_what_cannot_be_painted_is_passed_on_when_it_is_skipped_and_ends_the_run_otherwise(run_tokur, tmp_path):
+    bare = without(scored(1), "tokur", "tokens")
+    unscored = {"question": "Why?", "answer": "So. #### 2"}
+    path = write_lines(tmp_path / "bare.jsonl", [scored(0), bare, unscored, b"broken\n", scored(2)])
+    code, out, err = run_tokur("heatmap", path, "--passthrough", "--skip-invalid")
+    assert code == 3
+    assert out.encode() == path.read_bytes().replace(b"broken\n", b"")
+    assert "skipped 3 invalid records" in err
+    assert shown(err) == ["q0", "q2"]
+    code, out, err = run_tokur("heatmap", path, "--passthrough")
+    assert code == 1
+    assert out.encode() == path.read_bytes().split(b"\n")[0] + b"\n", "all earlier records are written"
+
+
+# ---- pages and figures ----------------------------------------------------------------------------------------------
+
+
+def page_data(path):
+    text = path.read_text(encoding="utf-8")
+    data = re.search(r'<script type="application/x-ndjson" id="data">(.*?)</script>', text, re.DOTALL)[1]
+    return [json.loads(line) for line in data.strip().split("\n")]
+
+
+def test_a_page_switches_between_all_quantities_with_the_asked_ones_first(run_tokur, tmp_path):
+    page = tmp_path / "page.html"
+    code, out, err = run_tokur("heatmap", REAL, "--score", "tu,logprob", "--html", page)
+    assert (code, out, err) == (0, "", "")
+    head, *lines = page_data(page)
+    names = [quantity["name"] for quantity in head["quantities"]]
+    assert names == ["tu", "logprob", *[name for name in TOKEN_QUANTITIES if name not in ("tu", "logprob")]]
+    assert [line["id"] for line in lines[::2]] == [record["id"] for record in real()]
+    assert "Heat map of scored.jsonl" in page.read_text(encoding="utf-8")
+
+
+def test_a_page_leaves_out_what_some_response_has_not(run_tokur, tmp_path):
+    empty = changed(scored(3), [None] * 6, "tokur", "tokens", "tu")
+    path = write_lines(tmp_path / "some.jsonl", [empty, without(scored(2), "tokur", "tokens", "au")])
+    run_tokur("heatmap", path, "--html", tmp_path / "page.html")
+    assert [quantity["name"] for quantity in page_data(tmp_path / "page.html")[0]["quantities"]] == ["eu"]
+
+
+def test_the_page_of_a_comparison_alternates_right_and_wrong(run_tokur, tmp_path):
+    run_tokur("heatmap", REAL, "--compare", "--html", tmp_path / "page.html")
+    head, *lines = page_data(tmp_path / "page.html")
+    assert head["compare"] is True
+    assert [line["correct"] for line in lines[::2]] == [True, False, True, False]
+
+
+def test_a_figure_is_well_formed_and_holds_the_chosen_text(run_tokur, tmp_path):
+    figure = tmp_path / "figure.svg"
+    code, out, err = run_tokur("heatmap", REAL, "--compare", "--limit", 1, "--width", 60, "--svg", figure)
+    assert (code, out, err) == (0, "", "")
+    texts = ["".join(element.itertext()) for element in ET.parse(figure).getroot()]
+    assert any("✓ right" in text for text in texts)
+    assert any("✗ wrong" in text for text in texts)
+    assert "more" in "".join(texts)
+
+
+def test_a_figure_of_too_many_responses_is_refused_and_leaves_no_file(run_tokur, tmp_path):
+    path = write_lines(tmp_path / "many.jsonl", [scored(number) for number in range(13)])
+    code, _, err = run_tokur("heatmap", path, "--svg", tmp_path / "figure.svg")
+    assert code == 1
+    assert "13 responses are too many for one figure" in err
+    assert not (tmp_path / "figure.svg").exists()
+    assert run_tokur("heatmap", path, "--svg", tmp_path / "figure.svg", "--limit", 12)[0] == 0
+
+
+@pytest.mark.parametrize("option", ["--html", "--svg"])
+def test_a_picture_can_go_to_standard_output(run_tokur, option):
+    code, out, err = run_tokur("heatmap", REAL, option, "-")
+    assert (code, err) == (0, "")
+    assert out.startswith("<!doctype html>" if option == "--html" else "<svg ")
+
+
+@pytest.mark.parametrize("option", ["--html", "--svg"])
+def test_a_failed_run_leaves_the_picture_of_an_earlier_one(run_tokur, tmp_path, option):
+    picture = tmp_path / "picture"
+    picture.write_text("an earlier one")
+    path = write_lines(tmp_path / "bad.jsonl", [scored(0), b"broken\n"])
+    assert run_tokur("heatmap", path, option, picture)[0] == 1
+    assert picture.read_text() == "an earlier one"
+    assert run_tokur("heatmap", REAL, option, picture)[0] == 0
+    assert picture.read_text(encoding="utf-8").startswith("<")
+
+
+def test_a_picture_that_cannot_be_written_is_said_before_anything_is_read(run_tokur, tmp_path):
+    target = tmp_path / "missing" / "page.html"
+    code, out, err = run_tokur("heatmap", tmp_path / "no.jsonl", "--html", target)
+    assert (code, out) == (1, "")
+    assert err == f"tokur heatmap: {target}: cannot be written: No such file or directory\n"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--html", "-", "--passthrough"], ["--html", "-", "--svg", "-"], ["--html", "x", "--svg", "./x"],
+     ["--svg", "in.jsonl"], ["-o", "in.jsonl"]],
+)  # fmt: skip
+def test_nothing_is_written_over_the_input_or_into_one_place_twice(run_tokur, tmp_path, monkeypatch, options):
+    monkeypatch.chdir(tmp_path)
+    given = write_lines(tmp_path / "in.jsonl", [scored(0)])
+    before = given.read_bytes()
+    code, out, err = run_tokur("heatmap", "in.jsonl", *options)
+    assert (code, out) == (2, "")
+    assert err
+    assert given.read_bytes() == before
+    assert not (tmp_path / "x").exists()
+
+
+# ---- hard text ------------------------------------------------------------------------------------------------------
+
+
+def test_hard_text_of_ten_thousand_tokens_is_right_in_all_three_outputs(run_tokur, tmp_path):
+    text = HARD * (10_000 // len(HARD) + 1)
+    path = write_lines(tmp_path / "hard.jsonl", [scored(0, text=text)])
+    picture = {name: tmp_path / f"picture.{name}" for name in ("html", "svg")}
+    options = ["--html", picture["html"], "--svg", picture["svg"]]
+    assert run_tokur("heatmap", path, *options)[0] == 0
+    code, out, _ = run_tokur("heatmap", path, "--color", "always", "--width", 100)
+    assert code == 0
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", out)
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f\u202e]", plain)
+    joined = plain.replace("\n", "")
+    assert joined.count("[bold]a[/bold] ␛[31mred␛[0m␇ tab⇥   here 日本語 👩‍👩‍👧‍👦 👍🏽 </script>") >= text.count(
+        "[bold]"
+    )
+    page = picture["html"].read_text(encoding="utf-8")
+    assert page.count("</script>") == 2, "the data and the page's own script"
+    tokens = page_data(picture["html"])[2]
+    drawn = "".join(tokens["cells"]).replace("␍", "\r").replace("↵\n", "\n").replace("␛", "\x1b").replace("␇", "\x07")
+    assert drawn.replace("⇥   ", "\t").replace("⟨U+202E⟩", "\u202e") == text
+    mono = (element for element in ET.parse(picture["svg"]).getroot() if element.get("class") == "mono")
+    assert "".join("".join(element.itertext()) for element in mono) == "".join(tokens["cells"]).replace("\n", "")

@@ -1,0 +1,270 @@
+"""The heatmap command as a process of its own: pipes, terminals, pagers, encodings, start-up, memory."""
+
+import json
+import os
+import re
+import select
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+import pytest
+
+from tests.commands.heatmap.test_heatmap import REAL, scored, shown
+from tests.commands.score.test_score import write_lines
+
+TOKUR = [sys.executable, "-m", "tokur_cli", "heatmap"]
+pty = pytest.importorskip("pty", reason="pseudo-terminals are a thing of Unix")
+
+
+def environment(**changes):
+    kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "COLORTERM", "LESS", "PAGER")}
+    return {**kept, "TERM": "xterm-256color", **changes}
+
+
+def shell(line, **changes):
+    """Run a pipeline in bash; returns (exit codes of its parts, standard output, standard error)."""
+    script = f'{line}\necho "codes ${{PIPESTATUS[@]}}" >&2'
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, env=environment(**changes), timeout=60, stdin=subprocess.DEVNULL
+    )
+    err, _, codes = done.stderr.decode().rpartition("codes ")
+    return [int(code) for code in codes.split()], done.stdout, err
+
+
+def command(*arguments):
+    return shlex.join([*TOKUR, *map(str, arguments)])
+
+
+class Terminal:
+    """The command on a pseudo-terminal of its own, with what it writes."""
+
+    def __init__(self, *arguments, columns=100, lines=30, **changes):
+        self.process, self.master = pty.fork()
+        if self.process == 0:  # pragma: no cover - the child
+            import fcntl
+            import struct
+            import termios
+
+            fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+            os.execve(sys.executable, [*TOKUR, *map(str, arguments)], environment(**changes))
+        self.seen = b""
+
+    def read_until(self, pattern):
+        while not re.search(pattern, self.seen):
+            assert self._read(), self.seen[-2000:]
+
+    def _read(self):
+        if not select.select([self.master], [], [], 30)[0]:
+            os.kill(self.process, signal.SIGKILL)
+            raise AssertionError(f"nothing more comes after {self.seen[-2000:]}")
+        try:
+            data = os.read(self.master, 65536)
+        except OSError:  # Linux's way to say that the other end is closed
+            return False
+        self.seen += data
+        return bool(data)
+
+    def send(self, keys):
+        with suppress(OSError):  # the other end may just have been closed
+            os.write(self.master, keys)
+
+    def is_open(self):
+        """Read what comes within half a second, and whether more can come."""
+        while select.select([self.master], [], [], 0.5)[0]:
+            if not self._read():
+                return False
+        return True
+
+    def finish(self):
+        while self._read():
+            pass
+        os.close(self.master)
+        return os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
+
+
+@pytest.fixture
+def long_file(tmp_path):
+    return write_lines(tmp_path / "long.jsonl", [scored(number, text="yes or no? " * 20) for number in range(400)])
+
+
+def test_head_has_enough_after_one_line_and_nothing_is_said(long_file):
+    codes, out, err = shell(f"{command(long_file)} | head -1")
+    assert codes == [0, 0]
+    assert out.decode() == "eu  epistemic uncertainty, nats\n"
+    assert err == ""
+
+
+def test_head_after_the_records_and_after_the_picture_of_a_passthrough(long_file):
+    codes, out, err = shell(f"{command(long_file, '--passthrough', '--html', '/dev/null')} | head -1")
+    assert (codes, err) == ([0, 0], "")
+    assert out == long_file.read_bytes().split(b"\n")[0] + b"\n"
+    codes, out, err = shell(f"{command(long_file, '--passthrough')} 2>&1 >/dev/null | head -1")
+    assert (codes, err) == ([0, 0], "")
+    assert out.decode() == "eu  epistemic uncertainty, nats\n"
+
+
+def test_it_stands_in_the_middle_of_a_pipeline(tmp_path):
+    line = f"cat {shlex.quote(str(REAL))} | {command('--passthrough', '--html', tmp_path / 'a.html')} | cat"
+    codes, out, err = shell(line)
+    assert (codes, err) == ([0, 0, 0], "")
+    assert out == REAL.read_bytes()
+    assert (tmp_path / "a.html").stat().st_size > 10_000
+
+
+def test_records_go_on_as_they_come():
+    lines = REAL.read_bytes().splitlines(keepends=True)
+    process = subprocess.Popen(
+        [*TOKUR, "--passthrough"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    process.stdin.write(lines[0])
+    process.stdin.flush()
+    assert process.stdout.readline() == lines[0]
+    process.stdin.write(lines[1])
+    process.stdin.close()
+    assert process.stdout.readline() == lines[1]
+    assert len(shown(process.stderr.read().decode())) == 2
+    assert process.wait(timeout=30) == 0
+
+
+def test_no_input_on_a_terminal_is_a_usage_error():
+    terminal = Terminal()
+    assert terminal.finish() == 2
+    assert b"no input" in terminal.seen
+
+
+@pytest.mark.parametrize(
+    ("changes", "colour"),
+    [
+        ({}, rb"\x1b\[[\d;]*48;5;"),
+        ({"COLORTERM": "truecolor"}, rb"\x1b\[[\d;]*48;2;"),
+        ({"TERM": "xterm"}, rb"\x1b\[97;44m"),
+        ({"NO_COLOR": "1"}, None),
+        ({"TERM": "dumb"}, None),
+    ],
+)
+def test_a_terminal_has_the_colours_it_can_show(changes, colour):
+    terminal = Terminal(REAL, "--no-pager", **changes)
+    assert terminal.finish() == 0
+    if colour:
+        assert re.search(colour, terminal.seen)
+    else:
+        assert b"\x1b" not in terminal.seen
+        assert "▁▁▁".encode() in terminal.seen
+
+
+def test_the_width_is_that_of_the_terminal():
+    for columns in (60, 100):
+        terminal = Terminal(REAL, "--no-pager", columns=columns, NO_COLOR="1")
+        assert terminal.finish() == 0
+        heading = re.search(r"── word-001.*", terminal.seen.decode())[0].rstrip("\r")
+        assert len(heading) == columns
+
+
+needs_less = pytest.mark.skipif(shutil.which("less") is None, reason="less is not installed")
+
+
+@needs_less
+def test_long_output_is_paged_and_quitting_the_pager_is_a_normal_end(long_file):
+    terminal = Terminal(long_file)
+    terminal.read_until(rb"\n:|\x1b\[K:|:\x1b\[K")
+    assert b"q5 " not in terminal.seen
+    assert b"48;5;" in terminal.seen, "colours reach the terminal through the pager"
+    terminal.send(b"q")
+    assert terminal.finish() == 0
+    assert b"q399" not in terminal.seen
+    assert b"Traceback" not in terminal.seen
+
+
+@needs_less
+def test_ctrl_c_belongs_to_the_pager(long_file):
+    terminal = Terminal(long_file)
+    terminal.read_until(rb"\n:|\x1b\[K:|:\x1b\[K")
+    terminal.send(b"\x03")
+    begun = time.monotonic()
+    while terminal.is_open() and time.monotonic() < begun + 30:  # less forgets keys that come while it wakes
+        terminal.send(b"q")
+    assert terminal.finish() == 0
+    assert b"interrupted" not in terminal.seen
+
+
+@needs_less
+def test_short_output_stays_on_the_screen_without_a_key():
+    terminal = Terminal(REAL, "--id", "word-004", "--top", 0, "--steps", 0, lines=60)
+    assert terminal.finish() == 0
+    assert b"word-004" in terminal.seen
+
+
+def test_another_pager_can_be_named_and_a_missing_one_is_no_failure(long_file):
+    terminal = Terminal(long_file, PAGER="head -2")
+    assert terminal.finish() == 0
+    assert terminal.seen.count(b"\n") == 2
+    for pager in ("no-such-pager --x", "cat", ""):
+        terminal = Terminal(REAL, PAGER=pager)
+        assert terminal.finish() == 0
+        assert b"word-004" in terminal.seen
+
+
+def test_ctrl_c_while_reading_exits_with_130_and_leaves_no_half_page(tmp_path):
+    process = subprocess.Popen(
+        [*TOKUR, "-", "--html", tmp_path / "page.html"], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    process.stdin.write(REAL.read_bytes())
+    process.stdin.flush()
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "page.html").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=30) == 130
+    assert process.stderr.read() == b"tokur heatmap: interrupted\n"
+    assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize("changes", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}])
+@pytest.mark.parametrize("redirect", ["", "--passthrough 2>&1 >/dev/null"])
+def test_the_picture_is_utf_8_whatever_the_locale(changes, redirect):
+    codes, out, err = shell(f"{command(REAL)} {redirect}", **changes)
+    assert (codes, err) == ([0], "")
+    assert "▁▁▁" in out.decode("utf-8")
+    assert "∎" in out.decode("utf-8")
+
+
+def test_heatmap_imports_nothing_heavy_and_starts_fast(tmp_path):
+    code = """
+import sys, runpy
+sys.argv = ["tokur", "heatmap", *sys.argv[1:]]
+try:
+    runpy.run_module("tokur_cli", run_name="__main__")
+finally:
+    heavy = ("torch", "transformers", "accelerate", "sklearn", "numpy", "matplotlib")
+    print([name for name in heavy if name in sys.modules], file=sys.stderr)
+"""
+    seconds = []
+    for options in ([], ["--html", tmp_path / "p.html"], ["--svg", tmp_path / "p.svg"], ["--compare"]):
+        started = time.perf_counter()
+        done = subprocess.run([sys.executable, "-c", code, REAL, *options], capture_output=True, text=True, check=True)
+        seconds.append(time.perf_counter() - started)
+        assert done.stderr == "[]\n"
+    assert min(seconds) < 0.5 or os.getloadavg()[0] > (os.cpu_count() or 1)
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_input(tmp_path):
+    def peak_kilobytes(count):
+        path = tmp_path / f"{count}.jsonl"
+        line = json.dumps(scored(1, text="no " * 200)).encode() + b"\n"
+        with path.open("wb") as file:
+            file.writelines([line] * count)
+        with path.open("rb") as file, open(os.devnull, "wb") as nowhere:
+            process = subprocess.Popen([*TOKUR, "--limit", "3"], stdin=file, stdout=nowhere)
+            _, status, usage = os.wait4(process.pid, 0)
+        assert status == 0
+        return usage.ru_maxrss // (1024 if sys.platform == "darwin" else 1)
+
+    few, many = peak_kilobytes(20), peak_kilobytes(2_000)
+    assert many - few < 10_000, "the input is 35 MB"

@@ -1,0 +1,111 @@
+"""Responses in logs that spell their tokens are scored by exactly those, once each."""
+
+import json
+
+import pytest
+
+from tests.commands.score.test_score import parsed, write_lines
+from tests.commands.score.test_several_processes import finish, start_two
+from tests.records.reading import DATA
+
+END = 258
+
+
+def rows(model, choices):
+    """Output of a batch, one choice a row, and its requests."""
+    for number, choice in enumerate(choices):
+        body = {"model": model, "choices": [{"index": 0, "finish_reason": "stop", **choice}]}
+        yield {"id": f"r-{number}", "custom_id": f"q-{number}", "response": {"status_code": 200, "body": body}}
+
+
+def batch(tmp_path, model, choices):
+    requests = [
+        {"custom_id": f"q-{number}", "body": {"messages": [{"role": "user", "content": "Hi"}]}}
+        for number in range(len(choices))
+    ]
+    given = write_lines(tmp_path / "batch.jsonl", rows(str(model), choices))
+    return [given, "--requests", write_lines(tmp_path / "requests.jsonl", requests), "-m", model]
+
+
+def chat(text, *tokens):
+    content = [{"token": token, "bytes": list(token.encode()), "logprob": -0.5} for token in tokens]
+    return {"message": {"role": "assistant", "content": text}, "logprobs": {"content": content} if content else None}
+
+
+CHOICES = [
+    chat("né", "n", "", "é", "<|im_end|>"),  # as vLLM writes it
+    chat("né", "n", "", "é"),
+    chat("né", "né"),  # of another vocabulary
+    chat("né"),
+]
+
+
+def test_each_token_counts_once_and_records_that_do_not_tell_them_are_counted(run_tokur, tiny_folder, tmp_path):
+    code, out, err = run_tokur("score", *batch(tmp_path, tiny_folder, CHOICES))
+    assert code == 0, err
+    assert err.count("\n") == 1
+    assert "2 responses were tokenized anew" in err
+    scored = parsed(out)
+    ids = scored[0]["tokur"]["token_ids"]
+    assert (len(ids), ids[-1]) == (4, END)
+    assert scored[1]["tokur"]["token_ids"] == ids
+    assert ["token_strings" in record["tokur"] for record in scored] == [False, False, True, False]
+    assert len({json.dumps(record["tokur"]["scores"]["ll"]) for record in scored}) == 1, "the text has but these tokens"
+    again = write_lines(tmp_path / "again.jsonl", out.encode().splitlines(keepends=True)[:2])
+    code, out, err = run_tokur("score", again, "-m", tiny_folder)
+    assert (code, err) == (0, "")
+    assert [record["tokur"]["scores"] for record in parsed(out)] == [record["tokur"]["scores"] for record in scored[:2]]
+
+
+def test_two_processes_count_together(tiny_folder, tmp_path):
+    choices = [CHOICES[number % 4] for number in range(60)]
+    codes, _, errors = finish(start_two(["score", *batch(tmp_path, tiny_folder, choices)]))
+    assert codes == [0, 0], errors
+    assert "30 responses were tokenized anew" in errors[0]
+    assert errors[1] == ""
+
+
+def test_tokens_of_another_model_count_for_nothing(run_tokur, tiny_folder, tmp_path):
+    given = batch(tmp_path, "gpt-4o", CHOICES[:1])
+    code, out, err = run_tokur("score", *given[:-1], tiny_folder)
+    assert code == 0
+    assert "responses of gpt-4o" in err
+    assert "1 response was" not in err
+    assert "token_ids" not in parsed(out)[0]["tokur"]
+
+
+def test_text_of_nobody_in_particular_is_tokenized_without_a_word(run_tokur, tiny_folder, tmp_path):
+    path = write_lines(tmp_path / "in.jsonl", [{"question": "Hi", "response": "né"}])
+    code, _, err = run_tokur("score", path, "-m", tiny_folder)
+    assert (code, err) == (0, "")
+
+
+@pytest.mark.real_model
+@pytest.mark.usefixtures("all_threads")
+def test_what_vllm_wrote_is_scored_by_the_ids_that_vllm_reports(run_tokur, tmp_path):
+    """A real log with both ids and log-probabilities: without the ids, the log-probabilities give the same.
+
+    But for a response that was cut within a character: vLLM spells its last token by nothing.
+    """
+    log = [json.loads(line) for line in (DATA / "vllm_logprobs.jsonl").read_text(encoding="utf-8").splitlines()]
+    choices = [choice for row in log for choice in row["response"]["body"]["choices"]]
+    reported = [choice.pop("token_ids") for choice in choices]
+    told = [choice["logprobs"]["content"][-1]["token"] != "" for choice in choices]
+    assert told.count(False) == 1
+    given = write_lines(tmp_path / "batch.jsonl", log)
+    options = ["--requests", DATA / "vllm_logprobs_requests.jsonl", "--dtype", "float32", "--scores", "ll"]
+    code, out, err = run_tokur("score", given, *options)
+    assert code == 0, err
+    assert err.startswith("tokur score: 1 response was tokenized anew")
+    scored = parsed(out)
+    for record, choice, ids, is_told in zip(scored, choices, reported, told, strict=True):
+        assert record["tokur"].get("token_ids") == (ids if is_told else None)
+        if is_told:  # the log's own log-probabilities are of the same model, in float32 too
+            theirs = [token["logprob"] for token in choice["logprobs"]["content"]]
+            assert record["tokur"]["tokens"]["logprob"] == pytest.approx(theirs, abs=2e-3)
+    for choice in choices:
+        choice["logprobs"] = None
+    code, out, err = run_tokur("score", write_lines(tmp_path / "bare.jsonl", log), *options)
+    assert f"{len(choices)} responses were tokenized anew" in err
+    anew = [len(record["tokur"]["tokens"]["logprob"]) for record in parsed(out)]
+    assert anew != list(map(len, reported)), "the log holds responses that tokenize otherwise"

@@ -1,0 +1,340 @@
+import json
+import math
+import random
+
+import numpy as np
+import pytest
+
+from tokur_cli.scores.catalogue import CATALOGUE
+
+
+def records(count, seed=0):
+    rng = random.Random(seed)
+    for number in range(count):
+        yield {
+            "id": f"q{number}",
+            "question": "How many? " * rng.randint(1, 3),
+            "response": "".join(rng.choice("abc 123=+") for _ in range(rng.randint(1, 30))),
+            "level": number % 5,
+        }
+
+
+def write_lines(path, lines):
+    path.write_bytes(b"".join(line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n" for line in lines))
+    return path
+
+
+@pytest.fixture
+def responses(tmp_path):
+    return write_lines(tmp_path / "responses.jsonl", records(20))
+
+
+def parsed(text):
+    return [json.loads(line) for line in text.split("\n") if line]  # not splitlines: U+2028 ends no record
+
+
+def test_scored_records_keep_their_fields_and_order_and_add_one_key(run_tokur, tiny_folder, responses):
+    code, out, err = run_tokur("score", responses, "-m", tiny_folder)
+    assert (code, err) == (0, "")
+    for line, scored, given in zip(out.splitlines(), parsed(out), records(20), strict=True):
+        assert line.startswith(json.dumps(given)[:-1])
+        assert {name: value for name, value in scored.items() if name != "tokur"} == given
+        tokur = scored["tokur"]
+        assert list(tokur) == ["schema", "tokens", "scores", "run"]
+        tokens = tokur["tokens"]
+        assert list(tokens) == [
+            "offsets", "logprob", "entropy", "tu", "au", "eu", "self_certainty", "deepconf"
+        ]  # fmt: skip
+        assert {len(values) for values in tokens.values()} == {len(given["response"])}
+        assert "".join(given["response"][start:end] for start, end in tokens["offsets"]) == given["response"]
+        assert list(tokur["scores"]) == [name for name, score in CATALOGUE.items() if score.default]
+        assert tokur["scores"]["eu"] == pytest.approx(math.fsum(tokens["eu"]), rel=1e-6)
+        assert tokur["scores"]["ll"] == pytest.approx(np.mean(tokens["logprob"]), rel=1e-6)
+        assert tokur["scores"]["neg_length"] == -len(given["response"])
+        assert tokur["run"] == {
+            "model": str(tiny_folder), "revision": None, "dtype": tokur["run"]["dtype"], "rank": 8, "sigma": 0.1,
+            "draws": 2, "sampling": "stepwise", "estimator": "paper",
+            "targets": "q_proj,k_proj", "layers": None, "seed": 0,
+            "version": tokur["run"]["version"],
+        }  # fmt: skip
+
+
+def test_no_tokens_leaves_the_arrays_out_and_the_scores_in(run_tokur, tiny_folder, responses):
+    _, full, _ = run_tokur("score", responses, "-m", tiny_folder)
+    code, out, _ = run_tokur("score", responses, "-m", tiny_folder, "--no-tokens")
+    assert code == 0
+    for bare, whole in zip(parsed(out), parsed(full), strict=True):
+        assert "tokens" not in bare["tokur"]
+        assert bare["tokur"]["scores"] == whole["tokur"]["scores"]
+
+
+def test_scores_are_chosen_by_name_and_draws_made_only_if_needed(run_tokur, tiny_folder, responses):
+    code, out, _ = run_tokur("score", responses, "-m", tiny_folder, "--scores", "pe,ll")
+    assert code == 0
+    tokur = parsed(out)[0]["tokur"]
+    assert list(tokur["scores"]) == ["ll", "pe"]
+    assert "eu" not in tokur["tokens"]
+    assert tokur["run"]["draws"] == 0
+    assert tokur["run"]["sigma"] is None
+
+
+def test_scoring_again_in_the_same_way_adds_and_in_another_way_replaces(run_tokur, tiny_folder, responses, tmp_path):
+    _, first, _ = run_tokur("score", responses, "-m", tiny_folder, "--scores", "eu")
+    scored = write_lines(tmp_path / "scored.jsonl", parsed(first))
+    _, second, _ = run_tokur("score", scored, "-m", tiny_folder, "--scores", "tu")
+    assert parsed(second)[0]["tokur"]["scores"].keys() == {"eu", "tu"}
+    _, other, _ = run_tokur("score", scored, "-m", tiny_folder, "--scores", "tu", "--seed", "1")
+    assert parsed(other)[0]["tokur"]["scores"].keys() == {"tu"}
+
+
+def test_unknown_score_is_a_usage_error_that_lists_them(run_tokur, tiny_folder, responses):
+    code, out, err = run_tokur("score", responses, "-m", tiny_folder, "--scores", "eu,certainty")
+    assert (code, out) == (2, "")
+    assert "unknown score certainty" in err
+    assert "self_certainty" in err
+
+
+@pytest.mark.parametrize("sampling", ["stepwise", "shared", "joint"])
+def test_order_and_batches_do_not_change_the_numbers(run_tokur, tiny_folder, tmp_path, sampling):
+    given = list(records(30))
+    shuffled = random.Random(1).sample(given, len(given))
+    results = []
+    for rows, budget in ((given, 10**6), (shuffled, 10**6), (given, 1)):
+        path = write_lines(tmp_path / "in.jsonl", rows)
+        options = ["--sampling", sampling, "--batch-tokens", budget, "--dtype", "float32"]
+        code, out, _ = run_tokur("score", path, "-m", tiny_folder, *options)
+        assert code == 0
+        results.append({record["id"]: record["tokur"] for record in parsed(out)})
+        assert [record["id"] for record in parsed(out)] == [row["id"] for row in rows]
+    for other in results[1:]:
+        for name, tokur in results[0].items():
+            for quantity in ("logprob", "tu", "au", "eu"):
+                assert other[name]["tokens"][quantity] == pytest.approx(tokur["tokens"][quantity], abs=1e-5, rel=1e-5)
+
+
+BROKEN = [
+    b"{\n", b"not json\n", b'{"question": "q", "response": "r"\n', b"[1, 2]\n", b'"text"\n', b"17\n", b"null\n",
+    b'{"question": "q"}\n', b'{"response": "r"}\n', b'{"question": "q", "response": null}\n',
+    b'{"question": "q", "response": 5}\n', b'{"question": "q", "response": ["r"]}\n',
+    b'{"question": "q", "response": ""}\n',
+    b'{"question": 3, "response": "r"}\n', b'{"question": "q", "response": "\\ud800"}\n',
+    b'{"question": "\\udfff", "response": "r"}\n', b'{"question": "q", "response": "r", "x": NaN}\n',
+    b'{"question": "q", "response": "r", "x": -Infinity}\n', b'{"question": "q", "response": "\xff"}\n',
+    b'{"question": "q", "response": "r", "tokur": 3}\n',
+    b'{"question": "q", "response": "r", "tokur": {"schema": 2}}\n',
+    b'{"question": "q", "response": "r", "tokur": {"token_ids": "r"}}\n',
+    b'{"question": "q", "response": "r", "tokur": {"token_ids": [-1]}}\n',
+    b'{"question": "q", "response": "r", "tokur": {"token_ids": [1.5]}}\n',
+    b'{"question": "q", "response": "r", "tokur": {"token_ids": [99999]}}\n',
+    b'{"question": "q", "response": "r", "tokur": {"token_ids": [65, 66]}}\n',
+    b'{"messages": [{"role": "user"}], "response": "r"}\n', b'{"messages": "hi", "response": "r"}\n',
+    b'{"question": "q", "response": "' + b"long " * 2_000_000 + b'"}\n', b"[" * 100_000 + b"\n",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory):
+    """1,000 lines, 30 of them broken each in its own way; the good ones hold U+2028 and other traps of splitting."""
+    rng = random.Random(2)
+    lines = [
+        json.dumps({**record, "note": "a\u2028b\u0085c"}, ensure_ascii=False).encode() + b"\n"
+        for record in records(970)
+    ]
+    for number, line in enumerate(rng.sample(BROKEN, len(BROKEN))):
+        lines.insert(40 + number * 31, line)
+    places = [number for number, line in enumerate(lines, start=1) if line in BROKEN]
+    path = tmp_path_factory.mktemp("zoo") / "zoo.jsonl"
+    path.write_bytes(b"".join(lines))
+    return path, places
+
+
+def test_every_good_record_is_scored_and_every_bad_one_named(run_tokur, tiny_folder, zoo):
+    path, places = zoo
+    assert len(places) == 30
+    code, out, err = run_tokur("score", path, "-m", tiny_folder, "--skip-invalid", "--no-tokens")
+    assert code == 3
+    assert [record["id"] for record in parsed(out)] == [f"q{number}" for number in range(970)]
+    named = [int(line.split(f"{path}:")[1].split(":")[0]) for line in err.splitlines()[:-1]]
+    assert named == places
+    assert err.splitlines()[-1] == "tokur score: skipped 30 invalid records"
+    assert max(map(len, err.splitlines())) < 500 + len(str(path))
+
+
+def test_the_first_bad_record_ends_the_run_after_all_before_it(run_tokur, tiny_folder, zoo):
+    path, places = zoo
+    code, out, err = run_tokur("score", path, "-m", tiny_folder, "--no-tokens")
+    assert code == 1
+    assert [record["id"] for record in parsed(out)] == [f"q{number}" for number in range(places[0] - 1)]
+    assert err.startswith(f"tokur score: {path}:{places[0]}: ")
+    assert err.count("\n") == 1
+
+
+def test_a_response_longer_than_the_context_is_an_error_of_its_record(run_tokur, tiny_folder, tmp_path):
+    rows = [{"question": "q", "response": "r" * 600}, {"question": "q", "response": "r"}]
+    code, out, err = run_tokur("score", write_lines(tmp_path / "in.jsonl", rows), "-m", tiny_folder, "--skip-invalid")
+    assert code == 3
+    assert len(parsed(out)) == 1
+    assert "in.jsonl:1: prompt and response have" in err
+    assert "the model's context holds 512" in err
+
+
+def test_exact_ids_are_scored_as_they_are(run_tokur, tiny_folder, tmp_path):
+    """Text and ids of the same tokens agree; a finished response has its end token scored too."""
+    from tests.tiny import tiny_tokenizer
+
+    tokenizer = tiny_tokenizer()
+    prompt = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "Hi"}], tokenize=False, add_generation_prompt=True
+    )
+    exact = {
+        "prompt_token_ids": tokenizer(prompt)["input_ids"],
+        "token_ids": tokenizer("Hello 🙂<|im_end|>")["input_ids"],
+        "model": str(tiny_folder),
+    }
+    rows = [
+        {"question": "Hi", "response": "Hello 🙂", "tokur": {"finish_reason": "stop"}},
+        {"response": "Hello 🙂", "tokur": exact},
+        {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello 🙂<|im_end|>"}]},
+    ]
+    code, out, err = run_tokur(
+        "score", write_lines(tmp_path / "in.jsonl", rows), "-m", tiny_folder, "--dtype", "float32"
+    )
+    assert (code, err) == (0, "")
+    text, ids, messages = (record["tokur"]["tokens"] for record in parsed(out))
+    assert ids["eu"] == pytest.approx(text["eu"], abs=1e-5)
+    assert messages["eu"] == pytest.approx(text["eu"], abs=1e-5)
+    assert ids["offsets"] == text["offsets"] == [[i, i + 1] for i in range(6)] + [[6, 7]] * 4 + [[7, 7]]
+
+
+def test_another_models_responses_are_tokenized_anew_and_that_is_said(run_tokur, tiny_folder, tmp_path):
+    row = {"question": "Hi", "response": "Hello", "tokur": {"model": "other/model", "token_ids": [40_000, 7]}}
+    code, out, err = run_tokur("score", write_lines(tmp_path / "in.jsonl", [row, row]), "-m", tiny_folder)
+    assert code == 0
+    assert err.count("responses of other/model are scored by") == 1
+    scored = parsed(out)[0]["tokur"]
+    assert len(scored["tokens"]["eu"]) == 5
+    assert scored["token_ids"] == [40_000, 7]
+
+
+def test_the_model_is_the_one_the_records_name(run_tokur, tiny_folder, tmp_path):
+    row = {"question": "Hi", "response": "Hello", "tokur": {"model": str(tiny_folder)}}
+    code, out, _ = run_tokur("score", write_lines(tmp_path / "in.jsonl", [row]))
+    assert code == 0
+    assert parsed(out)[0]["tokur"]["run"]["model"] == str(tiny_folder)
+
+
+def test_the_environment_names_a_model_for_records_that_name_none(run_tokur, tiny_folder, responses, monkeypatch):
+    monkeypatch.setenv("TOKUR_MODEL", str(tiny_folder))
+    code, out, _ = run_tokur("score", responses)
+    assert code == 0
+    assert parsed(out)[0]["tokur"]["run"]["model"] == str(tiny_folder)
+
+
+def test_templates_decide_what_the_response_follows(run_tokur, tiny_folder, tmp_path):
+    """The same response after the same text scores the same, however that text came about."""
+    question = "What is 1+1?"
+    (tmp_path / "t.jinja").write_text("{{ unit }}: {{ question }}\n")
+    chat = "<|im_start|>{}\n{}<|im_end|>\n".format
+    rows = {
+        "chat": {"question": question},
+        "raw": {"question": question},
+        "file": {"question": question, "unit": "maths"},
+        "system": {"question": question},
+    }
+    prompts = {
+        "chat": chat("user", question) + "<|im_start|>assistant\n",
+        "raw": question,
+        "file": chat("user", f"maths: {question}") + "<|im_start|>assistant\n",
+        "system": chat("system", "Be brief.") + chat("user", question) + "<|im_start|>assistant\n",
+    }
+    options = {
+        "chat": [],
+        "raw": ["--template", "raw"],
+        "file": ["--template", tmp_path / "t.jinja"],
+        "system": ["--system", "Be brief."],
+    }
+    for name, row in rows.items():
+        scored = []
+        for prompt, extra in ((row, options[name]), ({"prompt": prompts[name]}, [])):
+            path = write_lines(tmp_path / "in.jsonl", [{**prompt, "response": "2"}])
+            code, out, err = run_tokur("score", path, "-m", tiny_folder, *extra)
+            assert (code, err) == (0, "")
+            scored.append(parsed(out)[0]["tokur"]["tokens"])
+        assert scored[0] == scored[1], name
+
+
+def test_the_papers_prompt_is_asked_for_by_name(run_tokur, tmp_path):
+    """The text of the paper's appendix "Prompt Templates", in a user's turn."""
+    from tests.tiny import tiny_model_folder
+
+    folder = tiny_model_folder(tmp_path, max_position_embeddings=2048)
+    content = (
+        "Solve the following math problem efficiently and clearly:\n\n"
+        "- For simple problems (2 steps or fewer):\nProvide a concise solution with minimal explanation.\n\n"
+        "- For complex problems (3 steps or more):\nUse this step-by-step format:\n\n"
+        "## Step 1: [Concise description]\n[Brief explanation and calculations]\n\n"
+        "## Step 2: [Concise description]\n[Brief explanation and calculations]\n\n...\n\n"
+        "Regardless of the approach, always conclude with:\n\n"
+        "Therefore, the final answer is: $\\boxed{answer}$. I hope it is correct.\n\n"
+        "Where [answer] is just the final number or expression that solves the problem.\n\nProblem: What is 1+1?"
+    )
+    rows = [
+        {"question": "What is 1+1?", "response": "2"},
+        {"messages": [{"role": "user", "content": content}], "response": "2"},
+    ]
+    code, out, err = run_tokur("score", write_lines(tmp_path / "in.jsonl", rows), "-m", folder, "--template", "math")
+    assert (code, err) == (0, "")
+    by_template, written_out = parsed(out)
+    assert by_template["tokur"] == written_out["tokur"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("{{ nothing }}", "'nothing' is undefined"), ("{% if %}", "t.jinja"), (None, "neither chat, raw or math")],
+)
+def test_a_template_that_cannot_be_used_says_why(run_tokur, tiny_folder, responses, tmp_path, content, message):
+    if content is not None:
+        (tmp_path / "t.jinja").write_text(content)
+    code, out, err = run_tokur("score", responses, "-m", tiny_folder, "--template", tmp_path / "t.jinja")
+    assert code in (1, 2)
+    assert out == ""
+    assert message in err
+
+
+def test_foreign_rows_are_scored_and_keep_their_fields(run_tokur, tiny_folder, tmp_path):
+    rows = [{"prompt": "Say hi.", "completion": " hi"}, {"prompt": "Say ho.", "completion": " ho"}]
+    code, out, _ = run_tokur("score", write_lines(tmp_path / "in.jsonl", rows), "-m", tiny_folder)
+    assert code == 0
+    assert [(r["prompt"], r["completion"], r["response"]) for r in parsed(out)] == [
+        ("Say hi.", " hi", " hi"),
+        ("Say ho.", " ho", " ho"),
+    ]
+    nested = [{"q": {"text": "Why?"}, "runs": {"a": {"solution": "because"}}}]
+    code, out, err = run_tokur(
+        "score", write_lines(tmp_path / "in.jsonl", nested), "-m", tiny_folder, "--question-field", "q.text",
+        "--response-field", "runs.a.solution",
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+    assert parsed(out)[0]["response"] == "because"
+
+
+def test_a_missing_model_and_a_missing_file_are_said_in_one_line(run_tokur, tmp_path, responses):
+    for arguments, message in (
+        ((responses, "-m", tmp_path / "nowhere"), "nowhere"),
+        ((tmp_path / "nothing.jsonl",), "nothing.jsonl"),
+    ):
+        code, out, err = run_tokur("score", *arguments)
+        assert (code, out) == (1, "")
+        assert message in err
+        assert err.count("\n") == 1
+
+
+def test_targets_that_are_not_there_are_said_with_those_that_are(run_tokur, tiny_folder, responses):
+    code, _, err = run_tokur("score", responses, "-m", tiny_folder, "--targets", "wq")
+    assert code == 1
+    assert "k_proj" in err
+
+
+def test_an_empty_input_gives_an_empty_output(run_tokur, tiny_folder, tmp_path):
+    code, out, _ = run_tokur("score", write_lines(tmp_path / "in.jsonl", []), "-m", tiny_folder)
+    assert (code, out) == (0, "")

@@ -1,0 +1,528 @@
+"""Models that compare texts, against plain transformers calls, and what is said of models that don't."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import huggingface_hub
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from tests.engine.baselines.tiny_encoders import FAMILIES, LONGEST, tiny_encoder_folder, write_modules
+from tests.tiny import tiny_tokenizer
+from tokur_cli.engine.baselines import encoders
+from tokur_cli.engine.baselines.encoders import (
+    DEFAULT_ENTAILMENT_MODEL,
+    DEFAULT_SIMILARITY_MODEL,
+    SimilarityModel,
+    load_entailment,
+    load_similarity,
+)
+from tokur_cli.records.errors import TokurError
+
+CLASSIFIER = "AutoModelForSequenceClassification"
+LABELS = {0: "CONTRADICTION", 1: "Entailment", 2: "neutral"}
+TEXTS = ["It rains.", "The street is wet, since it rains.", "", "It rains.", "Ünï 🙂", "no"]
+PAIRS = [(first, second) for first in TEXTS for second in TEXTS]
+MEAN = {"embedding_dimension": 32, "pooling_mode": "mean", "include_prompt": True}
+OLD_MEAN = {"word_embedding_dimension": 32, "pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}
+OLD_FIRST = {"word_embedding_dimension": 32, "pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
+
+
+@pytest.fixture
+def nli_folder(tmp_path):
+    return tiny_encoder_folder(tmp_path / "nli", "bert", CLASSIFIER, id2label=LABELS)
+
+
+@pytest.fixture
+def embedding_folder(tmp_path):
+    folder = tiny_encoder_folder(tmp_path / "embedding", "bert", "AutoModel")
+    write_modules(folder, MEAN)
+    return folder
+
+
+@pytest.fixture
+def cross_encoder_folder(tmp_path):
+    return tiny_encoder_folder(tmp_path / "cross", "roberta", CLASSIFIER, num_labels=1)
+
+
+@pytest.fixture
+def small_batches(monkeypatch):
+    monkeypatch.setattr(encoders, "BATCH_TOKENS", 100)
+
+
+def entailment(folder, **options):
+    return load_entailment(str(folder), device="cpu", **options)
+
+
+def similarity(folder, **options):
+    return load_similarity(str(folder), device="cpu", **options)
+
+
+def edit(folder: Path, file: str, **fields) -> None:
+    path = folder / file
+    path.write_text(json.dumps((json.loads(path.read_text()) if path.exists() else {}) | fields))
+
+
+def plain(folder, kind):
+    """One text or pair at a time, by transformers alone."""
+    model = getattr(transformers, kind).from_pretrained(folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+
+    def outputs(*texts):
+        with torch.no_grad():
+            # In lists, since alone an empty second text counts as none
+            lists = [[text] for text in texts]
+            return model(**tokenizer(*lists, return_tensors="pt", truncation=True, max_length=LONGEST))
+
+    return outputs
+
+
+def cosines(vectors):
+    vectors = [vector / np.linalg.norm(vector) for vector in vectors]
+    return np.array([[max(0.0, float(one @ other)) for one in vectors] for other in vectors])
+
+
+# --- entailment
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_probabilities_are_those_of_single_calls_with_the_labels_in_order(family, tmp_path, small_batches):
+    folder = tiny_encoder_folder(tmp_path / "nli", family, CLASSIFIER, id2label=LABELS)
+    outputs = plain(folder, CLASSIFIER)
+    expected = np.array([outputs(*pair).logits[0].double().softmax(-1).numpy()[[1, 2, 0]] for pair in PAIRS])
+    assert expected.std(axis=0).min() > 1e-3
+    found = entailment(folder).probabilities(PAIRS)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+
+
+def test_the_premise_comes_first(nli_folder):
+    forth, back = entailment(nli_folder).probabilities([("a", "b c"), ("b c", "a")])
+    assert np.abs(forth - back).max() > 1e-3
+
+
+def test_equal_pairs_are_computed_once_and_none_gives_an_empty_array(nli_folder):
+    model = entailment(nli_folder)
+    memory = Memory(model, 100)
+    found = model.probabilities([("a", "b"), ("b", "a"), ("a", "b")])
+    assert sum(memory.batches) == 2
+    np.testing.assert_array_equal(found[0], found[2])
+    assert model.probabilities([]).shape == (0, 3)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {0: "LABEL_0", 1: "LABEL_1", 2: "LABEL_2"},
+        {0: "entailment", 1: "not_entailment"},
+        {0: "entailment", 1: "entails", 2: "neutral"},
+        {0: "entailment", 1: "neutral", 2: "contradiction", 3: "other"},
+    ],
+)
+def test_labels_that_do_not_tell_are_listed(labels, tmp_path):
+    folder = tiny_encoder_folder(tmp_path / "nli", "bert", CLASSIFIER, id2label=labels)
+    with pytest.raises(TokurError, match=rf"they are {', '.join(labels.values())}; use .*--nli-model"):
+        entailment(folder)
+
+
+def test_a_model_that_does_not_classify_is_refused_as_entailment(embedding_folder):
+    with pytest.raises(TokurError, match=r"\(BertModel\) doesn't classify texts"):
+        entailment(embedding_folder)
+
+
+# --- similarity
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("pooling", [MEAN, OLD_MEAN, OLD_FIRST], ids=["mean", "old mean", "old first"])
+@pytest.mark.parametrize("padding_side", ["right", "left"])
+def test_embeddings_are_pooled_as_the_folder_says(family, pooling, padding_side, tmp_path, small_batches):
+    folder = tiny_encoder_folder(tmp_path / "embedding", family, "AutoModel")
+    write_modules(folder, pooling)
+    edit(folder, "tokenizer_config.json", padding_side=padding_side)
+    states = [plain(folder, "AutoModel")(text).last_hidden_state[0].double().numpy() for text in TEXTS]
+    expected = cosines([state[0] if pooling is OLD_FIRST else state.mean(axis=0) for state in states])
+    found = similarity(folder).matrix(TEXTS)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_array_equal(found, found.T)
+    np.testing.assert_array_equal(found.diagonal(), 1)
+    assert found[0, 3] == 1  # equal texts
+
+
+def test_a_cross_encoder_is_the_mean_sigmoid_of_both_orders(cross_encoder_folder, small_batches):
+    outputs = plain(cross_encoder_folder, CLASSIFIER)
+    directed = np.array([[outputs(one, other).logits.double().sigmoid().item() for other in TEXTS] for one in TEXTS])
+    assert np.abs(directed - directed.T).max() > 1e-3
+    expected = (directed + directed.T) / 2
+    equal = np.array([[one == other for other in TEXTS] for one in TEXTS])
+    expected[equal] = 1
+    np.testing.assert_allclose(similarity(cross_encoder_folder).matrix(TEXTS), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("texts", [["alone"], ["same", "same", "same"]])
+def test_one_text_and_equal_ones_are_wholly_alike(texts, embedding_folder, cross_encoder_folder):
+    for folder in (embedding_folder, cross_encoder_folder):
+        np.testing.assert_array_equal(similarity(folder).matrix(texts), np.ones((len(texts), len(texts))))
+
+
+def test_opposite_embeddings_are_unlike_not_less():
+    class Opposite:
+        def read(self, items):
+            return torch.tensor([[1.0, 0.0], [-1.0, 0.0]])
+
+    np.testing.assert_array_equal(SimilarityModel(Opposite(), pairs=False).matrix(["a", "b"]), np.eye(2))
+
+
+def test_the_similarity_of_no_texts_is_refused(embedding_folder):
+    with pytest.raises(ValueError, match="no texts"):
+        similarity(embedding_folder).matrix([])
+
+
+def test_weights_of_a_pooler_that_nothing_reads_may_be_missing(tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    folder = tiny_encoder_folder(tmp_path / "embedding", "bert", "AutoModel")
+    write_modules(folder, MEAN)
+    expected = similarity(folder).matrix(TEXTS)
+    weights = load_file(folder / "model.safetensors")
+    kept = {name: weight for name, weight in weights.items() if not name.startswith("pooler.")}
+    assert len(kept) < len(weights)
+    save_file(kept, folder / "model.safetensors", {"format": "pt"})
+    np.testing.assert_array_equal(similarity(folder).matrix(TEXTS), expected)
+    save_file({name: kept[name] for name in list(kept)[1:]}, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(TokurError, match="lacks weights"):
+        similarity(folder)
+
+
+POOLED = {  # by hand, from the states (L, d) of a text's tokens
+    "cls": lambda states: states[0],
+    "max": lambda states: states.max(axis=0),
+    "mean_sqrt_len_tokens": lambda states: states.sum(axis=0) / np.sqrt(len(states)),
+    "weightedmean": lambda states: np.average(states, axis=0, weights=np.arange(1, len(states) + 1)),
+    "lasttoken": lambda states: states[-1],
+}
+
+
+@pytest.mark.parametrize("mode", POOLED)
+def test_every_pooling_is_what_its_name_says(mode, embedding_folder, small_batches):
+    edit(embedding_folder, "1_Pooling/config.json", pooling_mode=mode)
+    states = [plain(embedding_folder, "AutoModel")(text).last_hidden_state[0].double().numpy() for text in TEXTS]
+    expected = cosines([POOLED[mode](state) for state in states])
+    np.testing.assert_allclose(similarity(embedding_folder).matrix(TEXTS), expected, atol=1e-5)
+
+
+def test_a_prompt_comes_before_each_text_and_counts_as_read(embedding_folder):
+    expected = similarity(embedding_folder).matrix([f"query: {text}" for text in TEXTS])
+    edit(embedding_folder, "config_sentence_transformers.json", prompts={"q": "query: "}, default_prompt_name="q")
+    said: list[str] = []
+    model = similarity(embedding_folder, progress=said.append)
+    np.testing.assert_allclose(model.matrix(TEXTS), expected, atol=1e-5)
+    assert len(said) == 1
+    model.matrix(["x" * (LONGEST - 5), "y"])
+    assert "the rest of longer texts isn't compared" in said[1]
+
+
+def test_texts_are_put_in_lower_case_where_the_model_wants_it(embedding_folder):
+    expected = similarity(embedding_folder).matrix([text.lower() for text in TEXTS])
+    edit(embedding_folder, "sentence_bert_config.json", do_lower_case=True)
+    np.testing.assert_allclose(similarity(embedding_folder).matrix(TEXTS), expected, atol=1e-5)
+
+
+@pytest.fixture
+def dense_folder(tmp_path):
+    """An embedding model with a layer behind its pooling."""
+    from safetensors.torch import save_file
+
+    folder = tiny_encoder_folder(tmp_path / "dense", "bert", "AutoModel")
+    write_modules(folder, MEAN, ("Dense", "Normalize"))
+    weight = torch.randn(8, 32, generator=torch.Generator().manual_seed(1))
+    (folder / "2_Dense").mkdir()
+    save_file({"linear.weight": weight, "linear.bias": torch.ones(8)}, folder / "2_Dense" / "model.safetensors")
+    edit(folder, "2_Dense/config.json", in_features=32, out_features=8, bias=True,
+         activation_function="torch.nn.modules.activation.ReLU")  # fmt: skip
+    return folder
+
+
+def test_layers_behind_the_pooling_are_computed(dense_folder):
+    from safetensors.torch import load_file
+
+    weight = load_file(dense_folder / "2_Dense" / "model.safetensors")["linear.weight"].double().numpy()
+    states = [plain(dense_folder, "AutoModel")(text).last_hidden_state[0].double().numpy() for text in TEXTS]
+    expected = cosines([np.maximum(weight @ state.mean(axis=0) + 1, 0) for state in states])
+    np.testing.assert_allclose(similarity(dense_folder).matrix(TEXTS), expected, atol=1e-5)
+
+
+def saved_anew(folder):
+    """The cross-encoder as sentence-transformers 6 writes it."""
+    from sentence_transformers import CrossEncoder
+
+    CrossEncoder(str(folder), device="cpu").save_pretrained(str(folder))
+    assert (folder / "modules.json").exists()
+
+
+PLACES = {
+    "config_sentence_transformers.json": lambda path: {"activation_fn": path},
+    "config.json": lambda path: {"sentence_transformers": {"activation_fn": path}},
+    "config.json (old)": lambda path: {"sbert_ce_default_activation_function": path},
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    ("activation", "function"),
+    [
+        ("torch.nn.modules.activation.Sigmoid", lambda logit: 1 / (1 + np.exp(-logit))),
+        ("torch.nn.modules.activation.Hardsigmoid", lambda logit: np.clip(logit / 6 + 0.5, 0, 1)),
+        ("torch.nn.modules.linear.Identity", None),
+        ("torch.nn.modules.activation.Tanh", None),
+    ],
+)
+def test_a_cross_encoders_own_activation_counts_if_it_is_from_0_to_1(place, activation, function, cross_encoder_folder):
+    if place == "config_sentence_transformers.json":
+        saved_anew(cross_encoder_folder)
+    outputs = plain(cross_encoder_folder, CLASSIFIER)
+    edit(cross_encoder_folder, place.split()[0], **PLACES[place](activation))
+    if function is None:
+        message = rf"through {activation.rpartition('.')[2]}, so not from 0 to 1 .*--similarity-model"
+        with pytest.raises(TokurError, match=message):
+            similarity(cross_encoder_folder)
+        return
+    forth, back = (function(outputs(*pair).logits.item()) for pair in (("a", "b c"), ("b c", "a")))
+    found = similarity(cross_encoder_folder).matrix(["a", "b c"])[0, 1]
+    assert found == pytest.approx((forth + back) / 2, abs=1e-5)
+
+
+def test_models_that_tell_no_similarity_are_refused(nli_folder, tmp_path):
+    with pytest.raises(TokurError, match=r"into 3 labels, so it doesn't tell how alike .*--similarity-model"):
+        similarity(nli_folder)
+    bare = tiny_encoder_folder(tmp_path / "bare", "bert", "AutoModel")
+    with pytest.raises(TokurError, match=r"no modules\.json\) is neither a cross-encoder nor .*--similarity-model"):
+        similarity(bare)
+
+
+def set_module(folder, number=0, **fields):
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[number] |= fields
+    (folder / "modules.json").write_text(json.dumps(modules))
+
+
+def sparse(folder):
+    edit(folder, "config_sentence_transformers.json", model_type="SparseEncoder")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda folder: (folder / "modules.json").write_text("["), "can't be loaded"),
+        (lambda folder: (folder / "1_Pooling" / "config.json").write_text("{"), "can't be loaded"),
+        (lambda folder: edit(folder, "1_Pooling/config.json", pooling_mode="none"), "can't be loaded: .*none"),
+        (lambda folder: set_module(folder, path="0_Transformer"), "neither .* that begins with a transformer"),
+        (sparse, r"a SparseEncoder of Transformer, Pooling, Normalize\) is neither a cross-encoder nor"),
+        (lambda folder: set_module(folder, type="sentence_transformers.models.BoW"), "of BoW, Pooling"),
+        (lambda folder: set_module(folder, 1, type="modeling_own.Pooling"), "brings its own Python code"),
+    ],
+)
+def test_what_is_no_sentence_embedding_model_is_refused(spoil, message, embedding_folder):
+    spoil(embedding_folder)
+    with pytest.raises(TokurError, match=message):
+        similarity(embedding_folder)
+
+
+def test_an_activation_that_would_need_the_models_own_code_is_refused_not_replaced(cross_encoder_folder, dense_folder):
+    edit(cross_encoder_folder, "config.json", sentence_transformers={"activation_fn": "own.Sigmoid"})
+    edit(dense_folder, "2_Dense/config.json", activation_function="own.Tanh")
+    for folder in (cross_encoder_folder, dense_folder):
+        with pytest.raises(TokurError, match="brings its own Python code"):
+            similarity(folder)
+
+
+# --- long texts and little memory
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_is_too_long_is_cut_counted_and_said_once(family, tmp_path):
+    folder = tiny_encoder_folder(tmp_path / "nli", family, CLASSIFIER, id2label=LABELS)
+    said: list[str] = []
+    model = entailment(folder, progress=said.append)
+    pairs = [("x" * 80, "y" * 10), ("short", "texts"), ("z" * 200, "z" * 200), ("x" * (LONGEST - 4), "y")]
+    found = model.probabilities(pairs)
+    outputs = plain(folder, CLASSIFIER)
+    expected = [outputs(*pair).logits[0].double().softmax(-1).numpy()[[1, 2, 0]] for pair in pairs]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    model.probabilities(pairs)
+    assert said == [f"loading {folder}", f"{folder} reads {LONGEST} tokens; the rest of longer texts isn't compared"]
+
+
+def test_an_embedding_models_own_limit_holds(embedding_folder):
+    edit(embedding_folder, "sentence_bert_config.json", max_seq_length=10)
+    said: list[str] = []
+    model = similarity(embedding_folder, progress=said.append)
+    assert model.matrix(["12345678 and this", "12345678 and that"])[0, 1] == pytest.approx(1)
+    assert said[1] == f"{embedding_folder} reads 10 tokens; the rest of longer texts isn't compared"
+
+
+class Memory:
+    """Remembers the batches that a model reads, and fails for more texts than fit."""
+
+    def __init__(self, model, most_texts):
+        self.most_texts = most_texts
+        self.batches = []
+        model.encoder.model.transformers_model.get_input_embeddings().register_forward_pre_hook(self)
+
+    def __call__(self, embeddings, args):
+        self.batches.append(len(args[0]))
+        if self.batches[-1] > self.most_texts:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+
+def test_batches_are_halved_where_memory_is_short(nli_folder):
+    expected = entailment(nli_folder).probabilities(PAIRS)
+    model = entailment(nli_folder)
+    memory = Memory(model, 3)
+    np.testing.assert_allclose(model.probabilities(PAIRS), expected, atol=1e-6)
+    assert max(memory.batches) > 3
+
+
+def test_a_pair_that_does_not_fit_alone_is_an_error_that_names_the_model(nli_folder):
+    model = entailment(nli_folder)
+    Memory(model, 0)
+    with pytest.raises(TokurError, match=rf"{nli_folder}: too little memory for \d+ tokens"):
+        model.probabilities([("a", "b")])
+
+
+def test_tokenizers_that_cannot_serve_are_refused(embedding_folder):
+    tiny_tokenizer().save_pretrained(embedding_folder)  # adds no token to a text
+    with pytest.raises(TokurError, match="no token for an empty text"):
+        similarity(embedding_folder).matrix(["a", ""])
+    tokenizer = tiny_tokenizer()
+    tokenizer.pad_token = None
+    tokenizer.save_pretrained(embedding_folder)
+    with pytest.raises(TokurError, match="no padding token"):
+        similarity(embedding_folder)
+
+
+def test_a_model_without_its_tokenizer_is_refused_not_given_an_empty_one(nli_folder, embedding_folder):
+    for folder, load in ((nli_folder, entailment), (embedding_folder, similarity)):
+        (folder / "tokenizer.json").unlink()
+        edit(folder, "tokenizer_config.json", tokenizer_class="BertTokenizer")
+        with pytest.raises(TokurError, match="no tokenizer that can be read"):
+            load(folder)
+
+
+# --- where models come from
+
+
+@pytest.fixture
+def offline(monkeypatch):
+    monkeypatch.setattr("huggingface_hub.is_offline_mode", lambda: True)
+
+
+def test_a_model_that_is_not_there_is_named_with_what_to_use_instead(offline, tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_, **__: None)
+    with pytest.raises(TokurError, match=f"no folder {DEFAULT_ENTAILMENT_MODEL} here.*connect, or use .*--nli-model"):
+        load_entailment(device="cpu")
+    name = "cross-encoder/stsb-roberta-large"
+    with pytest.raises(
+        TokurError, match=f"no folder {name}.*or use {DEFAULT_SIMILARITY_MODEL} or .*--similarity-model"
+    ):
+        load_similarity(name, device="cpu")
+    file = tmp_path / "model.gguf"
+    file.write_bytes(b"GGUF")
+    with pytest.raises(TokurError, match=r"model\.gguf is a file; use the folder"):
+        entailment(file)
+    with pytest.raises(TokurError, match=r"there is no folder \./none"):
+        entailment("./none")
+
+
+@pytest.mark.slow
+def test_an_embedding_model_in_the_hubs_cache_loads_offline(embedding_folder, tmp_path):
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    cached = tmp_path / "hub" / "models--org--tiny"
+    (cached / "refs").mkdir(parents=True)
+    (cached / "refs" / "main").write_text(commit)
+    (cached / "snapshots").mkdir()
+    expected = similarity(embedding_folder).matrix(["a", "b"])
+    embedding_folder.rename(cached / "snapshots" / commit)
+    program = (
+        "from tokur_cli.engine.baselines.encoders import *; "
+        "print(load_similarity('org/tiny', device='cpu').matrix(['a', 'b'])[0, 1])"
+    )
+    environment = os.environ | {"HF_HUB_CACHE": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1"}
+    ran = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert ran.stderr == ""
+    assert float(ran.stdout) == pytest.approx(expected[0, 1], abs=1e-6)
+
+
+def test_a_hub_model_is_fetched_once_without_what_nothing_reads(embedding_folder, monkeypatch):
+    fetched = []
+
+    def fetch(place, *, allow_patterns, **options):
+        fetched.append((place, options))
+        files = ["model.safetensors", "1_Pooling/config.json", "vocab.txt", "pytorch_model.bin", "onnx/model.onnx"]
+        assert list(huggingface_hub.utils.filter_repo_objects(files, allow_patterns=allow_patterns)) == files[:3]
+        return str(embedding_folder)
+
+    files = [SimpleNamespace(rfilename=file) for file in ("config.json", "model.safetensors")]
+    info = SimpleNamespace(sha="c0ffee", siblings=files)
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *_, **__: info)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fetch)
+    expected = similarity(embedding_folder).matrix(TEXTS)
+    np.testing.assert_array_equal(similarity("org/tiny").matrix(TEXTS), expected)
+    assert fetched == [("org/tiny", {"revision": "c0ffee"})]
+
+
+def test_folders_are_loaded_in_silence_without_a_look_at_the_network(
+    nli_folder, embedding_folder, cross_encoder_folder
+):
+    program = (
+        "import socket, sys; calls = []; "
+        "socket.socket.connect = socket.getaddrinfo = lambda *arguments, **_: calls.append(arguments); "
+        "from tokur_cli.engine.baselines.encoders import *; "
+        "load_entailment(sys.argv[1], device='cpu').probabilities([('a', 'b' * 999)]); "
+        "[load_similarity(name, device='cpu').matrix(['a', 'b' * 999]) for name in sys.argv[2:]]; "
+        "print(calls)"
+    )
+    command = [sys.executable, "-c", program, nli_folder, embedding_folder, cross_encoder_folder]
+    environment = {name: value for name, value in os.environ.items() if name != "HF_HUB_OFFLINE"}
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "[]\n", "")
+
+
+def pickle_weights(*folders):
+    from safetensors.torch import load_file
+
+    for folder in folders:
+        torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+        (folder / "model.safetensors").unlink()
+
+
+def command_in(error) -> str:
+    return re.search(r'python -c "(.*)"$', str(error.value)).group(1)
+
+
+def test_the_command_that_converts_pickled_entailment_weights_works(nli_folder, tmp_path, monkeypatch):
+    expected = entailment(nli_folder).probabilities(PAIRS)
+    pickle_weights(nli_folder)
+    with pytest.raises(TokurError, match="only as pickle files") as error:
+        entailment(nli_folder)
+    monkeypatch.chdir(tmp_path)
+    exec(command_in(error), {})
+    np.testing.assert_array_equal(entailment("converted").probabilities(PAIRS), expected)
+
+
+@pytest.mark.parametrize("pickled", [["."], ["2_Dense"], [".", "2_Dense"]])
+def test_the_command_that_converts_pickled_similarity_weights_works(pickled, dense_folder, monkeypatch):
+    expected = similarity(dense_folder).matrix(TEXTS)
+    pickle_weights(*(dense_folder / folder for folder in pickled))
+    with pytest.raises(TokurError, match=r"only as pickle .*hf download .* --local-dir converted") as error:
+        similarity(dense_folder)
+    monkeypatch.chdir(dense_folder)
+    exec(command_in(error), {})
+    np.testing.assert_array_equal(similarity(dense_folder).matrix(TEXTS), expected)

@@ -1,0 +1,80 @@
+import math
+
+import pytest
+import torch
+
+from tests.tiny import tiny_model, tiny_tokenizer
+from tokur_cli.engine.baselines.yes_no import TRUE_OR_FALSE, YES_OR_NO, Asker, Fork, find_forks
+from tokur_cli.records.errors import TokurError
+
+PROMPTS = ["Is it true?", "x", "Question: what is 2 + 2?\nProposed Answer: 5"]
+
+
+def byte(text):
+    return tiny_tokenizer()(text, add_special_tokens=False)["input_ids"]
+
+
+def by_hand(model, prompt: str) -> float:
+    """The bytes at which the answers part, one plain float64 pass for each way to get there."""
+    pairs = {"": ["TF", "tf", "AB"], "(": ["AB"], " ": ["TF", "tf", "AB"], " (": ["AB"]}
+    totals = [0.0, 0.0]
+    for before, letters in pairs.items():
+        ids = byte(prompt + before)
+        log_p = model(input_ids=torch.tensor([ids])).logits[0].double().log_softmax(-1)
+        at = len(byte(prompt)) - 1
+        reached = sum(float(log_p[at + step, token]) for step, token in enumerate(byte(before)))
+        for pair in letters:
+            for which, letter in enumerate(pair):
+                totals[which] += math.exp(reached + float(log_p[-1, byte(letter)[0]]))
+    return totals[0] / sum(totals)
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma2", "gpt2"])
+@pytest.mark.parametrize("batch_tokens", [1, 10_000])
+def test_the_probability_is_that_of_plain_forward_passes(family, batch_tokens):
+    model = tiny_model(family).double()
+    asker = Asker(model, find_forks(tiny_tokenizer(), TRUE_OR_FALSE), batch_tokens)
+    answers = asker.ask([byte(prompt) for prompt in PROMPTS])
+    assert answers == pytest.approx([by_hand(model, prompt) for prompt in PROMPTS], abs=1e-6)
+    assert len({round(answer, 4) for answer in answers}) == len(PROMPTS)
+
+
+def test_nothing_is_asked_where_there_is_no_prompt():
+    assert Asker(tiny_model(), find_forks(tiny_tokenizer(), YES_OR_NO), 100).ask([]) == []
+
+
+class Words:
+    """A tokenizer with whole words, a parenthesis with its letter in one token or in two."""
+
+    def __call__(self, text, add_special_tokens):
+        assert not add_special_tokens
+        ids = {"True": [1], "False": [2], " True": [1], " False": [2], "true": [3], "false": [3],
+               "(A)": [4, 5, 6], "(B)": [4, 7, 6], " (A)": [8, 6], " (B)": [9, 6]}  # fmt: skip
+        return {"input_ids": ids.get(text, [0])}
+
+
+def test_forms_count_once_and_from_where_they_part():
+    assert find_forks(Words(), TRUE_OR_FALSE) == [Fork((), 1, 2), Fork((4,), 5, 7), Fork((), 8, 9)]
+
+
+def test_a_tokenizer_that_tells_no_form_apart_is_refused():
+    with pytest.raises(TokurError, match="does not tell Yes from No"):
+        find_forks(Words(), YES_OR_NO)
+
+
+def test_too_little_memory_halves_the_batch_and_fails_only_what_does_not_fit_alone(monkeypatch):
+    model = tiny_model()
+    asker = Asker(model, find_forks(tiny_tokenizer(), YES_OR_NO), 1000)
+    prompts = [byte("a" * length) for length in (5, 60, 7)]
+    expected = asker.ask(prompts)
+    whole = model.base_model.forward
+
+    def small(input_ids, **rest):
+        if input_ids.numel() > 30:
+            raise torch.OutOfMemoryError("too much")
+        return whole(input_ids=input_ids, **rest)
+
+    monkeypatch.setattr(model.base_model, "forward", small)
+    answers = asker.ask(prompts)
+    assert isinstance(answers[1], TokurError)
+    assert [answers[0], answers[2]] == pytest.approx([expected[0], expected[2]], abs=1e-5)

@@ -1,0 +1,151 @@
+import pytest
+import torch
+
+from tests.tiny import FAMILIES, SIZES, tiny_model
+from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
+from tokur_cli.engine.generation.sampling import RandomStream, Sampling, choose_tokens
+from tokur_cli.records.errors import TokurError
+
+END = frozenset(range(6))
+OTHERS = {
+    "gemma3-sliding": ("Gemma3TextConfig", FAMILIES["gemma3"][1] | {"sliding_window": 8}),
+    "mistral-sliding": ("MistralConfig", FAMILIES["mistral"][1] | {"sliding_window": 6}),
+    "bloom": ("BloomConfig", {"vocab_size": 259, "hidden_size": 32, "n_layer": 2, "n_head": 4}),
+    "falcon": ("FalconConfig", SIZES | {"multi_query": False, "new_decoder_architecture": False}),
+}
+
+
+def text_of(ids):
+    return "".join(map(chr, ids))
+
+
+def requests(count=12, samples=(0,), seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    sizes = torch.randint(1, 30, (count,), generator=generator).tolist()
+    prompts = [torch.randint(6, 256, (size,), generator=generator).tolist() for size in sizes]
+    return [DecodingRequest(index, f"q{index}", prompt, samples) for index, prompt in enumerate(prompts)]
+
+
+def decode(model, asked, sampling=Sampling(), **options):  # noqa: B008 (immutable)
+    settings = {"end_ids": END, "max_new_tokens": 30, "max_rows": 4, **options}
+    decoder = Decoder(model, text_of, sampling, **settings)
+    return {(r.index, r.sample): r for r in decoder.run(asked)}
+
+
+def one_by_one(model, request, sample, sampling, limit=30, end=END):
+    """A response by whole forward passes over the growing text, without any cache."""
+    ids, out = list(request.prompt_ids), []
+    random = RandomStream(sampling.seed, request.key, sample)
+    while len(out) < limit and not (out and out[-1] in end):
+        with torch.no_grad():
+            logits = model(torch.tensor([ids])).logits[:, -1]
+        out.append(int(choose_tokens(logits, sampling, [random.at(len(out))])))
+        ids.append(out[-1])
+    return out
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=1.0, top_p=0.9, seed=5)])
+@pytest.mark.parametrize("family", [*FAMILIES, *OTHERS])
+def test_responses_are_those_of_whole_forward_passes(family, sampling, monkeypatch):
+    if family in OTHERS:
+        monkeypatch.setitem(FAMILIES, family, OTHERS[family])
+    model = tiny_model(family)
+    asked = requests(9)
+    got = decode(model, asked, sampling)
+    assert len(got) == 9
+    for request in asked:
+        expected = one_by_one(model, request, 0, sampling)
+        response = got[request.index, 0]
+        assert response.token_ids == expected
+        assert response.finish_reason == ("stop" if expected[-1] in END else "length")
+        assert response.text == text_of(expected)
+
+
+def test_a_response_depends_on_neither_batch_nor_order_nor_number_of_samples():
+    model = tiny_model("llama")
+    sampling = Sampling(temperature=1.0, seed=3)
+    asked = requests(8, samples=range(4))
+    expected = decode(model, asked, sampling, max_rows=32)
+    variants = [
+        decode(model, asked, sampling, max_rows=1),
+        decode(model, asked, sampling, max_rows=3),
+        decode(model, asked[::-1], sampling, max_rows=7, prefill_tokens=40),
+        decode(model, [DecodingRequest(r.index, r.key, r.prompt_ids, [3, 9]) for r in asked], sampling),
+        decode(model, asked, sampling, max_rows=32, cache_bytes=200_000),
+    ]
+    for got in variants:
+        shared = got.keys() & expected.keys()
+        assert len(shared) >= 8
+        assert all(got[key].token_ids == expected[key].token_ids for key in shared)
+    assert len({tuple(response.token_ids) for response in expected.values()}) > 16
+
+
+def test_stop_strings_cut_the_text_and_keep_the_ids():
+    model = tiny_model("llama")
+    asked = requests(6)
+    free = decode(model, asked)
+    key = max(free, key=lambda key: len(free[key].token_ids))
+    stop = free[key].text[10:13]
+    cut = decode(model, asked, stop=(stop, "never seen"))[key]
+    first = free[key].text.find(stop)
+    assert cut.finish_reason == "stop_string"
+    assert cut.text == free[key].text[:first]
+    assert cut.token_ids == free[key].token_ids[: first + 3]
+
+
+def test_the_context_ends_a_response():
+    model = tiny_model("gpt2", n_positions=40)
+    asked = [DecodingRequest(0, "q", [9] * 35, [0]), DecodingRequest(1, "r", [9] * 5, [0])]
+    got = decode(model, asked, end_ids=frozenset(), max_new_tokens=100, context_length=40, max_rows=2)
+    assert [len(got[index, 0].token_ids) for index in (0, 1)] == [5, 35]
+    assert {response.finish_reason for response in got.values()} == {"length"}
+
+
+def test_prompts_are_processed_once_for_all_their_samples(monkeypatch):
+    model = tiny_model("llama")
+    prompts = []
+    whole = Decoder._prefill
+
+    def counted(self, asked):
+        prompts.extend(request.key for request in asked)
+        return whole(self, asked)
+
+    monkeypatch.setattr(Decoder, "_prefill", counted)
+    got = decode(model, requests(5, samples=range(6)), Sampling(temperature=1.0), max_rows=8)
+    assert len(got) == 30
+    assert sorted(prompts) == [f"q{index}" for index in range(5)]
+
+
+def test_too_little_memory_halves_the_batch_and_loses_nothing(monkeypatch):
+    model = tiny_model("llama")
+    asked = requests(8, samples=range(2))
+    sampling = Sampling(temperature=1.0, seed=1)
+    expected = decode(model, asked, sampling)
+    step = Decoder._step
+
+    def small_machine(self):
+        if len(self._rows) > 3 or any(row.request.index == 5 for row in self._rows if len(self._rows) <= 1):
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return step(self)
+
+    monkeypatch.setattr(Decoder, "_step", small_machine)
+    results = list(Decoder(model, text_of, sampling, end_ids=END, max_new_tokens=30, max_rows=16).run(asked))
+    failed = {result[0].index for result in results if isinstance(result, tuple)}
+    assert failed <= {5}
+    got = {(r.index, r.sample): r for r in results if not isinstance(r, tuple)}
+    assert {key for key in expected if key[0] != 5} <= got.keys()
+    assert all(got[key].token_ids == expected[key].token_ids for key in got)
+
+
+def test_a_prompt_that_never_fits_is_an_error_of_its_own(monkeypatch):
+    def no_room(self, asked):
+        if any(request.index == 1 for request in asked):
+            raise MemoryError
+        return whole(self, asked)
+
+    whole = Decoder._prefill
+    monkeypatch.setattr(Decoder, "_prefill", no_room)
+    results = list(Decoder(tiny_model("llama"), text_of, Sampling(), end_ids=END, max_new_tokens=5).run(requests(4)))
+    errors = [result for result in results if isinstance(result, tuple)]
+    assert [(request.index, isinstance(error, TokurError)) for request, error in errors] == [(1, True)]
+    assert sorted(result.index for result in results if not isinstance(result, tuple)) == [0, 2, 3]

@@ -1,0 +1,72 @@
+import numpy as np
+import pytest
+import torch
+
+from tokur_cli.engine.generation.sampling import RandomStream, Sampling, choose_tokens
+
+
+def frequencies(logits, sampling, draws=20_000):
+    """How often each token is chosen over an even grid of random numbers: the distribution itself, up to 1/draws."""
+    grid = [(i + 0.5) / draws for i in range(draws)]
+    chosen = choose_tokens(logits.expand(draws, -1), sampling, grid)
+    return torch.bincount(chosen, minlength=logits.shape[-1]).double().numpy() / draws
+
+
+SETTINGS = [
+    Sampling(temperature=1.0),
+    Sampling(temperature=0.7),
+    Sampling(temperature=1.5, top_k=5),
+    Sampling(temperature=1.0, top_p=0.6),
+    Sampling(temperature=0.8, top_p=0.95),
+    Sampling(temperature=1.0, min_p=0.2),
+    Sampling(temperature=1.2, top_k=40, top_p=0.8, min_p=0.05),
+    Sampling(temperature=1.0, top_p=0.0),
+]
+
+
+@pytest.mark.parametrize("sampling", SETTINGS)
+@pytest.mark.parametrize("size", [17, 300])
+def test_tokens_have_the_distribution_of_transformers_logits_processors(sampling, size):
+    from transformers import (
+        LogitsProcessorList,
+        MinPLogitsWarper,
+        TemperatureLogitsWarper,
+        TopKLogitsWarper,
+        TopPLogitsWarper,
+    )
+
+    logits = 2 * torch.randn(1, size, generator=torch.Generator().manual_seed(size))
+    warpers = [TemperatureLogitsWarper(sampling.temperature)]
+    warpers += [TopKLogitsWarper(sampling.top_k)] if sampling.top_k else []
+    warpers += [TopPLogitsWarper(sampling.top_p)] if sampling.top_p < 1 else []
+    warpers += [MinPLogitsWarper(sampling.min_p)] if sampling.min_p else []
+    expected = LogitsProcessorList(warpers)(None, logits.clone()).softmax(-1)[0].double().numpy()
+    assert frequencies(logits, sampling) == pytest.approx(expected, abs=2e-4)
+
+
+def test_temperature_zero_takes_the_most_likely_token():
+    logits = torch.tensor([[0.0, 3.0, 1.0], [5.0, 4.9, -1.0]])
+    assert choose_tokens(logits, Sampling(), [0.99, 0.99]).tolist() == [1, 0]
+
+
+def test_a_tiny_change_of_the_logits_changes_a_choice_only_at_a_border():
+    """Two tokens that swap their ranks must not swap their intervals."""
+    sampling = Sampling(temperature=1.0, top_p=0.9)
+    logits = torch.randn(1, 50)
+    logits[0, 3] = logits[0, 7] = logits.max() + 1
+    up, down = logits.clone(), logits.clone()
+    up[0, 3] += 1e-6
+    down[0, 3] -= 1e-6
+    grid = [(i + 0.5) / 2000 for i in range(2000)]
+    choices = [choose_tokens(x.expand(2000, -1), sampling, grid) for x in (up, down)]
+    assert (choices[0] != choices[1]).sum() <= 2
+
+
+def test_random_numbers_depend_on_seed_question_sample_and_step_alone():
+    stream = RandomStream(0, "q1", 3)
+    forwards = [stream.at(step) for step in range(200)]
+    assert [RandomStream(0, "q1", 3).at(step) for step in (199, 64, 0)] == [forwards[i] for i in (199, 64, 0)]
+    others = [RandomStream(*key).at(0) for key in ((1, "q1", 3), (0, "q2", 3), (0, "q1", 4))]
+    assert len({forwards[0], *others}) == 4
+    assert 0 <= min(forwards) < max(forwards) < 1
+    assert abs(np.mean(forwards) - 0.5) < 0.1

@@ -1,0 +1,374 @@
+"""Loading models from folders and GGUF files, and what is said when that fails."""
+
+import json
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import huggingface_hub
+import pytest
+import torch
+import transformers
+
+from tests.tiny import (
+    CHAT_TEMPLATE,
+    CONTEXT_LENGTH,
+    FAMILIES,
+    GROUPED_QUERY,
+    SIZES,
+    tiny_gguf_file,
+    tiny_model,
+    tiny_model_folder,
+    tiny_tokenizer,
+)
+from tokur_cli.engine.loading import hardware
+from tokur_cli.engine.loading.models import load_language_model
+from tokur_cli.records.errors import TokurError, UsageError
+
+IDS = torch.arange(40, 100)[None]
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("TOKUR_CACHE", str(tmp_path / "cache"))
+
+
+def load(place, **options):
+    return load_language_model(str(place), **({"dtype": "float32", "device_map": "cpu"} | options))
+
+
+def edit_config(folder: Path, **fields) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | fields))
+
+
+# --- what is loaded
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_folder_of_each_family_gives_the_saved_models_logits(family, tmp_path):
+    folder = tiny_model_folder(tmp_path, family)
+    loaded = load(folder)
+    assert torch.equal(loaded.model(IDS).logits, tiny_model(family)(IDS).logits)
+    assert not loaded.model.training
+    assert not any(parameter.requires_grad for parameter in loaded.model.parameters())
+    assert loaded.tokenizer("a<|im_end|>").input_ids == [tiny_tokenizer().convert_tokens_to_ids("a"), 258]
+    assert (loaded.name, loaded.revision, loaded.dtype) == (str(folder), None, "float32")
+    assert loaded.context_length == CONTEXT_LENGTH
+    assert loaded.device == torch.device("cpu")
+
+
+def test_the_context_length_is_found_in_a_text_config_and_may_be_missing(tmp_path):
+    config = transformers.Gemma3Config(
+        text_config=SIZES | GROUPED_QUERY | {"head_dim": 8},
+        vision_config={"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32},
+    )
+    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path / "multimodal")
+    tiny_tokenizer().save_pretrained(tmp_path / "multimodal")
+    assert load(tmp_path / "multimodal").context_length == CONTEXT_LENGTH
+
+    endless = transformers.MambaConfig(vocab_size=259, hidden_size=32, num_hidden_layers=1, state_size=4)
+    transformers.AutoModelForCausalLM.from_config(endless).save_pretrained(tmp_path / "endless")
+    tiny_tokenizer().save_pretrained(tmp_path / "endless")
+    assert load(tmp_path / "endless").context_length is None
+
+
+def test_loading_prints_nothing_and_reports_through_progress(tmp_path, capfd):
+    folder = tiny_model_folder(tmp_path)
+    file, _ = tiny_gguf_file(tmp_path)
+    capfd.readouterr()
+    said: list[str] = []
+    load(folder, progress=said.append)
+    load(file, progress=said.append)
+    assert capfd.readouterr() == ("", "")
+    assert said[0] == f"loading {folder}"
+    assert said[1].startswith("converting tiny-llama.gguf (once")
+    assert said[2] == f"loading {file}"
+
+
+def test_remote_code_runs_only_when_asked_to(tmp_path, monkeypatch):
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.syspath_prepend(tmp_path / "modules")
+    folder = tiny_model_folder(tmp_path)
+    (folder / "own.py").write_text(
+        "from pathlib import Path\nfrom transformers import LlamaConfig, LlamaForCausalLM\n"
+        f"Path({str(tmp_path / 'ran')!r}).touch()\n"
+        "class OwnConfig(LlamaConfig):\n    model_type = 'own'\n"
+        "class OwnModel(LlamaForCausalLM):\n    config_class = OwnConfig\n"
+    )
+    auto_map = {"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnModel"}
+    edit_config(folder, model_type="own", architectures=["OwnModel"], auto_map=auto_map)
+    with pytest.raises(TokurError, match=r"own Python code.*--trust-remote-code"):
+        load(folder)
+    assert not (tmp_path / "ran").exists()
+    loaded = load(folder, trust_remote_code=True)
+    assert torch.equal(loaded.model(IDS).logits, tiny_model()(IDS).logits)
+
+
+# --- GGUF
+
+
+def test_a_gguf_file_gives_the_logits_of_the_model_it_was_made_of(tmp_path):
+    file, model = tiny_gguf_file(tmp_path)
+    loaded = load(file)
+    torch.testing.assert_close(loaded.model(IDS).logits, model(IDS).logits, rtol=0, atol=1e-5)
+    assert not hasattr(loaded.model.config, "quantization_config")
+    assert loaded.model.generation_config.eos_token_id == 258
+    assert loaded.context_length == CONTEXT_LENGTH
+    tokenizer = loaded.tokenizer
+    assert (tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id) == (256, 257, 258)
+    assert tokenizer.chat_template == CHAT_TEMPLATE
+    assert tokenizer("abcd<|im_end|>").input_ids == [259, 260, 258]
+    text = "▁ two  spaces , é\n\n世界 🙂"
+    assert tokenizer.decode(tokenizer(text).input_ids) == text
+
+
+def test_a_gguf_file_is_converted_once_and_again_when_it_changed(tmp_path):
+    file, _ = tiny_gguf_file(tmp_path)
+    said: list[str] = []
+    for _ in range(2):
+        load(file, progress=said.append)
+    assert sum("converting" in message for message in said) == 1
+    os.utime(file, (1, 1))
+    load(file, progress=said.append)
+    assert sum("converting" in message for message in said) == 2
+
+
+def test_digits_stand_alone_where_the_gguf_file_says_so(tmp_path):
+    # GPT-2 splits "\n\n1" into "\n", "\n" and "1"; SmolLM takes the digit off first, which leaves "\n\n" whole.
+    def pieces(splitting: str) -> list[str]:
+        (tmp_path / splitting).mkdir()
+        file, _ = tiny_gguf_file(tmp_path / splitting, splitting)
+        backend = load(file).tokenizer.backend_tokenizer
+        return [piece for piece, _ in backend.pre_tokenizer.pre_tokenize_str("a\n\n12")]
+
+    assert pieces("gpt-2") == ["a", "Ċ", "Ċ", "12"]
+    assert pieces("smollm") == ["a", "ĊĊ", "1", "2"]
+
+
+def test_a_file_that_is_no_gguf_or_a_damaged_one_is_refused_and_nothing_is_kept(tmp_path):
+    (tmp_path / "notes.txt").write_text("hello")
+    with pytest.raises(TokurError, match=r"notes\.txt isn't a GGUF file"):
+        load(tmp_path / "notes.txt")
+    (tmp_path / "damaged.gguf").write_bytes(b"GGUF" + bytes(100))
+    with pytest.raises(TokurError, match=r"damaged\.gguf can't be loaded"):
+        load(tmp_path / "damaged.gguf")
+    assert not list((tmp_path / "cache" / "models").iterdir())
+
+
+def test_a_conversion_that_does_not_fit_in_memory_or_on_the_disk_is_refused_first(tmp_path, monkeypatch):
+    file, _ = tiny_gguf_file(tmp_path)
+    with monkeypatch.context() as small:
+        small.setattr("accelerate.utils.get_max_memory", lambda: {"cpu": 1000})
+        with pytest.raises(TokurError, match=r"loading the model needs .* main memory has"):
+            load(file)
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=1000))
+    with pytest.raises(TokurError, match=r"converted model needs .* TOKUR_CACHE"):
+        load(file)
+
+
+# --- dtype and place
+
+
+@pytest.mark.parametrize(
+    ("cpu_info", "dtype"),
+    [
+        ("processor : 0\nflags\t\t: fpu avx512f avx512_bf16\n", torch.bfloat16),
+        ("processor : 0\nflags\t\t: fpu amx_bf16 amx_tile\n", torch.bfloat16),
+        ("processor : 0\nflags\t\t: fpu avx2 avx512f\nbugs : amx_bf16\n", torch.float32),
+        ("processor : 0\nFeatures : fp asimd bf16\n", torch.float32),
+        (None, torch.float32),
+    ],
+)
+def test_auto_is_bfloat16_only_on_a_cpu_that_multiplies_it_fast(cpu_info, dtype, tmp_path, monkeypatch):
+    if cpu_info is not None:
+        (tmp_path / "cpuinfo").write_text(cpu_info)
+    monkeypatch.setattr(hardware, "CPU_INFO", tmp_path / "cpuinfo")
+    assert hardware.resolve_dtype("auto", "cpu") == dtype
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float16"])
+def test_the_asked_for_dtype_is_the_one_of_the_weights(dtype, tmp_path):
+    loaded = load(tiny_model_folder(tmp_path), dtype=dtype)
+    assert loaded.dtype == dtype
+    assert {parameter.dtype for parameter in loaded.model.parameters()} == {getattr(torch, dtype)}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dtype": "int3"}, "unknown dtype 'int3'; use auto, bfloat16"),
+        ({"device_map": "the-cloud"}, "unknown device map 'the-cloud'; use auto, balanced"),
+        ({"device_map": "cuda:99"}, "--device-map cuda:99: "),
+        ({"revision": "main"}, "a revision was asked for"),
+    ],
+)
+def test_options_that_cannot_be_met_are_usage_errors(options, message, tmp_path):
+    with pytest.raises(UsageError, match=message):
+        load(tiny_model_folder(tmp_path), **options)
+
+
+@pytest.mark.parametrize("device_map", ["auto", "balanced", "sequential"])
+def test_without_a_gpu_every_map_is_the_cpu(device_map, tmp_path, monkeypatch):
+    monkeypatch.setattr("accelerate.utils.get_max_memory", lambda: {"cpu": 10**9})
+    loaded = load(tiny_model_folder(tmp_path), device_map=device_map)
+    assert {parameter.device.type for parameter in loaded.model.parameters()} == {"cpu"}
+
+
+@pytest.mark.parametrize("device_map", ["auto", "cpu"])
+def test_too_little_memory_names_the_needed_and_the_available(device_map, tmp_path, monkeypatch):
+    folder = tiny_model_folder(tmp_path, num_hidden_layers=2, intermediate_size=200_000)
+    monkeypatch.setattr("accelerate.utils.get_max_memory", lambda: {"cpu": 10**8})
+    # 2 layers × 3 projections × 32 × 200,000 weights × 4 bytes
+    with pytest.raises(TokurError, match=r"loading the model needs 0\.2 GB, but main memory has 0\.1 GB available"):
+        load(folder, device_map=device_map)
+
+
+def test_a_model_goes_to_one_gpu_if_it_fits_and_over_all_if_not(monkeypatch):
+    monkeypatch.setattr("accelerate.utils.get_max_memory", lambda: {0: 1000, 1: 2000, "cpu": 10**6})
+    assert hardware.place_weights("auto", 1700) == {"device_map": {"": 1}}
+    over_both = {"device_map": "auto", "max_memory": {0: 900, 1: 1800}}
+    assert hardware.place_weights("auto", 2600) == over_both
+    assert hardware.place_weights("balanced", 10) == over_both | {"device_map": "balanced"}
+    with pytest.raises(TokurError, match="all 2 GPUs together"):
+        hardware.place_weights("auto", 2800)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    assert hardware.place_weights("cuda:1", 1700) == {"device_map": torch.device("cuda:1")}
+    with pytest.raises(TokurError, match="GPU 0 has"):
+        hardware.place_weights("cuda", 1700)
+
+
+def test_a_model_larger_than_one_gpu_is_spread_over_gpus_alone(monkeypatch):
+    from accelerate import infer_auto_device_map
+
+    with torch.device("meta"):
+        config = transformers.LlamaConfig(**(SIZES | {"num_hidden_layers": 16}))
+        model = transformers.AutoModelForCausalLM.from_config(config)
+    weights_bytes = sum(parameter.nbytes for parameter in model.parameters())
+    memory = weights_bytes * 8 // 10
+    monkeypatch.setattr("accelerate.utils.get_max_memory", lambda: {0: memory, 1: memory, "cpu": 10**9})
+    placed = hardware.place_weights("auto", weights_bytes)
+    places = infer_auto_device_map(model, placed["max_memory"], no_split_module_classes=model._no_split_modules)
+    assert set(places.values()) == {0, 1}
+
+
+def test_a_model_that_cannot_be_divided_over_the_gpus_is_refused(tmp_path, monkeypatch):
+    folder = tiny_model_folder(tmp_path)
+    real = transformers.AutoModelForCausalLM.from_pretrained
+
+    def offloaded(*arguments, **options):
+        model, report = real(*arguments, **options)
+        model.hf_device_map = {"model.layers.0": 0, "model.layers.1": "disk"}
+        return model, report
+
+    monkeypatch.setattr(transformers.AutoModelForCausalLM, "from_pretrained", offloaded)
+    with pytest.raises(TokurError, match="can't be divided so that it fits on the GPUs"):
+        load(folder)
+
+
+# --- folders that can't be used
+
+
+def remove(name):
+    return lambda folder: (folder / name).unlink()
+
+
+def write(name, content):
+    return lambda folder: (folder / name).write_bytes(content)
+
+
+def cut_weights(folder):
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:5000])
+
+
+def pickle_weights(folder):
+    (folder / "model.safetensors").unlink()
+    torch.save(tiny_model().state_dict(), folder / "pytorch_model.bin")
+
+
+def empty(folder):
+    for file in folder.iterdir():
+        file.unlink()
+
+
+def adapter_only(folder):
+    empty(folder)
+    (folder / "adapter_config.json").write_text("{}")
+
+
+def gguf_only(folder):
+    empty(folder)
+    (folder / "model.gguf").touch()
+
+
+def save_instead(make):
+    return lambda folder: make().save_pretrained(folder)
+
+
+def tiny_t5():
+    sizes = {"d_model": 32, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2}
+    return transformers.T5ForConditionalGeneration(transformers.T5Config(vocab_size=259, **sizes))
+
+
+def tiny_bart():
+    sizes = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1}
+    return transformers.BartForConditionalGeneration(transformers.BartConfig(vocab_size=259, **sizes))
+
+
+def tiny_bert():
+    sizes = {"hidden_size": 24, "num_hidden_layers": 1, "intermediate_size": 32}
+    return transformers.BertForMaskedLM(transformers.BertConfig(vocab_size=259, **sizes))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (empty, r"has no config\.json"),
+        (remove("config.json"), r"has no config\.json"),
+        (write("config.json", b"{"), r"can't be loaded: .*not a valid JSON file"),
+        (remove("model.safetensors"), r"has no weights \(\*\.safetensors\)"),
+        (pickle_weights, r"only as pickle files.*convert them: python -c .*save_pretrained"),
+        (write("model.safetensors", b"not weights at all"), "weights of .* are damaged .*download or copy"),
+        (write("model.safetensors", b""), "weights of .* are damaged"),
+        (cut_weights, "weights of .* are damaged"),
+        (lambda folder: edit_config(folder, model_type="flurb"), "doesn't know the architecture .*upgrade|-U"),
+        (lambda folder: edit_config(folder, num_hidden_layers=3), r"lacks weights .*model\.layers\.2\."),
+        (lambda folder: edit_config(folder, hidden_size=64), r"shape \(.*32\), not \(.*64\)"),
+        (lambda folder: edit_config(folder, architectures=["LlamaForSequenceClassification"]), "isn't a causal"),
+        (save_instead(tiny_t5), r"T5ForConditionalGeneration\) isn't a causal language model"),
+        (save_instead(tiny_bart), r"BartForConditionalGeneration\) isn't a causal language model"),
+        (save_instead(tiny_bert), r"BertForMaskedLM\) isn't a causal language model"),
+        (write("tokenizer.json", b"{"), "no tokenizer that can be read"),
+        (adapter_only, "is an adapter"),
+        (gguf_only, "holds GGUF files; name one of them"),
+    ],
+)
+def test_a_folder_that_cannot_be_used_says_why(spoil, message, tmp_path):
+    folder = tiny_model_folder(tmp_path)
+    spoil(folder)
+    with pytest.raises(TokurError, match=message):
+        load(folder)
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2", "gemma2", "gpt2", "gpt_neox"])
+def test_a_missing_tokenizer_is_noticed_in_every_family(family, tmp_path):
+    folder = tiny_model_folder(tmp_path, family)
+    (folder / "tokenizer.json").unlink()
+    (folder / "tokenizer_config.json").unlink()
+    with pytest.raises(TokurError, match="no tokenizer that can be read"):
+        load(folder)
+
+
+@pytest.mark.parametrize("name", ["./no/such/folder", "/no/such/folder", "no/such/folder", "no such folder"])
+def test_a_path_that_is_not_there_is_not_looked_up_on_the_hub(name, monkeypatch):
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *_, **__: pytest.fail("asked the hub"))
+    with pytest.raises(TokurError, match=f"there is no folder and no GGUF file {name}"):
+        load(name)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_auto_takes_the_gpu_in_bfloat16(tmp_path):
+    loaded = load_language_model(str(tiny_model_folder(tmp_path)))
+    assert (loaded.device.type, loaded.dtype) == ("cuda", "bfloat16")

@@ -1,0 +1,168 @@
+"""Folders of posteriors: stock PEFT computes what the engine does, and other weights are refused."""
+
+import copy
+import json
+import sys
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from tests.engine import oracle
+from tests.tiny import FAMILIES, tiny_model
+from tokur_cli.engine.posterior.folder import keep_posterior, load_posterior, read_description
+from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.uncertainty.perturbed import Draws
+from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
+from tokur_cli.records.errors import TokurError, UsageError
+
+RESPONSE = TokenizedResponse([1, 2, 3, 4], [50, 60, 70, 80, 90])
+
+
+def keep(folder, model, posterior, **options):
+    keep_posterior(str(folder), model, posterior, draws=2, model_name="tiny", revision=None, **options)
+
+
+def peft_quantities(model, folder, response):
+    """TU, AU and EU from plain forward passes of stock PEFT with the adapters of a folder."""
+    peft = pytest.importorskip("peft")
+    draws = []
+    for member in range(2):
+        adapted = peft.PeftModel.from_pretrained(copy.deepcopy(model), folder / f"draw-{member}").eval()
+        draws.append(oracle.log_probabilities(adapted, response.prompt_ids, response.response_ids))
+    return oracle.reference_quantities(draws[0], draws, response.response_ids)
+
+
+@pytest.mark.parametrize("layers", [None, "1:"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_stock_peft_with_the_adapters_gives_the_shared_draws(family, layers, tmp_path):
+    model = tiny_model(family)
+    posterior = build_posterior(model, sigma=0.3, seed=4, layers=layers)
+    keep(tmp_path / "posterior", model, posterior)
+    got = dict(Scorer(model, Draws(posterior, 2), sampling="shared").score([RESPONSE]))[0]
+    expected = peft_quantities(model, tmp_path / "posterior", RESPONSE)
+    for name in ("tu", "au", "eu"):
+        assert got[name] == pytest.approx(expected[name], abs=1e-4)
+    assert expected["eu"].max() > 1e-3
+
+
+def test_stock_peft_perturbs_the_targets_only(tmp_path):
+    """Two attention layers' queries and a projection that shares its name's end with one that is not perturbed."""
+    model = tiny_model("llama")
+    posterior = build_posterior(model, sigma=0.3, targets="model.layers.0.self_attn.o_proj,model.layers.1.*.q_proj")
+    keep(tmp_path / "posterior", model, posterior)
+    got = dict(Scorer(model, Draws(posterior, 2), sampling="shared").score([RESPONSE]))[0]
+    expected = peft_quantities(model, tmp_path / "posterior", RESPONSE)
+    assert got["eu"] == pytest.approx(expected["eu"], abs=1e-4)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX has permissions")
+def test_whoever_may_read_the_folder_may_read_its_files(tmp_path):
+    model = tiny_model("llama")
+    keep(tmp_path / "posterior", model, build_posterior(model))
+    (tmp_path / "ours").touch()
+    modes = {file.stat().st_mode for file in (tmp_path / "posterior").rglob("*") if file.is_file()}
+    assert modes == {(tmp_path / "ours").stat().st_mode}
+
+
+def test_a_kept_posterior_is_the_one_that_was_made(tmp_path):
+    model = tiny_model("llama")
+    made = build_posterior(model, rank=5, sigma=0.2, seed=7, targets="q_proj", layers="1:")
+    keep(tmp_path / "posterior", model, made, calibration={"sigma": 0.2, "tolerance": 0.05})
+    read, description = load_posterior(str(tmp_path / "posterior"), model, "tiny")
+    assert (read.rank, read.sigma, read.seed, read.targets, read.layers) == (5, 0.2, 7, "q_proj", "1:")
+    assert description.calibration == {"sigma": 0.2, "tolerance": 0.05}
+    for ours, theirs in zip(read.matrices, made.matrices, strict=True):
+        assert ours.name == theirs.name
+        assert torch.equal(ours.basis, theirs.basis)
+        assert torch.equal(read.weight_noise(ours, 1), made.weight_noise(theirs, 1))
+
+
+@pytest.mark.parametrize(
+    "place", ["model.layers.0.self_attn.q_proj", "model.layers.1.mlp.down_proj", "model.embed_tokens"]
+)
+def test_changed_weights_are_refused_wherever_they_are(place, tmp_path):
+    model = tiny_model("llama")
+    keep(tmp_path / "posterior", model, build_posterior(model))
+    changed = copy.deepcopy(model)
+    weight = changed.get_submodule(place).weight
+    weight += 0.05 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(0))
+    with pytest.raises(TokurError, match="is of tiny, and the weights of other are not the ones"):
+        load_posterior(str(tmp_path / "posterior"), changed, "other")
+
+
+@pytest.mark.parametrize("other", ["gpt2", "qwen3"])
+def test_another_model_is_refused(other, tmp_path):
+    model = tiny_model("llama")
+    keep(tmp_path / "posterior", model, build_posterior(model))
+    with pytest.raises(TokurError, match="is of tiny, and the weights of other are not the ones"):
+        load_posterior(str(tmp_path / "posterior"), tiny_model(other), "other")
+
+
+def test_the_same_weights_in_another_dtype_are_accepted(tmp_path):
+    model = tiny_model("llama").bfloat16()
+    keep(tmp_path / "posterior", model, build_posterior(model))
+    read, _ = load_posterior(str(tmp_path / "posterior"), copy.deepcopy(model).float(), "tiny")
+    assert len(read.matrices) == 4
+
+
+def test_a_posterior_is_replaced_with_force_only_and_another_folder_never(tmp_path):
+    model = tiny_model("llama")
+    folder = tmp_path / "posterior"
+    keep(folder, model, build_posterior(model, sigma=0.1))
+    with pytest.raises(UsageError, match="--force"):
+        keep(folder, model, build_posterior(model, sigma=0.2))
+    assert read_description(str(folder)).sigma == 0.1
+    keep(folder, model, build_posterior(model, sigma=0.2), force=True)
+    assert read_description(str(folder)).sigma == 0.2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["posterior"]
+    other = tmp_path / "thesis"
+    other.mkdir()
+    (other / "chapter.tex").write_text("precious")
+    with pytest.raises(UsageError, match="something other than a posterior"):
+        keep(other, model, build_posterior(model), force=True)
+    assert (other / "chapter.tex").read_text() == "precious"
+
+
+def test_a_run_that_fails_leaves_the_old_posterior_and_nothing_else(tmp_path, monkeypatch):
+    model = tiny_model("llama")
+    folder = tmp_path / "posterior"
+    keep(folder, model, build_posterior(model, sigma=0.1))
+
+    def full_disk(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tokur_cli.engine.posterior.folder.save_adapter", full_disk)
+    with pytest.raises(TokurError, match="No space left"):
+        keep(folder, model, build_posterior(model, sigma=0.2), force=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["posterior"]
+    assert load_posterior(str(folder), model, "tiny")[0].sigma == 0.1
+
+
+def test_what_is_wrong_with_a_folder_is_said(tmp_path):
+    model = tiny_model("llama")
+    folder = tmp_path / "posterior"
+    with pytest.raises(TokurError, match="holds no posterior"):
+        load_posterior(str(folder), model, "tiny")
+    keep(folder, model, build_posterior(model))
+    description = json.loads((folder / "posterior.json").read_text())
+    (folder / "posterior.json").write_text(json.dumps({**description, "format": 2, "new": 1}))
+    with pytest.raises(TokurError, match="has format 2"):
+        load_posterior(str(folder), model, "tiny")
+    (folder / "posterior.json").write_text(json.dumps(description)[:50])
+    with pytest.raises(TokurError, match="is not what tokur perturb writes"):
+        load_posterior(str(folder), model, "tiny")
+    (folder / "posterior.json").write_text(json.dumps(description))
+    (folder / "basis.safetensors").write_bytes(b"\x10")
+    with pytest.raises(TokurError, match="cannot be read"):
+        load_posterior(str(folder), model, "tiny")
+
+
+def test_a_basis_of_another_rank_is_refused(tmp_path):
+    model = tiny_model("llama")
+    folder = tmp_path / "posterior"
+    keep(folder, model, build_posterior(model))
+    bases = load_file(folder / "basis.safetensors")
+    save_file({name: basis[:, :4].contiguous() for name, basis in bases.items()}, folder / "basis.safetensors")
+    with pytest.raises(TokurError, match="not the ones"):
+        load_posterior(str(folder), model, "tiny")

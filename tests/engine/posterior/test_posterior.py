@@ -1,0 +1,123 @@
+import copy
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from tests.tiny import tiny_model
+from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.records.errors import TokurError
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2", "phi3", "gpt_neox"])
+def test_basis_spans_the_top_left_singular_vectors(family):
+    for matrix in build_posterior(tiny_model(family), rank=5).matrices:
+        weight = matrix.projection.weight().double().numpy()
+        left = np.linalg.svd(weight)[0][:, :5]
+        basis = matrix.basis.double().numpy()
+        assert basis.T @ basis == pytest.approx(np.eye(5), abs=1e-5)
+        assert basis @ basis.T == pytest.approx(left @ left.T, abs=1e-4)
+        assert np.abs(np.abs((basis * left).sum(0)) - 1).max() < 1e-3, "column by column, up to sign"
+        assert all(column[np.abs(column).argmax()] > 0 for column in basis.T)
+
+
+def test_noise_has_the_posteriors_scale_and_differs_between_matrices_and_members():
+    posterior = build_posterior(tiny_model("llama"), sigma=0.25)
+    noise = [posterior.weight_noise(matrix, member) for matrix in posterior.matrices for member in range(3)]
+    stacked = torch.stack(noise)
+    assert stacked.shape == (12, 32, 8)
+    assert stacked.std().item() == pytest.approx(0.25, rel=0.05)
+    assert np.abs(np.corrcoef(stacked.flatten(1)) - np.eye(12)).max() < 0.25
+
+
+def test_leaving_a_projection_out_changes_no_other():
+    model = tiny_model("llama")
+    both, queries = build_posterior(model), build_posterior(model, targets="q_proj")
+    by_name = {matrix.name: matrix for matrix in both.matrices}
+    for matrix in queries.matrices:
+        assert torch.equal(queries.weight_noise(matrix, 0), both.weight_noise(by_name[matrix.name], 0))
+        assert torch.equal(matrix.basis, by_name[matrix.name].basis)
+
+
+def test_layers_are_a_slice_and_change_no_noise():
+    model = tiny_model("llama", num_hidden_layers=4)
+    whole = {matrix.name: matrix for matrix in build_posterior(model).matrices}
+    for layers, kept in [("1:", {1, 2, 3}), (":1", {0}), ("-2:", {2, 3}), ("1:3", {1, 2}), (":", {0, 1, 2, 3})]:
+        posterior = build_posterior(model, layers=layers)
+        assert {matrix.projection.layer for matrix in posterior.matrices} == {("model.layers", i) for i in kept}
+        for matrix in posterior.matrices:
+            assert torch.equal(posterior.weight_noise(matrix, 1), posterior.weight_noise(whole[matrix.name], 1))
+
+
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [("4:", "has layers 0 to 3"), ("2:1", "hold none"), ("two", "is not a slice"), ("1-3", "is not a slice")],
+)
+def test_impossible_layers_are_said(layers, message):
+    with pytest.raises(TokurError, match=message):
+        build_posterior(tiny_model("llama", num_hidden_layers=4), layers=layers)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX has limits and permissions")
+def test_a_full_disk_costs_the_cached_basis_alone_and_leaves_nothing(tmp_path):
+    import resource
+
+    model = tiny_model("llama")
+    expected = build_posterior(model).matrices[0].basis
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        posterior = build_posterior(model, cache=tmp_path / "bases")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert torch.equal(posterior.matrices[0].basis, expected)
+    assert list((tmp_path / "bases").iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX has limits and permissions")
+def test_a_cached_basis_may_be_read_by_whom_the_umask_allows(tmp_path):
+    build_posterior(tiny_model("llama"), cache=tmp_path / "bases")
+    (file,) = (tmp_path / "bases").iterdir()
+    (tmp_path / "ours").touch()
+    assert file.stat().st_mode == (tmp_path / "ours").stat().st_mode
+
+
+def test_cached_basis_is_used_for_the_same_weights_only(tmp_path):
+    said = []
+    model = tiny_model("llama")
+    first = build_posterior(model, cache=tmp_path, progress=said.append)
+    second = build_posterior(model, cache=tmp_path, progress=said.append)
+    assert len(said) == 1
+    assert len(list(tmp_path.iterdir())) == 1
+    for a, b in zip(first.matrices, second.matrices, strict=True):
+        assert torch.equal(a.basis, b.basis)
+    changed = copy.deepcopy(model)
+    changed.model.layers[0].self_attn.q_proj.weight[0, 0] += 1e-3
+    third = build_posterior(changed, cache=tmp_path, progress=said.append)
+    assert len(said) == 2
+    assert not torch.equal(first.matrices[0].basis, third.matrices[0].basis)
+    build_posterior(model, rank=4, cache=tmp_path, progress=said.append)
+    assert len(said) == 3
+
+
+def test_a_basis_file_cut_short_is_computed_again(tmp_path):
+    model = tiny_model("llama")
+    first = build_posterior(model, cache=tmp_path)
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes()[:100])
+    again = build_posterior(model, cache=tmp_path)
+    assert torch.equal(first.matrices[0].basis, again.matrices[0].basis)
+    assert torch.equal(build_posterior(model, cache=tmp_path).matrices[0].basis, first.matrices[0].basis)
+
+
+@pytest.mark.parametrize("rank", [0, 17])
+def test_impossible_rank_names_the_matrix_and_what_is_possible(rank):
+    with pytest.raises(TokurError, match=r"k_proj is 16 × 32, so a rank from 1 to 16|rank 0 is not possible"):
+        build_posterior(tiny_model("llama"), rank=rank)
+
+
+@pytest.mark.parametrize("sigma", [float("nan"), float("inf"), -0.1])
+def test_impossible_sigma_is_said(sigma):
+    with pytest.raises(TokurError, match="must be a number from 0"):
+        build_posterior(tiny_model("llama"), sigma=sigma)

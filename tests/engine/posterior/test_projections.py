@@ -1,0 +1,203 @@
+import copy
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from tests.engine import oracle
+from tests.engine.more_families import MORE, more
+from tests.tiny import FAMILIES, SIZES, tiny_model
+from tokur_cli.engine.posterior.adapters import save_adapter
+from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.posterior.projections import count_layers, find_projections
+from tokur_cli.engine.uncertainty.perturbed import Draws
+from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
+from tokur_cli.records.errors import TokurError
+
+WITHOUT_BOTH = {"mamba", "codegen", "bert"}
+
+MORE_FUSED = {
+    "bloom": ("BloomConfig", {"vocab_size": 259, "hidden_size": 32, "n_layer": 2, "n_head": 4}),
+    "mpt": ("MptConfig", {"vocab_size": 259, "d_model": 32, "n_layers": 2, "n_heads": 4, "max_seq_len": 512}),
+    "falcon": ("FalconConfig", SIZES | {"multi_query": False, "new_decoder_architecture": False, "bias": True}),
+    "falcon-multi-query": ("FalconConfig", SIZES | {"multi_query": True, "new_decoder_architecture": False}),
+    "falcon-new": (
+        "FalconConfig",
+        SIZES | {"new_decoder_architecture": True, "num_kv_heads": 2, "bias": True},
+    ),
+}
+
+
+def any_tiny_model(family, monkeypatch):
+    if family in MORE_FUSED:
+        monkeypatch.setitem(FAMILIES, family, MORE_FUSED[family])
+    return tiny_model(family)
+
+
+def silence(model, part):
+    """Set every row and bias of a projection to zero."""
+    for projection in find_projections(model, part):
+        rows = slice(None) if projection.rows is None else projection.rows
+        weight = projection.module.weight
+        weight = weight.T if type(projection.module).__name__ == "Conv1D" else weight
+        weight[rows] = 0
+        if getattr(projection.module, "bias", None) is not None:
+            projection.module.bias[rows] = 0
+    return model
+
+
+def change(model, part):
+    """Replace a projection's weight by other numbers."""
+    for projection in find_projections(model, part):
+        rows = slice(None) if projection.rows is None else projection.rows
+        weight = projection.module.weight
+        weight = weight.T if type(projection.module).__name__ == "Conv1D" else weight
+        weight[rows] = torch.randn_like(weight[rows])
+    return model
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, *MORE_FUSED])
+def test_queries_and_keys_are_found_by_what_they_do(family, monkeypatch):
+    """With silent queries no key matters, and the other way round; the values matter always."""
+    model = any_tiny_model(family, monkeypatch)
+    ids = torch.arange(20)[None] * 7 % 250
+    logits = {}
+    with torch.no_grad():
+        for silent, changed in (("q_proj", "k_proj"), ("k_proj", "q_proj"), ("q_proj", "v_proj")):
+            still = silence(copy.deepcopy(model), silent)
+            logits["before"] = still(ids).logits
+            logits["after"] = change(still, changed)(ids).logits
+            moved = (logits["before"] - logits["after"]).abs().max()
+            assert moved > 1e-2 if changed == "v_proj" else moved < 1e-5, (silent, changed)
+        assert not torch.allclose(model(ids).logits, silence(copy.deepcopy(model), "q_proj")(ids).logits, atol=1e-2)
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2", "phi3", "gpt_neox"])
+def test_default_finds_a_query_and_a_key_a_layer(family):
+    names = [projection.name for projection in find_projections(tiny_model(family))]
+    assert [name.rpartition(".")[2] for name in names] == ["q_proj", "k_proj"] * 2
+
+
+def test_weight_is_out_by_in_for_every_layout():
+    for family in ("llama", "gpt2", "gpt_neox"):
+        model = tiny_model(family)
+        x = torch.randn(3, 32)
+        for projection in find_projections(model):
+            output = projection.module(x)
+            if getattr(projection.module, "bias", None) is not None:
+                output = output - projection.module.bias
+            rows = slice(None) if projection.rows is None else projection.rows
+            assert torch.allclose(x @ projection.weight().T, output[:, rows], atol=1e-4)
+
+
+def test_targets_are_ends_of_names_or_globs():
+    model = tiny_model("llama")
+    assert [p.name for p in find_projections(model, "layers.1.self_attn.q_proj")] == ["model.layers.1.self_attn.q_proj"]
+    assert len(find_projections(model, "model.layers.0.*")) == 7
+    assert len(find_projections(model, "q_proj, v_proj")) == 4
+
+
+def test_unknown_targets_name_what_was_found():
+    with pytest.raises(TokurError, match=r'"wq".*down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj'):
+        find_projections(tiny_model("llama"), "wq,k_proj")
+    with pytest.raises(TokurError, match="is named"):
+        find_projections(tiny_model("llama"), ",")
+
+
+def test_output_head_is_never_perturbed():
+    assert not any("lm_head" in p.name for p in find_projections(tiny_model("llama", tie_word_embeddings=False), "*"))
+
+
+# --- what a text goes through, and queries and keys alone
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, *(family for family in MORE if family not in WITHOUT_BOTH)])
+def test_over_one_token_queries_and_keys_change_nothing(family):
+    """A softmax over one key is 1, however large the draw."""
+    model = more(family) if family in MORE else tiny_model(family)
+    posterior = build_posterior(model, sigma=3.0)
+    got = dict(Scorer(model, Draws(posterior, 2), sampling="shared").score([TokenizedResponse([77], [5])]))[0]
+    assert got["eu"][0] < 1e-5
+    assert got["tu"] == pytest.approx(got["entropy"], abs=1e-4)
+    longer = dict(Scorer(model, Draws(posterior, 2), sampling="shared").score([TokenizedResponse([77, 9, 3], [5])]))[0]
+    assert longer["eu"][0] > 1e-4, "and over three they do"
+
+
+GATED = ["qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"]
+
+
+@pytest.mark.parametrize("family", GATED)
+def test_a_gate_beside_the_queries_is_left_alone(family, tmp_path):
+    """With a closed query, q_proj's other rows are the output gate: they matter over a single token, queries don't."""
+    model = more(family)
+    queries, gate = (find_projections(model, name)[0] for name in ("q_proj", "q_proj.output_gate"))
+    assert queries.name == queries.module_name == gate.module_name == "model.layers.1.self_attn.q_proj"
+    assert sorted([*queries.rows.tolist(), *gate.rows.tolist()]) == list(range(queries.module.out_features))
+    ids = torch.tensor([[77]])
+    before = model(ids).logits
+    for projection, matters in ((queries, False), (gate, True)):
+        changed = copy.deepcopy(model)
+        weight = changed.get_submodule(projection.module_name).weight
+        weight[projection.rows] = torch.randn(weight[projection.rows].shape, generator=torch.Generator().manual_seed(0))
+        assert torch.allclose(changed(ids).logits, before, atol=1e-5) != matters
+    posterior = build_posterior(model, sigma=0.3)
+    save_adapter(tmp_path / "draw-0", model, posterior, 0, "tiny", None)
+    tensors = load_file(tmp_path / "draw-0" / "adapter_model.safetensors")
+    up = tensors[f"base_model.model.{queries.module_name}.lora_B.weight"]
+    assert up[gate.rows].abs().max() == 0
+    left = torch.linalg.svd(queries.module.weight[queries.rows]).U[:, :8]
+    assert torch.allclose((left.T @ up[queries.rows]).abs(), torch.eye(8), atol=1e-4)
+
+
+@pytest.mark.parametrize("family", [*GATED, "opt", "bart", "llama4_text", "mllama", "gemma3", "olmo_hybrid", "bloom"])
+def test_draws_of_other_families_equal_brute_force(family):
+    model = more(family)
+    posterior = build_posterior(model, sigma=0.3, seed=1)
+    response = TokenizedResponse([5, 77, 130, 9, 44], [201, 33, 120, 64, 18, 250])
+    got = dict(Scorer(model, Draws(posterior, 2), sampling="shared").score([response]))[0]
+    prompt, ids = response.prompt_ids, response.response_ids
+    draws = [oracle.log_probabilities(oracle.fixed_draw(model, posterior, m), prompt, ids) for m in range(2)]
+    base = oracle.log_probabilities(copy.deepcopy(model).double(), prompt, ids)
+    for name, values in oracle.reference_quantities(base, draws, ids).items():
+        assert got[name] == pytest.approx(values, abs=1e-3), name
+
+
+def test_no_projection_of_a_tower_for_images_is_perturbed():
+    model = more("gemma3")
+    assert any("vision_tower" in name and name.endswith("q_proj") for name, _ in model.named_modules())
+    assert {p.name.split("language_model.")[-1] for p in find_projections(model)} == {
+        f"layers.{layer}.self_attn.{part}" for layer in (0, 1) for part in ("q_proj", "k_proj")
+    }
+    with pytest.raises(TokurError, match="no projection"):
+        find_projections(model, "*vision_tower*")
+
+
+def test_layers_that_attend_to_images_alone_are_not_perturbed():
+    model = more("mllama")
+    assert {p.layer[1] for p in find_projections(model)} == {0, 2}
+    assert count_layers(model, find_projections(model)) == (2, 3)
+
+
+def test_experts_that_a_router_left_out_are_still_the_texts():
+    """A model's own code may keep experts as modules of their own, of which a probe wakes a few."""
+    model = tiny_model()
+
+    class Routed(torch.nn.Module):
+        def __init__(self, experts):
+            super().__init__()
+            self.experts = torch.nn.ModuleList(experts)
+
+        def forward(self, hidden):
+            return self.experts[1](hidden)
+
+    for layer in model.model.layers:
+        layer.mlp = Routed(copy.deepcopy(layer.mlp) for _ in range(3))
+    assert len(find_projections(model, "up_proj")) == 2 * 3
+
+
+def test_linear_attention_is_perturbed_only_where_it_is_named():
+    model = more("olmo_hybrid")
+    assert {p.layer[1] for p in find_projections(model)} == {1}
+    assert count_layers(model, find_projections(model)) == (1, 2)
+    assert {p.layer[1] for p in find_projections(model, "*.q_proj")} == {0, 1}
+    assert len(find_projections(model, "linear_attn.q_proj")) == 1

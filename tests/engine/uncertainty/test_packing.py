@@ -1,0 +1,350 @@
+import copy
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.engine import oracle
+from tests.tiny import FAMILIES, SIZES, tiny_model
+from tokur_cli.engine.body import parts_of
+from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.uncertainty import batches, packing, prefixes
+from tokur_cli.engine.uncertainty.batches import cut_batches
+from tokur_cli.engine.uncertainty.packing import Layout, PackedAttention, attend, longest_packed
+from tokur_cli.engine.uncertainty.perturbed import Draws
+from tokur_cli.engine.uncertainty.prefixes import divide
+from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
+
+PACKED = ["llama", "qwen2", "qwen3", "mistral", "gemma3", "gpt2", "phi3", "gpt_neox"]
+
+
+@pytest.fixture(autouse=True)
+def _share_the_shortest_prefixes(monkeypatch):
+    """Tiny responses have little in common; here one position is enough."""
+    monkeypatch.setattr(prefixes, "LEAST_SAVING", 1)
+    monkeypatch.setattr(batches, "LEAST_PIECE", 1)
+
+
+def grouped_responses(seed: int = 0) -> list[TokenizedResponse]:
+    """Three questions under a header, some begin alike, one is there twice, one ends early."""
+    rng = np.random.default_rng(seed)
+
+    def ids(count):
+        return rng.integers(0, 256, count).tolist()
+
+    header = ids(9)
+    questions = [header + ids(count) for count in (4, 4, 7)]
+    start = ids(5)
+    first = [start + ids(3), start + ids(6), start, start + ids(1), ids(2), start]
+    return [
+        *(TokenizedResponse(questions[0], response) for response in first),
+        *(TokenizedResponse(questions[1], ids(count)) for count in (1, 1, 8)),
+        TokenizedResponse(questions[2], ids(3)),
+        TokenizedResponse(ids(3), ids(5)),
+    ]
+
+
+def score(model, responses, posterior, sampling="stepwise", draws=2, **options):
+    results = dict(Scorer(model, Draws(posterior, draws), sampling=sampling, **options).score(responses))
+    return [results[index] for index in range(len(responses))]
+
+
+def unpacked(monkeypatch):
+    monkeypatch.setattr("tokur_cli.engine.uncertainty.scorer.longest_packed", lambda model: 0)
+
+
+@pytest.mark.parametrize("sampling", ["shared", "joint", "stepwise"])
+@pytest.mark.parametrize("family", PACKED)
+@pytest.mark.parametrize("budget", [10**6, 60])
+def test_packed_responses_get_the_numbers_of_padded_ones(family, sampling, budget, monkeypatch):
+    model = tiny_model(family)
+    responses = grouped_responses()
+    posterior = build_posterior(model, sigma=0.3, seed=1)
+    got = score(model, responses, posterior, sampling, batch_tokens=budget)
+    unpacked(monkeypatch)
+    for mine, theirs in zip(got, score(model, responses, posterior, sampling, batch_tokens=10**6), strict=True):
+        for name, values in theirs.items():
+            assert mine[name] == pytest.approx(values, abs=1e-5), name
+
+
+@pytest.mark.parametrize("sampling", ["shared", "joint", "stepwise"])
+def test_responses_with_a_common_prefix_equal_brute_force(sampling):
+    model = tiny_model("llama")
+    posterior = build_posterior(model, sigma=0.3, seed=1)
+    exact = copy.deepcopy(model).double()
+    responses = grouped_responses(1)
+    for response, got in zip(responses, score(model, responses, posterior, sampling, batch_tokens=60), strict=True):
+        prompt, ids = response.prompt_ids, response.response_ids
+        if sampling == "stepwise":
+            draws = [
+                oracle.stepwise_log_probabilities(
+                    model,
+                    posterior,
+                    m,
+                    prompt,
+                    ids,
+                    lambda matrix, step, x, m=m: (
+                        0.3 * torch.outer(x / x.norm(), posterior.step_noise(matrix, m, step, 1)[0].double())
+                    ),
+                )
+                for m in range(2)
+            ]
+        else:
+            draws = [oracle.log_probabilities(oracle.fixed_draw(model, posterior, m), prompt, ids) for m in range(2)]
+        base = oracle.log_probabilities(exact, prompt, ids)
+        for name, values in oracle.reference_quantities(base, draws, ids, joint=sampling == "joint").items():
+            assert np.abs(got[name] - values).max() < 1e-5, name
+
+
+def test_a_common_prefix_is_computed_once_per_draw():
+    model = tiny_model("llama")
+    parts_of(model)  # loading has looked at it
+    computed = []
+    model.get_input_embeddings().register_forward_hook(lambda module, inputs, output: computed.append(inputs[0].shape))
+    responses = grouped_responses()
+    distinct = {
+        (response.prompt_ids[0], tuple(zip(ids[: place + 1], steps[: place + 1], strict=True)))
+        for response in responses
+        for ids, steps in [(response.input_ids.tolist(), response.steps(response.length).tolist())]
+        for place in range(response.length)
+    }
+    score(model, responses, build_posterior(model))
+    assert computed == [(3, len(distinct))]
+    computed.clear()
+    score(model, responses, build_posterior(model), batch_tokens=60)
+    assert len(computed) > 3
+    # the header and the first question are computed ahead; what is computed again are the last positions of prompts
+    assert sum(rows * length for rows, length in computed) <= 3 * (len(distinct) + len(computed))
+
+
+@pytest.mark.parametrize("sampling", ["shared", "stepwise"])
+def test_what_is_wanted_does_not_change_the_numbers_to_the_last_bit(sampling):
+    model = tiny_model("llama")
+    responses = grouped_responses()
+    draws = Draws(build_posterior(model, sigma=0.3), 2)
+    for budget in (30, 60, 100, 10**6):
+        everything = dict(Scorer(model, draws, sampling=sampling, batch_tokens=budget).score(responses))
+        for index in range(len(responses)):
+            wanted = [place == index for place in range(len(responses))]
+            ((found, alone),) = Scorer(model, draws, sampling=sampling, batch_tokens=budget).score(responses, wanted)
+            assert found == index
+            assert all(np.array_equal(alone[name], everything[index][name]) for name in alone)
+
+
+sequences_of_few_letters = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), min_size=1, max_size=12)
+
+
+def walk(stretches):
+    for stretch in stretches:
+        yield stretch
+        yield from walk(stretch.parts)
+
+
+@given(sequences_of_few_letters)
+def test_every_sequence_is_spelt_by_its_stretches(sequences):
+    numbers = {index: np.array(sequence, dtype=np.int64) for index, sequence in enumerate(sequences)}
+    stretches = divide(numbers)
+    layout = Layout(stretches)
+    for index, sequence in enumerate(sequences):
+        where = layout.where(index)
+        spelt = [sequences[layout.sequences[place]][layout.positions[place]] for place in where]
+        assert spelt == sequence
+        assert layout.positions[where].tolist() == list(range(len(sequence)))
+    prefixes = {tuple(s[: n + 1]) for s in sequences for n in range(len(s))}
+    assert layout.length == len(prefixes) == sum(stretch.positions for stretch in stretches)
+    for stretch in walk(stretches):
+        assert sorted(itertools.chain(*(part.members for part in stretch.parts))) == sorted(
+            stretch.members if stretch.parts else ()
+        )
+
+
+@given(sequences_of_few_letters, st.integers(1, 40))
+def test_batches_hold_every_sequence_once_and_what_they_compute_ahead_is_common(sequences, budget):
+    numbers = {index: np.array(sequence, dtype=np.int64) for index, sequence in enumerate(sequences)}
+    latest = {index: len(sequence) - 1 for index, sequence in enumerate(sequences)}
+    batches = list(cut_batches(divide(numbers), lambda: budget, latest))
+    assert sorted(itertools.chain(*(batch.indices for batch in batches))) == list(range(len(sequences)))
+    for batch in batches:
+        assert list(batch.ahead) == sorted(set(batch.ahead))
+        for end in batch.ahead:
+            assert end < min(len(sequences[index]) for index in batch.indices)
+            assert len({tuple(sequences[index][:end]) for index in batch.indices}) == 1
+        first = batch.ahead[-1] if batch.ahead else 0
+        own = {tuple(sequences[i][: n + 1]) for i in batch.indices for n in range(first, len(sequences[i]))}
+        assert len(batch.indices) == 1 or len(own) <= budget
+
+
+def plain_attention(query, key, value, seen, scale):
+    groups = query.shape[1] // key.shape[1]
+    key, value = (states.repeat_interleave(groups, dim=1).double() for states in (key, value))
+    products = (query.double() @ key.transpose(-1, -2) * scale).masked_fill(~seen, -torch.inf)
+    return products.softmax(-1) @ value, products.logsumexp(-1)
+
+
+def fused_and_exact(dtype, causal, device="cpu"):
+    """Outputs and logarithms of ``attend``, and those of float64."""
+    generator = torch.Generator().manual_seed(0)
+    for heads, key_heads, n in ((4, 2, 1), (3, 3, 33), (9, 3, 130)):
+        m = n if causal else 47
+        query = torch.randn(2, heads, n, 16, generator=generator).to(device, dtype)
+        key, value = torch.randn(2, 2, key_heads, m, 16, generator=generator).to(device, dtype)
+        seen = torch.ones(n, m, dtype=torch.bool, device=device)
+        yield (
+            attend(query, key, value, causal=causal, scale=0.3),
+            plain_attention(query, key, value, seen.tril() if causal else seen, 0.3),
+        )
+
+
+def packed_exact_and_masked(dtype, device="cpu"):
+    """Outputs of ``PackedAttention``, those of float64, and those of one product with a mask."""
+    numbers = {index: response.identity() for index, response in enumerate(grouped_responses())}
+    whole, own = Layout(divide(numbers)), Layout(divide({i: numbers[i] for i in range(9)}, 9))
+    generator = torch.Generator().manual_seed(0)
+    for layout, before in ((whole, 0), (own, 9)):
+        seen = torch.zeros(layout.length, before + layout.length, dtype=torch.bool)
+        seen[:, :before] = True
+        for index in set(layout.sequences.tolist()) | {2, 5}:
+            where = torch.from_numpy(layout.where(index))
+            for n, place in enumerate(where):
+                seen[place, before + where[: n + 1]] = True
+        query = torch.randn(3, 4, layout.length, 16, generator=generator).to(device, dtype)
+        key, value = torch.randn(2, 3, 2, before + layout.length, 16, generator=generator).to(device, dtype)
+        seen, module = seen.to(device), torch.nn.Identity()
+        cuts = [(0, 4), (4, 9)] if before else []
+        ahead = [{module: (key[:, :, a:b], value[:, :, a:b])} for a, b in cuts]
+        attention = PackedAttention(layout, ahead)
+        got, _ = attention(module, query, key[:, :, before:], value[:, :, before:], None, scaling=0.25)
+        expected, _ = plain_attention(query, key, value, seen, 0.25)
+        masked = torch.nn.functional.scaled_dot_product_attention(
+            query, key.repeat_interleave(2, 1), value.repeat_interleave(2, 1), attn_mask=seen, scale=0.25
+        )
+        yield got.transpose(1, 2), expected, masked
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("groups", [packing._GROUPS_ON_CPU, False], ids=["as here", "older PyTorch"])
+def test_fused_attention_returns_the_logarithm_of_its_denominator(dtype, causal, groups, monkeypatch):
+    monkeypatch.setattr(packing, "_GROUPS_ON_CPU", groups)
+    bound = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 2e-2}[dtype]
+    for (output, logarithm), (expected, expected_logarithm) in fused_and_exact(dtype, causal):
+        assert (output - expected).abs().max() < bound
+        assert (logarithm - expected_logarithm).abs().max() < min(bound, 1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("blocks", [False, True], ids=["one by one", "padded blocks"])
+def test_packed_attention_equals_attention_with_a_mask(dtype, blocks, monkeypatch):
+    """As a CPU and as a GPU divide the work; low precision errs no more than one masked product."""
+    if blocks:
+        monkeypatch.setattr(packing, "_ONE_BY_ONE", ())
+    for got, expected, masked in packed_exact_and_masked(dtype):
+        error, masked_error = (got - expected).abs(), (masked - expected).abs()
+        assert error.max() <= 1.5 * masked_error.max() + 1e-12
+        assert error.mean() <= 1.1 * masked_error.mean() + 1e-13
+
+
+@pytest.mark.parametrize("name", sorted(packing.FAMILIES))
+def test_every_family_that_is_packed_may_be(name, monkeypatch):
+    """A position of a packed row sees nothing of other responses, and its own place."""
+    import transformers
+
+    sizes = SIZES | {"num_key_value_heads": 2, "head_dim": 8, "sliding_window": 4096}
+    if name == "gpt2":
+        model = tiny_model("gpt2")
+    else:
+        config = transformers.AutoConfig.for_model(name, **sizes)
+        model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+        generator = torch.Generator().manual_seed(0)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                noise = 0.3 * torch.randn(parameter.shape, generator=generator)
+                parameter.copy_(noise if parameter.ndim > 1 else 1 + noise)
+    assert longest_packed(model) != 0
+    responses = grouped_responses()
+    got = dict(Scorer(model, None, batch_tokens=20).score(responses))
+    unpacked(monkeypatch)
+    for index, expected in Scorer(model, None).score(responses):
+        for values, others in zip(got[index].values(), expected.values(), strict=True):
+            assert values == pytest.approx(others, abs=1e-4, rel=1e-4)
+
+
+def test_what_cannot_be_packed_is_padded(monkeypatch):
+    assert longest_packed(tiny_model("gemma2")) == 0, "attention logits are capped"
+    assert longest_packed(tiny_model("mistral", sliding_window=20)) == 20
+    assert longest_packed(tiny_model("llama")) is None
+    assert set(FAMILIES) == {*PACKED, "gemma2"}
+    scaled = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0, "original_max_position_embeddings": 64}
+    assert longest_packed(tiny_model("llama", rope_parameters=scaled)) == 64
+    model = tiny_model("mistral", sliding_window=15)
+    responses = grouped_responses()
+    posterior = build_posterior(model, sigma=0.3)
+    assert {response.length > 15 for response in responses} == {True, False}
+    got = score(model, responses, posterior)
+    unpacked(monkeypatch)
+    for mine, theirs in zip(got, score(model, responses, posterior), strict=True):
+        assert mine["eu"] == pytest.approx(theirs["eu"], abs=1e-5)
+
+
+@pytest.mark.parametrize("sampling", ["shared", "stepwise"])
+def test_a_window_takes_over_what_the_one_before_it_computed_ahead(sampling):
+    """And gets the numbers that it has alone, to the last bit."""
+    model = tiny_model("llama")
+    posterior = build_posterior(model, sigma=0.3)
+    rng = np.random.default_rng(1)
+    header, other = rng.integers(0, 256, (2, 30)).tolist()
+
+    def window(header, size=6):
+        return [TokenizedResponse(header + rng.integers(0, 256, 4).tolist(), [*range(5, 13)]) for _ in range(size)]
+
+    windows = [window(header), window(header), window(header[:23] + other[23:]), window(other)]
+    scorer = Scorer(model, Draws(posterior, 2), sampling=sampling, batch_tokens=3 * 40)
+    computed = []
+    model.get_input_embeddings().register_forward_hook(
+        lambda module, inputs, output: computed.append(inputs[0].numel())
+    )
+    for responses, ahead in zip(windows, (30, 0, 30 - 20, 30), strict=True):  # pieces end at 5, 10, …
+        computed.clear()
+        results = dict(scorer.score(responses))
+        assert sum(computed) == 3 * (ahead + 6 * 11)
+        alone = dict(Scorer(model, Draws(posterior, 2), sampling=sampling, batch_tokens=3 * 40).score(responses))
+        for index, expected in alone.items():
+            for name, values in expected.items():
+                assert np.array_equal(results[index][name], values)
+
+
+def test_too_little_memory_frees_what_was_computed_ahead(monkeypatch):
+    """And the halves compute it again: numbers stay as they are."""
+    model = tiny_model("llama")
+    header = np.random.default_rng(2).integers(0, 256, 30).tolist()
+    responses = [TokenizedResponse([*header, 7 + n], [*range(20 + n, 28 + n)]) for n in range(8)]
+    scorer = Scorer(model, None, batch_tokens=40)
+    expected = dict(scorer.score(responses))
+    whole_batch, held = Scorer._score_batch, []
+
+    def small_machine(self, batch, *others):
+        held.append(len(self._ahead))
+        if len(held) == 2:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return whole_batch(self, batch, *others)
+
+    monkeypatch.setattr(Scorer, "_score_batch", small_machine)
+    got = dict(scorer.score(responses))
+    assert held[1] > 0
+    assert held[2] == 0
+    assert got.keys() == expected.keys()
+    for index, quantities in expected.items():
+        assert got[index]["logprob"] == pytest.approx(quantities["logprob"], abs=1e-5)
+
+
+def test_the_model_attends_as_before_afterwards():
+    model = tiny_model("llama")
+    ids = torch.arange(12)[None]
+    before, own = model(ids).logits, model.config._attn_implementation
+    score(model, grouped_responses(), build_posterior(model), batch_tokens=40)
+    assert model.config._attn_implementation == own
+    assert packing._ATTENTION not in packing.ALL_ATTENTION_FUNCTIONS
+    assert torch.equal(model(ids).logits, before)

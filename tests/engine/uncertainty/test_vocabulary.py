@@ -1,0 +1,118 @@
+import numpy as np
+import pytest
+import torch
+
+from tests.engine.oracle import reference_quantities
+from tokur_cli.engine.uncertainty import vocabulary
+from tokur_cli.engine.uncertainty.vocabulary import QUANTITIES, token_quantities
+
+
+def reduce(logits: torch.Tensor, targets: list[int], starts: list[int], joint: bool = False):
+    """Quantities of given logits (1 + M, N, V): the hidden states are the logits themselves."""
+    got = token_quantities(lambda states: states, logits, torch.tensor(targets), torch.tensor(starts), joint=joint)
+    return {name: values.double().numpy() for name, values in got.items()}
+
+
+@pytest.mark.parametrize("vocabulary_size", [21, 252, 507, 4099, 6001])
+@pytest.mark.parametrize("block_tokens", [1, 3, 1000])
+@pytest.mark.parametrize("joint", [False, True])
+def test_blocks_of_any_size_give_the_float64_numbers(vocabulary_size, block_tokens, joint, monkeypatch):
+    monkeypatch.setattr(vocabulary, "_FIRST_BLOCK", min(4, block_tokens))
+    monkeypatch.setitem(vocabulary._BLOCK_BYTES, "cpu", 4 * 4 * vocabulary_size * block_tokens)
+    monkeypatch.setitem(vocabulary._REDUCED_BYTES, "cpu", 4 * 4 * vocabulary_size * min(2, block_tokens))
+    generator = torch.Generator().manual_seed(vocabulary_size)
+    sizes = [4, 1, 6]
+    logits = 5 * torch.randn(4, sum(sizes), vocabulary_size, generator=generator)
+    targets = torch.randint(vocabulary_size, (sum(sizes),), generator=generator).tolist()
+    starts = [0] * 4 + [4] + [5] * 6
+    got = reduce(logits, targets, starts, joint)
+    assert tuple(got) == QUANTITIES
+    log_p = logits.double().log_softmax(-1)
+    for first, size in zip((0, 4, 5), sizes, strict=True):
+        part = slice(first, first + size)
+        expected = reference_quantities(log_p[0, part], list(log_p[1:, part]), targets[part], joint=joint)
+        for name, values in expected.items():
+            assert got[name][part] == pytest.approx(values, abs=2e-5), name
+
+
+def test_vocabulary_entries_of_probability_zero_contribute_nothing():
+    logits = torch.randn(3, 2, 40)
+    padded = torch.cat([logits, torch.full((3, 2, 10), -torch.inf)], dim=-1)
+    got, expected = reduce(padded, [1, 2], [0, 0]), reduce(logits, [1, 2], [0, 0])
+    for name in ("logprob", "entropy", "tu", "au", "eu", "deepconf"):
+        assert got[name] == pytest.approx(expected[name], abs=1e-6), name
+    assert np.isinf(got["self_certainty"]).all(), "the mean of log p over the vocabulary is −∞"
+
+
+def test_a_broken_model_is_seen_in_the_numbers():
+    logits = torch.randn(3, 2, 40)
+    logits[:, 1, 3] = torch.nan
+    got = reduce(logits, [1, 2], [0, 0])
+    for name, values in got.items():
+        assert np.isfinite(values[0]), name
+        assert np.isnan(values[1]), name
+
+
+def test_known_distributions():
+    """Uniform under one draw, certain under the other: TU, AU and EU by hand."""
+    size = 32
+    uniform, certain = torch.zeros(size), torch.full((size,), -1e4)
+    certain[0] = 0
+    got = reduce(torch.stack([uniform, uniform, certain])[:, None], [0], [0])
+    mixture = np.array([0.5 + 0.5 / size] + [0.5 / size] * (size - 1))
+    total = -(mixture * np.log(mixture)).sum()
+    assert got["logprob"] == pytest.approx(-np.log(size))
+    assert got["self_certainty"] == pytest.approx(0, abs=1e-6)
+    assert got["deepconf"] == pytest.approx(np.log(size))
+    assert got["au"] == pytest.approx(np.log(size) / 2)
+    assert got["tu"] == pytest.approx(total)
+    assert got["eu"] == pytest.approx(total - np.log(size) / 2)
+
+
+@pytest.mark.parametrize("spread", [1.0, 6.0])
+def test_bfloat16_errs_no_more_than_a_plain_log_softmax(spread):
+    """Against float64 on the float32 hidden states' own logits."""
+    generator = torch.Generator().manual_seed(0)
+    hidden = torch.randn(3, 50, 64, generator=generator)
+    head = torch.randn(6001, 64, generator=generator) * spread / 8
+    targets = torch.randint(6001, (50,), generator=generator)
+    exact = (hidden.double() @ head.double().T).log_softmax(-1)
+    expected = reference_quantities(exact[0], list(exact[1:]), targets.tolist())
+    low = head.bfloat16()
+    got = token_quantities(lambda states: states @ low.T, hidden.bfloat16(), targets, torch.zeros(50, dtype=torch.long))
+    log_p = (hidden.bfloat16() @ low.T).float().log_softmax(-1)
+    p, mixture = log_p.exp(), log_p[1:].exp().mean(0)
+    au = -(p * log_p).sum(-1)[1:].mean(0)
+    tu = -(mixture * mixture.log()).sum(-1)
+    naive = {
+        "logprob": log_p[0].gather(-1, targets[:, None])[:, 0],
+        "entropy": -(p * log_p).sum(-1)[0],
+        "self_certainty": -log_p[0].mean(-1) - np.log(6001),
+        "deepconf": -log_p[0].topk(20).values.mean(-1),
+        "au": au,
+        "tu": tu,
+        "eu": (tu - au).clamp(min=0),
+    }
+    for name, values in naive.items():
+        error, naive_error = (np.abs(x.double().numpy() - expected[name]).max() for x in (got[name], values))
+        assert error <= naive_error + 2e-6, name
+        assert np.abs((got[name] - values).numpy()).max() < 1e-5 * max(1, np.abs(expected[name]).max()), name
+
+
+def test_equal_draws_disagree_by_no_more_than_rounding():
+    """Epistemic uncertainty is a small difference of large entropies."""
+    generator = torch.Generator().manual_seed(0)
+    for spread in (0.5, 2.0, 6.0):
+        logits = (spread * torch.randn(1, 32, 49_152, generator=generator)).repeat(3, 1, 1)
+        assert reduce(logits, [0] * 32, [0] * 32)["eu"].max() < 4e-6
+
+
+def test_the_largest_entries_are_found_wherever_they_stand():
+    generator = torch.Generator().manual_seed(0)
+    for size in (25, 5120, 5121, 6143, 20_000):
+        values = torch.randn(4, size, generator=generator)
+        values[1, -30:] += 10  # all in the last groups and what is left over
+        values[2, 64:128] += 10  # more than 20 in one group
+        values[3] = 0
+        got = vocabulary._largest(values, 20).sort(descending=True).values
+        assert torch.equal(got, values.sort(descending=True).values[:, :20])

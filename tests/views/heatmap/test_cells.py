@@ -1,0 +1,143 @@
+"""Cells and their lines: nothing is lost, nothing is cut, nothing is joined."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from wcwidth import iter_graphemes, wcswidth
+
+from tests.views.heatmap import view_samples
+from tokur_cli.records.errors import RecordError
+from tokur_cli.views.heatmap.cells import cells_of, wrap
+from tokur_cli.views.heatmap.response import HeatmapResponse
+
+EXOTIC = [
+    "\n", "\r\n", "\t", "\x1b[31m", "\x00", "\x9b", "é", "e\u0301", "\u0301", "👍🏽", "👩‍👩‍👧‍👦", "🇩🇪", "日本",
+    "\u202e", "\u200b", "\u200d", "\ud800", "\ufeff", " ", "क्षि", "\u2028",
+]  # fmt: skip
+texts = st.lists(st.one_of(st.sampled_from(EXOTIC), st.text(max_size=4)), max_size=12).map("".join)
+
+
+@st.composite
+def responses(draw):
+    """A text with spans as hostile as the contract allows: gaps, shared, overlapping and empty ones."""
+    text = draw(texts)
+    starts = sorted(draw(st.lists(st.integers(0, len(text)), max_size=12)))
+    spans, last = [], 0
+    for start in starts:
+        last = draw(st.integers(max(start, last), min(len(text), max(start, last) + 6)))
+        spans.append((start, last))
+    return text, spans
+
+
+@given(responses())
+def test_cells_join_to_the_response(response):
+    text, spans = response
+    assert "".join(cell.text for cell in cells_of(text, spans)) == text
+
+
+@given(responses())
+def test_every_token_lies_in_a_cell_and_every_cell_of_text_in_its_tokens(response):
+    text, spans = response
+    cells = cells_of(text, spans)
+    assert {token for cell in cells for token in cell.tokens} == set(range(len(spans)))
+    at = 0
+    for cell in cells:
+        over = {t for t, (start, end) in enumerate(spans) if start < end and start < at + len(cell.text) and end > at}
+        if cell.text:
+            assert {t for t in cell.tokens if spans[t][0] < spans[t][1]} == over
+        else:
+            assert len(cell.tokens) == 1
+            assert spans[cell.tokens[0]][0] == spans[cell.tokens[0]][1]
+        at += len(cell.text)
+
+
+@given(responses())
+def test_cells_stand_in_the_order_of_their_tokens(response):
+    firsts = [cell.tokens.start for cell in cells_of(*response) if cell.tokens]
+    assert firsts == sorted(firsts)
+
+
+@given(texts, st.integers(16, 60))
+def test_lines_join_to_what_is_shown_and_keep_to_the_width(text, width):
+    cells = cells_of(text, [(index, index + 1) for index in range(len(text))])
+    lines = wrap(cells, width)
+    assert "".join(run.text for runs in lines for run in runs) == "".join(cell.shown for cell in cells)
+    for runs in lines:
+        assert sum(run.width for run in runs) <= width
+        for run in runs:
+            assert run.width == sum(max(0, wcswidth(cluster)) for cluster in iter_graphemes(run.text)) or (
+                run.width == wcswidth(run.text)
+            )
+
+
+def test_a_token_with_spaces_around_is_one_cell():
+    cells = cells_of("a day", [(0, 1), (1, 5)])
+    assert [(cell.text, cell.tokens) for cell in cells] == [("a", range(1)), (" day", range(1, 2))]
+
+
+def test_tokens_of_one_character_make_one_cell_with_the_least_sure_value():
+    response = view_samples.EU
+    cells = cells_of("x👍y", [(0, 1), (1, 2), (1, 2), (1, 2), (2, 3)])
+    assert [(cell.text, list(cell.tokens)) for cell in cells] == [("x", [0]), ("👍", [1, 2, 3]), ("y", [4])]
+    assert cells[1].value([0.1, 0.2, None, 0.7, 0.1], response) == 0.7
+    assert cells[1].value([-0.1, -0.2, None, -0.7, -0.1], view_samples.LOGPROB) == -0.7
+    assert cells[1].value([0.1, None, None, None, 0.1], response) is None
+
+
+def test_a_token_border_inside_a_character_leaves_the_character_whole():
+    cells = cells_of("the\u0301 x", [(0, 3), (3, 6)])
+    assert [(cell.text, list(cell.tokens)) for cell in cells] == [("th", [0]), ("e\u0301", [0, 1]), (" x", [1])]
+
+
+def test_text_between_tokens_has_no_tokens():
+    cells = cells_of("a b c", [(0, 1), (4, 5)])
+    assert [(cell.text, list(cell.tokens)) for cell in cells] == [("a", [0]), (" b ", []), ("c", [1])]
+
+
+def test_tokens_without_text_are_drawn_where_they_stand():
+    cells = cells_of("ab", [(0, 0), (0, 1), (1, 1), (1, 1), (1, 2), (2, 2)])
+    assert "".join(cell.shown for cell in cells) == "∎a∎∎b∎"
+    assert [list(cell.tokens) for cell in cells] == [[0], [1], [2], [3], [4], [5]]
+
+
+def test_lines_break_behind_spaces_beside_wide_characters_and_at_newlines():
+    text = "one two three four\nfive日本語日本語日本語日本"
+    lines = wrap(cells_of(text, [(0, len(text))]), 16)
+    assert ["".join(run.text for run in runs) for runs in lines] == [
+        "one two three ",
+        "four↵",
+        "five日本語日本語",
+        "日本語日本",
+    ]
+
+
+def test_a_word_longer_than_a_line_is_cut():
+    lines = wrap(cells_of("ab " + "x" * 40, [(0, 43)]), 16)
+    assert [sum(run.width for run in runs) for runs in lines] == [3, 16, 16, 8]
+
+
+def test_a_note_stays_with_the_last_character_of_its_cell():
+    cells = cells_of("a bcd\n", [(0, 1), (1, 6)])
+    lines = wrap(cells, 16, ["[1]", "[2]"])
+    assert ["".join(run.text for run in runs) for runs in lines] == ["a[1] bcd↵[2]", ""]
+
+
+@pytest.mark.parametrize(
+    ("spans", "values", "message"),
+    [
+        ([(0, 4)], [0.1], r"offsets\[0\] is \[0, 4\], outside the response of 3 code points"),
+        ([(2, 1)], [0.1], r"offsets\[0\] is \[2, 1\], outside"),
+        ([(0, 2), (1, 1)], [0.1, 0.1], r"offsets\[1\] is \[1, 1\], before"),
+        ([(0, 1), (1, 2)], [0.1], '"eu" has 1 token values but there are 2 tokens'),
+        ([(0, 1)], [float("nan")], r'"eu"\[0\] is nan; write null'),
+    ],
+)
+def test_a_malformed_response_is_refused_in_words(spans, values, message):
+    with pytest.raises(RecordError, match=message):
+        HeatmapResponse(id="1", response="abc", spans=spans, values={"eu": values})
+
+
+def test_a_missing_quantity_is_refused_with_what_there_is():
+    response = HeatmapResponse(id="1", response="abc", spans=[(0, 3)], values={"au": [0.5], "tu": [0.6]})
+    with pytest.raises(RecordError, match=r'no token values named "eu" \(there are: au, tu\)'):
+        response.token_values("eu")

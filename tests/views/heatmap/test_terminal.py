@@ -1,0 +1,212 @@
+"""Heat maps on the terminal, against recorded output at fixed widths and colours.
+
+The files in ``golden/`` hold the output as written, escape codes included (``less -R`` shows it). After a change that
+is meant, record them anew and read the difference:
+
+    TOKUR_RECORD_GOLDEN=1 python -m pytest tests/views/heatmap/test_terminal.py && git diff tests/views/golden
+"""
+
+import io
+import os
+import re
+from pathlib import Path
+
+import pytest
+from wcwidth import iter_graphemes, wcswidth
+
+from tests.views.heatmap import view_samples
+from tokur_cli.views.heatmap.look import Look, detect_colours, detect_theme, heatmap_console
+from tokur_cli.views.heatmap.response import HeatmapResponse
+from tokur_cli.views.heatmap.scale import Scale, ScaleBuilder
+from tokur_cli.views.heatmap.terminal import compare_view, legend, response_view
+
+GOLDEN = Path(__file__).parent / "golden"
+SGR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def scales(responses, *names):
+    builder = ScaleBuilder(view_samples.QUANTITIES)
+    for response in responses:
+        builder.add(response)
+    return [builder.scale(name) for name in names]
+
+
+def written(blocks, look):
+    file = io.StringIO()
+    console = heatmap_console(file, look)
+    for block in blocks:
+        console.print(block)
+    return file.getvalue()
+
+
+def plain(blocks, look):
+    return SGR.sub("", written(blocks, look))
+
+
+CASES = {
+    f"wrong-{colours}-{theme}-{width}": ("wrong", ("eu",), Look(width=width, colours=colours, theme=theme))
+    for colours in ("truecolor", "256", "16")
+    for theme in ("dark", "light")
+    for width in (80,)
+}
+CASES |= {
+    "wrong-none-80": ("wrong", ("eu",), Look(width=80, colours="none")),
+    "wrong-none-40": ("wrong", ("logprob",), Look(width=40, colours="none")),
+    "wrong-values-80": ("wrong", ("eu",), Look(width=80, colours="none", marks="values")),
+    "wrong-two-below-80": ("wrong", ("eu", "au"), Look(width=80, colours="none")),
+    "wrong-two-beside-120": ("wrong", ("eu", "au"), Look(width=120)),
+    "hard-truecolor-60": ("hard", ("eu",), Look(width=60)),
+    "hard-none-60": ("hard", ("eu",), Look(width=60, colours="none")),
+    "compare-truecolor-120": ("compare", ("eu", "au"), Look(width=120)),
+    "compare-none-120": ("compare", ("eu",), Look(width=120, colours="none")),
+    "compare-narrow-60": ("compare", ("eu",), Look(width=60, colours="none")),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_output_is_as_recorded(name):
+    sample, quantities, look = CASES[name]
+    pair = [view_samples.right(), view_samples.wrong()]
+    responses = [view_samples.hard()] if sample == "hard" else pair
+    used = scales(responses, *quantities)
+    view = compare_view(*pair, used, look) if sample == "compare" else response_view(responses[-1], used, look)
+    output = written([legend(used, look), view], look)
+    path = GOLDEN / f"{name}.txt"
+    if os.environ.get("TOKUR_RECORD_GOLDEN"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(output.encode())
+    assert output == path.read_bytes().decode()
+
+
+@pytest.mark.parametrize("marks", ["auto", "bars", "values"])
+@pytest.mark.parametrize("colours", ["truecolor", "256", "16", "none"])
+def test_hard_text_leaves_no_control_code_but_colours_and_no_line_too_long(colours, marks):
+    look = Look(width=50, colours=colours, marks=marks)
+    used = scales([view_samples.hard()], "eu", "logprob")
+    output = written([legend(used, look), response_view(view_samples.hard(), used, look)], look)
+    rest = SGR.sub("", output)
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\ud800-\udfff]", rest)
+    assert "[bold]" in rest
+    assert (":smile:" in rest) or look.drawn_marks == "values"  # values stand between its tokens
+    assert all(wcswidth(line) <= 50 for line in rest.split("\n"))
+    if colours == "none":
+        assert "\x1b" not in output
+
+
+@pytest.mark.parametrize("width", [1, 40, 41, 57, 80, 91, 92, 99, 130, 250])
+@pytest.mark.parametrize("names", [("eu",), ("logprob",), ("eu", "entropy")])
+def test_no_line_is_wider_than_the_terminal(names, width):
+    look = Look(width=width)
+    pair = [view_samples.hard(), view_samples.wrong()]
+    used = scales(pair, *names)
+    for block in (legend(used, look), *(response_view(r, used, look) for r in pair), compare_view(*pair, used, look)):
+        assert block.width <= max(width, 40)
+        for line in block.lines:
+            assert line.width == sum(
+                max(0, wcswidth(cluster)) for segment in line.segments for cluster in iter_graphemes(segment.text)
+            )
+
+
+@pytest.mark.parametrize("colours", ["truecolor", "none"])
+def test_the_painted_text_is_the_response(colours):
+    response = view_samples.wrong()
+    look = Look(width=100, colours=colours, marks="none" if colours == "truecolor" else "bars")
+    lines = plain([response_view(response, scales([response], "eu"), look)], look).split("\n")
+    start = next(index for index, line in enumerate(lines) if line.startswith("eu  sure"))
+    painted = "".join(lines[start + 1 : lines.index("answer -2400 · reference 2400")])
+    assert re.sub("[▁▂▃▄▅▆▇█▲▽]", "", painted) == response.response.replace("\n", "↵") + "∎"
+
+
+def test_ten_thousand_tokens_are_drawn_whole():
+    response = view_samples.long(10_000)
+    look = Look(width=100)
+    output = plain([response_view(response, scales([response], "eu"), look)], look)
+    assert output.split("\n\ntoken ")[0].count("which we halve.↵") == response.response.count("which we halve.\n")
+    assert "surer steps" in output
+
+
+def test_bars_stand_under_their_tokens():
+    spans = [(0, 1), (1, 2), (2, 3), (3, 5), (5, 6)]
+    response = HeatmapResponse(id="1", response="日a b c", spans=spans, values={"eu": [0.0, 7.9, None, 9.0, -1.0]})
+    look = Look(width=40, colours="none")
+    lines = plain([response_view(response, [Scale(view_samples.EU, 0.0, 8.0, "")], look)], look).split("\n")
+    at = lines.index("日a b c")
+    assert lines[at + 1] == "▁▁█·▲▲▽ "[:7]
+
+
+def test_values_stand_behind_their_tokens():
+    response = HeatmapResponse(id="1", response="a b\n", spans=[(0, 1), (1, 4)], values={"eu": [0.25, None]})
+    look = Look(width=40, colours="none", marks="values")
+    lines = plain([response_view(response, [Scale(view_samples.EU, 0.0, 1.0, "")], look)], look).split("\n")
+    assert "a[0.25] b↵[·]" in lines
+
+
+def test_beyond_the_scale_is_underlined_and_no_value_is_plain():
+    response = HeatmapResponse(id="1", response="abc", spans=[(0, 1), (1, 2), (2, 3)], values={"eu": [0.5, 2.0, None]})
+    look = Look(width=40)
+    output = written([response_view(response, [Scale(view_samples.EU, 0.0, 1.0, "")], look)], look)
+    assert re.search(r"\x1b\[38;[\d;]+ma\x1b\[0m\x1b\[1;4;38;[\d;]+mb\x1b\[0mc\n", output)
+
+
+def test_one_value_has_one_colour_in_every_response():
+    used = [Scale(view_samples.EU, 0.0, 1.0, "")]
+    look = Look(width=40)
+    alone = HeatmapResponse(id="1", response="a", spans=[(0, 1)], values={"eu": [0.5]})
+    among = HeatmapResponse(id="2", response="ab", spans=[(0, 1), (1, 2)], values={"eu": [0.5, 99.0]})
+    found = [re.search(r"\x1b\[([\d;]+)ma\x1b", written([response_view(r, used, look)], look)) for r in (alone, among)]
+    assert found[0].group(1) == found[1].group(1)
+
+
+@pytest.mark.parametrize(("correct", "words"), [(True, "✓ right"), (False, "✗ wrong"), (None, "")])
+def test_right_and_wrong_are_words(correct, words):
+    response = HeatmapResponse(id="1", response="a", spans=[(0, 1)], values={"eu": [0.5]}, correct=correct)
+    look = Look(width=40, colours="none")
+    heading = plain([response_view(response, [Scale(view_samples.EU, 0.0, 1.0, "")], look)], look).split("\n")[0]
+    assert heading.strip("─ ").removeprefix("1").strip("─ ") == words
+
+
+def test_an_empty_response_is_drawn():
+    response = HeatmapResponse(id="1", response="", spans=[], values={"eu": []})
+    look = Look(width=40, colours="none")
+    assert "eu  sure" in plain([response_view(response, [Scale(view_samples.EU, 0.0, 1.0, "")], look)], look)
+
+
+@pytest.mark.parametrize(
+    ("environ", "is_terminal", "when", "colours"),
+    [
+        ({"TERM": "xterm-256color", "COLORTERM": "truecolor"}, True, "auto", "truecolor"),
+        ({"TERM": "xterm-256color"}, True, "auto", "256"),
+        ({"TERM": "xterm"}, True, "auto", "16"),
+        ({"TERM": "linux"}, True, "auto", "16"),
+        ({"TERM": "dumb"}, True, "auto", "none"),
+        ({"TERM": "xterm-256color", "NO_COLOR": "1"}, True, "auto", "none"),
+        ({"TERM": "xterm-256color", "NO_COLOR": ""}, True, "auto", "256"),
+        ({"TERM": "xterm-256color"}, False, "auto", "none"),
+        ({"TERM": "xterm-256color", "NO_COLOR": "1"}, False, "always", "256"),
+        ({}, False, "always", "256"),
+        ({"TERM": "xterm-256color"}, True, "never", "none"),
+    ],
+)
+def test_which_colours_are_written(environ, is_terminal, when, colours, monkeypatch):
+    monkeypatch.setattr("sys.platform", "linux")
+    assert detect_colours(environ, is_terminal, when) == colours
+
+
+def test_colours_that_were_asked_for_are_written_despite_no_color(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
+    response = view_samples.right()
+    assert "\x1b[" in written([response_view(response, scales([response], "eu"), Look())], Look())
+
+
+@pytest.mark.parametrize(
+    ("value", "theme"), [("15;0", "dark"), ("0;15", "light"), ("0;default;7", "light"), ("", "dark")]
+)
+def test_the_theme_is_read_from_colorfgbg(value, theme):
+    assert detect_theme({"COLORFGBG": value}) == theme
+
+
+def test_nothing_is_said_by_colour_alone():
+    assert Look(colours="none", marks="none").drawn_marks == "bars"
+    assert Look(colours="16").drawn_marks == "bars"
+    assert Look(colours="256").drawn_marks == "none"

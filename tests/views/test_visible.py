@@ -1,0 +1,88 @@
+"""Model text is drawn visibly and harmlessly, and every code point of it once."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from wcwidth import wcswidth
+
+from tests.views.heatmap import view_samples
+from tokur_cli.views.visible import glyphs, paragraphs, picture, shorten, stretches
+
+any_text = st.text(alphabet=st.characters(exclude_categories=[])) | st.text(
+    alphabet="ab\n\r\t\x1b\u200d\u0301👍日\ud800"
+)
+
+
+@given(any_text)
+def test_units_cover_the_text_in_order(text):
+    at = 0
+    for glyph in glyphs(text):
+        assert glyph.start == at
+        assert glyph.end > at
+        at = glyph.end
+    assert at == len(text)
+
+
+@given(any_text)
+def test_nothing_drawn_is_a_control_code_or_cannot_be_written(text):
+    shown = picture(text)
+    shown.encode()
+    for char in shown:
+        category = unicodedata.category(char)
+        assert category not in ("Cc", "Cs", "Zl", "Zp")
+        assert category != "Cf" or char in "\u200c\u200d" or 0xE0020 <= ord(char) <= 0xE007F
+    assert all(glyph.width >= 1 and glyph.width == max(1, wcswidth(glyph.shown)) for glyph in glyphs(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain text", "plain text"),
+        ("a\nb", "a↵b"),
+        ("a\r\nb", "a␍↵b"),
+        ("\t", "⇥   "),
+        ("\x1b[31m", "␛[31m"),
+        ("\x00\x07\x7f", "␀␇␡"),
+        ("\x9b", "⟨U+009B⟩"),
+        ("\u202e", "⟨U+202E⟩"),
+        ("\u200b\ufeff\u00ad", "⟨U+200B⟩⟨U+FEFF⟩⟨U+00AD⟩"),
+        ("\ud800", "⟨U+D800⟩"),
+        ("\uffff", "⟨U+FFFF⟩"),
+        ("a\u200db", "a⟨U+200D⟩b"),
+        ("\u0301", "◌\u0301"),
+        ("e\u0301", "e\u0301"),
+        ("👩‍👩‍👧‍👦", "👩‍👩‍👧‍👦"),
+        ("می\u200cخواهم", "می\u200cخواهم"),
+        ("🏴\U000e0067\U000e0062\U000e007f", "🏴\U000e0067\U000e0062\U000e007f"),
+        ("x\U000e0041", "x⟨U+E0041⟩"),
+    ],
+)
+def test_what_is_drawn(text, shown):
+    assert picture(text) == shown
+
+
+def test_only_newlines_end_lines():
+    assert [glyph.newline for glyph in glyphs("a\n\r\x0b\u2028")] == [False, True, False, False, False]
+
+
+def test_paragraphs_keep_their_newlines():
+    assert paragraphs("a\n\x1bb") == "a\n␛b"
+
+
+@given(any_text.map(picture), st.integers(1, 30), st.booleans())
+def test_a_shortened_picture_fits(text, width, keep_end):
+    short = shorten(text, width, keep_end=keep_end)
+    assert wcswidth(short) <= width or wcswidth(text) <= width
+    assert short == text or (short.startswith("…") if keep_end else short.endswith("…"))
+
+
+@given(any_text.map(picture))
+def test_stretches_join_to_the_picture(text):
+    assert "".join(piece for piece, _, _ in stretches(text)) == text
+
+
+def test_the_hard_sample_holds_what_is_hard():
+    for piece in ("[bold]", "\x1b[", "</script>", "\t", "日", "👩‍👩‍👧‍👦", "\ud800", "\r\n", "\u202e"):
+        assert piece in view_samples.HARD

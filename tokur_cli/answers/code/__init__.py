@@ -1,0 +1,1 @@
+"""Code in responses, run against the tests of its row."""

@@ -1,0 +1,34 @@
+"""``tokur evaluate``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from tokur_cli.app.groups import Without
+from tokur_cli.app.inputs import ScoredFiles, input_path
+from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOutput
+from tokur_cli.commands.options.streams import InputOptions
+
+
+def evaluate(
+    *,
+    scored: ScoredFiles = None,
+    options: EvaluationOptions,
+    target: EvaluationOutput,
+    source: Annotated[InputOptions, Without("question_field", "requests")],
+) -> None:
+    """Evaluate scores: how well does each tell right from wrong, and how much does voting by it gain?
+
+    A record's label is its field "correct" (true, false) or "quality" (0 to 1),
+    else its final answer against "reference". Figures are percentages in tables
+    and parts of 1 in JSON and CSV.
+
+    AUROC, AUPRC: right ranked above wrong. ACC*: accuracy of the more confident
+    half. AURC, PRR: answering only when confident. Brier, ECE: the confidence as
+    a probability, calibrated on other questions. All but ECE with bootstrap
+    intervals. Samples of one question (one id, else one prompt) stay together.
+    """
+    paths = list(scored) if scored else [input_path(None)]
+    from tokur_cli.commands.evaluate.command import evaluate as run
+
+    run(paths, source, options, target)

@@ -1,0 +1,57 @@
+"""``tokur generate``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from tokur_cli.app.groups import Without
+from tokur_cli.app.inputs import Questions, input_path
+from tokur_cli.commands.options import panels
+from tokur_cli.commands.options.model import DecodingOptions, ModelOptions, PromptOptions
+from tokur_cli.commands.options.scoring import BaselineOptions, PosteriorOptions, ScoringOptions
+from tokur_cli.commands.options.streams import InputOptions, OutputOptions
+from tokur_cli.commands.shared.imports import model_imports
+
+
+def generate(
+    *,
+    questions: Questions = None,
+    model: ModelOptions,
+    decoding: DecodingOptions,
+    score: Annotated[
+        bool,
+        typer.Option(
+            "--score", metavar="", help="Score the responses in the same run.", rich_help_panel=panels.POSTERIOR
+        ),
+    ] = False,
+    posterior: PosteriorOptions,
+    scoring: ScoringOptions,
+    baselines: Annotated[BaselineOptions, Without("show_prompts")],
+    target: OutputOptions,
+    prompts: PromptOptions,
+    source: Annotated[InputOptions, Without("response_field", "requests")],
+) -> None:
+    """Generate N responses to each question, with the mean weights, as records that score takes as they are.
+
+    A response depends on the seed, the question's id and its sample number alone: not on the batch, the order of the
+    questions or N.
+    """
+    source = replace(source, path=input_path(questions))
+    seed = posterior.seed or 0
+    if posterior.folder is not None:  # it has its own seed; the one given here is for the samples
+        posterior = replace(posterior, seed=None)
+    with model_imports():
+        from tokur_cli.commands.generate import generate as run
+
+    run(
+        source,
+        model,
+        prompts,
+        replace(decoding, seed=seed),
+        replace(scoring, posterior=posterior) if score else None,
+        replace(baselines, seed=seed),
+        target,
+    )

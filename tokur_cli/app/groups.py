@@ -1,0 +1,76 @@
+"""Commands that take groups of options: dataclasses whose fields, annotated with ``typer.Option``, are the options."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import inspect
+import operator
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, get_type_hints
+
+from typer.models import OptionInfo
+
+from tokur_cli.commands.shared.errors import reporting
+
+
+@dataclasses.dataclass(frozen=True)
+class Without:
+    """Marks a parameter ``Annotated[Group, Without("field", …)]``: the command lacks these options of the group."""
+
+    fields: tuple[str, ...]
+
+    def __init__(self, *fields: str) -> None:
+        object.__setattr__(self, "fields", fields)
+
+
+def with_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command for Typer with a parameter for each option; it passes the filled groups to ``command``.
+
+    A group's class attribute ``panel`` is the panel of its options in the help, unless an option names its own. Fields
+    without an option keep their default. Errors of the groups and the command are reported, not raised.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    groups: dict[str, Any] = {}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in signature.parameters.items():
+        group = getattr(parameter.annotation, "__origin__", parameter.annotation)
+        if dataclasses.is_dataclass(group):
+            options = list(_options(group, getattr(parameter.annotation, "__metadata__", ())))
+            groups[name] = group, [option.name for option in options]
+            parameters += options
+        else:
+            parameters.append(parameter)
+
+    @functools.wraps(command)
+    def run(**values: Any) -> None:
+        with reporting(command.__name__):
+            filled = {
+                name: group(**{option: values.pop(option) for option in options})
+                for name, (group, options) in groups.items()
+            }
+            command(**values, **filled)
+
+    # Lines break where the terminal's do, not where the docstring's do
+    run.__doc__ = "\n\n".join(" ".join(part.split()) for part in (inspect.getdoc(command) or "").split("\n\n"))
+    vars(run)["__signature__"] = signature.replace(parameters=parameters)
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def _options(group: Any, marks: tuple[Any, ...]) -> Iterator[inspect.Parameter]:
+    left_out = {field for mark in marks if isinstance(mark, Without) for field in mark.fields}
+    hints = get_type_hints(group, include_extras=True)
+    for field in dataclasses.fields(group):
+        hint = hints[field.name]
+        declared = [mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, OptionInfo)]
+        if not declared or field.name in left_out:
+            continue
+        option = copy.copy(declared[0])
+        option.rich_help_panel = option.rich_help_panel or group.panel
+        if hint.__origin__ is bool:
+            option.metavar = ""  # a flag takes no value
+        default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+        annotation = operator.getitem(Annotated, (hint.__origin__, option))
+        yield inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

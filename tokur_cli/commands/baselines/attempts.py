@@ -1,0 +1,138 @@
+"""Verification attempts: the model is asked several times whether a response is correct (the paper's adaptation)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tokur_cli.answers.verdicts import verdict
+from tokur_cli.commands.baselines.features import ScoredResponse, TextSet, map_batch, map_each
+from tokur_cli.commands.baselines.questions import asked_ids, verification_question
+from tokur_cli.commands.options.scoring import BaselineOptions
+from tokur_cli.commands.shared.decoding import make_decoder
+from tokur_cli.commands.shared.prompts import question_id
+from tokur_cli.engine.generation.decoder import DecodedResponse, DecodingRequest
+from tokur_cli.engine.generation.sampling import Sampling
+from tokur_cli.engine.loading.models import LanguageModel
+from tokur_cli.engine.tokens import ResponseTokenizer
+from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
+from tokur_cli.records.errors import TokurError
+
+_SPELLED = {True: "true", False: "false", None: None}
+
+
+@dataclass
+class _Verification:
+    """The question whether a response is correct, its prompt, and what the model said each time.
+
+    Args:
+        key: what the random numbers depend on, besides the seed and the number of the attempt.
+        question: its text.
+        prompt_ids: the prompt that it is in.
+        said: the attempts.
+    """
+
+    key: str
+    question: str
+    prompt_ids: list[int]
+    said: list[DecodedResponse] = field(default_factory=list)
+
+
+class Attempts:
+    """Makes the attempts; each depends on (seed, id, sample, attempt) and the prompt, whatever else is in the batch.
+
+    Args:
+        options: how many, how long, at which temperature, with which seed.
+        likelihoods: whether a score needs to know how likely they are.
+        language_model: the model that is asked, with its mean weights.
+        tokenizer: its tokenizer.
+        batch_tokens: positions in a batch of the pass that tells how likely they are.
+
+    Attributes:
+        settings: what they depend on, for the records.
+    """
+
+    def __init__(
+        self,
+        options: BaselineOptions,
+        likelihoods: bool,
+        language_model: LanguageModel,
+        tokenizer: ResponseTokenizer,
+        batch_tokens: int,
+    ) -> None:
+        self.count, self.tokenizer = options.attempts, tokenizer
+        self.settings: dict[str, Any] = {
+            "attempts": options.attempts,
+            "attempt_temperature": options.attempt_temperature,
+            "attempt_tokens": options.attempt_tokens,
+            "attempt_seed": options.seed,
+        }
+        self.decoder = make_decoder(
+            language_model,
+            tokenizer,
+            Sampling(temperature=options.attempt_temperature, seed=options.seed),
+            max_new_tokens=options.attempt_tokens,
+        )
+        self.scorer = Scorer(language_model.model, None, batch_tokens=batch_tokens) if likelihoods else None
+
+    def text_sets(self, responses: Sequence[ScoredResponse]) -> list[TextSet | TokurError]:
+        """Return for each response the set of the attempts to verify it."""
+        asked = map_each(self._ask, responses, "verification")
+        return map_batch(self._as_sets, map_batch(self._answer, asked))
+
+    def _ask(self, response: ScoredResponse) -> _Verification:
+        question = verification_question(response.record, self.tokenizer)
+        prompt_ids = asked_ids(question, self.tokenizer)
+        key = f"verification of {question_id(response.record, prompt_ids)} {response.record.sample}"
+        return _Verification(key, question, prompt_ids)
+
+    def _answer(self, asked: list[_Verification]) -> list[_Verification | TokurError]:
+        samples = range(self.count)
+        requests = [DecodingRequest(i, one.key, one.prompt_ids, samples) for i, one in enumerate(asked)]
+        errors: dict[int, TokurError] = {}
+        for result in self.decoder.run(requests):
+            if isinstance(result, tuple):
+                errors[result[0].index] = TokurError(f"verification: {result[1]}")
+            else:
+                asked[result.index].said.append(result)
+        for one in asked:
+            one.said.sort(key=lambda attempt: attempt.sample)
+        return [errors.get(index, one) for index, one in enumerate(asked)]
+
+    def _as_sets(self, answered: list[_Verification]) -> list[TextSet | TokurError]:
+        tokens = [[TokenizedResponse(one.prompt_ids, said.token_ids) for said in one.said] for one in answered]
+        log_p = self._log_probabilities(tokens)
+        sets = [_as_set(*parts) for parts in zip(answered, tokens, strict=True)]
+        return [
+            found if isinstance(found, TokurError) else dataclasses.replace(one, log_probabilities=found)
+            for one, found in zip(sets, log_p, strict=True)
+        ]
+
+    def _log_probabilities(
+        self, tokens: list[list[TokenizedResponse]]
+    ) -> Sequence[list[npt.NDArray[np.float32]] | TokurError | None]:
+        """Return log p of the tokens of each set's texts, if a score needs them."""
+        if self.scorer is None:
+            return [None] * len(tokens)
+        found = dict(self.scorer.score([each for texts in tokens for each in texts]))
+        results = [[found[self.count * place + text] for text in range(self.count)] for place in range(len(tokens))]
+        return [
+            next((TokurError(f"verification: {one}") for one in texts if isinstance(one, TokurError)), None)
+            or [one["logprob"] for one in texts if not isinstance(one, TokurError)]
+            for texts in results
+        ]
+
+
+def _as_set(asked: _Verification, tokens: Sequence[TokenizedResponse]) -> TextSet:
+    return TextSet(
+        question=asked.question,
+        context="",
+        texts=[said.text for said in asked.said],
+        answers=[_SPELLED[verdict(said.text)] for said in asked.said],
+        tokens=tokens,
+    )

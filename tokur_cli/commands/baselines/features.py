@@ -1,0 +1,94 @@
+"""What scores are computed from beyond the draws: features of responses, and of sets of texts compared with each other.
+
+Some of many items may fail on the way: an error takes its item's place and the others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from tokur_cli.engine.tokens import LocatedResponse
+from tokur_cli.engine.uncertainty.scorer import Quantities, TokenizedResponse
+from tokur_cli.records.errors import RecordError, TokurError
+from tokur_cli.records.record import Record
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+Features = dict[str, Any]
+"""Features by their names in the catalogue."""
+
+
+@dataclass(frozen=True)
+class ScoredResponse:
+    """A response whose tokens have been scored.
+
+    Args:
+        record: where it stands.
+        located: its tokens.
+        quantities: what the scoring found.
+        features: what was gathered beyond them, added to as it is found.
+    """
+
+    record: Record
+    located: LocatedResponse
+    quantities: Quantities
+    features: Features = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TextSet:
+    """K texts that answer one question: attempts to verify a response, or the samples of a question.
+
+    Args:
+        question: what they answer, for a judge.
+        context: what is put before each for a model that reads them alone; empty for attempts, which are sentences.
+        texts: the texts.
+        answers: what each comes down to: an answer, or a verdict; None for nothing.
+        tokens: their ids, each after its prompt's.
+        log_probabilities: log p of each text's tokens; None where no score needs them.
+    """
+
+    question: str
+    context: str
+    texts: Sequence[str]
+    answers: Sequence[str | None]
+    tokens: Sequence[TokenizedResponse]
+    log_probabilities: Sequence[npt.NDArray[np.float32]] | None = None
+
+
+def map_each(function: Callable[[A], B], items: Sequence[A | TokurError], what: str = "") -> list[B | TokurError]:
+    """Apply a function to each item that is not an error.
+
+    Args:
+        function: may raise a TokurError, which takes the item's place.
+        items: values, or the errors that stand in their place.
+        what: what was tried, for errors that name no record.
+    """
+    results: list[B | TokurError] = []
+    for item in items:
+        try:
+            results.append(item if isinstance(item, TokurError) else function(item))
+        except RecordError as error:
+            results.append(error)
+        except TokurError as error:
+            results.append(TokurError(f"{what}: {error}" if what else str(error)))
+    return results
+
+
+def map_batch(
+    function: Callable[[list[A]], Sequence[B | TokurError]], items: Sequence[A | TokurError]
+) -> list[B | TokurError]:
+    """Apply a function to all items at once, leaving errors as they are.
+
+    Args:
+        function: from items to as many results.
+        items: values, or the errors that stand in their place.
+    """
+    results = iter(function([item for item in items if not isinstance(item, TokurError)]))
+    return [item if isinstance(item, TokurError) else next(results) for item in items]

@@ -1,0 +1,95 @@
+"""What the model is asked about its own responses, and how that is worded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tokur_cli.records.record import Record
+
+if TYPE_CHECKING:
+    from tokur_cli.engine.tokens import ResponseTokenizer
+
+P_TRUE = """Question: {question}
+Proposed Answer: {response}
+Is the proposed answer:
+ (A) True
+ (B) False
+The proposed answer is:"""
+"""P(True)'s prompt (Kadavath et al. 2022, section 3.1), without examples."""
+
+VERIFICATION = """Question: {question}
+Proposed Answer: {response}
+Is the proposed answer correct? Begin with True or False, then say why in one or two sentences."""
+"""What a verification attempt is asked; the paper does not give its words."""
+
+JUDGE = """We are evaluating answers to the question "{question}"
+Here are two possible answers:
+Possible Answer 1: {first}
+Possible Answer 2: {second}
+Does Possible Answer 1 semantically entail Possible Answer 2? Respond with Yes or No."""
+"""After Farquhar et al. 2024, who ask for entailment, contradiction or neutral."""
+
+
+def p_true_question(record: Record, tokenizer: ResponseTokenizer) -> str:
+    """Return the question whether a response is true.
+
+    Raises:
+        RecordError: the record has no prompt or no response.
+    """
+    return P_TRUE.format(question=question_of(record, tokenizer), response=record.response)
+
+
+def verification_question(record: Record, tokenizer: ResponseTokenizer) -> str:
+    """Return the question that a verification attempt answers.
+
+    Raises:
+        RecordError: the record has no prompt or no response.
+    """
+    return VERIFICATION.format(question=question_of(record, tokenizer), response=record.response)
+
+
+def judge_question(question: str, first: str, second: str) -> str:
+    """Return the question whether the first text entails the second, both of which answer ``question``."""
+    return JUDGE.format(question=question, first=first, second=second)
+
+
+def as_prompt(text: str, tokenizer: ResponseTokenizer) -> tuple[str, bool]:
+    """Return (prompt, whether the tokenizer's special tokens belong before it) for one of our questions.
+
+    It is a user's turn where the model has a chat template, and the whole prompt where it has none.
+    """
+    if not tokenizer.has_chat_template:
+        return text, True
+    return tokenizer.render_chat([{"role": "user", "content": text}]), False
+
+
+def asked_ids(text: str, tokenizer: ResponseTokenizer) -> list[int]:
+    """Return the token ids of one of our questions.
+
+    Raises:
+        TokurError: it is longer than the model's context.
+    """
+    prompt, special_tokens = as_prompt(text, tokenizer)
+    return tokenizer.tokenize_prompt(prompt, special_tokens=special_tokens)
+
+
+def question_of(record: Record, tokenizer: ResponseTokenizer) -> str:
+    """Return what a response answers, as text: the question itself rather than a prompt that was made from it.
+
+    Raises:
+        RecordError: the record has no prompt.
+    """
+    if turns := record.turns:
+        return _conversation(turns)
+    prompt = record.prompt
+    assert prompt.token_ids is not None  # without any of the above there is nothing else, or an error was raised
+    return tokenizer.decode(prompt.token_ids).strip()
+
+
+def _conversation(turns: Sequence[dict[str, Any]]) -> str:
+    """Return a single user's turn as it is, several with who speaks; system turns tell how to answer, not what."""
+    spoken = [turn for turn in turns if turn["role"] != "system"]
+    if len(spoken) == 1:
+        return str(spoken[0]["content"])
+    return "\n".join(f"{turn['role'].capitalize()}: {turn['content']}" for turn in spoken)

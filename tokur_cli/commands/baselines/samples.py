@@ -1,0 +1,106 @@
+"""The samples of a question, which stand together in the stream, as a set of texts (``--over samples``)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+
+from tokur_cli.answers.extraction import extract_answer, is_multiple_choice
+from tokur_cli.commands.baselines.features import ScoredResponse, TextSet
+from tokur_cli.commands.baselines.questions import question_of
+from tokur_cli.engine.tokens import ResponseTokenizer
+from tokur_cli.records.errors import RecordError, TokurError
+from tokur_cli.records.record import Record
+from tokur_cli.selection.gathering import question_key
+
+
+def standing_together(items: Iterable[Record | RecordError]) -> Iterator[Record | RecordError]:
+    """Yield the stream; a record whose question comes back after another one, or cannot be told, is an error."""
+    done: set[str] = set()
+    current = None
+    for item in items:
+        try:
+            key = current if isinstance(item, RecordError) else question_key(item)
+        except RecordError as error:
+            yield error
+            continue
+        if isinstance(item, Record) and key != current and key in done:
+            yield item.error(
+                f"question {item.id or 'of this prompt'} comes back after another one: --over samples needs the "
+                "responses of a question next to each other"
+            )
+            continue
+        if key is not None:
+            done.add(key)
+        current = key
+        yield item
+
+
+def windows_of_questions(
+    items: Iterable[Record | RecordError], sizes: Iterable[int]
+) -> Iterator[list[Record | RecordError]]:
+    """Cut a stream into windows of at least these sizes, never between the responses of a question.
+
+    Where the stream fails, the questions before the last one, of which samples may be missing, are a window too.
+    """
+    window: list[Record | RecordError] = []
+    before = 0  # of these, what is before the last question
+    wanted = iter(sizes)
+    size, current = next(wanted), None
+    try:
+        for item in items:
+            key = current if isinstance(item, RecordError) else question_key(item)
+            if key != current:
+                before = len(window)
+                if before >= size:
+                    yield window
+                    window, before, size = [], 0, next(wanted)
+            current = key
+            window.append(item)
+    except TokurError:
+        if before:
+            yield window[:before]
+        raise
+    if window:
+        yield window
+
+
+def by_question(responses: Iterable[ScoredResponse]) -> list[list[ScoredResponse]]:
+    """Return the responses of each question; those of one stand together."""
+    return [list(group) for _, group in itertools.groupby(responses, lambda response: question_key(response.record))]
+
+
+def until_error(
+    outcomes: Sequence[tuple[int, ScoredResponse | RecordError]],
+) -> list[tuple[int, ScoredResponse | RecordError]]:
+    """Return the outcomes up to the first error, without the responses right before it that may lack a sample.
+
+    Their scores would be of fewer samples than the same responses have when the error is mended.
+    """
+    bad = next((place for place, (_, item) in enumerate(outcomes) if isinstance(item, RecordError)), None)
+    if bad is None:
+        return list(outcomes)
+    complete = by_question(item for _, item in outcomes[:bad] if isinstance(item, ScoredResponse))
+    kept = sum(map(len, complete[:-1]))
+    return [*outcomes[:kept], outcomes[bad]]
+
+
+def text_set(samples: Sequence[ScoredResponse], tokenizer: ResponseTokenizer) -> TextSet:
+    """Return the set of a question's samples; how likely they are is known from their scoring.
+
+    Raises:
+        RecordError: the first has no prompt.
+    """
+    record = samples[0].record
+    question = question_of(record, tokenizer)
+    texts = [sample.record.response for sample in samples]
+    choices = is_multiple_choice(record.reference)
+    found = [extract_answer(text, choices=choices) for text in texts]
+    return TextSet(
+        question=question,
+        context=question,
+        texts=texts,
+        answers=[None if answer is None else answer.text for answer in found],
+        tokens=[sample.located.tokens for sample in samples],
+        log_probabilities=[sample.quantities["logprob"] for sample in samples],
+    )

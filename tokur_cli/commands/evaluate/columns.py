@@ -1,0 +1,170 @@
+"""What evaluation keeps of labelled records: a few numbers each, in columns, one set of columns per run."""
+
+from __future__ import annotations
+
+import json
+import math
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tokur_cli.commands.shared.labels import Labelled
+from tokur_cli.metrics.ranked import Floats
+from tokur_cli.records.errors import TokurError
+from tokur_cli.records.record import Record
+from tokur_cli.records.scan import kind
+from tokur_cli.scores.catalogue import CATALOGUE, Score
+from tokur_cli.selection.gathering import known_question, question_key
+
+MOST_GROUP_VALUES = 100
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is kept of a record.
+
+    Args:
+        scores: the scores.
+        group_by: the field whose value tells the group; None for no groups.
+        answers: whether answers are kept, and every record must tell its question.
+    """
+
+    scores: tuple[Score, ...]
+    group_by: str | None = None
+    answers: bool = False
+
+
+@dataclass
+class Columns:
+    """The records of one run: one file, or the part of a file that was scored under one seed.
+
+    Attributes:
+        name: the run's file, with the seed where there are several.
+        label: labels, NaN where there is none.
+        scores: values by score, NaN where a record has none.
+        question: number of the question of each record, from 0; a record with neither an id nor a prompt is a question
+            by itself.
+        sample: sample numbers.
+        group: names of the groups, None where a record has none.
+        answer: answers.
+        outcomes: how often each outcome came out.
+    """
+
+    name: str
+    wanted: Wanted
+    label: array[float] = field(default_factory=lambda: array("d"))
+    scores: dict[str, array[float]] = field(init=False)
+    question: array[int] = field(default_factory=lambda: array("q"))
+    sample: array[int] = field(default_factory=lambda: array("q"))
+    group: list[str | None] = field(default_factory=list)
+    answer: list[str | None] = field(default_factory=list)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    _numbers: dict[str, int] = field(default_factory=dict)
+    _questions: int = 0
+
+    def __post_init__(self) -> None:
+        self.scores = {score.name: array("d") for score in self.wanted.scores}
+
+    def add(self, labelled: Labelled, values: Mapping[str, float], group: str | None) -> None:
+        """Add a record, with its scores and its group.
+
+        Raises:
+            RecordError: it does not tell its question though answers are wanted, or its id or sample number is invalid.
+        """
+        record = labelled.record
+        question = question_key(record) if self.wanted.answers else known_question(record)
+        sample = record.sample
+        self.label.append(labelled.label)
+        self.outcomes[labelled.outcome] += 1
+        for name, column in self.scores.items():
+            column.append(values.get(name, math.nan))
+        self.question.append(self._number(question))
+        self.sample.append(sample)
+        if self.wanted.group_by is not None:
+            self.group.append(group)
+        if self.wanted.answers:
+            self.answer.append(labelled.answer)
+
+    def confidence(self, name: str) -> Floats:
+        """Return (N,) confidences: the score, negated where it is an uncertainty."""
+        values = np.array(self.scores[name], dtype=np.float64)
+        return -values if CATALOGUE[name].orientation == "uncertainty" else values
+
+    def in_order(self) -> NDArray[np.intp]:
+        """Return (N,) the records in the order of their questions, then of their samples."""
+        return np.lexsort((np.array(self.sample), np.array(self.question)))
+
+    def _number(self, name: str | None) -> int:
+        number = self._questions if name is None else self._numbers.setdefault(name, self._questions)
+        self._questions += number == self._questions
+        return number
+
+
+def scores_of(record: Record, unknown: Counter[str]) -> dict[str, float]:
+    """Return the scores of a record that the catalogue knows, NaN for null.
+
+    Args:
+        record: the record.
+        unknown: counts the names that the catalogue does not know.
+
+    Raises:
+        RecordError: they are not an object of numbers.
+    """
+    values = {}
+    for name, value in record.scores.items():
+        if name in CATALOGUE:
+            number = record.number(f'"tokur.scores.{name}"', value)
+            values[name] = math.nan if number is None else number
+        else:
+            unknown[name] += 1
+    return values
+
+
+def group_of(record: Record, path: str) -> str | None:
+    """Return the record's group: the value of a field, dots reaching inward; None where it is missing or null.
+
+    Raises:
+        RecordError: the value is a list or an object.
+    """
+    value: Any = record.fields
+    if path in record.fields:
+        value = record.fields[path]
+    else:
+        for part in path.split("."):
+            if not isinstance(value, Mapping) or part not in value:
+                return None
+            value = value[part]
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, (list, Mapping)):
+        raise record.error(f"--group-by {path}: is {kind(value)}, not a name or a number")
+    return json.dumps(value)
+
+
+def group_names(runs: Iterable[Columns], path: str) -> list[str]:
+    """Return the groups of all runs in order: numbers by value, before names.
+
+    Raises:
+        TokurError: there is none, or more than anyone can read.
+    """
+    found = {name for run in runs for name in run.group if name is not None}
+    if not found:
+        raise TokurError(f"--group-by {path}: no record has this field")
+    if len(found) > MOST_GROUP_VALUES:
+        raise TokurError(
+            f"--group-by {path}: has {len(found):,} values, more than {MOST_GROUP_VALUES}: name a field that has few"
+        )
+    return sorted(found, key=lambda name: (_as_number(name), name))
+
+
+def _as_number(name: str) -> float:
+    try:
+        number = float(name)
+    except ValueError:
+        return math.inf
+    return number if math.isfinite(number) else math.inf

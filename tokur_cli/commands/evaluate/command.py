@@ -1,0 +1,226 @@
+"""``tokur evaluate``: scored records in, how well each score tells right from wrong out."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from tokur_cli.answers.grading import Grader
+from tokur_cli.commands.evaluate.columns import Columns, Wanted, group_of, scores_of
+from tokur_cli.commands.evaluate.results import Results, as_rows, evaluate_runs
+from tokur_cli.commands.evaluate.tables import as_csv, heading, left_out, reasons, tables
+from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOutput
+from tokur_cli.commands.options.streams import InputOptions
+from tokur_cli.commands.shared.errors import InvalidRecords, say
+from tokur_cli.commands.shared.labels import Labelled, Labeller, graded
+from tokur_cli.commands.shared.progress import Progress, count_lines
+from tokur_cli.records.encoding import encode_value
+from tokur_cli.records.errors import RecordError, TokurError, UsageError
+from tokur_cli.records.outputs import overwritten
+from tokur_cli.records.reader import read_records
+from tokur_cli.records.streams import STDIN, display_name
+from tokur_cli.records.writer import RecordWriter, open_output
+from tokur_cli.scores.catalogue import ALL, CATALOGUE, DEFAULT, choose_scores
+from tokur_cli.views.tables import latex, print_table
+
+COMMAND = "evaluate"
+
+
+def evaluate(
+    paths: Sequence[str],
+    source: InputOptions,
+    options: EvaluationOptions,
+    target: EvaluationOutput,
+) -> None:
+    """Evaluate the scores of one or several files.
+
+    Raises:
+        TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
+    """
+    _check(options)
+    asked = choose_scores(ALL if options.scores is None else options.scores)
+    if options.versus is not None:
+        asked = [score for score in CATALOGUE.values() if score in asked or score.name == options.versus]
+    _check_files(paths, target)
+    if target.plots is not None:
+        from tokur_cli.views.plots import require_matplotlib
+
+        require_matplotlib()
+    invalid = InvalidRecords(COMMAND, source.skip_invalid)
+    wanted = Wanted(tuple(asked), options.group_by, answers=bool(options.sizes))
+    reading = _Reading(wanted, options, source, invalid)
+    runs = reading.read(paths, target.graded)
+    reading.say_unknown()
+    names = _present(runs, options)
+    if not names and target.graded is None:
+        raise TokurError("no record has a score: run tokur score first, or give --graded FILE to label the records")
+    with Progress(COMMAND) as progress:
+        progress.say("computing metrics and intervals")
+        results = evaluate_runs(runs, names, options)
+    if names:
+        _say_left_out(results, runs)
+        _write(results, target)
+    else:  # grading may have been all that was wanted
+        for line in (f"no record has a score; graded {heading(results)}", *left_out(results)):
+            say(COMMAND, line)
+    if names and target.plots is not None:
+        from tokur_cli.commands.evaluate.plots import write_plots
+
+        write_plots(runs, results, target.plots)
+    invalid.finish()
+
+
+def _check(options: EvaluationOptions) -> None:
+    """Check the options.
+
+    Raises:
+        UsageError: a value is not one of those allowed.
+    """
+    if options.versus is not None and options.versus not in CATALOGUE:
+        raise UsageError(f"--versus {options.versus}: there is no such score; there are: {', '.join(CATALOGUE)}")
+    _ = options.sizes, options.kept_part
+
+
+def _check_files(paths: Sequence[str], target: EvaluationOutput) -> None:
+    """Refuse files that would be mixed up or written over.
+
+    Raises:
+        UsageError: a file has two uses.
+    """
+    if len(set(paths)) < len(paths):
+        raise UsageError("a file is given twice: each is a run of its own")
+    if target.graded == STDIN and target.path in (None, STDIN):
+        raise UsageError("--graded - would mix records and results: give one of them a file, with -o or --graded")
+    if overwritten([target.path], [*paths, None if target.graded == STDIN else target.graded]):
+        raise UsageError(f"{target.path}: has another use and would be written over: give another -o FILE")
+
+
+class _Reading:
+    """Reads files into columns: one run a file, and within a file one for each seed that it was scored under."""
+
+    def __init__(
+        self, wanted: Wanted, options: EvaluationOptions, source: InputOptions, invalid: InvalidRecords
+    ) -> None:
+        self._wanted, self._options = wanted, options
+        self._source, self._invalid = source, invalid
+        self._unknown: Counter[str] = Counter()
+
+    def read(self, paths: Sequence[str], graded_path: str | None) -> list[Columns]:
+        """Return the runs of all files; the records with their labels go to the graded file."""
+        runs: list[Columns] = []
+        with ExitStack() as stack:
+            grader = stack.enter_context(Grader())
+            writer = None
+            if graded_path is not None:
+                writer = stack.enter_context(open_output(graded_path, inputs=paths))
+            progress = stack.enter_context(Progress(COMMAND))
+            counts = [count_lines(path) for path in paths]
+            progress.start(None if None in counts else sum(count or 0 for count in counts))
+            for path in paths:
+                labeller = Labeller(
+                    grader,
+                    field=self._options.label_field,
+                    run_code=self._options.allow_code_execution,
+                    answers=self._wanted.answers or writer is not None,
+                    on_error=self._invalid.skip_or_raise,
+                )
+                runs += self._read_file(path, labeller, writer, progress)
+        return runs
+
+    def _read_file(
+        self, path: str, labeller: Labeller, writer: RecordWriter | None, progress: Progress
+    ) -> list[Columns]:
+        found: dict[object, Columns] = {}
+        for labelled in labeller.label(read_records(path, format=self._source.format, mapping=self._source.mapping)):
+            try:
+                self._add(labelled, path, found)
+            except RecordError as error:
+                self._invalid.skip_or_raise(error)
+                continue
+            if writer is not None:
+                writer.write(graded(labelled))
+            progress.advance(1)
+        if len(found) > 1:
+            for seed, columns in found.items():
+                columns.name = f"{columns.name}, seed {seed}"
+            seeds = ", ".join(map(str, found))
+            say(COMMAND, f"{display_name(path)} was scored under the seeds {seeds}: each is a run of its own")
+        return list(found.values())
+
+    def _add(self, labelled: Labelled, path: str, found: dict[object, Columns]) -> None:
+        record = labelled.record
+        run = record.computed("run")
+        seed = run.get("seed") if isinstance(run, dict) else None
+        values = scores_of(record, self._unknown)
+        group = group_of(record, self._options.group_by) if self._options.group_by is not None else None
+        if seed not in found:
+            found[seed] = Columns(display_name(path), self._wanted)
+        found[seed].add(labelled, values, group)
+
+    def say_unknown(self) -> None:
+        """Say which scores the catalogue does not know."""
+        for name, count in self._unknown.items():
+            say(COMMAND, f"left out the score {name} of {count:,} records: the catalogue does not know it")
+
+
+def _present(runs: Sequence[Columns], options: EvaluationOptions) -> list[str]:
+    """Return the scores to evaluate: those asked for, or all that any record has.
+
+    Raises:
+        TokurError: there is no record, or none of them has a score that was asked for.
+    """
+    if not runs:
+        raise TokurError("the input holds no records")
+    having = {name for run in runs for name, values in run.scores.items() if any(value == value for value in values)}
+    names = [name for name in runs[0].scores if name in having]
+    if options.versus is not None and options.versus not in having:
+        raise TokurError(f"--versus {options.versus}: no record has this score")
+    if options.scores not in (None, ALL, DEFAULT):
+        missing = [score.name for score in choose_scores(options.scores) if score.name not in having]
+        if missing:
+            raise TokurError(f"--scores: no record has {', '.join(missing)}: run tokur score first")
+    return names
+
+
+def _say_left_out(results: Results, runs: Sequence[Columns]) -> None:
+    if not results.overall.records:
+        raise TokurError("; ".join(["no record has a label", *left_out(results)]))
+    for line in (*left_out(results), *reasons(results)):
+        say(COMMAND, line)
+    without = sum(name is None for run in runs for name in run.group)
+    if without:
+        say(COMMAND, f"left out of the groups: {without:,} records without {results.options.group_by}")
+
+
+def _write(results: Results, target: EvaluationOutput) -> None:
+    if target.path is None and target.form is None and sys.stdout.isatty():
+        _print(results)
+        return
+    if target.form == "latex":
+        data = (f"% {heading(results)}\n" + "\n".join(map(latex, tables(results)))).encode("utf-8")
+    elif target.form == "csv":
+        data = as_csv(as_rows(results)).encode("utf-8")
+    else:
+        data = b"".join(encode_value(row) + b"\n" for row in as_rows(results))
+    if target.path is None or target.path == STDIN:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        with open(target.path, "wb") as file:
+            file.write(data)
+    except OSError as error:
+        raise TokurError(f"{target.path}: cannot be written: {error.strerror}") from None
+
+
+def _print(results: Results) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    console.print(heading(results))
+    console.print()
+    for table in tables(results):
+        print_table(table, console)
+    sys.stdout.flush()

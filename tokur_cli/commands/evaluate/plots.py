@@ -1,0 +1,207 @@
+"""The plots of ``tokur evaluate``, on the records of all runs together."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tokur_cli.commands.evaluate.columns import Columns
+from tokur_cli.commands.evaluate.results import Results
+from tokur_cli.commands.evaluate.tables import TITLES, VOTES, kept
+from tokur_cli.commands.options.evaluate import EvaluationOptions
+from tokur_cli.metrics.evaluation import Evaluation
+from tokur_cli.metrics.ranked import Floats, Ranked
+from tokur_cli.metrics.rejection import risk_coverage
+from tokur_cli.metrics.scaling import Scaling
+from tokur_cli.views import plots
+
+MOST_POINTS = 2_000
+"""Points of a curve: more cannot be seen, and would make the SVG of 100,000 records megabytes."""
+
+_GROUP_PANELS = ("au", "tu", "eu")
+
+_PLANES = (("eu_mean", "au_mean"), ("eu", "au"))
+"""Axes of the plane: per token, as the paper's figure, where there are such scores, else the sums."""
+
+
+class _Pooled:
+    """The labelled records of all runs."""
+
+    def __init__(self, runs: Sequence[Columns]) -> None:
+        self._runs = runs
+        label = np.concatenate([np.array(run.label) for run in runs])
+        self._labelled = np.isfinite(label)
+        self.label = label[self._labelled]
+        groups = [name for run in runs for name in run.group]
+        self.group = [name for name, known in zip(groups, self._labelled, strict=True) if known] if groups else []
+
+    def values(self, score: str) -> Floats:
+        """Return (N,) values of a score, NaN where a record has none."""
+        values: Floats = np.concatenate([np.array(run.scores[score]) for run in self._runs])[self._labelled]
+        return values
+
+    def confidence(self, score: str) -> tuple[Floats, Floats]:
+        """Return the confidences and labels of the records that have the score."""
+        values = np.concatenate([run.confidence(score) for run in self._runs])[self._labelled]
+        held = np.isfinite(values)
+        return values[held], self.label[held]
+
+    def split(self, score: str, members: NDArray[np.bool_] | None = None) -> plots.Split:
+        """Return the values of right and wrong records, of graded ones above and below one half, or of some of them."""
+        values = self.values(score)
+        held = np.isfinite(values) if members is None else np.isfinite(values) & members
+        right = self.label >= 0.5
+        return plots.Split(score, values[held & right], values[held & ~right])
+
+
+def write_plots(runs: Sequence[Columns], results: Results, folder: str) -> None:
+    """Write all plots that the records give into a folder.
+
+    Args:
+        runs: the records.
+        results: what was found in them.
+        folder: is made if it is not there.
+
+    Raises:
+        TokurError: it cannot be written.
+    """
+    records, overall = _Pooled(runs), results.overall
+    metric = "auroc" if overall.is_binary else "prr"
+    best = _best(overall, metric, results.options.versus)
+    if metric == "auroc":
+        _roc(records, overall, best, folder)
+    _risk(records, overall, best, folder)
+    _splits(records, best, overall.is_binary, folder)
+    for pair in _PLANES:
+        if set(pair) <= overall.scores.keys():
+            _plane(records, pair, folder)
+            break
+    if results.groups:
+        panels = [name for name in _GROUP_PANELS if name in overall.scores] or best[:3]
+        _groups(records, panels, results, metric, folder)
+    if results.scaling is not None:
+        _scaling(results.scaling, best, results.options, folder)
+
+
+def _best(overall: Evaluation, metric: str, versus: str | None) -> list[str]:
+    """Return the scores to draw, the best first: as many as can be told apart, the baseline among them."""
+
+    def value(name: str) -> float:
+        estimate = overall.scores[name].metrics[metric]
+        return -math.inf if estimate.value is None else estimate.value
+
+    drawn = sorted(overall.scores, key=value, reverse=True)[: plots.MOST_LINES - 1]
+    if versus is not None and versus not in drawn:
+        drawn = [*drawn[: plots.MOST_LINES - 2], versus]
+    return drawn
+
+
+def _shown(overall: Evaluation, drawn: Sequence[str]) -> str:
+    total = len(overall.scores)
+    return f"{len(drawn)} of {total} scores" if len(drawn) < total else "all scores" if total > 1 else drawn[0]
+
+
+def _named(overall: Evaluation, score: str, metric: str) -> str:
+    value = overall.scores[score].metrics[metric].value
+    return score if value is None else f"{score} ({100 * value:.1f})"
+
+
+def _roc(records: _Pooled, overall: Evaluation, drawn: Sequence[str], folder: str) -> None:
+    found = []
+    for score in drawn:
+        confidence, label = records.confidence(score)
+        if 0 < label.sum() < len(label):
+            sums = Ranked(confidence, label).sums()
+            right = np.concatenate(([0.0], sums.right[0])) / sums.all_right[0]
+            wrong = np.concatenate(([0.0], sums.total[0] - sums.right[0])) / (sums.all[0] - sums.all_right[0])
+            found.append(plots.Curve(_named(overall, score, "auroc"), *_thinned(wrong, right)))
+    if found:
+        diagonal = np.array([0.0, 1.0])
+        plots.lines(
+            os.path.join(folder, "roc"),
+            found,
+            title=f"ROC, AUROC in % ({_shown(overall, drawn)})",
+            x_label="wrong responses taken for right",
+            y_label="right responses found",
+            reference=plots.Curve("chance (50)", diagonal, diagonal),
+            square=True,
+        )
+
+
+def _risk(records: _Pooled, overall: Evaluation, drawn: Sequence[str], folder: str) -> None:
+    found = []
+    for score in drawn:
+        curve = risk_coverage(*records.confidence(score))
+        found.append(plots.Curve(_named(overall, score, "aurc"), *_thinned(curve.coverage, curve.risk)))
+    count = np.arange(1, len(records.label) + 1)
+    best = 1 - np.cumsum(np.sort(records.label)[::-1]) / count
+    plots.lines(
+        os.path.join(folder, "risk-coverage"),
+        found,
+        title=f"Risk and coverage, AURC in % ({_shown(overall, drawn)})",
+        x_label="coverage: part answered, the most confident first",
+        y_label="risk: part of these that is wrong",
+        reference=plots.Curve("perfect ranking", *_thinned(count / len(count), best)),
+    )
+
+
+def _splits(records: _Pooled, drawn: Sequence[str], is_binary: bool, folder: str) -> None:
+    what = "right and wrong responses" if is_binary else "responses of quality ≥ ½ (right) and < ½ (wrong)"
+    splits = [records.split(score) for score in drawn]
+    plots.distributions(os.path.join(folder, "distributions"), splits, f"Scores of {what}")
+
+
+def _plane(records: _Pooled, pair: tuple[str, str], folder: str) -> None:
+    """Draw the paper's EU–AU plane."""
+    both = np.isfinite(records.values(pair[0])) & np.isfinite(records.values(pair[1]))
+    horizontal, vertical = (records.split(name, both) for name in pair)
+    plots.plane(os.path.join(folder, "eu-au"), horizontal, vertical, "Epistemic and aleatoric uncertainty (nats)")
+
+
+def _groups(records: _Pooled, drawn: Sequence[str], results: Results, metric: str, folder: str) -> None:
+    members = [np.array([name == group for name in records.group]) for group in results.groups]
+    splits = {score: [records.split(score, part) for part in members] for score in drawn}
+    found = {score: [one.scores[score].metrics[metric].value for one in results.groups.values()] for score in drawn}
+    plots.groups(
+        os.path.join(folder, "groups"),
+        list(results.groups),
+        splits,
+        {score: np.array(values, dtype=np.float64) for score, values in found.items()},  # NaN for None
+        f"{TITLES[metric]} and scores by {results.options.group_by}",
+        TITLES[metric],
+    )
+
+
+def _scaling(curves: Scaling, drawn: Sequence[str], options: EvaluationOptions, folder: str) -> None:
+    sizes = np.array(options.sizes, dtype=np.float64)
+
+    def line(title: str, score: str | None, method: str) -> plots.Curve:
+        points = [curves.point(score, method, size) for size in options.sizes]
+        means = np.array([point.value for point in points], dtype=np.float64)  # NaN for None
+        return plots.Curve(title, sizes, means, np.array([point.std or 0.0 for point in points]))
+
+    for method, name in VOTES.items():
+        found = [line(score, score, method) for score in drawn if (score, method) in curves.accuracies]
+        one = curves.point(None, "pass@1", max(options.sizes)).value
+        plots.lines(
+            os.path.join(folder, f"scaling-{method}"),
+            [*found[: plots.MOST_LINES - 1], line("majority of all N", None, "majority")],
+            title=f"{name} {kept(options)}",
+            x_label="N responses per question",
+            y_label="accuracy (mean ± std)",
+            reference=plots.Curve("Pass@1", sizes, np.full(len(sizes), one, dtype=np.float64)),
+            markers=True,
+            sizes=options.sizes,
+        )
+
+
+def _thinned(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Return a curve with its ends and at most ``MOST_POINTS`` of its points."""
+    if len(x) <= MOST_POINTS:
+        return x, y
+    kept = np.unique(np.linspace(0, len(x) - 1, MOST_POINTS).round().astype(np.intp))
+    return x[kept], y[kept]

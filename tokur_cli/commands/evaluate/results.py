@@ -1,0 +1,156 @@
+"""The results of ``tokur evaluate``, of all runs together, and as rows of JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tokur_cli.answers.classes import answer_classes
+from tokur_cli.answers.equivalence import Equivalence
+from tokur_cli.commands.evaluate.columns import Columns, group_names
+from tokur_cli.commands.options.evaluate import EvaluationOptions
+from tokur_cli.metrics.evaluation import Evaluation, evaluate_scores
+from tokur_cli.metrics.scaling import Scaling, scaling
+from tokur_cli.records.errors import TokurError
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What all scores achieve.
+
+    Attributes:
+        overall: on all records.
+        groups: on each group of records, by its name, in order; empty where none was asked for.
+        outcomes: how often each outcome came out.
+        scaling: among N responses per question; None where that was not asked for.
+        options: how they were evaluated.
+    """
+
+    overall: Evaluation
+    groups: dict[str, Evaluation]
+    outcomes: Counter[str]
+    scaling: Scaling | None
+    options: EvaluationOptions
+
+
+def evaluate_runs(runs: Sequence[Columns], names: Sequence[str], options: EvaluationOptions) -> Results:
+    """Evaluate every run and put the runs together.
+
+    Args:
+        runs: the records.
+        names: the scores; without any there are neither groups nor scaling.
+        options: how.
+
+    Raises:
+        TokurError: no record has a group, or too many have one of their own; or a run has no question whose responses
+            all have labels, for scaling.
+    """
+    groups = group_names(runs, options.group_by) if names and options.group_by is not None else []
+    outcomes: Counter[str] = Counter()
+    for run in runs:
+        outcomes.update(run.outcomes)
+    return Results(
+        _evaluate(runs, names, options),
+        {group: _evaluate(runs, names, options, group) for group in groups},
+        outcomes,
+        _scaling(runs, names, options) if names and options.sizes else None,
+        options,
+    )
+
+
+def _evaluate(
+    runs: Sequence[Columns], names: Sequence[str], options: EvaluationOptions, group: str | None = None
+) -> Evaluation:
+    """Evaluate all records, or those of a group in the runs that have any."""
+    found = []
+    for run in runs:
+        members = slice(None) if group is None else np.array([name == group for name in run.group], dtype=bool)
+        label = np.array(run.label)[members]
+        if not len(label):
+            continue
+        with np.errstate(invalid="ignore"):  # a resample may hold no record of a score: it counts as undefined
+            evaluation = evaluate_scores(
+                {name: run.confidence(name)[members] for name in names},
+                label,
+                bootstrap=options.bootstrap,
+                seed=options.seed,
+                versus=options.versus,
+                cluster=np.array(run.question)[members],
+            )
+        found.append(evaluation)
+    return Evaluation.over_runs(found)
+
+
+def _scaling(runs: Sequence[Columns], names: Sequence[str], options: EvaluationOptions) -> Scaling:
+    for run in runs:
+        incomplete = np.array(run.question)[np.isnan(np.array(run.label))]
+        if np.isin(np.array(run.question), incomplete).all():
+            raise TokurError(f"--scaling: in {run.name} every question has a response without a label")
+    with Equivalence() as equivalence:
+        return Scaling.over_runs([_scaling_of_run(run, names, options, equivalence) for run in runs])
+
+
+def _scaling_of_run(
+    run: Columns, names: Sequence[str], options: EvaluationOptions, equivalence: Equivalence
+) -> Scaling:
+    order = run.in_order()
+    question = np.array(run.question)[order]
+    answers = [run.answer[place] for place in order]
+    classes = np.full(len(order), -1)
+    starts = np.flatnonzero(np.diff(question, prepend=-1))
+    for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
+        labels = answer_classes(answers[start:end], equivalence).labels
+        classes[start:end] = [-1 if label is None else label for label in labels]
+    return scaling(
+        question,
+        classes,
+        np.array(run.label)[order],
+        {name: run.confidence(name)[order] for name in names},
+        options.sizes,
+        repeats=options.repeats,
+        keep=options.kept_part,
+        seed=options.seed,
+    )
+
+
+def as_rows(results: Results) -> list[dict[str, Any]]:
+    """Return an object for each score and group, numbers unrounded, and one for the methods that need no score."""
+    rows: list[dict[str, Any]] = []
+    versus = results.options.versus
+    for group, evaluation in [(None, results.overall), *results.groups.items()]:
+        common = _counts(evaluation, results.outcomes) if group is None else {"group": group, **_counts(evaluation)}
+        curves = results.scaling if group is None else None
+        for name, score in evaluation.scores.items():
+            row = {"score": name, **common, "records": score.records, "missing": score.missing}
+            row |= {metric: estimate.as_json() for metric, estimate in score.metrics.items()}
+            if versus is not None and name != versus:
+                row["versus"] = versus
+                row["difference"] = {metric: estimate.as_json() for metric, estimate in score.differences.items()}
+                row["delong_p"] = score.delong_p
+            if curves is not None:
+                row["scaling"] = _points(curves, name)
+            rows.append(row)
+        if curves is not None:
+            rows.append({"score": None, **common, "scaling": _points(curves, None)})
+    return rows
+
+
+def _counts(evaluation: Evaluation, outcomes: Counter[str] | None = None) -> dict[str, Any]:
+    counts: dict[str, Any] = {"runs": evaluation.runs} if evaluation.runs > 1 else {}
+    counts |= {"labelled": evaluation.records, "questions": evaluation.questions, "unlabelled": evaluation.unlabelled}
+    counts["accuracy"] = evaluation.accuracy.as_json()
+    return counts if outcomes is None else counts | {"outcomes": dict(outcomes)}
+
+
+def _points(curves: Scaling, score: str | None) -> list[dict[str, Any]]:
+    return [
+        {"method": method, "n": size, "mean": point.value, "std": point.std, "accuracies": point.values}
+        for (ranking, method), curve in curves.accuracies.items()
+        if ranking == score
+        for size in curve
+        for point in [curves.point(score, method, size)]
+    ]

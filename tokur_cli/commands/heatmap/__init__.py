@@ -1,0 +1,1 @@
+"""``tokur heatmap``: the responses that are shown, and where the picture goes."""

@@ -1,0 +1,138 @@
+"""Where pictures go: a terminal, with a pager for long ones, or a file."""
+
+from __future__ import annotations
+
+import io
+import os
+import shlex
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import IO, TextIO
+
+from tokur_cli.records.errors import TokurError
+from tokur_cli.records.streams import STDIN
+
+_DEFAULT_COLUMNS = 80
+
+
+def columns_of(stream: TextIO) -> int:
+    """Return the width to draw for: COLUMNS if it is set, else the terminal's, else 80."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given) > 0:
+        return int(given)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or _DEFAULT_COLUMNS
+    except (OSError, ValueError):  # no terminal, or no file at all
+        return _DEFAULT_COLUMNS
+
+
+@contextmanager
+def standard_picture(stream: TextIO, use_pager: bool) -> Iterator[IO[str]]:
+    """Give the stream for a picture: standard output or error in UTF-8, through a pager where someone reads it.
+
+    The encoding does not follow the locale: a heat map's signs and a model's text need UTF-8, and
+    records are UTF-8 too.
+
+    Args:
+        stream: standard output or standard error.
+        use_pager: whether to page what goes to a terminal on standard output.
+    """
+    command = _pager() if use_pager and stream is sys.stdout and stream.isatty() else None
+    if command is None:
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", newline="\n")
+        yield stream
+        stream.flush()
+    else:
+        with _paged(command) as pipe:
+            yield pipe
+
+
+def _pager() -> list[str] | None:
+    """Return the command of PAGER, or less; None where there is none, or a terminal that no pager can control."""
+    command = shlex.split(os.environ.get("PAGER", "less"))
+    if not command or command == ["cat"] or os.environ.get("TERM") == "dumb" or shutil.which(command[0]) is None:
+        return None
+    return command
+
+
+@contextmanager
+def _paged(command: Sequence[str]) -> Iterator[IO[str]]:
+    # less: end at once if it fits on the screen, let colours through, leave the text on the screen
+    environment = {"LESS": "FRX", "LESSCHARSET": "utf-8", **os.environ}
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)
+    # Ctrl-C is the pager's: it stops a search there, and must not leave the terminal to two programs
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert process.stdin is not None
+        with suppress(BrokenPipeError), io.TextIOWrapper(process.stdin, encoding="utf-8", newline="\n") as pipe:
+            yield pipe  # a pipe that breaks has a reader who has seen enough
+    finally:
+        process.wait()
+        signal.signal(signal.SIGINT, before)
+
+
+class PictureFile:
+    """A file for one picture: opened before the work, so that a wrong name costs nothing, and written at its end.
+
+    What an existing file holds stays until then; one that was made and never written is removed again.
+
+    Args:
+        path: a file's name; ``-`` is standard output.
+
+    Raises:
+        TokurError: it cannot be opened.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._made = path != STDIN and not os.path.lexists(path)
+        self._begun = False
+        self._descriptor: int | None = None
+        if path != STDIN:
+            try:
+                self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+            except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+                raise self._unwritable(error) from None
+
+    def __enter__(self) -> PictureFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            if self._made and not self._begun:
+                os.unlink(self._path)
+
+    @contextmanager
+    def writing(self) -> Iterator[IO[str]]:
+        """Give a text file in UTF-8 that takes the picture in place of what was there.
+
+        Raises:
+            TokurError: it cannot be written.
+        """
+        self._begun = True
+        if self._descriptor is None:
+            with standard_picture(sys.stdout, use_pager=False) as file:
+                yield file
+            return
+        try:
+            if stat.S_ISREG(os.fstat(self._descriptor).st_mode):
+                os.ftruncate(self._descriptor, 0)
+            with open(self._descriptor, "w", encoding="utf-8", newline="\n", closefd=False) as file:
+                yield file
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise self._unwritable(error) from None
+
+    def _unwritable(self, error: Exception) -> TokurError:
+        return TokurError(f"{self._path}: cannot be written: {getattr(error, 'strerror', None) or error}")

@@ -1,0 +1,34 @@
+"""The per-token quantities that records carry under ``tokur.tokens``: what each is called and which way it points."""
+
+from __future__ import annotations
+
+from tokur_cli.records.errors import UsageError
+from tokur_cli.views.heatmap.response import Quantity
+
+TOKEN_QUANTITIES: dict[str, Quantity] = {
+    quantity.name: quantity
+    for quantity in (
+        Quantity("eu", "epistemic uncertainty"),
+        Quantity("au", "aleatoric uncertainty"),
+        Quantity("tu", "total uncertainty"),
+        Quantity("entropy", "entropy of the unperturbed model"),
+        Quantity("logprob", "log-probability of the token", "confidence"),
+        Quantity("self_certainty", "divergence from the uniform distribution", "confidence"),
+        Quantity("deepconf", "mean of the top 20 log-probabilities, negated", "confidence"),
+    )
+}
+"""Every quantity that ``tokur score`` writes for a token, by name; the ones that tell most come first."""
+
+
+def choose_quantities(names: str) -> list[Quantity]:
+    """Return the quantities of a comma-separated list, in its order.
+
+    Raises:
+        UsageError: an unknown name, or none at all.
+    """
+    asked = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
+    unknown = [name for name in asked if name not in TOKEN_QUANTITIES]
+    if unknown or not asked:
+        what = f"no quantity of single tokens is called {', '.join(unknown)}" if unknown else "--score names none"
+        raise UsageError(f"{what}; there are: {', '.join(TOKEN_QUANTITIES)}")
+    return [TOKEN_QUANTITIES[name] for name in asked]

@@ -1,0 +1,102 @@
+"""What a heat map paints of a scored record, checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tokur_cli.records.errors import RecordError
+from tokur_cli.records.record import Record
+from tokur_cli.records.scan import kind
+from tokur_cli.views.heatmap.response import HeatmapResponse
+
+
+def heatmap_response(record: Record, needed: Sequence[str], wanted: Sequence[str]) -> HeatmapResponse:
+    """Return what is painted of a scored record.
+
+    Args:
+        record: the record.
+        needed: token quantities that it must have.
+        wanted: token quantities that are taken too if it has them.
+
+    Raises:
+        RecordError: it is not scored, has no token arrays or none of a needed quantity, or they do not fit its text.
+    """
+    tokur = record.tokur
+    tokens = _token_arrays(record, tokur)
+    spans = _spans(record, tokens)
+    values = {name: _values(record, name, tokens[name]) for name in (*needed, *wanted) if name in tokens}
+    answer, turns = tokur.get("answer"), record.turns
+    try:
+        response = HeatmapResponse(
+            id=record.id or f"line {record.line}",
+            response=record.response,
+            spans=spans,
+            values=values,
+            sample=record.sample if "sample" in tokur else None,
+            question=turns[-1]["content"] if turns else None,
+            scores={name: record.number(f'"tokur.scores.{name}"', value) for name, value in record.scores.items()},
+            correct=_correct(record, tokur),
+            answer=answer if isinstance(answer, str) else None,
+            reference=record.reference,
+        )
+        for name in needed:
+            response.token_values(name)
+    except RecordError as error:
+        raise record.error(error.message) from None
+    return response
+
+
+def _token_arrays(record: Record, tokur: dict[str, Any]) -> dict[str, Any]:
+    tokens = tokur.get("tokens")
+    if isinstance(tokens, dict):
+        return tokens
+    if "scores" in tokur and tokens is None:
+        raise record.error('has no token arrays ("tokur.tokens"): score it without --no-tokens')
+    if tokens is None:
+        raise record.error("is not scored: run it through tokur score first")
+    raise record.error(f'"tokur.tokens" is {kind(tokens)}, not an object')
+
+
+def _spans(record: Record, tokens: dict[str, Any]) -> list[tuple[int, int]]:
+    offsets = tokens.get("offsets")
+    if not isinstance(offsets, list):
+        raise record.error(f'"tokur.tokens.offsets" is {kind(offsets)}, not a list of [start, end]')
+    spans = []
+    for index, span in enumerate(offsets):
+        if not (isinstance(span, list) and len(span) == 2 and all(type(end) is int for end in span)):
+            raise record.error(f'"tokur.tokens.offsets"[{index}] is not [start, end]')
+        spans.append((span[0], span[1]))
+    return spans
+
+
+def _values(record: Record, name: str, values: Any) -> list[float | None]:
+    if not isinstance(values, list):
+        raise record.error(f'"tokur.tokens.{name}" is {kind(values)}, not a list of numbers')
+    return [_number(record, f'"tokur.tokens.{name}"[{index}]', value) for index, value in enumerate(values)]
+
+
+def _number(record: Record, what: str, value: Any) -> float | None:
+    if value is None:
+        return None
+    if type(value) not in (int, float) or not math.isfinite(number := _float(value)):
+        raise record.error(f"{what} is {value if type(value) is float else kind(value)}, not a finite number")
+    return number
+
+
+def _float(value: float) -> float:
+    """Return the number as a float: infinity for an integer that is too large for one."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _correct(record: Record, tokur: dict[str, Any]) -> bool | None:
+    """Return whether the response is right, if the record says: a boolean ``correct``, or a ``quality`` of 1 or 0."""
+    for value in (record.get("correct"), tokur.get("correct")):
+        if isinstance(value, bool):
+            return value
+    quality = record.get("quality")
+    return bool(quality) if type(quality) in (int, float) and quality in (0, 1) else None

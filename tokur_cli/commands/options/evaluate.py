@@ -1,0 +1,112 @@
+"""The options of ``tokur evaluate`` alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, ClassVar, Literal
+
+from typer import Option
+
+from tokur_cli.commands.options import panels
+from tokur_cli.records.errors import UsageError
+from tokur_cli.selection.voting import parse_keep
+
+
+@dataclass(frozen=True)
+class EvaluationOptions:
+    """What is evaluated, and how."""
+
+    panel: ClassVar[str] = panels.EVALUATION
+
+    scores: Annotated[str | None, Option(help="Comma-separated scores. Default: all that the records have.")] = None
+    label_field: Annotated[
+        str | None,
+        Option(
+            help="Field of the label (dots reach inward): true, false or a number from 0 to 1.",
+            rich_help_panel=panels.INPUT,
+        ),
+    ] = None
+    allow_code_execution: Annotated[
+        bool,
+        Option(
+            "--allow-code-execution",
+            help="Run the code in responses to HumanEval rows against the tests of the row: in a process of its own, "
+            "in a temporary folder, with limits on time, memory and files, and where Linux permits it without "
+            "network. This is not a sandbox against an attacker: the code can read your files, and can forge a pass.",
+            rich_help_panel=panels.INPUT,
+        ),
+    ] = False
+    bootstrap: Annotated[int, Option(min=0, help="Resamples for 95 % intervals and comparisons; 0 for none.")] = 1000
+    versus: Annotated[
+        str | None,
+        Option(help="Score that the others are compared with, on records that have both; for sums a sum: ll_sum."),
+    ] = None
+    group_by: Annotated[
+        str | None, Option(help="Field (dots reach inward) by whose value records are evaluated apart, too.")
+    ] = None
+    scaling: Annotated[
+        str | None,
+        Option(metavar="N,N,…", help="Accuracy of votes among N of the responses to each question."),
+    ] = None
+    repeats: Annotated[int, Option(min=1, help="With --scaling: draws for each N.")] = 10
+    keep: Annotated[
+        str,
+        Option(metavar="PERCENT", help="With --scaling: the most confident part of the N, which votes; rounded up."),
+    ] = "10%"
+    seed: Annotated[int, Option(help="Seed of resamples and draws.")] = 0
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The values of N for scaling, ascending; empty for none.
+
+        Raises:
+            UsageError: they hold something else than whole numbers from 1.
+        """
+        if self.scaling is None:
+            return ()
+        parts = [part.strip() for part in self.scaling.split(",") if part.strip()]
+        if not parts or not all(part.isdecimal() and int(part) > 0 for part in parts):
+            raise UsageError(f"--scaling {self.scaling}: give numbers of responses, such as 16,32,64")
+        return tuple(sorted({int(part) for part in parts}))
+
+    @property
+    def kept_part(self) -> Fraction:
+        """The part of the N responses that is kept.
+
+        Raises:
+            UsageError: it is not a percentage above 0 % and up to 100 %.
+        """
+        return parse_keep(self.keep)
+
+
+@dataclass(frozen=True)
+class EvaluationOutput:
+    """Where results go: None is standard output, as tables on a terminal and JSONL elsewhere.
+
+    Raises:
+        UsageError: several forms at once.
+    """
+
+    panel: ClassVar[str] = panels.OUTPUT
+
+    path: Annotated[str | None, Option("--output", "-o", help="Write a file, not standard output.")] = None
+    json: Annotated[bool, Option("--json", help="JSONL, one line per score, as in a pipe.")] = False
+    latex: Annotated[bool, Option("--latex", help="Tables for booktabs.")] = False
+    csv: Annotated[bool, Option("--csv", help="CSV, one row per score and group.")] = False
+    plots: Annotated[
+        str | None,
+        Option("--plot", metavar="DIR", help="Write plots there, as PNG and SVG; needs the extra tokur\\[plot]."),
+    ] = None
+    graded: Annotated[
+        str | None, Option(metavar="FILE", help='Write the records with "correct" and "tokur.answer".')
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.json + self.latex + self.csv > 1:
+            raise UsageError("--json, --latex and --csv cannot go together: give one of them")
+
+    @property
+    def form(self) -> Literal["json", "latex", "csv"] | None:
+        """The form that was asked for; None for tables on a terminal and JSONL elsewhere."""
+        return "json" if self.json else "latex" if self.latex else "csv" if self.csv else None

@@ -1,0 +1,114 @@
+"""The options of ``tokur heatmap`` alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Literal
+
+from typer import Option
+
+from tokur_cli.commands.options import panels
+
+
+@dataclass(frozen=True)
+class ScaleOptions:
+    """What is painted, and the ends of its scale."""
+
+    panel: ClassVar[str] = panels.SCALE
+
+    quantities: Annotated[
+        str,
+        Option(
+            "--score",
+            help="Comma-separated quantities of single tokens: eu, au, tu, entropy, logprob, self_certainty, deepconf.",
+        ),
+    ] = "eu"
+    vmin: Annotated[float | None, Option(help="Lowest value of the scale. Default: the lowest in the input.")] = None
+    vmax: Annotated[
+        float | None,
+        Option(help="Highest value of the scale. Default: 99 % of the input's tokens are not beyond it."),
+    ] = None
+
+
+@dataclass(frozen=True)
+class ChoiceOptions:
+    """Which responses are shown, and in what order."""
+
+    panel: ClassVar[str] = panels.CHOICE
+
+    ids: Annotated[list[str], Option("--id", help="Only responses to this question; may be given several times.")] = (
+        field(default_factory=list)
+    )
+    samples: Annotated[
+        list[int], Option("--sample", help="Only this sample of a question; may be given several times.")
+    ] = field(default_factory=list)
+    only: Annotated[
+        Literal["correct", "incorrect"] | None,
+        Option(help="Only right or only wrong ones, as the records' field correct (or a quality of 1 or 0) says."),
+    ] = None
+    sort: Annotated[
+        str | None,
+        Option(help="The least sure response first, by this score of whole responses. Default: as in the input."),
+    ] = None
+    limit: Annotated[int | None, Option(min=1, help="At most this many responses, or pairs.")] = None
+    compare: Annotated[
+        bool,
+        Option(
+            "--compare",
+            help="Two responses of each question side by side: a right and a wrong one if it has both.",
+        ),
+    ] = False
+
+    def __str__(self) -> str:
+        """Return the options that choose, as they are given."""
+        parts = [f"--id {name}" for name in self.ids] + [f"--sample {number}" for number in self.samples]
+        return " ".join([*parts, *([f"--only {self.only}"] if self.only else [])])
+
+
+@dataclass(frozen=True)
+class PictureOptions:
+    """The picture: a page, a figure or, with neither, text; and how text looks."""
+
+    panel: ClassVar[str] = panels.PICTURE
+
+    html: Annotated[str | None, Option(help="Write a page for the browser: one file, no network.")] = None
+    svg: Annotated[str | None, Option(help="Write a figure for a paper.")] = None
+    color: Annotated[
+        Literal["auto", "always", "never"], Option(help="auto: on a terminal, unless NO_COLOR is set.")
+    ] = "auto"
+    theme: Annotated[
+        Literal["auto", "dark", "light"],
+        Option(help="The background. auto: what the terminal says in COLORFGBG, else dark; light in a figure."),
+    ] = "auto"
+    marks: Annotated[
+        Literal["auto", "none", "bars", "values"],
+        Option(help="Beside colour: bars under the text, or token[0.83]. auto: bars with fewer than 256 colours."),
+    ] = "auto"
+    width: Annotated[
+        int | None, Option(min=40, help="Columns. Default: the terminal's; 72 for each text in a figure.")
+    ] = None
+    top: Annotated[int, Option(min=0, help="Least sure tokens to list.")] = 5
+    steps: Annotated[int, Option(min=0, help="Reasoning steps to list, the least sure ones.")] = 12
+    no_pager: Annotated[bool, Option("--no-pager", help="Do not page what is longer than the terminal.")] = False
+
+
+@dataclass(frozen=True)
+class PassthroughOptions:
+    """Where the records go on to, unchanged."""
+
+    panel: ClassVar[str] = panels.OUTPUT
+
+    output: Annotated[
+        str | None,
+        Option(
+            "--output",
+            "-o",
+            help="Pass the records on, unchanged, to this file; with - the picture goes to standard error.",
+        ),
+    ] = None
+    passthrough: Annotated[bool, Option("--passthrough", help="The same as -o -.")] = False
+
+    @property
+    def path(self) -> str | None:
+        """The file, ``-`` for standard output; None for nowhere."""
+        return self.output or ("-" if self.passthrough else None)

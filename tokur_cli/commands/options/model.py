@@ -1,0 +1,83 @@
+"""Which model computes, what it is asked, and how it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Literal
+
+from typer import Option
+
+from tokur_cli.commands.options import panels
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """Which model, and how it is loaded."""
+
+    panel: ClassVar[str] = panels.MODEL
+
+    name: Annotated[
+        str | None,
+        Option(
+            "--model",
+            "-m",
+            help="Hub id, folder or GGUF file. Default: the model that the records name, then TOKUR_MODEL, then the "
+            "embedded smollm2-135m-instruct.",
+        ),
+    ] = None
+    dtype: Annotated[
+        Literal["auto", "float32", "bfloat16", "float16"],
+        Option(help="auto: bfloat16 where the hardware multiplies it fast."),
+    ] = "auto"
+    device_map: Annotated[str, Option(help="accelerate's device map: auto, cpu, cuda:0, balanced …")] = "auto"
+    revision: Annotated[str | None, Option(help="Branch, tag or commit on the hub.")] = None
+    trust_remote_code: Annotated[bool, Option("--trust-remote-code", help="Run code that comes with the model.")] = (
+        False
+    )
+
+
+@dataclass(frozen=True)
+class PromptOptions:
+    """How a question becomes a prompt."""
+
+    panel: ClassVar[str] = panels.INPUT
+
+    template: Annotated[
+        str,
+        Option(
+            help="How a question became the prompt: chat (the model's template), raw, math (the paper's), or a Jinja "
+            "file over the record's fields. Prompts given as text, messages or ids stay as they are."
+        ),
+    ] = "chat"
+    system: Annotated[str | None, Option(help="System turn for the chat template.")] = None
+    few_shot: Annotated[str | None, Option(help="JSONL of worked examples to put before the question.")] = None
+
+
+@dataclass(frozen=True)
+class DecodingOptions:
+    """How responses are generated; the seed is that of all random numbers, which the posterior's options declare."""
+
+    panel: ClassVar[str] = panels.DECODING
+
+    samples: Annotated[int, Option("--samples", "-n", min=1, help="N, responses per question.")] = 1
+    temperature: Annotated[float, Option(min=0.0, help="0 takes the most likely token.")] = 0.0
+    top_p: Annotated[float, Option(min=0.0, max=1.0, help="Most likely tokens that make up this much.")] = 1.0
+    top_k: Annotated[int, Option(min=0, help="This many most likely tokens; 0 for all.")] = 0
+    min_p: Annotated[float, Option(min=0.0, max=1.0, help="Tokens with this share of the likeliest's probability.")] = (
+        0.0
+    )
+    max_new_tokens: Annotated[int, Option(min=1, help="Tokens of a response, at most.")] = 512
+    stop: Annotated[list[str], Option(help="Text that ends a response; may be given several times.")] = field(
+        default_factory=list
+    )
+    seed: int = 0
+    backend: Annotated[Literal["transformers", "vllm"], Option(help="vllm: stock vLLM, where it is installed.")] = (
+        "transformers"
+    )
+    batch_size: Annotated[
+        int | None,
+        Option(min=1, help="Responses at once; halved when memory does not suffice. Default: by device."),
+    ] = None
+    max_memory: Annotated[
+        float | None, Option(min=0.0, help="GiB for keys and values. Default: half of what is free.")
+    ] = None

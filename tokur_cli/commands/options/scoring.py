@@ -1,0 +1,196 @@
+"""What is computed of responses: the posterior, the scores, and the baselines that take more than the draws."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Literal
+
+import typer
+from typer import Option
+
+from tokur_cli.commands.options import panels
+from tokur_cli.commands.shared.errors import reporting
+from tokur_cli.records.errors import UsageError
+
+
+def parse_sigma(text: str, option: str = "--sigma", otherwise: str = "") -> float:
+    """Return a strength as the user typed it.
+
+    Raises:
+        UsageError: it is not a finite number from 0.
+    """
+    try:
+        sigma = float(text)
+    except ValueError:
+        sigma = math.nan
+    if not (math.isfinite(sigma) and sigma >= 0):
+        raise UsageError(f'{option} has "{text}"; it must be a number from 0{otherwise}')
+    return sigma
+
+
+@dataclass(frozen=True)
+class PosteriorOptions:
+    """A kept posterior, or what one is made of; None is what the kept one says, else the default.
+
+    Raises:
+        UsageError: ``sigma`` is neither a number from 0 nor ``auto``.
+    """
+
+    panel: ClassVar[str] = panels.POSTERIOR
+
+    folder: Annotated[
+        str | None,
+        Option(
+            "--posterior",
+            metavar="DIR",
+            help="A posterior that tokur perturb wrote, in place of the options below.",
+        ),
+    ] = None
+    draws: Annotated[int | None, Option(min=1, help="M, draws from the posterior. Default: 2.")] = None
+    rank: Annotated[int | None, Option(min=1, help="r', rank of the noise. Default: 8.")] = None
+    sigma: Annotated[
+        str | None,
+        Option(
+            metavar="NUMBER|auto",
+            help="σ_q, perturbation strength; auto: what the posterior was calibrated to. Default: 0.1.",
+        ),
+    ] = None
+    targets: Annotated[
+        str | None,
+        Option(
+            help="Projections to perturb: comma-separated ends of names, or globs. Fused weights have such parts too. "
+            "Default: q_proj,k_proj."
+        ),
+    ] = None
+    layers: Annotated[
+        str | None,
+        Option(
+            metavar="FIRST:END",
+            help="Layers to perturb, as a slice: 15: is layer 15 and above. Those below are computed once for all "
+            "draws. Default: all.",
+        ),
+    ] = None
+    seed: Annotated[int | None, Option(help="Seed of all random numbers. Default: 0.")] = None
+
+    def __post_init__(self) -> None:
+        _ = self.strength
+
+    @property
+    def strength(self) -> float | Literal["auto"] | None:
+        """σ_q as a number, ``auto``, or None where nothing was said."""
+        if self.sigma is None:
+            return None
+        return "auto" if self.sigma == "auto" else parse_sigma(self.sigma, otherwise=", or auto")
+
+
+@dataclass(frozen=True)
+class SamplingOptions:
+    """How draws and decoding steps go together, and how many positions are computed at once."""
+
+    panel: ClassVar[str] = panels.POSTERIOR
+
+    sampling: Annotated[
+        Literal["stepwise", "shared", "joint"],
+        Option(
+            help="stepwise: a fresh draw per token (the paper); shared: one per response; joint: shared, weighted by "
+            "the response's probability."
+        ),
+    ] = "stepwise"
+    batch_tokens: Annotated[
+        int | None,
+        Option(
+            min=1,
+            help="Positions in a batch, all draws counted; halved when memory does not suffice. Default: by device.",
+            rich_help_panel=panels.MODEL,
+        ),
+    ] = None
+
+
+def _explain_scores(names: str | None) -> str | None:
+    """Print the catalogue and stop where it is asked for."""
+    if names == "help":
+        from tokur_cli.commands.shared.score_list import print_catalogue
+
+        with reporting("score"):
+            print_catalogue()
+        raise typer.Exit
+    return names
+
+
+@dataclass(frozen=True)
+class ScoringOptions(SamplingOptions):
+    """The posterior, what is computed under its draws, and what is kept of it."""
+
+    posterior: PosteriorOptions = field(default_factory=PosteriorOptions)
+
+    estimator: Annotated[
+        Literal["paper", "kl", "fisher"],
+        Option(
+            help="Of EU: paper (the draws compared with each other), kl or fisher (each with the unperturbed model: "
+            "less noise for the same price)."
+        ),
+    ] = "paper"
+    scores: Annotated[
+        str | None,
+        Option(
+            help="Comma-separated scores to compute; default: all that need only the draws; all: every one; help: a "
+            "table of them and what they take.",
+            callback=_explain_scores,
+            is_eager=True,
+            rich_help_panel=panels.OUTPUT,
+        ),
+    ] = None
+    no_tokens: Annotated[
+        bool, Option("--no-tokens", help="Leave the per-token arrays out.", rich_help_panel=panels.OUTPUT)
+    ] = False
+
+
+@dataclass(frozen=True)
+class BaselineOptions:
+    """How the scores that take more than the draws are computed; the seed is the posterior's."""
+
+    panel: ClassVar[str] = panels.BASELINES
+
+    llm_check_layer: Annotated[
+        int | None,
+        Option(min=1, help="Layer for llm_check_attention and llm_check_hidden, from 1. Default: the middle one."),
+    ] = None
+    over: Annotated[
+        Literal["attempts", "samples"],
+        Option(
+            help="What inside, semantic_entropy, sar, u_ecc and u_deg compare: attempts of the model to verify a "
+            "response, or the samples of a question, which stand together in the input."
+        ),
+    ] = "attempts"
+    attempts: Annotated[int, Option(min=2, help="K, attempts to verify a response.")] = 10
+    attempt_temperature: Annotated[float, Option(min=0.0, help="Temperature of the attempts, above 0.")] = 0.5
+    attempt_tokens: Annotated[int, Option(min=1, help="Tokens of an attempt, at most.")] = 64
+    entailment: Annotated[
+        Literal["nli", "judge", "answers", "exact"],
+        Option(
+            help="What puts texts into one class: nli (a model, both entail each other), judge (the language model is "
+            "asked), answers (equal answers or verdicts) or exact (the same text)."
+        ),
+    ] = "nli"
+    nli_model: Annotated[
+        str | None, Option(help="Model of natural language inference. Default: microsoft/deberta-large-mnli.")
+    ] = None
+    similarity: Annotated[
+        Literal["embedding", "nli", "jaccard"],
+        Option(
+            help="How alike texts are: embedding (a model), nli (probability of entailment) or jaccard (shared words)."
+        ),
+    ] = "embedding"
+    similarity_model: Annotated[
+        str | None,
+        Option(help="Sentence-embedding model or cross-encoder. Default: the embedded all-minilm-l6-v2."),
+    ] = None
+    show_prompts: Annotated[
+        bool,
+        Option(
+            "--show-prompts",
+            help="Print what the chosen scores would ask the model about the first response, and stop.",
+        ),
+    ] = False
+    seed: int = 0

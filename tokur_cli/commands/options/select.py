@@ -1,0 +1,62 @@
+"""The options of ``tokur select`` alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from typer import Option
+
+from tokur_cli.commands.options import panels
+
+
+@dataclass(frozen=True)
+class SelectOptions:
+    """How an answer is chosen, and what is written."""
+
+    panel: ClassVar[str] = panels.SELECTION
+
+    by: Annotated[
+        str,
+        Option(
+            metavar="SCORE",
+            help="Score that ranks the responses. Names mean what they mean in the records: eu_mean is per token, as "
+            "in the paper's selection; eu is the sum, which favours short responses.",
+        ),
+    ] = "eu_mean"
+    keep: Annotated[str, Option(metavar="PERCENT", help="Keep this part of the responses, rounded up: 10%, 100%.")] = (
+        "10%"
+    )
+    method: Annotated[
+        Literal["maj", "wbon", "bon"],
+        Option(
+            help="maj: the answer that most kept responses give; wbon: weighted votes; bon: the single best response. "
+            "Plain majority is --keep 100% --method maj and needs no score."
+        ),
+    ] = "maj"
+    weight: Annotated[
+        Literal["score", "exp", "rank"] | None,
+        Option(
+            help="Weights of wbon. exp: e^(c - c_best), c the score, negated where lower is better; score: c / c_best, "
+            "or c_best / c for uncertainties, log-likelihoods and lengths; rank: K, K-1, … 1. Default: exp."
+        ),
+    ] = None
+    count: Annotated[
+        int | None,
+        Option(
+            "--n", "-n", min=1, help="Select from N responses per question, drawn without replacement. Default: all."
+        ),
+    ] = None
+    seed: Annotated[int, Option(help="Seed of the draw; it goes with the id and the sample.")] = 0
+    grouped: Annotated[
+        bool,
+        Option(
+            "--grouped",
+            help="A question's responses stand together: choose as soon as they end.",
+            rich_help_panel=panels.INPUT,
+        ),
+    ] = False
+    records: Annotated[
+        bool,
+        Option("--records", help="Write all responses back, with tokur.select.", rich_help_panel=panels.OUTPUT),
+    ] = False

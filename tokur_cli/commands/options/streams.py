@@ -1,0 +1,44 @@
+"""Where records come from and where they go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from typer import Option
+
+from tokur_cli.commands.options import panels
+from tokur_cli.records.mapping import FieldMapping
+
+
+@dataclass(frozen=True)
+class InputOptions:
+    """How records are read and what is done about bad ones; ``path`` is the command's argument."""
+
+    panel: ClassVar[str] = panels.INPUT
+
+    path: str = "-"
+    format: Annotated[str, Option(help="Input format; auto recognises it from the first record.")] = "auto"
+    question_field: Annotated[str | None, Option(help="Field of the question (dots reach inward).")] = None
+    response_field: Annotated[str | None, Option(help="Field of the response.")] = None
+    reference_field: Annotated[str | None, Option(help="Field of the gold answer.")] = None
+    id_field: Annotated[str | None, Option(help="Field of the id.")] = None
+    requests: Annotated[
+        str | None, Option(help="Input file of the batch whose output is read: it has the prompts.")
+    ] = None
+    skip_invalid: Annotated[bool, Option("--skip-invalid", help="Count bad records, go on, exit with 3.")] = False
+
+    @property
+    def mapping(self) -> FieldMapping:
+        """The fields that the user named."""
+        return FieldMapping(self.question_field, self.response_field, self.reference_field, self.id_field)
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """Where records go; None is standard output."""
+
+    panel: ClassVar[str] = panels.OUTPUT
+
+    path: Annotated[str | None, Option("--output", "-o", help="Write a file, not standard output.")] = None
+    resume: Annotated[bool, Option("--resume", help="Continue the -o file of a run that was cut off.")] = False

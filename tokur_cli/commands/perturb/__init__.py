@@ -1,0 +1,1 @@
+"""``tokur perturb``: the posterior looked at, kept and tuned."""

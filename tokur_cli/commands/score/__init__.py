@@ -1,0 +1,1 @@
+"""``tokur score``: records through tokenizer, scorer and baselines, and back in their order."""

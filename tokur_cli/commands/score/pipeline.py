@@ -1,0 +1,344 @@
+"""Records through tokenizer and scorer and back in their order: what ``score`` and ``generate --score`` share."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from tokur_cli import __version__
+from tokur_cli.commands.baselines.baselines import Baselines
+from tokur_cli.commands.baselines.features import ScoredResponse
+from tokur_cli.commands.baselines.samples import standing_together, until_error, windows_of_questions
+from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
+from tokur_cli.commands.shared.errors import InvalidRecords, say
+from tokur_cli.commands.shared.posterior import make_posterior
+from tokur_cli.commands.shared.progress import Progress
+from tokur_cli.commands.shared.prompts import PromptForm, is_of, with_ids_of
+from tokur_cli.engine.loading.models import LanguageModel
+from tokur_cli.engine.tokens import LocatedResponse, ResponseTokenizer
+from tokur_cli.engine.uncertainty.perturbed import Draws
+from tokur_cli.engine.uncertainty.scorer import Scorer
+from tokur_cli.engine.uncertainty.vocabulary import DRAW_QUANTITIES
+from tokur_cli.records.errors import RecordError, TokurError
+from tokur_cli.records.record import SCHEMA, Record
+from tokur_cli.scores.catalogue import choose_scores, compute_scores
+
+T = TypeVar("T")
+
+# Records whose responses are sorted by length and batched together: few at first, so that results come soon
+_FIRST_WINDOW = 16
+_BATCH_TOKENS = {"cpu": 4096}
+_ACCELERATOR_BATCH_TOKENS = 65536
+
+
+def default_batch_tokens(language_model: LanguageModel) -> int:
+    """Return how many positions a batch has where the user did not say."""
+    return _BATCH_TOKENS.get(language_model.device.type, _ACCELERATOR_BATCH_TOKENS)
+
+
+def tokenize_record(record: Record, form: PromptForm, tokenizer: ResponseTokenizer, model_name: str) -> LocatedResponse:
+    """Tokenize a record's prompt and response for a model; another model's ids are ignored.
+
+    Raises:
+        RecordError: it cannot be tokenized, or is too long.
+    """
+    try:
+        source = with_ids_of(record, model_name)
+        prompt, special_tokens = form.apply(source, tokenizer)
+        return tokenizer.tokenize(
+            prompt,
+            source.response,
+            source.token_ids,
+            token_strings=source.token_strings,
+            special_tokens=special_tokens,
+            finished=source.finish_reason == "stop",
+        )
+    except RecordError:
+        raise
+    except TokurError as error:
+        raise record.error(str(error)) from None
+
+
+class ScoredRecord(NamedTuple):
+    """A record with its results.
+
+    Args:
+        record: the record.
+        tokens: how many its response has.
+        anew: whether these are not the tokens that the model wrote, which the record names but does not tell.
+    """
+
+    record: Record
+    tokens: int
+    anew: bool
+
+
+class Scoring:
+    """Scores records under one model with one set of draws.
+
+    Args:
+        command: name for messages.
+        options: the posterior and what is computed.
+        baselines: how scores that take more are computed.
+        form: how questions became prompts.
+        language_model: the model.
+        progress: told of work done.
+        note: told what the user should know, in a sentence; by default it goes to standard error.
+
+    Raises:
+        TokurError: unknown scores, or a posterior that this model cannot have.
+    """
+
+    def __init__(
+        self,
+        command: str,
+        options: ScoringOptions,
+        baselines: BaselineOptions,
+        form: PromptForm,
+        language_model: LanguageModel,
+        progress: Progress,
+        note: Callable[[str], None] | None = None,
+    ) -> None:
+        self.command, self.form, self.language_model, self.progress = command, form, language_model, progress
+        self.note = note or partial(say, command)
+        self.scores, self.keep_tokens = choose_scores(options.scores), not options.no_tokens
+        self.tokenizer = ResponseTokenizer(
+            language_model.tokenizer, language_model.context_length, language_model.end_ids
+        )
+        needs = {need for score in self.scores for need in score.needs}
+        needs_draws = bool(needs & set(DRAW_QUANTITIES))
+        draws = None
+        if needs_draws:
+            draws = Draws(*make_posterior(options.posterior, language_model, progress, self.note))
+        else:
+            language_model.probe.check_scoring(None)
+        budget = options.batch_tokens or default_batch_tokens(language_model)
+        self.scorer = Scorer(
+            language_model.model,
+            draws,
+            sampling=options.sampling,
+            estimator=options.estimator,
+            batch_tokens=budget,
+        )
+        self.baselines = Baselines(needs, baselines, language_model, self.tokenizer, budget, progress)
+        self.run_settings = {**_run_settings(options, language_model, draws), **self.baselines.settings}
+        self.other_models: set[str] = set()
+        self._anew = 0
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What a record written by this run can be told by, in the form of ``settings_of``."""
+        return {**self.run_settings, "scores": [score.name for score in self.scores], "tokens": self.keep_tokens}
+
+    @staticmethod
+    def settings_of(tokur: dict[str, Any]) -> dict[str, Any]:
+        """Return the settings that a scored record was written with."""
+        return {**tokur.get("run", {}), "scores": list(tokur.get("scores", {})), "tokens": "tokens" in tokur}
+
+    def run(
+        self,
+        items: Iterable[Record | RecordError],
+        write: Callable[[Record], None],
+        invalid: InvalidRecords,
+        already_written: Callable[[Record], bool] = lambda _: False,
+    ) -> None:
+        """Score all records; stop at the first bad one unless they are skipped, with all before it written."""
+        for window in self.windows(items):
+            wanted = self.choose(window, already_written)
+            if any(wanted):
+                for outcome in self.score_window(window, wanted, invalid.skip):
+                    if isinstance(outcome, RecordError):
+                        invalid.skip_or_raise(outcome)
+                        self.progress.advance(1)
+                    else:
+                        write(outcome.record)
+                        self.written(outcome.tokens, outcome.anew)
+        self.finish()
+
+    def written(self, tokens: int, anew: bool) -> None:
+        """Take note of a scored record."""
+        self.progress.advance(1, tokens)
+        self._anew += anew
+
+    def finish(self) -> None:
+        """Say what became of the records as a whole."""
+        if self._anew:
+            count = f"{self._anew:,} responses were" if self._anew > 1 else "1 response was"
+            say(
+                self.command,
+                f"{count} tokenized anew, perhaps not into the tokens that the model wrote: the records hold none that "
+                "spell the text",
+            )
+
+    def windows(self, items: Iterable[Record | RecordError]) -> Iterator[list[Record | RecordError]]:
+        """Cut the input into the windows whose records are scored together."""
+        sizes = window_sizes(self.baselines.largest_window)
+        if not self.baselines.over_samples:
+            return windows(items, sizes)
+        return windows_of_questions(standing_together(items), sizes)
+
+    def choose(self, window: list[Record | RecordError], already_written: Callable[[Record], bool]) -> list[bool]:
+        """Return which of a window's records are to be scored, and count the others as done.
+
+        A resumed run cuts the same windows and batches as an undisturbed one, so that its numbers are the same to the
+        last bit; windows that are written already cost no more than reading them.
+        """
+        wanted = [isinstance(item, RecordError) or not already_written(item) for item in window]
+        self.progress.advance(len(window) - sum(wanted))
+        return wanted
+
+    def score_window(
+        self, window: list[Record | RecordError], wanted: list[bool], skip_invalid: bool
+    ) -> Iterator[ScoredRecord | RecordError]:
+        """Yield what became of each wanted record, in order; where bad ones are not skipped, the first is the last."""
+        tokenized = self._tokenize_window(window, skip_invalid)
+        # Features of several records are gathered in one batch: its content must not depend on what is written already
+        computed = [True] * len(window) if self.baselines else wanted
+        outcomes = in_order(
+            (place for place in range(len(tokenized)) if computed[place]), self._outcomes(window, tokenized, computed)
+        )
+        for place, outcome in self._with_features(outcomes, skip_invalid) if self.baselines else outcomes:
+            if not wanted[place]:
+                continue
+            if isinstance(outcome, RecordError):
+                yield outcome
+                continue
+            anew = self._is_anew(outcome)
+            self._add_results(outcome)
+            yield ScoredRecord(outcome.record, len(outcome.located.offsets), anew)
+
+    def _with_features(
+        self, outcomes: Iterable[tuple[int, ScoredResponse | RecordError]], skip_invalid: bool
+    ) -> Iterator[tuple[int, ScoredResponse | RecordError]]:
+        """Yield a window's outcomes with the features beyond the scoring's own."""
+        window = list(outcomes)
+        complete = iter(self.baselines.complete([item for _, item in window if isinstance(item, ScoredResponse)]))
+        window = [(place, next(complete) if isinstance(item, ScoredResponse) else item) for place, item in window]
+        yield from until_error(window) if self.baselines.over_samples and not skip_invalid else window
+
+    def _tokenize_window(
+        self, window: list[Record | RecordError], skip_invalid: bool
+    ) -> list[LocatedResponse | RecordError]:
+        """Tokenize a window; where bad records are not skipped, the first one ends it."""
+        tokenized: list[LocatedResponse | RecordError] = []
+        for item in window:
+            tokenized.append(item if isinstance(item, RecordError) else self._tokenize(item))
+            if isinstance(tokenized[-1], RecordError) and not skip_invalid:
+                break
+        return tokenized
+
+    def _tokenize(self, record: Record) -> LocatedResponse | RecordError:
+        try:
+            if not is_of(record, self.language_model.name):
+                self._say_other_model(record)
+            return tokenize_record(record, self.form, self.tokenizer, self.language_model.name)
+        except RecordError as error:
+            return error
+
+    def _is_anew(self, response: ScoredResponse) -> bool:
+        if response.located.exact or not is_of(response.record, self.language_model.name):
+            return False
+        return response.record.computed("model") is not None or response.record.token_strings is not None
+
+    def _say_other_model(self, record: Record) -> None:
+        name = str(record.computed("model"))
+        if name not in self.other_models:
+            self.other_models.add(name)
+            ours = self.language_model.name
+            self.note(f"responses of {name} are scored by {ours}: their text is tokenized anew")
+
+    def _outcomes(
+        self, window: list[Record | RecordError], tokenized: list[LocatedResponse | RecordError], wanted: list[bool]
+    ) -> Iterator[tuple[int, ScoredResponse | RecordError]]:
+        """Yield the wanted places' results as they come."""
+        located: dict[int, LocatedResponse] = {}
+        for place, item in enumerate(tokenized):
+            if isinstance(item, LocatedResponse):
+                located[place] = item
+            else:
+                yield place, item
+        places = list(located)
+        responses = [item.tokens for item in located.values()]
+        for index, result in self.scorer.score(responses, [wanted[place] for place in places]):
+            place = places[index]
+            record = window[place]
+            assert isinstance(record, Record)
+            if isinstance(result, TokurError):
+                yield place, record.error(str(result))
+            else:
+                yield place, ScoredResponse(record, located[place], result)
+
+    def _add_results(self, response: ScoredResponse) -> None:
+        """Put the results under ``tokur``; scores of an earlier run stay only if they were made in the same way."""
+        tokur = response.record.tokur
+        earlier = tokur.pop("scores", {})
+        if tokur.pop("run", None) != self.run_settings:
+            earlier = {}
+        tokur.pop("tokens", None)
+        tokur = {"schema": SCHEMA, **tokur}
+        if response.located.exact and tokur.pop("token_strings", None):
+            tokur["token_ids"] = response.located.tokens.response_ids
+        if self.keep_tokens:
+            tokur["tokens"] = {"offsets": response.located.offsets, **response.quantities}
+        tokur["scores"] = {**earlier, **compute_scores(self.scores, {**response.quantities, **response.features})}
+        tokur["run"] = self.run_settings
+        response.record.set("tokur", tokur)
+
+
+def _run_settings(options: ScoringOptions, language_model: LanguageModel, draws: Draws | None) -> dict[str, Any]:
+    """Return what the numbers depend on; the posterior's part is null where no draw was made."""
+    posterior = draws.posterior if draws else None
+    return {
+        "model": language_model.name,
+        "revision": language_model.revision,
+        "dtype": language_model.dtype,
+        "rank": posterior.rank if posterior else None,
+        "sigma": posterior.sigma if posterior else None,
+        "draws": draws.members if draws else 0,
+        "sampling": options.sampling if draws else None,
+        "estimator": options.estimator if draws else None,
+        "targets": posterior.targets if posterior else None,
+        "layers": posterior.layers if posterior else None,
+        "seed": posterior.seed if posterior else None,
+        "version": __version__,
+    }
+
+
+def in_order(expected: Iterable[int], arrivals: Iterable[tuple[int, T]]) -> Iterator[tuple[int, T]]:
+    """Yield what arrives under the expected numbers in their order, each as soon as those before it are there."""
+    waiting: dict[int, T] = {}
+    arrivals = iter(arrivals)
+    for number in expected:
+        while number not in waiting:
+            place, value = next(arrivals)
+            waiting[place] = value
+        yield number, waiting.pop(number)
+
+
+def window_sizes(largest: int) -> Iterator[int]:
+    """Yield 16, 32, 64, … records, at most the largest."""
+    size = _FIRST_WINDOW
+    while True:
+        yield size
+        size = min(2 * size, largest)
+
+
+def windows(items: Iterable[T], sizes: Iterable[int]) -> Iterator[list[T]]:
+    """Cut a stream into windows of these sizes; where the stream fails, what was read before is a window too."""
+    iterator = iter(items)
+    for size in sizes:
+        window: list[T] = []
+        failure: TokurError | None = None
+        try:
+            for item in itertools.islice(iterator, size):
+                window.append(item)
+        except TokurError as error:
+            failure = error
+        if window:
+            yield window
+        if failure is not None:
+            raise failure
+        if not window:
+            return

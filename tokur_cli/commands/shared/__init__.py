@@ -1,0 +1,1 @@
+"""What several commands need: prompts, labels, the model, progress and how errors end a command."""

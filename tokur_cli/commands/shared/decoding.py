@@ -1,0 +1,56 @@
+"""A decoder that fits the device that a model is on."""
+
+from __future__ import annotations
+
+from tokur_cli.engine.generation.decoder import Decoder
+from tokur_cli.engine.generation.sampling import Sampling
+from tokur_cli.engine.loading.models import LanguageModel
+from tokur_cli.engine.memory import available_bytes
+from tokur_cli.engine.tokens import ResponseTokenizer
+
+_ROWS = {"cpu": 64}
+_ACCELERATOR_ROWS = 256
+_CACHE_SHARE = 0.5  # of the memory that is free once the model is loaded
+
+
+def make_decoder(
+    language_model: LanguageModel,
+    tokenizer: ResponseTokenizer,
+    sampling: Sampling,
+    *,
+    max_new_tokens: int,
+    stop: tuple[str, ...] = (),
+    max_rows: int | None = None,
+    max_memory_gib: float | None = None,
+) -> Decoder:
+    """Return a decoder.
+
+    Args:
+        language_model: the model.
+        tokenizer: its tokenizer.
+        sampling: how tokens are chosen.
+        max_new_tokens: the longest response.
+        stop: strings that end a response.
+        max_rows: responses generated at once; None for what suits the device.
+        max_memory_gib: GiB for keys and values; None for half of what is free.
+
+    Raises:
+        TokurError: generating as tokur does it would give this model other probabilities.
+    """
+    language_model.probe.check_generation()
+    device = language_model.device
+    if max_memory_gib is None:
+        cache_bytes = int(available_bytes(device) * _CACHE_SHARE)
+    else:
+        cache_bytes = int(max_memory_gib * 2**30)
+    return Decoder(
+        language_model.model,
+        tokenizer.decode,
+        sampling,
+        end_ids=frozenset(language_model.end_ids),
+        max_new_tokens=max_new_tokens,
+        context_length=language_model.context_length,
+        stop=stop,
+        max_rows=max_rows or _ROWS.get(device.type, _ACCELERATOR_ROWS),
+        cache_bytes=cache_bytes,
+    )

@@ -1,0 +1,184 @@
+"""Records with their labels: what they bring along, else their graded answer, else what the tests of their row say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from tokur_cli.answers.canonical import canonical
+from tokur_cli.answers.code.execution import ExecutionOutcome, probe, run_all
+from tokur_cli.answers.extraction import extract_answer, reference_answer
+from tokur_cli.answers.grading import Grader, Outcome
+from tokur_cli.answers.labels import Label, label_of
+from tokur_cli.records.errors import RecordError
+from tokur_cli.records.record import SCHEMA, Record
+
+WINDOW = 64
+"""Records that are labelled together: enough to share work on, few enough to hold with their token arrays."""
+
+NO_REFERENCE = "no_reference"
+NULL_LABEL = "null_label"
+CODE_NOT_RUN = "code_not_run"
+QUALITY = "quality"
+
+UNLABELLED = {
+    NO_REFERENCE: "without a label or a reference",
+    NULL_LABEL: "whose label is null",
+    CODE_NOT_RUN: "of code, which is run with --allow-code-execution only",
+    Outcome.UNPARSABLE_REFERENCE.value: "with a reference that cannot be read",
+    Outcome.TIMEOUT.value: "whose comparison ran out of time or memory",
+}
+"""Outcomes that leave a record without a label, and what to call such records."""
+
+_CODE_FIELDS = ("prompt", "test", "entry_point")
+
+
+@dataclass(slots=True)
+class Labelled:
+    """A record with its label.
+
+    Attributes:
+        record: the record.
+        label: 1 for right, 0 for wrong, a quality in between; NaN where it is not known.
+        outcome: ``correct``, ``incorrect``, ``no_answer``, ``quality``, or one of ``UNLABELLED``.
+        answer: the answer of the response as extracted; None if it gives none or is code.
+    """
+
+    record: Record
+    label: float = math.nan
+    outcome: str = NO_REFERENCE
+    answer: str | None = None
+
+
+class Labeller:
+    """Labels records in a stream.
+
+    Args:
+        grader: compares answers with references.
+        field: the field that holds the label, see ``label_of``.
+        run_code: whether code may be run against the tests of its row.
+        answers: whether answers are needed of records that bring their label, too.
+        on_error: called with bad records; what it raises ends the stream after all records before.
+    """
+
+    def __init__(
+        self,
+        grader: Grader,
+        *,
+        field: str | None,
+        run_code: bool,
+        answers: bool,
+        on_error: Callable[[RecordError], None],
+    ) -> None:
+        self._grader, self._field, self._run_code, self._answers, self._on_error = (
+            grader,
+            field,
+            run_code,
+            answers,
+            on_error,
+        )
+        self._probed = False
+
+    def label(self, items: Iterable[Record | RecordError]) -> Iterator[Labelled]:
+        """Yield the records in their order, without the bad ones."""
+        stream = iter(items)
+        while window := list(islice(stream, WINDOW)):
+            taken: list[Labelled] = []
+            to_grade: list[tuple[Labelled, str, object]] = []
+            to_run: list[tuple[Labelled, str]] = []
+            for item in window:
+                try:
+                    if isinstance(item, RecordError):
+                        raise item
+                    taken.append(self._take(item, to_grade, to_run))
+                except RecordError as error:
+                    failure = error
+                else:
+                    continue
+                try:
+                    self._on_error(failure)
+                except RecordError:
+                    self._find_out(to_grade, to_run)
+                    yield from taken
+                    raise
+            self._find_out(to_grade, to_run)
+            yield from taken
+
+    def _take(
+        self, record: Record, to_grade: list[tuple[Labelled, str, object]], to_run: list[tuple[Labelled, str]]
+    ) -> Labelled:
+        """Return a record with the label that it brings along, or put it on one of the lists."""
+        try:
+            brought = label_of(record.fields, self._field)
+        except RecordError as error:
+            raise record.error(error.message) from None
+        labelled = Labelled(record)
+        is_code = all(isinstance(record.get(field), str) for field in _CODE_FIELDS)
+        if brought is not None:
+            _put(labelled, brought)
+            if self._answers and not is_code:
+                labelled.answer = _answer(record)
+        elif is_code:
+            labelled.outcome = CODE_NOT_RUN
+            if self._run_code:
+                to_run.append((labelled, record.response))
+        elif record.reference is not None:
+            to_grade.append((labelled, record.response, record.reference))
+        elif self._answers:
+            labelled.answer = _answer(record)
+        return labelled
+
+    def _find_out(self, to_grade: list[tuple[Labelled, str, object]], to_run: list[tuple[Labelled, str]]) -> None:
+        """Grade and run what is on the lists."""
+        pairs = ((response, reference) for _, response, reference in to_grade)
+        for (labelled, _, _), grade in zip(to_grade, self._grader.grade(pairs), strict=True):
+            labelled.outcome, labelled.answer = grade.outcome.value, grade.answer
+            if grade.correct is not None:
+                labelled.label = float(grade.correct)
+        if not to_run:
+            return
+        if not self._probed:
+            probe()  # says what is missing before the first program, not in the middle
+            self._probed = True
+        programs = ((response, labelled.record.fields) for labelled, response in to_run)
+        for (labelled, _), execution in zip(to_run, run_all(programs), strict=True):
+            passed = execution.outcome is ExecutionOutcome.PASSED
+            labelled.label = float(passed)
+            labelled.outcome = (Outcome.CORRECT if passed else Outcome.INCORRECT).value
+
+
+def graded(labelled: Labelled) -> Record:
+    """Return the record with ``correct`` (or ``quality``) and ``tokur.answer``; a label field of its own stays."""
+    record = labelled.record
+    name = QUALITY if labelled.outcome == QUALITY else "correct"
+    if name not in record.fields:
+        record.set(name, _json_label(labelled))
+    record.set("tokur", {"schema": SCHEMA, **record.tokur, "answer": labelled.answer})
+    return record
+
+
+def _json_label(labelled: Labelled) -> Any:
+    if math.isnan(labelled.label):
+        return None
+    return labelled.label if labelled.outcome == QUALITY else labelled.label == 1.0
+
+
+def _put(labelled: Labelled, brought: Label) -> None:
+    if brought.value is None:
+        labelled.outcome = NULL_LABEL
+        return
+    labelled.label = brought.value
+    is_graded = brought.field == QUALITY or brought.value not in (0.0, 1.0)
+    outcome = Outcome.CORRECT if brought.value == 1.0 else Outcome.INCORRECT
+    labelled.outcome = QUALITY if is_graded else outcome.value
+
+
+def _answer(record: Record) -> str | None:
+    """Return the answer of a response, read as a choice where the reference is one."""
+    reference = reference_answer(record.reference)
+    choices = reference is not None and canonical(reference).kind == "choice"
+    found = extract_answer(record.response, choices=choices)
+    return None if found is None else found.text

@@ -1,0 +1,52 @@
+"""Which model a command loads."""
+
+from __future__ import annotations
+
+import os
+
+from tokur_cli.commands.options.model import ModelOptions
+from tokur_cli.commands.shared.imports import lasting_objects
+from tokur_cli.commands.shared.progress import Progress
+from tokur_cli.engine.loading.models import (
+    DEFAULT_MODEL,
+    LanguageModel,
+    ModelDescription,
+    describe_model,
+    load_language_model,
+)
+
+
+def load(options: ModelOptions, named_by_records: str | None, progress: Progress) -> LanguageModel:
+    """Load the model that was asked for, else the records' own, else TOKUR_MODEL's, else the embedded one.
+
+    Raises:
+        TokurError: the model cannot be had.
+    """
+    with lasting_objects():
+        return load_language_model(
+            _name(options, named_by_records),
+            dtype=options.dtype,
+            device_map=options.device_map,
+            revision=options.revision,
+            trust_remote_code=options.trust_remote_code,
+            progress=progress.say,
+        )
+
+
+def describe(options: ModelOptions, named_by_records: str | None, progress: Progress) -> ModelDescription:
+    """Find the model that ``load`` would load, without loading its weights.
+
+    Raises:
+        TokurError: the model cannot be had.
+    """
+    return describe_model(
+        _name(options, named_by_records),
+        dtype=options.dtype,
+        revision=options.revision,
+        trust_remote_code=options.trust_remote_code,
+        progress=progress.say,
+    )
+
+
+def _name(options: ModelOptions, named_by_records: str | None) -> str:
+    return options.name or named_by_records or os.environ.get("TOKUR_MODEL") or DEFAULT_MODEL

@@ -1,0 +1,98 @@
+"""The posterior that a command works with: made afresh, or read from the folder that ``tokur perturb`` wrote."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from tokur_cli.commands.options.scoring import PosteriorOptions
+from tokur_cli.commands.shared.progress import Progress
+from tokur_cli.engine.loading.cache import cache_folder
+from tokur_cli.engine.loading.models import LanguageModel
+from tokur_cli.engine.posterior.folder import load_posterior, read_description
+from tokur_cli.engine.posterior.posterior import Posterior, build_posterior
+from tokur_cli.engine.posterior.projections import DEFAULT_TARGETS, count_layers
+from tokur_cli.engine.uncertainty.perturbed import Draws
+from tokur_cli.records.errors import UsageError
+
+DRAWS, RANK, SIGMA, SEED = 2, 8, 0.1, 0
+"""The paper's M, r′ and σ_q, and the default seed."""
+
+
+def check_posterior_options(options: PosteriorOptions) -> str | None:
+    """Refuse options that cannot go together, before a model is loaded.
+
+    Returns:
+        The model that a kept posterior is of; None without one.
+
+    Raises:
+        UsageError: the options contradict the kept posterior, or ask for what only one can tell.
+        TokurError: the kept posterior cannot be read.
+    """
+    if options.folder is None:
+        if options.sigma == "auto":
+            raise UsageError(
+                "--sigma auto is the σ that a posterior was calibrated to: make one with "
+                "`tokur perturb --calibrate RESPONSES -o DIR` and give it as --posterior DIR"
+            )
+        return None
+    names = ("rank", "sigma", "targets", "layers", "seed")
+    given = [name for name in names if getattr(options, name) not in (None, "auto")]
+    if given:
+        raise UsageError(f"--{given[0]} is fixed by --posterior {options.folder}: leave one of the two out")
+    description = read_description(options.folder)
+    if options.sigma == "auto" and description.calibration is None:
+        raise UsageError(
+            f"--sigma auto: the posterior in {options.folder} has σ = {description.sigma:g} because it was given so; "
+            "`tokur perturb --calibrate` finds one"
+        )
+    return description.model
+
+
+def make_posterior(
+    options: PosteriorOptions, language_model: LanguageModel, progress: Progress, note: Callable[[str], None]
+) -> tuple[Posterior, int]:
+    """Return the posterior and M.
+
+    Args:
+        options: what it is made of, or where it is.
+        language_model: the model.
+        progress: told of work done.
+        note: told which layers are left out, if the user did not ask for that.
+
+    Raises:
+        TokurError: this model cannot have such a posterior, the kept one is of other weights, or tokur would score it
+            wrongly.
+    """
+    posterior, draws = _make_or_load(options, language_model, progress)
+    model = language_model.model
+    language_model.probe.check_scoring(Draws(posterior, 1))
+    perturbed, layers = count_layers(model, [matrix.projection for matrix in posterior.matrices])
+    if perturbed < layers and posterior.layers is None:
+        note(f"perturbs {perturbed} of {layers} layers: the others have no {posterior.targets.replace(',', ' or ')}")
+    return posterior, draws
+
+
+def _make_or_load(
+    options: PosteriorOptions, language_model: LanguageModel, progress: Progress
+) -> tuple[Posterior, int]:
+    if options.folder is not None:
+        posterior, description = load_posterior(options.folder, language_model.model, language_model.name)
+        return posterior, options.draws or description.draws
+    assert options.strength != "auto"
+    posterior = build_posterior(
+        language_model.model,
+        rank=RANK if options.rank is None else options.rank,
+        sigma=SIGMA if options.strength is None else options.strength,
+        targets=options.targets or DEFAULT_TARGETS,
+        layers=options.layers,
+        seed=SEED if options.seed is None else options.seed,
+        cache=cache_folder() / "bases",
+        progress=progress.say,
+    )
+    return posterior, options.draws or DRAWS
+
+
+def with_sigma(posterior: Posterior, sigma: float) -> Posterior:
+    """Return the same posterior, with the same noise before scaling, of another strength."""
+    return dataclasses.replace(posterior, sigma=sigma)

@@ -1,0 +1,96 @@
+"""Progress on standard error: a bar with tokens a second and the time left, on a terminal only."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from tokur_cli.commands.shared.errors import say
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+
+
+class Progress:
+    """Counts records and tokens; silent where standard error is not a terminal.
+
+    Args:
+        command: name for messages.
+    """
+
+    def __init__(self, command: str) -> None:
+        self.command = command
+        self.records = self.tokens = 0
+        self._bar: Bar | None = None
+        self._started = 0.0
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._bar is None:
+            return
+        self._bar.stop()
+        seconds = time.perf_counter() - self._started
+        if self.tokens:
+            speed = self.tokens / seconds
+            say(self.command, f"{self.records:,} records, {self.tokens:,} tokens in {seconds:.1f} s ({speed:,.0f}/s)")
+
+    def say(self, message: str) -> None:
+        """Tell what takes its time before the first record."""
+        if sys.stderr.isatty():
+            say(self.command, message)
+
+    def start(self, total: int | None) -> None:
+        """Show the bar.
+
+        Args:
+            total: number of records to come; None if it cannot be known.
+        """
+        self._started = time.perf_counter()
+        if not sys.stderr.isatty():
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+
+        self._bar = Bar(
+            TextColumn(f"tokur {self.command}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[speed]}"),
+            TimeRemainingColumn(),
+            # A descriptor of its own: that of standard error leads elsewhere while a library is kept silent
+            console=Console(file=os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding=sys.stderr.encoding)),
+            transient=True,
+        )
+        self._bar.add_task("", total=total, speed="")
+        self._bar.start()
+
+    def advance(self, records: int, tokens: int = 0) -> None:
+        """Count what is done."""
+        self.records += records
+        self.tokens += tokens
+        if self._bar is not None:
+            rate = self.tokens / (time.perf_counter() - self._started)
+            speed = f"{rate:,.0f} tokens/s" if self.tokens else ""
+            self._bar.update(self._bar.task_ids[0], completed=self.records, speed=speed)
+
+
+def count_lines(path: str) -> int | None:
+    """Return the number of lines of a plain file; None for a pipe or a compressed file, whose end cannot be seen."""
+    if path == "-" or not sys.stderr.isatty():
+        return None
+    try:
+        with open(path, "rb") as stream:
+            if stream.read(2) in (b"\x1f\x8b", b"\x28\xb5"):
+                return None
+            stream.seek(0)
+            return sum(block.count(b"\n") for block in iter(lambda: stream.read(1 << 20), b""))
+    except OSError:
+        return None

@@ -1,0 +1,165 @@
+"""From a record to the prompt that its response follows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokur_cli.commands.options.model import PromptOptions
+from tokur_cli.records.errors import RecordError, UsageError
+from tokur_cli.records.prompt import Prompt
+from tokur_cli.records.reader import read_records
+from tokur_cli.records.record import Record
+
+if TYPE_CHECKING:
+    import jinja2
+
+    from tokur_cli.engine.tokens import ResponseTokenizer
+
+MATH_TEMPLATE = r"""Solve the following math problem efficiently and clearly:
+
+- For simple problems (2 steps or fewer):
+Provide a concise solution with minimal explanation.
+
+- For complex problems (3 steps or more):
+Use this step-by-step format:
+
+## Step 1: [Concise description]
+[Brief explanation and calculations]
+
+## Step 2: [Concise description]
+[Brief explanation and calculations]
+
+...
+
+Regardless of the approach, always conclude with:
+
+Therefore, the final answer is: $\boxed{answer}$. I hope it is correct.
+
+Where [answer] is just the final number or expression that solves the problem.
+
+Problem: {{ question }}"""
+"""The step-by-step prompt of the paper (appendix "Prompt Templates"), first published by Meta."""
+
+
+class PromptForm:
+    """How a record's question becomes a prompt.
+
+    Args:
+        options: ``template`` is ``chat`` (the model's chat template), ``raw`` (the question as it is), ``math`` (the
+            paper's prompt) or the path of a Jinja template over the record's fields; what ``math`` and a file make
+            is a user's turn if the model has a chat template and the whole prompt if it has none. ``system`` is the
+            text of a system turn, for chat templates. ``few_shot`` is a file of worked examples to come before the
+            question: turns of a chat or, without a chat template, question and answer on lines of their own. Records
+            with messages, text or ids of their own keep them as they are.
+
+    Raises:
+        UsageError: no such template, one that Jinja cannot read, or no example in the file.
+        TokurError: the examples cannot be read.
+    """
+
+    def __init__(self, options: PromptOptions) -> None:
+        template, system = options.template, options.system
+        self.template = template
+        self.system = system
+        self.examples = _read_examples(options.few_shot) if options.few_shot is not None else []
+        self._jinja = None if template in ("chat", "raw") else _compile(template)
+        if template == "raw" and system is not None:
+            raise UsageError("--system needs a chat template; it cannot go with --template raw")
+
+    def apply(self, record: Record, tokenizer: ResponseTokenizer) -> tuple[str | Sequence[int], bool]:
+        """Return (prompt as text or exact ids, whether the tokenizer's special tokens belong before it).
+
+        Raises:
+            RecordError: the record has no prompt, or the template asks for a field that it lacks.
+            TokurError: the model has no chat template.
+        """
+        prompt = record.prompt
+        if prompt.token_ids is not None:
+            return prompt.token_ids, False
+        if prompt.text is not None and self._jinja is None:
+            return prompt.text, True
+        if prompt.messages is not None:
+            return tokenizer.render_chat(self._with_system(prompt.messages)), False
+        question = self._question(record, prompt)
+        if self.template == "raw" or (self._jinja and not tokenizer.has_chat_template):
+            shown = "".join(f"{asked}\n{answer}\n\n" for asked, answer in self.examples)
+            return f"{shown}{question}\n" if shown else question, True
+        turns = [
+            {"role": role, "content": content}
+            for example in self.examples
+            for role, content in zip(("user", "assistant"), example, strict=True)
+        ]
+        return tokenizer.render_chat(self._with_system([*turns, {"role": "user", "content": question}])), False
+
+    def _with_system(self, messages: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+        return messages if self.system is None else [{"role": "system", "content": self.system}, *messages]
+
+    def _question(self, record: Record, prompt: Prompt) -> str:
+        if self._jinja is None:
+            assert prompt.question is not None
+            return prompt.question
+        from jinja2 import TemplateError
+
+        try:
+            return self._jinja.render(record.fields)
+        except TemplateError as error:
+            raise record.error(f"the template cannot be filled: {error}") from error
+
+
+def is_of(record: Record, model: str) -> bool:
+    """Return whether a record's token ids are the model's: it names this one or none."""
+    return record.computed("model") in (None, model)
+
+
+def with_ids_of(record: Record, model: str) -> Record:
+    """Return the record as it is if its token ids are the model's, else a copy without them: its text counts then."""
+    if is_of(record, model):
+        return record
+    twin = record.copy()
+    tokens = ("prompt_token_ids", "token_ids", "token_strings")
+    twin.set("tokur", {k: v for k, v in record.tokur.items() if k not in tokens})
+    return twin
+
+
+def _read_examples(path: str) -> list[tuple[str, str]]:
+    """Read (question, answer) pairs: an answer is the record's response or, without one, its reference."""
+    examples = []
+    for item in read_records(path):
+        if isinstance(item, RecordError):
+            raise item
+        answer = item.reference if item.get("response") is None else item.response
+        if answer is None:
+            raise item.error('an example needs a "response" or a "reference"')
+        examples.append((item.text("question"), answer))
+    if not examples:
+        raise UsageError(f"--few-shot {path}: holds no example")
+    return examples
+
+
+def _compile(template: str) -> jinja2.Template:
+    from jinja2 import StrictUndefined, TemplateError
+    from jinja2.sandbox import SandboxedEnvironment
+
+    if template == "math":
+        source = MATH_TEMPLATE
+    else:
+        try:
+            source = Path(template).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(
+                f"--template {template}: neither chat, raw or math nor a readable file ({error})"
+            ) from error
+    environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=False)
+    try:
+        return environment.from_string(source)
+    except TemplateError as error:
+        raise UsageError(f"--template {template}: {error}") from error
+
+
+def question_id(record: Record, prompt_ids: Sequence[int]) -> str:
+    """Return the record's id, or one made of its prompt: the same for the same question wherever it stands."""
+    name = record.id
+    return name if name is not None else "q-" + hashlib.sha256(repr(prompt_ids).encode()).hexdigest()[:12]

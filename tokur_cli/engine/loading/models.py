@@ -1,0 +1,333 @@
+"""From a model's name to the model and its tokenizer, ready for the engine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tokur_cli.engine.loading.default_model import DEFAULT_MODEL
+from tokur_cli.engine.loading.hardware import limit_kernel_caches, place_weights, resolve_dtype
+from tokur_cli.engine.loading.sources import Source, explain_hub_error, find_source, first_line
+from tokur_cli.records.errors import TokurError
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+    from tokur_cli.engine.probe import Probe
+
+__all__ = ["DEFAULT_MODEL", "LanguageModel", "load_language_model"]
+
+CAUSAL_CLASS_ENDINGS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
+CONTEXT_LENGTH_FIELDS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
+
+
+@dataclass(frozen=True)
+class ModelDescription:
+    """All of a causal language model but its weights, for whoever loads those in a way of its own.
+
+    Args:
+        place: a local folder or a hub id.
+        tokenizer: its tokenizer.
+        name: as records name it: what the user typed.
+        revision: the hub commit, None for local files.
+        dtype: of the weights: ``bfloat16``, ``float32`` or ``float16``.
+        context_length: in tokens, None for a model without a limit.
+        end_ids: the tokens that end its responses.
+    """
+
+    place: str
+    tokenizer: PreTrainedTokenizerBase
+    name: str
+    revision: str | None
+    dtype: str
+    context_length: int | None
+    end_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class LanguageModel(ModelDescription):
+    """A causal language model in evaluation mode, without gradients.
+
+    Args:
+        model: the model, on its device or devices.
+        probe: what it makes of a few tokens, which is asked for before it scores or generates.
+    """
+
+    model: PreTrainedModel
+    probe: Probe
+
+    @property
+    def device(self) -> torch.device:
+        """Where token ids go: the device of the input embeddings."""
+        return next(self.model.get_input_embeddings().parameters()).device
+
+
+def say_nothing(message: str) -> None:
+    """Drop a progress message."""
+
+
+def load_language_model(
+    name: str,
+    *,
+    dtype: str = "auto",
+    device_map: str = "auto",
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+    progress: Callable[[str], None] = say_nothing,
+) -> LanguageModel:
+    """Load a causal language model by hub id, folder, GGUF file or the embedded default's name.
+
+    Args:
+        name: what the user typed.
+        dtype: ``bfloat16``, ``float32``, ``float16``, or ``auto``: bfloat16 where it is fast, else float32.
+        device_map: ``auto``, ``balanced``, ``balanced_low_0``, ``sequential`` or a torch device.
+        revision: a hub branch, tag or commit; only for hub ids.
+        trust_remote_code: run the model's own Python code.
+        progress: called with short sentences on what is being done.
+
+    Raises:
+        UsageError: an unknown dtype or device, or a revision for local files.
+        TokurError: the model can't be had, doesn't fit, isn't a causal language model, or doesn't run; says what to do.
+    """
+    from tokur_cli.engine.probe import probe_model
+
+    torch_dtype = resolve_dtype(dtype, device_map)
+    limit_kernel_caches()
+    quieten_libraries()
+    with explained_errors(name):
+        source = find_source(name, revision, progress)
+        progress(f"loading {name}")
+        config = _causal_config(source, name, trust_remote_code)
+        tokenizer = load_tokenizer(source, name, trust_remote_code)
+        model = load_weights(source, name, config, torch_dtype, device_map, trust_remote_code=trust_remote_code)
+        probe = probe_model(name, model, tokenizer)
+        description = _description(source, name, torch_dtype, config, tokenizer, model.generation_config)
+    return LanguageModel(**vars(description), model=model, probe=probe)
+
+
+def describe_model(
+    name: str,
+    *,
+    dtype: str = "auto",
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+    progress: Callable[[str], None] = say_nothing,
+) -> ModelDescription:
+    """Resolve a name as ``load_language_model`` does, without loading the weights.
+
+    Raises:
+        UsageError: an unknown dtype, or a revision for local files.
+        TokurError: the model can't be had, or isn't a causal language model.
+    """
+    torch_dtype = resolve_dtype(dtype, "auto")
+    quieten_libraries()
+    with explained_errors(name):
+        source = find_source(name, revision, progress)
+        config = _causal_config(source, name, trust_remote_code)
+        tokenizer = load_tokenizer(source, name, trust_remote_code)
+        return _description(source, name, torch_dtype, config, tokenizer, _generation_config(source))
+
+
+def _description(
+    source: Source,
+    name: str,
+    dtype: torch.dtype,
+    config: PreTrainedConfig,
+    tokenizer: PreTrainedTokenizerBase,
+    generation: GenerationConfig | None,
+) -> ModelDescription:
+    from tokur_cli.engine.turns import end_token_ids
+
+    return ModelDescription(
+        place=str(source.place),
+        tokenizer=tokenizer,
+        name=name,
+        revision=source.revision,
+        dtype=str(dtype).removeprefix("torch."),
+        context_length=_context_length(config),
+        end_ids=end_token_ids(generation, config, tokenizer),
+    )
+
+
+def _generation_config(source: Source) -> GenerationConfig | None:
+    import transformers
+
+    auto: Any = transformers.GenerationConfig
+    try:
+        config: GenerationConfig = auto.from_pretrained(source.place, **source.options)
+    except OSError:  # a model without one
+        return None
+    return config
+
+
+def load_tokenizer(source: Source, name: str, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
+    """Load a model's tokenizer.
+
+    Raises:
+        TokurError: there is none, or none that can be read.
+    """
+    from transformers import AutoTokenizer
+
+    unreadable = f"{name} has no tokenizer that can be read: its tokenizer.json is missing or damaged"
+    try:
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            source.place, trust_remote_code=trust_remote_code, **source.options
+        )
+    except (OSError, ValueError) as error:
+        if "trust_remote_code" in str(error) or explain_hub_error(error, name) is not None:
+            raise
+        raise TokurError(unreadable) from error
+    # Where the files are missing, transformers makes some families a tokenizer of nothing but special tokens.
+    if set(tokenizer.get_vocab().values()) <= set(tokenizer.all_special_ids):
+        raise TokurError(unreadable)
+    return tokenizer
+
+
+def load_weights(
+    source: Source,
+    name: str,
+    config: PreTrainedConfig,
+    dtype: torch.dtype,
+    device_map: str,
+    *,
+    kind: str = "AutoModelForCausalLM",
+    unused: tuple[str, ...] = (),
+    trust_remote_code: bool = False,
+) -> PreTrainedModel:
+    """Load a model in evaluation mode, without gradients.
+
+    Args:
+        source: where it is.
+        name: what the user typed.
+        config: its config.
+        dtype: of the weights.
+        device_map: as ``load_language_model`` takes it.
+        kind: the class of transformers that loads it.
+        unused: what the names of weights begin with that may be missing, since nothing is computed with them.
+        trust_remote_code: run the model's own Python code.
+
+    Raises:
+        TokurError: the weights don't fit in memory, or don't fit the config.
+    """
+    import torch
+    import transformers
+
+    auto: Any = getattr(transformers, kind)
+    if getattr(config, "quantization_config", None) is None:
+        with torch.device("meta"):
+            empty = auto.from_config(config, dtype=dtype, trust_remote_code=trust_remote_code)
+        weights_bytes = sum(parameter.nbytes for parameter in empty.parameters())
+    else:
+        weights_bytes = 0  # the config's shapes don't tell what the packed weights take
+    model, report = auto.from_pretrained(
+        source.place,
+        config=config,
+        dtype=dtype,
+        use_safetensors=True,
+        output_loading_info=True,
+        ignore_mismatched_sizes=True,
+        trust_remote_code=trust_remote_code,
+        **place_weights(device_map, weights_bytes),
+        **source.options,
+    )
+    if "disk" in getattr(model, "hf_device_map", {}).values():
+        raise TokurError(
+            f"{name} needs {weights_bytes / 1e9:.1f} GB, which can't be divided so that it fits on the GPUs; "
+            "use a smaller model, a dtype of fewer bytes (--dtype bfloat16) or --device-map cpu"
+        )
+    # transformers fills missing and mismatched weights with random numbers.
+    if missing := sorted(key for key in report["missing_keys"] if not key.startswith(unused)):
+        raise TokurError(
+            f"{name} lacks weights that its config.json asks for: {missing[0]} (of {len(missing)} missing)"
+        )
+    if mismatched := sorted(report["mismatched_keys"]):
+        weight, found, wanted = mismatched[0]
+        raise TokurError(
+            f"the weights of {name} don't fit its config.json: {weight} has the shape {tuple(found)}, "
+            f"not {tuple(wanted)} (of {len(mismatched)} such weights)"
+        )
+    loaded: PreTrainedModel = model.eval().requires_grad_(False)
+    return loaded
+
+
+def _causal_config(source: Source, name: str, trust_remote_code: bool) -> PreTrainedConfig:
+    """Return a model's config; refuse models that don't predict the next token from the ones before it."""
+    from transformers import AutoConfig
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    config: PreTrainedConfig = AutoConfig.from_pretrained(
+        source.place, trust_remote_code=trust_remote_code, **source.options
+    )
+    architectures = getattr(config, "architectures", None) or []
+    known = config.model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    custom = "AutoModelForCausalLM" in (getattr(config, "auto_map", None) or {})
+    causal = not architectures or any(architecture.endswith(CAUSAL_CLASS_ENDINGS) for architecture in architectures)
+    if config.is_encoder_decoder or not (custom or (known and causal)):
+        what = architectures[0] if architectures else config.model_type
+        raise TokurError(f"{name} ({what}) isn't a causal language model; tokur needs one that predicts the next token")
+    return config
+
+
+def _context_length(config: PreTrainedConfig) -> int | None:
+    for part in (config, config.get_text_config(decoder=True)):
+        for field in CONTEXT_LENGTH_FIELDS:
+            if isinstance(length := getattr(part, field, None), int):
+                return length
+    return None
+
+
+@contextmanager
+def explained_errors(name: str) -> Iterator[None]:
+    """Turn whatever the libraries raise while they load a model into one sentence for its user."""
+    import torch
+    import transformers
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except TokurError:
+        raise
+    except torch.OutOfMemoryError as error:
+        raise TokurError(f"{name} doesn't fit on the device: {first_line(error)}") from error
+    except SafetensorError as error:
+        raise TokurError(
+            f"the weights of {name} are damaged ({first_line(error)}); download or copy them again"
+        ) from error
+    except Exception as error:
+        if (explained := explain_hub_error(error, name)) is not None:
+            raise explained from error
+        message = str(error)
+        if "trust_remote_code" in message:
+            raise TokurError(
+                f"{name} brings its own Python code; a language model's runs with --trust-remote-code if you trust it"
+            ) from error
+        if "does not recognize this architecture" in message:
+            raise TokurError(
+                f"transformers {transformers.__version__} doesn't know the architecture of {name}; "
+                "a newer one may (pip install -U transformers)"
+            ) from error
+        raise TokurError(f"{name} can't be loaded: {first_line(error)}") from error
+
+
+def quieten_libraries() -> None:
+    """Keep the libraries' advice and bars off standard error; ``TOKUR_DEBUG=1`` leaves everything on.
+
+    Downloads of many gigabytes keep their bars where someone watches.
+    """
+    if os.environ.get("TOKUR_DEBUG") == "1":
+        return
+    import huggingface_hub.utils
+    import transformers.utils.logging
+
+    hub: Any = huggingface_hub.utils
+    hub.logging.set_verbosity_error()
+    logging: Any = transformers.utils.logging
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()  # the hub's bars too
+    if sys.stderr.isatty():
+        hub.enable_progress_bars()

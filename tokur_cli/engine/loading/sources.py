@@ -1,0 +1,174 @@
+"""Where a model comes from: the embedded default, a folder, a GGUF file or the Hugging Face hub."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tokur_cli.engine.loading.default_model import DEFAULT_MODEL, default_model_folder
+from tokur_cli.engine.loading.gguf import converted_gguf
+from tokur_cli.records.errors import TokurError, UsageError
+
+HUB_TIMEOUT_SECONDS = 10.0
+PICKLED_WEIGHTS = (".bin", ".pt", ".pth")
+CONVERT_PICKLED = (
+    'python -c "from transformers import AutoTokenizer, {kind}; '
+    "[kind.from_pretrained('{{name}}').save_pretrained('converted') for kind in ({kind}, AutoTokenizer)]\""
+)
+
+
+@dataclass(frozen=True)
+class Purpose:
+    """What a model is wanted for.
+
+    Args:
+        instead: what else can be named, for errors.
+        convert: the command that makes safetensors of the pickled weights of ``{name}``.
+        gguf: whether it may be a GGUF file.
+    """
+
+    instead: str
+    convert: str
+    gguf: bool = False
+
+
+LANGUAGE_MODEL = Purpose(
+    f"a local folder, a GGUF file or {DEFAULT_MODEL}", CONVERT_PICKLED.format(kind="AutoModelForCausalLM"), gguf=True
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model's place, as ``from_pretrained`` takes it.
+
+    Args:
+        place: a folder, or a hub id.
+        revision: the hub commit, None for a folder.
+        local_files_only: whether to look at nothing but this machine's files.
+    """
+
+    place: str
+    revision: str | None = None
+    local_files_only: bool = True
+
+    @property
+    def options(self) -> dict[str, str | bool]:
+        """Keyword arguments for ``from_pretrained``."""
+        only: dict[str, str | bool] = {"local_files_only": self.local_files_only}
+        return only if self.revision is None else only | {"revision": self.revision}
+
+
+def find_source(
+    name: str, revision: str | None, progress: Callable[[str], None], purpose: Purpose = LANGUAGE_MODEL
+) -> Source:
+    """Find the model that a user named; GGUF files and the embedded default are converted on their first use.
+
+    Raises:
+        UsageError: a revision for something that isn't on the hub.
+        TokurError: there is no such model, or it has no weights that can be read.
+    """
+    path = Path(name).expanduser()
+    local = name == DEFAULT_MODEL or path.exists()
+    if local and revision is not None:
+        raise UsageError(f"a revision was asked for, but {name} isn't a model on the Hugging Face hub")
+    if name == DEFAULT_MODEL:
+        return Source(str(default_model_folder(progress)))
+    if path.is_dir():
+        _require_usable(name, (entry.name for entry in path.iterdir()), purpose)
+        return Source(str(path))
+    if path.is_file():
+        if not purpose.gguf:
+            raise TokurError(f"{name} is a file; use {purpose.instead}")
+        return Source(str(converted_gguf(path, progress)))
+    return _find_on_hub(name, revision, progress, purpose)
+
+
+def _find_on_hub(name: str, revision: str | None, progress: Callable[[str], None], purpose: Purpose) -> Source:
+    """Ask the hub for the commit once, so that config, tokenizer and weights are of the same one.
+
+    transformers would retry an unreachable hub for half a minute before it looks at the local cache; one request with a
+    time limit decides it here.
+    """
+    from huggingface_hub import HfApi, is_offline_mode, try_to_load_from_cache
+    from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # httpx's or httpx2's, as it uses
+    from huggingface_hub.utils import HFValidationError, validate_repo_id  # type: ignore[attr-defined]
+
+    try:
+        validate_repo_id(name)
+    except HFValidationError as error:
+        what = "no folder and no GGUF file" if purpose.gguf else "no folder"
+        raise TokurError(f"there is {what} {name}") from error
+    if not is_offline_mode():
+        try:
+            info = HfApi().model_info(name, revision=revision, timeout=HUB_TIMEOUT_SECONDS)
+        except HTTPError as error:
+            if (explained := explain_hub_error(error, name)) is not None:
+                raise explained from error
+            progress(f"the Hugging Face hub can't be reached ({first_line(error)}); looking in its local cache")
+        else:
+            _require_usable(name, (file.rfilename for file in info.siblings or ()), purpose)
+            return Source(name, info.sha, local_files_only=False)
+    cached = try_to_load_from_cache(name, "config.json", revision=revision)
+    if not isinstance(cached, str):
+        raise TokurError(
+            f"there is no folder {name} here, and the Hugging Face hub can't be reached and its local cache lacks "
+            f"{name}; connect, or use {purpose.instead}"
+        )
+    return Source(name, Path(cached).parent.name)
+
+
+def explain_hub_error(error: BaseException | None, name: str) -> TokurError | None:
+    """Say in the user's words what the hub refused; None if neither the error nor its causes are of that kind."""
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        LocalEntryNotFoundError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+
+    if isinstance(error, GatedRepoError):
+        return TokurError(
+            f"{name} is gated: accept its licence at https://huggingface.co/{name}, then set HF_TOKEN to your token "
+            "(or run `hf auth login`)"
+        )
+    if isinstance(error, RevisionNotFoundError):
+        return TokurError(f"{name} has no such revision on the Hugging Face hub")
+    if isinstance(error, RepositoryNotFoundError):
+        return TokurError(
+            f"there is no folder {name} here and no model {name} on the Hugging Face hub; a private model needs "
+            "HF_TOKEN set"
+        )
+    if isinstance(error, LocalEntryNotFoundError):
+        return TokurError(f"{name} isn't complete in the Hugging Face hub's local cache, and the hub can't be reached")
+    return None if error is None else explain_hub_error(error.__cause__ or error.__context__, name)
+
+
+def _require_usable(name: str, files: Iterable[str], purpose: Purpose) -> None:
+    """Check by the names of a model's files that it can be loaded."""
+    names = set(files)
+    suffixes = {Path(file).suffix for file in names if "/" not in file}
+    if "config.json" not in names or ".safetensors" not in suffixes:
+        if "adapter_config.json" in names:
+            raise TokurError(f"{name} is an adapter, not a model; merge it into its base model and save that")
+        if ".gguf" in suffixes and purpose.gguf:
+            raise TokurError(f"{name} holds GGUF files; name one of them by its path (from the hub: download it first)")
+    if "config.json" not in names:
+        raise TokurError(f"{name} has no config.json, so it isn't a Hugging Face model")
+    refuse_pickled(name, suffixes, purpose)
+    if ".safetensors" not in suffixes:
+        raise TokurError(f"{name} has no weights (*.safetensors)")
+
+
+def refuse_pickled(name: str, suffixes: set[str], purpose: Purpose) -> None:
+    """Refuse a folder of a model, by the endings of its files' names, whose weights aren't there as safetensors too."""
+    if ".safetensors" not in suffixes and not suffixes.isdisjoint(PICKLED_WEIGHTS):
+        raise TokurError(
+            f"{name} has its weights only as pickle files, which can run code and aren't loaded; if you trust "
+            f"them, convert them: {purpose.convert.format(name=name)}"
+        )
+
+
+def first_line(error: BaseException) -> str:
+    """Return an error's message up to the first line break, its type if it has none."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,0 +1,96 @@
+"""A draw as a LoRA adapter in PEFT's format: B = U′, A = εᵀ, scaling 1."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.pytorch_utils import Conv1D
+
+from tokur_cli.engine.posterior.posterior import PerturbedMatrix, Posterior
+
+
+def save_adapter(
+    folder: Path, model: PreTrainedModel, posterior: Posterior, member: int, model_name: str, revision: str | None
+) -> None:
+    """Write one draw as ``adapter_config.json`` and ``adapter_model.safetensors``, float32.
+
+    The parts of a fused weight share one adapter, whose rank is r′ times their number: their A stand one above the
+    other, and each part's B fills its own rows.
+
+    Args:
+        folder: is made.
+        model: the base model.
+        posterior: what is drawn from.
+        member: which draw, from 0.
+        model_name: of the base model.
+        revision: its hub commit; None for local files.
+    """
+    modules: dict[str, list[PerturbedMatrix]] = {}
+    for matrix in posterior.matrices:
+        modules.setdefault(matrix.projection.module_name, []).append(matrix)
+    tensors: dict[str, Tensor] = {}
+    for name, parts in modules.items():
+        down, up = _factors(posterior, parts, member)
+        tensors[f"base_model.model.{name}.lora_A.weight"] = down
+        tensors[f"base_model.model.{name}.lora_B.weight"] = up
+    folder.mkdir()
+    save_file(tensors, folder / "adapter_model.safetensors", metadata={"format": "pt"})
+    config = _config(model, posterior, modules, model_name, revision)
+    (folder / "adapter_config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+def _factors(posterior: Posterior, parts: list[PerturbedMatrix], member: int) -> tuple[Tensor, Tensor]:
+    """Return A (parts · r′, in) and B (out, parts · r′) of one module."""
+    down = torch.cat([posterior.weight_noise(part, member).T for part in parts]).contiguous()
+    up = torch.zeros(_out_features(parts[0].projection.module), down.shape[0])
+    for index, part in enumerate(parts):
+        rows = slice(None) if part.projection.rows is None else part.projection.rows
+        up[rows, index * posterior.rank : (index + 1) * posterior.rank] = part.basis
+    return down, up
+
+
+def _out_features(module: nn.Module) -> int:
+    width = module.nf if isinstance(module, Conv1D) else module.out_features
+    assert isinstance(width, int)
+    return width
+
+
+def _config(
+    model: PreTrainedModel,
+    posterior: Posterior,
+    modules: dict[str, list[PerturbedMatrix]],
+    model_name: str,
+    revision: str | None,
+) -> dict[str, Any]:
+    ranks = {name: len(parts) * posterior.rank for name, parts in modules.items()}
+    most = max(ranks.values())
+    others = {name: rank for name, rank in ranks.items() if rank != most}
+    return {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": model_name,
+        "revision": revision,
+        "inference_mode": True,
+        "r": most,
+        "lora_alpha": most,
+        "rank_pattern": others,
+        "alpha_pattern": others,
+        "lora_dropout": 0.0,
+        "bias": "none",
+        "fan_in_fan_out": any(isinstance(parts[0].projection.module, Conv1D) for parts in modules.values()),
+        "target_modules": _target_modules(model, modules.keys()),
+    }
+
+
+def _target_modules(model: PreTrainedModel, names: Collection[str]) -> list[str]:
+    """Return the ends of the names where these match no other module of the model, as vLLM wants; else the names."""
+    ends = {name.rpartition(".")[2] for name in names}
+    meant = {name for name, _ in model.named_modules() if name.rpartition(".")[2] in ends}
+    return sorted(ends if meant == set(names) else names)

@@ -1,0 +1,229 @@
+"""A posterior as a folder that can be kept: what it is, its basis, and its draws as PEFT LoRA adapters.
+
+- ``posterior.json``: what it is, of which weights.
+- ``basis.safetensors``: U′ of every perturbed matrix, float32, (out, r′).
+- ``draw-0 … draw-(M−1)``: U′εᵀ as adapters that stock PEFT and stock vLLM load.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate.utils import align_module_device
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from tokur_cli import __version__
+from tokur_cli.engine.loading.cache import open_to_readers
+from tokur_cli.engine.posterior.adapters import save_adapter
+from tokur_cli.engine.posterior.posterior import PerturbedMatrix, Posterior
+from tokur_cli.engine.posterior.projections import find_projections
+from tokur_cli.records.errors import TokurError, UsageError
+from tokur_cli.records.outputs import replacing
+
+FORMAT = 1
+DESCRIPTION, BASIS = "posterior.json", "basis.safetensors"
+_SAMPLED = 4096  # entries that stand for a weight which is not perturbed
+
+
+@dataclass(frozen=True)
+class PosteriorDescription:
+    """What ``posterior.json`` says.
+
+    Args:
+        model: name of the model, as the user typed it.
+        revision: its hub commit; None for local files.
+        fingerprint: of its weights, see ``weight_fingerprint``.
+        rank, sigma, targets, layers, seed: as in ``Posterior``.
+        draws: M, the number of adapters.
+        calibration: how sigma was found by ``--calibrate``; None where it was given.
+        version: of tokur.
+        format: of the folder.
+    """
+
+    model: str
+    revision: str | None
+    fingerprint: str
+    rank: int
+    sigma: float
+    targets: str
+    layers: str | None
+    seed: int
+    draws: int
+    calibration: dict[str, Any] | None
+    version: str = __version__
+    format: int = FORMAT
+
+
+def keep_posterior(
+    folder: str,
+    model: PreTrainedModel,
+    posterior: Posterior,
+    *,
+    draws: int,
+    model_name: str,
+    revision: str | None,
+    calibration: dict[str, Any] | None = None,
+    force: bool = False,
+) -> None:
+    """Write a posterior's folder, whole or not at all.
+
+    Everything is written beside the folder under another name and moved into place at the end.
+
+    Args:
+        folder: its name.
+        model: the model that the posterior is of.
+        posterior: the posterior.
+        draws: M, how many adapters.
+        model_name: see ``PosteriorDescription``.
+        revision: likewise.
+        calibration: likewise.
+        force: replace a posterior that is there.
+
+    Raises:
+        UsageError: the folder exists (with ``force``: and holds no posterior).
+        TokurError: it cannot be written.
+    """
+    description = PosteriorDescription(
+        model_name,
+        revision,
+        weight_fingerprint(model, posterior),
+        posterior.rank,
+        posterior.sigma,
+        posterior.targets,
+        posterior.layers,
+        posterior.seed,
+        draws,
+        calibration,
+    )
+    refuse_existing(folder, force=force)
+    try:
+        with replacing(Path(folder)) as place:
+            place.mkdir()
+            save_file({matrix.name: matrix.basis.contiguous() for matrix in posterior.matrices}, place / BASIS)
+            for member in range(draws):
+                save_adapter(place / f"draw-{member}", model, posterior, member, model_name, revision)
+            text = json.dumps(asdict(description), indent=2, ensure_ascii=False)
+            (place / DESCRIPTION).write_text(text + "\n", encoding="utf-8")
+            open_to_readers(place, place)
+    except OSError as error:
+        raise TokurError(f"{folder}: cannot be written: {error.strerror or error}") from None
+
+
+def refuse_existing(folder: str, *, force: bool) -> None:
+    """Refuse a folder that would be overwritten, before any work is done.
+
+    Raises:
+        UsageError: it is there and not empty, and not a posterior that ``force`` may replace.
+    """
+    path = Path(folder)
+    if not os.path.lexists(path):
+        return
+    if not path.is_dir():
+        raise UsageError(f"{folder}: is a file; give the name of a folder")
+    if not any(path.iterdir()):
+        return
+    if not (path / DESCRIPTION).is_file():
+        raise UsageError(f"{folder}: exists and holds something other than a posterior: give another -o DIR")
+    if not force:
+        raise UsageError(f"{folder}: holds a posterior already: give another -o DIR, or --force to replace it")
+
+
+def read_description(folder: str) -> PosteriorDescription:
+    """Read ``posterior.json``.
+
+    Raises:
+        TokurError: it is not there, cannot be read, or is of a newer format.
+    """
+    path = Path(folder, DESCRIPTION)
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(fields, dict) and isinstance(fields.get("format"), int) and fields["format"] > FORMAT:
+            raise TokurError(
+                f"{path}: has format {fields['format']}, and this tokur ({__version__}) reads up to {FORMAT}: "
+                "update tokur"
+            )
+        return PosteriorDescription(**fields)
+    except FileNotFoundError:
+        raise TokurError(f"{folder}: holds no posterior; `tokur perturb -o {folder}` writes one") from None
+    except OSError as error:
+        raise TokurError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, TypeError) as error:
+        raise TokurError(f"{path}: is not what tokur perturb writes ({error})") from None
+
+
+def load_posterior(folder: str, model: PreTrainedModel, model_name: str) -> tuple[Posterior, PosteriorDescription]:
+    """Read a posterior for the model that it was made of.
+
+    Args:
+        folder: its name.
+        model: the model with its mean weights.
+        model_name: for messages.
+
+    Raises:
+        TokurError: it cannot be read, or is of another model or of other weights.
+    """
+    description = read_description(folder)
+    path = Path(folder, BASIS)
+    try:
+        bases: dict[str, Tensor] = load_file(path)
+    except FileNotFoundError:
+        raise TokurError(f"{path}: is missing; write the posterior again with tokur perturb") from None
+    except (OSError, SafetensorError) as error:
+        raise TokurError(f"{path}: cannot be read ({error}); write the posterior again with tokur perturb") from None
+    mismatch = TokurError(
+        f"{folder}: is of {description.model}, and the weights of {model_name} are not the ones that it was made of: "
+        "score with that model, or make a posterior of this one with tokur perturb"
+    )
+    try:
+        projections = find_projections(model, description.targets, description.layers)
+    except TokurError:
+        raise mismatch from None
+    matrices = []
+    for projection in projections:
+        out_features, in_features = projection.weight().shape
+        basis = bases.get(projection.name)
+        if basis is None or tuple(basis.shape) != (out_features, description.rank):
+            raise mismatch
+        matrices.append(PerturbedMatrix(projection, basis, in_features))
+    posterior = Posterior(
+        tuple(matrices),
+        description.rank,
+        description.sigma,
+        description.seed,
+        description.targets,
+        description.layers,
+    )
+    if weight_fingerprint(model, posterior) != description.fingerprint:
+        raise mismatch
+    return posterior, description
+
+
+def weight_fingerprint(model: PreTrainedModel, posterior: Posterior) -> str:
+    """Return a SHA-256 that tells a model's weights from others.
+
+    Every perturbed weight counts whole, every other parameter with its name, shape and up to 4,096 of its entries at
+    even distances, which tells a fine-tuned model from its origin without reading all of it. Floating-point numbers
+    are rounded to bfloat16, so that a model loaded in float32 and in bfloat16 has one fingerprint.
+    """
+    digest = hashlib.sha256()
+    perturbed = {id(matrix.projection.module) for matrix in posterior.matrices}
+    for module_name, module in model.named_modules():
+        with align_module_device(module):
+            for name, parameter in module.named_parameters(recurse=False):
+                values = parameter.detach().flatten()
+                if id(module) not in perturbed:
+                    values = values[:: max(1, values.numel() // _SAMPLED)]
+                if values.is_floating_point():
+                    values = values.to(torch.bfloat16)
+                digest.update(f"{module_name}.{name} {tuple(parameter.shape)}\n".encode())
+                digest.update(values.contiguous().cpu().view(torch.uint8).numpy().data)
+    return digest.hexdigest()

@@ -1,0 +1,169 @@
+"""The low-rank Gaussian posterior over a model's query and key weights (paper, section "Low-Rank Weight Perturbation").
+
+A weight W_0 = U diag(d) Vᵀ (out × in) becomes W = W_0 + U′εᵀ, where U′ holds the first r′ columns of U and ε is
+in × r′ with i.i.d. N(0, σ²) entries. A draw is thus a LoRA adapter with B = U′, A = εᵀ and scaling 1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from tokur_cli.engine.loading.cache import open_to_readers
+from tokur_cli.engine.noise import standard_normal
+from tokur_cli.engine.posterior.projections import DEFAULT_TARGETS, Projection, find_projections
+from tokur_cli.records.errors import TokurError
+from tokur_cli.records.outputs import replacing
+
+
+@dataclass(frozen=True)
+class PerturbedMatrix:
+    """A projection whose weight has a posterior.
+
+    Args:
+        projection: where the weight is.
+        basis: U′, float32, (out, r′).
+        inputs: number of input features.
+    """
+
+    projection: Projection
+    basis: Tensor
+    inputs: int
+
+    @property
+    def name(self) -> str:
+        """Dotted name of the projection."""
+        return self.projection.name
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """q(θ | σ): independent low-rank Gaussians around the weights of the chosen projections.
+
+    Noise depends on (seed, member, matrix name, place) alone: the first members of a larger set are those of a
+    smaller one, and leaving a projection out changes no other.
+    """
+
+    matrices: tuple[PerturbedMatrix, ...]
+    rank: int
+    sigma: float
+    seed: int
+    targets: str
+    layers: str | None = None
+
+    def weight_noise(self, matrix: PerturbedMatrix, member: int) -> Tensor:
+        """Return ε of draw ``member`` (0 is the first): float32, (in, r′), entries N(0, σ²)."""
+        key = (self.seed, "weight", member, matrix.name)
+        return self.sigma * torch.from_numpy(standard_normal(key, matrix.inputs, self.rank))
+
+    def step_noise(self, matrix: PerturbedMatrix, member: int, first_step: int, steps: int) -> Tensor:
+        """Return ξ of the steps ``first_step … first_step + steps``: float32, (steps, r′), entries N(0, 1).
+
+        A fresh ε for the one input x of a decoding step acts only through εᵀx, which has the law of σ‖x‖ξ.
+        """
+        key = (self.seed, "step", member, matrix.name)
+        return torch.from_numpy(standard_normal(key, steps, self.rank, first_row=first_step))
+
+
+def build_posterior(
+    model: PreTrainedModel,
+    *,
+    rank: int = 8,
+    sigma: float = 0.1,
+    targets: str = DEFAULT_TARGETS,
+    layers: str | None = None,
+    seed: int = 0,
+    cache: Path | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Posterior:
+    """Build the posterior of a model, with the basis from ``cache`` where these weights have been there before.
+
+    Args:
+        model: the model with its mean weights W_0.
+        rank: r′, at most the smaller side of each weight.
+        sigma: σ_q, at least 0.
+        targets: which projections, as in ``find_projections``.
+        layers: which layers, as in ``find_projections``.
+        seed: of the noise.
+        cache: folder of saved bases; None computes afresh and saves nothing.
+        progress: told, in a short sentence, when the decomposition has to be computed.
+
+    Raises:
+        TokurError: no such projections, a rank that a weight cannot have, or no such sigma.
+    """
+    if not (math.isfinite(sigma) and sigma >= 0):
+        raise TokurError(f"sigma is {sigma}; it must be a number from 0")
+    projections = find_projections(model, targets, layers)
+    weights = [projection.weight() for projection in projections]
+    for projection, weight in zip(projections, weights, strict=True):
+        if not 1 <= rank <= min(weight.shape):
+            raise TokurError(
+                f"rank {rank} is not possible: {projection.name} is {weight.shape[0]} × {weight.shape[1]}, "
+                f"so a rank from 1 to {min(weight.shape)} is"
+            )
+    saved = cache / f"{_fingerprint(projections, weights)}-rank{rank}.safetensors" if cache else None
+    bases = _load(saved) if saved else None
+    if bases is None:
+        progress(f"computing the basis of {len(projections)} weights (once for this model)")
+        bases = {p.name: left_singular_vectors(w, rank).cpu() for p, w in zip(projections, weights, strict=True)}
+        if saved:
+            _save(saved, bases)
+    matrices = tuple(
+        PerturbedMatrix(projection, bases[projection.name], weight.shape[1])
+        for projection, weight in zip(projections, weights, strict=True)
+    )
+    return Posterior(matrices, rank, sigma, seed, targets, layers)
+
+
+def left_singular_vectors(weight: Tensor, rank: int) -> Tensor:
+    """Return U′, the first ``rank`` left singular vectors of W (out × in), float32, (out, rank).
+
+    A singular vector is defined up to its sign; here its entry of largest magnitude is positive, so that the same
+    weights give the same basis on every machine.
+    """
+    left: Tensor = torch.linalg.svd(weight.float(), full_matrices=False).U[:, :rank]
+    largest = left.gather(0, left.abs().argmax(dim=0, keepdim=True))
+    return (left * largest.sign()).contiguous()
+
+
+def size_of(matrix: PerturbedMatrix) -> tuple[list[float], float]:
+    """Return the top r′ singular values of W_0, and ‖W_0‖_F."""
+    weight = matrix.projection.weight().float()
+    along_basis = matrix.basis.to(weight).T @ weight  # (r′, in): uᵢᵀW = dᵢvᵢᵀ
+    return along_basis.norm(dim=1).tolist(), float(weight.norm())
+
+
+def _fingerprint(projections: list[Projection], weights: list[Tensor]) -> str:
+    """Return the SHA-256 over the names, shapes, dtype and bytes of the weights that the basis is computed from."""
+    digest = hashlib.sha256()
+    for projection, weight in zip(projections, weights, strict=True):
+        digest.update(f"{projection.name} {tuple(weight.shape)} {weight.dtype}\n".encode())
+        digest.update(weight.contiguous().cpu().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _load(path: Path) -> dict[str, Tensor] | None:
+    try:
+        bases: dict[str, Tensor] = load_file(path)
+    except (OSError, SafetensorError):
+        return None  # absent, cut short by a kill or not for this user: computed again and replaced
+    return bases
+
+
+def _save(path: Path, bases: dict[str, Tensor]) -> None:
+    """Write the basis; a cache that cannot be written costs time at the next start, nothing else."""
+    try:
+        with replacing(path) as unfinished:
+            save_file(bases, unfinished)
+            open_to_readers(unfinished.parent, path.parent)
+    except (OSError, SafetensorError):  # the latter on a full disk
+        return

@@ -1,0 +1,133 @@
+"""A forward pass under the mean weights and all draws at once, without a copy of any weight.
+
+The rows of a batch are member-major: B rows under W_0, then B rows for each of the M draws. Every perturbed projection
+adds to its output, for the draws' rows only,
+
+    (εᵀx) U′ᵀ        for an input under a draw that is fixed for the response,
+    σ‖x‖ ξ_t U′ᵀ     for the input of a decoding step t with a draw of its own (local reparameterisation).
+
+Step t's query meets the keys that earlier tokens got from the draws of their own steps and the prompt from one fixed
+draw, as in a decoder with a cache: this is how Assumption 3.1 of the paper was read, and an independent literal
+simulation agrees with the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from tokur_cli.engine.posterior.posterior import PerturbedMatrix, Posterior
+
+_FIRST_STEPS = 256  # initial size of the step tables; they double when a longer response comes
+
+_Place = tuple[str, torch.device, torch.dtype]  # a matrix's name, and where and as what a tensor is kept
+
+
+class Draws:
+    """M draws of a posterior, ready on the devices of the model's weights.
+
+    Args:
+        posterior: what is drawn from.
+        members: M.
+    """
+
+    def __init__(self, posterior: Posterior, members: int) -> None:
+        self.posterior = posterior
+        self.members = members
+        self._noise: dict[_Place, Tensor] = {}
+        self._bases: dict[_Place, Tensor] = {}
+        self._steps: dict[tuple[str, torch.device], Tensor] = {}
+
+    def coefficients(self, matrix: PerturbedMatrix, inputs: Tensor, steps: Tensor | None, count: int) -> Tensor:
+        """Return what the draws' ΔWx are in terms of U′: ΔWx = U′ times this.
+
+        Args:
+            matrix: the projection.
+            inputs: x, (M, B, L, in).
+            steps: (B, L) decoding step of each position, −1 where the member's fixed draw holds (the prompt);
+                None where it holds everywhere.
+            count: number of steps, more than the largest of ``steps``.
+
+        Returns:
+            (M, B, L, r′) in the inputs' dtype.
+        """
+        projected = torch.einsum("mbli,mir->mblr", inputs, self._weight_noise(matrix, inputs))
+        if steps is not None:
+            table = self._step_noise(matrix, inputs.device, count)
+            norm = torch.linalg.vector_norm(inputs, dim=-1, keepdim=True, dtype=torch.float32)  # (M, B, L, 1)
+            fresh = self.posterior.sigma * norm * table[:, steps.clamp(min=0)]  # (M, B, L, r')
+            projected = torch.where(steps[None, :, :, None] >= 0, fresh.to(projected.dtype), projected)
+        return projected
+
+    def basis(self, matrix: PerturbedMatrix, like: Tensor) -> Tensor:
+        """Return U′, (out, r′), where and as ``like`` is."""
+        key = (matrix.name, like.device, like.dtype)
+        if key not in self._bases:
+            self._bases[key] = matrix.basis.to(like)
+        return self._bases[key]
+
+    def _weight_noise(self, matrix: PerturbedMatrix, like: Tensor) -> Tensor:
+        """Return ε of all members, (M, in, r′), where and as ``like`` is."""
+        key = (matrix.name, like.device, like.dtype)
+        if key not in self._noise:
+            noise = torch.stack([self.posterior.weight_noise(matrix, m) for m in range(self.members)])
+            self._noise[key] = noise.to(like)
+        return self._noise[key]
+
+    def _step_noise(self, matrix: PerturbedMatrix, device: torch.device, steps: int) -> Tensor:
+        """Return ξ of all members, (M, at least ``steps``, r′)."""
+        table = self._steps.get((matrix.name, device))
+        have = 0 if table is None else table.shape[1]
+        if table is None or have < steps:
+            more = max(steps, 2 * have, _FIRST_STEPS) - have
+            new = torch.stack([self.posterior.step_noise(matrix, m, have, more) for m in range(self.members)])
+            new = new.to(device)
+            table = new if table is None else torch.cat([table, new], dim=1)
+            self._steps[matrix.name, device] = table
+        return table
+
+
+@contextmanager
+def perturbed(draws: Draws, steps: Tensor | None = None) -> Iterator[None]:
+    """Have the model's forward passes see the draws within the context; no weight is touched, however it ends.
+
+    Args:
+        draws: the draws; a batch must have (1 + M)·B rows in member-major order.
+        steps: (B, L) decoding step of each position, as in ``Draws.coefficients``.
+    """
+    count = 0 if steps is None else int(steps.max()) + 1  # once: on a GPU it waits for the device
+    handles = []
+    try:
+        for matrix in draws.posterior.matrices:
+            hook = _Hook(draws, matrix, steps, count)
+            handles.append(matrix.projection.module.register_forward_hook(hook))
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+class _Hook:
+    """Adds ΔWx to a projection's output in the draws' rows."""
+
+    def __init__(self, draws: Draws, matrix: PerturbedMatrix, steps: Tensor | None, count: int) -> None:
+        self.draws, self.matrix, self.steps, self.count = draws, matrix, steps, count
+
+    def __call__(self, module: nn.Module, arguments: tuple[Tensor, ...], output: Tensor) -> Tensor:
+        inputs, output = arguments[0], output.contiguous()  # ((1 + M)·B, L, in or out)
+        base_rows = inputs.shape[0] // (1 + self.draws.members)
+        drawn = inputs[base_rows:].unflatten(0, (self.draws.members, base_rows))
+        steps = None if self.steps is None else self.steps.to(inputs.device)
+        coefficients = self.draws.coefficients(self.matrix, drawn, steps, self.count).flatten(0, 2).to(output.dtype)
+        basis = self.draws.basis(self.matrix, output)
+        moved = output[base_rows:].view(len(coefficients), output.shape[-1])
+        # addmm adds in float32 what it multiplies: in low precision one rounding less than a product and a sum
+        if self.matrix.projection.rows is None:
+            moved.addmm_(coefficients, basis.T)
+        else:
+            rows = self.matrix.projection.rows.to(output.device)
+            moved[:, rows] = torch.addmm(moved[:, rows], coefficients, basis.T)
+        return output

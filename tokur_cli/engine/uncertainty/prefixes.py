@@ -1,0 +1,74 @@
+"""Which responses begin alike.
+
+Sequences are sorted, so that those with a common prefix are neighbours, and divided where they part:
+
+    header ┬ question 1 ┬ response 1
+           │            └ response 2
+           └ question 2 ─ response 3
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+# A stretch is a tensor operation or two more in every layer: less than this many saved positions are not worth them
+LEAST_SAVING = 32
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Positions ``first … last`` that some sequences have in common and others, if any, continue differently.
+
+    Args:
+        first, last: positions in each of the sequences, ``last`` excluded; both are equal for a sequence that ends
+            where others go on.
+        members: indices of the sequences.
+        parts: how they go on after ``last``; none for a single sequence.
+    """
+
+    first: int
+    last: int
+    members: tuple[int, ...]
+    parts: tuple[Stretch, ...]
+
+    @property
+    def positions(self) -> int:
+        """Positions of the stretch and of all that comes after it."""
+        return self.last - self.first + sum(part.positions for part in self.parts)
+
+
+def divide(sequences: Mapping[int, npt.NDArray[np.int64]], first: int = 0) -> tuple[Stretch, ...]:
+    """Divide sequences into stretches that they have in common.
+
+    Args:
+        sequences: by index; non-negative numbers that stand for what a position is computed from.
+        first: where to begin; all sequences agree before it.
+    """
+    order = sorted(sequences, key=lambda index: (sequences[index].astype(">i8").tobytes(), index))
+    common = [0, *(_agreement(sequences[a], sequences[b]) for a, b in itertools.pairwise(order))]
+
+    def parts(low: int, high: int, first: int) -> Iterator[Stretch]:
+        if high - low == 1:
+            yield Stretch(first, len(sequences[order[low]]), (order[low],), ())
+            return
+        last = min(common[low + 1 : high])
+        if (high - low - 1) * (last - first) >= LEAST_SAVING:
+            yield Stretch(first, last, tuple(order[low:high]), tuple(parts(low, high, last)))
+            return
+        cuts = [low, *(place for place in range(low + 1, high) if common[place] == last), high]
+        for begin, end in itertools.pairwise(cuts):
+            yield from parts(begin, end, first)
+
+    return tuple(parts(0, len(order), first)) if order else ()
+
+
+def _agreement(one: npt.NDArray[np.int64], other: npt.NDArray[np.int64]) -> int:
+    """Count the positions from the start in which two sequences agree."""
+    length = min(len(one), len(other))
+    differs = one[:length] != other[:length]
+    return int(differs.argmax()) if differs.any() else length

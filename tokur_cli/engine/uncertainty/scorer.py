@@ -1,0 +1,214 @@
+"""Teacher-forced scoring: tokenized responses in, per-token quantities out, by batches that fit the memory.
+
+Responses are packed without padding, and what they have in common is computed once per draw; where a family's attention
+does not allow that (``packing.longest_packed``), they stand in padded rows of like length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from transformers import PreTrainedModel
+from transformers.utils.generic import ModelOutput
+
+from tokur_cli.engine.body import logits_from, parts_of, run_body
+from tokur_cli.engine.memory import clear_device_cache, is_out_of_memory
+from tokur_cli.engine.uncertainty.batches import Batch, cut_batches
+from tokur_cli.engine.uncertainty.lower_layers import copied_late
+from tokur_cli.engine.uncertainty.packing import KeysAndValues, Layout, PackedAttention, attention_by, longest_packed
+from tokur_cli.engine.uncertainty.perturbed import Draws, perturbed
+from tokur_cli.engine.uncertainty.prefixes import Stretch, divide
+from tokur_cli.engine.uncertainty.tensors import BatchTensors, TokenizedResponse, packed, padded
+from tokur_cli.engine.uncertainty.vocabulary import Estimator, token_quantities
+from tokur_cli.records.errors import TokurError
+
+__all__ = ["Quantities", "SamplingMode", "Scorer", "TokenizedResponse"]
+
+SamplingMode = Literal["stepwise", "shared", "joint"]
+Quantities = dict[str, npt.NDArray[np.float32]]
+
+
+class Scorer:
+    """Scores responses under the mean weights and M draws in one set of forward passes.
+
+    Args:
+        model: the model, in evaluation mode.
+        draws: the draws; None for the quantities of the mean weights alone.
+        sampling: how draws and decoding steps go together: ``stepwise`` (a fresh draw per response token, the paper's
+            Assumption 3.1, read so that earlier tokens' keys come from the draws of their own steps and the prompt's
+            from one fixed draw), ``shared`` (one draw per member for the whole response) or ``joint`` (the same draws,
+            each weighted by the probability it gave to the response so far).
+        batch_tokens: positions in a batch, all members counted; halved for good when memory does not suffice.
+        estimator: of the epistemic uncertainty, see ``token_quantities``.
+        compare: whether the comparisons of ``token_quantities`` are computed too.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        draws: Draws | None,
+        *,
+        sampling: SamplingMode = "stepwise",
+        batch_tokens: int = 8192,
+        estimator: Estimator = "paper",
+        compare: bool = False,
+    ) -> None:
+        self.model = model
+        self.draws = draws
+        self.sampling = sampling
+        self.batch_tokens = batch_tokens
+        self.estimator = estimator
+        self.compare = compare
+        self.device = next(model.get_input_embeddings().parameters()).device
+        self._longest_packed = longest_packed(model)
+        parts_of(model)  # seen before draws are added to what its projections put out
+        self._ahead: list[_Prefix] = []
+
+    @property
+    def members(self) -> int:
+        """1 + M."""
+        return 1 + (self.draws.members if self.draws else 0)
+
+    def score(
+        self, responses: Sequence[TokenizedResponse], wanted: Sequence[bool] | None = None
+    ) -> Iterator[tuple[int, Quantities | TokurError]]:
+        """Yield (index, quantities) for every wanted response, in any order.
+
+        Batches are formed from all ``responses``, so what is wanted decides which batches run but not what is in
+        them: numbers are the same to the last bit whichever part is asked for.
+
+        Args:
+            responses: a window of the stream.
+            wanted: which of them are asked for; None for all.
+
+        Yields:
+            The response's index with the quantities of ``token_quantities`` as float32 arrays of shape (T,), or with
+            an error where memory does not suffice for the response alone.
+        """
+        for batch in self._batches(responses):
+            if wanted is None or any(wanted[index] for index in batch.indices):
+                for index, result in self._score_or_halve(responses, batch):
+                    if wanted is None or wanted[index]:
+                        yield index, result
+
+    def _batches(self, responses: Sequence[TokenizedResponse]) -> Iterator[Batch]:
+        """Cut the responses into batches of at most ``batch_tokens`` positions."""
+        longest = self._longest_packed
+        packable = [i for i, response in enumerate(responses) if longest is None or response.length <= longest]
+        others = set(range(len(responses))).difference(packable)
+        identities = {index: responses[index].identity() for index in packable}
+        # A state that predicts a response token belongs to its batch
+        latest = {index: len(responses[index].prompt_ids) - 1 for index in packable}
+        yield from cut_batches(divide(identities), lambda: max(1, self.batch_tokens // self.members), latest)
+        order = sorted(others, key=lambda index: (-responses[index].length, index))
+        while order:
+            size = max(1, self.batch_tokens // (responses[order[0]].length * self.members))
+            yield Batch(tuple(order[:size]), packed=False)
+            order = order[size:]
+
+    def _score_or_halve(
+        self, responses: Sequence[TokenizedResponse], batch: Batch
+    ) -> Iterator[tuple[int, Quantities | TokurError]]:
+        try:
+            results = self._score_batch([responses[index] for index in batch.indices], batch)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            results = None
+        if results is not None:
+            yield from zip(batch.indices, results, strict=True)
+            return
+        self._ahead.clear()
+        clear_device_cache(garbage_collection=True)
+        if len(batch.indices) == 1:
+            index = batch.indices[0]
+            yield index, TokurError(f"too little memory for a response of {responses[index].length} tokens")
+            return
+        self.batch_tokens = max(1, self.batch_tokens // 2)
+        middle = len(batch.indices) // 2
+        for half in (batch.indices[:middle], batch.indices[middle:]):
+            yield from self._score_or_halve(responses, replace(batch, indices=half))
+
+    @torch.inference_mode()
+    def _score_batch(self, responses: list[TokenizedResponse], batch: Batch) -> list[Quantities]:
+        if batch.packed:
+            first = batch.ahead[-1] if batch.ahead else 0
+            ahead = self._computed_ahead(responses[0], batch.ahead)
+            layout = Layout(divide({i: response.identity() for i, response in enumerate(responses)}, first))
+            tensors = packed(responses, layout, first, self.device)
+            outputs = self._forward(tensors, PackedAttention(layout, ahead))
+        else:
+            tensors = padded(responses, self.device)
+            outputs = self._forward(tensors)
+        states = outputs["last_hidden_state"].unflatten(0, (self.members, -1))  # (1 + M, B, L, d)
+        hidden = states[:, tensors.row.to(states.device), tensors.column.to(states.device)]  # (1 + M, N, d)
+        with logits_from(self.model, outputs) as logits:
+            quantities = token_quantities(
+                logits,
+                hidden,
+                tensors.targets.to(hidden.device),
+                tensors.starts.to(hidden.device),
+                joint=self.sampling == "joint" and self.draws is not None,
+                estimator=self.estimator,
+                compare=self.compare,
+            )
+        arrays = {name: values.numpy() for name, values in quantities.items()}
+        ends = np.cumsum([len(response.response_ids) for response in responses])
+        return [
+            {name: values[end - len(response.response_ids) : end] for name, values in arrays.items()}
+            for response, end in zip(responses, ends, strict=True)
+        ]
+
+    def _forward(self, tensors: BatchTensors, attention: PackedAttention | None = None) -> ModelOutput:
+        """Run the model's body under all members: its output's rows are ((1 + M)·B, L), member-major."""
+        steps = tensors.steps if self.sampling == "stepwise" else None
+        with (
+            perturbed(self.draws, steps) if self.draws else nullcontext(),
+            copied_late(self.model, self.draws) if self.draws else nullcontext(1) as copies,
+            attention_by(self.model, attention) if attention else nullcontext(),
+        ):
+            ids = tensors.ids.repeat(copies, 1)
+            options = {} if tensors.positions is None else {"position_ids": tensors.positions}
+            return run_body(self.model, input_ids=ids, use_cache=False, **options)
+
+    def _computed_ahead(self, response: TokenizedResponse, ends: tuple[int, ...]) -> list[KeysAndValues]:
+        """Return the keys and values of the response's prefixes, those of the batch before where they are the same.
+
+        That batch may be of an earlier window: responses to the same few-shot prompt share it through the whole stream.
+
+        Args:
+            response: any of the batch.
+            ends: where its prefixes end.
+        """
+        prompts = [tuple(response.prompt_ids[:end]) for end in ends]
+        known = 0
+        while known < min(len(prompts), len(self._ahead)) and self._ahead[known].prompt == prompts[known]:
+            known += 1
+        del self._ahead[known:]
+        for prompt in prompts[known:]:
+            first = len(self._ahead[-1].prompt) if self._ahead else 0
+            layout = Layout((Stretch(first, len(prompt), (0,), ()),))
+            keep: KeysAndValues = {}
+            prefix = packed([TokenizedResponse(prompt, (0,))], layout, first, self.device)
+            self._forward(prefix, PackedAttention(layout, [a.states for a in self._ahead], keep))
+            self._ahead.append(_Prefix(prompt, keep))
+        return [prefix.states for prefix in self._ahead]
+
+
+@dataclass(frozen=True)
+class _Prefix:
+    """What responses of several batches begin with.
+
+    Args:
+        prompt: all ids up to its end.
+        states: keys and values of its last part, which those before it in the list do not have.
+    """
+
+    prompt: tuple[int, ...]
+    states: KeysAndValues

@@ -1,0 +1,238 @@
+"""From hidden states to per-token quantities, in blocks of tokens: logits of all members are never held at once.
+
+The head multiplies blocks that are large enough to run at the machine's speed; what follows runs over a few tokens of
+a block at a time, which on a CPU stay in its cache.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+TOP_K = 20  # candidates in DeepConf's token confidence (Fu et al. 2025)
+# Logits of a block in the model's dtype (on a CPU less than what malloc gives back to the system each time), and those
+# of the tokens that are reduced together in float32 (on a CPU about a core's own cache, for each thread)
+_BLOCK_BYTES = {"cpu": 24 << 20}
+_REDUCED_BYTES = {"cpu": 5 << 19}
+_ACCELERATOR_BYTES = 1 << 28
+_FIRST_BLOCK = 4  # tokens, before the vocabulary's size is known
+_GROUP = 64  # entries of the vocabulary whose largest stands for them in the search for the TOP_K
+
+DRAW_QUANTITIES = ("tu", "au", "eu")
+QUANTITIES = ("logprob", "entropy", *DRAW_QUANTITIES, "self_certainty", "deepconf")
+Estimator = Literal["paper", "kl", "fisher"]
+COMPARISONS = ("kl", "top1_agreement", "accuracy", "base_accuracy")
+
+
+def token_quantities(
+    logits: Callable[[Tensor], Tensor],
+    hidden: Tensor,
+    targets: Tensor,
+    starts: Tensor,
+    *,
+    joint: bool = False,
+    estimator: Estimator = "paper",
+    compare: bool = False,
+) -> dict[str, Tensor]:
+    """Reduce the distributions over the vocabulary to a few numbers per token.
+
+    With p_0 under the mean weights, p_1 … p_M under the draws, p̄ = Σ_m w_m p_m and all entropies in nats:
+
+        logprob         log p_0(y)
+        entropy         H[p_0]
+        self_certainty  KL(uniform ‖ p_0) = −mean_v log p_0(v) − log V     (Kang et al. 2025)
+        deepconf        −mean of the 20 largest log p_0                     (Fu et al. 2025)
+        au              Σ_m w_m H[p_m]
+        eu              max(H[p̄] − au, 0)
+        tu              au + eu, which is H[p̄]
+
+    That ``eu`` is the paper's: a divergence among M draws, whose mean is about (M − 1)/M of its limit for many draws.
+    Two estimators of that limit set each draw beside the mean weights instead, which are computed anyway. For small
+    changes δz of the logits, with F = diag(p_0) − p_0 p_0ᵀ their Fisher matrix, all three limits are E[δzᵀFδz]/2:
+
+        kl              eu = Σ_m w_m KL(p_0 ‖ p_m)
+        fisher          eu = Σ_m w_m δz_mᵀ F δz_m / 2 = Σ_m w_m Var_{v ∼ p_0}[z_m(v) − z_0(v)] / 2
+
+    and, to compare the draws with the mean weights, as means over the draws:
+
+        kl              KL(p_0 ‖ p_m)
+        top1_agreement  1 where p_m and p_0 have the same likeliest token, else 0
+        accuracy        1 where y is the likeliest token under p_m, else 0
+        base_accuracy   the same under p_0
+
+    Args:
+        logits: from (1, n, d) hidden states to (1, n, V) logits.
+        hidden: (1 + M, N, d): for each response token, the state that predicts it, under W_0 and under each draw;
+            responses one after another.
+        targets: (N,) ids y of the response tokens.
+        starts: (N,) index of the first token of each token's response.
+        joint: weights w_m,t ∝ Π_{s<t} p_m(y_s) over the response so far, rather than 1/M.
+        estimator: of ``eu``.
+        compare: whether the comparisons are wanted.
+
+    Returns:
+        name → (N,) float32 on the CPU; no tu, au and eu where M = 0.
+    """
+    members, total, _ = hidden.shape
+    weights = _JointWeights(members - 1, starts) if joint else None
+    # Filled in place: small results that stay between the blocks would keep the allocator from using their places again
+    quantities: dict[str, Tensor] = {}
+    first, block = 0, _FIRST_BLOCK
+    while first < total:
+        block_logits = logits(hidden[:, first : first + block].flatten(0, 1)[None])[0].unflatten(0, (members, -1))
+        block, reduced = _block_sizes(block_logits)
+        for part in block_logits.split(reduced, dim=1):
+            entries = targets[first : first + part.shape[1]]
+            distributions = Distributions(part)
+            chosen = distributions.log_p(entries)  # (1 + M, n)
+            row = _reduce(distributions, chosen[0], weights.next(chosen[1:]) if weights else None, estimator)
+            if compare:
+                row |= _compare(distributions, entries)
+            for name, values in row.items():
+                if name not in quantities:
+                    quantities[name] = values.new_empty(total)
+                quantities[name][first : first + len(values)] = values
+            first += part.shape[1]
+    return {name: quantities[name].cpu() for name in (*QUANTITIES, *COMPARISONS) if name in quantities}
+
+
+def _block_sizes(logits: Tensor) -> tuple[int, int]:
+    """Return how many tokens a block of logits like these may have, and how many are reduced together."""
+    device = logits.device.type
+    entries = logits.shape[0] * logits.shape[-1]  # of a token
+    block = _BLOCK_BYTES.get(device, _ACCELERATOR_BYTES) // (entries * logits.dtype.itemsize)
+    threads = torch.get_num_threads() if device == "cpu" else 1
+    reduced = threads * _REDUCED_BYTES.get(device, _ACCELERATOR_BYTES) // (entries * 4)
+    return max(1, block), max(1, reduced)
+
+
+class Distributions:
+    """Softmax in float32, with one exponential and no logarithm an entry: log p = logits − total.
+
+    Args:
+        logits: (1 + M, n, V) in any dtype; overwritten where they are float32.
+
+    Attributes:
+        logits: (1 + M, n, V) float32, moved so that the largest of a distribution is 0.
+        total: (1 + M, n) log Σ exp(logits).
+        p: (1 + M, n, V).
+    """
+
+    def __init__(self, logits: Tensor) -> None:
+        self.logits = logits.float()
+        self.logits -= self.logits.amax(-1, keepdim=True)
+        self.p = self.logits.softmax(-1)
+        self.total = -self.p.amax(-1).log()  # the largest logit is 0
+
+    def log_p(self, entries: Tensor) -> Tensor:
+        """Return log p, (1 + M, n), of an entry (n,) of the vocabulary each."""
+        index = entries.expand(len(self.p), -1)[..., None]
+        return self.logits.gather(-1, index).squeeze(-1) - self.total
+
+    def entropies(self) -> Tensor:
+        """Return H[p], (1 + M, n); afterwards all logits are finite."""
+        self.logits.clamp_(min=torch.finfo(torch.float32).min)  # 0·log 0 is 0, also where a logit is −∞
+        # −Σ p·log p with the p that were rounded, whose sum is not quite 1, as the mixture's entropy is computed: what
+        # rounding does to both cancels in their difference
+        entropies: Tensor = self.total * self.p.sum(-1) - torch.linalg.vecdot(self.p, self.logits)
+        return entropies
+
+
+def _reduce(
+    distributions: Distributions, chosen: Tensor, weights: Tensor | None, estimator: Estimator
+) -> dict[str, Tensor]:
+    """Reduce a block: chosen (n,) is log p_0(y), weights (M, n) or None for 1/M."""
+    base, total, p = distributions.logits[0], distributions.total[0], distributions.p
+    size = base.shape[-1]
+    quantities = {
+        "logprob": chosen.clone(),
+        "self_certainty": total - base.mean(-1) - math.log(size),
+        "deepconf": total - _largest(base, min(TOP_K, size)).mean(-1),
+    }
+    entropy = distributions.entropies().clamp(min=0)
+    quantities["entropy"] = entropy[0]
+    draws = len(p) - 1
+    if draws:
+        quantities["au"] = _mean(entropy[1:], weights)
+        if estimator == "paper":
+            mixture = p[1:].mean(0) if weights is None else torch.einsum("mn,mnv->nv", weights, p[1:])
+            total = -torch.linalg.vecdot(mixture, mixture.clamp(min=torch.finfo(torch.float32).tiny).log_())
+            quantities["eu"] = (total - quantities["au"]).clamp(min=0)
+        else:
+            differences = _divergences(distributions) if estimator == "kl" else _fisher_norms(distributions) / 2
+            quantities["eu"] = _mean(differences, weights)
+        quantities["tu"] = quantities["au"] + quantities["eu"]
+    return quantities
+
+
+def _mean(values: Tensor, weights: Tensor | None) -> Tensor:
+    """Return the mean over the draws of (M, n) values, with weights (M, n) or None for 1/M."""
+    return values.mean(0) if weights is None else (weights * values).sum(0)
+
+
+def _divergences(distributions: Distributions) -> Tensor:
+    """Return KL(p_0 ‖ p_m), (M, n), of a block whose logits are finite."""
+    logits, total = distributions.logits, distributions.total
+    across = total - torch.linalg.vecdot(distributions.p[:1], logits)  # (1 + M, n) cross entropies of p_0 and p_m
+    divergences: Tensor = across[1:] - across[0]
+    return divergences.clamp(min=0)
+
+
+def _fisher_norms(distributions: Distributions) -> Tensor:
+    """Return δz_mᵀ F δz_m, (M, n): the variance under p_0 of the logits' changes, which are finite."""
+    changes = distributions.logits[1:] - distributions.logits[:1]
+    base = distributions.p[:1]
+    mean = torch.linalg.vecdot(base, changes)
+    norms: Tensor = torch.linalg.vecdot(base, changes.square_()) - mean.square()
+    return norms.clamp(min=0)
+
+
+def _compare(distributions: Distributions, targets: Tensor) -> dict[str, Tensor]:
+    """Compare the draws of a block with the mean weights: targets (n,); after ``entropies``."""
+    likeliest = distributions.logits.argmax(-1)  # (1 + M, n)
+    return {
+        "kl": _divergences(distributions).mean(0),
+        "top1_agreement": (likeliest[1:] == likeliest[0]).float().mean(0),
+        "accuracy": (likeliest[1:] == targets).float().mean(0),
+        "base_accuracy": (likeliest[0] == targets).float(),
+    }
+
+
+def _largest(values: Tensor, count: int) -> Tensor:
+    """Return the ``count`` largest of each row (n, V), in any order.
+
+    They lie in the groups with the ``count`` largest maxima, which are found in one quick pass.
+    """
+    grouped = values.shape[-1] // _GROUP * _GROUP
+    if grouped < 4 * count * _GROUP:
+        return values.topk(count, sorted=False).values
+    groups = values[:, :grouped].unflatten(-1, (-1, _GROUP))
+    best = groups.amax(-1).topk(count, sorted=False).indices  # (n, count)
+    candidates = groups.gather(1, best[..., None].expand(-1, -1, _GROUP)).flatten(1)
+    return torch.cat([candidates, values[:, grouped:]], dim=-1).topk(count, sorted=False).values
+
+
+class _JointWeights:
+    """w_m,t ∝ Π_{s<t} p_m(y_s), block after block of responses that stand one after another.
+
+    Args:
+        members: M.
+        starts: (N,) index of the first token of each token's response.
+    """
+
+    def __init__(self, members: int, starts: Tensor) -> None:
+        self.starts = starts
+        self.before = torch.zeros(members, starts.numel() + 1, dtype=torch.float64, device=starts.device)
+        self.done = 0
+
+    def next(self, chosen: Tensor) -> Tensor:
+        """Return the weights (M, n) of the next n tokens, whose log p_m(y) are ``chosen`` (M, n)."""
+        first, last = self.done, self.done + chosen.shape[1]
+        self.before[:, first + 1 : last + 1] = self.before[:, first : first + 1] + chosen.double().cumsum(1)
+        self.done = last
+        features = self.before[:, first:last] - self.before[:, self.starts[first:last]]
+        return features.softmax(0).float()

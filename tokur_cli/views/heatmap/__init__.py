@@ -1,0 +1,1 @@
+"""Heat maps of responses: in the terminal, as a page and as a figure."""

@@ -1,0 +1,167 @@
+"""A heat map as one self-contained web page: no network, many responses, and no script in it but its own."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from importlib.resources import files
+from typing import IO, Any
+
+from tokur_cli.views.heatmap.cells import Cell, cells_of
+from tokur_cli.views.heatmap.colours import HEX_STEPS, Theme, rgb_of_hex, text_on
+from tokur_cli.views.heatmap.response import HeatmapResponse, Quantity
+from tokur_cli.views.heatmap.scale import Scale
+from tokur_cli.views.heatmap.steps import step_spans, steps_of
+from tokur_cli.views.visible import NEWLINE, paragraphs, picture, shorten
+
+_STEP_LABEL_COLUMNS = 80
+
+
+def write_html(
+    file: IO[str],
+    responses: Iterable[HeatmapResponse],
+    scales: Sequence[Scale],
+    *,
+    title: str = "tokur heatmap",
+    compare: bool = False,
+) -> None:
+    """Write a page that paints responses, one after the other, so that any number fits in memory.
+
+    The page holds each response as two lines of JSON: what the list needs, and the tokens, which the browser reads and
+    paints when they come near the screen. Token values are whole numbers of a hundredth of what the legend tells apart
+    (`_quantum_decimals`), which keeps a page of 300,000 tokens small.
+
+    Args:
+        file: a text file in UTF-8.
+        responses: what to paint; each must have values for every scale.
+        scales: the quantities to switch between; the first one is shown at first.
+        title: the page's title.
+        compare: whether to put the responses in two columns.
+
+    Raises:
+        RecordError: a response lacks one of the quantities.
+    """
+    style = _palette_css() + _asset("page.css")
+    script = _asset("page.js")
+    policy = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    head, _, tail = _asset("page.html").partition("{data}")
+    for name, text in (("policy", policy), ("title", _escape(picture(title))), ("style", style)):
+        head = head.replace("{" + name + "}", text)
+    file.write(head)
+    file.write(_json({"compare": compare, "quantities": [_scale_data(scale) for scale in scales]}))
+    for response in responses:
+        file.write("\n" + _json(_head_data(response, scales)) + "\n" + _json(_tokens_data(response, scales)))
+    file.write(tail.replace("{script}", script))
+
+
+def _asset(name: str) -> str:
+    return files("tokur_cli.views.heatmap").joinpath("page", name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _escape(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def _json(data: Any) -> str:
+    """Return JSON that cannot end or escape the script element it stands in."""
+    return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _quantum_decimals(scale: Scale) -> int:
+    return scale.decimals + 2
+
+
+def _quanta(values: Sequence[float | None], scale: Scale) -> list[int | None]:
+    per_unit = 10 ** _quantum_decimals(scale)
+    return [None if value is None else round(value * per_unit) for value in values]
+
+
+def _palette_css() -> str:
+    def variables(theme: Theme) -> str:
+        parts = []
+        for step, colour in enumerate(HEX_STEPS[theme]):
+            ink = "#000" if text_on(rgb_of_hex(colour)) == (0, 0, 0) else "#fff"
+            parts.append(f"--step{step}:{colour};--ink{step}:{ink}")
+        return ";".join(parts)
+
+    classes = "".join(f".step{step}{{background:var(--step{step});color:var(--ink{step})}}" for step in range(8))
+    light, dark = variables("light"), variables("dark")
+    return (
+        f":root{{{light}}}@media(prefers-color-scheme:dark){{:root:not([data-theme=light]){{{dark}}}}}"
+        f":root[data-theme=dark]{{{dark}}}{classes}\n"
+    )
+
+
+def _scale_data(scale: Scale) -> dict[str, Any]:
+    quantity = scale.quantity
+    return {
+        "name": picture(quantity.name),
+        "label": picture(quantity.label),
+        "unit": quantity.unit,
+        "confidence": quantity.orientation == "confidence",
+        # Rounded as the values are, or a value at an end could land beyond it.
+        "ends": _quanta([scale.sure, scale.unsure], scale),
+        "quantum": _quantum_decimals(scale),
+        "edges": [scale.format(edge) for edge in scale.edges],
+        "decimals": scale.decimals,
+        "origin": scale.origin,
+    }
+
+
+def _head_data(response: HeatmapResponse, scales: Sequence[Scale]) -> dict[str, Any]:
+    return {
+        "id": picture(response.id),
+        "sample": response.sample,
+        "question": paragraphs(response.question or ""),
+        "correct": response.correct,
+        "answer": None if response.answer is None else picture(response.answer),
+        "reference": None if response.reference is None else picture(response.reference),
+        "scores": [
+            [picture(name), "–" if value is None else f"{value:.4g}"] for name, value in response.scores.items()
+        ],
+        "length": len(response.response),
+        "doubts": [_doubt(response, scale.quantity) for scale in scales],
+    }
+
+
+def _doubt(response: HeatmapResponse, quantity: Quantity) -> float | None:
+    """Return what responses are sorted by: an uncertainty's sum or a confidence's mean, turned to "less sure"."""
+    known = [value for value in response.token_values(quantity.name) if value is not None]
+    if not known:
+        return None
+    total = quantity.doubt(sum(known))
+    return total / len(known) if quantity.orientation == "confidence" else total
+
+
+def _tokens_data(response: HeatmapResponse, scales: Sequence[Scale]) -> dict[str, Any]:
+    cells = cells_of(response.response, response.spans)
+    one_to_one = [cell.tokens for cell in cells] == [range(token, token + 1) for token in range(len(response.spans))]
+    steps = [
+        [step.tokens.start, step.tokens.stop, _label(response.response[start:end])]
+        for step, (start, end) in zip(
+            steps_of(response, scales[0].quantity), step_spans(response.response), strict=True
+        )
+    ]
+    return {
+        "cells": [_drawn(cell) for cell in cells],
+        "tokens": None if one_to_one else [[cell.tokens.start, len(cell.tokens)] for cell in cells],
+        "steps": steps,
+        "values": [_quanta(response.token_values(scale.quantity.name), scale) for scale in scales],
+    }
+
+
+def _drawn(cell: Cell) -> str:
+    return cell.shown if NEWLINE not in cell.shown else "".join(u.shown + "\n" * u.newline for u in cell.glyphs)
+
+
+def _label(text: str) -> str:
+    return shorten(picture(" ".join(text.split())), _STEP_LABEL_COLUMNS)

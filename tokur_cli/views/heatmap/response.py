@@ -1,0 +1,94 @@
+"""What a heat map is drawn from: one response with its per-token quantities."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from tokur_cli.records.errors import RecordError
+
+Orientation: TypeAlias = Literal["uncertainty", "confidence"]
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A per-token quantity that can be painted.
+
+    Args:
+        name: its key in the records, such as ``eu``.
+        label: its name in words, such as ``epistemic uncertainty``.
+        orientation: ``uncertainty`` when high values mean unsure, ``confidence`` when high values mean sure.
+        unit: what it is measured in.
+    """
+
+    name: str
+    label: str
+    orientation: Orientation = "uncertainty"
+    unit: str = "nats"
+
+    def doubt(self, value: float) -> float:
+        """Return the value turned so that more is less sure."""
+        return value if self.orientation == "uncertainty" else -value
+
+
+@dataclass(frozen=True, slots=True)
+class HeatmapResponse:
+    """One response to paint.
+
+    Args:
+        id: the question's id.
+        response: the model's text, exactly as it was written.
+        spans: code points ``[start, end)`` of ``response``, one pair per token. Starts and ends never decrease. A token
+            without text has an empty span; the tokens of one character share its span; text between spans is allowed.
+        values: per-token quantities by name, each as long as ``spans``; None where a token has no value.
+        sample: which of the question's N responses this is.
+        question: the question's text.
+        scores: response-level scores by name; None where a score could not be computed.
+        correct: whether the answer is right, None if that is not known.
+        answer: the answer extracted from the response.
+        reference: the gold answer.
+
+    Raises:
+        RecordError: lengths differ, a span lies outside the text or out of order, or a value is not finite.
+    """
+
+    id: str
+    response: str
+    spans: Sequence[tuple[int, int]]
+    values: Mapping[str, Sequence[float | None]]
+    sample: int | None = None
+    question: str | None = None
+    scores: Mapping[str, float | None] = field(default_factory=dict)
+    correct: bool | None = None
+    answer: str | None = None
+    reference: str | None = None
+
+    def __post_init__(self) -> None:
+        previous = (0, 0)
+        for index, (start, end) in enumerate(self.spans):
+            if not 0 <= start <= end <= len(self.response):
+                raise RecordError(
+                    f"offsets[{index}] is [{start}, {end}], outside the response of {len(self.response)} code points"
+                )
+            if start < previous[0] or end < previous[1]:
+                raise RecordError(f"offsets[{index}] is [{start}, {end}], before the span of the token in front of it")
+            previous = (start, end)
+        for name, values in self.values.items():
+            if len(values) != len(self.spans):
+                raise RecordError(f'"{name}" has {len(values)} token values but there are {len(self.spans)} tokens')
+            for index, value in enumerate(values):
+                if value is not None and not math.isfinite(value):
+                    raise RecordError(f'"{name}"[{index}] is {value}; write null for a value that is not a number')
+
+    def token_values(self, name: str) -> Sequence[float | None]:
+        """Return the token values of one quantity.
+
+        Raises:
+            RecordError: the response has none of that name.
+        """
+        if name not in self.values:
+            known = ", ".join(self.values) or "none"
+            raise RecordError(f'no token values named "{name}" (there are: {known}); score the responses with it first')
+        return self.values[name]

@@ -1,0 +1,309 @@
+"""Heat maps on the terminal: legend, painted responses, and what to look at in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.style import Style
+
+from tokur_cli.views.heatmap.blocks import GUTTER, Block, StyledLine, below, beside, flow
+from tokur_cli.views.heatmap.cells import Cell, cells_of, wrap
+from tokur_cli.views.heatmap.colours import STEPS
+from tokur_cli.views.heatmap.look import ABOVE, BARS, BELOW, NO_VALUE, Look, step_styles, verdict_styles
+from tokur_cli.views.heatmap.response import HeatmapResponse
+from tokur_cli.views.heatmap.scale import Scale
+from tokur_cli.views.heatmap.steps import doubtful_step, steps_of
+from tokur_cli.views.heatmap.unsure import context, most_unsure
+from tokur_cli.views.visible import picture, shorten, width_of
+
+# Lines longer than this are hard to read; a wider terminal shows two panels side by side.
+READABLE = 100
+_BESIDE_FROM = 2 * 44 + len(GUTTER)
+_BETWEEN_SCORES = 3
+
+_BOLD = Style(bold=True)
+_DIM = Style(dim=True)
+_OUTSIDE = Style(bold=True, underline=True)
+_EMPTY = Block([StyledLine()])
+
+
+def legend(scales: Sequence[Scale], look: Look) -> Block:
+    """Return what the colours and signs mean: for each quantity its name, unit, steps, ends and where they come from.
+
+    Args:
+        scales: the scales in use.
+        look: how the terminal shows them.
+    """
+    width = min(look.columns, READABLE)
+    blocks = []
+    for scale in scales:
+        quantity = scale.quantity
+        title = StyledLine().add(shorten(picture(quantity.name), width // 2), _BOLD)
+        title.add(shorten(f"  {picture(quantity.label)}, {quantity.unit}", width - title.width))
+        origin = f"one scale for all responses: {scale.origin}"
+        blocks += [Block([title]), _swatches(scale, look, width), flow(origin.split(), width, _DIM, between=" ")]
+    signs = [f"{ABOVE} beyond the unsure end", f"{BELOW} beyond the sure end", f"{NO_VALUE} no value"]
+    if look.drawn_marks == "none":
+        signs = ["bold underlined: beyond an end", "no colour: no value"]
+    signs += ["↵ newline", "⇥ tab", "␛ control code", "∎ token without text"]
+    return below([*blocks, flow(signs, width, _DIM, between="   "), _EMPTY])
+
+
+def response_view(response: HeatmapResponse, scales: Sequence[Scale], look: Look) -> Block:
+    """Return one response: heading, a painted text for each scale, and its summary.
+
+    Two scales stand side by side where the width allows it, else one under the other.
+
+    Args:
+        response: what to paint.
+        scales: what to paint it by; the first one rules the summary.
+        look: how the terminal shows it.
+
+    Raises:
+        RecordError: the response lacks one of the quantities.
+    """
+    cells = cells_of(response.response, response.spans)
+    if len(scales) == 2 and look.columns >= _BESIDE_FROM:
+        half = (look.columns - len(GUTTER)) // 2
+        panels = beside([_panel(response, cells, scale, look, half) for scale in scales], half)
+    else:
+        width = min(look.columns, READABLE)
+        panels = below([_panel(response, cells, scale, look, width) for scale in scales], gap=1)
+    width = min(look.columns, max(READABLE, panels.width))
+    parts = [_heading(response, look, width), _question(response, width), panels]
+    parts.append(_summary(response, cells, scales, look, min(width, READABLE)))
+    return below([below(parts, gap=1), _EMPTY])
+
+
+def compare_view(left: HeatmapResponse, right: HeatmapResponse, scales: Sequence[Scale], look: Look) -> Block:
+    """Return two responses to one question side by side, or one under the other where the width does not allow it.
+
+    Args:
+        left: the one on the left.
+        right: the one on the right.
+        scales: what to paint them by; the first one rules the summaries.
+        look: how the terminal shows them.
+
+    Raises:
+        RecordError: a response lacks one of the quantities.
+    """
+    if look.columns < _BESIDE_FROM:
+        return below([response_view(response, scales, look) for response in (left, right)])
+    half = min((look.columns - len(GUTTER)) // 2, READABLE)
+    sides = [(response, cells_of(response.response, response.spans)) for response in (left, right)]
+    rows = [beside([_heading(response, look, half) for response, _ in sides], half)]
+    rows += [
+        beside([_panel(response, cells, scale, look, half) for response, cells in sides], half) for scale in scales
+    ]
+    rows.append(beside([_summary(response, cells, scales, look, half) for response, cells in sides], half))
+    gap = beside([_EMPTY, _EMPTY], half)
+    framed = [rows[0]]
+    for row in rows[1:]:
+        framed += [gap, row]
+    return below([below([_question(left, 2 * half + len(GUTTER)), below(framed)], gap=1), _EMPTY])
+
+
+def _swatches(scale: Scale, look: Look, width: int) -> Block:
+    """Return the eight steps, each with the value where it begins, between the words "sure" and "unsure"."""
+    styles = step_styles(look.colours, look.theme)
+    lines = [StyledLine().add("sure ")]
+    for step, edge in enumerate(scale.edges[:STEPS]):
+        text = f"{BARS[step] if look.drawn_marks == 'bars' else ' '}{scale.format(edge)} "
+        if lines[-1].width + len(text) > width:
+            lines.append(StyledLine().add("     "))
+        lines[-1].add(text, styles[step])
+    end = f" {scale.format(scale.unsure)} unsure"
+    if lines[-1].width + len(end) > width:
+        lines.append(StyledLine().add("    "))
+    lines[-1].add(end)
+    return Block(lines)
+
+
+def _heading(response: HeatmapResponse, look: Look, width: int) -> Block:
+    name = picture(response.id) + (f" · sample {response.sample}" if response.sample is not None else "")
+    verdict = {True: "✓ right", False: "✗ wrong", None: ""}[response.correct]
+    right, wrong = verdict_styles(look.theme)
+    line = StyledLine().add("── ", _DIM).add(shorten(name, max(1, width - 16)), _BOLD).add(" ", _DIM)
+    if verdict:
+        line.pad_to(width - len(verdict) - 4, "─", _DIM).add(f" {verdict} ", right if response.correct else wrong)
+    return Block([line.pad_to(width, "─", _DIM)])
+
+
+def _question(response: HeatmapResponse, width: int) -> Block:
+    if not response.question:
+        return Block()
+    return flow(response.question.split(), min(width, READABLE), _DIM, between=" ")
+
+
+def _panel_title(scale: Scale, look: Look, width: int) -> list[StyledLine]:
+    """Return the quantity's name and its scale in small, on one line if they fit."""
+    name = StyledLine().add(shorten(picture(scale.quantity.name), width), _BOLD)
+    strip = StyledLine().add(f"sure {scale.format(scale.sure)} ")
+    if look.drawn_marks == "values":
+        strip.add("to")
+    elif look.drawn_marks == "bars":
+        strip.add(BARS)
+    else:
+        for style in step_styles(look.colours, look.theme):
+            strip.add("  " if width >= 60 else " ", style)
+    strip.add(f" {scale.format(scale.unsure)} unsure")
+    if name.width + 2 + strip.width > width:
+        return [name, strip]
+    return [name.add("  ").join(strip)]
+
+
+def _panel(response: HeatmapResponse, cells: Sequence[Cell], scale: Scale, look: Look, width: int) -> Block:
+    """Return one response painted by one quantity, under the quantity's name and its scale in small."""
+    values = response.token_values(scale.quantity.name)
+    cell_values = [cell.value(values, scale.quantity) for cell in cells]
+    styles = step_styles(look.colours, look.theme)
+    notes = None
+    if look.drawn_marks == "values":
+        notes = [_note(cell, value, scale) for cell, value in zip(cells, cell_values, strict=True)]
+    lines = _panel_title(scale, look, width)
+    for runs in wrap(cells, width, notes):
+        text, bars = StyledLine(), StyledLine()
+        for run in runs:
+            value = cell_values[run.cell] if run.cell >= 0 else None
+            style = None
+            if value is not None and look.colours != "none":
+                style = styles[scale.step(value)]
+                if scale.clipped(value):
+                    style += _OUTSIDE
+            text.add(run.text, style, run.width)
+            has_tokens = run.cell >= 0 and len(cells[run.cell].tokens) > 0
+            bars.add((_mark(value, scale) if has_tokens else " ") * run.width, None, run.width)
+        lines.append(text)
+        if look.drawn_marks == "bars":
+            lines += [bars, StyledLine()]  # without the empty line the bars would seem to belong to the text below them
+    return Block(lines[:-1] if look.drawn_marks == "bars" else lines)
+
+
+def _mark(value: float | None, scale: Scale) -> str:
+    if value is None:
+        return NO_VALUE
+    return {1: ABOVE, -1: BELOW, 0: BARS[scale.step(value)]}[scale.clipped(value)]
+
+
+def _note(cell: Cell, value: float | None, scale: Scale) -> str:
+    if not cell.tokens:
+        return ""
+    return f"[{_number(value, scale)}]"
+
+
+def _number(value: float | None, scale: Scale) -> str:
+    if value is None:
+        return NO_VALUE
+    return scale.format(value) + {1: ABOVE, -1: BELOW, 0: ""}[scale.clipped(value)]
+
+
+def _summary(
+    response: HeatmapResponse, cells: Sequence[Cell], scales: Sequence[Scale], look: Look, width: int
+) -> Block:
+    facts = []
+    if response.answer is not None:
+        facts.append(f"answer {response.answer}")
+    if response.reference is not None:
+        facts.append(f"reference {response.reference}")
+    blocks = [flow(facts, width, between=" · ")] if facts else []
+    return below(
+        [
+            below([*blocks, _scores(response, width)]),
+            _top_tokens(response, cells, scales, look, width),
+            _steps(response, scales[0], look, width),
+        ],
+        gap=1,
+    )
+
+
+def _scores(response: HeatmapResponse, width: int) -> Block:
+    """Return the whole response's scores in as many columns as there is room for; threes keep families together."""
+    cells = []
+    for name, value in response.scores.items():
+        cell = StyledLine().add(shorten(picture(name), width - 12), _DIM)
+        cells.append(cell.add(" –" if value is None else f" {value:.4g}"))
+    across = next(
+        count
+        for count in (6, 3, 2, 1)
+        if sum(_column_widths(cells, count)) + (count - 1) * _BETWEEN_SCORES <= width or count == 1
+    )
+    lines = []
+    for first in range(0, len(cells), across):
+        line, start = StyledLine(), 0
+        for cell, column in zip(cells[first : first + across], _column_widths(cells, across), strict=False):
+            line.pad_to(start).join(cell)
+            start += column + _BETWEEN_SCORES
+        lines.append(line)
+    return Block(lines)
+
+
+def _column_widths(cells: Sequence[StyledLine], across: int) -> list[int]:
+    return [max((cell.width for cell in cells[at::across]), default=0) for at in range(across)]
+
+
+def _top_tokens(
+    response: HeatmapResponse, cells: Sequence[Cell], scales: Sequence[Scale], look: Look, width: int
+) -> Block:
+    """Return the least sure tokens in their context, with the values of every scale."""
+    found = most_unsure(response, cells, scales[0].quantity, look.top)
+    if not found:
+        return Block()
+    styles = step_styles(look.colours, look.theme)
+    rows = []
+    for unsure in found:
+        values = [
+            cells[unsure.cell].value(response.token_values(scale.quantity.name), scale.quantity) for scale in scales
+        ]
+        rows.append([_number(value, scale) for value, scale in zip(values, scales, strict=True)])
+    # Numbers are aligned, and the marks of those beyond an end stand out of the column
+    rows = [[text if text[-1] in ABOVE + BELOW else text + " " for text in row] for row in rows]
+    names = [picture(scale.quantity.name) + " " for scale in scales]
+    columns = [max(width_of(name), *(len(row[index]) for row in rows)) for index, name in enumerate(names)]
+    place = max(5, *(len(str(unsure.token + 1)) for unsure in found))
+    room = width - sum(column + 2 for column in columns) - place - 1
+    head = StyledLine().add("token".rjust(place), _DIM)
+    for name, column in zip(names, columns, strict=True):
+        head.add("  " + name.rjust(column), _DIM)
+    lines = [head.add(" the least sure"[: max(0, width - head.width)], _DIM)]
+    for unsure, row in zip(found, rows, strict=True):
+        line = StyledLine().add(str(unsure.token + 1).rjust(place))
+        for number, column in zip(row, columns, strict=True):
+            line.add("  " + number.rjust(column))
+        before, middle, behind = context(cells, unsure.cell, max(8, room - 2))
+        style = styles[scales[0].step(unsure.value)] if look.colours != "none" else None
+        lines.append(line.add(" " + before, _DIM).add("»").add(middle, style).add("«").add(behind, _DIM))
+    return Block(lines)
+
+
+def _steps(response: HeatmapResponse, scale: Scale, look: Look, width: int) -> Block:
+    """Return the reasoning steps with their sums and means; the least sure ones where there are too many."""
+    steps = steps_of(response, scale.quantity)
+    if len(steps) < 2 or not look.steps:
+        return Block()
+    worst = doubtful_step(steps, scale.quantity)
+    by_sum = scale.quantity.orientation == "uncertainty"
+    keys = [step.total if by_sum else step.mean for step in steps]
+    doubts = [float("-inf") if key is None else scale.quantity.doubt(key) for key in keys]
+    shown = sorted(sorted(range(len(steps)), key=lambda index: -doubts[index])[: look.steps])
+    name = picture(scale.quantity.name)
+    numbers = {
+        index: (
+            str(index + 1),
+            str(len(steps[index].tokens)),
+            *(NO_VALUE if value is None else scale.format(value) for value in (steps[index].total, steps[index].mean)),
+        )
+        for index in shown
+    }
+    names = ("step", "tokens", "sum", "mean")
+    columns = [max(len(head), *(len(row[at]) for row in numbers.values())) for at, head in enumerate(names)]
+    head = StyledLine().add("  " + "  ".join(text.rjust(size) for text, size in zip(names, columns, strict=True)), _DIM)
+    lines = [head.add(shorten(f"  ▶ the least sure by {name}", width - head.width), _DIM)]
+    for index in shown:
+        is_worst = index == worst
+        row = "  ".join(text.rjust(size) for text, size in zip(numbers[index], columns, strict=True))
+        line = StyledLine().add(("▶ " if is_worst else "  ") + row + "  ", _BOLD if is_worst else None)
+        text = picture(" ".join(response.response[steps[index].start : steps[index].end].split()))
+        lines.append(line.add(shorten(text, max(1, width - line.width)), _BOLD if is_worst else _DIM))
+    if len(shown) < len(steps):
+        lines.append(StyledLine().add(f"  … and {len(steps) - len(shown)} surer steps", _DIM))
+    return Block(lines)
