@@ -39,7 +39,10 @@ def _print_version(asked: bool) -> None:
 def tokur(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
+        bool,
+        typer.Option(
+            "--version", metavar="", callback=_print_version, is_eager=True, help="Print the version and stop."
+        ),
     ] = False,
 ) -> None:
     """Where in this answer is the model unsure, and which of these answers should I trust?

@@ -45,7 +45,7 @@ class PromptOptions:
     template: Annotated[
         str,
         Option(
-            help="How a question became the prompt: chat (the model's template), raw, math (the paper's), or a Jinja "
+            help="How a question becomes the prompt: chat (the model's template), raw, math (the paper's), or a Jinja "
             "file over the record's fields. Prompts given as text, messages or ids stay as they are."
         ),
     ] = "chat"

@@ -127,12 +127,14 @@ def build_posterior(
 def left_singular_vectors(weight: Tensor, rank: int) -> Tensor:
     """Return U′, the first ``rank`` left singular vectors of W (out × in), float32, (out, rank).
 
-    A singular vector is defined up to its sign; here its entry of largest magnitude is positive, so that the same
-    weights give the same basis on every machine.
+    A singular vector is defined up to its sign; here its entry of largest magnitude is positive. It is computed in
+    float64: where singular values are close to each other, float32 turns their vectors by 1e-4 from one number of
+    threads to another. So the same weights give the same basis on every machine.
     """
-    left: Tensor = torch.linalg.svd(weight.float(), full_matrices=False).U[:, :rank]
+    source = weight.cpu() if weight.device.type == "mps" else weight  # which has no float64
+    left: Tensor = torch.linalg.svd(source.double(), full_matrices=False).U[:, :rank]
     largest = left.gather(0, left.abs().argmax(dim=0, keepdim=True))
-    return (left * largest.sign()).contiguous()
+    return (left * largest.sign()).float().contiguous()
 
 
 def size_of(matrix: PerturbedMatrix) -> tuple[list[float], float]:
@@ -143,8 +145,8 @@ def size_of(matrix: PerturbedMatrix) -> tuple[list[float], float]:
 
 
 def _fingerprint(projections: list[Projection], weights: list[Tensor]) -> str:
-    """Return the SHA-256 over the names, shapes, dtype and bytes of the weights that the basis is computed from."""
-    digest = hashlib.sha256()
+    """Return the SHA-256 over how the basis is computed, and the names, shapes, dtypes and bytes of its weights."""
+    digest = hashlib.sha256(b"decomposed in float64\n")
     for projection, weight in zip(projections, weights, strict=True):
         digest.update(f"{projection.name} {tuple(weight.shape)} {weight.dtype}\n".encode())
         digest.update(weight.contiguous().cpu().view(torch.uint8).numpy().data)
