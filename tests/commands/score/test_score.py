@@ -78,6 +78,21 @@ def test_scores_are_chosen_by_name_and_draws_made_only_if_needed(run_tokur, tiny
     assert tokur["run"]["sigma"] is None
 
 
+@pytest.mark.parametrize("earlier", [None, [], "eu"])
+def test_scores_of_an_earlier_run_that_are_not_an_object_are_replaced(
+    run_tokur, tiny_folder, responses, tmp_path, earlier
+):
+    _, first, _ = run_tokur("score", responses, "-m", tiny_folder)
+    scored = parsed(first)
+    for record in scored:
+        record["tokur"]["scores"] = earlier
+    code, again, err = run_tokur("score", write_lines(tmp_path / "again.jsonl", scored), "-m", tiny_folder)
+    assert (code, err) == (0, "")
+    assert [record["tokur"]["scores"] for record in parsed(again)] == [
+        record["tokur"]["scores"] for record in parsed(first)
+    ]
+
+
 def test_scoring_again_in_the_same_way_adds_and_in_another_way_replaces(run_tokur, tiny_folder, responses, tmp_path):
     _, first, _ = run_tokur("score", responses, "-m", tiny_folder, "--scores", "eu")
     scored = write_lines(tmp_path / "scored.jsonl", parsed(first))

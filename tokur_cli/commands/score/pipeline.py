@@ -273,8 +273,8 @@ class Scoring:
     def _add_results(self, response: ScoredResponse) -> None:
         """Put the results under ``tokur``; scores of an earlier run stay only if they were made in the same way."""
         tokur = response.record.tokur
-        earlier = tokur.pop("scores", {})
-        if tokur.pop("run", None) != self.run_settings:
+        earlier = tokur.pop("scores", None)
+        if tokur.pop("run", None) != self.run_settings or not isinstance(earlier, dict):
             earlier = {}
         tokur.pop("tokens", None)
         tokur = {"schema": SCHEMA, **tokur}
