@@ -13,8 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 SETTINGS = {
-    **{"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1", "PIP_NO_INDEX": "1"},
-    **{"https_proxy": "http://127.0.0.1:9", "http_proxy": "http://127.0.0.1:9", "COLUMNS": "100"},
+    "OMP_NUM_THREADS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "HF_HUB_OFFLINE": "1",
+    "PIP_NO_INDEX": "1",
+    "https_proxy": "http://127.0.0.1:9",
+    "http_proxy": "http://127.0.0.1:9",
+    "COLUMNS": "100",
 }
 """One thread, so that forking is safe, and no network."""
 PARTS = ("inputs", "faults")
@@ -40,6 +45,8 @@ def main() -> int:
 
 
 def _storm(folder: Path, kept: Path, options: argparse.Namespace) -> int:
+    import transformers.utils.logging
+
     from tests.storm.corpus import Corpus
     from tests.storm.faults import Faults
     from tests.storm.in_turn import InTurn
@@ -48,8 +55,6 @@ def _storm(folder: Path, kept: Path, options: argparse.Namespace) -> int:
     from tests.storm.surroundings import Surroundings
     from tests.storm.warm import Warm
     from tests.tiny import tiny_model_folder
-
-    import transformers.utils.logging
 
     transformers.utils.logging.disable_progress_bar()
     model = tiny_model_folder(folder)

@@ -11,8 +11,8 @@ from typing import get_args
 from typer.models import OptionInfo
 
 from tests.storm import hostile
-from tests.storm.cases import RECORDS, Case
-from tests.storm.corpus import ALWAYS, Base, Corpus, output_options
+from tests.storm.cases import Case
+from tests.storm.corpus import ALWAYS, Base, Corpus
 from tests.tiny import CHAT_TEMPLATE
 
 COMMANDS = ("score", "score", "generate", "select", "evaluate", "heatmap", "perturb")
