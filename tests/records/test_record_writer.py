@@ -151,6 +151,7 @@ def test_rows_of_a_foreign_format_are_recognised_when_resuming(tmp_path):
         ({**SETTINGS, "sigma": 0.2}, "out:1: was written with sigma 0.1, but this run has sigma 0.2: resume with"),
         ({**SETTINGS, "targets": ["q"]}, 'with targets ["q", "k"], but this run has targets ["q"]'),
         ({**SETTINGS, "rank": 8}, "was written with no rank, but this run has rank 8"),
+        ({**SETTINGS, "layers": None}, "was written with no layers, but this run has layers null"),
         ({"sigma": 0.1, "draws": 2}, 'was written with targets ["q", "k"], but this run has no targets'),
         ({**SETTINGS, "draws": None}, "was written with draws 2, but this run has draws null"),
     ],
