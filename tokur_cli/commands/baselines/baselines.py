@@ -50,6 +50,7 @@ class Baselines:
         progress: told what is loaded.
 
     Attributes:
+        gatherers: what gathers them; none where no score needs any.
         settings: what the features depend on, for the records.
         largest_window: records whose features are gathered at once.
         over_samples: whether the responses of a question are compared with each other, so that they belong together.
@@ -68,12 +69,12 @@ class Baselines:
         progress: Progress,
     ) -> None:
         self.settings: dict[str, Any] = {}
-        self._gatherers: list[Gather] = []
+        self.gatherers: list[Gather] = []
         if "p_true" in needs:
-            self._gatherers.append(PTrue(language_model, tokenizer, batch_tokens).gather)
+            self.gatherers.append(PTrue(language_model, tokenizer, batch_tokens).gather)
         if inside := set(needs) & set(INSIDE):
             llm_check = LlmCheck(language_model, options.llm_check_layer, inside, batch_tokens)
-            self._gatherers.append(llm_check.gather)
+            self.gatherers.append(llm_check.gather)
             if inside != {"top_entropy"}:
                 self.settings["llm_check_layer"] = llm_check.view.layer
         compares = bool(set(needs) & set(SET_FEATURES))
@@ -83,20 +84,17 @@ class Baselines:
             comparison = SetComparison(needs, options, language_model, tokenizer, batch_tokens, progress)
             self.settings |= {"over": options.over, **comparison.settings}
             if self.over_samples:
-                self._gatherers.append(SampleSets(comparison, tokenizer).gather)
+                self.gatherers.append(SampleSets(comparison, tokenizer).gather)
             else:
                 likelihoods = bool(set(needs) & {"set_log_likelihoods", "set_mean_log_likelihoods"})
                 attempts = Attempts(options, likelihoods, language_model, tokenizer, batch_tokens)
-                self._gatherers.append(lambda responses: comparison.compare(attempts.text_sets(responses)))
+                self.gatherers.append(lambda responses: comparison.compare(attempts.text_sets(responses)))
                 self.settings |= attempts.settings
-
-    def __bool__(self) -> bool:
-        return bool(self._gatherers)
 
     def complete(self, responses: Sequence[ScoredResponse]) -> list[ScoredResponse | RecordError]:
         """Add the features to each response; where they cannot be had, the record's error takes its place."""
         results: list[ScoredResponse | TokurError] = list(responses)
-        for gather in self._gatherers:
+        for gather in self.gatherers:
             found = map_batch(gather, results)
             results = [_with(*pair) for pair in zip(results, found, strict=True)]
         return [

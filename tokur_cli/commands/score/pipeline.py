@@ -195,11 +195,11 @@ class Scoring:
         """Yield what became of each wanted record, in order; where bad ones are not skipped, the first is the last."""
         tokenized = self._tokenize_window(window, skip_invalid)
         # Features of several records are gathered in one batch: its content must not depend on what is written already
-        computed = [True] * len(window) if self.baselines else wanted
+        computed = [True] * len(window) if self.baselines.gatherers else wanted
         outcomes = in_order(
             (place for place in range(len(tokenized)) if computed[place]), self._outcomes(window, tokenized, computed)
         )
-        for place, outcome in self._with_features(outcomes, skip_invalid) if self.baselines else outcomes:
+        for place, outcome in self._with_features(outcomes, skip_invalid) if self.baselines.gatherers else outcomes:
             if not wanted[place]:
                 continue
             if isinstance(outcome, RecordError):
