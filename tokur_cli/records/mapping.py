@@ -34,8 +34,6 @@ class FieldMapping:
         """
         paths = {field.name: getattr(self, field.name) for field in fields(self)}
         values = {name: _find(record, name, path) for name, path in paths.items() if path is not None}
-        if not values:
-            return record
         if isinstance(values.get("question"), list):
             values["messages"] = values.pop("question")
         elif "question" in values and record.get("messages") is not None:

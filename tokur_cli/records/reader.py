@@ -53,7 +53,7 @@ def _read(
     source = display_name(path)
     with ExitStack() as stack:
         requests = stack.enter_context(Requests.open(requests_path)) if requests_path is not None else None
-        adapt = None
+        adapt, is_mapped = None, mapping != FieldMapping()
         for row in read_rows(stack.enter_context(open_input(path)), source):
             if isinstance(row, RecordError):
                 yield row
@@ -63,16 +63,15 @@ def _read(
                 if requests is not None and not form.takes_requests:
                     raise UsageError(f"--requests: {source} is in the format {form.name}, which has its own prompts")
                 adapt = form.new_adapter(requests)
-            yield from _finish(iter([row]) if NATIVE.recognises(row.fields) else adapt(row), mapping)
-
-
-def _finish(records: Iterator[Record | RecordError], mapping: FieldMapping) -> Iterator[Record | RecordError]:
-    """Apply the mapping; what an adapter raises is yielded in the row's place."""
-    try:
-        for record in records:
             try:
-                yield record if isinstance(record, RecordError) else mapping.apply(record)
+                for record in [row] if form is NATIVE or NATIVE.recognises(row.fields) else adapt(row):
+                    yield _mapped(record, mapping) if is_mapped else record
             except RecordError as error:
                 yield error
+
+
+def _mapped(record: Record | RecordError, mapping: FieldMapping) -> Record | RecordError:
+    try:
+        return record if isinstance(record, RecordError) else mapping.apply(record)
     except RecordError as error:
-        yield error
+        return error

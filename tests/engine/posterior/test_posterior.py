@@ -13,7 +13,7 @@ from tokur_cli.records.errors import TokurError
 @pytest.mark.parametrize("family", ["llama", "gpt2", "phi3", "gpt_neox"])
 def test_basis_spans_the_top_left_singular_vectors(family):
     for matrix in build_posterior(tiny_model(family), rank=5).matrices:
-        weight = matrix.projection.weight().double().numpy()
+        weight = matrix.weight().double().numpy()
         left = np.linalg.svd(weight)[0][:, :5]
         basis = matrix.basis.double().numpy()
         assert basis.T @ basis == pytest.approx(np.eye(5), abs=1e-5)
@@ -45,7 +45,7 @@ def test_layers_are_a_slice_and_change_no_noise():
     whole = {matrix.name: matrix for matrix in build_posterior(model).matrices}
     for layers, kept in [("1:", {1, 2, 3}), (":1", {0}), ("-2:", {2, 3}), ("1:3", {1, 2}), (":", {0, 1, 2, 3})]:
         posterior = build_posterior(model, layers=layers)
-        assert {matrix.projection.layer for matrix in posterior.matrices} == {("model.layers", i) for i in kept}
+        assert {matrix.layer for matrix in posterior.matrices} == {("model.layers", i) for i in kept}
         for matrix in posterior.matrices:
             assert torch.equal(posterior.weight_noise(matrix, 1), posterior.weight_noise(whole[matrix.name], 1))
 

@@ -32,7 +32,7 @@ class ScoredResponse:
         record: where it stands.
         located: its tokens.
         quantities: what the scoring found.
-        features: what was gathered beyond them, added to as it is found.
+        features: what was gathered beyond them.
     """
 
     record: Record
@@ -78,6 +78,20 @@ def map_each(function: Callable[[A], B], items: Sequence[A | TokurError], what: 
             results.append(error)
         except TokurError as error:
             results.append(TokurError(f"{what}: {error}" if what else str(error)))
+    return results
+
+
+def gather_all(
+    gatherers: Sequence[Callable[[list[A]], Sequence[Features | TokurError]]], items: Sequence[A | TokurError]
+) -> list[Features | TokurError]:
+    """Return what all gatherers find of each item, or why one of them finds nothing; the others then pass it over."""
+    results: list[Features | TokurError] = [item if isinstance(item, TokurError) else {} for item in items]
+    for gather in gatherers:
+        good = [result if isinstance(result, TokurError) else item for item, result in zip(items, results, strict=True)]
+        results = [
+            found if isinstance(found, TokurError) or isinstance(result, TokurError) else {**result, **found}
+            for result, found in zip(results, map_batch(gather, good), strict=True)
+        ]
     return results
 
 

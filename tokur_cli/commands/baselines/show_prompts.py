@@ -9,7 +9,7 @@ from tokur_cli.commands.baselines.questions import (
     question_of,
     verification_question,
 )
-from tokur_cli.commands.baselines.text_sets import SET_FEATURES
+from tokur_cli.commands.baselines.text_sets import are_of_sets
 from tokur_cli.commands.options.model import ModelOptions
 from tokur_cli.commands.options.scoring import BaselineOptions
 from tokur_cli.commands.options.streams import InputOptions
@@ -34,7 +34,7 @@ def show_prompts(source: InputOptions, model: ModelOptions, scores: str | None, 
         name
         for name, needed in {
             "p_true": "p_true" in needs,
-            "verification": bool(needs & set(SET_FEATURES)) and options.over == "attempts",
+            "verification": are_of_sets(needs) and options.over == "attempts",
             "judge": "set_classes" in needs and options.entailment == "judge",
         }.items()
         if needed

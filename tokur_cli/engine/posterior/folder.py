@@ -193,7 +193,7 @@ def load_posterior(folder: str, model: PreTrainedModel, model_name: str) -> tupl
         basis = bases.get(projection.name)
         if basis is None or tuple(basis.shape) != (out_features, description.rank):
             raise mismatch
-        matrices.append(PerturbedMatrix(projection, basis, in_features))
+        matrices.append(PerturbedMatrix(**vars(projection), basis=basis, inputs=in_features))
     posterior = Posterior(
         tuple(matrices),
         description.rank,
@@ -215,7 +215,7 @@ def weight_fingerprint(model: PreTrainedModel, posterior: Posterior) -> str:
     are rounded to bfloat16, so that a model loaded in float32 and in bfloat16 has one fingerprint.
     """
     digest = hashlib.sha256()
-    perturbed = {id(matrix.projection.module) for matrix in posterior.matrices}
+    perturbed = {id(matrix.module) for matrix in posterior.matrices}
     for module_name, module in model.named_modules():
         with align_module_device(module):
             for name, parameter in module.named_parameters(recurse=False):
