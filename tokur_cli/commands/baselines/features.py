@@ -7,21 +7,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from tokur_cli.engine.tokens import LocatedResponse
-from tokur_cli.engine.uncertainty.scorer import Quantities, TokenizedResponse
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
+
+if TYPE_CHECKING:
+    from tokur_cli.engine.tokens import LocatedResponse
+    from tokur_cli.engine.uncertainty.scorer import Quantities, TokenizedResponse
 
 A = TypeVar("A")
 B = TypeVar("B")
 
 Features = dict[str, Any]
 """Features by their names in the catalogue."""
+
+SET_FEATURES = (
+    "set_classes",
+    "set_log_likelihoods",
+    "set_mean_log_likelihoods",
+    "set_similarity",
+    "set_states",
+)
+"""Those of a set of texts."""
 
 
 @dataclass(frozen=True)

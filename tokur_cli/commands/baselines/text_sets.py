@@ -18,14 +18,6 @@ from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.records.errors import TokurError
 from tokur_cli.scores.sets import cluster_by_entailment
 
-SET_FEATURES = (
-    "set_classes",
-    "set_log_likelihoods",
-    "set_mean_log_likelihoods",
-    "set_similarity",
-    "set_states",
-)
-
 
 class SetComparison:
     """Compares the texts of sets; ``settings`` are what the outcome depends on.
