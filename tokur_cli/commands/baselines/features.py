@@ -5,23 +5,30 @@ Some of many items may fail on the way: an error takes its item's place and the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from tokur_cli.engine.tokens import LocatedResponse
-from tokur_cli.engine.uncertainty.scorer import Quantities, TokenizedResponse
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
+
+if TYPE_CHECKING:
+    from tokur_cli.engine.tokens import LocatedResponse
+    from tokur_cli.engine.uncertainty.scorer import Quantities, TokenizedResponse
 
 A = TypeVar("A")
 B = TypeVar("B")
 
 Features = dict[str, Any]
 """Features by their names in the catalogue."""
+
+
+def are_of_sets(needs: Collection[str]) -> bool:
+    """Return whether some of these features are of sets of texts."""
+    return any(need.startswith("set_") for need in needs)
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,16 @@ from typing import Annotated, ClassVar, Literal
 from typer import Option
 
 from tokur_cli.commands.options import panels
+from tokur_cli.engine.loading.hardware import check_device_map
 
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """Which model, and how it is loaded."""
+    """Which model, and how it is loaded.
+
+    Raises:
+        UsageError: ``device_map`` is none.
+    """
 
     panel: ClassVar[str] = panels.MODEL
 
@@ -34,6 +39,9 @@ class ModelOptions:
     trust_remote_code: Annotated[bool, Option("--trust-remote-code", help="Run code that comes with the model.")] = (
         False
     )
+
+    def __post_init__(self) -> None:
+        check_device_map(self.device_map)
 
 
 @dataclass(frozen=True)

@@ -148,7 +148,11 @@ class ScoringOptions(SamplingOptions):
 
 @dataclass(frozen=True)
 class BaselineOptions:
-    """How the scores that take more than the draws are computed; the seed is the posterior's."""
+    """How the scores that take more than the draws are computed; the seed is the posterior's.
+
+    Raises:
+        UsageError: all attempts would be the same.
+    """
 
     panel: ClassVar[str] = panels.BASELINES
 
@@ -194,3 +198,7 @@ class BaselineOptions:
         ),
     ] = False
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.attempt_temperature == 0:
+            raise UsageError("--attempt-temperature is above 0: at 0 all attempts are the same")

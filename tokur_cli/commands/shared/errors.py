@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from tokur_cli.records.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_SKIPPED, RecordError, TokurError
@@ -37,11 +38,17 @@ def message_for(error: Exception) -> str:
 def reporting(command: str) -> Iterator[None]:
     """Turn whatever ends a command early into a message and an exit code.
 
-    A closed pipe (``| head``) is a normal end. With TOKUR_DEBUG=1 errors keep their traceback.
+    A closed pipe (``| head``) is a normal end. With TOKUR_DEBUG=1 errors keep their traceback. Ctrl-C, which ends a
+    process that is only starting or ending, is an error of the command meanwhile.
     """
     debug = os.environ.get("TOKUR_DEBUG") == "1"
+    starting = signal.getsignal(signal.SIGINT) is signal.SIG_DFL
     try:
+        if starting:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         yield
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except BrokenPipeError as error:
         _abandon_standard_output()
         raise SystemExit(exit_code(error)) from None
@@ -50,6 +57,9 @@ def reporting(command: str) -> Iterator[None]:
             raise
         say(command, "interrupted" if isinstance(error, KeyboardInterrupt) else message_for(error))
         raise SystemExit(exit_code(error)) from None
+    finally:
+        if starting:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _abandon_standard_output() -> None:
@@ -79,6 +89,12 @@ class InvalidRecords:
             raise error
         self.count += 1
         say(self.command, str(error))
+
+    def skip_all(self, items: Iterable[object]) -> None:
+        """Count and report the bad records among the items."""
+        for item in items:
+            if isinstance(item, RecordError):
+                self.skip_or_raise(item)
 
     def finish(self) -> None:
         """End the command with its own exit code if any record was skipped."""
