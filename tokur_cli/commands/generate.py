@@ -18,13 +18,13 @@ from tokur_cli.commands.shared.model import describe, load
 from tokur_cli.commands.shared.posterior import check_posterior_options
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.prompts import PromptForm, question_id, with_ids_of
+from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.engine.generation.decoder import DecodedResponse, Decoder, DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.generation.vllm import VllmDecoder
 from tokur_cli.engine.loading.models import LanguageModel, ModelDescription
 from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
-from tokur_cli.records.reader import read_records
 from tokur_cli.records.record import SCHEMA, Record
 from tokur_cli.records.writer import RecordWriter, open_output
 
@@ -57,7 +57,7 @@ def generate(
             "--score out and pipe the finished file into tokur score"
         )
     form = PromptForm(prompts)
-    items = read_records(source.path, format=source.format, mapping=source.mapping)
+    items = read_input(source)
     with Progress(COMMAND) as progress:
         if decoding.backend == "vllm":
             if scoring:
