@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 
 from tokur_cli.answers.grading import Grader
 from tokur_cli.commands.evaluate.columns import Columns, Wanted, group_of, scores_of
@@ -16,10 +17,10 @@ from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.labels import Labelled, Labeller, graded
 from tokur_cli.commands.shared.progress import Progress, count_lines
+from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
 from tokur_cli.records.outputs import overwritten
-from tokur_cli.records.reader import read_records
 from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.catalogue import ALL, CATALOGUE, DEFAULT, choose_scores
@@ -133,7 +134,7 @@ class _Reading:
         self, path: str, labeller: Labeller, writer: RecordWriter | None, progress: Progress
     ) -> list[Columns]:
         found: dict[object, Columns] = {}
-        for labelled in labeller.label(read_records(path, format=self._source.format, mapping=self._source.mapping)):
+        for labelled in labeller.label(read_input(replace(self._source, path=path))):
             try:
                 self._add(labelled, path, found)
             except RecordError as error:

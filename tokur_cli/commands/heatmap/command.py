@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 
 from tokur_cli.commands.heatmap.gallery import Gallery
 from tokur_cli.commands.heatmap.output import PictureFile, columns_of, standard_picture
@@ -15,10 +16,10 @@ from tokur_cli.commands.heatmap.records import heatmap_response
 from tokur_cli.commands.options.heatmap import ChoiceOptions, PictureOptions, ScaleOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say
+from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
 from tokur_cli.records.formats import NATIVE
 from tokur_cli.records.outputs import overwritten, written_twice
-from tokur_cli.records.reader import read_records
 from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.views.heatmap.blocks import Block
@@ -102,7 +103,7 @@ def _read(
     source: InputOptions, scales: _Scales, gallery: Gallery, invalid: InvalidRecords, writer: RecordWriter | None
 ) -> None:
     """Pass every record on, count its values for the scales, and keep it if it is one of those to show."""
-    for item in read_records(source.path, format=NATIVE.name):
+    for item in read_input(replace(source, format=NATIVE.name)):
         if isinstance(item, RecordError):
             invalid.skip_or_raise(item)
             continue

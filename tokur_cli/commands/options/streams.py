@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from typer import Option
 
 from tokur_cli.commands.options import panels
+from tokur_cli.records.errors import UsageError
 from tokur_cli.records.mapping import FieldMapping
 
 
@@ -26,7 +29,22 @@ class InputOptions:
     requests: Annotated[
         str | None, Option(help="Input file of the batch whose output is read: it has the prompts.")
     ] = None
+    max_line: Annotated[
+        str, Option(help="Longest line, element of an array or member of an archive; a longer one is a bad record.")
+    ] = "64MB"
     skip_invalid: Annotated[bool, Option("--skip-invalid", help="Count bad records, go on, exit with 3.")] = False
+
+    @property
+    def max_line_bytes(self) -> int:
+        """The longest line in bytes.
+
+        Raises:
+            UsageError: the option is no such number.
+        """
+        found = re.fullmatch(r"(\d{1,12})\s*([kMG]?)B?", self.max_line.strip(), re.ASCII | re.IGNORECASE)
+        if found is None or int(found[1]) == 0:
+            raise UsageError(f"--max-line {self.max_line}: is not a number of bytes, such as 64MB or 1GB")
+        return min(int(found[1]) * {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}[found[2].lower()], sys.maxsize - 1)
 
     @property
     def mapping(self) -> FieldMapping:
