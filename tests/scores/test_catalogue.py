@@ -68,6 +68,13 @@ def test_a_set_of_one_text_and_one_with_nan_have_no_score():
     assert all(math.isnan(value) for value in found.values())
 
 
+def test_what_another_score_needs_makes_no_score_of_a_set_void():
+    features = {**TOKENS, "set_similarity": np.eye(3), "set_states": np.full((3, 3), np.nan)}
+    found = compute_scores(choose_scores("u_deg,inside"), features)
+    assert found["u_deg"] == pytest.approx(2 / 3)
+    assert math.isnan(found["inside"])
+
+
 def test_orientations_say_which_way_is_better():
     uncertainties = {name for name, score in CATALOGUE.items() if score.orientation == "uncertainty"}
     assert uncertainties == {
