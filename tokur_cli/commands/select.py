@@ -10,7 +10,7 @@ from typing import Any
 from tokur_cli import __version__
 from tokur_cli.answers.classes import AnswerClasses, answer_classes
 from tokur_cli.answers.equivalence import Comparison, Equivalence
-from tokur_cli.answers.extraction import extract_answer, is_multiple_choice, reference_answer
+from tokur_cli.answers.extraction import answer_of, reference_answer
 from tokur_cli.commands.options.select import SelectOptions
 from tokur_cli.commands.options.streams import InputOptions, OutputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say
@@ -152,8 +152,8 @@ class _Selection:
             yield summary
 
     def _answer(self, record: Record) -> str | None:
-        extraction = extract_answer(record.response, choices=is_multiple_choice(record.reference))
-        return None if extraction is None else sys.intern(extraction.text)  # most answers come many times
+        answer = answer_of(record.response, record.reference)
+        return None if answer is None else sys.intern(answer)  # most answers come many times
 
     def _confidence(self, record: Record) -> float | None:
         scores = record.scores

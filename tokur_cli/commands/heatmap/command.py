@@ -25,7 +25,7 @@ from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.views.heatmap.blocks import Block
 from tokur_cli.views.heatmap.html import write_html
 from tokur_cli.views.heatmap.look import Look, detect_colours, detect_theme, heatmap_console
-from tokur_cli.views.heatmap.response import HeatmapResponse, Quantity
+from tokur_cli.views.heatmap.response import Quantity
 from tokur_cli.views.heatmap.scale import Scale, ScaleBuilder
 from tokur_cli.views.heatmap.svg import svg_figure
 from tokur_cli.views.heatmap.terminal import compare_view, legend, response_view
@@ -67,17 +67,17 @@ def heatmap(
             stack.enter_context(PictureFile(path)) if path else None for path in (picture.html, picture.svg)
         )
         gallery = stack.enter_context(Gallery(choice))
-        scales = _Scales(asked, others)
+        scales = ScaleBuilder(asked, others)
         writer = open_output(passthrough, inputs=[source.path]) if passthrough else None
         with writer or nullcontext():
-            _read(source, scales, gallery, invalid, writer)
+            _read(source, asked, scales, gallery, invalid, writer)
         if not scales.responses:
             say(COMMAND, f"{display_name(source.path)}: holds no responses: there is nothing to paint")
         else:
             gallery.check()
-            chosen = [scales.scale(quantity, scaling.vmin, scaling.vmax) for quantity in asked]
+            chosen = [scales.scale(quantity.name, scaling.vmin, scaling.vmax) for quantity in asked]
             if page:
-                every = chosen + [scale for quantity in others if (scale := scales.scale_if_common(quantity))]
+                every = chosen + [scales.scale(name) for name in scales.others if scales.has_values(name)]
                 with page.writing() as file:
                     write_html(file, gallery.responses(), every, title=_title(source.path), compare=choice.compare)
             if figure:
@@ -100,15 +100,21 @@ def _check(source: InputOptions, scaling: ScaleOptions, picture: PictureOptions,
 
 
 def _read(
-    source: InputOptions, scales: _Scales, gallery: Gallery, invalid: InvalidRecords, writer: RecordWriter | None
+    source: InputOptions,
+    asked: Sequence[Quantity],
+    scales: ScaleBuilder,
+    gallery: Gallery,
+    invalid: InvalidRecords,
+    writer: RecordWriter | None,
 ) -> None:
     """Pass every record on, count its values for the scales, and keep it if it is one of those to show."""
+    needed = [quantity.name for quantity in asked]
     for item in read_input(replace(source, format=NATIVE.name)):
         if isinstance(item, RecordError):
             invalid.skip_or_raise(item)
             continue
         try:
-            response = heatmap_response(item, scales.needed, scales.wanted)
+            response = heatmap_response(item, needed, scales.others)
             sample = item.sample
         except RecordError as error:
             invalid.skip_or_raise(error)
@@ -117,35 +123,6 @@ def _read(
             gallery.offer(response, item.id or response.question or response.id, sample)
         if writer:  # one that cannot be painted is a record all the same
             writer.write(item)
-
-
-class _Scales:
-    """The scales of all quantities, gathered at once.
-
-    Args:
-        asked: quantities that every response has.
-        others: quantities that are given up when a response lacks them.
-    """
-
-    def __init__(self, asked: Sequence[Quantity], others: Sequence[Quantity]) -> None:
-        self.responses = 0
-        self.needed, self.wanted = [quantity.name for quantity in asked], [quantity.name for quantity in others]
-        self._builders = {quantity.name: ScaleBuilder([quantity]) for quantity in (*asked, *others)}
-
-    def add(self, response: HeatmapResponse) -> None:
-        self.responses += 1
-        self.wanted = [name for name in self.wanted if name in response.values]
-        for name in (*self.needed, *self.wanted):
-            self._builders[name].add(response)
-
-    def scale(self, quantity: Quantity, vmin: float | None, vmax: float | None) -> Scale:
-        return self._builders[quantity.name].scale(quantity.name, vmin, vmax)
-
-    def scale_if_common(self, quantity: Quantity) -> Scale | None:
-        """Return the scale of a quantity that every response has and some token has a value of; else None."""
-        if quantity.name not in self.wanted or not self._builders[quantity.name].has_values(quantity.name):
-            return None
-        return self.scale(quantity, None, None)
 
 
 def _title(path: str) -> str:

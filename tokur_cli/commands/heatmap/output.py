@@ -12,7 +12,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from types import TracebackType
 from typing import IO, TextIO
 
 from tokur_cli.records.errors import TokurError
@@ -104,9 +103,7 @@ class PictureFile:
     def __enter__(self) -> PictureFile:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)
             if self._made and not self._begun:
