@@ -10,7 +10,7 @@ from tokur_cli import __version__
 from tokur_cli.commands.baselines.baselines import check_baseline_options
 from tokur_cli.commands.options.model import DecodingOptions, ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
-from tokur_cli.commands.options.streams import InputOptions, OutputOptions
+from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.score.pipeline import Scoring
 from tokur_cli.commands.shared.decoding import make_decoder
 from tokur_cli.commands.shared.errors import InvalidRecords
@@ -38,7 +38,7 @@ def generate(
     decoding: DecodingOptions,
     scoring: ScoringOptions | None,
     baselines: BaselineOptions,
-    target: OutputOptions,
+    target: ResumableOutput,
 ) -> None:
     """Generate responses to a stream of questions, and score them too if ``scoring`` is given.
 
@@ -72,14 +72,14 @@ def generate(
         invalid = InvalidRecords(COMMAND, source.skip_invalid)
         with open_output(
             target.path,
+            force=target.force,
             resume=target.resume,
             settings={**generation.settings, **(scorer.settings if scorer else {})},
             settings_of=lambda tokur: {
                 **tokur.get("generation", {}),
                 **(Scoring.settings_of(tokur) if "run" in tokur else {}),
             },
-            inputs=[source.path],
-            identity=lambda record: (record.id, record.sample),
+            identity=lambda record: (record.passthrough("response"), record.sample),
         ) as writer:
             lines = count_lines(source.path)
             progress.start(None if lines is None else lines * decoding.samples)

@@ -18,6 +18,7 @@ from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.reading import peek, read_input
 from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.records.errors import RecordError, UsageError
+from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import choose_scores
 
@@ -48,8 +49,9 @@ def show_prompts(source: InputOptions, model: ModelOptions, scores: str | None, 
     if isinstance(first, RecordError):
         raise first
     tokenizer = ResponseTokenizer(describe(model, named, Progress("score")).tokenizer)
-    for name in asked:
-        print(f"--- {name} ---\n{as_prompt(_question(name, first, options, tokenizer), tokenizer)[0]}")
+    prompts = {name: as_prompt(_question(name, first, options, tokenizer), tokenizer)[0] for name in asked}
+    with naming(STANDARD_OUTPUT):
+        print(*(f"--- {name} ---\n{prompt}" for name, prompt in prompts.items()), sep="\n")
 
 
 def _question(name: str, record: Record, options: BaselineOptions, tokenizer: ResponseTokenizer) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tokur_cli.commands.baselines.baselines import check_baseline_options
 from tokur_cli.commands.options.model import ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
-from tokur_cli.commands.options.streams import InputOptions, OutputOptions
+from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.score.pipeline import Scoring
 from tokur_cli.commands.score.sharing import Helper, Note, Team
 from tokur_cli.commands.shared.errors import InvalidRecords
@@ -30,7 +30,7 @@ def score(
     prompts: PromptOptions,
     scoring: ScoringOptions,
     baselines: BaselineOptions,
-    target: OutputOptions,
+    target: ResumableOutput,
 ) -> None:
     """Score a stream of responses.
 
@@ -61,10 +61,10 @@ def score(
                 run = load_pipeline(form, name, progress)
             with open_output(
                 target.path,
+                force=target.force,
                 resume=target.resume,
                 settings=run.settings,
                 settings_of=run.settings_of,
-                inputs=[source.path],
             ) as writer:
                 progress.start(count_lines(source.path))
                 if team:
