@@ -416,10 +416,12 @@ def test_output_goes_to_a_file_that_is_not_the_input(run_tokur, tmp_path):
     assert "is also an input" in err
     output = tmp_path / "out.jsonl"
     output.write_text("old\n" * 100)
-    code, out, _ = run_tokur("select", path, "-o", output)
+    assert run_tokur("select", path, "-o", output)[0] == 2
+    assert output.read_text() == "old\n" * 100
+    code, out, _ = run_tokur("select", path, "-o", output, "--force")
     assert (code, out) == (0, "")
     assert [one["id"] for one in parsed(output.read_text())] == ["q1"]
-    code, _, _ = run_tokur("select", write_lines(path, [b"broken\n"]), "-o", output)
+    code, _, _ = run_tokur("select", write_lines(path, [b"broken\n"]), "-o", output, "--force")
     assert code == 1
     assert [one["id"] for one in parsed(output.read_text())] == ["q1"], "a run that fails leaves the file as it was"
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tokur_cli.app.inputs import Responses, input_path
 from tokur_cli.commands.options.model import ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import BaselineOptions, PosteriorOptions, ScoringOptions
-from tokur_cli.commands.options.streams import InputOptions, OutputOptions
+from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 
 
 def score(
@@ -17,7 +17,7 @@ def score(
     posterior: PosteriorOptions,
     scoring: ScoringOptions,
     baselines: BaselineOptions,
-    target: OutputOptions,
+    target: ResumableOutput,
     prompts: PromptOptions,
     source: InputOptions,
 ) -> None:

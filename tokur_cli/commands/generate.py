@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tokur_cli.commands.options.model import DecodingOptions, ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
-from tokur_cli.commands.options.streams import InputOptions, OutputOptions
+from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.kept_posterior import check_posterior_options
 from tokur_cli.commands.shared.model import describe, load
@@ -33,7 +33,7 @@ def generate(
     decoding: DecodingOptions,
     scoring: ScoringOptions | None,
     baselines: BaselineOptions,
-    target: OutputOptions,
+    target: ResumableOutput,
 ) -> None:
     """Generate responses to a stream of questions, and score them too if ``scoring`` is given.
 
@@ -75,11 +75,11 @@ def generate(
             scorer = Scoring(COMMAND, scoring, baselines, form, language_model, progress) if scoring else None
         with open_output(
             target.path,
+            force=target.force,
             resume=target.resume,
             settings={**generation.settings, **(scorer.settings if scorer else {})} if generation else None,
             settings_of=generation.settings_of if generation else None,
-            inputs=[source.path],
-            identity=lambda record: (record.id, record.sample),
+            identity=lambda record: (record.passthrough("response"), record.sample),
         ) as writer:
             lines = count_lines(source.path)
             progress.start(None if lines is None else lines * decoding.samples)

@@ -12,7 +12,7 @@ from tokur_cli.answers.classes import AnswerClasses, answer_classes
 from tokur_cli.answers.equivalence import Comparison, Equivalence
 from tokur_cli.answers.extraction import answer_of, reference_answer
 from tokur_cli.commands.options.select import SelectOptions
-from tokur_cli.commands.options.streams import InputOptions, OutputOptions
+from tokur_cli.commands.options.streams import InputOptions, RecordOutput
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
@@ -32,7 +32,7 @@ DEFAULT_WEIGHT: Weight = "exp"
 _PROGRESS_STEP = 1000
 
 
-def select(source: InputOptions, options: SelectOptions, target: OutputOptions) -> None:
+def select(source: InputOptions, options: SelectOptions, target: RecordOutput) -> None:
     """Choose an answer to each question.
 
     Without ``grouped`` nothing is written before the whole input is read, so a bad record ends the command without any
@@ -45,7 +45,7 @@ def select(source: InputOptions, options: SelectOptions, target: OutputOptions) 
     items = read_input(source)
     with (
         Progress(COMMAND) as progress,
-        open_output(target.path, inputs=[source.path]) as writer,
+        open_output(target.path, force=target.force) as writer,
         Gathering(whole=options.records) as gathering,
         Equivalence() as equivalence,
     ):

@@ -19,6 +19,7 @@ from tokur_cli.commands.shared.model import describe
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.reading import look_ahead, model_named, read_input
 from tokur_cli.records.errors import UsageError
+from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import choose_scores
 
@@ -52,8 +53,9 @@ def show_prompts(source: InputOptions, model: ModelOptions, scores: str | None, 
     from tokur_cli.engine.tokens import ResponseTokenizer
 
     tokenizer = ResponseTokenizer(description.tokenizer)
-    for name in asked:
-        print(f"--- {name} ---\n{as_prompt(_question(name, first, options, tokenizer), tokenizer)[0]}")
+    prompts = {name: as_prompt(_question(name, first, options, tokenizer), tokenizer)[0] for name in asked}
+    with naming(STANDARD_OUTPUT):
+        print(*(f"--- {name} ---\n{prompt}" for name, prompt in prompts.items()), sep="\n")
 
 
 def _question(name: str, record: Record, options: BaselineOptions, tokenizer: ResponseTokenizer) -> str:

@@ -10,8 +10,10 @@ from typing import Annotated, ClassVar
 from typer import Option
 
 from tokur_cli.commands.options import panels
+from tokur_cli.commands.options.files import Reads, Writes
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.mapping import FieldMapping
+from tokur_cli.records.outputs import check_target
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class InputOptions:
     reference_field: Annotated[str | None, Option(help="Field of the gold answer.")] = None
     id_field: Annotated[str | None, Option(help="Field of the id.")] = None
     requests: Annotated[
-        str | None, Option(help="Input file of the batch whose output is read: it has the prompts.")
+        str | None, Reads(), Option(help="Input file of the batch whose output is read: it has the prompts.")
     ] = None
     max_line: Annotated[
         str, Option(help="Longest line, element of an array or member of an archive; a longer one is a bad record.")
@@ -53,10 +55,27 @@ class InputOptions:
 
 
 @dataclass(frozen=True)
-class OutputOptions:
-    """Where records go; None is standard output."""
+class RecordOutput:
+    """Where records go; None is standard output.
+
+    Raises:
+        UsageError: the options do not go together, or the file has something in it that may not be replaced.
+    """
 
     panel: ClassVar[str] = panels.OUTPUT
 
-    path: Annotated[str | None, Option("--output", "-o", help="Write a file, not standard output.")] = None
+    path: Annotated[str | None, Writes(), Option("--output", "-o", help="Write a file, not standard output.")] = None
+    force: Annotated[bool, Option("--force", help="Replace what the -o file holds.")] = False
+
+    def __post_init__(self) -> None:
+        check_target(self.path, force=self.force)
+
+
+@dataclass(frozen=True)
+class ResumableOutput(RecordOutput):
+    """Where records go that take long to compute."""
+
     resume: Annotated[bool, Option("--resume", help="Continue the -o file of a run that was cut off.")] = False
+
+    def __post_init__(self) -> None:
+        check_target(self.path, force=self.force, resume=self.resume)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tokur_cli.commands.options.model import ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
-from tokur_cli.commands.options.streams import InputOptions, OutputOptions
+from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.kept_posterior import check_posterior_options
 from tokur_cli.commands.shared.model import load
@@ -32,7 +32,7 @@ def score(
     prompts: PromptOptions,
     scoring: ScoringOptions,
     baselines: BaselineOptions,
-    target: OutputOptions,
+    target: ResumableOutput,
 ) -> None:
     """Score a stream of responses.
 
@@ -69,10 +69,10 @@ def score(
                     run = load_pipeline(form, name, progress)
             with open_output(
                 target.path,
+                force=target.force,
                 resume=target.resume,
                 settings=run.settings if run else None,
                 settings_of=run.settings_of if run else None,
-                inputs=[source.path],
             ) as writer:
                 progress.start(count_lines(source.path))
                 if run is None:

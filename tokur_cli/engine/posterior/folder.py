@@ -32,7 +32,7 @@ from tokur_cli.engine.posterior.description import (
 from tokur_cli.engine.posterior.posterior import PerturbedMatrix, Posterior
 from tokur_cli.engine.posterior.projections import find_projections
 from tokur_cli.records.errors import TokurError
-from tokur_cli.records.outputs import replacing
+from tokur_cli.records.outputs import naming, replacing
 
 _SAMPLED = 4096  # entries that stand for a weight which is not perturbed
 
@@ -79,17 +79,14 @@ def keep_posterior(
         calibration,
     )
     refuse_existing(folder, force=force)
-    try:
-        with replacing(Path(folder)) as place:
-            place.mkdir()
-            save_file({matrix.name: matrix.basis.contiguous() for matrix in posterior.matrices}, place / BASIS)
-            for member in range(draws):
-                save_adapter(place / f"draw-{member}", model, posterior, member, model_name, revision)
-            text = json.dumps(asdict(description), indent=2, ensure_ascii=False)
-            (place / DESCRIPTION).write_text(text + "\n", encoding="utf-8")
-            open_to_readers(place, place)
-    except OSError as error:
-        raise TokurError(f"{folder}: cannot be written: {error.strerror or error}") from None
+    with naming(folder), replacing(Path(folder)) as place:
+        place.mkdir()
+        save_file({matrix.name: matrix.basis.contiguous() for matrix in posterior.matrices}, place / BASIS)
+        for member in range(draws):
+            save_adapter(place / f"draw-{member}", model, posterior, member, model_name, revision)
+        text = json.dumps(asdict(description), indent=2, ensure_ascii=False)
+        (place / DESCRIPTION).write_text(text + "\n", encoding="utf-8")
+        open_to_readers(place, place)
 
 
 def load_posterior(folder: str, model: PreTrainedModel, model_name: str) -> tuple[Posterior, PosteriorDescription]:
