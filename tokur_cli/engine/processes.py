@@ -56,8 +56,8 @@ def divide_threads(process: Process) -> None:
 
 def own_device_map(process: Process, device_map: str) -> str:
     """Return where a process puts its model: on its own GPU where ``auto`` is asked for and there are several."""
+    if process.size == 1 or device_map != "auto":
+        return device_map
     import torch
 
-    if process.size == 1 or device_map != "auto" or torch.cuda.device_count() < 2:
-        return device_map
-    return f"cuda:{process.local_rank}"
+    return device_map if torch.cuda.device_count() < 2 else f"cuda:{process.local_rank}"

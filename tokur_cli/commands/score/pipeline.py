@@ -11,6 +11,7 @@ from tokur_cli import __version__
 from tokur_cli.commands.baselines.baselines import Baselines
 from tokur_cli.commands.baselines.features import ScoredResponse
 from tokur_cli.commands.baselines.samples import standing_together, until_error, windows_of_questions
+from tokur_cli.commands.baselines.setup import Setup
 from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.posterior import make_posterior
@@ -122,7 +123,7 @@ class Scoring:
             estimator=options.estimator,
             batch_tokens=budget,
         )
-        self.baselines = Baselines(needs, baselines, language_model, self.tokenizer, budget, progress)
+        self.baselines = Baselines(needs, Setup(baselines, language_model, self.tokenizer, budget, progress))
         self.run_settings = {**_run_settings(options, language_model, draws), **self.baselines.settings}
         self.other_models: set[str] = set()
         self._anew = 0
@@ -195,11 +196,11 @@ class Scoring:
         """Yield what became of each wanted record, in order; where bad ones are not skipped, the first is the last."""
         tokenized = self._tokenize_window(window, skip_invalid)
         # Features of several records are gathered in one batch: its content must not depend on what is written already
-        computed = [True] * len(window) if self.baselines else wanted
+        computed = [True] * len(window) if self.baselines.gatherers else wanted
         outcomes = in_order(
             (place for place in range(len(tokenized)) if computed[place]), self._outcomes(window, tokenized, computed)
         )
-        for place, outcome in self._with_features(outcomes, skip_invalid) if self.baselines else outcomes:
+        for place, outcome in self._with_features(outcomes, skip_invalid) if self.baselines.gatherers else outcomes:
             if not wanted[place]:
                 continue
             if isinstance(outcome, RecordError):
