@@ -27,7 +27,7 @@ MEMORY_BYTES = 1_000_000_000
 
 ENDING = (signal.SIGINT, signal.SIGTERM)
 """Signals that reach a run from its first line on, and none of the lines here."""
-LEFT_OUT = ("tokur_cli.__main__", "tokur_cli.engine.generation.vllm", "tokur_cli.commands.evaluate.plots")
+LEFT_OUT = ("tokur_cli.engine.generation.vllm", "tokur_cli.commands.evaluate.plots")
 """What runs when it is imported, or needs an extra that may not be there."""
 
 
@@ -255,7 +255,7 @@ def run_here(arguments: Sequence[str]) -> int:
     """Run the command line; return what the interpreter would exit with after it."""
     sys.argv = ["tokur", *arguments]
     sys.modules["__main__"].__package__ = ""  # else usage errors say `python -m tests.storm`
-    from tokur_cli.app import main
+    from tokur_cli.__main__ import main
 
     return _exit_code(main)
 
