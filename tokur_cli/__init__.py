@@ -22,7 +22,7 @@ One record's way through ``tokur score FILE``, by the files that it enters (a te
     batches     engine/uncertainty/scorer; prefixes, batches, tensors, engine/halving
     passes      engine/uncertainty/packing, lower_layers, perturbed; engine/body; engine/uncertainty/vocabulary
     scores      scores/catalogue
-    out         records/record, encoding, writer; commands/shared/progress
+    out         records/record, encoding, writer, outputs; commands/shared/progress
 
 A new command: its options in ``commands/options``, its work in ``commands``, its place in ``app``. Imports go one way:
 ``app → commands → {engine, scores, answers, selection, metrics, views} → records``.

@@ -190,7 +190,7 @@ def test_commands_skip_a_line_that_is_too_long(run_tokur, tmp_path):
     scored = {"id": "a", "question": "q", "response": "4", "tokur": {"scores": {"eu": 0.5}}}
     lines = [json.dumps(scored), json.dumps({**scored, "more": "x" * 3000}), json.dumps({**scored, "id": "b"})]
     (tmp_path / "in").write_text("\n".join(lines))
-    for command, *options in (("select", "--by", "eu"), ("evaluate", "--graded", tmp_path / "out")):
+    for command, *options in (("select", "--by", "eu"), ("evaluate", "--graded", tmp_path / "out", "--force")):
         code, _, err = run_tokur(command, tmp_path / "in", "--max-line", "1kB", *options)
         assert code == 1
         assert f"in:2: {TOO_LONG}" in err
