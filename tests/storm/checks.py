@@ -14,7 +14,7 @@ from tests.storm.hostile import MARKUP
 from tests.storm.warm import HANG_SECONDS, MEMORY_BYTES, Outcome
 
 EXIT_CODES = (0, 1, 2, 3)
-CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029]")
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 PLACE = re.compile(r"^tokur \w+: \S*?(?:\[\d+\])?(?:/\S+)?:(\d+): ", re.MULTILINE)
 WARNINGS = re.compile(r"^.*\w+Warning: |^Exception ignored|^Fatal Python error|^\[W|^WARNING", re.MULTILINE)

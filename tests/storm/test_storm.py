@@ -12,7 +12,7 @@ from tests.storm.warm import Outcome
 
 
 def test_the_first_cases_of_a_seed_stand(tmp_path):
-    command = [sys.executable, "-m", "tests.storm", "--count", "30", "--seed", "3", "--keep", str(tmp_path / "fell")]
+    command = [sys.executable, "-m", "tests.storm", "--count", "20", "--seed", "3", "--keep", str(tmp_path / "fell")]
     done = subprocess.run(
         command, capture_output=True, text=True, env={**os.environ, "PYTHONWARNINGS": ""}, timeout=300
     )
