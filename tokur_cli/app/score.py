@@ -8,6 +8,7 @@ from tokur_cli.app.inputs import Responses, input_path
 from tokur_cli.commands.options.model import ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import BaselineOptions, PosteriorOptions, ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions, OutputOptions
+from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.commands.shared.imports import model_imports
 
 
@@ -18,6 +19,7 @@ def score(
     posterior: PosteriorOptions,
     scoring: ScoringOptions,
     baselines: BaselineOptions,
+    workers: WorkerOptions,
     target: OutputOptions,
     prompts: PromptOptions,
     source: InputOptions,
@@ -32,4 +34,4 @@ def score(
 
         show_prompts(source, model, scoring.scores, baselines)
         return
-    run(source, model, prompts, replace(scoring, posterior=posterior), baselines, target)
+    run(source, model, prompts, replace(scoring, posterior=posterior), baselines, workers, target)

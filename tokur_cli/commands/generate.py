@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tokur_cli import __version__
@@ -12,12 +13,14 @@ from tokur_cli.commands.options.model import DecodingOptions, ModelOptions, Prom
 from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions, OutputOptions
 from tokur_cli.commands.score.pipeline import Scoring
+from tokur_cli.commands.score.windows import score_records
 from tokur_cli.commands.shared.decoding import make_decoder
-from tokur_cli.commands.shared.errors import InvalidRecords
+from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.model import describe, load
 from tokur_cli.commands.shared.posterior import check_posterior_options
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.prompts import PromptForm, question_id, with_ids_of
+from tokur_cli.commands.workers.pool import InProcess
 from tokur_cli.engine.generation.decoder import DecodedResponse, Decoder, DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.generation.vllm import VllmDecoder
@@ -67,7 +70,8 @@ def generate(
         else:
             language_model = load(model, model_of_posterior, progress)
             backend = _with_transformers(language_model, decoding)
-            scorer = Scoring(COMMAND, scoring, baselines, form, language_model, progress) if scoring else None
+            note = partial(say, COMMAND)
+            scorer = InProcess(Scoring(scoring, baselines, form, language_model, progress, note)) if scoring else None
         generation = _Generation(backend, decoding, prompts, form)
         invalid = InvalidRecords(COMMAND, source.skip_invalid)
         with open_output(
@@ -84,8 +88,8 @@ def generate(
             lines = count_lines(source.path)
             progress.start(None if lines is None else lines * decoding.samples)
             responses = generation.run(items, writer, invalid.skip)
-            if scorer:
-                scorer.run(responses, writer.write, invalid)
+            if scorer and scoring:
+                score_records(responses, scorer, scoring, baselines, writer.write_line, invalid, progress)
             else:
                 _write(responses, writer, invalid, progress)
             writer.finish()

@@ -9,7 +9,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, BinaryIO
 
 import jsonlines
 
@@ -34,6 +34,7 @@ def open_output(
     settings_of: SettingsOf | None = None,
     inputs: Sequence[str] = (),
     identity: Identity = Record.passthrough,
+    standard_output: BinaryIO | None = None,
 ) -> RecordWriter:
     """Open where records go.
 
@@ -48,6 +49,7 @@ def open_output(
         inputs: the names of the input files, which must not be written over.
         identity: what an output record and the input record it was made from have in common; by default everything
             but ``tokur``.
+        standard_output: what stands for it.
 
     Raises:
         UsageError: the options do not go together, or the output is an input.
@@ -56,7 +58,7 @@ def open_output(
     if path is None or path == STDIN:
         if resume:
             raise UsageError("--resume needs -o FILE: standard output cannot be continued")
-        return RecordWriter(None, "<stdout>")
+        return RecordWriter(None, "<stdout>", standard_output=standard_output)
     if path.endswith((".gz", ".zst")):
         tool = "gzip" if path.endswith(".gz") else "zstd"
         raise UsageError(f"{path}: records are written uncompressed: leave out -o and add `| {tool} > {path}`")
@@ -88,6 +90,7 @@ class RecordWriter:
         settings: what this run computes with.
         settings_of: the settings that a ``tokur`` object was written with.
         identity: what an output record and its input record have in common.
+        standard_output: what stands for it.
     """
 
     def __init__(
@@ -99,10 +102,11 @@ class RecordWriter:
         settings: Settings | None = None,
         settings_of: SettingsOf | None = None,
         identity: Identity = Record.passthrough,
+        standard_output: BinaryIO | None = None,
     ) -> None:
         self._file = file
         # It makes bytes of {} once, to see what comes out; records are bytes already
-        self._lines = jsonlines.Writer(file or sys.stdout.buffer, dumps=bytes, flush=True)
+        self._lines = jsonlines.Writer(file or standard_output or sys.stdout.buffer, dumps=bytes, flush=True)
         self._name = name
         self._settings = None if settings is None else json.loads(encode_value(dict(settings)))
         self._settings_of = settings_of

@@ -38,6 +38,17 @@ def check_baseline_options(options: BaselineOptions) -> None:
         raise UsageError("--attempt-temperature is above 0: at 0 all attempts are the same")
 
 
+def over_samples(needs: Collection[str], options: BaselineOptions) -> bool:
+    """Return whether the responses of a question are compared with each other, so that they belong together."""
+    return bool(set(needs) & set(SET_FEATURES)) and options.over == "samples"
+
+
+def largest_window(needs: Collection[str], options: BaselineOptions) -> int:
+    """Return how many records' features are gathered at once."""
+    generates = bool(set(needs) & set(SET_FEATURES)) and options.over == "attempts"
+    return _GENERATING_WINDOW if generates else _LARGEST_WINDOW
+
+
 class Baselines:
     """Gathers the features that the chosen scores need.
 
@@ -51,8 +62,6 @@ class Baselines:
 
     Attributes:
         settings: what the features depend on, for the records.
-        largest_window: records whose features are gathered at once.
-        over_samples: whether the responses of a question are compared with each other, so that they belong together.
 
     Raises:
         TokurError: the model cannot give what is needed, or another model that is needed cannot be had.
@@ -77,12 +86,10 @@ class Baselines:
             if inside != {"top_entropy"}:
                 self.settings["llm_check_layer"] = llm_check.view.layer
         compares = bool(set(needs) & set(SET_FEATURES))
-        self.over_samples = compares and options.over == "samples"
-        self.largest_window = _GENERATING_WINDOW if compares and not self.over_samples else _LARGEST_WINDOW
         if compares:
             comparison = SetComparison(needs, options, language_model, tokenizer, batch_tokens, progress)
             self.settings |= {"over": options.over, **comparison.settings}
-            if self.over_samples:
+            if options.over == "samples":
                 self._gatherers.append(SampleSets(comparison, tokenizer).gather)
             else:
                 likelihoods = bool(set(needs) & {"set_log_likelihoods", "set_mean_log_likelihoods"})

@@ -24,7 +24,7 @@ def load(options: ModelOptions, named_by_records: str | None, progress: Progress
     """
     with lasting_objects():
         return load_language_model(
-            _name(options, named_by_records),
+            model_name(options, named_by_records),
             dtype=options.dtype,
             device_map=options.device_map,
             revision=options.revision,
@@ -40,7 +40,7 @@ def describe(options: ModelOptions, named_by_records: str | None, progress: Prog
         TokurError: the model cannot be had.
     """
     return describe_model(
-        _name(options, named_by_records),
+        model_name(options, named_by_records),
         dtype=options.dtype,
         revision=options.revision,
         trust_remote_code=options.trust_remote_code,
@@ -48,5 +48,6 @@ def describe(options: ModelOptions, named_by_records: str | None, progress: Prog
     )
 
 
-def _name(options: ModelOptions, named_by_records: str | None) -> str:
+def model_name(options: ModelOptions, named_by_records: str | None) -> str:
+    """Return the name of the model that ``load`` would load."""
     return options.name or named_by_records or os.environ.get("TOKUR_MODEL") or DEFAULT_MODEL
