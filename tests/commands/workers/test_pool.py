@@ -12,7 +12,7 @@ import pytest
 from tests.commands.workers.fakes import Fake
 from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.commands.shared.progress import Progress
-from tokur_cli.commands.workers.cluster import Machine, divide
+from tokur_cli.commands.workers.cluster import divide
 from tokur_cli.commands.workers.pool import _AHEAD, workforce
 from tokur_cli.records.errors import TokurError, UsageError
 
@@ -98,14 +98,14 @@ def is_alive(pid):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "error", "message"),
     [
-        (Fake(start="killed"), "a worker died 3 times before it was ready"),
-        (Fake(start="fails"), r"KeyError: 'lost' \(TOKUR_DEBUG=1 shows where\)"),
+        (Fake(start="killed"), TokurError, "a worker died 3 times before it was ready"),
+        (Fake(start="fails"), KeyError, "lost"),
     ],
 )
-def test_workers_that_never_are_ready_end_the_run(make, message):
-    with pytest.raises(TokurError, match=message), pool_of(2, make) as force:
+def test_workers_that_never_are_ready_end_the_run(make, error, message):
+    with pytest.raises(error, match=message), pool_of(2, make) as force:
         _ = force.settings
 
 
@@ -143,19 +143,23 @@ def test_a_node_that_is_lost_costs_its_tasks_time_and_workers_without_a_place_ar
         cluster.shutdown()
 
 
+def machine(cores, gpus):
+    return {"CPU": cores, "GPU": gpus}
+
+
 @pytest.mark.parametrize(
     ("machines", "options", "share"),
     [
-        ([Machine(8, 0)], WorkerOptions("4"), (4, 2, 0)),
-        ([Machine(8, 0)], WorkerOptions("3"), (3, 2, 0)),
-        ([Machine(2, 0)], WorkerOptions("4"), (4, 1, 0)),
-        ([Machine(8, 0)], WorkerOptions("auto"), (1, 8, 0)),
-        ([Machine(64, 8)], WorkerOptions("auto"), (8, 8, 1)),
-        ([Machine(64, 8)], WorkerOptions("auto", gpus_per_worker=4), (2, 32, 4)),
-        ([Machine(64, 8), Machine(32, 8)], WorkerOptions(cluster="a"), (16, 4, 1)),
-        ([Machine(64, 3), Machine(64, 3)], WorkerOptions(cluster="a", gpus_per_worker=2), (2, 64, 2)),
-        ([Machine(8, 0), Machine(4, 0)], WorkerOptions("3", cluster="a"), (3, 4, 0)),
-        ([Machine(8, 0), Machine(4, 0)], WorkerOptions(cluster="a"), (2, 4, 0)),
+        ([machine(8, 0)], WorkerOptions("4"), (4, 2, 0)),
+        ([machine(8, 0)], WorkerOptions("3"), (3, 2, 0)),
+        ([machine(2, 0)], WorkerOptions("4"), (4, 1, 0)),
+        ([machine(8, 0)], WorkerOptions("auto"), (1, 8, 0)),
+        ([machine(64, 8)], WorkerOptions("auto"), (8, 8, 1)),
+        ([machine(64, 8)], WorkerOptions("auto", gpus_per_worker=4), (2, 32, 4)),
+        ([machine(64, 8), machine(32, 8)], WorkerOptions(cluster="a"), (16, 4, 1)),
+        ([machine(64, 3), machine(64, 3)], WorkerOptions(cluster="a", gpus_per_worker=2), (2, 64, 2)),
+        ([machine(8, 0), machine(4, 0)], WorkerOptions("3", cluster="a"), (3, 2, 0)),
+        ([machine(8, 0), machine(4, 0)], WorkerOptions(cluster="a"), (2, 4, 0)),
     ],
 )
 def test_machines_are_divided_so_that_all_workers_have_a_place(machines, options, share, monkeypatch):

@@ -12,7 +12,7 @@ from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
 from tokur_cli.commands.score.pipeline import ScoredLine, ScoringTask
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress
-from tokur_cli.commands.workers.pool import DEATHS, Workforce
+from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import choose_scores
@@ -25,7 +25,7 @@ _FIRST_WINDOW = 16
 
 def score_records(
     items: Iterable[Record | RecordError],
-    force: Workforce,
+    force: InProcess | Pool,
     options: ScoringOptions,
     baselines: BaselineOptions,
     write_line: Callable[[bytes], None],

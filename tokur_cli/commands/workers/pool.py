@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import os
 import queue
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, BinaryIO, Protocol, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.commands.shared.errors import say
 from tokur_cli.commands.shared.progress import Progress
-from tokur_cli.commands.workers.cluster import Share, divide, running_ray, this_machine
-from tokur_cli.commands.workers.worker import Answer, Failure, MakePipeline, Pipeline, Report, Worker
+from tokur_cli.commands.workers.cluster import Share, divide_this_machine, running_ray
+from tokur_cli.commands.workers.worker import Answer, MakePipeline, Pipeline, Worker
 from tokur_cli.records.errors import TokurError
 
 T = TypeVar("T")
@@ -29,29 +28,8 @@ _AHEAD = 4  # read for each worker: what waits for its turn to be written keeps 
 _PLACED_WITHIN_SECONDS = 10.0
 
 
-class Workforce(Protocol):
-    """Who does the work.
-
-    Attributes:
-        standard_output: where nothing but what is written there goes; None for the process's own.
-    """
-
-    standard_output: BinaryIO | None
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What the answers depend on; waits until it is known."""
-
-    def map(self, tasks: Iterable[T], lost: Callable[[T], Iterable[Any]]) -> Iterator[tuple[T, Iterable[Any]]]:
-        """Yield each task with what becomes of it, in order; ``lost`` tells that of one that kills its workers."""
-
-
 class InProcess:
-    """This process does the work.
-
-    Args:
-        pipeline: has the model.
-    """
+    """This process does the work, with a pipeline of its own; what there is of a pool that a command sees."""
 
     standard_output: BinaryIO | None = None
 
@@ -67,7 +45,7 @@ class InProcess:
 @contextmanager
 def workforce(
     command: str, options: WorkerOptions, device_map: str, make: MakePipeline, progress: Progress
-) -> Iterator[Workforce]:
+) -> Iterator[InProcess | Pool]:
     """Have the work done in this process or, where several are asked for, by workers.
 
     Args:
@@ -80,11 +58,11 @@ def workforce(
     Raises:
         TokurError: the model can't be loaded, or the workers can't be had.
     """
-    here = not (options.cluster or os.environ.get("RAY_ADDRESS"))
-    if options.in_process or (here and divide([this_machine()], options, device_map).workers == 1):
+    address = options.cluster or os.environ.get("RAY_ADDRESS")
+    if options.in_process or (not address and divide_this_machine(options, device_map).workers == 1):
         yield InProcess(make(progress, partial(say, command)))
         return
-    with running_ray(options, device_map) as (share, records):
+    with running_ray(address, options, device_map) as (share, records):
         progress.say(f"starting {share.workers} workers")
         pool = Pool(command, share, make, records)
         try:
@@ -242,45 +220,41 @@ class Pool:
             member.jobs.append(job)
             self._expect(member.actor.answer.remote(job.task), partial(self._answered, member, member.actor, job))
 
-    def _started(self, member: _Member, report: Report | Failure | Exception) -> None:
+    def _started(self, member: _Member, report: Answer | Exception) -> None:
         if isinstance(report, Exception):
             self._bury(member, report)
             return
-        if isinstance(report, Failure):
-            raise _explain(report)
         self._say_once(report.notes)
         if not self._settings.done():
-            self._settings.set_result(report.settings)
+            self._settings.set_result(report.outcome)
         for name, value in self.settings.items():
-            if report.settings.get(name) != value:
+            if report.outcome.get(name) != value:
                 raise TokurError(
-                    f"the worker on {report.host} has {name} {report.settings.get(name)!r}, but the first one has "
+                    f"the worker on {report.host} has {name} {report.outcome.get(name)!r}, but the first one has "
                     f"{value!r}: all machines need the same model and version of tokur"
                 )
         member.host, member.false_starts = report.host, 0
 
-    def _answered(self, member: _Member, actor: Any, job: _Job, answer: Answer | Failure | Exception) -> None:
+    def _answered(self, member: _Member, actor: Any, job: _Job, answer: Answer | Exception) -> None:
         if member.actor is not actor:  # it is dead, and its work given to others
             return
         if isinstance(answer, Exception):
             self._bury(member, answer)
             return
-        if isinstance(answer, Failure):
-            raise _explain(answer)
         self._say_once(answer.notes)
         member.jobs.remove(job)
-        job.outcomes.set_result(answer.outcomes)
+        job.outcomes.set_result(answer.outcome)
 
     def _bury(self, member: _Member, error: Exception) -> None:
         """Put another worker in the place of a dead one, and give its work to others.
 
         Raises:
-            TokurError: it isn't dead, but Ray can't have it work.
+            Exception: it isn't dead, but this is what it raised.
         """
         import ray
 
         if isinstance(error, ray.exceptions.RayTaskError):
-            raise TokurError(f"a worker fails: {str(error).strip().splitlines()[-1]}") from error
+            raise error.cause
         ray.kill(member.actor)  # it may be out of reach only
         if member.host:
             say(self.command, f"a worker on {member.host} died; another one takes its place and repeats its work")
@@ -331,11 +305,3 @@ class Pool:
                 f"CPU{'s' * (self.share.cpus > 1)}{gpus}: the cluster has {have.get('CPU', 0):g} CPUs, "
                 f"{free.get('CPU', 0):g} of them free, and {have.get('GPU', 0):g} GPUs, {free.get('GPU', 0):g} free",
             )
-
-
-def _explain(failure: Failure) -> TokurError:
-    if os.environ.get("TOKUR_DEBUG") == "1":
-        print(failure.trace, file=sys.stderr)
-    error = TokurError(failure.message)
-    error.exit_code = failure.code
-    return error

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
-import traceback
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from tokur_cli.commands.shared.errors import exit_code, message_for
 from tokur_cli.commands.shared.progress import Progress
 
 Note = Callable[[str], None]
@@ -17,94 +14,44 @@ Note = Callable[[str], None]
 
 
 class Pipeline(Protocol):
-    """A model and what is done with it."""
+    """A model and what is done with it; ``settings`` are what the answers depend on."""
 
     @property
-    def settings(self) -> dict[str, Any]:
-        """What the answers depend on."""
+    def settings(self) -> dict[str, Any]: ...  # noqa: D102
 
     def answer(self, task: Any) -> Iterable[Any]:
-        """Yield what becomes of a task; from a worker's it can be pickled."""
+        """Yield what becomes of a task; a worker's can be pickled."""
 
 
 MakePipeline = Callable[[Progress, Note], Pipeline]
 """Loads a model. It is pickled, and called in the worker."""
 
 
-@dataclass(frozen=True)
-class Report:
-    """A worker is ready.
-
-    Args:
-        host: its machine.
-        settings: its pipeline's.
-        notes: what the user should know.
-    """
+class Answer(NamedTuple):
+    """What a worker says: its machine, what became of the task, and what the user should know."""
 
     host: str
-    settings: dict[str, Any]
+    outcome: Any
     notes: list[str]
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What became of a task.
-
-    Args:
-        outcomes: what the pipeline yielded.
-        notes: what the user should know.
-    """
-
-    outcomes: list[Any]
-    notes: list[str]
-
-
-@dataclass(frozen=True)
-class Failure:
-    """What a worker could not do.
-
-    Args:
-        host: its machine.
-        message: why.
-        code: the exit code that says so.
-        trace: the place in the code.
-    """
-
-    host: str
-    message: str
-    code: int
-    trace: str
 
 
 class Worker:
-    """The actor: Ray makes one in each process. It returns its errors, because Ray wraps those that are raised."""
+    """The actor, of which Ray makes one in each process."""
 
     def __init__(self) -> None:
-        self._pipeline: Pipeline | None = None
         self._notes: list[str] = []
 
-    def start(self, make: MakePipeline, command: str, folder: str) -> Report | Failure:
-        """Make the pipeline, in the folder that relative names are meant in, where this machine has it."""
-        try:
-            if os.path.isdir(folder):
-                os.chdir(folder)
-            self._pipeline = make(Progress(command), self._notes.append)
-            return Report(socket.gethostname(), self._pipeline.settings, self._take_notes())
-        except Exception as error:
-            return _failure(error)
+    def start(self, make: MakePipeline, command: str, folder: str) -> Answer:
+        """Make the pipeline, in the folder that relative names are meant in if it is here; return its settings."""
+        if os.path.isdir(folder):
+            os.chdir(folder)
+        self._pipeline = make(Progress(command), self._notes.append)
+        return self._answer(self._pipeline.settings)
 
-    def answer(self, task: Any) -> Answer | Failure:
+    def answer(self, task: Any) -> Answer:
         """Do a task."""
-        assert self._pipeline is not None
-        try:
-            return Answer(list(self._pipeline.answer(task)), self._take_notes())
-        except Exception as error:
-            return _failure(error)
+        return self._answer(list(self._pipeline.answer(task)))
 
-    def _take_notes(self) -> list[str]:
+    def _answer(self, outcome: Any) -> Answer:
         notes, self._notes[:] = list(self._notes), []
-        return notes
-
-
-def _failure(error: Exception) -> Failure:
-    return Failure(socket.gethostname(), message_for(error), exit_code(error), traceback.format_exc())
+        return Answer(socket.gethostname(), outcome, notes)
