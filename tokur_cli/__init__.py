@@ -4,7 +4,8 @@ A record (one JSON line) flows ``question → response → scored → selected``
 and writes them. ``tokur score FILE`` goes this way:
 
     app            the command line; each group of options is a dataclass of ``commands/options``
-    commands       read, compute, write: a folder per command; ``score/pipeline`` takes windows of records through it
+    commands       read, compute, write: a folder per command; ``score/pipeline`` takes windows of records through it,
+                   ``workers`` have that done by several processes
     records        JSON lines to records and back: streams, foreign formats, resuming. A new format: ``records/formats``
     engine         the only room that imports torch and transformers, and that knows no record: ``loading`` a model,
                    ``posterior`` (its draws), ``uncertainty`` (draws together through the model, numbers per token),

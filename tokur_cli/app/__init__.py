@@ -18,7 +18,7 @@ from tokur_cli.app.perturb import perturb
 from tokur_cli.app.score import score
 from tokur_cli.app.select import select
 from tokur_cli.commands.shared.errors import claim_standard_streams, reporting
-from tokur_cli.commands.shared.launcher import leave_speaking_to_rank_zero, require_sharing
+from tokur_cli.commands.shared.launcher import refuse_launchers
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 
 app = typer.Typer(
@@ -50,10 +50,8 @@ def tokur(
 
     Streams JSONL: every command reads records, adds to them and writes them.
     """
-    command = context.invoked_subcommand or ""
-    with reporting(command):
-        leave_speaking_to_rank_zero()
-        require_sharing(command)
+    with reporting(context.invoked_subcommand or ""):
+        refuse_launchers()
 
 
 for command, example in (

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tokur_cli.commands.options.model import DecodingOptions, ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
-from tokur_cli.commands.shared.errors import InvalidRecords
+from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.kept_posterior import check_posterior_options
 from tokur_cli.commands.shared.model import describe, load
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.commands.shared.reading import look_ahead, read_input
+from tokur_cli.commands.workers.pool import InProcess
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.record import Record
 from tokur_cli.records.writer import RecordWriter, open_output
@@ -21,7 +23,6 @@ from tokur_cli.scores.catalogue import choose_scores
 
 if TYPE_CHECKING:
     from tokur_cli.commands.generation import Generation
-    from tokur_cli.commands.score.pipeline import Scoring
 
 COMMAND = "generate"
 
@@ -59,7 +60,7 @@ def generate(
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     with Progress(COMMAND) as progress:
         generation: Generation | None = None  # without a good record in the input, no model is loaded
-        scorer: Scoring | None = None
+        scorer: InProcess | None = None
         if first is not None and decoding.backend == "vllm":
             description = describe(model, None, progress)
             from tokur_cli.commands.generation import Generation, with_vllm
@@ -70,9 +71,11 @@ def generate(
             language_model = load(model, model_of_posterior, progress)
             from tokur_cli.commands.generation import Generation, with_transformers
             from tokur_cli.commands.score.pipeline import Scoring
+            from tokur_cli.commands.score.windows import score_records
 
             generation = Generation(with_transformers(language_model, decoding), decoding, prompts, form)
-            scorer = Scoring(COMMAND, scoring, baselines, form, language_model, progress) if scoring else None
+            note = partial(say, COMMAND)
+            scorer = InProcess(Scoring(scoring, baselines, form, language_model, progress, note)) if scoring else None
         with open_output(
             target.path,
             force=target.force,
@@ -85,8 +88,9 @@ def generate(
             progress.start(None if lines is None else lines * decoding.samples)
             if generation is None:
                 invalid.skip_all(items)
-            elif scorer:
-                scorer.run(generation.run(items, writer, invalid.skip), writer.write, invalid)
+            elif scorer and scoring:
+                responses = generation.run(items, writer, invalid.skip)
+                score_records(responses, scorer, scoring, baselines, writer.write_line, invalid, progress)
             else:
                 _write(generation.run(items, writer, invalid.skip), writer, invalid, progress)
             writer.finish()

@@ -9,7 +9,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, BinaryIO
 
 import jsonlines
 
@@ -34,6 +34,7 @@ def open_output(
     settings: Settings | None = None,
     settings_of: SettingsOf | None = None,
     identity: Identity = Record.passthrough,
+    standard_output: BinaryIO | None = None,
 ) -> RecordWriter:
     """Open where records go.
 
@@ -48,6 +49,7 @@ def open_output(
         settings_of: the settings that a ``tokur`` object was written with; compared when resuming.
         identity: what an output record and the input record it was made from have in common; by default everything
             but ``tokur``.
+        standard_output: what stands for it.
 
     Raises:
         UsageError: the file holds something that is neither to be replaced nor continued, or cannot be continued.
@@ -55,7 +57,7 @@ def open_output(
     """
     check_target(path, force=force, resume=resume)
     if path is None or path == STDIN:
-        return RecordWriter(None, STANDARD_OUTPUT)
+        return RecordWriter(None, STANDARD_OUTPUT, standard_output=standard_output)
     with naming(path):
         file = io.BufferedWriter(io.FileIO(path, "w", opener=_without_truncating), _BUFFER)
     try:
@@ -80,6 +82,7 @@ class RecordWriter:
         settings: what this run computes with.
         settings_of: the settings that a ``tokur`` object was written with.
         identity: what an output record and its input record have in common.
+        standard_output: what stands for it.
     """
 
     def __init__(
@@ -91,10 +94,11 @@ class RecordWriter:
         settings: Settings | None = None,
         settings_of: SettingsOf | None = None,
         identity: Identity = Record.passthrough,
+        standard_output: BinaryIO | None = None,
     ) -> None:
         self._file = file
         # It makes bytes of {} once, to see what comes out; records are bytes already
-        self._lines = jsonlines.Writer(file or sys.stdout.buffer, dumps=bytes, flush=True)
+        self._lines = jsonlines.Writer(file or standard_output or sys.stdout.buffer, dumps=bytes, flush=True)
         self._name = name
         self._settings = None if settings is None else json.loads(encode_value(dict(settings)))
         self._settings_of = settings_of

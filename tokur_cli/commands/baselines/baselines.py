@@ -26,9 +26,6 @@ from tokur_cli.engine.baselines.yes_no import TRUE_OR_FALSE, Asker, find_forks
 from tokur_cli.engine.uncertainty.scorer import TokenizedResponse
 from tokur_cli.records.errors import RecordError, TokurError
 
-_LARGEST_WINDOW = 256
-_GENERATING_WINDOW = 32  # each with its attempts: enough to fill a batch, and results come soon
-
 Gather = Callable[[Sequence[ScoredResponse]], Sequence[Features | TokurError]]
 """From responses to features of each, or why there are none."""
 
@@ -43,8 +40,6 @@ class Baselines:
     Attributes:
         gatherers: what gathers them; none where no score needs any.
         settings: what the features depend on, for the records.
-        largest_window: records whose features are gathered at once.
-        over_samples: whether the responses of a question are compared with each other, so that they belong together.
 
     Raises:
         TokurError: the model cannot give what is needed, or another model that is needed cannot be had.
@@ -60,13 +55,10 @@ class Baselines:
             self.gatherers.append(_llm_check(view, setup.language_model.context_length))
             if inside != {"top_entropy"}:
                 self.settings["llm_check_layer"] = view.layer
-        compares = are_of_sets(needs)
-        self.over_samples = compares and setup.options.over == "samples"
-        self.largest_window = _GENERATING_WINDOW if compares and not self.over_samples else _LARGEST_WINDOW
-        if compares:
+        if are_of_sets(needs):
             comparison = SetComparison(needs, setup)
             self.settings |= {"over": setup.options.over, **comparison.settings}
-            if self.over_samples:
+            if setup.options.over == "samples":
                 self.gatherers.append(_sample_sets(comparison, setup))
             else:
                 attempts = Attempts(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from tokur_cli.commands.options.scoring import BaselineOptions
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 B = TypeVar("B")
 
+_LARGEST_WINDOW = 256
+_GENERATING_WINDOW = 32  # each with its attempts: enough to fill a batch, and results come soon
+
 Features = dict[str, Any]
 """Features by their names in the catalogue."""
 
@@ -29,6 +33,16 @@ Features = dict[str, Any]
 def are_of_sets(needs: Collection[str]) -> bool:
     """Return whether some of these features are of sets of texts."""
     return any(need.startswith("set_") for need in needs)
+
+
+def over_samples(needs: Collection[str], options: BaselineOptions) -> bool:
+    """Return whether the responses of a question are compared with each other, so that they belong together."""
+    return are_of_sets(needs) and options.over == "samples"
+
+
+def largest_window(needs: Collection[str], options: BaselineOptions) -> int:
+    """Return how many records' features are gathered at once."""
+    return _GENERATING_WINDOW if are_of_sets(needs) and options.over == "attempts" else _LARGEST_WINDOW
 
 
 @dataclass(frozen=True)
