@@ -129,8 +129,11 @@ class Warm:
                 with suppress(ImportError):
                     importlib.import_module(module.name)
         _remember_model(model)
-        if len(os.listdir("/proc/self/task")) > 1:
-            print("storm: more than one thread before forking: runs may hang", file=sys.stderr)
+        deadline = time.monotonic() + 5  # the threads that loaded the weights end a little later
+        while len(os.listdir("/proc/self/task")) > 1:
+            if time.monotonic() > deadline:
+                raise RuntimeError("a thread is there, so that nothing can be forked")
+            time.sleep(0.01)
 
     def learn(self, arguments: Sequence[str], folder: Path, **options: Any) -> Outcome:
         """Run the command line, and import here what it imported: the next runs find it."""
