@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tokur_cli.commands.options.model import DecodingOptions, ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions, OutputOptions
+from tokur_cli.commands.shared.arrivals import Pause, as_they_come
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.kept_posterior import check_posterior_options
 from tokur_cli.commands.shared.model import describe, load
@@ -85,20 +86,23 @@ def generate(
             progress.start(None if lines is None else lines * decoding.samples)
             if generation is None:
                 invalid.skip_all(items)
-            elif scorer:
-                scorer.run(generation.run(items, writer, invalid.skip), writer.write, invalid)
             else:
-                _write(generation.run(items, writer, invalid.skip), writer, invalid, progress)
+                asked = as_they_come(source.path, items, generation.busy)
+                responses = generation.run(asked, writer, invalid.skip)
+                if scorer:
+                    scorer.run(responses, writer.write, invalid)
+                else:
+                    _write(responses, writer, invalid, progress)
             writer.finish()
     invalid.finish()
 
 
 def _write(
-    responses: Iterable[Record | RecordError], writer: RecordWriter, invalid: InvalidRecords, progress: Progress
+    responses: Iterable[Record | RecordError | Pause], writer: RecordWriter, invalid: InvalidRecords, progress: Progress
 ) -> None:
     for item in responses:
         if isinstance(item, RecordError):
             invalid.skip_or_raise(item)
-        else:
+        elif isinstance(item, Record):
             writer.write(item)
             progress.advance(1, len(item.token_ids or ()))

@@ -164,7 +164,8 @@ class BaselineOptions:
         Literal["attempts", "samples"],
         Option(
             help="What inside, semantic_entropy, sar, u_ecc and u_deg compare: attempts of the model to verify a "
-            "response, or the samples of a question, which stand together in the input."
+            "response, or the samples of a question, which stand together in the input (those of a pipe are scored "
+            "when the next question begins)."
         ),
     ] = "attempts"
     attempts: Annotated[int, Option(min=2, help="K, attempts to verify a response.")] = 10

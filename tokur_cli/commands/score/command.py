@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tokur_cli.commands.options.model import ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions, OutputOptions
+from tokur_cli.commands.shared.arrivals import as_they_come
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.kept_posterior import check_posterior_options
 from tokur_cli.commands.shared.model import load
@@ -78,8 +79,8 @@ def score(
                 if run is None:
                     invalid.skip_all(items)
                 elif team:
-                    team.run(run, items, writer.write_line, invalid, writer.already_written)
+                    team.run(run, as_they_come(source.path, items), writer.write_line, invalid, writer.already_written)
                 else:
-                    run.run(items, writer.write, invalid, writer.already_written)
+                    run.run(as_they_come(source.path, items), writer.write, invalid, writer.already_written)
                 writer.finish()
         invalid.finish()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -12,6 +11,7 @@ from tokur_cli.commands.baselines.baselines import Baselines
 from tokur_cli.commands.baselines.features import ScoredResponse
 from tokur_cli.commands.baselines.samples import standing_together, until_error, windows_of_questions
 from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
+from tokur_cli.commands.shared.arrivals import Pause
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.posterior import make_posterior
 from tokur_cli.commands.shared.progress import Progress
@@ -139,7 +139,7 @@ class Scoring:
 
     def run(
         self,
-        items: Iterable[Record | RecordError],
+        items: Iterable[Record | RecordError | Pause],
         write: Callable[[Record], None],
         invalid: InvalidRecords,
         already_written: Callable[[Record], bool] = lambda _: False,
@@ -172,8 +172,8 @@ class Scoring:
                 "spell the text",
             )
 
-    def windows(self, items: Iterable[Record | RecordError]) -> Iterator[list[Record | RecordError]]:
-        """Cut the input into the windows whose records are scored together."""
+    def windows(self, items: Iterable[Record | RecordError | Pause]) -> Iterator[list[Record | RecordError]]:
+        """Cut the input into the windows whose records are scored together; a pause ends one."""
         sizes = window_sizes(self.baselines.largest_window)
         if not self.baselines.over_samples:
             return windows(items, sizes)
@@ -325,20 +325,20 @@ def window_sizes(largest: int) -> Iterator[int]:
         size = min(2 * size, largest)
 
 
-def windows(items: Iterable[T], sizes: Iterable[int]) -> Iterator[list[T]]:
-    """Cut a stream into windows of these sizes; where the stream fails, what was read before is a window too."""
-    iterator = iter(items)
-    for size in sizes:
-        window: list[T] = []
-        failure: TokurError | None = None
-        try:
-            for item in itertools.islice(iterator, size):
+def windows(items: Iterable[T | Pause], sizes: Iterator[int]) -> Iterator[list[T]]:
+    """Cut a stream into windows of at most these sizes, shorter where it pauses, ends or fails."""
+    window: list[T] = []
+    size = next(sizes)
+    try:
+        for item in items:
+            if not isinstance(item, Pause):
                 window.append(item)
-        except TokurError as error:
-            failure = error
+            if len(window) == size or (window and isinstance(item, Pause)):
+                yield window
+                window, size = [], next(sizes)
+    except TokurError:
         if window:
             yield window
-        if failure is not None:
-            raise failure
-        if not window:
-            return
+        raise
+    if window:
+        yield window

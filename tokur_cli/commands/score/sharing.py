@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from tokur_cli.commands.score.pipeline import Scoring
+from tokur_cli.commands.shared.arrivals import Pause
 from tokur_cli.commands.shared.errors import InvalidRecords, exit_code, message_for, say
 from tokur_cli.engine.processes import Process, divide_threads
 from tokur_cli.engine.rendezvous import Peer, gather_peers, join_rank_zero
@@ -208,7 +209,7 @@ class Team:
     def run(
         self,
         scoring: Scoring,
-        items: Iterable[Record | RecordError],
+        items: Iterable[Record | RecordError | Pause],
         write_line: Callable[[bytes], None],
         invalid: InvalidRecords,
         already_written: Callable[[Record], bool],
