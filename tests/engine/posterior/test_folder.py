@@ -192,7 +192,7 @@ STRENGTHS = {
         *(("draws", value, '"draws" is .*, not an integer from 1') for value in (2.5, 0, False, None, [2])),
         *(("seed", value, '"seed" is .*, not an integer') for value in ("x", 1.0, True, None)),
         *(("targets", value, '"targets" is .*, not names') for value in (None, "", ["q_proj"], 3)),
-        *(("layers", value, '"layers" is .*, not a slice') for value in (15, "", [0, 1])),
+        *(("layers", value, '"layers" is .*, not a slice') for value in (15, "", [0, 1], "two")),
         *(("model", value, '"model" is .*, not text') for value in (None, 7, "")),
         *(("fingerprint", value, '"fingerprint" is .*, not a SHA-256') for value in (None, "beef", "G" * 64)),
         *(("basis_sha256", value, '"basis_sha256" is .*, not a SHA-256') for value in (7, "beef")),

@@ -11,6 +11,7 @@ from typer import Option
 
 from tokur_cli.commands.options import panels
 from tokur_cli.commands.shared.errors import reporting
+from tokur_cli.engine.posterior.description import layer_slice
 from tokur_cli.records.errors import UsageError
 
 
@@ -34,7 +35,7 @@ class PosteriorOptions:
     """A kept posterior, or what one is made of; None is what the kept one says, else the default.
 
     Raises:
-        UsageError: ``sigma`` is neither a number from 0 nor ``auto``.
+        UsageError: ``sigma`` is neither a number from 0 nor ``auto``, or ``layers`` no slice.
     """
 
     panel: ClassVar[str] = panels.POSTERIOR
@@ -75,6 +76,8 @@ class PosteriorOptions:
 
     def __post_init__(self) -> None:
         _ = self.strength
+        if self.layers is not None:
+            layer_slice(self.layers)
 
     @property
     def strength(self) -> float | Literal["auto"] | None:
