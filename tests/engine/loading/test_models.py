@@ -360,7 +360,6 @@ def tiny_bert():
             )
             for field in ({"num_hidden_layers": 10**9}, {"text_config": {"num_layers": 10**9}})
         ),
-        (lambda folder: edit_config(folder, num_hidden_layers=2000), "lacks weights"),
         (lambda folder: edit_config(folder, vocab_size=10**12), "needs .* GB, but main memory has"),
         (lambda folder: edit_config(folder, hidden_size=2**40), "."),
         (lambda folder: edit_config(folder, model_type="flurb"), "doesn't know the architecture .*upgrade|-U"),
