@@ -1,4 +1,5 @@
 import math
+import statistics
 from collections import defaultdict
 from fractions import Fraction
 
@@ -67,6 +68,17 @@ def test_the_whole_set_has_no_spread_and_smaller_sets_have_some():
             point = found.point(*way, size)
             assert (point.std == 0) == (size == 32), way
             assert len(point.values) == 10
+
+
+def test_the_spread_is_the_sample_standard_deviation_over_draws_that_the_seed_tells():
+    question, answer, right, confidence = _simulated(np.random.default_rng(3))
+    one, again, other = (
+        scaling(question, answer, right, {"s": confidence}, [4], repeats=5, seed=seed).point("s", "maj", 4)
+        for seed in (0, 0, 1)
+    )
+    assert one.std == pytest.approx(statistics.stdev(one.values))
+    assert one == again
+    assert one.values != other.values
 
 
 def test_subsets_are_drawn_without_replacement_and_fairly():

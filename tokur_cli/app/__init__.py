@@ -17,8 +17,9 @@ from tokur_cli.app.heatmap import heatmap
 from tokur_cli.app.perturb import perturb
 from tokur_cli.app.score import score
 from tokur_cli.app.select import select
-from tokur_cli.commands.shared.errors import reporting
-from tokur_cli.commands.shared.launcher import leave_speaking_to_rank_zero, require_sharing
+from tokur_cli.commands.shared.errors import claim_standard_streams, reporting
+from tokur_cli.commands.shared.launcher import refuse_launchers
+from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 
 app = typer.Typer(
     name="tokur",
@@ -49,10 +50,8 @@ def tokur(
 
     Streams JSONL: every command reads records, adds to them and writes them.
     """
-    command = context.invoked_subcommand or ""
-    with reporting(command):
-        leave_speaking_to_rank_zero()
-        require_sharing(command)
+    with reporting(context.invoked_subcommand or ""):
+        refuse_launchers()
 
 
 for command, example in (
@@ -68,4 +67,6 @@ for command, example in (
 
 def main() -> None:
     """Run the command line."""
-    app()
+    claim_standard_streams()
+    with reporting(""), naming(STANDARD_OUTPUT):  # for help: the commands report their own errors
+        app()

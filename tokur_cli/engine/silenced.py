@@ -32,8 +32,8 @@ class Silenced:
         try:
             with ExitStack() as stack:
                 target = 2 if self._kept is None else self._kept.fileno()
-                stack.enter_context(_redirected(1, target))
-                stack.enter_context(_redirected(2, target))
+                stack.enter_context(redirected(1, target))
+                stack.enter_context(redirected(2, target))
                 yield
         except Exception:
             self._show()
@@ -51,7 +51,7 @@ class Silenced:
 
 
 @contextmanager
-def _redirected(descriptor: int, target: int) -> Iterator[None]:
+def redirected(descriptor: int, target: int) -> Iterator[None]:
     """Have what is written to a descriptor go to another one."""
     stream = sys.stdout if descriptor == 1 else sys.stderr
     stream.flush()

@@ -89,7 +89,7 @@ def two_sided_p(differences: Floats) -> float:
         differences: (R,), NaN left out.
 
     Returns:
-        A number in [1/(R + 1), 1].
+        A number in [2/(R + 1), 1].
     """
     known = differences[np.isfinite(differences)]
     below, above = (known <= 0).sum(), (known >= 0).sum()

@@ -9,32 +9,25 @@ from typing import Any
 import numpy as np
 
 from tokur_cli.commands.baselines.attempts import Attempts
-from tokur_cli.commands.baselines.features import Features, ScoredResponse, gather_all, map_batch, map_each
+from tokur_cli.commands.baselines.features import (
+    Features,
+    ScoredResponse,
+    are_of_sets,
+    gather_all,
+    map_batch,
+    map_each,
+)
 from tokur_cli.commands.baselines.questions import asked_ids, p_true_question
 from tokur_cli.commands.baselines.samples import by_question, text_set
 from tokur_cli.commands.baselines.setup import Setup
-from tokur_cli.commands.baselines.text_sets import SetComparison, are_of_sets
-from tokur_cli.commands.options.scoring import BaselineOptions
+from tokur_cli.commands.baselines.text_sets import SetComparison
 from tokur_cli.engine.baselines.llm_check import INSIDE, InsideView
 from tokur_cli.engine.baselines.yes_no import TRUE_OR_FALSE, Asker, find_forks
 from tokur_cli.engine.uncertainty.scorer import TokenizedResponse
-from tokur_cli.records.errors import RecordError, TokurError, UsageError
-
-_LARGEST_WINDOW = 256
-_GENERATING_WINDOW = 32  # each with its attempts: enough to fill a batch, and results come soon
+from tokur_cli.records.errors import RecordError, TokurError
 
 Gather = Callable[[Sequence[ScoredResponse]], Sequence[Features | TokurError]]
 """From responses to features of each, or why there are none."""
-
-
-def check_baseline_options(options: BaselineOptions) -> None:
-    """Refuse options that cannot go together, before a model is loaded.
-
-    Raises:
-        UsageError: all attempts would be the same.
-    """
-    if options.attempt_temperature == 0:
-        raise UsageError("--attempt-temperature is above 0: at 0 all attempts are the same")
 
 
 class Baselines:
@@ -47,8 +40,6 @@ class Baselines:
     Attributes:
         gatherers: what gathers them; none where no score needs any.
         settings: what the features depend on, for the records.
-        largest_window: records whose features are gathered at once.
-        over_samples: whether the responses of a question are compared with each other, so that they belong together.
 
     Raises:
         TokurError: the model cannot give what is needed, or another model that is needed cannot be had.
@@ -64,13 +55,10 @@ class Baselines:
             self.gatherers.append(_llm_check(view, setup.language_model.context_length))
             if inside != {"top_entropy"}:
                 self.settings["llm_check_layer"] = view.layer
-        compares = are_of_sets(needs)
-        self.over_samples = compares and setup.options.over == "samples"
-        self.largest_window = _GENERATING_WINDOW if compares and not self.over_samples else _LARGEST_WINDOW
-        if compares:
+        if are_of_sets(needs):
             comparison = SetComparison(needs, setup)
             self.settings |= {"over": setup.options.over, **comparison.settings}
-            if self.over_samples:
+            if setup.options.over == "samples":
                 self.gatherers.append(_sample_sets(comparison, setup))
             else:
                 attempts = Attempts(

@@ -5,23 +5,44 @@ Some of many items may fail on the way: an error takes its item's place and the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from tokur_cli.engine.tokens import LocatedResponse
-from tokur_cli.engine.uncertainty.scorer import Quantities, TokenizedResponse
+from tokur_cli.commands.options.scoring import BaselineOptions
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
+
+if TYPE_CHECKING:
+    from tokur_cli.engine.tokens import LocatedResponse
+    from tokur_cli.engine.uncertainty.scorer import Quantities, TokenizedResponse
 
 A = TypeVar("A")
 B = TypeVar("B")
 
+_LARGEST_WINDOW = 256
+_GENERATING_WINDOW = 32  # each with its attempts: enough to fill a batch, and results come soon
+
 Features = dict[str, Any]
 """Features by their names in the catalogue."""
+
+
+def are_of_sets(needs: Collection[str]) -> bool:
+    """Return whether some of these features are of sets of texts."""
+    return any(need.startswith("set_") for need in needs)
+
+
+def over_samples(needs: Collection[str], options: BaselineOptions) -> bool:
+    """Return whether the responses of a question are compared with each other, so that they belong together."""
+    return are_of_sets(needs) and options.over == "samples"
+
+
+def largest_window(needs: Collection[str], options: BaselineOptions) -> int:
+    """Return how many records' features are gathered at once."""
+    return _GENERATING_WINDOW if are_of_sets(needs) and options.over == "attempts" else _LARGEST_WINDOW
 
 
 @dataclass(frozen=True)

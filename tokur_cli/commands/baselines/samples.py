@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from tokur_cli.answers.extraction import answer_of
 from tokur_cli.commands.baselines.features import ScoredResponse, TextSet
 from tokur_cli.commands.baselines.questions import question_of
-from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
 from tokur_cli.selection.gathering import question_key
+
+if TYPE_CHECKING:
+    from tokur_cli.engine.tokens import ResponseTokenizer
 
 
 def standing_together(items: Iterable[Record | RecordError]) -> Iterator[Record | RecordError]:

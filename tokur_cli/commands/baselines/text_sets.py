@@ -16,11 +16,6 @@ from tokur_cli.records.errors import TokurError
 from tokur_cli.scores.sets import cluster_by_entailment
 
 
-def are_of_sets(needs: Collection[str]) -> bool:
-    """Return whether some of these features are of sets of texts."""
-    return any(need.startswith("set_") for need in needs)
-
-
 class SetComparison:
     """Compares the texts of sets; ``settings`` are what the outcome depends on.
 
