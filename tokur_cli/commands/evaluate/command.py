@@ -40,7 +40,8 @@ def evaluate(
     Raises:
         TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
-    _check(options)
+    if options.versus is not None and options.versus not in CATALOGUE:
+        raise UsageError(f"--versus {options.versus}: there is no such score; there are: {', '.join(CATALOGUE)}")
     asked = choose_scores(ALL if options.scores is None else options.scores)
     if options.versus is not None:
         asked = [score for score in CATALOGUE.values() if score in asked or score.name == options.versus]
@@ -72,17 +73,6 @@ def evaluate(
 
         write_plots(runs, results, target.plots)
     invalid.finish()
-
-
-def _check(options: EvaluationOptions) -> None:
-    """Check the options.
-
-    Raises:
-        UsageError: a value is not one of those allowed.
-    """
-    if options.versus is not None and options.versus not in CATALOGUE:
-        raise UsageError(f"--versus {options.versus}: there is no such score; there are: {', '.join(CATALOGUE)}")
-    _ = options.sizes, options.kept_part
 
 
 class _Reading:

@@ -20,7 +20,11 @@ from tokur_cli.selection.voting import parse_keep
 
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """What is evaluated, and how."""
+    """What is evaluated, and how.
+
+    Raises:
+        UsageError: ``sizes`` are not whole numbers from 1, or ``kept_part`` is not above 0 % and up to 100 %.
+    """
 
     panel: ClassVar[str] = panels.EVALUATION
 
@@ -61,13 +65,12 @@ class EvaluationOptions:
     ] = "10%"
     seed: Annotated[int, Option(help="Seed of resamples and draws.")] = 0
 
+    def __post_init__(self) -> None:
+        _ = self.sizes, self.kept_part
+
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The values of N for scaling, ascending; empty for none.
-
-        Raises:
-            UsageError: they hold something else than whole numbers from 1.
-        """
+        """The values of N for scaling, ascending; empty for none."""
         if self.scaling is None:
             return ()
         parts = [part.strip() for part in self.scaling.split(",") if part.strip()]
@@ -77,11 +80,7 @@ class EvaluationOptions:
 
     @property
     def kept_part(self) -> Fraction:
-        """The part of the N responses that is kept.
-
-        Raises:
-            UsageError: it is not a percentage above 0 % and up to 100 %.
-        """
+        """The part of the N responses that is kept."""
         return parse_keep(self.keep)
 
 

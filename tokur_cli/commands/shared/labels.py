@@ -94,15 +94,12 @@ class Labeller:
                         raise item
                     taken.append(self._take(item, to_grade, to_run))
                 except RecordError as error:
-                    failure = error
-                else:
-                    continue
-                try:
-                    self._on_error(failure)
-                except RecordError:
-                    self._find_out(to_grade, to_run)
-                    yield from taken
-                    raise
+                    try:
+                        self._on_error(error)
+                    except RecordError:
+                        self._find_out(to_grade, to_run)
+                        yield from taken
+                        raise
             self._find_out(to_grade, to_run)
             yield from taken
 

@@ -15,6 +15,7 @@ from transformers import Cache, DynamicCache, PreTrainedModel
 from tokur_cli.engine.body import logits_from, run_body
 from tokur_cli.engine.generation.cache import rejoin
 from tokur_cli.engine.generation.sampling import RandomStream, Sampling, choose_tokens
+from tokur_cli.engine.halving import pad
 from tokur_cli.engine.memory import clear_device_cache, is_out_of_memory
 from tokur_cli.records.errors import TokurError
 
@@ -260,11 +261,9 @@ class Decoder:
     def _prefill(self, requests: list[DecodingRequest]) -> tuple[DynamicCache, Tensor]:
         """Process prompts, padded on the right: their keys and values, and the logits (B, V) of what follows."""
         lengths = torch.tensor([len(request.prompt_ids) for request in requests])
-        ids = torch.zeros(len(requests), int(lengths.max()), dtype=torch.long)
-        for row, request in enumerate(requests):
-            ids[row, : lengths[row]] = torch.tensor(request.prompt_ids)
+        ids = pad([request.prompt_ids for request in requests], self.device)
         cache = DynamicCache()
-        outputs = run_body(self.model, input_ids=ids.to(self.device), past_key_values=cache, use_cache=True)
+        outputs = run_body(self.model, input_ids=ids, past_key_values=cache, use_cache=True)
         states = outputs["last_hidden_state"]
         last = states[torch.arange(len(requests)), lengths.to(states.device) - 1]
         with logits_from(self.model, outputs) as logits:
