@@ -21,6 +21,12 @@ def test_hand_worked_calibration_error():
     assert diagram.label == pytest.approx([0.5, 1.0])
 
 
+def test_fifteen_bins_of_equal_width_unless_others_are_asked_for():
+    middles = (np.arange(15) + 0.5) / 15
+    assert reliability(np.repeat(middles, 3), np.zeros(45)).records.tolist() == [3] * 15
+    assert ece(middles, np.zeros(15)) == pytest.approx(0.5)
+
+
 def test_calibration_recovers_the_probability_of_being_right():
     generator = np.random.default_rng(1)
     confidence = generator.normal(size=20_000)

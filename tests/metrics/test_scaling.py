@@ -117,6 +117,21 @@ def test_a_tenth_of_thirty_is_three():
         assert (found.point("s", "maj", 30).value, found.point("s", "wbon", 30).value) == (0.0, 0.0)
 
 
+def test_a_tenth_votes_unless_another_part_is_asked_for_and_it_is_rounded_up():
+    # The second class wins with three votes, not with two or one (ties go to the first), nor with four or more.
+    answer = [0, 1, 1, 0, *range(2, 19)]
+    right = [float(one == 1) for one in answer]
+    found = scaling([0] * 21, answer, right, {"s": -np.arange(21.0)}, [21])
+    assert found.point("s", "maj", 21).values == (1.0,) * 10
+
+
+def test_a_right_response_without_an_answer_is_chosen_where_there_is_no_other():
+    # What a question lacks of N responses is no response: it neither votes nor is it chosen.
+    found = scaling([0, 1, 1, 1], [-1, 0, 0, 0], [1.0, 0, 0, 1], {"s": [-1.0, -2, -3, -4]}, [3], repeats=1, keep=1)
+    for way in ((None, "majority"), ("s", "maj"), ("s", "wbon")):
+        assert found.point(*way, 3).value == 0.5, way
+
+
 def test_questions_with_unknown_labels_and_short_questions_are_said():
     found = scaling([0, 0, 1, 1, 1], [0, 1, 0, 0, 1], [1, math.nan, 1, 1, 0], {}, [8], repeats=1)
     assert (found.questions, found.unlabelled, found.fewest) == (1, 1, 3)
