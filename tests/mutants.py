@@ -26,13 +26,14 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
 
 ROOMS = ("metrics", "selection", "scores", "records", "answers", "engine")
 TOO_LONG = 120  # seconds; what never ends is noticed too
-PRELOADED = ("hypothesis", "numpy", "sklearn.isotonic", "torch", "transformers", "pytest")
+PRELOADED = ("numpy", "sklearn.isotonic", "torch", "transformers", "pytest")
 NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info")
 
 
@@ -102,6 +103,8 @@ def main() -> None:
     options = parser.parse_args()
     for library in PRELOADED:
         importlib.import_module(library)
+    hypothesis.settings.register_profile("patient", deadline=None)  # a busy machine is no test that notices
+    hypothesis.settings.load_profile("patient")
     table = Counter()
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, "copy")
