@@ -222,6 +222,13 @@ def test_a_score_is_compared_with_the_baseline_on_the_records_that_have_both():
     assert better.differences["aurc"].value < 0
 
 
+def test_scores_that_no_record_has_both_of_are_not_compared():
+    nan = math.nan
+    found = evaluate_scores({"a": [4, 3, nan, nan], "b": [nan, nan, 2, 1]}, [1, 0, 1, 0], versus="b", bootstrap=10)
+    assert found.scores["a"].metrics["auroc"].value == 1.0
+    assert (found.scores["a"].differences, found.scores["a"].delong_p) == ({}, None)
+
+
 def test_the_same_seed_gives_the_same_figures():
     generator = np.random.default_rng(8)
     confidence, label = _records(generator, 100, 1.0)
