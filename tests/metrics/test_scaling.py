@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tokur_cli.metrics.estimate import Estimate
-from tokur_cli.metrics.scaling import relative_likelihood, scaling
+from tokur_cli.metrics.scaling import Scaling, relative_likelihood, scaling
 
 responses = st.lists(
     st.tuples(st.integers(-1, 2), st.sampled_from([0.0, 1.0, 2.0, 3.5, math.nan])), min_size=1, max_size=9
@@ -32,7 +32,10 @@ def _choose(rows, keep, weighted):
 
 
 @settings(max_examples=200)
-@given(st.lists(responses, min_size=1, max_size=5), st.sampled_from([Fraction(1, 10), Fraction(1, 3), Fraction(1)]))
+@given(
+    st.lists(responses, min_size=1, max_size=5),
+    st.sampled_from([Fraction(1, 100), Fraction(1, 10), Fraction(17, 50), Fraction(1)]),
+)
 def test_choices_from_the_whole_set_follow_the_rule(questions, keep):
     question = [number for number, rows in enumerate(questions) for _ in rows]
     answer = [row[0] for rows in questions for row in rows]
@@ -89,6 +92,18 @@ def test_subsets_are_drawn_without_replacement_and_fairly():
     error = 3 * math.sqrt(0.25 / (500 * 20))
     assert found.point(None, "pass@n", 2).value == pytest.approx(0.5, abs=error)
     assert found.point(None, "pass@1", 2).value == pytest.approx(0.25, abs=error)
+
+
+def test_runs_are_repeats_of_each_other():
+    runs = []
+    for seed in (4, 5):
+        question, answer, right, confidence = _simulated(np.random.default_rng(seed), questions=10 * seed, samples=seed)
+        runs.append(scaling(question, answer, right, {"s": confidence}, [2, 3], repeats=3))
+    both = Scaling.over_runs(runs)
+    assert (both.questions, both.unlabelled, both.fewest) == (90, 0, 4)
+    assert both.accuracies.keys() == runs[0].accuracies.keys()
+    for way, curve in both.accuracies.items():
+        assert curve == {size: runs[0].accuracies[way][size] + runs[1].accuracies[way][size] for size in (2, 3)}
 
 
 def test_all_scores_see_the_same_draws():
