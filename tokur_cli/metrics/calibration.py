@@ -34,7 +34,7 @@ def calibrated(
     probability = np.empty(len(label))
     for held_out in range(folds):
         inside = fold == held_out
-        model = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
+        model = IsotonicRegression(out_of_bounds="clip")
         probability[inside] = model.fit(confidence[~inside], label[~inside]).predict(confidence[inside])
     return probability
 
