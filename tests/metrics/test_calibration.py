@@ -19,7 +19,6 @@ def test_hand_worked_calibration_error():
 
 def test_fifteen_bins_of_equal_width_unless_others_are_asked_for():
     ends = np.add.outer(np.arange(15), [0.01, 0.99]).ravel() / 15
-    assert reliability(ends, np.zeros(30)).records.tolist() == [2] * 15
     # in each bin half of the records are right, and the mean probability is its middle
     assert ece(ends, np.tile([0.0, 1.0], 15)) == pytest.approx(np.abs((np.arange(15) + 0.5) / 15 - 0.5).mean())
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
 
+from tokur_cli.answers.code.execution import Execution, probe, run_all
 from tokur_cli.answers.grading import Grader
 from tokur_cli.commands.evaluate.columns import Columns, Wanted, group_of, scores_of
 from tokur_cli.commands.evaluate.results import Results, as_rows, evaluate_runs
@@ -84,6 +86,7 @@ class _Reading:
         self._wanted, self._options = wanted, options
         self._source, self._invalid = source, invalid
         self._unknown: Counter[str] = Counter()
+        self._runs_code = False
 
     def read(self, paths: Sequence[str], target: EvaluationOutput) -> list[Columns]:
         """Return the runs of all files; the records with their labels go to the graded file."""
@@ -96,14 +99,15 @@ class _Reading:
             progress = stack.enter_context(Progress(COMMAND))
             counts = [count_lines(path) for path in paths]
             progress.start(None if None in counts else sum(count or 0 for count in counts))
+            may_run_code = self._options.allow_code_execution or self._options.unsafe_code_execution
+            labeller = Labeller(
+                grader,
+                field=self._options.label_field,
+                run_code=self._run_code if may_run_code else None,
+                answers=self._wanted.answers or writer is not None,
+                on_error=self._invalid.skip_or_raise,
+            )
             for path in paths:
-                labeller = Labeller(
-                    grader,
-                    field=self._options.label_field,
-                    run_code=self._options.allow_code_execution,
-                    answers=self._wanted.answers or writer is not None,
-                    on_error=self._invalid.skip_or_raise,
-                )
                 runs += self._read_file(path, labeller, writer, progress)
         return runs
 
@@ -126,6 +130,13 @@ class _Reading:
             seeds = ", ".join(map(str, found))
             say(COMMAND, f"{display_name(path)} was scored under the seeds {seeds}: each is a run of its own")
         return list(found.values())
+
+    def _run_code(self, programs: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[Execution]:
+        isolated = not self._options.unsafe_code_execution
+        if not self._runs_code:
+            say(COMMAND, f"HumanEval tests run {probe(isolated=isolated)}")
+            self._runs_code = True
+        return run_all(programs, isolated=isolated)
 
     def _add(self, labelled: Labelled, path: str, found: dict[object, Columns]) -> None:
         record = labelled.record

@@ -40,9 +40,17 @@ class EvaluationOptions:
         bool,
         Option(
             "--allow-code-execution",
-            help="Run the code in responses to HumanEval rows against the tests of the row: in a process of its own, "
-            "in a temporary folder, with limits on time, memory and files, and where Linux permits it without "
-            "network. This is not a sandbox against an attacker: the code can read your files, and can forge a pass.",
+            help="Run the code in responses to HumanEval rows against the tests of the row, in bubblewrap (Linux): "
+            "with limits on time and memory, and without your files, other processes or the network. Code that is "
+            "written to cheat can still report a pass.",
+            rich_help_panel=panels.INPUT,
+        ),
+    ] = False
+    unsafe_code_execution: Annotated[
+        bool,
+        Option(
+            "--unsafe-code-execution",
+            help="The same without bubblewrap: the code can do whatever you can.",
             rich_help_panel=panels.INPUT,
         ),
     ] = False
