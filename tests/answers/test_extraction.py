@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from tokur_cli.answers.extraction import extract_answer, reference_answer
+from tokur_cli.answers.extraction import extract_answer, is_multiple_choice, reference_answer
 
 
 @pytest.mark.parametrize(
@@ -145,6 +145,14 @@ def test_a_response_without_an_answer_has_none(response):
 )
 def test_a_multiple_choice_is_answered_by_a_letter(response, letter):
     assert extract_answer(response, choices=True).text == letter
+
+
+@pytest.mark.parametrize(
+    ("reference", "wants_letter"),
+    [("(B)", True), ("C", True), ("12", False), ("Evelyn", False), ("x^2", False), ("a", False), (None, False)],
+)
+def test_a_question_wants_a_letter_where_its_reference_is_one(reference, wants_letter):
+    assert is_multiple_choice(reference) is wants_letter
 
 
 @pytest.mark.parametrize(

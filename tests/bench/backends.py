@@ -56,7 +56,7 @@ def main():
         for _ in range(arguments.rounds):
             forget()
             began = time.perf_counter()
-            responses = {response.index: response.token_ids for response in decoder.run(requests)}
+            responses = {response.index: response.token_ids for response in decoder.serve(requests)}
             speeds.append(sum(map(len, responses.values())) / (time.perf_counter() - began))
         written[make.__name__] = responses
         each = ", ".join(f"{speed:.0f}" for speed in speeds)

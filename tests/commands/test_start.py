@@ -53,6 +53,7 @@ def run(arguments, given=GOOD):
         (["score", "--sigma", "auto"], GOOD, 2, "--sigma auto is the σ that a posterior was calibrated to"),
         (["score", "--posterior", "nowhere"], GOOD, 1, "nowhere: holds no posterior"),
         (["score", "--requests", "nowhere"], GOOD, 1, "nowhere: there is no such file"),
+        (["score", "--layers", "two"], GOOD, 2, 'layers "two" is not a slice'),
         (["score", "--device-map", "cda"], GOOD, 2, "unknown device map 'cda'"),
         (["score", "--attempt-temperature", "0"], GOOD, 2, "--attempt-temperature is above 0"),
         (["score", "--template", "nowhere"], GOOD, 2, "--template nowhere"),

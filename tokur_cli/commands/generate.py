@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tokur_cli.commands.options.model import DecodingOptions, ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
+from tokur_cli.commands.shared.arrivals import Pause, as_they_come
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.kept_posterior import check_posterior_options
 from tokur_cli.commands.shared.model import describe, load
@@ -88,21 +89,23 @@ def generate(
             progress.start(None if lines is None else lines * decoding.samples)
             if generation is None:
                 invalid.skip_all(items)
-            elif scorer and scoring:
-                responses = generation.run(items, writer, invalid.skip)
-                score_records(responses, scorer, scoring, baselines, writer.write_line, invalid, progress)
             else:
-                _write(generation.run(items, writer, invalid.skip), writer, invalid, progress)
+                asked = as_they_come(source.path, items, generation.busy)
+                responses = generation.run(asked, writer, invalid.skip)
+                if scorer and scoring:
+                    score_records(responses, scorer, scoring, baselines, writer.write_line, invalid, progress)
+                else:
+                    _write(responses, writer, invalid, progress)
             writer.finish()
     invalid.finish()
 
 
 def _write(
-    responses: Iterable[Record | RecordError], writer: RecordWriter, invalid: InvalidRecords, progress: Progress
+    responses: Iterable[Record | RecordError | Pause], writer: RecordWriter, invalid: InvalidRecords, progress: Progress
 ) -> None:
     for item in responses:
         if isinstance(item, RecordError):
             invalid.skip_or_raise(item)
-        else:
+        elif isinstance(item, Record):
             writer.write(item)
             progress.advance(1, len(item.token_ids or ()))

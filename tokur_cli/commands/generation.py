@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from tokur_cli import __version__
 from tokur_cli.commands.options.model import DecodingOptions, PromptOptions
 from tokur_cli.commands.score.pipeline import Scoring
+from tokur_cli.commands.shared.arrivals import Pause
 from tokur_cli.commands.shared.decoding import make_decoder
 from tokur_cli.commands.shared.prompts import PromptForm, question_id, with_ids_of
 from tokur_cli.engine.generation.decoder import DecodedResponse, Decoder, DecodingRequest
@@ -102,28 +104,41 @@ class Generation:
         """Return the settings that a response was generated with, and scored with if it was."""
         return {**tokur.get("generation", {}), **(Scoring.settings_of(tokur) if "run" in tokur else {})}
 
+    def busy(self) -> bool:
+        """Return whether questions are being answered."""
+        return bool(self._questions)
+
     def run(
-        self, items: Iterable[Record | RecordError], writer: RecordWriter, skip_invalid: bool
-    ) -> Iterator[Record | RecordError]:
+        self, items: Iterable[Record | RecordError | Pause], writer: RecordWriter, skip_invalid: bool
+    ) -> Iterator[Record | RecordError | Pause]:
         """Yield a question's responses when they are all there, questions and samples in order.
 
-        Where bad records are not skipped, the first one is the last thing yielded.
+        Where bad records are not skipped, the first one is the last thing yielded. A pause of the questions is passed
+        on when all of them have been answered.
         """
         turn = 0
-        for result in self.decoder.run(self._requests(items, writer, skip_invalid)):
-            self._take(result)
+        for result in self.decoder.serve(self._requests(items, writer, skip_invalid)):
+            if result is not None:
+                self._take(result)
             while turn in self._ready:
                 yield from self._ready.pop(turn)
                 turn += 1
+            if result is None:
+                yield Pause()
         while turn in self._ready:
             yield from self._ready.pop(turn)
             turn += 1
 
     def _requests(
-        self, items: Iterable[Record | RecordError], writer: RecordWriter, skip_invalid: bool
-    ) -> Iterator[DecodingRequest]:
-        """Yield what is to be generated; bad records and what is written already are ready at once."""
-        for index, item in enumerate(items):
+        self, items: Iterable[Record | RecordError | Pause], writer: RecordWriter, skip_invalid: bool
+    ) -> Iterator[DecodingRequest | None]:
+        """Yield what is to be generated, None for a pause; what is bad or written already is ready at once."""
+        indices = itertools.count()
+        for item in items:
+            if isinstance(item, Pause):
+                yield None
+                continue
+            index = next(indices)
             request = item if isinstance(item, RecordError) else self._request(index, item, writer)
             if isinstance(request, RecordError):
                 self._ready[index] = [request]
