@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tokur_cli import __version__
@@ -13,7 +14,7 @@ from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions, OutputOptions
 from tokur_cli.commands.score.pipeline import Scoring
 from tokur_cli.commands.shared.decoding import make_decoder
-from tokur_cli.commands.shared.errors import InvalidRecords
+from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.model import describe, load
 from tokur_cli.commands.shared.posterior import check_posterior_options
 from tokur_cli.commands.shared.progress import Progress, count_lines
@@ -143,6 +144,7 @@ def _with_vllm(model: ModelOptions, options: DecodingOptions, progress: Progress
         stop=tuple(options.stop),
         trust_remote_code=model.trust_remote_code,
         cache_bytes=None if options.max_memory is None else int(options.max_memory * 2**30),
+        tell=partial(say, COMMAND),
     )
     return _Backend(description, tokenizer, decoder)
 

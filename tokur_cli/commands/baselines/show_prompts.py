@@ -20,6 +20,7 @@ from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import choose_scores
+from tokur_cli.views.visible import paragraphs
 
 
 def show_prompts(source: InputOptions, model: ModelOptions, scores: str | None, options: BaselineOptions) -> None:
@@ -49,7 +50,8 @@ def show_prompts(source: InputOptions, model: ModelOptions, scores: str | None, 
         raise first
     tokenizer = ResponseTokenizer(describe(model, named, Progress("score")).tokenizer)
     for name in asked:
-        print(f"--- {name} ---\n{as_prompt(_question(name, first, options, tokenizer), tokenizer)[0]}")
+        prompt, _ = as_prompt(_question(name, first, options, tokenizer), tokenizer)
+        print(f"--- {name} ---\n{paragraphs(prompt)}")
 
 
 def _question(name: str, record: Record, options: BaselineOptions, tokenizer: ResponseTokenizer) -> str:

@@ -11,7 +11,11 @@ from tokur_cli.records.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_SKIPPED
 
 
 def say(command: str, message: str) -> None:
-    """Write one line to standard error, in the name of the command."""
+    """Write a message to standard error, in the name of the command; what records and names hold in it is harmless."""
+    if not (message.isascii() and message.isprintable()):  # else the module is not worth its import
+        from tokur_cli.views.visible import indented
+
+        message = indented(message)
     print(f"tokur {command}: {message}", file=sys.stderr, flush=True)
 
 
