@@ -11,8 +11,8 @@ from typing import get_args
 from typer.models import OptionInfo
 
 from tests.storm import hostile
-from tests.storm.cases import RECORDS, Case
-from tests.storm.corpus import ALWAYS, Base, Corpus, output_options
+from tests.storm.cases import Case
+from tests.storm.corpus import ALWAYS, Base, Corpus
 from tests.tiny import CHAT_TEMPLATE
 
 COMMANDS = ("score", "score", "generate", "select", "evaluate", "heatmap", "perturb")
@@ -179,9 +179,9 @@ class Surroundings:
             case.options += {"score": ["--similarity", "jaccard", "--entailment", "exact"]}.get(case.command, [])
         for option in rng.sample(self._options[case.command], rng.choice((1, 1, 2, 3, 5))):
             case.options += self._filled(rng, option, case)
-        json_out = case.command != "heatmap" and not {"--csv", "--latex", "--show-prompts", "help"} & set(case.options)
-        case.text = not json_out
-        case.codes = (0, 1, 2, 3)
+        shown = {"--csv", "--latex", "--show-prompts", "help"} & set(case.options)
+        case.text = case.command == "heatmap" or bool(shown)
+        case.mixed = case.text and bool({"-", "--passthrough"} & set(case.options))
         return case
 
     def templates(self, rng: random.Random) -> Case:
