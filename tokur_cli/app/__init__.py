@@ -19,7 +19,7 @@ from tokur_cli.app.perturb import perturb
 from tokur_cli.app.score import score
 from tokur_cli.app.select import select
 from tokur_cli.commands.shared.errors import claim_standard_streams, reporting
-from tokur_cli.commands.shared.launcher import refuse_launchers
+from tokur_cli.commands.workers.launcher import refuse_launchers
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 
 app = typer.Typer(
