@@ -66,7 +66,8 @@ def generate(
             description = describe(model, None, progress)
             from tokur_cli.commands.generation import Generation, with_vllm
 
-            backend = with_vllm(description, decoding, trust_remote_code=model.trust_remote_code)
+            trusted = model.trust_remote_code
+            backend = with_vllm(description, decoding, trust_remote_code=trusted, tell=partial(say, COMMAND))
             generation = Generation(backend, decoding, prompts, form)
         elif first is not None:
             language_model = load(model, model_of_posterior, progress)

@@ -27,7 +27,11 @@ def claim_standard_streams() -> None:
 
 
 def say(command: str, message: str) -> None:
-    """Write one line to standard error, in the name of the command."""
+    """Write a message to standard error, in the name of the command; what records and names hold in it is harmless."""
+    if not (message.isascii() and message.isprintable()):  # else the module is not worth its import
+        from tokur_cli.views.visible import indented
+
+        message = indented(message)
     print(f"tokur {command}".rstrip() + f": {message}", file=sys.stderr, flush=True)
 
 
