@@ -171,7 +171,10 @@ class Case:
         ignored = SAMPLED if self.command in ("generate", "select") else ()
         if self.command == "select":
             ids = {(record["id"], record["tokur"]["sample"]) for record in found if isinstance(record, dict)}
-            if any((record["id"], record["tokur"]["sample"]) not in ids for record in kept):
+            # Where two responses to a question disagree about it, the later one is refused, changed or not
+            doubtful = {record["id"] for record in whole[first * each : len(whole) - last * each]}
+            sure = [record for record in kept if record["id"] not in doubtful]
+            if any((record["id"], record["tokur"]["sample"]) not in ids for record in sure):
                 yield f"good records are lost, exit code {outcome.code}"
             return
         if checks.lost(kept, found, ignored) is not None:

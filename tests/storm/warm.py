@@ -275,8 +275,9 @@ def _exit_code(main: Callable[[], None]) -> int:
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except BaseException as error:
-        traceback.print_exc()
         code = 130 if isinstance(error, KeyboardInterrupt) else 1
+        if error.__traceback__ is not None and error.__traceback__.tb_next is not None:  # else it came just after it
+            traceback.print_exc()
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
