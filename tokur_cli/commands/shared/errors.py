@@ -57,11 +57,11 @@ def message_for(error: Exception) -> str:
 def reporting(command: str) -> Iterator[None]:
     """Turn whatever ends a command early into a message and an exit code.
 
-    A closed pipe (``| head``) is a normal end. With TOKUR_DEBUG=1 errors keep their traceback. Ctrl-C, which ends a
-    process that is only starting or ending, is an error of the command meanwhile.
+    A closed pipe (``| head``) is a normal end. With TOKUR_DEBUG=1 errors keep their traceback. Ctrl-C ends a
+    process at once while it starts or ends (``command`` is empty then); within a command it is an error like others.
     """
     debug = os.environ.get("TOKUR_DEBUG") == "1"
-    starting = signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+    starting = command != "" and signal.getsignal(signal.SIGINT) is signal.SIG_DFL
     ended = None
     try:
         if starting:
