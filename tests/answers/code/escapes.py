@@ -524,7 +524,7 @@ def attempt(name: str, stage: Stage, *, isolated: bool) -> str:
             execution = run(response, ROW, limits, isolated=isolated)
         if name == "outlives_its_run":
             time.sleep(0.5)
-            left = _processes_called(stage["comm"])
+            left = processes_called(stage["comm"])
             for process in left:
                 os.kill(process, signal.SIGKILL)
             assert execution.outcome is ExecutionOutcome.PASSED, execution
@@ -535,7 +535,7 @@ def attempt(name: str, stage: Stage, *, isolated: bool) -> str:
         return f"{execution.outcome.value}: {execution.error}"
 
 
-def _processes_called(name: str) -> list[int]:
+def processes_called(name: str) -> list[int]:
     found = []
     for process in filter(str.isdigit, os.listdir("/proc")):
         try:
