@@ -4,7 +4,8 @@ A record (one JSON line) flows ``question → response → scored → selected``
 and writes them. ``tokur score FILE`` goes this way:
 
     app            the command line; each group of options is a dataclass of ``commands/options``
-    commands       read, compute, write: a folder per command; ``score/pipeline`` takes windows of records through it
+    commands       read, compute, write: a folder per command; ``score/pipeline`` takes windows of records through it,
+                   ``workers`` have that done by several processes
     records        JSON lines to records and back: streams, foreign formats, resuming. A new format: ``records/formats``
     engine         the only room that imports torch and transformers, and that knows no record: ``loading`` a model,
                    ``posterior`` (its draws), ``uncertainty`` (draws together through the model, numbers per token),
@@ -14,6 +15,15 @@ and writes them. ``tokur score FILE`` goes this way:
     selection      the best of N by votes
     metrics        how well scores tell right from wrong. A new metric: ``metrics/evaluation``
     views          heat maps, tables and plots
+
+One record's way through ``tokur score FILE``, by the files that it enters (a test counts them):
+
+    in          records/streams, containers, scan, record, reader
+    tokens      commands/score/pipeline (a window of records); commands/shared/prompts, engine/turns, engine/tokens
+    batches     engine/uncertainty/scorer; prefixes, batches, tensors, engine/halving
+    passes      engine/uncertainty/packing, lower_layers, perturbed; engine/body; engine/uncertainty/vocabulary
+    scores      scores/catalogue
+    out         records/record, encoding, writer, outputs; commands/shared/progress
 
 A new command: its options in ``commands/options``, its work in ``commands``, its place in ``app``. Imports go one way:
 ``app → commands → {engine, scores, answers, selection, metrics, views} → records``.

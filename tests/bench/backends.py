@@ -33,7 +33,7 @@ def transformers_decoder(dtype, limit):
 def vllm_decoder(dtype, limit):
     description = describe_model(DEFAULT_MODEL, dtype=dtype)
     tok = ResponseTokenizer(description.tokenizer, description.context_length)
-    decoder = VllmDecoder(description, tok.decode, Sampling(), max_new_tokens=limit, cache_bytes=1 << 30)
+    decoder = VllmDecoder(description, tok.decode, Sampling(), max_new_tokens=limit, cache_bytes=1 << 30, tell=print)
     return decoder, decoder._engine.reset_prefix_cache
 
 

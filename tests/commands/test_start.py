@@ -126,7 +126,7 @@ def interrupt(milliseconds, arguments):
 def interrupted_quietly(code, err, name):
     """Whether a run ended by itself, or by Ctrl-C (which shells tell as 130, also where no command had begun yet)."""
     lines = [line for line in err.splitlines() if line != f"tokur score: loading {name}"]
-    return (code, lines) in [(0, []), (-signal.SIGINT, []), (130, ["tokur score: interrupted"])]
+    return (code, lines) in [(0, []), (-signal.SIGINT, []), (130, []), (130, ["tokur score: interrupted"])]
 
 
 @pytest.mark.parametrize("milliseconds", [0, 5, 10, 20, 40, 60, 80, 100, 140, 200, 300])

@@ -7,7 +7,7 @@ from tokur_cli.metrics import bootstrap
 from tokur_cli.metrics.bootstrap import ScoredSet, interval, resampled, two_sided_p
 from tokur_cli.metrics.delong import delong
 from tokur_cli.metrics.estimate import Estimate
-from tokur_cli.metrics.evaluation import evaluate_scores
+from tokur_cli.metrics.evaluation import Evaluation, evaluate_scores
 from tokur_cli.metrics.ranked import Ranked
 from tokur_cli.metrics.ranking import auroc, top_accuracy_of
 
@@ -82,16 +82,41 @@ def test_resamples_are_what_recomputing_each_metric_gives():
         assert drawn["acc"][resample] == pytest.approx(top_accuracy_of(sums)[0])
 
 
-def test_merging_neighbours_hardly_changes_intervals(monkeypatch):
+@pytest.mark.parametrize(("groups", "tolerance"), [(bootstrap.MOST_GROUPS, 0.02), (16, 0.1)])
+def test_merging_neighbours_hardly_changes_intervals(groups, tolerance, monkeypatch):
     generator = np.random.default_rng(4)
     confidence, label = _records(generator, 4000, 1.0, share=0.3)
     scores = {"s": ScoredSet(confidence)}
+    monkeypatch.setattr(bootstrap, "MOST_GROUPS", groups)
     merged = resampled(scores, label, resamples=300)["s"]
     monkeypatch.setattr(bootstrap, "MOST_GROUPS", 10**9)
     exact = resampled(scores, label, resamples=300)["s"]
     for metric in ("auroc", "auprc", "acc", "aurc", "prr"):
         width = np.subtract(*interval(exact[metric])[::-1])
-        assert np.subtract(interval(merged[metric]), interval(exact[metric])) == pytest.approx([0, 0], abs=0.02 * width)
+        moved = np.subtract(interval(merged[metric]), interval(exact[metric]))
+        assert moved == pytest.approx([0, 0], abs=tolerance * width), metric
+
+
+def test_more_groups_than_allowed_are_merged_and_as_many_are_not():
+    for distinct, count, is_merged in ((4, 4, False), (5, 4, True)):
+        ranked = Ranked(np.arange(20.0) % distinct, np.zeros(20), most_groups=4)
+        assert (ranked.group_count, ranked.is_merged) == (count, is_merged)
+
+
+@pytest.mark.parametrize(
+    ("differences", "p"),
+    [
+        ([1, 2, 3], 2 / 4),  # with the observed set as one more resample, at best 1 of 4 is on the other side
+        ([-1, 1, 2, 3], 4 / 5),
+        ([0, 1, 2, 3, 4, 5], 4 / 7),  # 0 is on both sides
+        ([1, 2, 3, math.nan, math.nan], 2 / 4),
+        ([0, 0, 0], 1),
+        (range(1, 1000), 2 / 1000),
+    ],
+)
+def test_p_values_by_hand(differences, p):
+    values = np.array(differences, dtype=float)
+    assert two_sided_p(values) == two_sided_p(-values) == pytest.approx(p)
 
 
 def test_clusters_are_drawn_whole():
@@ -134,6 +159,13 @@ def test_what_is_not_defined_is_none_with_a_reason():
     nothing = evaluate_scores({"s": []}, [])
     assert nothing.records == 0
     assert nothing.accuracy == Estimate(None)
+
+
+def test_graded_labels_are_calibrated_as_they_are():
+    # Every label is 0.5, so that is what each fold says of the others: no resample has an error.
+    found = evaluate_scores({"s": np.arange(40.0)}, np.full(40, 0.5), bootstrap=20).scores["s"].metrics
+    assert found["brier"] == Estimate(0.0, 0.0, 0.0)
+    assert found["ece"].value == 0.0
 
 
 def test_ten_questions_are_enough_to_calibrate_on_and_nine_are_not():
@@ -188,6 +220,42 @@ def test_a_score_is_compared_with_the_baseline_on_the_records_that_have_both():
     assert gap.p < 0.05
     assert better.delong_p < 1e-6
     assert better.differences["aurc"].value < 0
+
+
+def test_scores_that_no_record_has_both_of_are_not_compared():
+    nan = math.nan
+    with np.errstate(invalid="ignore"):  # a resample may hold no record of a score
+        found = evaluate_scores({"a": [4, 3, nan, nan], "b": [nan, nan, 2, 1]}, [1, 0, 1, 0], versus="b", bootstrap=10)
+    assert found.scores["a"].metrics["auroc"].value == 1.0
+    assert (found.scores["a"].differences, found.scores["a"].delong_p) == ({}, None)
+
+
+def test_an_interval_leaves_out_a_fortieth_on_either_side():
+    values = np.random.default_rng(11).permutation(np.append(np.arange(1001.0), [math.nan] * 99))
+    assert interval(values) == pytest.approx((25, 975))
+
+
+def test_no_figure_is_nan_where_resamples_have_one_class_only():
+    for seed in range(20):
+        found = evaluate_scores({"a": [2, 1], "b": [1, 2]}, [1, 0], versus="b", bootstrap=1, seed=seed).scores["a"]
+        for estimate in (*found.metrics.values(), *found.differences.values()):
+            figures = (estimate.value, estimate.low, estimate.high, estimate.p)
+            assert all(figure is None or math.isfinite(figure) for figure in figures), estimate
+
+
+def test_runs_are_counted_together_and_their_figures_averaged():
+    generator = np.random.default_rng(10)
+    good = evaluate_scores({"s": [3, 2, 1], "t": [1, 2, 3]}, [1, 0, math.nan], versus="t", bootstrap=50)
+    confidence, label = _records(generator, 40, 1.0)
+    other = evaluate_scores({"s": confidence, "t": -confidence}, label, versus="t", bootstrap=50)
+    both = Evaluation.over_runs([good, other])
+    assert (both.records, both.questions, both.unlabelled, both.runs, both.is_binary) == (42, 42, 1, 2, True)
+    assert both.accuracy.value == pytest.approx((0.5 + label.mean()) / 2)
+    aurocs = [run.scores["s"].metrics["auroc"].value for run in (good, other)]
+    assert both.scores["s"].metrics["auroc"].values == tuple(aurocs) == (1.0, auroc(confidence, label))
+    assert both.scores["s"].differences["auroc"].value == pytest.approx(2 * np.mean(aurocs) - 1)
+    assert (both.scores["s"].records, both.scores["s"].missing) == (42, 0)
+    assert Evaluation.over_runs([good]) is good
 
 
 def test_the_same_seed_gives_the_same_figures():

@@ -12,7 +12,7 @@ from tokur_cli.app.inputs import Questions, input_path
 from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.model import DecodingOptions, ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import BaselineOptions, PosteriorOptions, ScoringOptions
-from tokur_cli.commands.options.streams import InputOptions, OutputOptions
+from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 
 
 def generate(
@@ -29,7 +29,7 @@ def generate(
     posterior: PosteriorOptions,
     scoring: ScoringOptions,
     baselines: Annotated[BaselineOptions, Without("show_prompts")],
-    target: OutputOptions,
+    target: ResumableOutput,
     prompts: PromptOptions,
     source: Annotated[InputOptions, Without("response_field", "requests")],
 ) -> None:

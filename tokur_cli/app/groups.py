@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_type_hints
 
 from typer.models import OptionInfo
 
+from tokur_cli.commands.options.files import check_parameters
 from tokur_cli.commands.shared.errors import reporting
 
 
@@ -29,7 +30,8 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command for Typer with a parameter for each option; it passes the filled groups to ``command``.
 
     A group's class attribute ``panel`` is the panel of its options in the help, unless an option names its own. Fields
-    without an option keep their default. Errors of the groups and the command are reported, not raised.
+    without an option keep their default. The files that the parameters name are checked first. Errors of that, of the
+    groups and of the command are reported, not raised.
     """
     signature = inspect.signature(command, eval_str=True)
     groups: dict[str, Any] = {}
@@ -46,6 +48,7 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(**values: Any) -> None:
         with reporting(command.__name__):
+            check_parameters(parameters, values)
             filled = {
                 name: group(**{option: values.pop(option) for option in options})
                 for name, (group, options) in groups.items()
@@ -72,5 +75,6 @@ def _options(group: Any, marks: tuple[Any, ...]) -> Iterator[inspect.Parameter]:
         if hint.__origin__ is bool:
             option.metavar = ""  # a flag takes no value
         default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
-        annotation = operator.getitem(Annotated, (hint.__origin__, option))
+        others = (mark for mark in hint.__metadata__ if not isinstance(mark, OptionInfo))
+        annotation = operator.getitem(Annotated, (hint.__origin__, option, *others))
         yield inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

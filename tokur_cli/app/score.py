@@ -7,7 +7,8 @@ from dataclasses import replace
 from tokur_cli.app.inputs import Responses, input_path
 from tokur_cli.commands.options.model import ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import BaselineOptions, PosteriorOptions, ScoringOptions
-from tokur_cli.commands.options.streams import InputOptions, OutputOptions
+from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
+from tokur_cli.commands.options.workers import WorkerOptions
 
 
 def score(
@@ -17,7 +18,8 @@ def score(
     posterior: PosteriorOptions,
     scoring: ScoringOptions,
     baselines: BaselineOptions,
-    target: OutputOptions,
+    workers: WorkerOptions,
+    target: ResumableOutput,
     prompts: PromptOptions,
     source: InputOptions,
 ) -> None:
@@ -31,4 +33,4 @@ def score(
         return
     from tokur_cli.commands.score.command import score as run
 
-    run(source, model, prompts, replace(scoring, posterior=posterior), baselines, target)
+    run(source, model, prompts, replace(scoring, posterior=posterior), baselines, workers, target)

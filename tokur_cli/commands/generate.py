@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tokur_cli.commands.options.model import DecodingOptions, ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
-from tokur_cli.commands.options.streams import InputOptions, OutputOptions
+from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.shared.arrivals import Pause, as_they_come
-from tokur_cli.commands.shared.errors import InvalidRecords
+from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.kept_posterior import check_posterior_options
 from tokur_cli.commands.shared.model import describe, load
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.commands.shared.reading import look_ahead, read_input
+from tokur_cli.commands.workers.pool import InProcess
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.record import Record
 from tokur_cli.records.writer import RecordWriter, open_output
@@ -22,7 +24,6 @@ from tokur_cli.scores.catalogue import choose_scores
 
 if TYPE_CHECKING:
     from tokur_cli.commands.generation import Generation
-    from tokur_cli.commands.score.pipeline import Scoring
 
 COMMAND = "generate"
 
@@ -34,7 +35,7 @@ def generate(
     decoding: DecodingOptions,
     scoring: ScoringOptions | None,
     baselines: BaselineOptions,
-    target: OutputOptions,
+    target: ResumableOutput,
 ) -> None:
     """Generate responses to a stream of questions, and score them too if ``scoring`` is given.
 
@@ -60,27 +61,30 @@ def generate(
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     with Progress(COMMAND) as progress:
         generation: Generation | None = None  # without a good record in the input, no model is loaded
-        scorer: Scoring | None = None
+        scorer: InProcess | None = None
         if first is not None and decoding.backend == "vllm":
             description = describe(model, None, progress)
             from tokur_cli.commands.generation import Generation, with_vllm
 
-            backend = with_vllm(description, decoding, trust_remote_code=model.trust_remote_code)
+            trusted = model.trust_remote_code
+            backend = with_vllm(description, decoding, trust_remote_code=trusted, tell=partial(say, COMMAND))
             generation = Generation(backend, decoding, prompts, form)
         elif first is not None:
             language_model = load(model, model_of_posterior, progress)
             from tokur_cli.commands.generation import Generation, with_transformers
             from tokur_cli.commands.score.pipeline import Scoring
+            from tokur_cli.commands.score.windows import score_records
 
             generation = Generation(with_transformers(language_model, decoding), decoding, prompts, form)
-            scorer = Scoring(COMMAND, scoring, baselines, form, language_model, progress) if scoring else None
+            note = partial(say, COMMAND)
+            scorer = InProcess(Scoring(scoring, baselines, form, language_model, progress, note)) if scoring else None
         with open_output(
             target.path,
+            force=target.force,
             resume=target.resume,
             settings={**generation.settings, **(scorer.settings if scorer else {})} if generation else None,
             settings_of=generation.settings_of if generation else None,
-            inputs=[source.path],
-            identity=lambda record: (record.id, record.sample),
+            identity=lambda record: (record.passthrough("response"), record.sample),
         ) as writer:
             lines = count_lines(source.path)
             progress.start(None if lines is None else lines * decoding.samples)
@@ -89,8 +93,8 @@ def generate(
             else:
                 asked = as_they_come(source.path, items, generation.busy)
                 responses = generation.run(asked, writer, invalid.skip)
-                if scorer:
-                    scorer.run(responses, writer.write, invalid)
+                if scorer and scoring:
+                    score_records(responses, scorer, scoring, baselines, writer.write_line, invalid, progress)
                 else:
                     _write(responses, writer, invalid, progress)
             writer.finish()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +53,9 @@ def with_transformers(language_model: LanguageModel, options: DecodingOptions) -
     return Backend(language_model, tokenizer, decoder)
 
 
-def with_vllm(description: ModelDescription, options: DecodingOptions, *, trust_remote_code: bool) -> Backend:
+def with_vllm(
+    description: ModelDescription, options: DecodingOptions, *, trust_remote_code: bool, tell: Callable[[str], None]
+) -> Backend:
     """Return vLLM with a model that it loads by itself."""
     tokenizer = ResponseTokenizer(description.tokenizer, description.context_length)
     decoder = VllmDecoder(
@@ -64,6 +66,7 @@ def with_vllm(description: ModelDescription, options: DecodingOptions, *, trust_
         stop=tuple(options.stop),
         trust_remote_code=trust_remote_code,
         cache_bytes=None if options.max_memory is None else int(options.max_memory * 2**30),
+        tell=tell,
     )
     return Backend(description, tokenizer, decoder)
 

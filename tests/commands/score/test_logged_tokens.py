@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.commands.score.test_score import parsed, write_lines
-from tests.commands.score.test_several_processes import finish, start_two
+from tests.commands.test_process import finish
 from tests.records.reading import DATA
 
 END = 258
@@ -57,12 +57,13 @@ def test_each_token_counts_once_and_records_that_do_not_tell_them_are_counted(ru
     assert [record["tokur"]["scores"] for record in parsed(out)] == [record["tokur"]["scores"] for record in scored[:2]]
 
 
-def test_two_processes_count_together(tiny_folder, tmp_path):
+@pytest.mark.slow
+def test_workers_count_together(tiny_folder, tmp_path):
     choices = [CHOICES[number % 4] for number in range(60)]
-    codes, _, errors = finish(start_two(["score", *batch(tmp_path, tiny_folder, choices)]))
-    assert codes == [0, 0], errors
-    assert "30 responses were tokenized anew" in errors[0]
-    assert errors[1] == ""
+    code, _, err = finish(["score", *batch(tmp_path, tiny_folder, choices), "--workers", 2])
+    assert code == 0, err
+    assert err.count("\n") == 1
+    assert "30 responses were tokenized anew" in err
 
 
 def test_tokens_of_another_model_count_for_nothing(run_tokur, tiny_folder, tmp_path):

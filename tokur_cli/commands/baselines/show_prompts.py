@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tokur_cli.commands.baselines.features import SET_FEATURES
+from tokur_cli.commands.baselines.features import are_of_sets
 from tokur_cli.commands.baselines.questions import (
     as_prompt,
     judge_question,
@@ -19,8 +19,10 @@ from tokur_cli.commands.shared.model import describe
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.reading import look_ahead, model_named, read_input
 from tokur_cli.records.errors import UsageError
+from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import choose_scores
+from tokur_cli.views.visible import paragraphs
 
 if TYPE_CHECKING:
     from tokur_cli.engine.tokens import ResponseTokenizer
@@ -38,7 +40,7 @@ def show_prompts(source: InputOptions, model: ModelOptions, scores: str | None, 
         name
         for name, needed in {
             "p_true": "p_true" in needs,
-            "verification": bool(needs & set(SET_FEATURES)) and options.over == "attempts",
+            "verification": are_of_sets(needs) and options.over == "attempts",
             "judge": "set_classes" in needs and options.entailment == "judge",
         }.items()
         if needed
@@ -52,8 +54,9 @@ def show_prompts(source: InputOptions, model: ModelOptions, scores: str | None, 
     from tokur_cli.engine.tokens import ResponseTokenizer
 
     tokenizer = ResponseTokenizer(description.tokenizer)
-    for name in asked:
-        print(f"--- {name} ---\n{as_prompt(_question(name, first, options, tokenizer), tokenizer)[0]}")
+    prompts = {name: as_prompt(_question(name, first, options, tokenizer), tokenizer)[0] for name in asked}
+    with naming(STANDARD_OUTPUT):
+        print(*(f"--- {name} ---\n{paragraphs(prompt)}" for name, prompt in prompts.items()), sep="\n")
 
 
 def _question(name: str, record: Record, options: BaselineOptions, tokenizer: ResponseTokenizer) -> str:

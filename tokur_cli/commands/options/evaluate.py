@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import os
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, ClassVar, Literal
@@ -9,13 +11,20 @@ from typing import Annotated, ClassVar, Literal
 from typer import Option
 
 from tokur_cli.commands.options import panels
+from tokur_cli.commands.options.files import Writes
 from tokur_cli.records.errors import UsageError
+from tokur_cli.records.outputs import check_target
+from tokur_cli.records.streams import STDIN
 from tokur_cli.selection.voting import parse_keep
 
 
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """What is evaluated, and how."""
+    """What is evaluated, and how.
+
+    Raises:
+        UsageError: ``sizes`` are not whole numbers from 1, or ``kept_part`` is not above 0 % and up to 100 %.
+    """
 
     panel: ClassVar[str] = panels.EVALUATION
 
@@ -31,9 +40,17 @@ class EvaluationOptions:
         bool,
         Option(
             "--allow-code-execution",
-            help="Run the code in responses to HumanEval rows against the tests of the row: in a process of its own, "
-            "in a temporary folder, with limits on time, memory and files, and where Linux permits it without "
-            "network. This is not a sandbox against an attacker: the code can read your files, and can forge a pass.",
+            help="Run the code in responses to HumanEval rows against the tests of the row, in bubblewrap (Linux): "
+            "with limits on time and memory, and without your files, other processes or the network. Code that is "
+            "written to cheat can still report a pass.",
+            rich_help_panel=panels.INPUT,
+        ),
+    ] = False
+    unsafe_code_execution: Annotated[
+        bool,
+        Option(
+            "--unsafe-code-execution",
+            help="The same without bubblewrap: the code can do whatever you can.",
             rich_help_panel=panels.INPUT,
         ),
     ] = False
@@ -56,13 +73,12 @@ class EvaluationOptions:
     ] = "10%"
     seed: Annotated[int, Option(help="Seed of resamples and draws.")] = 0
 
+    def __post_init__(self) -> None:
+        _ = self.sizes, self.kept_part
+
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The values of N for scaling, ascending; empty for none.
-
-        Raises:
-            UsageError: they hold something else than whole numbers from 1.
-        """
+        """The values of N for scaling, ascending; empty for none."""
         if self.scaling is None:
             return ()
         parts = [part.strip() for part in self.scaling.split(",") if part.strip()]
@@ -72,12 +88,15 @@ class EvaluationOptions:
 
     @property
     def kept_part(self) -> Fraction:
-        """The part of the N responses that is kept.
-
-        Raises:
-            UsageError: it is not a percentage above 0 % and up to 100 %.
-        """
+        """The part of the N responses that is kept."""
         return parse_keep(self.keep)
+
+
+def _plots(folder: str | None) -> list[str]:
+    """Return the plots that are in a folder: new ones may take their place."""
+    if folder is None:
+        return []
+    return [path for end in ("png", "svg") for path in glob.glob(os.path.join(glob.escape(folder), f"*.{end}"))]
 
 
 @dataclass(frozen=True)
@@ -85,26 +104,31 @@ class EvaluationOutput:
     """Where results go: None is standard output, as tables on a terminal and JSONL elsewhere.
 
     Raises:
-        UsageError: several forms at once.
+        UsageError: the options do not go together, or the file of records has something in it that may not be replaced.
     """
 
     panel: ClassVar[str] = panels.OUTPUT
 
-    path: Annotated[str | None, Option("--output", "-o", help="Write a file, not standard output.")] = None
+    path: Annotated[str | None, Writes(), Option("--output", "-o", help="Write a file, not standard output.")] = None
     json: Annotated[bool, Option("--json", help="JSONL, one line per score, as in a pipe.")] = False
     latex: Annotated[bool, Option("--latex", help="Tables for booktabs.")] = False
     csv: Annotated[bool, Option("--csv", help="CSV, one row per score and group.")] = False
     plots: Annotated[
         str | None,
+        Writes(_plots),
         Option("--plot", metavar="DIR", help="Write plots there, as PNG and SVG; needs the extra tokur\\[plot]."),
     ] = None
     graded: Annotated[
-        str | None, Option(metavar="FILE", help='Write the records with "correct" and "tokur.answer".')
+        str | None, Writes(), Option(metavar="FILE", help='Write the records with "correct" and "tokur.answer".')
     ] = None
+    force: Annotated[bool, Option("--force", help="Replace what the --graded file holds.")] = False
 
     def __post_init__(self) -> None:
         if self.json + self.latex + self.csv > 1:
             raise UsageError("--json, --latex and --csv cannot go together: give one of them")
+        if self.graded == STDIN and self.path is None:
+            raise UsageError("--graded - would mix records and results: give one of them a file, with -o or --graded")
+        check_target(self.graded, force=self.force)
 
     @property
     def form(self) -> Literal["json", "latex", "csv"] | None:

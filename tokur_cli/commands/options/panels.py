@@ -3,4 +3,4 @@
 MODEL, DECODING, POSTERIOR, STRENGTH, BASELINES = "Model", "Decoding", "Posterior", "Strength", "Baselines"
 SELECTION, EVALUATION = "Selection", "Evaluation"
 SCALE, CHOICE, PICTURE = "Scale", "Choice", "Picture"
-INPUT, OUTPUT = "Input", "Output"
+INPUT, OUTPUT, WORKERS = "Input", "Output", "Workers"

@@ -10,9 +10,11 @@ import typer
 from typer import Option
 
 from tokur_cli.commands.options import panels
+from tokur_cli.commands.options.files import Reads
 from tokur_cli.commands.shared.errors import reporting
 from tokur_cli.engine.posterior.description import layer_slice
 from tokur_cli.records.errors import UsageError
+from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 
 
 def parse_sigma(text: str, option: str = "--sigma", otherwise: str = "") -> float:
@@ -42,6 +44,7 @@ class PosteriorOptions:
 
     folder: Annotated[
         str | None,
+        Reads(),
         Option(
             "--posterior",
             metavar="DIR",
@@ -115,7 +118,7 @@ def _explain_scores(names: str | None) -> str | None:
     if names == "help":
         from tokur_cli.commands.shared.score_list import print_catalogue
 
-        with reporting("score"):
+        with reporting("score"), naming(STANDARD_OUTPUT):
             print_catalogue()
         raise typer.Exit
     return names
@@ -182,7 +185,7 @@ class BaselineOptions:
         ),
     ] = "nli"
     nli_model: Annotated[
-        str | None, Option(help="Model of natural language inference. Default: microsoft/deberta-large-mnli.")
+        str | None, Reads(), Option(help="Model of natural language inference. Default: microsoft/deberta-large-mnli.")
     ] = None
     similarity: Annotated[
         Literal["embedding", "nli", "jaccard"],
@@ -192,6 +195,7 @@ class BaselineOptions:
     ] = "embedding"
     similarity_model: Annotated[
         str | None,
+        Reads(),
         Option(help="Sentence-embedding model or cross-encoder. Default: the embedded all-minilm-l6-v2."),
     ] = None
     show_prompts: Annotated[

@@ -1,18 +1,17 @@
-"""Records through tokenizer and scorer and back in their order: what ``score`` and ``generate --score`` share."""
+"""Records of a window through tokenizer and scorer and back in their order."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from tokur_cli import __version__
 from tokur_cli.commands.baselines.baselines import Baselines
-from tokur_cli.commands.baselines.features import ScoredResponse
-from tokur_cli.commands.baselines.samples import standing_together, until_error, windows_of_questions
+from tokur_cli.commands.baselines.features import ScoredResponse, over_samples
+from tokur_cli.commands.baselines.samples import until_error
+from tokur_cli.commands.baselines.setup import Setup
 from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
-from tokur_cli.commands.shared.arrivals import Pause
-from tokur_cli.commands.shared.errors import InvalidRecords, say
+from tokur_cli.commands.score.windows import ScoredLine, ScoringTask
 from tokur_cli.commands.shared.posterior import make_posterior
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm, is_of, with_ids_of
@@ -27,8 +26,6 @@ from tokur_cli.scores.catalogue import choose_scores, compute_scores
 
 T = TypeVar("T")
 
-# Records whose responses are sorted by length and batched together: few at first, so that results come soon
-_FIRST_WINDOW = 16
 _BATCH_TOKENS = {"cpu": 4096}
 _ACCELERATOR_BATCH_TOKENS = 65536
 
@@ -61,31 +58,16 @@ def tokenize_record(record: Record, form: PromptForm, tokenizer: ResponseTokeniz
         raise record.error(str(error)) from None
 
 
-class ScoredRecord(NamedTuple):
-    """A record with its results.
-
-    Args:
-        record: the record.
-        tokens: how many its response has.
-        anew: whether these are not the tokens that the model wrote, which the record names but does not tell.
-    """
-
-    record: Record
-    tokens: int
-    anew: bool
-
-
 class Scoring:
     """Scores records under one model with one set of draws.
 
     Args:
-        command: name for messages.
         options: the posterior and what is computed.
         baselines: how scores that take more are computed.
         form: how questions became prompts.
         language_model: the model.
-        progress: told of work done.
-        note: told what the user should know, in a sentence; by default it goes to standard error.
+        progress: told what takes its time.
+        note: told what the user should know, in a sentence.
 
     Raises:
         TokurError: unknown scores, or a posterior that this model cannot have.
@@ -93,16 +75,14 @@ class Scoring:
 
     def __init__(
         self,
-        command: str,
         options: ScoringOptions,
         baselines: BaselineOptions,
         form: PromptForm,
         language_model: LanguageModel,
         progress: Progress,
-        note: Callable[[str], None] | None = None,
+        note: Callable[[str], None],
     ) -> None:
-        self.command, self.form, self.language_model, self.progress = command, form, language_model, progress
-        self.note = note or partial(say, command)
+        self.form, self.language_model, self.note = form, language_model, note
         self.scores, self.keep_tokens = choose_scores(options.scores), not options.no_tokens
         self.tokenizer = ResponseTokenizer(
             language_model.tokenizer, language_model.context_length, language_model.end_ids
@@ -111,7 +91,7 @@ class Scoring:
         needs_draws = bool(needs & set(DRAW_QUANTITIES))
         draws = None
         if needs_draws:
-            draws = Draws(*make_posterior(options.posterior, language_model, progress, self.note))
+            draws = Draws(*make_posterior(options.posterior, language_model, progress, note))
         else:
             language_model.probe.check_scoring(None)
         budget = options.batch_tokens or default_batch_tokens(language_model)
@@ -122,10 +102,10 @@ class Scoring:
             estimator=options.estimator,
             batch_tokens=budget,
         )
-        self.baselines = Baselines(needs, baselines, language_model, self.tokenizer, budget, progress)
+        self.baselines = Baselines(needs, Setup(baselines, language_model, self.tokenizer, budget, progress))
+        self.over_samples = over_samples(needs, baselines)
         self.run_settings = {**_run_settings(options, language_model, draws), **self.baselines.settings}
         self.other_models: set[str] = set()
-        self._anew = 0
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -137,69 +117,16 @@ class Scoring:
         """Return the settings that a scored record was written with."""
         return {**tokur.get("run", {}), "scores": list(tokur.get("scores", {})), "tokens": "tokens" in tokur}
 
-    def run(
-        self,
-        items: Iterable[Record | RecordError | Pause],
-        write: Callable[[Record], None],
-        invalid: InvalidRecords,
-        already_written: Callable[[Record], bool] = lambda _: False,
-    ) -> None:
-        """Score all records; stop at the first bad one unless they are skipped, with all before it written."""
-        for window in self.windows(items):
-            wanted = self.choose(window, already_written)
-            if any(wanted):
-                for outcome in self.score_window(window, wanted, invalid.skip):
-                    if isinstance(outcome, RecordError):
-                        invalid.skip_or_raise(outcome)
-                        self.progress.advance(1)
-                    else:
-                        write(outcome.record)
-                        self.written(outcome.tokens, outcome.anew)
-        self.finish()
-
-    def written(self, tokens: int, anew: bool) -> None:
-        """Take note of a scored record."""
-        self.progress.advance(1, tokens)
-        self._anew += anew
-
-    def finish(self) -> None:
-        """Say what became of the records as a whole."""
-        if self._anew:
-            count = f"{self._anew:,} responses were" if self._anew > 1 else "1 response was"
-            say(
-                self.command,
-                f"{count} tokenized anew, perhaps not into the tokens that the model wrote: the records hold none that "
-                "spell the text",
-            )
-
-    def windows(self, items: Iterable[Record | RecordError | Pause]) -> Iterator[list[Record | RecordError]]:
-        """Cut the input into the windows whose records are scored together; a pause ends one."""
-        sizes = window_sizes(self.baselines.largest_window)
-        if not self.baselines.over_samples:
-            return windows(items, sizes)
-        return windows_of_questions(standing_together(items), sizes)
-
-    def choose(self, window: list[Record | RecordError], already_written: Callable[[Record], bool]) -> list[bool]:
-        """Return which of a window's records are to be scored, and count the others as done.
-
-        A resumed run cuts the same windows and batches as an undisturbed one, so that its numbers are the same to the
-        last bit; windows that are written already cost no more than reading them.
-        """
-        wanted = [isinstance(item, RecordError) or not already_written(item) for item in window]
-        self.progress.advance(len(window) - sum(wanted))
-        return wanted
-
-    def score_window(
-        self, window: list[Record | RecordError], wanted: list[bool], skip_invalid: bool
-    ) -> Iterator[ScoredRecord | RecordError]:
+    def answer(self, task: ScoringTask) -> Iterator[ScoredLine | RecordError]:
         """Yield what became of each wanted record, in order; where bad ones are not skipped, the first is the last."""
+        window, wanted, skip_invalid = task
         tokenized = self._tokenize_window(window, skip_invalid)
         # Features of several records are gathered in one batch: its content must not depend on what is written already
-        computed = [True] * len(window) if self.baselines else wanted
+        computed = [True] * len(window) if self.baselines.gatherers else wanted
         outcomes = in_order(
             (place for place in range(len(tokenized)) if computed[place]), self._outcomes(window, tokenized, computed)
         )
-        for place, outcome in self._with_features(outcomes, skip_invalid) if self.baselines else outcomes:
+        for place, outcome in self._with_features(outcomes, skip_invalid) if self.baselines.gatherers else outcomes:
             if not wanted[place]:
                 continue
             if isinstance(outcome, RecordError):
@@ -207,7 +134,7 @@ class Scoring:
                 continue
             anew = self._is_anew(outcome)
             self._add_results(outcome)
-            yield ScoredRecord(outcome.record, len(outcome.located.offsets), anew)
+            yield ScoredLine(outcome.record.encode(), len(outcome.located.offsets), anew)
 
     def _with_features(
         self, outcomes: Iterable[tuple[int, ScoredResponse | RecordError]], skip_invalid: bool
@@ -216,7 +143,7 @@ class Scoring:
         window = list(outcomes)
         complete = iter(self.baselines.complete([item for _, item in window if isinstance(item, ScoredResponse)]))
         window = [(place, next(complete) if isinstance(item, ScoredResponse) else item) for place, item in window]
-        yield from until_error(window) if self.baselines.over_samples and not skip_invalid else window
+        yield from until_error(window) if self.over_samples and not skip_invalid else window
 
     def _tokenize_window(
         self, window: list[Record | RecordError], skip_invalid: bool
@@ -315,30 +242,3 @@ def in_order(expected: Iterable[int], arrivals: Iterable[tuple[int, T]]) -> Iter
             place, value = next(arrivals)
             waiting[place] = value
         yield number, waiting.pop(number)
-
-
-def window_sizes(largest: int) -> Iterator[int]:
-    """Yield 16, 32, 64, … records, at most the largest."""
-    size = _FIRST_WINDOW
-    while True:
-        yield size
-        size = min(2 * size, largest)
-
-
-def windows(items: Iterable[T | Pause], sizes: Iterator[int]) -> Iterator[list[T]]:
-    """Cut a stream into windows of at most these sizes, shorter where it pauses, ends or fails."""
-    window: list[T] = []
-    size = next(sizes)
-    try:
-        for item in items:
-            if not isinstance(item, Pause):
-                window.append(item)
-            if len(window) == size or (window and isinstance(item, Pause)):
-                yield window
-                window, size = [], next(sizes)
-    except TokurError:
-        if window:
-            yield window
-        raise
-    if window:
-        yield window

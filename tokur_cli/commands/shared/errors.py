@@ -9,11 +9,30 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from tokur_cli.records.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_SKIPPED, RecordError, TokurError
+from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
+
+
+def claim_standard_streams() -> None:
+    """Lead closed standard streams to nowhere, before a file gets the number of one and is written by mistake.
+
+    What goes to standard error is lost then, and writing to standard output fails.
+    """
+    for descriptor, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, mode)  # gets the lowest number that is free
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
 def say(command: str, message: str) -> None:
-    """Write one line to standard error, in the name of the command."""
-    print(f"tokur {command}: {message}", file=sys.stderr, flush=True)
+    """Write a message to standard error, in the name of the command; what records and names hold in it is harmless."""
+    if not (message.isascii() and message.isprintable()):  # else the module is not worth its import
+        from tokur_cli.views.visible import indented
+
+        message = indented(message)
+    print(f"tokur {command}".rstrip() + f": {message}", file=sys.stderr, flush=True)
 
 
 def exit_code(error: BaseException | None) -> int:
@@ -43,29 +62,39 @@ def reporting(command: str) -> Iterator[None]:
     """
     debug = os.environ.get("TOKUR_DEBUG") == "1"
     starting = signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+    ended = None
     try:
         if starting:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        yield
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        try:
+            yield
+        except SystemExit as end:
+            ended = end
+        with naming(STANDARD_OUTPUT):
+            sys.stdout.flush()  # when the interpreter does it, it is too late for a message
     except BrokenPipeError as error:
-        _abandon_standard_output()
+        _release_standard_output()
         raise SystemExit(exit_code(error)) from None
     except (Exception, KeyboardInterrupt) as error:
         if debug:
             raise
+        _release_standard_output()
         say(command, "interrupted" if isinstance(error, KeyboardInterrupt) else message_for(error))
         raise SystemExit(exit_code(error)) from None
     finally:
         if starting:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if ended is not None:
+        raise ended
 
 
-def _abandon_standard_output() -> None:
-    """Let the interpreter's last flush go nowhere rather than fail once more."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+def _release_standard_output() -> None:
+    """Let what cannot be written go nowhere: the interpreter's last flush must not fail once more."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
 
 
 class InvalidRecords:

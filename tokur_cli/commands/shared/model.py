@@ -53,8 +53,13 @@ def describe(options: ModelOptions, named_by_records: str | None, progress: Prog
         )
 
 
+def model_name(options: ModelOptions, named_by_records: str | None) -> str:
+    """Return the name of the model that ``load`` would load."""
+    return options.name or named_by_records or os.environ.get("TOKUR_MODEL") or DEFAULT_MODEL
+
+
 def _announced(options: ModelOptions, named_by_records: str | None, progress: Progress) -> str:
     """Return the model's name, having said it: what comes now takes its time."""
-    name = options.name or named_by_records or os.environ.get("TOKUR_MODEL") or DEFAULT_MODEL
+    name = model_name(options, named_by_records)
     say(progress.command, f"loading {name}")
     return name

@@ -36,7 +36,7 @@ def make_posterior(
     posterior, draws = _make_or_load(options, language_model, progress)
     model = language_model.model
     language_model.probe.check_scoring(Draws(posterior, 1))
-    perturbed, layers = count_layers(model, [matrix.projection for matrix in posterior.matrices])
+    perturbed, layers = count_layers(model, posterior.matrices)
     if perturbed < layers and posterior.layers is None:
         note(f"perturbs {perturbed} of {layers} layers: the others have no {posterior.targets.replace(',', ' or ')}")
     return posterior, draws

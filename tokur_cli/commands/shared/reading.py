@@ -13,7 +13,13 @@ from tokur_cli.records.record import Record
 
 def read_input(source: InputOptions) -> Iterator[Record | RecordError]:
     """Read the records of a command's input."""
-    return read_records(source.path, format=source.format, mapping=source.mapping, requests=source.requests)
+    return read_records(
+        source.path,
+        format=source.format,
+        mapping=source.mapping,
+        requests=source.requests,
+        max_line=source.max_line_bytes,
+    )
 
 
 def look_ahead(

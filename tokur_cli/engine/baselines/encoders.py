@@ -81,7 +81,7 @@ class Encoder:
             TokurError: memory doesn't suffice for an item alone, or one has no tokens.
         """
 
-        def compute(batch: list[int]) -> Sequence[Tensor]:
+        def compute(batch: Sequence[int]) -> Sequence[Tensor]:
             run = self.model.encode if len(items[0]) == 1 else self.model.predict
             inputs = [items[index] if len(items[index]) > 1 else items[index][0] for index in batch]
             outputs = run(inputs, batch_size=len(inputs), convert_to_tensor=True, show_progress_bar=False)

@@ -36,6 +36,7 @@ class VllmDecoder:
         stop: strings that end a response where they first appear.
         trust_remote_code: run the model's own Python code.
         cache_bytes: what keys and values may take; None leaves it to vLLM.
+        tell: takes what vLLM printed, where it fails.
 
     Raises:
         UsageError: vLLM is not installed.
@@ -52,10 +53,11 @@ class VllmDecoder:
         stop: tuple[str, ...] = (),
         trust_remote_code: bool = False,
         cache_bytes: int | None = None,
+        tell: Callable[[str], None],
     ) -> None:
         self.model, self.decode, self.sampling = model, decode, sampling
         self.max_new_tokens, self.stop = max_new_tokens, stop
-        self._silenced = Silenced("vLLM")
+        self._silenced = Silenced("vLLM", tell)
         with self._silenced():
             self._engine = _load(model, trust_remote_code, cache_bytes)
 

@@ -66,6 +66,18 @@ def limit_kernel_caches() -> None:
         os.environ.setdefault(name, KERNELS_KEPT)
 
 
+def count_gpus() -> int:
+    """Return how many GPUs this process may use."""
+    import torch
+
+    return torch.cuda.device_count()
+
+
+def count_cores() -> int:
+    """Return how many of the processor's cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def place_weights(device_map: str, weights_bytes: int) -> dict[str, Any]:
     """Choose where the weights go: the ``device_map`` and ``max_memory`` for transformers' ``from_pretrained``.
 

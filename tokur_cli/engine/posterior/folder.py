@@ -33,7 +33,7 @@ from tokur_cli.engine.posterior.description import (
 from tokur_cli.engine.posterior.posterior import PerturbedMatrix, Posterior
 from tokur_cli.engine.posterior.projections import Projection, find_projections
 from tokur_cli.records.errors import TokurError
-from tokur_cli.records.outputs import replacing
+from tokur_cli.records.outputs import naming, replacing
 
 _SAMPLED = 4096  # entries that stand for a weight which is not perturbed
 
@@ -70,7 +70,7 @@ def keep_posterior(
     description = PosteriorDescription(
         model_name,
         revision,
-        weight_fingerprint(model, [matrix.projection for matrix in posterior.matrices]),
+        weight_fingerprint(model, posterior.matrices),
         posterior.rank,
         posterior.sigma,
         posterior.targets,
@@ -80,19 +80,16 @@ def keep_posterior(
         calibration,
     )
     refuse_existing(folder, force=force)
-    try:
-        with replacing(Path(folder)) as place:
-            place.mkdir()
-            basis = save({matrix.name: matrix.basis.contiguous() for matrix in posterior.matrices})
-            (place / BASIS).write_bytes(basis)
-            description = replace(description, basis_sha256=hashlib.sha256(basis).hexdigest())
-            for member in range(draws):
-                save_adapter(place / f"draw-{member}", model, posterior, member, model_name, revision)
-            text = json.dumps(asdict(description), indent=2, ensure_ascii=False)
-            (place / DESCRIPTION).write_text(text + "\n", encoding="utf-8")
-            open_to_readers(place, place)
-    except OSError as error:
-        raise TokurError(f"{folder}: cannot be written: {error.strerror or error}") from None
+    with naming(folder), replacing(Path(folder)) as place:
+        place.mkdir()
+        basis = save({matrix.name: matrix.basis.contiguous() for matrix in posterior.matrices})
+        (place / BASIS).write_bytes(basis)
+        description = replace(description, basis_sha256=hashlib.sha256(basis).hexdigest())
+        for member in range(draws):
+            save_adapter(place / f"draw-{member}", model, posterior, member, model_name, revision)
+        text = json.dumps(asdict(description), indent=2, ensure_ascii=False)
+        (place / DESCRIPTION).write_text(text + "\n", encoding="utf-8")
+        open_to_readers(place, place)
 
 
 def load_posterior(folder: str, model: PreTrainedModel, model_name: str) -> tuple[Posterior, PosteriorDescription]:
@@ -119,7 +116,8 @@ def load_posterior(folder: str, model: PreTrainedModel, model_name: str) -> tupl
         raise mismatch
     bases = _read_basis(Path(folder, BASIS), projections, description)
     matrices = tuple(
-        PerturbedMatrix(projection, bases[projection.name], projection.weight().shape[1]) for projection in projections
+        PerturbedMatrix(**vars(projection), basis=bases[projection.name], inputs=projection.weight().shape[1])
+        for projection in projections
     )
     posterior = Posterior(
         matrices, description.rank, description.sigma, description.seed, description.targets, description.layers

@@ -1,0 +1,47 @@
+"""Pipelines that take no model, for workers of real Ray."""
+
+import os
+import signal
+import socket
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Fake:
+    """Makes itself, and answers a number with itself and the process that did it.
+
+    Args:
+        poison: the number that kills its worker.
+        spare: how many workers the poison leaves alone, once it has killed one.
+        seconds: what a task takes.
+        first: a file that the first worker to start makes; the others have other settings.
+        fails: what kills a worker before it is ready.
+    """
+
+    poison: int | None = None
+    seconds: float = 0.0
+    first: Path | None = None
+    start: str = "ready"
+    settings: dict[str, Any] = field(default_factory=lambda: {"sigma": 0.1})
+
+    def __call__(self, progress, note):
+        note("a note of every worker")
+        if self.start == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.start == "fails":
+            raise KeyError("lost")
+        if self.first is not None:
+            try:
+                self.first.touch(exist_ok=False)
+            except FileExistsError:
+                self.settings["sigma"] = 0.3
+        return self
+
+    def answer(self, task):
+        if task == self.poison:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(self.seconds)
+        yield task, os.getpid(), socket.gethostname(), os.environ.get("OMP_NUM_THREADS")

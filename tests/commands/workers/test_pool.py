@@ -1,0 +1,176 @@
+"""Tasks through workers of real Ray, in this process's own pool; the pipelines are played."""
+
+import itertools
+import os
+import queue
+import random
+import signal
+import time
+
+import pytest
+
+from tests.commands.workers.fakes import Fake
+from tokur_cli.commands.options.workers import WorkerOptions
+from tokur_cli.commands.shared.progress import Progress
+from tokur_cli.commands.workers.cluster import divide
+from tokur_cli.commands.workers.pool import _AHEAD, workforce
+from tokur_cli.records.errors import TokurError, UsageError
+
+
+def pool_of(workers, make, cluster=None):
+    return workforce("score", WorkerOptions(str(workers), cluster), "auto", make, Progress("score"))
+
+
+def lost(task):
+    return [f"lost {task}"]
+
+
+def run(force, tasks):
+    return [(task, list(outcomes)) for task, outcomes in force.map(tasks, lost)]
+
+
+def test_answers_come_in_order_from_all_workers_and_a_killed_one_costs_nothing_else(capfd, monkeypatch):
+    """At once, since starting Ray takes seconds: order, division, reading ahead, deaths, an input that breaks off."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    with pool_of(2, Fake(poison=7, seconds=0.01)) as force:
+        assert force.settings == {"sigma": 0.1}
+        done = run(force, range(60))
+        assert [task for task, _ in done] == list(range(60))
+        assert done.pop(7) == (7, ["lost 7"])
+        assert [outcomes[0][0] for _, outcomes in done] == [task for task, _ in done]
+        assert len({outcomes[0][1] for _, outcomes in done}) >= 3, "two workers, and those in the place of dead ones"
+        assert {outcomes[0][3] for _, outcomes in done} == {"1"}
+
+        read = []
+        answers = force.map((read.append(n) or n for n in itertools.count(100)), lost)
+        assert next(answers)[0] == 100
+        time.sleep(0.5)
+        assert len(read) <= 2 * _AHEAD + 1
+
+        lines = queue.SimpleQueue()
+        waiting = force.map(iter(lines.get, None), lost)
+        lines.put(1)
+        assert next(waiting)[1][0][0] == 1  # though the input is open
+        lines.put(None)
+        assert list(waiting) == []
+
+        def cut_short():
+            yield from range(8, 20)
+            raise TokurError("cut short")
+
+        seen = []
+        with pytest.raises(TokurError, match="cut short"):
+            seen.extend(task for task, _ in force.map(cut_short(), lost))
+        assert seen == [] or seen == list(range(8, 20))
+        print("to standard output")
+        force.standard_output.write(b"a record\n")
+    out, err = capfd.readouterr()
+    assert out == "a record\n"
+    lines = err.splitlines()
+    assert lines.pop(0) == "tokur score: a note of every worker"
+    assert len(lines) == 3
+    assert all(line.endswith("died; another one takes its place and repeats its work") for line in lines)
+
+
+@pytest.mark.slow
+def test_workers_killed_at_ten_moments_cost_time_and_nothing_else(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    rng = random.Random(0)
+    with pool_of(3, Fake(seconds=0.05)) as force:
+        kills = 0
+        for number, (task, outcomes) in enumerate(force.map(range(1000), lost)):
+            assert task == number
+            assert outcomes[0][0] == number
+            if kills < 10 and number >= 10 + 20 * kills:
+                os.kill(rng.choice(outcomes)[1], signal.SIGKILL) if is_alive(outcomes[0][1]) else None
+                kills += 1
+                time.sleep(rng.random() / 10)
+        assert (number, kills) == (999, 10)
+
+
+def is_alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (Fake(start="killed"), TokurError, "a worker died 3 times before it was ready"),
+        (Fake(start="fails"), KeyError, "lost"),
+    ],
+)
+def test_workers_that_never_are_ready_end_the_run(make, error, message):
+    with pytest.raises(error, match=message), pool_of(2, make) as force:
+        _ = force.settings
+
+
+@pytest.mark.slow
+def test_a_worker_with_other_settings_is_refused_by_name(tmp_path):
+    message = r"the worker on .* has sigma 0\.3, but the first one has 0\.1"
+    make = Fake(first=tmp_path / "first", seconds=0.1)
+    with pytest.raises(TokurError, match=message), pool_of(2, make) as force:
+        run(force, range(1000))
+
+
+@pytest.mark.slow
+def test_a_node_that_is_lost_costs_its_tasks_time_and_workers_without_a_place_are_said(capfd, monkeypatch):
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    node = cluster.add_node(num_cpus=1)
+    try:
+        with pool_of(2, Fake(seconds=0.05), cluster=cluster.address) as force:
+            for number, (task, outcomes) in enumerate(force.map(range(400), lost)):
+                assert (task, outcomes[0][0]) == (number, number)
+                if number == 50:
+                    cluster.remove_node(node, allow_graceful=False)
+            assert number == 399
+        capfd.readouterr()
+        with pool_of(2, Fake(), cluster=cluster.address) as force:
+            assert [task for task, _ in run(force, range(10))] == list(range(10))
+            time.sleep(12)
+        assert capfd.readouterr().err.splitlines()[-1] == (
+            "tokur score: 1 of 2 workers wait for a place with 1 free CPU: the cluster has 1 CPUs, 0 of them free, "
+            "and 0 GPUs, 0 free"
+        )
+    finally:
+        cluster.shutdown()
+
+
+def machine(cores, gpus):
+    return {"CPU": cores, "GPU": gpus}
+
+
+@pytest.mark.parametrize(
+    ("machines", "options", "share"),
+    [
+        ([machine(8, 0)], WorkerOptions("4"), (4, 2, 0)),
+        ([machine(8, 0)], WorkerOptions("3"), (3, 2, 0)),
+        ([machine(2, 0)], WorkerOptions("4"), (4, 1, 0)),
+        ([machine(8, 0)], WorkerOptions("auto"), (1, 8, 0)),
+        ([machine(64, 8)], WorkerOptions("auto"), (8, 8, 1)),
+        ([machine(64, 8)], WorkerOptions("auto", gpus_per_worker=4), (2, 32, 4)),
+        ([machine(64, 8), machine(32, 8)], WorkerOptions(cluster="a"), (16, 4, 1)),
+        ([machine(64, 3), machine(64, 3)], WorkerOptions(cluster="a", gpus_per_worker=2), (2, 64, 2)),
+        ([machine(8, 0), machine(4, 0)], WorkerOptions("3", cluster="a"), (3, 2, 0)),
+        ([machine(8, 0), machine(4, 0)], WorkerOptions(cluster="a"), (2, 4, 0)),
+    ],
+)
+def test_machines_are_divided_so_that_all_workers_have_a_place(machines, options, share, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert tuple(divide(machines, options, "auto")) == share
+    assert divide(machines, options, "cpu").gpus == 0
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert divide(machines, options, "auto").cpus == 3
+
+
+@pytest.mark.parametrize("workers", ["0", "-1", "two", "1.5", ""])
+def test_workers_are_a_number_from_1_or_auto(workers):
+    with pytest.raises(UsageError, match="it must be a number from 1, or auto"):
+        WorkerOptions(workers)

@@ -1,0 +1,206 @@
+"""``score`` with workers of real Ray, as a user runs it: the bytes of one process, whatever is killed."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from tests.commands.score.test_score import parsed, records, write_lines
+from tests.commands.test_process import finish, start, wait_for_lines
+from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
+from tokur_cli.commands.score.windows import score_records
+from tokur_cli.commands.shared.errors import InvalidRecords
+from tokur_cli.commands.shared.progress import Progress
+from tokur_cli.records.errors import RecordError
+from tokur_cli.records.record import Record
+
+SMALL_BATCHES = ["--batch-tokens", 600]
+
+
+@pytest.fixture
+def temporary(tmp_path_factory, monkeypatch):
+    """A folder for temporary files; at the end none of them is there, nor any process that the test's have started."""
+    folder = tmp_path_factory.mktemp("t")
+    monkeypatch.setenv("TMPDIR", str(folder))
+    yield folder
+    deadline = time.monotonic() + 10
+    while (left := ours(folder)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert left == []
+
+
+def ours(folder):
+    """The processes that have the folder for temporary files, but for this one."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.pid != os.getpid() and process.environ().get("TMPDIR") == str(folder):
+                found.append(process.cmdline())
+        except psutil.Error:
+            continue
+    return found
+
+
+def workers_of(process):
+    try:
+        children = psutil.Process(process.pid).children(recursive=True)
+        return [child for child in children if child.cmdline()[0].startswith("ray::Worker.answer")]
+    except (psutil.Error, IndexError):
+        return []
+
+
+def test_two_workers_write_the_bytes_of_one_process_from_a_pipe_and_say_nothing(
+    run_tokur, tiny_folder, tmp_path, temporary
+):
+    given = write_lines(tmp_path / "in.jsonl", records(700))
+    run_tokur("score", given, "-m", tiny_folder, "-o", tmp_path / "one.jsonl", *SMALL_BATCHES)
+    with given.open("rb") as pipe:
+        done = finish(["score", "-m", tiny_folder, "--workers", 2, *SMALL_BATCHES], stdin=pipe)
+    assert done == (0, (tmp_path / "one.jsonl").read_text(), "")
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_workers_killed_at_ten_moments_leave_the_bytes_of_one_process(run_tokur, tiny_folder, tmp_path, temporary):
+    rng = random.Random(0)
+    given = write_lines(tmp_path / "in.jsonl", records(6000))
+    run_tokur("score", given, "-m", tiny_folder, "-o", tmp_path / "one.jsonl", *SMALL_BATCHES)
+    process = start(
+        ["score", given, "-m", tiny_folder, "--workers", 2, *SMALL_BATCHES, "-o", tmp_path / "two.jsonl"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    kills = 0
+    for moment in sorted(rng.sample(range(1, 5000), 10)):
+        wait_for_lines(tmp_path / "two.jsonl", moment, process)
+        while process.poll() is None and not (workers := workers_of(process)):
+            time.sleep(0.01)
+        rng.choice(workers).kill()
+        kills += 1
+    out, err = process.communicate(timeout=300)
+    assert (process.returncode, out, kills) == (0, b"", 10), err
+    assert set(err.decode().splitlines()) == {
+        f"tokur score: a worker on {os.uname().nodename} died; another one takes its place and repeats its work"
+    }
+    assert (tmp_path / "two.jsonl").read_bytes() == (tmp_path / "one.jsonl").read_bytes()
+
+
+@pytest.mark.slow
+def test_a_killed_run_leaves_no_process_and_resuming_it_gives_the_bytes_of_one(
+    run_tokur, tiny_folder, tmp_path, temporary
+):
+    given = write_lines(tmp_path / "in.jsonl", [*records(900), b"broken\n", *records(700, seed=1)])
+    command = ["score", given, "-m", tiny_folder, "--skip-invalid", *SMALL_BATCHES]
+    assert run_tokur(*command, "-o", tmp_path / "one.jsonl")[0] == 3
+    output = tmp_path / "two.jsonl"
+    process = start([*command, "-o", output, "--workers", 2], stderr=subprocess.DEVNULL)
+    wait_for_lines(output, 50, process)
+    process.kill()
+    process.wait()
+    written = output.read_bytes()
+    assert 50 <= written.count(b"\n") < 1600
+    code, _, err = finish([*command, "-o", output, "--workers", 2, "--resume"])
+    assert code == 3
+    assert err.splitlines()[0].startswith(f"tokur score: {given}:901: is not valid JSON")
+    assert err.splitlines()[1:] == ["tokur score: skipped 1 invalid record"]
+    assert output.read_bytes() == (tmp_path / "one.jsonl").read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("number", "code", "said"), [(signal.SIGINT, 130, b"tokur score: interrupted\n"), (signal.SIGTERM, 143, b"")]
+)
+@pytest.mark.parametrize("own_session", [False, True])
+def test_signals_end_all_with_whole_records(tiny_folder, tmp_path, temporary, number, code, said, own_session):
+    given = write_lines(tmp_path / "in.jsonl", records(20_000))
+    output = tmp_path / "out.jsonl"
+    arguments = ["score", given, "-m", tiny_folder, "-o", output, "--workers", 2, *SMALL_BATCHES]
+    process = start(arguments, stderr=subprocess.PIPE, start_new_session=own_session)
+    wait_for_lines(output, 3, process)
+    if own_session:  # as a terminal's Ctrl-C does
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (code, said)
+    assert output.read_bytes().endswith(b"}\n")
+    assert 3 <= len(parsed(output.read_text())) < 20_000
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_closed_pipe_ends_all_quietly_though_the_input_is_open(tiny_folder, tmp_path, temporary):
+    given = write_lines(tmp_path / "in.jsonl", records(5000))
+    command = ["score", "-m", tiny_folder, "--workers", 2, *SMALL_BATCHES]
+    process = start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdin.write(given.read_bytes()[:200_000])
+    process.stdin.flush()
+    assert json.loads(process.stdout.readline())["id"] == "q0"
+    process.stdout.close()
+    assert process.wait(timeout=60) == 0
+    assert process.stderr.read() == b""
+
+
+@pytest.mark.slow
+def test_what_no_worker_can_do_is_said_once_as_one_process_says_it(tiny_folder, tmp_path, temporary):
+    good = list(records(200))
+    given = write_lines(tmp_path / "in.jsonl", [*good, b'{"question": "q"}\n', *records(100)])
+    code, out, err = finish(["score", given, "-m", tiny_folder, "--workers", 2])
+    assert (code, err) == (1, f'tokur score: {given}:201: "response" is missing\n')
+    assert [record["id"] for record in parsed(out)] == [record["id"] for record in good]
+    code, out, err = finish(["score", given, "-m", tmp_path / "none", "--workers", 2])
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert "none" in err
+
+
+def test_records_that_no_worker_outlives_are_errors_by_line(capsys):
+    class Dying:
+        def map(self, tasks, lost):
+            return ((task, lost(task)) for task in tasks)
+
+    given = [Record.parse(b'{"response": "a"}', "in.jsonl", 1), RecordError("is bad", "in.jsonl", 2)]
+    invalid = InvalidRecords("score", skip=True)
+    written = []
+    score_records(given, Dying(), ScoringOptions(), BaselineOptions(), written.append, invalid, Progress("score"))
+    assert (written, invalid.count) == ([], 2)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("tokur score: in.jsonl:1: 3 workers died while they scored it")
+    assert second == "tokur score: in.jsonl:2: is bad"
+
+
+def test_without_ray_one_line_names_the_extra(run_tokur, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    code, out, err = run_tokur("score", write_lines(tmp_path / "in.jsonl", records(1)), "--workers", 2)
+    assert (code, out) == (2, "")
+    assert err == "tokur score: several workers, or a cluster, need Ray: pip install 'tokur[ray]'\n"
+
+
+@pytest.mark.parametrize(("rank", "said"), [("0", True), ("1", False)])
+@pytest.mark.parametrize("command", [["score", "in.jsonl"], ["evaluate", "in.jsonl"]])
+def test_launchers_are_refused_with_one_line(run_tokur, monkeypatch, rank, said, command):
+    for name, value in {"RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}.items():
+        monkeypatch.setenv(name, value)
+    code, out, err = run_tokur(*command)
+    assert (code, out) == (2, "")
+    assert ("without torchrun or accelerate launch, and with --workers 2" in err, err.count("\n")) == (said, int(said))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--workers", "none"], '--workers has "none"; it must be a number from 1, or auto'),
+        (["--gpus-per-worker", "2"], "--gpus-per-worker divides GPUs among workers: give --workers too"),
+        (["--workers", "2", "--gpus-per-worker", "2"], "2 workers with 2 GPUs each need 4, but this machine has 0"),
+    ],
+)
+def test_workers_that_cannot_be_are_refused(run_tokur, monkeypatch, tmp_path, options, message):
+    monkeypatch.setattr("tokur_cli.commands.workers.cluster.count_gpus", lambda: 0)
+    code, out, err = run_tokur("score", write_lines(tmp_path / "in.jsonl", records(1)), *options)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err

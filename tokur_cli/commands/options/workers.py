@@ -1,0 +1,52 @@
+"""How many processes share the work, and where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from typer import Option
+
+from tokur_cli.commands.options import panels
+from tokur_cli.records.errors import UsageError
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """Processes that share the work, each with the model; None is one, or as many as a given cluster has GPUs.
+
+    Raises:
+        UsageError: ``workers`` is neither a number from 1 nor ``auto``, or GPUs are divided among none.
+    """
+
+    panel: ClassVar[str] = panels.WORKERS
+
+    workers: Annotated[
+        str | None,
+        Option(
+            metavar="N|auto",
+            help="Processes that share the work, each with the model, run by Ray; auto: one a GPU. Default: 1, without "
+            "Ray; on a --cluster auto.",
+        ),
+    ] = None
+    cluster: Annotated[
+        str | None,
+        Option(
+            metavar="ADDRESS",
+            help="Ray cluster that the workers run on. Default: RAY_ADDRESS, then Ray is started on this machine.",
+        ),
+    ] = None
+    gpus_per_worker: Annotated[
+        int | None, Option(min=1, help="GPUs of a worker, over which its model is spread. Default: 1 if there is any.")
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.workers not in (None, "auto") and not (self.workers.isdecimal() and int(self.workers) > 0):
+            raise UsageError(f'--workers has "{self.workers}"; it must be a number from 1, or auto')
+        if self.gpus_per_worker is not None and self.in_process:
+            raise UsageError("--gpus-per-worker divides GPUs among workers: give --workers too")
+
+    @property
+    def in_process(self) -> bool:
+        """Whether this process does all the work, without Ray."""
+        return self.cluster is None and self.workers in (None, "1")

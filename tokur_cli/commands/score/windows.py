@@ -1,0 +1,153 @@
+"""A stream of records, cut into windows and scored by whoever does the work, for ``score`` and ``generate --score``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, TypeVar
+
+from tokur_cli.commands.baselines.features import largest_window, over_samples
+from tokur_cli.commands.baselines.samples import standing_together, windows_of_questions
+from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
+from tokur_cli.commands.shared.arrivals import Pause
+from tokur_cli.commands.shared.errors import InvalidRecords, say
+from tokur_cli.commands.shared.progress import Progress
+from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
+from tokur_cli.records.errors import RecordError, TokurError
+from tokur_cli.records.record import Record
+from tokur_cli.scores.catalogue import choose_scores
+
+T = TypeVar("T")
+
+# Records whose responses are sorted by length and batched together: few at first, so that results come soon
+_FIRST_WINDOW = 16
+
+
+class ScoringTask(NamedTuple):
+    """Records that are scored together.
+
+    Args:
+        window: the records, and the errors of those that could not be read.
+        wanted: which of them are wanted.
+        skip_invalid: whether to go on after a bad one.
+    """
+
+    window: list[Record | RecordError]
+    wanted: list[bool]
+    skip_invalid: bool
+
+
+class ScoredLine(NamedTuple):
+    """A record with its results, as it will be written.
+
+    Args:
+        line: the record.
+        tokens: how many its response has.
+        anew: whether these are not the tokens that the model wrote, which the record names but does not tell.
+    """
+
+    line: bytes
+    tokens: int
+    anew: bool
+
+
+def score_records(
+    items: Iterable[Record | RecordError | Pause],
+    force: InProcess | Pool,
+    options: ScoringOptions,
+    baselines: BaselineOptions,
+    write_line: Callable[[bytes], None],
+    invalid: InvalidRecords,
+    progress: Progress,
+    already_written: Callable[[Record], bool] = lambda _: False,
+) -> None:
+    """Score all records; stop at the first bad one unless they are skipped, with all before it written.
+
+    Args:
+        items: the records, and the errors of those that could not be read.
+        force: who scores them, in a pipeline that answers a ``ScoringTask``.
+        options: what is computed.
+        baselines: how scores that take more are computed.
+        write_line: takes a scored record.
+        invalid: what happens to bad records.
+        progress: told of work done.
+        already_written: tells the records that a resumed run need not score.
+
+    Raises:
+        TokurError: the first bad record, or whatever else stops the run.
+    """
+
+    def tasks() -> Iterator[ScoringTask]:
+        # A resumed run cuts the same windows and batches as an undisturbed one, so that its numbers are the same
+        for window in _cut(items, options, baselines):
+            wanted = [isinstance(item, RecordError) or not already_written(item) for item in window]
+            progress.advance(len(window) - sum(wanted))
+            if any(wanted):
+                yield ScoringTask(window, wanted, invalid.skip)
+
+    anew = 0
+    for _, outcomes in force.map(tasks(), _lost):
+        for outcome in outcomes:
+            if isinstance(outcome, ScoredLine):
+                write_line(outcome.line)
+                progress.advance(1, outcome.tokens)
+                anew += outcome.anew
+            else:
+                invalid.skip_or_raise(outcome)
+                progress.advance(1)
+    if anew:
+        count = f"{anew:,} responses were" if anew > 1 else "1 response was"
+        say(
+            progress.command,
+            f"{count} tokenized anew, perhaps not into the tokens that the model wrote: the records hold none that "
+            "spell the text",
+        )
+
+
+def _lost(task: ScoringTask) -> Iterator[RecordError]:
+    """Yield the errors of records that no worker outlives."""
+    for item, wanted in zip(task.window, task.wanted, strict=True):
+        if isinstance(item, RecordError):
+            yield item
+        elif wanted:
+            yield item.error(
+                f"{DEATHS} workers died while they scored it, or one of the {len(task.window)} records beside it: is "
+                "there too little memory for --batch-tokens?"
+            )
+
+
+def _cut(
+    items: Iterable[Record | RecordError | Pause], options: ScoringOptions, baselines: BaselineOptions
+) -> Iterator[list[Record | RecordError]]:
+    """Cut the input into the windows whose records are scored together; a pause ends one."""
+    needs = {need for score in choose_scores(options.scores) for need in score.needs}
+    sizes = window_sizes(largest_window(needs, baselines))
+    if over_samples(needs, baselines):
+        return windows_of_questions(standing_together(items), sizes)
+    return windows(items, sizes)
+
+
+def window_sizes(largest: int) -> Iterator[int]:
+    """Yield 16, 32, 64, … records, at most the largest."""
+    size = _FIRST_WINDOW
+    while True:
+        yield size
+        size = min(2 * size, largest)
+
+
+def windows(items: Iterable[T | Pause], sizes: Iterator[int]) -> Iterator[list[T]]:
+    """Cut a stream into windows of at most these sizes, shorter where it pauses, ends or fails."""
+    window: list[T] = []
+    size = next(sizes)
+    try:
+        for item in items:
+            if not isinstance(item, Pause):
+                window.append(item)
+            if len(window) == size or (window and isinstance(item, Pause)):
+                yield window
+                window, size = [], next(sizes)
+    except TokurError:
+        if window:
+            yield window
+        raise
+    if window:
+        yield window
