@@ -14,7 +14,7 @@ import pytest
 
 from tests.commands.score.test_score import parsed, records, write_lines
 from tokur_cli.commands.baselines.samples import standing_together, windows_of_questions
-from tokur_cli.commands.score.pipeline import window_sizes, windows
+from tokur_cli.commands.score.windows import window_sizes, windows
 from tokur_cli.commands.shared.arrivals import Pause, as_they_come
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.record import Record
