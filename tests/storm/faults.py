@@ -110,7 +110,8 @@ class Faults:
             ("heatmap", "heatmap", (given["scored"], "--no-pager")),
             ("perturb", "perturb", (given["responses"], "--skip-invalid", "--limit", "20")),
         ):
-            line = (command, *arguments, *self._corpus.model_options(command), *ALWAYS[command])
+            model = self._corpus.model_options(command)  # and no chat, whose process would take a second to start
+            line = (command, *arguments, *model, *(("--template", "raw") if model else ()), *ALWAYS[command])
             outcome = self._warm.run(line, self._folder)
             self._jobs[name] = Job(
                 command, line, outcome.out, outcome.code, outcome.seconds, exact=name != "generate --score"

@@ -85,7 +85,7 @@ class Run:
 
     def _processes_left(self) -> bool:
         """Return whether processes of its session stay on for more than a moment; end them."""
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + HANG_SECONDS  # such as a worker that is still importing
         while time.monotonic() < deadline:
             try:
                 os.killpg(self.pid, 0)
@@ -290,6 +290,7 @@ def _remember_model(folder: Path) -> None:
     """Load the model once; runs that ask for it as it is get it without reading its files again."""
     from tokur_cli.commands.shared import model as shared
     from tokur_cli.engine.loading import models
+    from tokur_cli.engine.templates.rendering import TEMPLATES
 
     load = models.load_language_model
     loaded: dict[tuple[str, str], Any] = {(str(folder), "auto"): load(str(folder))}
@@ -300,6 +301,7 @@ def _remember_model(folder: Path) -> None:
         found = loaded.get((name, options.get("dtype", "auto"))) if plain else None
         return load(name, **options) if found is None else found
 
+    TEMPLATES.close()  # its process would be shared by all that are forked
     for module in (models, shared):
         if hasattr(module, "load_language_model"):
             vars(module)["load_language_model"] = remembered
