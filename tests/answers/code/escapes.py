@@ -472,7 +472,7 @@ def _victim(mark: str) -> Iterator[subprocess.Popen[bytes]]:
 def staged() -> Iterator[Stage]:
     """What the escapes are after, as the user that runs this; the bare runs show that it can be reached."""
     mark = os.urandom(4).hex()
-    folder = tempfile.mkdtemp(prefix="tokur-stage-", dir="/var/tmp")
+    folder = tempfile.mkdtemp(prefix="tokur-stage-")
     Path(folder, "secret").write_text(mark)
     libc = ctypes.CDLL(None)
     libc.shmat.restype = ctypes.c_void_p
