@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,15 +13,17 @@ from tokur_cli.commands.baselines.baselines import check_baseline_options
 from tokur_cli.commands.options.model import DecodingOptions, ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions, OutputOptions
-from tokur_cli.commands.score.pipeline import Scoring
-from tokur_cli.commands.score.windows import score_records
+from tokur_cli.commands.options.workers import WorkerOptions
+from tokur_cli.commands.score.pipeline import Scoring, ScoringTask
+from tokur_cli.commands.score.windows import score_records, windows
 from tokur_cli.commands.shared.decoding import make_decoder
-from tokur_cli.commands.shared.errors import InvalidRecords, say
-from tokur_cli.commands.shared.model import describe, load
+from tokur_cli.commands.shared.errors import InvalidRecords
+from tokur_cli.commands.shared.model import describe, load, model_name
 from tokur_cli.commands.shared.posterior import check_posterior_options
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.prompts import PromptForm, question_id, with_ids_of
-from tokur_cli.commands.workers.pool import InProcess
+from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool, workforce
+from tokur_cli.commands.workers.worker import Note
 from tokur_cli.engine.generation.decoder import DecodedResponse, Decoder, DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.generation.vllm import VllmDecoder
@@ -32,6 +35,7 @@ from tokur_cli.records.record import SCHEMA, Record
 from tokur_cli.records.writer import RecordWriter, open_output
 
 COMMAND = "generate"
+_RESPONSES_TOGETHER = 128  # handed out to a worker at once
 
 
 def generate(
@@ -41,6 +45,7 @@ def generate(
     decoding: DecodingOptions,
     scoring: ScoringOptions | None,
     baselines: BaselineOptions,
+    workers: WorkerOptions,
     target: OutputOptions,
 ) -> None:
     """Generate responses to a stream of questions, and score them too if ``scoring`` is given.
@@ -59,37 +64,32 @@ def generate(
             "--over samples compares all samples of a question, --resume generates only those that are missing: leave "
             "--score out and pipe the finished file into tokur score"
         )
+    if scoring and decoding.backend == "vllm":
+        raise UsageError("--score needs the weights at hand, which vLLM keeps to itself: pipe into tokur score")
     form = PromptForm(prompts)
     items = read_records(source.path, format=source.format, mapping=source.mapping)
-    with Progress(COMMAND) as progress:
-        if decoding.backend == "vllm":
-            if scoring:
-                raise UsageError("--score needs the weights at hand, which vLLM keeps to itself: pipe into tokur score")
-            backend = _with_vllm(model, decoding, progress)
-            scorer = None
-        else:
-            language_model = load(model, model_of_posterior, progress)
-            backend = _with_transformers(language_model, decoding)
-            note = partial(say, COMMAND)
-            scorer = InProcess(Scoring(scoring, baselines, form, language_model, progress, note)) if scoring else None
-        generation = _Generation(backend, decoding, prompts, form)
-        invalid = InvalidRecords(COMMAND, source.skip_invalid)
+    invalid = InvalidRecords(COMMAND, source.skip_invalid)
+    model = replace(model, name=model_name(model, model_of_posterior))
+    make = partial(_Responding, model, decoding, prompts, scoring, baselines)
+    with Progress(COMMAND) as progress, workforce(COMMAND, workers, model.device_map, make, progress) as force:
+        generation = _Generation(force, _description(force, model, progress), decoding, prompts, form)
         with open_output(
             target.path,
             resume=target.resume,
-            settings={**generation.settings, **(scorer.settings if scorer else {})},
+            settings={**generation.settings, **force.settings},
             settings_of=lambda tokur: {
                 **tokur.get("generation", {}),
                 **(Scoring.settings_of(tokur) if "run" in tokur else {}),
             },
             inputs=[source.path],
             identity=lambda record: (record.id, record.sample),
+            standard_output=force.standard_output,
         ) as writer:
             lines = count_lines(source.path)
             progress.start(None if lines is None else lines * decoding.samples)
             responses = generation.run(items, writer, invalid.skip)
-            if scorer and scoring:
-                score_records(responses, scorer, scoring, baselines, writer.write_line, invalid, progress)
+            if scoring:
+                score_records(responses, force, scoring, baselines, writer.write_line, invalid, progress)
             else:
                 _write(responses, writer, invalid, progress)
             writer.finish()
@@ -107,48 +107,79 @@ def _write(
             progress.advance(1, len(item.token_ids or ()))
 
 
-@dataclass(frozen=True)
-class _Backend:
-    """A model to generate with.
+class _Responding:
+    """A model that answers requests and, if ``scoring`` is given, scores what became of them."""
 
-    Args:
-        model: its name, revision and dtype.
-        tokenizer: its tokenizer.
-        decoder: generates the responses.
-    """
+    def __init__(
+        self,
+        model: ModelOptions,
+        decoding: DecodingOptions,
+        prompts: PromptOptions,
+        scoring: ScoringOptions | None,
+        baselines: BaselineOptions,
+        progress: Progress,
+        note: Note,
+    ) -> None:
+        self.scoring: Scoring | None = None
+        self.model: ModelDescription
+        self.decoder: Decoder | VllmDecoder
+        if decoding.backend == "vllm":
+            self.model, self.decoder = _with_vllm(model, decoding, progress)
+        else:
+            language_model = load(model, None, progress)
+            self.model, self.decoder = language_model, _with_transformers(language_model, decoding)
+            if scoring:
+                self.scoring = Scoring(scoring, baselines, PromptForm(prompts), language_model, progress, note)
+        of_model = {"model": self.model.name, "revision": self.model.revision, "dtype": self.model.dtype}
+        self.settings = self.scoring.settings if self.scoring else {**of_model, "version": __version__}
 
-    model: ModelDescription
-    tokenizer: ResponseTokenizer
-    decoder: Decoder | VllmDecoder
+    def answer(self, task: Iterable[DecodingRequest] | ScoringTask) -> Iterator[Any]:
+        """Yield responses as they end, or what scoring yields."""
+        if isinstance(task, ScoringTask):
+            assert self.scoring is not None
+            return self.scoring.answer(task)
+        return self.decoder.run(task)
 
 
-def _with_transformers(language_model: LanguageModel, options: DecodingOptions) -> _Backend:
-    tokenizer = ResponseTokenizer(language_model.tokenizer, language_model.context_length, language_model.end_ids)
-    decoder = make_decoder(
+def _description(force: InProcess | Pool, model: ModelOptions, progress: Progress) -> ModelDescription:
+    """Return the model's own description, or find it here and have what depends on the machine from the workers."""
+    if isinstance(force, InProcess):
+        description: ModelDescription = force.pipeline.model
+        return description
+    found = describe(model, None, progress)
+    return replace(found, revision=force.settings["revision"], dtype=force.settings["dtype"])
+
+
+def _tokenizer(model: ModelDescription) -> ResponseTokenizer:
+    return ResponseTokenizer(model.tokenizer, model.context_length, model.end_ids)
+
+
+def _with_transformers(language_model: LanguageModel, options: DecodingOptions) -> Decoder:
+    return make_decoder(
         language_model,
-        tokenizer,
+        _tokenizer(language_model),
         _sampling(options),
         max_new_tokens=options.max_new_tokens,
         stop=tuple(options.stop),
         max_rows=options.batch_size,
         max_memory_gib=options.max_memory,
     )
-    return _Backend(language_model, tokenizer, decoder)
 
 
-def _with_vllm(model: ModelOptions, options: DecodingOptions, progress: Progress) -> _Backend:
+def _with_vllm(
+    model: ModelOptions, options: DecodingOptions, progress: Progress
+) -> tuple[ModelDescription, VllmDecoder]:
     description = describe(model, None, progress)
-    tokenizer = ResponseTokenizer(description.tokenizer, description.context_length)
     decoder = VllmDecoder(
         description,
-        tokenizer.decode,
+        _tokenizer(description).decode,
         _sampling(options),
         max_new_tokens=options.max_new_tokens,
         stop=tuple(options.stop),
         trust_remote_code=model.trust_remote_code,
         cache_bytes=None if options.max_memory is None else int(options.max_memory * 2**30),
     )
-    return _Backend(description, tokenizer, decoder)
+    return description, decoder
 
 
 def _sampling(options: DecodingOptions) -> Sampling:
@@ -156,15 +187,22 @@ def _sampling(options: DecodingOptions) -> Sampling:
 
 
 class _Generation:
-    """Questions through the decoder and, as records, back in the input's order."""
+    """Questions through the decoders and, as records, back in the input's order."""
 
-    def __init__(self, backend: _Backend, options: DecodingOptions, prompts: PromptOptions, form: PromptForm) -> None:
-        self.options, self.form, self.model_name = options, form, backend.model.name
-        self.tokenizer, self.decoder = backend.tokenizer, backend.decoder
+    def __init__(
+        self,
+        force: InProcess | Pool,
+        model: ModelDescription,
+        options: DecodingOptions,
+        prompts: PromptOptions,
+        form: PromptForm,
+    ) -> None:
+        self.force, self.options, self.form, self.model_name = force, options, form, model.name
+        self.tokenizer = _tokenizer(model)
         self.settings: dict[str, Any] = {
-            "model": backend.model.name,
-            "revision": backend.model.revision,
-            "dtype": backend.model.dtype,
+            "model": model.name,
+            "revision": model.revision,
+            "dtype": model.dtype,
             "backend": options.backend,
             "temperature": options.temperature,
             "top_p": options.top_p,
@@ -190,11 +228,16 @@ class _Generation:
         Where bad records are not skipped, the first one is the last thing yielded.
         """
         turn = 0
-        for result in self.decoder.run(self._requests(items, writer, skip_invalid)):
-            self._take(result)
-            while turn in self._ready:
-                yield from self._ready.pop(turn)
-                turn += 1
+        requests = self._requests(items, writer, skip_invalid)
+        together = itertools.repeat(max(1, _RESPONSES_TOGETHER // self.options.samples))
+        # A decoder refills its batch as responses end; one in this process is given all there is
+        tasks = [requests] if isinstance(self.force, InProcess) else windows(requests, together)
+        for _, results in self.force.map(tasks, _lost):
+            for result in results:
+                self._take(result)
+                while turn in self._ready:
+                    yield from self._ready.pop(turn)
+                    turn += 1
         while turn in self._ready:
             yield from self._ready.pop(turn)
             turn += 1
@@ -265,6 +308,12 @@ class _Generation:
             },
         )
         return record
+
+
+def _lost(task: Iterable[DecodingRequest]) -> Iterator[tuple[DecodingRequest, TokurError]]:
+    """Yield the errors of requests that no worker outlives."""
+    reason = f"{DEATHS} workers died while they answered it, or a question beside it: is there too little memory?"
+    return ((request, TokurError(reason)) for request in task)
 
 
 def _numbered(question: Record, sample: int) -> Record:

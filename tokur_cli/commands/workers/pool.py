@@ -16,7 +16,7 @@ from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.commands.shared.errors import say
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.workers.cluster import Share, divide_this_machine, running_ray
-from tokur_cli.commands.workers.worker import Answer, MakePipeline, Pipeline, Worker
+from tokur_cli.commands.workers.worker import Answer, MakePipeline, Worker
 from tokur_cli.records.errors import TokurError
 
 T = TypeVar("T")
@@ -33,13 +33,13 @@ class InProcess:
 
     standard_output: BinaryIO | None = None
 
-    def __init__(self, pipeline: Pipeline) -> None:
-        self._pipeline = pipeline
+    def __init__(self, pipeline: Any) -> None:
+        self.pipeline = pipeline
         self.settings = pipeline.settings
 
     def map(self, tasks: Iterable[T], lost: Callable[[T], Iterable[Any]]) -> Iterator[tuple[T, Iterable[Any]]]:
         """Yield each task with what becomes of it."""
-        return ((task, self._pipeline.answer(task)) for task in tasks)
+        return ((task, self.pipeline.answer(task)) for task in tasks)
 
 
 @contextmanager
