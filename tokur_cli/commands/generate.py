@@ -71,8 +71,10 @@ def generate(
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     model = replace(model, name=model_name(model, model_of_posterior))
     make = partial(_Responding, model, decoding, prompts, scoring, baselines)
+    # The prompts are made here; besides, it is fetched and unpacked once, before the workers all look for it
+    found = None if workers.in_process else describe(model, None, Progress(COMMAND))
     with Progress(COMMAND) as progress, workforce(COMMAND, workers, model.device_map, make, progress) as force:
-        generation = _Generation(force, _description(force, model, progress), decoding, prompts, form)
+        generation = _Generation(force, found, decoding, prompts, form)
         with open_output(
             target.path,
             resume=target.resume,
@@ -141,15 +143,6 @@ class _Responding:
         return self.decoder.run(task)
 
 
-def _description(force: InProcess | Pool, model: ModelOptions, progress: Progress) -> ModelDescription:
-    """Return the model's own description, or find it here and have what depends on the machine from the workers."""
-    if isinstance(force, InProcess):
-        description: ModelDescription = force.pipeline.model
-        return description
-    found = describe(model, None, progress)
-    return replace(found, revision=force.settings["revision"], dtype=force.settings["dtype"])
-
-
 def _tokenizer(model: ModelDescription) -> ResponseTokenizer:
     return ResponseTokenizer(model.tokenizer, model.context_length, model.end_ids)
 
@@ -192,17 +185,19 @@ class _Generation:
     def __init__(
         self,
         force: InProcess | Pool,
-        model: ModelDescription,
+        found: ModelDescription | None,
         options: DecodingOptions,
         prompts: PromptOptions,
         form: PromptForm,
     ) -> None:
+        model = force.pipeline.model if isinstance(force, InProcess) else found
+        assert isinstance(model, ModelDescription)
         self.force, self.options, self.form, self.model_name = force, options, form, model.name
         self.tokenizer = _tokenizer(model)
         self.settings: dict[str, Any] = {
             "model": model.name,
-            "revision": model.revision,
-            "dtype": model.dtype,
+            "revision": force.settings["revision"],
+            "dtype": force.settings["dtype"],
             "backend": options.backend,
             "temperature": options.temperature,
             "top_p": options.top_p,

@@ -3,10 +3,13 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -24,14 +27,15 @@ SMALL_BATCHES = ["--batch-tokens", 600]
 
 
 @pytest.fixture
-def temporary(tmp_path_factory, monkeypatch):
-    """A folder for temporary files; at the end none of them is there, nor any process that the test's have started."""
-    folder = tmp_path_factory.mktemp("t")
+def temporary(monkeypatch):
+    """A folder for temporary files, whose name is short enough for Ray; at the end no process that has it is left."""
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
     monkeypatch.setenv("TMPDIR", str(folder))
     yield folder
     deadline = time.monotonic() + 10
     while (left := ours(folder)) and time.monotonic() < deadline:
         time.sleep(0.1)
+    shutil.rmtree(folder)
     assert left == []
 
 

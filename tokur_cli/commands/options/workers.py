@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -45,6 +46,11 @@ class WorkerOptions:
             raise UsageError(f'--workers has "{self.workers}"; it must be a number from 1, or auto')
         if self.gpus_per_worker is not None and self.in_process:
             raise UsageError("--gpus-per-worker divides GPUs among workers: give --workers too")
+
+    @property
+    def address(self) -> str | None:
+        """The cluster; None for this machine."""
+        return self.cluster or os.environ.get("RAY_ADDRESS") or None
 
     @property
     def in_process(self) -> bool:

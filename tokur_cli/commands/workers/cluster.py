@@ -63,7 +63,7 @@ def divide_this_machine(options: WorkerOptions, device_map: str) -> Share:
 
 
 @contextmanager
-def running_ray(address: str | None, options: WorkerOptions, device_map: str) -> Iterator[tuple[Share, BinaryIO]]:
+def running_ray(options: WorkerOptions, device_map: str) -> Iterator[tuple[Share, BinaryIO]]:
     """Start Ray or join the cluster; give each worker's share, and standard output, where nothing but us writes.
 
     At the end, also by Ctrl-C and SIGTERM, what was started is gone.
@@ -75,8 +75,9 @@ def running_ray(address: str | None, options: WorkerOptions, device_map: str) ->
     os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"  # it would start anew where it is called after its end
     debug = os.environ.get("TOKUR_DEBUG") == "1"
     with ExitStack() as stack:
+        address = options.address
         arguments: dict[str, Any] = {"address": address}
-        if not address:
+        if address is None:
             share = divide_this_machine(options, device_map)
             os.environ.update({**ALONE, "RAY_AUTH_TOKEN": secrets.token_hex(), **os.environ})
             short = len(tempfile.gettempdir()) <= _LONGEST_TEMPORARY
