@@ -77,7 +77,10 @@ def tiny_folder(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def run_tokur(tmp_path, capfd, monkeypatch) -> Callable[..., tuple[int, str, str]]:
-    """Run the command line in this process; returns (exit code, standard output, standard error)."""
+    """Run the command line in this process; returns (exit code, standard output, standard error).
+
+    Standard error lacks the line that says which model is being loaded.
+    """
     import sys
 
     from tokur_cli.app import main
@@ -88,6 +91,6 @@ def run_tokur(tmp_path, capfd, monkeypatch) -> Callable[..., tuple[int, str, str
         with pytest.raises(SystemExit) as ended:
             main()
         out, err = capfd.readouterr()
-        return int(ended.value.code or 0), out, err
+        return int(ended.value.code or 0), out, re.sub(r"^tokur \w+: loading .*\n", "", err, flags=re.MULTILINE)
 
     return run

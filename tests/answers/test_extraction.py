@@ -12,6 +12,7 @@ from tokur_cli.answers.extraction import extract_answer, reference_answer
         (r"The answer is 4. No: \boxed{\frac{1}{2}}.", r"\frac{1}{2}", "boxed"),
         (r"\boxed{1} at first, then \boxed{\text{a set } \{1\}}", r"\text{a set } \{1\}", "boxed"),
         (r"\boxed{2}, \boxed{3} and \boxed{5}", "2, 3, 5", "boxed"),
+        (r"\boxed{5} and \boxed{5}", "5", "boxed"),
         (r"\boxed{1} papers and \boxed{2} bins", "1, 2", "boxed"),
         (r"\(\boxed{6}\) or \(\boxed{-2}\)", "6, -2", "boxed"),
         (r"So \boxed{5}. Check.\n\n**Answer**\n\boxed{5}", "5", "boxed"),
@@ -24,6 +25,7 @@ from tokur_cli.answers.extraction import extract_answer, reference_answer
         (r"interest is \boxed{200}. The final answer is $10,455$. I hope it is correct.", "$10,455$", "final_answer"),
         (r"\boxed{11}. I hope the final answer is right.", "11", "boxed"),
         ("60 + 12\n#### 1,072", "1,072", "hash"),
+        ("#### 5\nNo, that counts Tom twice.\n#### 7", "7", "hash"),
         ("48/2 = <<48/2=24>>24 clips\nA: 72\n", "72", "answer_line"),
         ("A: 5", "5", "answer_line"),
         ("#### Step 2: Multiply\n6 * 3 = 18", "18", "last_expression"),
@@ -34,6 +36,7 @@ from tokur_cli.answers.extraction import extract_answer, reference_answer
         ("The final answer is: $7$. I hope it is correct.", "$7$", "final_answer"),
         ("Final Answer: The largest $n$ is 34.", "34", "final_answer"),
         ("## Final Answer\n\n42", "42", "final_answer"),
+        ("The final answer is 7. For cats alone, the answer is 5.", "7", "final_answer"),
         ("**Final Answer:**\n\\[ x = 3 \\]", r"\[ x = 3 \]", "final_answer"),
         ('Final answer is "$12 $ and $13 $".', "$12 $ and $13 $", "final_answer"),
         ("The answer is 18 because 3 * 6 = 18, not 20.", "18", "answer_is"),
@@ -136,6 +139,8 @@ def test_a_response_without_an_answer_has_none(response):
         ("A. Because B is not valid", "A"),
         ("The best fit is (D).", "D"),
         ("It can only be B", "B"),
+        ("Not A but B", "B"),
+        ("Option C or option D? I take option D", "D"),
     ],
 )
 def test_a_multiple_choice_is_answered_by_a_letter(response, letter):

@@ -1,7 +1,11 @@
 import json
 from pathlib import Path
 
+import pytest
+
+from tokur_cli.answers.equivalence import Equivalence
 from tokur_cli.answers.grading import Grader, Outcome
+from tokur_cli.answers.workers import OutOfLimits
 
 DATA = Path(__file__).parents[1] / "data" / "gsm8k_model_solutions.jsonl"
 
@@ -33,6 +37,28 @@ def test_outcomes_stay_apart_and_are_counted():
     assert [grade.outcome for grade in grades] == [correct, incorrect, none, unparsable, unparsable, correct]
     assert [grade.correct for grade in grades] == [True, False, False, None, None, True]
     assert grader.counts == {correct: 2, incorrect: 1, none: 1, unparsable: 2}
+
+
+class TiredWorkers:
+    """Workers that give up on everything."""
+
+    def __init__(self, limit):
+        self.limit = limit
+
+    def map(self, requests):
+        return [OutOfLimits(self.limit) for _ in requests]
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize("limit", ["time", "memory"])
+def test_a_comparison_that_ends_without_a_verdict_counts_neither_as_right_nor_as_wrong(limit):
+    with Grader(Equivalence(TiredWorkers(limit))) as grader:
+        hopeless, fine = grader.grade([(r"\boxed{x(x+3)}", "x^2 + 3x"), (r"\boxed{18}", "18")])
+    assert (hopeless.outcome, hopeless.correct, hopeless.answer) == (Outcome.TIMEOUT, None, "x(x+3)")
+    assert fine.correct is True
+    assert grader.counts == {Outcome.TIMEOUT: 1, Outcome.CORRECT: 1}
 
 
 def test_grading_streams_and_keeps_the_order():

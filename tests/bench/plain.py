@@ -16,7 +16,7 @@ class PlainScorer:
         self.model, self.draws = model, draws
         self.weights = []  # (module, [W_0, W_1, …, W_M])
         for matrix in posterior.matrices:
-            module = matrix.projection.module
+            module = matrix.module
             mean = module.weight.detach().clone()
             noise = [posterior.weight_noise(matrix, m).to(mean.device) for m in range(draws)]
             basis = matrix.basis.to(mean.device)

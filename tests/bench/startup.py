@@ -47,7 +47,8 @@ with lasting_objects():
     import transformers; mark("import transformers")
     from tokur_cli.engine.loading.imports import import_transformers
     import_transformers()
-    import tokur_cli.commands.score.command as command; mark("import its model classes, and tokur")
+    import tokur_cli.commands.score.command as command
+    import tokur_cli.commands.score.pipeline as pipeline; mark("import its model classes, and tokur")
 def marked(name, function):
     def call(*arguments):
         result = function(*arguments)
@@ -55,7 +56,7 @@ def marked(name, function):
         return result
     return call
 command.load = marked("load the model", command.load)
-command.Scoring = marked("the basis, from the cache", command.Scoring)
+pipeline.Scoring = marked("the basis, from the cache", pipeline.Scoring)
 try:
     main()
 finally:

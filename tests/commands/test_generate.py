@@ -5,6 +5,8 @@ import pytest
 from tests.commands.score.test_score import parsed, write_lines
 from tests.commands.test_process import finish
 from tests.tiny import CONTEXT_LENGTH, tiny_model_folder
+from tokur_cli.engine.generation.decoder import Decoder
+from tokur_cli.records.errors import TokurError
 
 
 def questions(count=5):
@@ -73,7 +75,7 @@ def test_workers_generate_and_score_what_one_process_does(run_tokur, tiny_folder
     assert expected.count(b"\n") == 360
     output = tmp_path / "two.jsonl"
     code, _, err = finish([*command, output, "--workers", 2])
-    assert (code, err.count("\n")) == (3, 2), err
+    assert (code, err.count("\n")) == (3, 3), err
     assert output.read_bytes() == expected
     output.write_bytes(expected[: len(expected) // 2])
     assert finish([*command, output, "--workers", 2, "--resume"])[0] == 3
@@ -128,6 +130,10 @@ def test_resuming_continues_by_question_and_sample(run_tokur, tiny_folder, asked
     code, _, err = run_tokur("generate", asked, *options, "-o", output, "--resume", "--top-p", "0.5")
     assert code == 1
     assert "top_p 1.0, but this run has top_p 0.5" in err
+    code, _, err = run_tokur("generate", asked, *options, "-o", output, "--resume", "--seed", "1")
+    assert code == 1
+    assert "seed 0, but this run has seed 1" in err
+    assert parsed(output.read_text()) == parsed(whole.decode())
 
 
 @pytest.mark.parametrize("skip", [False, True])
@@ -140,6 +146,33 @@ def test_bad_questions_are_errors_of_their_records(run_tokur, tiny_folder, tmp_p
     assert code == (3 if skip else 1)
     assert "q.jsonl:3: has no prompt" in err
     assert ("q.jsonl:4: the prompt has" in err) == skip
+
+
+def test_a_question_of_which_one_sample_fails_is_one_error_and_the_others_go_on(
+    run_tokur, tiny_folder, asked, monkeypatch
+):
+    """Samples of it that were under way come after the failure, and so may another failure."""
+    whole = Decoder.run
+
+    def small_machine(self, requests):
+        failed = []
+
+        def noted():
+            for request in requests:
+                failed.extend([(request, TokurError("too little memory for a response"))] * 2 * (request.key == "q1"))
+                yield request
+
+        for response in whole(self, noted()):
+            yield response
+            if failed and response.index == 1:
+                yield failed.pop()
+
+    monkeypatch.setattr(Decoder, "run", small_machine)
+    code, out, err = run_tokur("generate", asked, "-m", tiny_folder, "-n", "3", *SAMPLED, "--skip-invalid")
+    assert code == 3
+    assert [record["id"] for record in parsed(out)] == [f"q{n}" for n in (0, 2, 3, 4) for _ in range(3)]
+    assert err.count("questions.jsonl:2: too little memory") == 1
+    assert "skipped 1 invalid record\n" in err
 
 
 def test_an_unknown_template_field_is_an_error_of_its_record(run_tokur, tiny_folder, tmp_path):

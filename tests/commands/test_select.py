@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.commands.score.test_score import parsed, write_lines
 from tests.commands.test_process import finish, start
+from tokur_cli.answers.workers import OutOfLimits, WorkerPool
 
 REFERENCE = "18"
 
@@ -341,6 +342,17 @@ def test_questions_without_a_readable_reference_are_left_out_of_the_summary(sele
     assert select(lines)[2] == []
 
 
+@pytest.mark.parametrize("limit", ["time", "memory"])
+def test_answers_that_could_not_be_compared_are_neither_right_nor_wrong(select, monkeypatch, limit):
+    monkeypatch.setattr(WorkerPool, "map", lambda self, requests: [OutOfLimits(limit) for _ in requests])
+    lines = [{**line, "reference": "x^2 + 3x"} for line in question("q1", ["x(x+3)", "x(x+3)"])]
+    code, selected, err = select([*lines, *question("q2", ["18"])], "--keep", "100%")
+    assert code == 0
+    assert [one["tokur"]["answer"] for one in selected] == ["x(x+3)", "18"]
+    assert err[-1].startswith("accuracy 100.00%, Pass@1 100.00%")
+    assert err[-1].endswith("(1 question, 1 without labels left out)")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -404,10 +416,12 @@ def test_output_goes_to_a_file_that_is_not_the_input(run_tokur, tmp_path):
     assert "is also an input" in err
     output = tmp_path / "out.jsonl"
     output.write_text("old\n" * 100)
-    code, out, _ = run_tokur("select", path, "-o", output)
+    assert run_tokur("select", path, "-o", output)[0] == 2
+    assert output.read_text() == "old\n" * 100
+    code, out, _ = run_tokur("select", path, "-o", output, "--force")
     assert (code, out) == (0, "")
     assert [one["id"] for one in parsed(output.read_text())] == ["q1"]
-    code, _, _ = run_tokur("select", write_lines(path, [b"broken\n"]), "-o", output)
+    code, _, _ = run_tokur("select", write_lines(path, [b"broken\n"]), "-o", output, "--force")
     assert code == 1
     assert [one["id"] for one in parsed(output.read_text())] == ["q1"], "a run that fails leaves the file as it was"
 

@@ -56,14 +56,14 @@ def perturb(module, matrix, original: torch.Tensor, delta: torch.Tensor) -> None
     """Write W_0 + ΔW (out × in) into the matrix's rows of the module's weight."""
     transposed = type(module).__name__ == "Conv1D"
     weight, original = (module.weight.T, original.T) if transposed else (module.weight, original)
-    rows = slice(None) if matrix.projection.rows is None else matrix.projection.rows
+    rows = slice(None) if matrix.rows is None else matrix.rows
     with torch.no_grad():
         weight[rows] = original[rows] + delta
 
 
 def module_of(model, matrix):
     """The module of the matrix in a copy of the model."""
-    return model.get_submodule(matrix.projection.module_name)
+    return model.get_submodule(matrix.module_name)
 
 
 def fixed_draw(model, posterior, member: int):

@@ -86,3 +86,10 @@ def test_calibration_is_deterministic_and_keeps_to_its_range():
     first = calibrated(confidence, label, seed=3)
     assert (first == calibrated(confidence, label, seed=3)).all()
     assert ((first >= 0) & (first <= 1)).all()
+
+
+def test_folds_are_drawn_anew_with_every_seed():
+    generator = np.random.default_rng(6)
+    confidence, label = generator.normal(size=60), np.tile([0.0, 1.0], 30)
+    drawn = {tuple(calibrated(confidence, label, seed=seed)) for seed in range(4)}
+    assert len(drawn) == 4

@@ -82,16 +82,41 @@ def test_resamples_are_what_recomputing_each_metric_gives():
         assert drawn["acc"][resample] == pytest.approx(top_accuracy_of(sums)[0])
 
 
-def test_merging_neighbours_hardly_changes_intervals(monkeypatch):
+@pytest.mark.parametrize(("groups", "tolerance"), [(bootstrap.MOST_GROUPS, 0.02), (16, 0.1)])
+def test_merging_neighbours_hardly_changes_intervals(groups, tolerance, monkeypatch):
     generator = np.random.default_rng(4)
     confidence, label = _records(generator, 4000, 1.0, share=0.3)
     scores = {"s": ScoredSet(confidence)}
+    monkeypatch.setattr(bootstrap, "MOST_GROUPS", groups)
     merged = resampled(scores, label, resamples=300)["s"]
     monkeypatch.setattr(bootstrap, "MOST_GROUPS", 10**9)
     exact = resampled(scores, label, resamples=300)["s"]
     for metric in ("auroc", "auprc", "acc", "aurc", "prr"):
         width = np.subtract(*interval(exact[metric])[::-1])
-        assert np.subtract(interval(merged[metric]), interval(exact[metric])) == pytest.approx([0, 0], abs=0.02 * width)
+        moved = np.subtract(interval(merged[metric]), interval(exact[metric]))
+        assert moved == pytest.approx([0, 0], abs=tolerance * width), metric
+
+
+def test_more_groups_than_allowed_are_merged_and_as_many_are_not():
+    for distinct, count, is_merged in ((4, 4, False), (5, 4, True)):
+        ranked = Ranked(np.arange(20.0) % distinct, np.zeros(20), most_groups=4)
+        assert (ranked.group_count, ranked.is_merged) == (count, is_merged)
+
+
+@pytest.mark.parametrize(
+    ("differences", "p"),
+    [
+        ([1, 2, 3], 2 / 4),  # with the observed set as one more resample, at best 1 of 4 is on the other side
+        ([-1, 1, 2, 3], 4 / 5),
+        ([0, 1, 2, 3, 4, 5], 4 / 7),  # 0 is on both sides
+        ([1, 2, 3, math.nan, math.nan], 2 / 4),
+        ([0, 0, 0], 1),
+        (range(1, 1000), 2 / 1000),
+    ],
+)
+def test_p_values_by_hand(differences, p):
+    values = np.array(differences, dtype=float)
+    assert two_sided_p(values) == two_sided_p(-values) == pytest.approx(p)
 
 
 def test_clusters_are_drawn_whole():
@@ -134,6 +159,13 @@ def test_what_is_not_defined_is_none_with_a_reason():
     nothing = evaluate_scores({"s": []}, [])
     assert nothing.records == 0
     assert nothing.accuracy == Estimate(None)
+
+
+def test_graded_labels_are_calibrated_as_they_are():
+    # Every label is 0.5, so that is what each fold says of the others: no resample has an error.
+    found = evaluate_scores({"s": np.arange(40.0)}, np.full(40, 0.5), bootstrap=20).scores["s"].metrics
+    assert found["brier"] == Estimate(0.0, 0.0, 0.0)
+    assert found["ece"].value == 0.0
 
 
 def test_ten_questions_are_enough_to_calibrate_on_and_nine_are_not():

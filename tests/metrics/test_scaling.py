@@ -1,4 +1,5 @@
 import math
+import statistics
 from collections import defaultdict
 from fractions import Fraction
 
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tokur_cli.metrics.estimate import Estimate
-from tokur_cli.metrics.scaling import relative_likelihood, scaling
+from tokur_cli.metrics.scaling import scaling
 
 responses = st.lists(
     st.tuples(st.integers(-1, 2), st.sampled_from([0.0, 1.0, 2.0, 3.5, math.nan])), min_size=1, max_size=9
@@ -69,6 +70,17 @@ def test_the_whole_set_has_no_spread_and_smaller_sets_have_some():
             assert len(point.values) == 10
 
 
+def test_the_spread_is_the_sample_standard_deviation_over_draws_that_the_seed_tells():
+    question, answer, right, confidence = _simulated(np.random.default_rng(3))
+    one, again, other = (
+        scaling(question, answer, right, {"s": confidence}, [4], repeats=5, seed=seed).point("s", "maj", 4)
+        for seed in (0, 0, 1)
+    )
+    assert one.std == pytest.approx(statistics.stdev(one.values))
+    assert one == again
+    assert one.values != other.values
+
+
 def test_subsets_are_drawn_without_replacement_and_fairly():
     # One right response of four: drawing two without replacement finds it in half of the draws.
     question = np.repeat(np.arange(500), 4)
@@ -108,10 +120,6 @@ def test_a_tenth_of_thirty_is_three():
 def test_questions_with_unknown_labels_and_short_questions_are_said():
     found = scaling([0, 0, 1, 1, 1], [0, 1, 0, 0, 1], [1, math.nan, 1, 1, 0], {}, [8], repeats=1)
     assert (found.questions, found.unlabelled, found.fewest) == (1, 1, 3)
-
-
-def test_relative_likelihood_weighs_the_best_response_with_one():
-    assert relative_likelihood(np.array([[-1.0, -2.0]])) == pytest.approx(np.array([[1.0, math.exp(-1)]]))
 
 
 def test_a_score_that_few_responses_have_chooses_nothing_where_none_of_them_is_drawn():

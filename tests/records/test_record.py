@@ -134,6 +134,12 @@ def test_a_copy_changes_alone():
     twin = record.copy()
     twin.set("a", 2)
     assert (record.encode(), twin.encode()) == (b'{"a":1}', b'{"a":2}')
+    record = parse('{"a":1.10}')
+    record.set("b", 2)
+    twin = record.copy()
+    twin.set("a", 5)
+    record.set("c", 5)
+    assert (record.encode(), twin.encode()) == (b'{"a":1.10,"b":2,"c":5}', b'{"a":5,"b":2}')
 
 
 @pytest.mark.parametrize(
@@ -147,6 +153,7 @@ def test_a_copy_changes_alone():
         ("{'a': 1}", "is not valid JSON: Expecting property name enclosed in double quotes at column 2"),
         ('{"a": 1,}', "is not valid JSON: Expecting property name enclosed in double quotes at column 9"),
         ('{"a": 1} x', "is not valid JSON: Extra data at column 10"),
+        ("{} x", "is not valid JSON: Extra data at column 4"),
         ("nonsense", "is not valid JSON: Expecting value at column 1"),
         ('{"a": "x\ty"}', "is not valid JSON: Invalid control character at at column 9"),
         ("[1, 2]", "is a list, not a JSON object"),
@@ -273,6 +280,7 @@ def test_small_fields_have_defaults_and_checks():
     assert error_of(lambda: record_of(id=True).id) == '"id" is a boolean, not a string'
     assert error_of(lambda: record_of(id=1.5).id) == '"id" is a number, not a string'
     assert parse('{"reference":1.10}').reference == "1.10"
+    assert parse('{"reference":1.10,"reference":2.50}').reference == "2.50"  # as its value
     assert parse('{"reference":true}').reference == "true"
     assert error_of(lambda: record_of(reference=[1]).reference) == '"reference" is a list, not a string'
     assert record_of(tokur={"sample": 3, "finish_reason": "stop"}).sample == 3

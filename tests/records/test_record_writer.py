@@ -32,10 +32,10 @@ def settings_of(tokur):
     return tokur["run"]
 
 
-def compute(lines, path, *, resume=False, run=SETTINGS, bad=(), stop_after=None):
+def compute(lines, path, *, resume=False, force=False, run=SETTINGS, bad=(), stop_after=None):
     """A small command: gives each record its run's settings, leaves bad ones out; stops like a crash after a few."""
     written = 0
-    with open_output(str(path), resume=resume, settings=run, settings_of=settings_of) as writer:
+    with open_output(str(path), resume=resume, force=force, settings=run, settings_of=settings_of) as writer:
         for number, line in enumerate(lines, start=1):
             record = Record.parse(line, "in.jsonl", number)
             if writer.already_written(record) or number in bad:
@@ -77,13 +77,15 @@ def test_a_file_holds_each_record_as_soon_as_it_is_written(tmp_path):
 def test_an_existing_file_is_kept_until_the_first_record_and_then_replaced(tmp_path):
     path = tmp_path / "out"
     path.write_bytes(b"old and long\n" * 9)
-    with pytest.raises(KeyboardInterrupt), open_output(str(path)):
+    with pytest.raises(UsageError, match="has something in it"):
+        open_output(str(path))
+    with pytest.raises(KeyboardInterrupt), open_output(str(path), force=True):
         raise KeyboardInterrupt
     assert path.read_bytes() == b"old and long\n" * 9
-    with open_output(str(path)) as writer:
+    with open_output(str(path), force=True) as writer:
         writer.write(Record.parse(b"{}", None, None))
     assert path.read_bytes() == b"{}\n"
-    with open_output(str(path)):
+    with open_output(str(path), force=True):
         pass
     assert path.read_bytes() == b""
 
@@ -99,7 +101,7 @@ def test_resuming_a_file_that_is_not_there_starts_it(tmp_path):
 def test_resuming_after_any_number_of_bytes_gives_the_undisturbed_file(tmp_path, lines, data):
     """Inputs repeat each other, some are bad, and the file may end in the middle of a line."""
     bad = {number for number, line in enumerate(lines, 1) if line == b'{"a":2}'}
-    compute(lines, tmp_path / "whole", bad=bad)
+    compute(lines, tmp_path / "whole", bad=bad, force=True)
     whole = (tmp_path / "whole").read_bytes()
     (tmp_path / "cut").write_bytes(whole[: data.draw(st.integers(0, len(whole)))])
     compute(lines, tmp_path / "cut", resume=True, bad=bad)
@@ -151,6 +153,7 @@ def test_rows_of_a_foreign_format_are_recognised_when_resuming(tmp_path):
         ({**SETTINGS, "sigma": 0.2}, "out:1: was written with sigma 0.1, but this run has sigma 0.2: resume with"),
         ({**SETTINGS, "targets": ["q"]}, 'with targets ["q", "k"], but this run has targets ["q"]'),
         ({**SETTINGS, "rank": 8}, "was written with no rank, but this run has rank 8"),
+        ({**SETTINGS, "layers": None}, "was written with no layers, but this run has layers null"),
         ({"sigma": 0.1, "draws": 2}, 'was written with targets ["q", "k"], but this run has no targets'),
         ({**SETTINGS, "draws": None}, "was written with draws 2, but this run has draws null"),
     ],
@@ -183,6 +186,35 @@ def test_resuming_with_another_input_is_refused_before_anything_is_written_over(
     assert (tmp_path / "out").read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("first", "then", "line"),
+    [("01-34", "01234", 3), ("01-34", "012345", 3), ("12", "012", 1), ("0134", "01-2345", 4), ("00", "0100", 2)],
+)
+def test_a_record_whose_place_is_taken_is_refused_not_written_out_of_order(tmp_path, first, then, line):
+    """A digit is a record, ``-`` a line that is skipped as invalid; then it is mended, or another was not there."""
+
+    def run(digits, *, resume=None):
+        """As commands do: look at a whole window, then write what is missing."""
+        with open_output(str(tmp_path / "out"), resume=resume) as writer:
+            window = [
+                Record.parse(json.dumps({"n": digit}).encode(), "in.jsonl", number)
+                for number, digit in enumerate(digits, start=1)
+                if digit != "-"
+            ]
+            for record in [record for record in window if not writer.already_written(record)]:
+                record.set("tokur", {"schema": 1})
+                writer.write(record)
+
+    run(first)
+    before = (tmp_path / "out").read_bytes()
+    with pytest.raises(TokurError, match=rf"in\.jsonl:{line}: is missing in \S*out, though records") as caught:
+        run(then, resume=True)
+    assert not isinstance(caught.value, RecordError)
+    assert (tmp_path / "out").read_bytes() == before
+    run(first + "56", resume=True)
+    assert [json.loads(row)["n"] for row in (tmp_path / "out").open()] == [*first.replace("-", ""), "5", "6"]
+
+
 def test_a_corrupt_line_in_the_middle_is_an_error_that_names_it(tmp_path):
     compute(lines_of(3), tmp_path / "out")
     first, second, third = (tmp_path / "out").read_bytes().splitlines()
@@ -201,36 +233,48 @@ def test_a_newer_schema_in_the_output_ends_the_run_not_the_record(tmp_path):
     assert not isinstance(caught.value, RecordError)
 
 
-def test_options_that_cannot_go_together_are_usage_errors(tmp_path, monkeypatch):
-    data = tmp_path / "in.jsonl"
-    data.write_bytes(b"{}\n")
-    (tmp_path / "link").symlink_to(data)
+def test_options_that_cannot_go_together_are_usage_errors(tmp_path):
     for path in (None, "-"):
-        with pytest.raises(UsageError, match="--resume needs -o FILE"):
-            open_output(path, resume=True)
+        for option in ("resume", "force"):
+            with pytest.raises(UsageError, match=f"--{option} is about a file that is written"):
+                open_output(path, **{option: True})
+    with pytest.raises(UsageError, match="--resume continues a file and --force replaces it"):
+        open_output(str(tmp_path / "out"), resume=True, force=True)
     for name in ("out.jsonl.gz", "out.jsonl.zst"):
-        with pytest.raises(UsageError, match=r"leave out -o and add `\| (gzip|zstd) > out\.jsonl\."):
+        with pytest.raises(UsageError, match=r"write to standard output, `\| (gzip|zstd) > out\.jsonl\."):
             open_output(name)
-    for path in (data, tmp_path / "link", tmp_path / "." / "in.jsonl"):
-        for resume in (False, True):
-            with pytest.raises(UsageError, match="is also an input and would be written over"):
-                open_output(str(path), resume=resume, inputs=["-", "nowhere", str(data)])
-    with open(data, encoding="utf-8") as stdin:
-        monkeypatch.setattr("sys.stdin", stdin)
-        with pytest.raises(UsageError, match="is also an input"):
-            open_output(str(data), inputs=["-"])
     with pytest.raises(UsageError, match="is not a regular file: --resume cannot continue it"):
         open_output(os.devnull, resume=True)
-    assert data.read_bytes() == b"{}\n"
 
 
-def test_devices_can_be_input_and_output():
-    with open_output(os.devnull, inputs=[os.devnull]) as writer:
-        writer.write(Record.parse(b"{}", None, None))
+def test_a_device_is_written_and_never_in_the_way():
+    for _ in range(2):
+        with open_output(os.devnull) as writer:
+            writer.write(Record.parse(b"{}", None, None))
+
+
+@pytest.mark.parametrize("option", ["resume", "force"])
+def test_a_file_that_another_run_writes_is_left_alone_and_the_run_is_named(tmp_path, option):
+    path = str(tmp_path / "out")
+    other = (
+        "import sys; from tokur_cli.records.writer import open_output; from tokur_cli.records.record import Record\n"
+        "with open_output(sys.argv[1]) as writer:\n"
+        "    writer.write(Record.parse(b'{}', None, None)); print('ready', flush=True); sys.stdin.read()"
+    )
+    run = subprocess.Popen(
+        [sys.executable, "-c", other, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert run.stdout.readline() == "ready\n"
+    with pytest.raises(TokurError, match=r"out: is being written by \w+ \w+: wait") as caught:
+        open_output(path, **{option: True})
+    assert not os.path.exists("/proc/locks") or f"process {run.pid}:" in str(caught.value)
+    run.communicate("")
+    assert (run.returncode, (tmp_path / "out").read_bytes()) == (0, b"{}\n")
+    open_output(path, **{option: True}).close()
 
 
 def test_what_cannot_be_opened_or_written_is_an_error_that_names_it(tmp_path):
-    with pytest.raises(TokurError, match="is a directory: give a file's name"):
+    with pytest.raises(TokurError, match="cannot be written: Is a directory"):
         open_output(str(tmp_path))
     with pytest.raises(TokurError, match=r"nowhere/out: cannot be written: No such file or directory"):
         open_output(str(tmp_path / "nowhere" / "out"))
@@ -269,7 +313,7 @@ from tokur_cli.records.writer import open_output
 source, out = sys.argv[1:]
 run = {"seed": 0}
 print("ready", flush=True)
-with open_output(out, resume=True, settings=run, settings_of=lambda tokur: tokur["run"], inputs=[source]) as writer:
+with open_output(out, resume=True, settings=run, settings_of=lambda tokur: tokur["run"]) as writer:
     for record in read_records(source):
         if isinstance(record, RecordError) or writer.already_written(record):
             continue

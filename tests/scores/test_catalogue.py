@@ -54,7 +54,7 @@ def test_a_sample_has_its_own_degree_and_eccentricity():
     assert {one["inside"] for one in found} == {compute_scores(scores, TOKENS)["inside"]}
 
 
-def test_a_set_of_one_text_and_one_with_nan_have_no_score():
+def test_a_set_of_one_text_has_no_score():
     names = ("inside", "semantic_entropy", "sar", "u_ecc", "u_deg")
     scores = choose_scores(",".join(names))
     alone = {
@@ -63,9 +63,31 @@ def test_a_set_of_one_text_and_one_with_nan_have_no_score():
         if name.startswith("set_")
     }
     assert all(math.isnan(value) for value in compute_scores(scores, alone).values())
-    broken = {**TOKENS, "set_states": np.full((3, 3), np.inf), "set_log_likelihoods": np.array([-1, np.nan, -2])}
-    found = compute_scores(choose_scores("inside,sar"), broken)
-    assert all(math.isnan(value) for value in found.values())
+
+
+@pytest.mark.parametrize(
+    ("broken", "names"),
+    [
+        ({"set_states": np.full((3, 3), np.inf)}, "inside"),
+        ({"set_states": np.full((3, 3), np.nan)}, "inside"),
+        ({"set_log_likelihoods": np.array([-1, np.nan, -2])}, "sar"),
+        ({"set_mean_log_likelihoods": np.array([-1, np.nan, -2])}, "semantic_entropy"),
+        ({"set_similarity": np.array([[1.0, np.nan], [np.nan, 1.0]])}, "sar,u_ecc,u_deg"),
+    ],
+)
+def test_a_set_for_which_the_model_gave_no_numbers_has_no_score(broken, names):
+    for name in names.split(","):
+        scores = choose_scores(name)
+        features = {**TOKENS, **broken}
+        found = compute_scores(scores, {need: features[need] for need in scores[0].needs})
+        assert math.isnan(found[name]), name
+
+
+def test_what_another_score_needs_makes_no_score_of_a_set_void():
+    features = {**TOKENS, "set_similarity": np.eye(3), "set_states": np.full((3, 3), np.nan)}
+    found = compute_scores(choose_scores("u_deg,inside"), features)
+    assert found["u_deg"] == pytest.approx(2 / 3)
+    assert math.isnan(found["inside"])
 
 
 def test_orientations_say_which_way_is_better():
@@ -79,10 +101,14 @@ def test_orientations_say_which_way_is_better():
 
 
 def test_group_scores_of_a_response_longer_than_the_window(monkeypatch):
-    """Ten windows of three tokens: the lowest one, the lowest tenth (here the same) and the last one."""
+    """Windows of three tokens: the lowest one, the last one, and the mean of the lowest tenth of them, rounded down."""
     monkeypatch.setattr(catalogue, "GROUP_TOKENS", 3)
     confidence = np.array([5, 4, 3, 2, 1, 2, 3, 4, 5, 6, 7, 8], np.float32)
     groups = [sum(confidence[i : i + 3]) / 3 for i in range(10)]
+    for windows, counted in ((9, 1), (10, 1), (15, 1), (19, 1), (20, 2), (25, 2)):
+        of_tokens = {"deepconf": np.arange(windows + 2, dtype=np.float32)}  # windows of mean 1, 2, 3, …
+        got = compute_scores(choose_scores("deepconf_bottom10"), of_tokens)
+        assert got == {"deepconf_bottom10": (1 + counted) / 2}, windows
     got = compute_scores(choose_scores("deepconf_group,deepconf_bottom10,deepconf_tail"), {"deepconf": confidence})
     assert group_confidences(confidence, 3) == pytest.approx(groups)
     assert got == pytest.approx({"deepconf_group": min(groups), "deepconf_bottom10": min(groups), "deepconf_tail": 7.0})

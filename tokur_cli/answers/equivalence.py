@@ -20,7 +20,6 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from fractions import Fraction
-from types import TracebackType
 from typing import Any
 
 from tokur_cli.answers.canonical import MAX_SYMBOLIC_LENGTH, Canonical, Number, canonical
@@ -42,6 +41,7 @@ MIN_PLACES = 6
 """From how many decimals on a decimal may stand for the number that it abbreviates."""
 
 _MIN_SIGNIFICAND = 10**5
+_REMEMBERED = 100_000  # symbolic comparisons, of which the least recently used go first
 
 
 def numbers_equal(first: Number, second: Number) -> bool:
@@ -100,20 +100,16 @@ class Equivalence:
 
     Args:
         workers: the processes for symbolic comparison; by default a pool of its own.
-        remembered: how many symbolic comparisons are kept (the least recently used go first).
     """
 
-    def __init__(self, workers: WorkerPool | None = None, *, remembered: int = 100_000) -> None:
+    def __init__(self, workers: WorkerPool | None = None) -> None:
         self._workers = workers or WorkerPool()
-        self._remembered = remembered
         self._known: OrderedDict[tuple[str, ...], Any] = OrderedDict()
 
     def __enter__(self) -> Equivalence:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._workers.close()
 
     def compare(self, pairs: Iterable[tuple[str, str]]) -> list[Comparison]:
@@ -158,7 +154,7 @@ class Equivalence:
         if unknown:
             replies.update(zip(unknown, self._workers.map(asked[key] for key in unknown), strict=True))
             self._known.update((key, replies[key]) for key in unknown)
-            while len(self._known) > self._remembered:
+            while len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
         return replies
 

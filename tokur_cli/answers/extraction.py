@@ -173,6 +173,12 @@ def is_multiple_choice(reference: str | None) -> bool:
     return gold is not None and canonical(gold).kind == "choice"
 
 
+def answer_of(response: str, reference: str | None) -> str | None:
+    """Return the text of a response's final answer, a letter where the reference is one; None where it gives none."""
+    found = extract_answer(response, choices=is_multiple_choice(reference))
+    return None if found is None else found.text
+
+
 def _first_line(text: str) -> str:
     return text[:_LONGEST_SENTENCE].strip().partition("\n")[0].strip()
 

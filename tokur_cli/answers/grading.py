@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
-from types import TracebackType
 
 from tokur_cli.answers.canonical import canonical
 from tokur_cli.answers.equivalence import Comparison, Equivalence
@@ -70,10 +69,8 @@ class Grader:
     def __enter__(self) -> Grader:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.equivalence.__exit__(kind, error, trace)
+    def __exit__(self, *exception: object) -> None:
+        self.equivalence.__exit__(*exception)
 
     def grade(self, items: Iterable[tuple[str, object]]) -> Iterator[Grade]:
         """Grade (response, reference) pairs, in order and a thousand at a time, so that workers share the work.

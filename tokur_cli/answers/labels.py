@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tokur_cli.records.errors import RecordError
+from tokur_cli.records.mapping import value_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,10 @@ def label_of(record: Mapping[str, Any], field: str | None = None) -> Label | Non
         RecordError: the field is missing though named, or holds no label.
     """
     if field is not None:
-        return Label(_number(_find(record, field), field), field)
+        try:
+            return Label(_number(value_at(record, field), field), field)
+        except LookupError:
+            raise RecordError(f'"{field}" is missing: --label-field names no field of this record') from None
     if "correct" in record:
         value = record["correct"]
         if value is not None and not isinstance(value, bool):
@@ -50,18 +54,6 @@ def label_of(record: Mapping[str, Any], field: str | None = None) -> Label | Non
     if "quality" in record:
         return Label(_number(record["quality"], "quality"), "quality")
     return None
-
-
-def _find(record: Mapping[str, Any], field: str) -> Any:
-    """Return the value of a field by its name, or else by its path with dots."""
-    if field in record:
-        return record[field]
-    value: Any = record
-    for part in field.split("."):
-        if not isinstance(value, Mapping) or part not in value:
-            raise RecordError(f'"{field}" is missing: --label-field names no field of this record')
-        value = value[part]
-    return value
 
 
 def _number(value: Any, field: str) -> float | None:

@@ -15,7 +15,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from tokur_cli.records.errors import TokurError
@@ -94,9 +93,7 @@ class WorkerPool:
     def __enter__(self) -> WorkerPool:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def close(self) -> None:

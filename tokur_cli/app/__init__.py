@@ -17,8 +17,9 @@ from tokur_cli.app.heatmap import heatmap
 from tokur_cli.app.perturb import perturb
 from tokur_cli.app.score import score
 from tokur_cli.app.select import select
-from tokur_cli.commands.shared.errors import reporting
+from tokur_cli.commands.shared.errors import claim_standard_streams, reporting
 from tokur_cli.commands.shared.launcher import refuse_launchers
+from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 
 app = typer.Typer(
     name="tokur",
@@ -66,4 +67,6 @@ for command, example in (
 
 def main() -> None:
     """Run the command line."""
-    app()
+    claim_standard_streams()
+    with reporting(""), naming(STANDARD_OUTPUT):  # for help: the commands report their own errors
+        app()

@@ -12,9 +12,8 @@ from tokur_cli.app.inputs import Questions, input_path
 from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.model import DecodingOptions, ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import BaselineOptions, PosteriorOptions, ScoringOptions
-from tokur_cli.commands.options.streams import InputOptions, OutputOptions
+from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
-from tokur_cli.commands.shared.imports import model_imports
 
 
 def generate(
@@ -32,7 +31,7 @@ def generate(
     scoring: ScoringOptions,
     baselines: Annotated[BaselineOptions, Without("show_prompts")],
     workers: WorkerOptions,
-    target: OutputOptions,
+    target: ResumableOutput,
     prompts: PromptOptions,
     source: Annotated[InputOptions, Without("response_field", "requests")],
 ) -> None:
@@ -45,8 +44,7 @@ def generate(
     seed = posterior.seed or 0
     if posterior.folder is not None:  # it has its own seed; the one given here is for the samples
         posterior = replace(posterior, seed=None)
-    with model_imports():
-        from tokur_cli.commands.generate import generate as run
+    from tokur_cli.commands.generate import generate as run
 
     run(
         source,

@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_type_hints
 
 from typer.models import OptionInfo
 
+from tokur_cli.commands.options.files import check_parameters
 from tokur_cli.commands.shared.errors import reporting
 
 
@@ -46,6 +47,7 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(**values: Any) -> None:
         with reporting(command.__name__):
+            check_parameters(parameters, values)
             filled = {
                 name: group(**{option: values.pop(option) for option in options})
                 for name, (group, options) in groups.items()
@@ -72,5 +74,6 @@ def _options(group: Any, marks: tuple[Any, ...]) -> Iterator[inspect.Parameter]:
         if hint.__origin__ is bool:
             option.metavar = ""  # a flag takes no value
         default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
-        annotation = operator.getitem(Annotated, (hint.__origin__, option))
+        others = (mark for mark in hint.__metadata__ if not isinstance(mark, OptionInfo))
+        annotation = operator.getitem(Annotated, (hint.__origin__, option, *others))
         yield inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

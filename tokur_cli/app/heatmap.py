@@ -29,4 +29,4 @@ def heatmap(
     source = replace(source, path=input_path(scored))
     from tokur_cli.commands.heatmap.command import heatmap as run
 
-    run(source, scaling, choice, picture, target.path)
+    run(source, scaling, choice, picture, target)

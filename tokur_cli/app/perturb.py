@@ -11,7 +11,6 @@ from tokur_cli.commands.options.model import ModelOptions, PromptOptions
 from tokur_cli.commands.options.perturb import KeepOptions, StrengthOptions
 from tokur_cli.commands.options.scoring import PosteriorOptions, SamplingOptions
 from tokur_cli.commands.options.streams import InputOptions
-from tokur_cli.commands.shared.imports import model_imports
 from tokur_cli.records.errors import UsageError
 
 
@@ -35,8 +34,7 @@ def perturb(
         raise UsageError("--sweep tries many strengths and keeps none: leave -o out, then choose one with --sigma")
     if responses is not None and not tries:
         raise UsageError("responses are read by --sweep and --calibrate only: give one of the two, or no responses")
-    with model_imports():
-        from tokur_cli.commands.perturb.command import perturb as run
+    from tokur_cli.commands.perturb.command import perturb as run
 
     sigma = None if strength.sigma is None else str(strength.sigma)
     run(

@@ -7,9 +7,8 @@ from dataclasses import replace
 from tokur_cli.app.inputs import Responses, input_path
 from tokur_cli.commands.options.model import ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import BaselineOptions, PosteriorOptions, ScoringOptions
-from tokur_cli.commands.options.streams import InputOptions, OutputOptions
+from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
-from tokur_cli.commands.shared.imports import model_imports
 
 
 def score(
@@ -20,18 +19,18 @@ def score(
     scoring: ScoringOptions,
     baselines: BaselineOptions,
     workers: WorkerOptions,
-    target: OutputOptions,
+    target: ResumableOutput,
     prompts: PromptOptions,
     source: InputOptions,
 ) -> None:
     """Score responses: token-level total, aleatoric and epistemic uncertainty, and scores of whole responses."""
     source = replace(source, path=input_path(responses))
     baselines = replace(baselines, seed=posterior.seed or 0)
-    with model_imports():
-        from tokur_cli.commands.score.command import score as run
     if baselines.show_prompts:
         from tokur_cli.commands.baselines.show_prompts import show_prompts
 
         show_prompts(source, model, scoring.scores, baselines)
         return
+    from tokur_cli.commands.score.command import score as run
+
     run(source, model, prompts, replace(scoring, posterior=posterior), baselines, workers, target)

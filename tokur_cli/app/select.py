@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
 
-from tokur_cli.app.groups import Without
 from tokur_cli.app.inputs import ScoredResponses, input_path
 from tokur_cli.commands.options.select import SelectOptions
-from tokur_cli.commands.options.streams import InputOptions, OutputOptions
+from tokur_cli.commands.options.streams import InputOptions, RecordOutput
 
 
 def select(
     *,
     scored: ScoredResponses = None,
     options: SelectOptions,
-    target: Annotated[OutputOptions, Without("resume")],
+    target: RecordOutput,
     source: InputOptions,
 ) -> None:
     """Choose the best of N answers: keep the most confident responses, let them vote.

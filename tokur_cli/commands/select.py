@@ -10,13 +10,13 @@ from typing import Any
 from tokur_cli import __version__
 from tokur_cli.answers.classes import AnswerClasses, answer_classes
 from tokur_cli.answers.equivalence import Comparison, Equivalence
-from tokur_cli.answers.extraction import extract_answer, is_multiple_choice, reference_answer
+from tokur_cli.answers.extraction import answer_of, reference_answer
 from tokur_cli.commands.options.select import SelectOptions
-from tokur_cli.commands.options.streams import InputOptions, OutputOptions
+from tokur_cli.commands.options.streams import InputOptions, RecordOutput
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress, count_lines
+from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
-from tokur_cli.records.reader import read_records
 from tokur_cli.records.record import SCHEMA, Record
 from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.catalogue import CATALOGUE
@@ -32,7 +32,7 @@ DEFAULT_WEIGHT: Weight = "exp"
 _PROGRESS_STEP = 1000
 
 
-def select(source: InputOptions, options: SelectOptions, target: OutputOptions) -> None:
+def select(source: InputOptions, options: SelectOptions, target: RecordOutput) -> None:
     """Choose an answer to each question.
 
     Without ``grouped`` nothing is written before the whole input is read, so a bad record ends the command without any
@@ -42,10 +42,10 @@ def select(source: InputOptions, options: SelectOptions, target: OutputOptions) 
         TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
     selection = _Selection(options, source.skip_invalid)
-    items = read_records(source.path, format=source.format, mapping=source.mapping, requests=source.requests)
+    items = read_input(source)
     with (
         Progress(COMMAND) as progress,
-        open_output(target.path, inputs=[source.path]) as writer,
+        open_output(target.path, force=target.force) as writer,
         Gathering(whole=options.records) as gathering,
         Equivalence() as equivalence,
     ):
@@ -152,8 +152,8 @@ class _Selection:
             yield summary
 
     def _answer(self, record: Record) -> str | None:
-        extraction = extract_answer(record.response, choices=is_multiple_choice(record.reference))
-        return None if extraction is None else sys.intern(extraction.text)  # most answers come many times
+        answer = answer_of(record.response, record.reference)
+        return None if answer is None else sys.intern(answer)  # most answers come many times
 
     def _confidence(self, record: Record) -> float | None:
         scores = record.scores

@@ -1,8 +1,8 @@
-"""Work on many sequences in padded batches that are halved where memory does not suffice."""
+"""Work on many sequences in batches that are halved where memory does not suffice."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import torch
@@ -15,19 +15,21 @@ Result = TypeVar("Result")
 
 
 class HalvingBatches:
-    """Cuts sequences, longest first, into batches.
+    """Computes batches of sequences, which are known by numbers.
 
     Args:
-        batch_tokens: padded positions in a batch; halved for good when memory does not suffice.
+        batch_tokens: positions in a batch; halved for good when memory does not suffice.
+        make_room: gives up what can be computed again, when memory does not suffice.
     """
 
-    def __init__(self, batch_tokens: int) -> None:
-        self.batch_tokens = batch_tokens
+    def __init__(self, batch_tokens: int, make_room: Callable[[], None] = lambda: None) -> None:
+        self.batch_tokens = max(1, batch_tokens)
+        self._make_room = make_room
 
     def run(
-        self, sequences: Sequence[Sequence[int]], compute: Callable[[list[int]], Sequence[Result]]
+        self, sequences: Sequence[Sequence[int]], compute: Callable[[Sequence[int]], Sequence[Result]]
     ) -> list[Result | TokurError]:
-        """Return the result of every sequence, in their order.
+        """Return the result of every sequence, in their order, computed in padded batches.
 
         Args:
             sequences: token ids.
@@ -36,18 +38,27 @@ class HalvingBatches:
         Returns:
             Results; an error where memory does not suffice for the sequence alone.
         """
-        results: dict[int, Result | TokurError] = {}
-        order = sorted(range(len(sequences)), key=lambda index: (-len(sequences[index]), index))
-        while order:
-            size = max(1, self.batch_tokens // len(sequences[order[0]]))
-            for index, result in self._compute_or_halve(sequences, order[:size], compute):
-                results[index] = result
-            order = order[size:]
-        return [results[index] for index in range(len(sequences))]
+        lengths = dict(enumerate(map(len, sequences)))
+        results = {
+            index: result for batch in self.padded(lengths) for index, result in self.results(batch, lengths, compute)
+        }
+        return [results[index] for index in lengths]
 
-    def _compute_or_halve(
-        self, sequences: Sequence[Sequence[int]], batch: list[int], compute: Callable[[list[int]], Sequence[Result]]
+    def padded(self, lengths: Mapping[int, int]) -> Iterator[list[int]]:
+        """Cut sequences of these lengths into batches of rows of like length, the longest first."""
+        order = sorted(lengths, key=lambda index: (-lengths[index], index))
+        while order:
+            size = max(1, self.batch_tokens // lengths[order[0]])
+            yield order[:size]
+            order = order[size:]
+
+    def results(
+        self,
+        batch: Sequence[int],
+        lengths: Mapping[int, int],
+        compute: Callable[[Sequence[int]], Sequence[Result]],
     ) -> Iterator[tuple[int, Result | TokurError]]:
+        """Yield the results of a batch, or of its halves; an error where memory does not suffice for one alone."""
         try:
             results = compute(batch)
         except (RuntimeError, MemoryError) as error:
@@ -57,14 +68,15 @@ class HalvingBatches:
         if results is not None:
             yield from zip(batch, results, strict=True)
             return
+        self._make_room()
         clear_device_cache(garbage_collection=True)
         if len(batch) == 1:
-            yield batch[0], TokurError(f"too little memory for {len(sequences[batch[0]])} tokens")
+            yield batch[0], TokurError(f"too little memory for {lengths[batch[0]]} tokens")
             return
         self.batch_tokens = max(1, self.batch_tokens // 2)
         middle = len(batch) // 2
-        yield from self._compute_or_halve(sequences, batch[:middle], compute)
-        yield from self._compute_or_halve(sequences, batch[middle:], compute)
+        yield from self.results(batch[:middle], lengths, compute)
+        yield from self.results(batch[middle:], lengths, compute)
 
 
 def pad(sequences: Sequence[Sequence[int]], device: torch.device) -> Tensor:

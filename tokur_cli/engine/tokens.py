@@ -129,9 +129,12 @@ class ResponseTokenizer:
         self._check_length(-(-len(response) // self._longest_piece), "at least ")
         if not isinstance(prompt, str):
             self._check_ids(prompt, "prompt_token_ids")
+        exact_ids = None
         if response_ids is not None:
             self._check_ids(response_ids, "token_ids")
-        exact_ids = self._spelled(token_strings or (), response) if response_ids is None else list(response_ids)
+            exact_ids = list(response_ids)
+        elif token_strings:
+            exact_ids = self._spelled(token_strings, response)
         if exact_ids is not None:
             prompt_ids = self._encode(prompt, special_tokens) if isinstance(prompt, str) else list(prompt)
             ids, offsets = exact_ids, self.locate(exact_ids, response)

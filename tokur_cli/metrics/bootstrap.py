@@ -76,14 +76,9 @@ def resampled(
     }
 
 
-def interval(values: Floats, level: float = 0.95) -> tuple[float, float]:
-    """Return the percentile interval of resampled values: their (1 ± ``level``)/2 quantiles, NaN left out.
-
-    Args:
-        values: (R,).
-        level: how often such intervals cover the truth.
-    """
-    low, high = np.nanquantile(values, [(1 - level) / 2, (1 + level) / 2])
+def interval(values: Floats) -> tuple[float, float]:
+    """Return the 95 % percentile interval of resampled values (R,): their 0.025 and 0.975 quantiles, NaN left out."""
+    low, high = np.nanquantile(values, [0.025, 0.975])
     return float(low), float(high)
 
 
@@ -94,7 +89,7 @@ def two_sided_p(differences: Floats) -> float:
         differences: (R,), NaN left out.
 
     Returns:
-        A number in [1/(R + 1), 1].
+        A number in [2/(R + 1), 1].
     """
     known = differences[np.isfinite(differences)]
     below, above = (known <= 0).sum(), (known >= 0).sum()

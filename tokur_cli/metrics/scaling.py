@@ -1,8 +1,9 @@
 """Test-time scaling from offline records: the accuracy of the answer chosen from N sampled responses per question.
 
 For each N, N responses of every question are drawn without replacement, those with the ⌈keep · N⌉ highest confidences
-are kept, and they vote: ``maj`` counts answers, ``wbon`` adds weights. Beside them stand ``pass@1`` (a response at
-random), ``pass@n`` (any right response among the N) and ``majority`` (all N vote alike). All scores see one draw.
+are kept, and they vote: ``maj`` counts answers, ``wbon`` adds weights exp(c − c_max). Beside them stand ``pass@1`` (a
+response at random), ``pass@n`` (any right response among the N) and ``majority`` (all N vote alike). All scores see one
+draw.
 
 Ties go to the class whose most confident response is more confident, then to the lower sample. No answer is a class
 of its own, which never wins while another is there. Source: the paper's test-time scaling experiments.
@@ -10,7 +11,7 @@ of its own, which never wins while another is there. Source: the paper's test-ti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -20,7 +21,6 @@ from numpy.typing import ArrayLike, NDArray
 from tokur_cli.metrics.estimate import Estimate
 from tokur_cli.metrics.ranked import Floats
 
-Weigh = Callable[[Floats], Floats]
 Indices = NDArray[np.intp]
 
 
@@ -57,11 +57,6 @@ class Scaling:
         return Estimate.mean(self.accuracies.get((score, method), {}).get(size, ()))
 
 
-def relative_likelihood(confidence: Floats) -> Floats:
-    """Return weights exp(c − c_max): 1 for the most confident response, less for others; defined for every score."""
-    return np.exp(confidence - confidence[:, :1])
-
-
 def scaling(
     question: ArrayLike,
     answer_class: ArrayLike,
@@ -71,7 +66,6 @@ def scaling(
     *,
     repeats: int = 10,
     keep: float | Fraction = Fraction(1, 10),
-    weigh: Weigh = relative_likelihood,
     seed: int = 0,
 ) -> Scaling:
     """Return the accuracy of the chosen answers for each N.
@@ -84,7 +78,6 @@ def scaling(
         sizes: the values of N.
         repeats: how often N responses are drawn.
         keep: the part of the N that is kept by its confidence, in (0, 1].
-        weigh: gives the weights of ``wbon`` from (Q, K) confidences in descending order; non-negative.
         seed: of the draws; they do not depend on the scores.
     """
     table = _Table(np.asarray(question), np.asarray(answer_class), np.asarray(correct, dtype=np.float64))
@@ -98,7 +91,7 @@ def scaling(
             for method, accuracy in table.without_score(drawn):
                 found.setdefault((None, method), {}).setdefault(size, []).append(accuracy)
             for name, ranked in ranks.items():
-                for method, accuracy in table.by_score(drawn, ranked, fraction, weigh):
+                for method, accuracy in table.by_score(drawn, ranked, fraction):
                     found.setdefault((name, method), {}).setdefault(size, []).append(accuracy)
     return Scaling(found, table.questions, table.unlabelled, table.fewest)
 
@@ -148,7 +141,7 @@ class _Table:
         yield "pass@n", float(right.any(axis=1).mean())
         yield "majority", self._vote(drawn, held, np.ones(drawn.shape))
 
-    def by_score(self, drawn: Indices, rank: Floats, keep: Fraction, weigh: Weigh) -> Iterator[tuple[str, float]]:
+    def by_score(self, drawn: Indices, rank: Floats, keep: Fraction) -> Iterator[tuple[str, float]]:
         """Yield the accuracy of Maj@N and WBoN among the most confident responses."""
         confidence = np.where(drawn >= 0, np.take_along_axis(rank, drawn, axis=1), -np.inf)
         order = np.argsort(-confidence, axis=1, kind="stable")  # ties: the lower sample first
@@ -162,7 +155,7 @@ class _Table:
         confidence = np.take_along_axis(confidence, order, axis=1)
         yield "maj", self._vote(chosen, held, np.ones(chosen.shape))
         safe = np.where(held, confidence, np.where(held[:, :1], confidence[:, :1], 0.0))
-        yield "wbon", self._vote(chosen, held, weigh(safe))
+        yield "wbon", self._vote(chosen, held, np.exp(safe - safe[:, :1]))
 
     def _vote(self, columns: Indices, held: NDArray[np.bool_], weight: Floats) -> float:
         """Return the part of the questions whose class with the most weight is right.

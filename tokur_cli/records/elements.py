@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from tokur_cli.records.errors import TokurError
-from tokur_cli.records.streams import BOM
+from tokur_cli.records.streams import BOM, MAX_LINE
 
 _CHUNK = 1 << 16
 _SPACE = re.compile(rb"[ \t\r\n]*")
@@ -20,21 +20,24 @@ _STRING_OR_BREAK = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\r\n][ \t\r\n]*', re.
 _STRING_OR_CONSTANT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|-?Infinity|NaN', re.DOTALL)
 
 
-def array_elements(stream: io.BufferedReader, name: str, key: str | None = None) -> Iterator[tuple[int, bytes]]:
+def array_elements(
+    stream: io.BufferedReader, name: str, key: str | None = None, max_element: int = MAX_LINE
+) -> Iterator[tuple[int, bytes | None]]:
     """Read a JSON array with memory for one element.
 
     Args:
         stream: JSON text: an array, or with ``key`` an object that holds one.
         name: the file's name, for messages.
         key: the array's name in the object; what follows the array is then left unread.
+        max_element: the longest element in bytes.
 
     Yields:
-        (number of the line on which the element begins, the element's text on one line).
+        (number of the line on which the element begins, the element's text on one line, None for one that is too long).
 
     Raises:
         TokurError: the text is not such an array, or ends too early.
     """
-    cursor = _Cursor(stream, name)
+    cursor = _Cursor(stream, name, max_element)
     if key is not None and not _enter(cursor, key):
         return
     cursor.expect(b"[")
@@ -43,7 +46,8 @@ def array_elements(stream: io.BufferedReader, name: str, key: str | None = None)
     else:
         while True:
             line = cursor.line
-            yield line, on_one_line(cursor.take_value())
+            text = cursor.take_value()
+            yield line, None if text is None else on_one_line(text)
             if cursor.expect(b",]") == b"]":
                 break
             cursor.peek()
@@ -72,7 +76,7 @@ def _enter(cursor: _Cursor, key: str) -> bool:
         return False
     while True:
         try:
-            name = json.loads(cursor.take_value())
+            name = json.loads(cursor.take_value() or b"")
         except ValueError:
             cursor.fail("this is not valid JSON")
         cursor.expect(b":")
@@ -86,13 +90,19 @@ def _enter(cursor: _Cursor, key: str) -> bool:
 class _Cursor:
     """A place in a stream of JSON text.
 
+    Args:
+        stream: the text.
+        name: the file's name, for messages.
+        max_value: the longest value in bytes.
+
     Attributes:
         line: the number of the line it is on, from 1.
     """
 
-    def __init__(self, stream: io.BufferedReader, name: str) -> None:
+    def __init__(self, stream: io.BufferedReader, name: str, max_value: int) -> None:
         self._stream = stream
         self._name = name
+        self._max_value = max_value
         self._buffer = bytearray()
         self._position = 0
         self.line = 1
@@ -120,15 +130,16 @@ class _Cursor:
         self._position += 1
         return byte
 
-    def take_value(self) -> bytes:
-        """Return the text of the next value, which the cursor goes past."""
+    def take_value(self) -> bytes | None:
+        """Return the text of the next value, which the cursor goes past; None if it is too long."""
         first = self.peek()
         if first in (b"", b",", b":", b"]", b"}"):
             self.expect(b"{")
         del self._buffer[: self._position]
         self._position = 0
+        self._let_go = False
         end = self._bracketed_end() if first in (b"{", b"[", b'"') else self._scalar_end()
-        value = bytes(self._buffer[:end])
+        value = None if self._let_go or end > self._max_value else bytes(self._buffer[:end])
         self._go_to(end)
         return value
 
@@ -143,9 +154,10 @@ class _Cursor:
             pattern = _QUOTE_OR_ESCAPE if in_string else _BRACKET_OR_QUOTE
             match = pattern.search(self._buffer, position)
             if match is None:
-                position = max(position, len(self._buffer))  # an escape may reach past the end
-                if not self._read_more():
+                following = self._next_part(max(position, len(self._buffer)))  # an escape may reach past the end
+                if following is None:
                     self.fail("the JSON ends inside this element: the file is not complete")
+                position = following
                 continue
             position = match.end()
             if match[0] == b"\\":
@@ -158,20 +170,33 @@ class _Cursor:
                 return position
 
     def _scalar_end(self) -> int:
-        position = 0
-        while True:
+        position: int | None = 0
+        while position is not None:
             match = _SCALAR_END.search(self._buffer, position)
             if match is not None:
                 return match.start()
-            position = len(self._buffer)
-            if not self._read_more():
-                return position
+            position = self._next_part(len(self._buffer))
+        return len(self._buffer)
+
+    def _next_part(self, position: int) -> int | None:
+        """Read on in a value, of which what is too long is let go; return where the position is then, None at the end.
+
+        Args:
+            position: a place at or after the end of what was read.
+        """
+        if len(self._buffer) > self._max_value:
+            self._let_go = True
+            position -= len(self._buffer)
+            self._go_to(len(self._buffer))
+        return position if self._read_more() else None
 
     def _go_to(self, position: int) -> None:
         self.line += self._buffer.count(b"\n", self._position, position)
         self._position = position
 
     def _read_more(self) -> bool:
+        del self._buffer[: self._position]  # white space too may go on for gigabytes
+        self._position = 0
         chunk = self._stream.read1(_CHUNK)
         self._buffer += chunk
         return bool(chunk)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -34,8 +35,6 @@ class FieldMapping:
         """
         paths = {field.name: getattr(self, field.name) for field in fields(self)}
         values = {name: _find(record, name, path) for name, path in paths.items() if path is not None}
-        if not values:
-            return record
         if isinstance(values.get("question"), list):
             values["messages"] = values.pop("question")
         elif "question" in values and record.get("messages") is not None:
@@ -53,16 +52,29 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-def _find(record: Record, name: str, path: str) -> Any:
-    """Return the value at the end of a path, checked for what the field may be."""
-    value: Any = record.fields
+def value_at(fields: Mapping[str, Any], path: str) -> Any:
+    """Return the value at the end of a dotted path into a record's fields.
+
+    Raises:
+        LookupError: the path leads nowhere; its argument is the first step that is missing.
+    """
+    value: Any = fields
     steps = path.split(".")
     while steps:
         count = _steps_to_child(value, steps)
         if count == 0:
-            raise record.error(f'--{name}-field {path}: there is no "{steps[0]}"')
+            raise LookupError(steps[0])
         value = value[int(steps[0])] if isinstance(value, list) else value[".".join(steps[:count])]
         steps = steps[count:]
+    return value
+
+
+def _find(record: Record, name: str, path: str) -> Any:
+    """Return the value at the end of a path, checked for what the field may be."""
+    try:
+        value = value_at(record.fields, path)
+    except LookupError as error:
+        raise record.error(f'--{name}-field {path}: there is no "{error}"') from None
     if not isinstance(value, _TYPES[name]) or (isinstance(value, bool) and bool not in _TYPES[name]):
         raise record.error(f"--{name}-field {path}: is {kind(value)}")
     if name == "reference" and isinstance(value, (bool, int, float)):

@@ -1,36 +1,164 @@
-"""Outputs: which would be written over an input or over each other; and how one appears whole or not at all."""
+"""Outputs: none is an input, another output or finished work; and how one appears whole or not at all."""
 
 from __future__ import annotations
 
+import errno
+import io
 import os
+import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, TextIO
 
-from tokur_cli.records.streams import STDIN
+from tokur_cli.records.errors import TokurError, UsageError
+from tokur_cli.records.streams import STDIN, display_name
+
+STANDARD_OUTPUT = "standard output"
+
+FileId = tuple[int, int] | str
+"""What all names of a file have in common: device and inode; the path of one that is not there yet."""
 
 
-def overwritten(outputs: Iterable[str | None], inputs: Iterable[str | None]) -> str | None:
-    """Return the first output that is also an input; None if there is none.
+def check_files(inputs: Iterable[str], outputs: Sequence[str]) -> None:
+    """Refuse outputs that would destroy an input or each other; call it before anything is opened for writing.
 
-    Files are told apart by device and inode, so every link to a file is that file; one that is not there yet is told by
-    its path. Devices and pipes can be both.
+    Every link to a file is that file. Devices and pipes can be written and read. Standard output counts as an output:
+    a shell may have led it to an input.
 
     Args:
-        outputs: names; None is no output, and ``-`` is standard output, which is left alone.
-        inputs: names; None is no input, and ``-`` is standard input, whatever file that comes from.
+        inputs: names; ``-`` is standard input. A folder stands for what is in it but for records (``.jsonl``), which
+            people may keep beside a model.
+        outputs: names; ``-`` is standard output. A folder is replaced with all that is in it.
+
+    Raises:
+        UsageError: an output is or holds an input, or two outputs are one file.
     """
-    read = {_file(path) for path in inputs if path is not None}
-    written = (path for path in outputs if path is not None and path != STDIN)
-    return next((path for path in written if _file(path) in read and not _is_device(path)), None)
+    read: dict[FileId, str] = {}
+    lineages: dict[FileId, str] = {}
+    for path in inputs:
+        file = _file_of(path)
+        if file is not None:
+            read[file] = display_name(path)
+            lineages |= dict.fromkeys(_lineage(path) if path != STDIN else [file], display_name(path))
+    standard_output = _file_of_stream(sys.stdout) or STDIN
+    if standard_output in read:
+        raise UsageError(
+            f"standard output goes to {read[standard_output]}, which is read (a shell's > empties a file before tokur "
+            "starts): give another file"
+        )
+    written = set() if STDIN in outputs else {standard_output}
+    for path in outputs:
+        file = standard_output if path == STDIN else _file_of(path)
+        if file is None:
+            continue
+        if file in written:
+            raise UsageError(
+                f"{STANDARD_OUTPUT if path == STDIN else path}: would take two outputs: give one of them another name"
+            )
+        written.add(file)
+        if path == STDIN:
+            continue
+        if file in lineages and file not in read:
+            raise UsageError(f"{path}: holds {lineages[file]}, which is read, and would be replaced: give another name")
+        part = os.path.isfile(path) and not path.endswith(".jsonl") and any(one in read for one in _lineage(path))
+        if file in read or part:
+            raise UsageError(f"{path}: is also an input and would be written over: give another name")
 
 
-def written_twice(outputs: Sequence[str]) -> str | None:
-    """Return the first output that is also another one, ``-`` being standard output; None if there is none."""
-    files = [path if path == STDIN else _file(path) for path in outputs]
-    return next((path for path, file in zip(outputs, files, strict=True) if files.count(file) > 1), None)
+def check_target(path: str | None, *, force: bool, resume: bool | None = None) -> None:
+    """Refuse a file for records that holds something, unless this is to be replaced or continued.
+
+    Args:
+        path: its name; None or ``-`` is standard output.
+        force: replace what it holds.
+        resume: continue it; None where the command cannot.
+
+    Raises:
+        UsageError: it holds something, or cannot be continued or compressed, or the options do not go together.
+    """
+    if path is None or path == STDIN:
+        if resume or force:
+            raise UsageError(f"--{'resume' if resume else 'force'} is about a file that is written: give one")
+        return
+    if resume and force:
+        raise UsageError("--resume continues a file and --force replaces it: give one of the two")
+    if path.endswith((".gz", ".zst")):
+        tool = "gzip" if path.endswith(".gz") else "zstd"
+        raise UsageError(f"{path}: records are written uncompressed: write to standard output, `| {tool} > {path}`")
+    if os.path.isfile(path):
+        if os.path.getsize(path) and not (force or resume):
+            ways = "--force to replace it" if resume is None else "--resume to continue it, --force to replace it"
+            raise UsageError(f"{path}: has something in it: give {ways}, or another name")
+    elif resume and os.path.exists(path):
+        raise UsageError(f"{path}: is not a regular file: --resume cannot continue it")
+
+
+def check_writable(path: str) -> None:
+    """Refuse a file that cannot be written, before any work is done for it.
+
+    Raises:
+        TokurError: its folder is missing, or it is a folder itself, or may not be written.
+    """
+    with naming(path):
+        if os.path.isdir(path):
+            raise TokurError(f"{path}: is a directory: give a file's name")
+        place = path if os.path.exists(path) else os.path.dirname(os.path.abspath(path))
+        os.stat(place)
+        if not os.access(place, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+@contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Give what the system says about writing a file the file's name.
+
+    Raises:
+        TokurError: instead of an OSError; not of a closed pipe, which is a normal end.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise TokurError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+@contextmanager
+def writing_whole(path: str) -> Iterator[IO[str]]:
+    """Give a text file in UTF-8 that appears under its name, whole, when all went well, and not at all otherwise.
+
+    A device or a pipe is written as it is, and so is standard output (``-``).
+
+    Raises:
+        TokurError: it cannot be written.
+    """
+    if path == STDIN:
+        with naming(STANDARD_OUTPUT):
+            yield in_utf8(sys.stdout)
+            sys.stdout.flush()
+        return
+    with naming(path):
+        if os.path.exists(path) and not os.path.isfile(path):
+            with open(path, "w", encoding="utf-8", newline="\n") as file:
+                yield file
+            return
+        target = Path(os.path.realpath(path))
+        with replacing(target) as new:
+            with open(new, "w", encoding="utf-8", newline="\n") as file:
+                yield file
+            if target.exists():
+                shutil.copymode(target, new)
+
+
+def in_utf8(stream: TextIO) -> TextIO:
+    """Return a standard stream as what records, pages and a model's text need, whatever the locale says."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(encoding="utf-8", newline="\n")
+    return stream
 
 
 @contextmanager
@@ -58,16 +186,57 @@ def replacing(target: Path) -> Iterator[Path]:
             raise
 
 
-def _file(path: str) -> object:
-    """Return what all names of a file have in common."""
+def lock(file: IO[bytes], path: str) -> None:
+    """Keep other runs from writing a file as long as it is open here; where there are no locks, go without.
+
+    Raises:
+        TokurError: another run writes it.
+    """
+    if sys.platform == "win32":
+        return
+    import fcntl
+
     try:
-        status = os.fstat(sys.stdin.fileno()) if path == STDIN else os.stat(path)
-    except (ValueError, AttributeError):  # standard input is not a file at all
-        return path
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        other = _process_that_locks(os.fstat(file.fileno()).st_ino)
+        raise TokurError(f"{path}: is being written by {other}: wait for it, or give another -o FILE") from None
+    except OSError:  # a file system that knows no locks
+        return
+
+
+def _process_that_locks(inode: int) -> str:
+    try:
+        locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    except OSError:  # not Linux
+        locks = []
+    found = [fields[4] for fields in locks if fields[1] == "FLOCK" and fields[5].endswith(f":{inode}")]
+    return f"process {found[0]}" if found else "another process"
+
+
+def _file_of(path: str) -> FileId | None:
+    """Return which file an input's name means; None for a device or a pipe."""
+    if path == STDIN:
+        return _file_of_stream(sys.stdin)
+    try:
+        return _identity(os.stat(path))
     except OSError:
         return os.path.realpath(path)
-    return status.st_dev, status.st_ino
 
 
-def _is_device(path: str) -> bool:
-    return os.path.exists(path) and not os.path.isfile(path)
+def _file_of_stream(stream: TextIO | None) -> FileId | None:
+    try:
+        return None if stream is None else _identity(os.fstat(stream.fileno()))
+    except (OSError, ValueError, AttributeError):  # not a file at all
+        return None
+
+
+def _identity(status: os.stat_result) -> FileId | None:
+    regular = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
+    return (status.st_dev, status.st_ino) if regular else None
+
+
+def _lineage(path: str) -> Iterator[FileId]:
+    """Yield a file's identity and those of the folders that it is in."""
+    real = Path(os.path.realpath(path))
+    return (file for place in (real, *real.parents) if (file := _file_of(str(place))) is not None)

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
-from tokur_cli.records.errors import RecordError
 from tokur_cli.records.scan import kind
 
-
-class Place(Protocol):
-    """A record, as far as checking its values needs it."""
-
-    def error(self, message: str) -> RecordError:
-        """Return an error about the record."""
-
-    def checked_text(self, what: str, value: Any) -> str:
-        """Return the value if it is usable text; ``what`` is what to call it."""
+if TYPE_CHECKING:
+    from tokur_cli.records.record import Record
 
 
 @dataclass(frozen=True)
@@ -36,7 +28,7 @@ class Prompt:
     text: str | None = None
 
 
-def check_token_ids(what: str, value: Any, record: Place) -> list[int]:
+def check_token_ids(what: str, value: Any, record: Record) -> list[int]:
     """Return the value if it is a list of token ids, else raise the record's error."""
     if not isinstance(value, list):
         raise record.error(f"{what} is {kind(value)}, not a list of token ids")
@@ -47,7 +39,7 @@ def check_token_ids(what: str, value: Any, record: Place) -> list[int]:
     return value
 
 
-def check_token_strings(what: str, value: Any, record: Place) -> list[str | bytes]:
+def check_token_strings(what: str, value: Any, record: Record) -> list[str | bytes]:
     """Return tokens as a log spells them, each a string or a list of bytes, else raise the record's error."""
     if not isinstance(value, list):
         raise record.error(f"{what} is {kind(value)}, not a list of tokens")
@@ -67,7 +59,7 @@ def is_bytes(value: Any) -> TypeGuard[list[int]]:
     return isinstance(value, list) and all(type(item) is int and 0 <= item < 256 for item in value)
 
 
-def split_messages(messages: Any, response: Any, record: Place) -> tuple[list[dict[str, Any]], str | None]:
+def split_messages(messages: Any, response: Any, record: Record) -> tuple[list[dict[str, Any]], str | None]:
     """Split chat turns into the prompt and, if they end with the response, the response.
 
     Args:
@@ -84,7 +76,7 @@ def split_messages(messages: Any, response: Any, record: Place) -> tuple[list[di
     return turns, None
 
 
-def _read_turn(what: str, turn: Any, record: Place) -> dict[str, Any]:
+def _read_turn(what: str, turn: Any, record: Record) -> dict[str, Any]:
     if not isinstance(turn, dict):
         raise record.error(f'"{what}" is {kind(turn)}, not an object with role and content')
     for name in ("role", "content"):
@@ -94,7 +86,7 @@ def _read_turn(what: str, turn: Any, record: Place) -> dict[str, Any]:
     return {**turn, "content": read_content(f"{what}.content", turn["content"], record)}
 
 
-def read_content(what: str, content: Any, record: Place) -> str:
+def read_content(what: str, content: Any, record: Record) -> str:
     """Return a turn's content as one string; of a list of parts, the texts joined."""
     if not isinstance(content, list):
         return record.checked_text(what, content)

@@ -11,7 +11,7 @@ from tokur_cli.records.formats import FORMATS, NATIVE, Format, recognise
 from tokur_cli.records.formats.requests import Requests
 from tokur_cli.records.mapping import FieldMapping
 from tokur_cli.records.record import Record
-from tokur_cli.records.streams import STDIN, display_name, open_input
+from tokur_cli.records.streams import MAX_LINE, STDIN, display_name, open_input
 
 AUTO = "auto"
 
@@ -22,6 +22,7 @@ def read_records(
     format: str = AUTO,
     mapping: FieldMapping = FieldMapping(),  # noqa: B008 - immutable
     requests: str | None = None,
+    max_line: int = MAX_LINE,
 ) -> Iterator[Record | RecordError]:
     """Read records one at a time.
 
@@ -32,6 +33,7 @@ def read_records(
         format: a name from ``FORMATS``; ``auto`` goes by the first row's fields.
         mapping: where fields stand that the format does not tell.
         requests: the file of a batch's requests, for formats that keep the prompts there.
+        max_line: the longest row in bytes; a longer one is an error in its place.
 
     Yields:
         Records, and for each bad row an error in its place, so that one bad row never ends the stream.
@@ -44,17 +46,19 @@ def read_records(
         raise UsageError(f"--format {format}: there is no such format; it is one of {', '.join([AUTO, *FORMATS])}")
     if requests == path == STDIN:
         raise UsageError("records and --requests cannot both be read from standard input")
-    return _read(path, FORMATS.get(format), mapping, requests)
+    return _read(path, FORMATS.get(format), mapping, requests, max_line)
 
 
 def _read(
-    path: str, form: Format | None, mapping: FieldMapping, requests_path: str | None
+    path: str, form: Format | None, mapping: FieldMapping, requests_path: str | None, max_line: int
 ) -> Iterator[Record | RecordError]:
     source = display_name(path)
     with ExitStack() as stack:
-        requests = stack.enter_context(Requests.open(requests_path)) if requests_path is not None else None
-        adapt = None
-        for row in read_rows(stack.enter_context(open_input(path)), source):
+        requests = None
+        if requests_path is not None:
+            requests = stack.enter_context(Requests.open(requests_path, max_line))
+        adapt, is_mapped = None, mapping != FieldMapping()
+        for row in read_rows(stack.enter_context(open_input(path)), source, max_line):
             if isinstance(row, RecordError):
                 yield row
                 continue
@@ -63,16 +67,15 @@ def _read(
                 if requests is not None and not form.takes_requests:
                     raise UsageError(f"--requests: {source} is in the format {form.name}, which has its own prompts")
                 adapt = form.new_adapter(requests)
-            yield from _finish(iter([row]) if NATIVE.recognises(row.fields) else adapt(row), mapping)
-
-
-def _finish(records: Iterator[Record | RecordError], mapping: FieldMapping) -> Iterator[Record | RecordError]:
-    """Apply the mapping; what an adapter raises is yielded in the row's place."""
-    try:
-        for record in records:
             try:
-                yield record if isinstance(record, RecordError) else mapping.apply(record)
+                for record in [row] if form is NATIVE or NATIVE.recognises(row.fields) else adapt(row):
+                    yield _mapped(record, mapping) if is_mapped else record
             except RecordError as error:
                 yield error
+
+
+def _mapped(record: Record | RecordError, mapping: FieldMapping) -> Record | RecordError:
+    try:
+        return record if isinstance(record, RecordError) else mapping.apply(record)
     except RecordError as error:
-        yield error
+        return error

@@ -296,16 +296,16 @@ class Record:
 
     def encode(self) -> bytes:
         """Return the record as one line of JSON, without the line end."""
-        return self._encode(without_tokur=False)
+        return self._encode(())
 
-    def passthrough(self) -> bytes:
-        """Return the record without ``tokur``: the same bytes before and after tokur worked on it."""
-        return self._encode(without_tokur=True)
+    def passthrough(self, *computed: str) -> bytes:
+        """Return the record without ``tokur`` and other computed fields: the same bytes before and after the work."""
+        return self._encode(("tokur", *computed))
 
-    def _encode(self, without_tokur: bool) -> bytes:
+    def _encode(self, without: tuple[str, ...]) -> bytes:
         pieces = ["{"]
         for separator, name, key, value in self._chunks():
-            if without_tokur and name == "tokur":
+            if name in without:
                 continue
             if len(pieces) == 1:
                 separator = separator.rpartition(",")[2]

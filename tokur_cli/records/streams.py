@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import io
-import shutil
 import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, cast
 
 from tokur_cli.records.errors import TokurError
 
 STDIN = "-"
 BOM = b"\xef\xbb\xbf"
+MAX_LINE = 64_000_000
+"""The longest line, element or archive member that is read by default, in bytes."""
 
 _BUFFER = 1 << 16
 _COMPRESSED_CHUNK = 1 << 12  # small, since zstd can swell a byte to 30 kB
+_COPY_LINES = 64  # a copy that is read out of order may be as large as this many of the longest lines
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _ZSTD_SKIPPABLE = b"\x2a\x4d\x18"  # after a byte from 0x50 to 0x5f; what pzstd writes begins so
@@ -48,15 +50,33 @@ def open_input(path: str) -> io.BufferedReader:
     if head.startswith(_GZIP):
         return io.BufferedReader(_Archive(plain, "gzip", _new_gzip, zlib.error, name), _BUFFER)
     if _is_zstd(head):
-        return io.BufferedReader(_Archive(plain, "zstd", *zstd_decompressor(), name), _BUFFER)
+        return _zstd_reader(plain, name)
     return io.BufferedReader(plain, _BUFFER)
 
 
+def open_zstd(compressed: IO[bytes], name: str) -> io.BufferedReader:
+    """Open zstd data for reading, decompressed; see :func:`open_input`.
+
+    Args:
+        compressed: the data, closed with the stream.
+        name: its name, for messages.
+    """
+    return _zstd_reader(_Plain(cast(io.BufferedReader, compressed), name, owned=True), name)
+
+
 @contextmanager
-def seekable(stream: io.BufferedReader) -> Iterator[BinaryIO]:
+def seekable(stream: io.BufferedReader, name: str, max_line: int = MAX_LINE) -> Iterator[BinaryIO]:
     """Give the bytes of a stream from :func:`open_input` to read out of order; don't read the stream itself any more.
 
     A pipe or an archive is copied to an unnamed temporary file.
+
+    Args:
+        stream: the bytes.
+        name: the file's name, for messages.
+        max_line: the longest line in bytes; the copy holds at most 64 times as much.
+
+    Raises:
+        TokurError: there is more to copy.
     """
     raw = stream.raw
     if isinstance(raw, _Plain) and raw.file.seekable():
@@ -64,24 +84,52 @@ def seekable(stream: io.BufferedReader) -> Iterator[BinaryIO]:
         yield raw.file
         return
     with tempfile.TemporaryFile() as copy:
-        shutil.copyfileobj(stream, copy)
+        while part := stream.read1(_BUFFER):
+            if copy.tell() + len(part) > _COPY_LINES * max_line:
+                raise TokurError(
+                    f"{name}: holds more than {in_bytes(_COPY_LINES * max_line)}, too much to be copied: give it "
+                    "unpacked, as a file, or raise --max-line"
+                )
+            copy.write(part)
         copy.seek(0)
         yield cast(BinaryIO, copy)
 
 
-def read_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    r"""Split a stream at ``\n`` and at nothing else.
+def read_lines(stream: BinaryIO, max_line: int = MAX_LINE) -> Iterator[tuple[int, bytes | None]]:
+    r"""Split a stream at ``\n`` and at nothing else, with memory for one line.
+
+    Args:
+        stream: the bytes.
+        max_line: the longest line in bytes, without its ``\n``.
 
     Yields:
-        (line number from 1, line without its ``\n`` or ``\r\n``); blank lines are counted but left out, and so is a
-        byte-order mark on line 1.
+        (line number from 1, line without its ``\n`` or ``\r\n``, None for one that is too long); blank lines are
+        counted but left out, and so is a byte-order mark on line 1.
     """
-    for number, line in enumerate(stream, start=1):
+    number = 0
+    while line := stream.readline(max_line + 1):
+        number += 1
+        if len(line) > max_line and not line.endswith(b"\n"):
+            yield number, None  # before the rest is read, which may be endless
+            while line and not line.endswith(b"\n"):
+                line = stream.readline(_BUFFER)
+            continue
         if number == 1:
             line = line.removeprefix(BOM)
         line = line.removesuffix(b"\n").removesuffix(b"\r")
         if line and not line.isspace():
             yield number, line
+
+
+def too_long(max_line: int) -> str:
+    """Return the message for a line, element or archive member of more bytes than that."""
+    return f"is longer than {in_bytes(max_line)}: raise --max-line to read it"
+
+
+def in_bytes(count: int) -> str:
+    """Return a number of bytes in the largest unit that leaves no fraction: ``64 MB``."""
+    units = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
+    return next((f"{count // size:,} {unit}" for size, unit in units if count % size == 0), f"{count:,} bytes")
 
 
 def _open_file(path: str, name: str) -> io.BufferedReader:
@@ -214,7 +262,7 @@ class _Archive(io.RawIOBase):
         try:
             self._ready = memoryview(self._member.decompress(data))
         except self._failure as error:
-            raise TokurError(f"{self._name}: the {self._form} data is corrupt: {error}") from None
+            raise TokurError(f"{self._name}: the {self._form} data cannot be unpacked: {error}") from None
         if self._member.eof:
             self._unused = self._member.unused_data
             self._member = None
@@ -224,12 +272,13 @@ def _new_gzip() -> Any:
     return zlib.decompressobj(wbits=31)
 
 
-def zstd_decompressor() -> tuple[Callable[[], Any], type[Exception]]:
-    """Return what makes a decompressor for a zstd frame (see :class:`_Archive`), and its error for corrupt data."""
+def _zstd_reader(compressed: _Plain, name: str) -> io.BufferedReader:
     if sys.version_info >= (3, 14):
         from compression import zstd
 
-        return zstd.ZstdDecompressor, zstd.ZstdError
-    import zstandard
+        new, failure = zstd.ZstdDecompressor, zstd.ZstdError
+    else:
+        import zstandard
 
-    return lambda: zstandard.ZstdDecompressor().decompressobj(), zstandard.ZstdError
+        new, failure = lambda: zstandard.ZstdDecompressor().decompressobj(), zstandard.ZstdError
+    return io.BufferedReader(_Archive(compressed, "zstd", new, failure, name), _BUFFER)

@@ -7,15 +7,15 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, BinaryIO
 
 import jsonlines
 
 from tokur_cli.records.encoding import encode_value
-from tokur_cli.records.errors import RecordError, TokurError, UsageError
-from tokur_cli.records.outputs import overwritten
+from tokur_cli.records.errors import RecordError, TokurError
+from tokur_cli.records.outputs import STANDARD_OUTPUT, check_target, lock, naming
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import STDIN
 
@@ -29,52 +29,44 @@ _BUFFER = 1 << 20  # what is shorter is written in one go with its line end
 def open_output(
     path: str | None,
     *,
-    resume: bool = False,
+    force: bool = False,
+    resume: bool | None = None,
     settings: Settings | None = None,
     settings_of: SettingsOf | None = None,
-    inputs: Sequence[str] = (),
     identity: Identity = Record.passthrough,
     standard_output: BinaryIO | None = None,
 ) -> RecordWriter:
     """Open where records go.
 
     What an existing file holds is kept until the first record is written (or :meth:`RecordWriter.finish`), so a run
-    that fails before that does no harm.
+    that fails before that does no harm. A file that is open here is written by no other run.
 
     Args:
         path: a file's name; None or ``-`` is standard output.
-        resume: continue the file if it is there, see :meth:`RecordWriter.already_written`.
+        force: replace what the file holds.
+        resume: continue the file if it is there, see :meth:`RecordWriter.already_written`; None where a command cannot.
         settings: what this run computes with.
         settings_of: the settings that a ``tokur`` object was written with; compared when resuming.
-        inputs: the names of the input files, which must not be written over.
         identity: what an output record and the input record it was made from have in common; by default everything
             but ``tokur``.
         standard_output: what stands for it.
 
     Raises:
-        UsageError: the options do not go together, or the output is an input.
-        TokurError: the file cannot be opened.
+        UsageError: the file holds something that is neither to be replaced nor continued, or cannot be continued.
+        TokurError: the file cannot be opened, or another run writes it.
     """
+    check_target(path, force=force, resume=resume)
     if path is None or path == STDIN:
-        if resume:
-            raise UsageError("--resume needs -o FILE: standard output cannot be continued")
-        return RecordWriter(None, "<stdout>", standard_output=standard_output)
-    if path.endswith((".gz", ".zst")):
-        tool = "gzip" if path.endswith(".gz") else "zstd"
-        raise UsageError(f"{path}: records are written uncompressed: leave out -o and add `| {tool} > {path}`")
-    if overwritten([path], inputs):
-        raise UsageError(f"{path}: is also an input and would be written over: give another -o FILE")
-    try:
+        return RecordWriter(None, STANDARD_OUTPUT, standard_output=standard_output)
+    with naming(path):
         file = io.BufferedWriter(io.FileIO(path, "w", opener=_without_truncating), _BUFFER)
-    except IsADirectoryError:
-        raise TokurError(f"{path}: is a directory: give a file's name") from None
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        raise TokurError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from None
-    if resume and not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
-        raise UsageError(f"{path}: is not a regular file: --resume cannot continue it")
     try:
-        return RecordWriter(file, path, resume=resume, settings=settings, settings_of=settings_of, identity=identity)
+        if os.path.isfile(path):
+            lock(file, path)
+            check_target(path, force=force, resume=resume)  # again: another run may have ended meanwhile
+        return RecordWriter(
+            file, path, resume=bool(resume), settings=settings, settings_of=settings_of, identity=identity
+        )
     except TokurError:
         file.close()
         raise
@@ -116,6 +108,8 @@ class RecordWriter:
         self._existing = self._read_existing() if resume else iter(())
         self._next_existing: Record | None = None
         self._next_identity: object = None
+        self._missing: dict[int, RecordError] = {}  # input records not in the file so far, by their identity's hash
+        self._passed: dict[int, RecordError] = {}  # of these, the ones that come before a record in the file
         self._advance()
 
     def __enter__(self) -> RecordWriter:
@@ -134,14 +128,20 @@ class RecordWriter:
         """Return whether the resumed file's next record is this input record's; if so, go on to the one after.
 
         Call it for every input record, in order. False for an input that was skipped as invalid, and after the end of
-        what the file holds.
+        what the file holds. One that was skipped will be skipped again: writing it is an error, for its place is taken.
 
         Raises:
             TokurError: the record in the file was written with other settings, or the line after it is not a record.
         """
-        if self._next_existing is None or self._next_identity != self._identity(record):
+        if self._next_existing is None:
+            return False
+        identity = self._identity(record)
+        if self._next_identity != identity:
+            self._missing.setdefault(hash(identity), record.error("is missing in"))
             return False
         self._check_settings(self._next_existing)
+        self._passed |= self._missing
+        self._missing.clear()
         self._advance()
         return True
 
@@ -161,15 +161,16 @@ class RecordWriter:
             TokurError: the file that is resumed holds records that are not this input's, or the write fails.
             BrokenPipeError: nobody reads standard output any more.
         """
+        if self._passed:
+            self._refuse_passed(Record.parse(line, None, None))
         self._position()
-        try:
-            self._lines.write(line)
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            if self._file is not None:
-                self._file.raw.close()  # closing the buffer alone would try to write it again
-            raise TokurError(f"{self._name}: cannot be written: {error.strerror}") from None
+        with naming(self._name):
+            try:
+                self._lines.write(line)
+            except OSError:
+                if self._file is not None:
+                    self._file.raw.close()  # closing the buffer alone would try to write it again
+                raise
 
     def finish(self) -> None:
         """Declare the output complete: nothing but what this run wrote or recognised is left in the file.
@@ -197,6 +198,14 @@ class RecordWriter:
             self._file.truncate(self._kept_bytes)
             self._file.seek(self._kept_bytes)
         self._positioned = True
+
+    def _refuse_passed(self, record: Record) -> None:
+        passed = self._passed.get(hash(self._identity(record)))
+        if passed is not None:
+            raise TokurError(
+                f"{passed} {self._name}, though records that come after it are there: resume with the same input, or "
+                "write to another file"
+            )
 
     def _read_existing(self) -> Iterator[Record]:
         """Yield the file's complete records, counting the bytes of those taken; a truncated last line is left out."""

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tokur_cli.records.errors import UsageError
 from tokur_cli.scores.sets import eigen_score, semantic_entropy, sentence_sar
-from tokur_cli.scores.similarity import degree, eccentricity
+from tokur_cli.scores.similarity import Array, degree, eccentricity
 
 Features = Mapping[str, npt.NDArray[Any]]
 """What the scores of one response are computed from, by name.
@@ -166,59 +166,34 @@ def _perplexity(tokens: Features) -> float:
         return float(np.exp(-tokens["logprob"].mean(dtype=np.float64)))
 
 
-def _highest(quantity: str) -> Callable[[Features], float]:
-    return lambda tokens: float(tokens[quantity].max())
-
-
-def _attention_score(features: Features) -> float:
-    """Return Σ_h (1/T) Σ_t log a_h,tt: log det of each head's lower triangular attention kernel, over its size."""
-    return float(features["attention_log_diagonal"].sum(dtype=np.float64))
-
-
 def _hidden_score(features: Features) -> float:
     """Return (1/T) log det(Z J Zᵀ + α I): the mean log eigenvalue of the hidden states' Gram matrix."""
     return float(np.log(features["hidden_eigenvalues"] + GRAM_REGULARISATION).mean())
 
 
-def _itself(name: str) -> Callable[[Features], float]:
-    return lambda features: float(features[name])
-
-
-def _of_set(compute: Callable[[Features], float]) -> Callable[[Features], float]:
+def _of_set(compute: Callable[..., float], *needs: str) -> Callable[[Features], float]:
     """Return a function that is NaN where there is no set to speak of, one text, or where the model gave no numbers."""
 
     def checked(features: Features) -> float:
-        parts = {name: values for name, values in features.items() if name in BEYOND_TOKENS and name.startswith("set_")}
-        alone = any(len(values) < 2 for values in parts.values())
-        broken = any(np.isnan(values).any() for values in parts.values())
-        infinite = not np.isfinite(parts.get("set_states", 0)).all()
-        return math.nan if alone or broken or infinite else compute(features)
+        parts = [features[need] for need in needs]
+        return math.nan if any(len(part) < 2 or np.isnan(part).any() for part in parts) else compute(*parts)
 
     return checked
 
 
-def _semantic_entropy(features: Features) -> float:
-    return semantic_entropy(features["set_classes"].tolist(), features["set_mean_log_likelihoods"])
+def _of_graph(
+    compute: Callable[[Array], tuple[float, Array]], of_sample: Callable[[float], float]
+) -> Callable[[Features], float]:
+    """Return a function of the similarities: of attempts as a set, of a sample by its confidence among the others."""
 
+    def placed(features: Features) -> float:
+        def judged(similarity: Array) -> float:
+            of_set, confidences = compute(similarity)
+            return of_sample(float(confidences[features["set_place"]])) if "set_place" in features else of_set
 
-def _sar(features: Features) -> float:
-    return sentence_sar(features["set_log_likelihoods"], features["set_similarity"])
+        return _of_set(judged, "set_similarity")(features)
 
-
-def _eccentricity(features: Features) -> float:
-    """Return U_Ecc of attempts, −C_Ecc of a sample."""
-    of_set, confidences = eccentricity(features["set_similarity"])
-    return -float(confidences[features["set_place"]]) if "set_place" in features else of_set
-
-
-def _degree(features: Features) -> float:
-    """Return U_Deg of attempts, 1 − C_Deg of a sample."""
-    of_set, confidences = degree(features["set_similarity"])
-    return 1 - float(confidences[features["set_place"]]) if "set_place" in features else of_set
-
-
-def _negative_length(tokens: Features) -> float:
-    return -float(len(tokens["logprob"]))
+    return placed
 
 
 CATALOGUE: dict[str, Score] = {
@@ -278,14 +253,21 @@ CATALOGUE: dict[str, Score] = {
         Score(
             "deepconf_tail", "confidence", _DEEPCONF, "mean confidence of the last 2,048 tokens", ("deepconf",), _tail
         ),
-        Score("neg_length", "confidence", _TOKUR, "−T, the number of tokens, negated", ("logprob",), _negative_length),
+        Score(
+            "neg_length",
+            "confidence",
+            _TOKUR,
+            "−T, the number of tokens, negated",
+            ("logprob",),
+            lambda tokens: -float(len(tokens["logprob"])),
+        ),
         Score(
             "p_true",
             "confidence",
             _P_TRUE,
             "p(True) when the model is asked whether its response is true",
             ("p_true",),
-            _itself("p_true"),
+            lambda features: float(features["p_true"]),
             ONE_PASS,
         ),
         Score(
@@ -294,7 +276,7 @@ CATALOGUE: dict[str, Score] = {
             _LLM_CHECK,
             "log attention of tokens to themselves, mean over tokens, summed over a layer's heads",
             ("attention_log_diagonal",),
-            _attention_score,
+            _sum("attention_log_diagonal"),  # log det of each head's lower triangular kernel, over its size
             ONE_PASS,
         ),
         Score(
@@ -313,7 +295,7 @@ CATALOGUE: dict[str, Score] = {
             _LLM_CHECK,
             "highest entropy H[p_0] of a token",
             ("entropy",),
-            _highest("entropy"),
+            lambda tokens: float(tokens["entropy"].max()),
         ),
         Score(
             "llm_check_logit_entropy",
@@ -330,7 +312,7 @@ CATALOGUE: dict[str, Score] = {
             "Chen et al. 2024",
             "EigenScore of the texts' hidden states at a middle layer",
             ("set_states",),
-            _of_set(lambda features: eigen_score(features["set_states"])),
+            _of_set(lambda states: eigen_score(states) if np.isfinite(states).all() else math.nan, "set_states"),
             ATTEMPTS,
         ),
         Score(
@@ -339,7 +321,7 @@ CATALOGUE: dict[str, Score] = {
             "Kuhn et al. 2023",
             "entropy over classes of texts that entail each other",
             ("set_classes", "set_mean_log_likelihoods"),
-            _of_set(_semantic_entropy),
+            _of_set(semantic_entropy, "set_classes", "set_mean_log_likelihoods"),
             dataclasses.replace(ATTEMPTS, model="entailment"),
         ),
         Score(
@@ -348,7 +330,7 @@ CATALOGUE: dict[str, Score] = {
             "Duan et al. 2024",
             "surprise of the texts, less where others are like them",
             ("set_log_likelihoods", "set_similarity"),
-            _of_set(_sar),
+            _of_set(sentence_sar, "set_log_likelihoods", "set_similarity"),
             dataclasses.replace(ATTEMPTS, model="similarity"),
         ),
         Score(
@@ -357,7 +339,7 @@ CATALOGUE: dict[str, Score] = {
             _GRAPH,
             "distance from the middle of the texts in the embedding by their similarity",
             ("set_similarity",),
-            _of_set(_eccentricity),
+            _of_graph(eccentricity, lambda confidence: -confidence),
             Cost(generations="K", model="similarity"),
         ),
         Score(
@@ -366,7 +348,7 @@ CATALOGUE: dict[str, Score] = {
             _GRAPH,
             "1 − how like the others a text is",
             ("set_similarity",),
-            _of_set(_degree),
+            _of_graph(degree, lambda confidence: 1 - confidence),
             Cost(generations="K", model="similarity"),
         ),
     )

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokur_cli.records.errors import TokurError
+from tokur_cli.records.outputs import naming
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -267,9 +268,7 @@ def _figure(path: str, width: float, height: float) -> Iterator[Figure]:
     with rc_context(_STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
         yield figure
-        try:
+        with naming(path):
             os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
             figure.savefig(f"{path}.png", dpi=150, bbox_inches="tight")
             figure.savefig(f"{path}.svg", metadata={"Date": None}, bbox_inches="tight")
-        except OSError as error:
-            raise TokurError(f"{path}: plots cannot be written: {error.strerror}") from None

@@ -1,5 +1,7 @@
 """What tells which texts mean the same and how alike they are."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -7,8 +9,12 @@ import torch
 from tests.commands.score.test_score import parsed, records, write_lines
 from tests.engine.baselines.tiny_encoders import tiny_encoder_folder
 from tests.tiny import tiny_model, tiny_tokenizer
-from tokur_cli.commands.baselines.comparison import Embeddings, Jaccard, Judge, Nli, SameAnswer, SameText
+from tokur_cli.commands.baselines import comparison
+from tokur_cli.commands.baselines.comparison import Comparers, Judge, Nli, jaccard, same_answer, same_text
 from tokur_cli.commands.baselines.features import TextSet
+from tokur_cli.commands.baselines.setup import Setup
+from tokur_cli.commands.options.scoring import BaselineOptions
+from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.engine.baselines.encoders import load_entailment
 from tokur_cli.engine.loading.models import LanguageModel
 from tokur_cli.engine.probe import probe_model
@@ -21,14 +27,14 @@ def text_set(texts, answers=None, context=""):
 
 
 def test_the_same_text_is_the_same_up_to_white_space():
-    (entails,) = SameText().entails([text_set(["yes", " yes\n", "Yes"])])
+    (entails,) = same_text([text_set(["yes", " yes\n", "Yes"])])
     assert entails.tolist() == [[True, True, False], [True, True, False], [False, False, True]]
 
 
 def test_equal_answers_and_verdicts_are_the_same_and_no_answer_is_like_no_other():
     texts = ["a", "b", "c", "d", "e", "e"]
     answers = [["1/2", "0.5", "3", None, None, None], ["true", "false", "true", None, "false", None]]
-    numbers, verdicts = SameAnswer().entails([text_set(texts, each) for each in answers])
+    numbers, verdicts = same_answer([text_set(texts, each) for each in answers])
     assert same(numbers) == [{0, 1}, {2}, {3}, {4, 5}]
     assert same(verdicts) == [{0, 2}, {1, 4}, {3}, {5}]
 
@@ -101,16 +107,22 @@ def test_a_pair_too_long_for_the_judge_fails_its_set_alone(judge):
     assert found[1].all()
 
 
-def test_jaccard_and_embeddings_are_what_they_wrap():
+def test_jaccard_is_the_part_of_words_that_two_texts_share():
+    (similarity,) = jaccard([text_set(["a b", "b c"])])
+    assert similarity == pytest.approx(np.array([[1, 1 / 3], [1 / 3, 1]]))
+
+
+def test_a_set_that_the_similarity_model_cannot_compare_fails_alone(monkeypatch):
     class Model:
         def matrix(self, texts):
             if len(texts) == 3:
                 raise TokurError("too little memory")
             return np.eye(len(texts))
 
-    (similarity,) = Jaccard().matrices([text_set(["a b", "b c"])])
-    assert similarity == pytest.approx(np.array([[1, 1 / 3], [1 / 3, 1]]))
-    first, second = Embeddings(Model()).matrices([text_set(["a", "b"]), text_set(["a", "b", "c"])])
+    monkeypatch.setattr(comparison, "load_similarity", lambda name, **_: Model())
+    model = SimpleNamespace(device="cpu")
+    compare = Comparers(Setup(BaselineOptions(), model, None, 1000, Progress("score"))).likeness()
+    first, second = compare([text_set(["a", "b"]), text_set(["a", "b", "c"])])
     assert first.tolist() == [[1, 0], [0, 1]]
     assert isinstance(second, TokurError)
 

@@ -14,6 +14,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from tests.commands.score.test_score import parsed, write_lines
 from tokur_cli.answers.code.execution import probe
+from tokur_cli.answers.workers import OutOfLimits, WorkerPool
 from tokur_cli.records.errors import TokurError
 
 # Four responses whose uncertainties rank right 0.1, wrong 0.2, right 0.3, wrong 0.4: of the four pairs of a right and a
@@ -305,6 +306,16 @@ def test_a_score_that_few_responses_have_is_missing_at_small_n_and_drawn_at_larg
     assert (tmp_path / "plots" / "scaling-maj.svg").exists()
 
 
+def test_numbers_of_responses_are_taken_once_and_in_order(evaluate):
+    _, rows, _ = evaluate(samples(), options=["--scaling", "4, 1,4,2,1", "--repeats", 3])
+    for row in rows:
+        sizes = {}
+        for point in row["scaling"]:
+            assert len(point["accuracies"]) == 3
+            sizes.setdefault(point["method"], []).append(point["n"])
+        assert all(found == [1, 2, 4] for found in sizes.values())
+
+
 def test_scaling_needs_to_know_the_question(evaluate):
     records = [{"correct": True, "response": "7", "tokur": {"scores": {"eu": 1}}}]
     code, _, err = evaluate(records, options=["--scaling", "2"])
@@ -379,6 +390,33 @@ def test_graded_records_carry_label_and_answer_and_evaluate_alike(evaluate, run_
     _, out, _ = run_tokur("evaluate", path)
     again = parsed(out)[0]
     assert {**again, "outcomes": None} == {**row, "outcomes": None}
+
+
+def test_a_label_field_is_graded_as_it_says_and_what_the_records_say_of_themselves_stays(evaluate, tmp_path):
+    path = tmp_path / "graded.jsonl"
+    judged = [(1, {}), (0, {}), (0.25, {}), (1.0, {"correct": False}), (0.5, {"quality": 0.9})]
+    records = [scored(n, n / 10, response="7", judge={"says": label}, **own) for n, (label, own) in enumerate(judged)]
+    _, (row,), _ = evaluate(records, options=["--label-field", "judge.says", "--graded", path])
+    assert row["outcomes"] == {"correct": 2, "incorrect": 1, "quality": 2}
+    assert row["accuracy"]["value"] == pytest.approx((1 + 0 + 0.25 + 1 + 0.5) / 5)
+    labels = [
+        {name: record[name] for name in ("correct", "quality") if name in record} for record in parsed(path.read_text())
+    ]
+    assert labels == [{"correct": True}, {"correct": False}, {"quality": 0.25}, {"correct": False}, {"quality": 0.9}]
+
+
+def test_a_file_given_twice_is_not_two_runs(run_tokur, tmp_path):
+    path = write_lines(tmp_path / "in.jsonl", hand_worked())
+    code, out, err = run_tokur("evaluate", path, path)
+    assert (code, out) == (2, "")
+    assert "given twice" in err
+
+
+def test_comparisons_without_a_verdict_leave_their_records_out(evaluate, monkeypatch):
+    monkeypatch.setattr(WorkerPool, "map", lambda self, requests: [OutOfLimits("time") for _ in requests])
+    _, (row,), err = evaluate([*hand_worked(), answered(9, "x(x+3)", reference="x^2 + 3x")])
+    assert (row["labelled"], row["unlabelled"], row["outcomes"]["timeout"]) == (4, 1, 1)
+    assert "left out 1 record whose comparison ran out of time or memory\n" in err
 
 
 def test_records_without_scores_can_be_graded_and_nothing_else(evaluate, tmp_path):

@@ -238,6 +238,24 @@ def test_a_choice_of_nothing_says_why(run_tokur, various, options, code, said):
     assert said in err
 
 
+@pytest.mark.parametrize(
+    ("labels", "word"),
+    [
+        ({"correct": True}, "✓ right"),
+        ({"correct": False, "quality": 1}, "✗ wrong"),
+        ({"quality": 1}, "✓ right"),
+        ({"quality": 0.0}, "✗ wrong"),
+        ({"quality": 0.5}, ""),
+        ({"correct": None, "quality": True}, ""),
+        ({"tokur": {**scored()["tokur"], "correct": True}}, ""),  # not where a label stands
+    ],
+)
+def test_right_and_wrong_are_what_evaluate_takes_them_for(run_tokur, tmp_path, labels, word):
+    _, out, _ = run_tokur("heatmap", write_lines(tmp_path / "in.jsonl", [{**scored(), **labels}]))
+    heading = next(line for line in out.split("\n") if line.startswith("── q0"))
+    assert ("✓ right" in heading, "✗ wrong" in heading) == (word == "✓ right", word == "✗ wrong")
+
+
 def test_only_needs_records_that_say_whether_they_are_right(run_tokur, tmp_path):
     path = write_lines(tmp_path / "unlabelled.jsonl", [scored(0), scored(1, correct="B")])
     code, _, err = run_tokur("heatmap", path, "--only", "correct")
@@ -300,6 +318,7 @@ BAD = [
     (changed(scored(), [0, 1], "tokur", "tokens", "offsets", 2), "before the span"),
     (changed(scored(), [2, 90], "tokur", "tokens", "offsets", 2), "outside the response"),
     (changed(scored(), [2, 3.0], "tokur", "tokens", "offsets", 2), '"tokur.tokens.offsets"[2] is not [start, end]'),
+    (changed(scored(), [1, True], "tokur", "tokens", "offsets", 1), '"tokur.tokens.offsets"[1] is not [start, end]'),
     (changed(scored(), "high", "tokur", "tokens", "eu", 1), '"tokur.tokens.eu"[1] is a string, not a finite number'),
     (changed(scored(), 10**400, "tokur", "tokens", "eu", 1), '"tokur.tokens.eu"[1] is a number, not a finite number'),
     (changed(scored(), {}, "tokur", "tokens", "eu"), '"tokur.tokens.eu" is an object'),

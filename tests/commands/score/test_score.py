@@ -66,6 +66,11 @@ def test_no_tokens_leaves_the_arrays_out_and_the_scores_in(run_tokur, tiny_folde
     for bare, whole in zip(parsed(out), parsed(full), strict=True):
         assert "tokens" not in bare["tokur"]
         assert bare["tokur"]["scores"] == whole["tokur"]["scores"]
+    responses.write_text(full)
+    _, again, _ = run_tokur("score", responses, "-m", tiny_folder, "--no-tokens", "--seed", "1")
+    for record in parsed(again):  # arrays of another run would not be those of its scores
+        assert "tokens" not in record["tokur"]
+        assert record["tokur"]["run"]["seed"] == 1
 
 
 def test_scores_are_chosen_by_name_and_draws_made_only_if_needed(run_tokur, tiny_folder, responses):

@@ -61,6 +61,14 @@ def test_responses_are_those_of_whole_forward_passes(family, sampling, monkeypat
         assert response.text == text_of(expected)
 
 
+def test_long_responses_are_those_of_whole_forward_passes():
+    """Longer than the columns that the cache has to spare, twice."""
+    model, sampling = tiny_model("llama"), Sampling(temperature=1.0, seed=2)
+    (request,) = requests(1)
+    got = decode(model, [request], sampling, end_ids=frozenset(), max_new_tokens=140)
+    assert got[0, 0].token_ids == one_by_one(model, request, 0, sampling, limit=140, end=())
+
+
 def test_a_response_depends_on_neither_batch_nor_order_nor_number_of_samples():
     model = tiny_model("llama")
     sampling = Sampling(temperature=1.0, seed=3)
@@ -91,6 +99,58 @@ def test_stop_strings_cut_the_text_and_keep_the_ids():
     assert cut.finish_reason == "stop_string"
     assert cut.text == free[key].text[:first]
     assert cut.token_ids == free[key].token_ids[: first + 3]
+
+
+def scripted(text, stop, decode):
+    """The response of a model that would go on with these bytes for ever."""
+    script = iter(text.encode() + b"x" * 40)
+    decoder = Decoder(
+        tiny_model("llama"), decode, Sampling(), end_ids=END, max_new_tokens=60, stop=(stop,),
+        choose=lambda logits, *_: torch.tensor([next(script)]),
+    )  # fmt: skip
+    (response,) = decoder.run([DecodingRequest(0, "q", [9], [0])])
+    return response
+
+
+def of_bytes(ids):
+    return bytes(ids).decode(errors="replace")
+
+
+@pytest.mark.parametrize(
+    ("text", "stop", "decode", "before"),
+    [
+        ("Human: why?", "Human:", of_bytes, ""),
+        ("so 🙂🙂🙂🙂🙂🙂 and", "🙂🙂🙂🙂🙂🙂", of_bytes, "so "),  # 24 tokens, one a byte
+        # a tokenizer that drops the space in front of the first word
+        ("1 2 3 end", " 3", lambda ids: of_bytes(ids).removeprefix(" "), "1 2"),
+    ],
+)
+def test_a_stop_string_ends_the_response_where_it_is_complete(text, stop, decode, before):
+    response = scripted(text, stop, decode)
+    assert (response.finish_reason, response.text) == ("stop_string", before)
+    assert bytes(response.token_ids).decode() == before + stop
+
+
+@pytest.mark.parametrize("samples", [[0], range(5)])
+def test_keys_and_values_take_what_they_may_and_no_more(samples):
+    """Two layers, keys and values, two heads of eight numbers of four bytes: 256 bytes a token."""
+    model = tiny_model("llama")
+    asked = [DecodingRequest(index, f"q{index}", range(10, 20), samples) for index in range(4)]
+    for rows, spare in ((3, 0), (2, -1), (3, 16 * 256 - 1), (1, -2 * 16 * 256), (1, -3 * 16 * 256)):
+        seen = []
+
+        def choose(logits, sampling, random, seen=seen):
+            seen.append(len(logits))
+            return logits.argmax(-1)
+
+        results = list(
+            Decoder(
+                model, text_of, Sampling(), end_ids=frozenset(), max_new_tokens=6, max_rows=8,
+                cache_bytes=3 * 16 * 256 + spare, choose=choose,
+            ).run(asked)
+        )  # fmt: skip
+        assert len(results) == 4 * len(samples)
+        assert max(seen) == rows
 
 
 def test_the_context_ends_a_response():
@@ -134,6 +194,7 @@ def test_too_little_memory_halves_the_batch_and_loses_nothing(monkeypatch):
     assert failed <= {5}
     got = {(r.index, r.sample): r for r in results if not isinstance(r, tuple)}
     assert {key for key in expected if key[0] != 5} <= got.keys()
+    assert len(got) == sum(not isinstance(result, tuple) for result in results), "each once"
     assert all(got[key].token_ids == expected[key].token_ids for key in got)
 
 

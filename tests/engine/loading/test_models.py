@@ -81,9 +81,8 @@ def test_loading_prints_nothing_and_reports_through_progress(tmp_path, capfd):
     load(folder, progress=said.append)
     load(file, progress=said.append)
     assert capfd.readouterr() == ("", "")
-    assert said[0] == f"loading {folder}"
-    assert said[1].startswith("converting tiny-llama.gguf (once")
-    assert said[2] == f"loading {file}"
+    (converting,) = said
+    assert converting.startswith("converting tiny-llama.gguf (once")
 
 
 def test_remote_code_runs_only_when_asked_to(tmp_path, monkeypatch):
@@ -329,7 +328,7 @@ def tiny_bert():
         (write("config.json", b"{"), r"can't be loaded: .*not a valid JSON file"),
         (remove("model.safetensors"), r"has no weights \(\*\.safetensors\)"),
         (pickle_weights, r"only as pickle files.*convert them: python -c .*save_pretrained"),
-        (write("model.safetensors", b"not weights at all"), "weights of .* are damaged .*download or copy"),
+        (write("model.safetensors", b"not weights at all"), "weights of .* are damaged .*get them again"),
         (write("model.safetensors", b""), "weights of .* are damaged"),
         (cut_weights, "weights of .* are damaged"),
         (lambda folder: edit_config(folder, model_type="flurb"), "doesn't know the architecture .*upgrade|-U"),

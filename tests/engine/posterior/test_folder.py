@@ -10,8 +10,8 @@ from safetensors.torch import load_file, save_file
 
 from tests.engine import oracle
 from tests.tiny import FAMILIES, tiny_model
-from tokur_cli.engine.posterior.folder import keep_posterior, load_posterior, read_description
-from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.posterior.folder import keep_posterior, load_posterior, read_description, weight_fingerprint
+from tokur_cli.engine.posterior.posterior import Posterior, build_posterior
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError, UsageError
@@ -89,6 +89,30 @@ def test_changed_weights_are_refused_wherever_they_are(place, tmp_path):
     weight += 0.05 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(0))
     with pytest.raises(TokurError, match="is of tiny, and the weights of other are not the ones"):
         load_posterior(str(tmp_path / "posterior"), changed, "other")
+
+
+def test_one_changed_number_of_a_perturbed_weight_is_enough(tmp_path, monkeypatch):
+    """However few stand for the other weights."""
+    monkeypatch.setattr("tokur_cli.engine.posterior.folder._SAMPLED", 4)
+    model = tiny_model("llama")
+    keep(tmp_path / "posterior", model, build_posterior(model))
+    changed = copy.deepcopy(model)
+    changed.model.layers[1].self_attn.k_proj.weight[3, 5] += 0.5
+    with pytest.raises(TokurError, match="is of tiny, and the weights of other are not the ones"):
+        load_posterior(str(tmp_path / "posterior"), changed, "other")
+
+
+def test_the_same_numbers_under_another_name_or_in_another_shape_are_other_weights():
+    numbers = torch.arange(6.0)
+
+    def fingerprint(name, *shape):
+        module = torch.nn.Module()
+        module.register_module(name, torch.nn.Linear(*shape[::-1], bias=False))
+        module.get_submodule(name).weight.data = numbers.reshape(shape)
+        return weight_fingerprint(module, Posterior((), 1, 0.1, 0, ""))
+
+    assert len({fingerprint("up", 2, 3), fingerprint("up", 3, 2), fingerprint("down", 2, 3)}) == 3
+    assert fingerprint("up", 2, 3) == fingerprint("up", 2, 3)
 
 
 @pytest.mark.parametrize("other", ["gpt2", "qwen3"])

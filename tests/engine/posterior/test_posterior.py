@@ -13,7 +13,7 @@ from tokur_cli.records.errors import TokurError
 @pytest.mark.parametrize("family", ["llama", "gpt2", "phi3", "gpt_neox"])
 def test_basis_spans_the_top_left_singular_vectors(family):
     for matrix in build_posterior(tiny_model(family), rank=5).matrices:
-        weight = matrix.projection.weight().double().numpy()
+        weight = matrix.weight().double().numpy()
         left = np.linalg.svd(weight)[0][:, :5]
         basis = matrix.basis.double().numpy()
         assert basis.T @ basis == pytest.approx(np.eye(5), abs=1e-5)
@@ -31,6 +31,24 @@ def test_noise_has_the_posteriors_scale_and_differs_between_matrices_and_members
     assert np.abs(np.corrcoef(stacked.flatten(1)) - np.eye(12)).max() < 0.25
 
 
+def test_no_two_places_of_a_fresh_draw_share_their_noise():
+    """Every matrix, member and step has its own, and the draw that holds in the prompt another one still."""
+    posterior = build_posterior(tiny_model("llama"), sigma=1.0)
+    places = [(matrix, member) for matrix in posterior.matrices for member in range(3)]
+    tables = np.stack([posterior.step_noise(matrix, member, 0, 1000).numpy() for matrix, member in places])
+    assert tables.shape == (12, 1000, 8)
+    moved = np.stack([tables[0][1:], tables[0][:-1]])  # a step and the one after it
+    prompt = np.stack([posterior.weight_noise(matrix, member).numpy() for matrix, member in places])  # (12, 32, 8)
+    for stacked in (tables, moved, np.concatenate([tables[:, :32], prompt])):
+        correlations = np.corrcoef(stacked.reshape(len(stacked), -1))
+        assert np.abs(correlations - np.eye(len(stacked))).max() < 5 / np.sqrt(stacked[0].size)
+
+
+def test_a_matrix_may_have_the_rank_of_its_smaller_side():
+    (matrix, *_) = build_posterior(tiny_model("llama"), targets="k_proj", rank=16).matrices  # 16 × 32
+    assert matrix.basis @ matrix.basis.T == pytest.approx(torch.eye(16), abs=1e-5)
+
+
 def test_leaving_a_projection_out_changes_no_other():
     model = tiny_model("llama")
     both, queries = build_posterior(model), build_posterior(model, targets="q_proj")
@@ -45,7 +63,7 @@ def test_layers_are_a_slice_and_change_no_noise():
     whole = {matrix.name: matrix for matrix in build_posterior(model).matrices}
     for layers, kept in [("1:", {1, 2, 3}), (":1", {0}), ("-2:", {2, 3}), ("1:3", {1, 2}), (":", {0, 1, 2, 3})]:
         posterior = build_posterior(model, layers=layers)
-        assert {matrix.projection.layer for matrix in posterior.matrices} == {("model.layers", i) for i in kept}
+        assert {matrix.layer for matrix in posterior.matrices} == {("model.layers", i) for i in kept}
         for matrix in posterior.matrices:
             assert torch.equal(posterior.weight_noise(matrix, 1), posterior.weight_noise(whole[matrix.name], 1))
 
@@ -99,6 +117,15 @@ def test_cached_basis_is_used_for_the_same_weights_only(tmp_path):
     assert not torch.equal(first.matrices[0].basis, third.matrices[0].basis)
     build_posterior(model, rank=4, cache=tmp_path, progress=said.append)
     assert len(said) == 3
+
+
+def test_a_cached_basis_is_found_by_the_names_of_the_weights_too(tmp_path):
+    model = tiny_model("llama")
+    first, second = (layer.self_attn.q_proj for layer in model.model.layers)
+    second.weight.copy_(first.weight)
+    for name in ("model.layers.0.self_attn.q_proj", "model.layers.1.self_attn.q_proj"):
+        (matrix,) = build_posterior(model, targets=name, cache=tmp_path).matrices
+        assert matrix.name == name
 
 
 def test_a_basis_file_cut_short_is_computed_again(tmp_path):

@@ -279,6 +279,10 @@ def test_what_cannot_be_packed_is_padded(monkeypatch):
     assert set(FAMILIES) == {*PACKED, "gemma2"}
     scaled = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0, "original_max_position_embeddings": 64}
     assert longest_packed(tiny_model("llama", rope_parameters=scaled)) == 64
+    factors = {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4}
+    scaled = {"rope_type": "longrope", "rope_theta": 10_000.0, **factors}
+    model = tiny_model("phi3", rope_parameters=scaled, original_max_position_embeddings=96)
+    assert longest_packed(model) == 96, "from there on it takes the other factors"
     model = tiny_model("mistral", sliding_window=15)
     responses = grouped_responses()
     posterior = build_posterior(model, sigma=0.3)

@@ -207,6 +207,24 @@ def test_numbers_depend_neither_on_the_batch_nor_on_the_order(sampling):
                     assert other[name] == pytest.approx(expected[name], abs=1e-5)
 
 
+def test_a_long_response_gets_the_numbers_that_it_has_alone_after_shorter_ones():
+    """Tables of step noise are made for 256 steps at first and grow: lengths at and beyond their ends."""
+    model = tiny_model("llama")
+    responses = some_responses(9, [(3, 20), (3, 258), (3, 490)])
+    posterior = build_posterior(model, sigma=SIGMA, seed=1)
+    together = Scorer(model, Draws(posterior, 1))
+    for response in responses:
+        ((_, mine),) = together.score([response])
+        ((_, alone),) = Scorer(model, Draws(posterior, 1)).score([response])
+        assert mine["au"] == pytest.approx(alone["au"], abs=1e-5)
+    # and no noise comes twice: by the 258th step a repeated table would begin again
+    noise = posterior.step_noise(posterior.matrices[0], 0, 0, 512)
+    table = together.draws.coefficients(posterior.matrices[0], torch.ones(1, 1, 512, 32), torch.arange(512)[None], 512)[
+        0, 0
+    ]  # (512, r′)
+    assert table == pytest.approx(SIGMA * np.sqrt(32) * noise, abs=1e-5)
+
+
 def test_fewer_draws_are_the_first_of_more():
     """With M = 1 there is no disagreement; the member's entropy is one of the two that M = 2 averages."""
     model = tiny_model("llama")
@@ -276,6 +294,24 @@ def test_too_little_memory_halves_the_batch_and_goes_on(failure, monkeypatch):
     assert "too little memory" in str(got[7])
     for mine, theirs in zip(got[:7], expected[:7], strict=True):
         assert mine["eu"] == pytest.approx(theirs["eu"], abs=1e-5)
+
+
+def test_a_batch_that_was_halved_stays_halved(monkeypatch):
+    model = tiny_model("llama")
+    responses = some_responses(8, [(2, 5)] * 24)  # of 6 positions, under 1 + 3 members
+    sizes = []
+    whole_batch = Scorer._score_batch
+
+    def small_machine(self, batch, *others):
+        sizes.append(len(batch))
+        if len(batch) > 4:
+            raise MemoryError
+        return whole_batch(self, batch, *others)
+
+    monkeypatch.setattr(Scorer, "_score_batch", small_machine)
+    got = score(model, responses, batch_tokens=8 * 6 * (1 + DRAWS))
+    assert len(got) == 24
+    assert sizes == [8, 4, 4, 4, 4, 4, 4]
 
 
 def test_other_failures_are_not_taken_for_too_little_memory(monkeypatch):

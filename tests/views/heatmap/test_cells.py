@@ -120,6 +120,9 @@ def test_a_note_stays_with_the_last_character_of_its_cell():
     cells = cells_of("a bcd\n", [(0, 1), (1, 6)])
     lines = wrap(cells, 16, ["[1]", "[2]"])
     assert ["".join(run.text for run in runs) for runs in lines] == ["a[1] bcd↵[2]", ""]
+    cells = cells_of("ab cdefghijk日x", [(0, 12), (12, 13), (13, 14)])
+    lines = wrap(cells, 16, ["", "[1]", "[2]"])
+    assert ["".join(run.text for run in runs) for runs in lines] == ["ab ", "cdefghijk日[1]", "x[2]"]
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,11 @@ import numpy.typing as npt
 from tokur_cli.answers.verdicts import verdict
 from tokur_cli.commands.baselines.features import ScoredResponse, TextSet, map_batch, map_each
 from tokur_cli.commands.baselines.questions import asked_ids, verification_question
-from tokur_cli.commands.options.scoring import BaselineOptions
+from tokur_cli.commands.baselines.setup import Setup
 from tokur_cli.commands.shared.decoding import make_decoder
 from tokur_cli.commands.shared.prompts import question_id
 from tokur_cli.engine.generation.decoder import DecodedResponse, DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
-from tokur_cli.engine.loading.models import LanguageModel
-from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError
 
@@ -47,25 +45,16 @@ class Attempts:
     """Makes the attempts; each depends on (seed, id, sample, attempt) and the prompt, whatever else is in the batch.
 
     Args:
-        options: how many, how long, at which temperature, with which seed.
+        setup: with how many, how long, at which temperature, with which seed.
         likelihoods: whether a score needs to know how likely they are.
-        language_model: the model that is asked, with its mean weights.
-        tokenizer: its tokenizer.
-        batch_tokens: positions in a batch of the pass that tells how likely they are.
 
     Attributes:
         settings: what they depend on, for the records.
     """
 
-    def __init__(
-        self,
-        options: BaselineOptions,
-        likelihoods: bool,
-        language_model: LanguageModel,
-        tokenizer: ResponseTokenizer,
-        batch_tokens: int,
-    ) -> None:
-        self.count, self.tokenizer = options.attempts, tokenizer
+    def __init__(self, setup: Setup, likelihoods: bool) -> None:
+        options = setup.options
+        self.count, self.tokenizer = options.attempts, setup.tokenizer
         self.settings: dict[str, Any] = {
             "attempts": options.attempts,
             "attempt_temperature": options.attempt_temperature,
@@ -73,12 +62,13 @@ class Attempts:
             "attempt_seed": options.seed,
         }
         self.decoder = make_decoder(
-            language_model,
-            tokenizer,
+            setup.language_model,
+            setup.tokenizer,
             Sampling(temperature=options.attempt_temperature, seed=options.seed),
             max_new_tokens=options.attempt_tokens,
         )
-        self.scorer = Scorer(language_model.model, None, batch_tokens=batch_tokens) if likelihoods else None
+        model = setup.language_model.model
+        self.scorer = Scorer(model, None, batch_tokens=setup.batch_tokens) if likelihoods else None
 
     def text_sets(self, responses: Sequence[ScoredResponse]) -> list[TextSet | TokurError]:
         """Return for each response the set of the attempts to verify it."""

@@ -2,51 +2,32 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 
 from tokur_cli.commands.baselines.attempts import Attempts
-from tokur_cli.commands.baselines.features import Features, ScoredResponse, map_batch, map_each
+from tokur_cli.commands.baselines.features import (
+    Features,
+    ScoredResponse,
+    are_of_sets,
+    gather_all,
+    map_batch,
+    map_each,
+)
 from tokur_cli.commands.baselines.questions import asked_ids, p_true_question
 from tokur_cli.commands.baselines.samples import by_question, text_set
-from tokur_cli.commands.baselines.text_sets import SET_FEATURES, SetComparison
-from tokur_cli.commands.options.scoring import BaselineOptions
-from tokur_cli.commands.shared.progress import Progress
+from tokur_cli.commands.baselines.setup import Setup
+from tokur_cli.commands.baselines.text_sets import SetComparison
 from tokur_cli.engine.baselines.llm_check import INSIDE, InsideView
 from tokur_cli.engine.baselines.yes_no import TRUE_OR_FALSE, Asker, find_forks
-from tokur_cli.engine.loading.models import LanguageModel
-from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.engine.uncertainty.scorer import TokenizedResponse
-from tokur_cli.records.errors import RecordError, TokurError, UsageError
-
-_LARGEST_WINDOW = 256
-_GENERATING_WINDOW = 32  # each with its attempts: enough to fill a batch, and results come soon
+from tokur_cli.records.errors import RecordError, TokurError
 
 Gather = Callable[[Sequence[ScoredResponse]], Sequence[Features | TokurError]]
 """From responses to features of each, or why there are none."""
-
-
-def check_baseline_options(options: BaselineOptions) -> None:
-    """Refuse options that cannot go together, before a model is loaded.
-
-    Raises:
-        UsageError: all attempts would be the same.
-    """
-    if options.attempt_temperature == 0:
-        raise UsageError("--attempt-temperature is above 0: at 0 all attempts are the same")
-
-
-def over_samples(needs: Collection[str], options: BaselineOptions) -> bool:
-    """Return whether the responses of a question are compared with each other, so that they belong together."""
-    return bool(set(needs) & set(SET_FEATURES)) and options.over == "samples"
-
-
-def largest_window(needs: Collection[str], options: BaselineOptions) -> int:
-    """Return how many records' features are gathered at once."""
-    generates = bool(set(needs) & set(SET_FEATURES)) and options.over == "attempts"
-    return _GENERATING_WINDOW if generates else _LARGEST_WINDOW
 
 
 class Baselines:
@@ -54,123 +35,86 @@ class Baselines:
 
     Args:
         needs: names of features.
-        options: how they are computed.
-        language_model: the model.
-        tokenizer: its tokenizer.
-        batch_tokens: positions in a batch.
-        progress: told what is loaded.
+        setup: how they are computed.
 
     Attributes:
+        gatherers: what gathers them; none where no score needs any.
         settings: what the features depend on, for the records.
 
     Raises:
         TokurError: the model cannot give what is needed, or another model that is needed cannot be had.
     """
 
-    def __init__(
-        self,
-        needs: Collection[str],
-        options: BaselineOptions,
-        language_model: LanguageModel,
-        tokenizer: ResponseTokenizer,
-        batch_tokens: int,
-        progress: Progress,
-    ) -> None:
+    def __init__(self, needs: Collection[str], setup: Setup) -> None:
         self.settings: dict[str, Any] = {}
-        self._gatherers: list[Gather] = []
+        self.gatherers: list[Gather] = []
         if "p_true" in needs:
-            self._gatherers.append(PTrue(language_model, tokenizer, batch_tokens).gather)
+            self.gatherers.append(_p_true(setup))
         if inside := set(needs) & set(INSIDE):
-            llm_check = LlmCheck(language_model, options.llm_check_layer, inside, batch_tokens)
-            self._gatherers.append(llm_check.gather)
+            view = InsideView(setup.language_model.model, setup.options.llm_check_layer, inside, setup.batch_tokens)
+            self.gatherers.append(_llm_check(view, setup.language_model.context_length))
             if inside != {"top_entropy"}:
-                self.settings["llm_check_layer"] = llm_check.view.layer
-        compares = bool(set(needs) & set(SET_FEATURES))
-        if compares:
-            comparison = SetComparison(needs, options, language_model, tokenizer, batch_tokens, progress)
-            self.settings |= {"over": options.over, **comparison.settings}
-            if options.over == "samples":
-                self._gatherers.append(SampleSets(comparison, tokenizer).gather)
+                self.settings["llm_check_layer"] = view.layer
+        if are_of_sets(needs):
+            comparison = SetComparison(needs, setup)
+            self.settings |= {"over": setup.options.over, **comparison.settings}
+            if setup.options.over == "samples":
+                self.gatherers.append(_sample_sets(comparison, setup))
             else:
-                likelihoods = bool(set(needs) & {"set_log_likelihoods", "set_mean_log_likelihoods"})
-                attempts = Attempts(options, likelihoods, language_model, tokenizer, batch_tokens)
-                self._gatherers.append(lambda responses: comparison.compare(attempts.text_sets(responses)))
+                attempts = Attempts(
+                    setup, bool({"set_log_likelihoods", "set_mean_log_likelihoods"}.intersection(needs))
+                )
+                self.gatherers.append(lambda responses: comparison.compare(attempts.text_sets(responses)))
                 self.settings |= attempts.settings
 
-    def __bool__(self) -> bool:
-        return bool(self._gatherers)
-
     def complete(self, responses: Sequence[ScoredResponse]) -> list[ScoredResponse | RecordError]:
-        """Add the features to each response; where they cannot be had, the record's error takes its place."""
-        results: list[ScoredResponse | TokurError] = list(responses)
-        for gather in self._gatherers:
-            found = map_batch(gather, results)
-            results = [_with(*pair) for pair in zip(results, found, strict=True)]
-        return [
-            result if isinstance(result, (ScoredResponse, RecordError)) else response.record.error(str(result))
-            for response, result in zip(responses, results, strict=True)
-        ]
+        """Return each response with its features; where they cannot be had, the record's error takes its place."""
+        results: list[ScoredResponse | RecordError] = []
+        for response, found in zip(responses, gather_all(self.gatherers, responses), strict=True):
+            if isinstance(found, TokurError):
+                results.append(found if isinstance(found, RecordError) else response.record.error(str(found)))
+            else:
+                results.append(dataclasses.replace(response, features=found))
+        return results
 
 
-def _with(response: ScoredResponse | TokurError, found: Features | TokurError) -> ScoredResponse | TokurError:
-    if isinstance(response, TokurError):
-        return response
-    if isinstance(found, TokurError):
-        return found
-    response.features.update(found)
-    return response
+def _p_true(setup: Setup) -> Gather:
+    """Return what asks the model whether its response is true (Kadavath et al. 2022): ``p_true``, a scalar."""
+    forks = find_forks(setup.language_model.tokenizer, TRUE_OR_FALSE)
+    asker = Asker(setup.language_model.model, forks, setup.batch_tokens)
 
+    def prompt(response: ScoredResponse) -> list[int]:
+        return asked_ids(p_true_question(response.record, setup.tokenizer), setup.tokenizer)
 
-class PTrue:
-    """Asks the model whether its response is true (Kadavath et al. 2022)."""
-
-    def __init__(self, language_model: LanguageModel, tokenizer: ResponseTokenizer, batch_tokens: int) -> None:
-        self.tokenizer = tokenizer
-        forks = find_forks(language_model.tokenizer, TRUE_OR_FALSE)
-        self.asker = Asker(language_model.model, forks, batch_tokens)
-
-    def gather(self, responses: Sequence[ScoredResponse]) -> Sequence[Features | TokurError]:
-        """Return ``p_true`` of each response, a scalar."""
-        answers = map_batch(self.asker.ask, map_each(self._prompt, responses, "p_true"))
+    def gather(responses: Sequence[ScoredResponse]) -> Sequence[Features | TokurError]:
+        answers = map_batch(asker.ask, map_each(prompt, responses, "p_true"))
         return map_each(lambda answer: {"p_true": np.float64(answer)}, answers)
 
-    def _prompt(self, response: ScoredResponse) -> list[int]:
-        return asked_ids(p_true_question(response.record, self.tokenizer), self.tokenizer)
+    return gather
 
 
-class LlmCheck:
-    """Computes LLM-Check's view of responses from the inside (Sriramanan et al. 2024)."""
+def _llm_check(view: InsideView, context_length: int | None) -> Gather:
+    """Return what gives LLM-Check's view of responses from the inside (Sriramanan et al. 2024)."""
 
-    def __init__(
-        self, language_model: LanguageModel, layer: int | None, wanted: Collection[str], batch_tokens: int
-    ) -> None:
-        self.context_length = language_model.context_length
-        self.view = InsideView(language_model.model, layer, wanted, batch_tokens)
-
-    def gather(self, responses: Sequence[ScoredResponse]) -> Sequence[Features | TokurError]:
-        """Return what ``InsideView`` finds."""
-        return map_batch(self.view.look, map_each(self._tokens, responses, "llm_check"))
-
-    def _tokens(self, response: ScoredResponse) -> TokenizedResponse:
-        tokens = response.located.tokens
+    def tokens(response: ScoredResponse) -> TokenizedResponse:
         # The scoring needs no place for the last token, which predicts nothing that is asked for
-        if self.context_length is not None and tokens.length + 1 > self.context_length:
+        if context_length is not None and response.located.tokens.length + 1 > context_length:
             raise TokurError("the model's context has no room for the response's last token")
-        return tokens
+        return response.located.tokens
+
+    return lambda responses: map_batch(view.look, map_each(tokens, responses, "llm_check"))
 
 
-class SampleSets:
-    """Compares the samples of a question with each other."""
+def _sample_sets(comparison: SetComparison, setup: Setup) -> Gather:
+    """Return what compares the samples of a question, and tells as ``set_place`` () which of them a response is."""
 
-    def __init__(self, comparison: SetComparison, tokenizer: ResponseTokenizer) -> None:
-        self.comparison, self.tokenizer = comparison, tokenizer
-
-    def gather(self, responses: Sequence[ScoredResponse]) -> Sequence[Features | TokurError]:
-        """Return what the comparison finds, and as ``set_place`` () which of the set a response is."""
+    def gather(responses: Sequence[ScoredResponse]) -> Sequence[Features | TokurError]:
         questions = by_question(responses)
-        found = self.comparison.compare(map_each(lambda samples: text_set(samples, self.tokenizer), questions))
+        found = comparison.compare(map_each(lambda samples: text_set(samples, setup.tokenizer), questions))
         return [
             features if isinstance(features, TokurError) else {**features, "set_place": np.intp(place)}
             for samples, features in zip(questions, found, strict=True)
             for place in range(len(samples))
         ]
+
+    return gather

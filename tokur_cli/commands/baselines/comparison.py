@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,13 +13,11 @@ from tokur_cli.answers.classes import answer_classes
 from tokur_cli.answers.equivalence import Equivalence
 from tokur_cli.commands.baselines.features import TextSet, map_batch, map_each
 from tokur_cli.commands.baselines.questions import asked_ids, judge_question
-from tokur_cli.commands.options.scoring import BaselineOptions
-from tokur_cli.commands.shared.progress import Progress
+from tokur_cli.commands.baselines.setup import Setup
 from tokur_cli.engine.baselines.encoders import (
     DEFAULT_ENTAILMENT_MODEL,
     DEFAULT_SIMILARITY_MODEL,
     EntailmentModel,
-    SimilarityModel,
     load_entailment,
     load_similarity,
 )
@@ -28,45 +27,32 @@ from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.records.errors import TokurError
 from tokur_cli.scores.similarity import jaccard_similarity
 
-Entails = npt.NDArray[np.bool_]
+Entails: TypeAlias = npt.NDArray[np.bool_]
 """(K, K): whether text i entails text j."""
-Similarity = npt.NDArray[np.float64]
+Similarity: TypeAlias = npt.NDArray[np.float64]
 """(K, K): how alike texts i and j are, from 0 to 1."""
+Compare: TypeAlias = Callable[[list[TextSet]], Sequence[npt.NDArray[Any] | TokurError]]
+"""From sets of texts to the matrix of each, or why there is none."""
 
 
-class Entailment(Protocol):
-    """Tells which texts of a set entail which."""
-
-    def entails(self, sets: list[TextSet]) -> Sequence[Entails | TokurError]:
-        """Return the matrix of each set."""
+def same_text(sets: list[TextSet]) -> list[Entails]:
+    """Return which texts of each set are the same, white space at their ends aside: these entail each other."""
+    return [_equal([text.strip() for text in one.texts]) for one in sets]
 
 
-class Likeness(Protocol):
-    """Tells how alike the texts of a set are."""
-
-    def matrices(self, sets: list[TextSet]) -> Sequence[Similarity | TokurError]:
-        """Return the matrix of each set."""
-
-
-class SameText:
-    """Texts entail each other if they are the same, white space at their ends aside."""
-
-    def entails(self, sets: list[TextSet]) -> Sequence[Entails | TokurError]:
-        """Return the matrix of each set."""
-        return [_equal([text.strip() for text in one.texts]) for one in sets]
+def same_answer(sets: list[TextSet]) -> list[Entails]:
+    """Return which texts of each set have equal answers: a text without an answer entails only equal texts."""
+    with Equivalence() as equivalence:
+        labels = [answer_classes(one.answers, equivalence).labels for one in sets]
+    return [
+        _equal([text if label is None else label for text, label in zip(one.texts, numbers, strict=True)])
+        for one, numbers in zip(sets, labels, strict=True)
+    ]
 
 
-class SameAnswer:
-    """Texts entail each other if their answers are equal; a text without an answer entails only equal texts."""
-
-    def entails(self, sets: list[TextSet]) -> Sequence[Entails | TokurError]:
-        """Return the matrix of each set."""
-        with Equivalence() as equivalence:
-            return [self._entails(one, equivalence) for one in sets]
-
-    def _entails(self, one: TextSet, equivalence: Equivalence) -> Entails:
-        labels = answer_classes(one.answers, equivalence).labels
-        return _equal([text if label is None else label for text, label in zip(one.texts, labels, strict=True)])
+def jaccard(sets: list[TextSet]) -> list[Similarity]:
+    """Return the words that two texts of each set share, of all that they have (Lin et al. 2023)."""
+    return [jaccard_similarity(one.texts) for one in sets]
 
 
 class Nli:
@@ -123,87 +109,60 @@ class Judge:
         return asked_ids(judge_question(*pair), self.tokenizer)
 
 
-class Jaccard:
-    """The words that two texts share, of all that they have (Lin et al. 2023)."""
-
-    def matrices(self, sets: list[TextSet]) -> Sequence[Similarity | TokurError]:
-        """Return the matrix of each set."""
-        return [jaccard_similarity(one.texts) for one in sets]
-
-
-class Embeddings:
-    """A sentence-embedding model or a cross-encoder."""
-
-    def __init__(self, model: SimilarityModel) -> None:
-        self.model = model
-
-    def matrices(self, sets: list[TextSet]) -> Sequence[Similarity | TokurError]:
-        """Return the matrix of each set."""
-        return map_each(lambda one: self.model.matrix(one.texts), sets)
-
-
 class Comparers:
     """Makes the comparers of texts; a model that serves both purposes is loaded once.
 
     Args:
-        language_model: serves as the judge; other models are put on its device.
-        tokenizer: its tokenizer.
-        batch_tokens: positions in one of the judge's batches.
-        progress: told what is loaded.
+        setup: how texts are compared; its language model serves as the judge.
 
     Attributes:
         settings: the models that were loaded.
     """
 
-    def __init__(
-        self, language_model: LanguageModel, tokenizer: ResponseTokenizer, batch_tokens: int, progress: Progress
-    ) -> None:
-        self.language_model, self.tokenizer, self.batch_tokens = language_model, tokenizer, batch_tokens
-        self.progress = progress
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
         self.settings: dict[str, str] = {}
-        self._nli: Nli | None = None
+        self._device = str(setup.language_model.device)
 
-    def entailment(self, options: BaselineOptions) -> Entailment:
+    def entailment(self) -> Compare:
         """Return what tells which text entails which.
 
         Raises:
             TokurError: the model that it needs cannot be had.
         """
-        if options.entailment == "nli":
-            return self._load_nli(options)
-        if options.entailment == "judge":
-            return Judge(self.language_model, self.tokenizer, self.batch_tokens)
-        return SameAnswer() if options.entailment == "answers" else SameText()
+        setup = self.setup
+        if setup.options.entailment == "nli":
+            return self._nli.entails
+        if setup.options.entailment == "judge":
+            return Judge(setup.language_model, setup.tokenizer, setup.batch_tokens).entails
+        return same_answer if setup.options.entailment == "answers" else same_text
 
-    def likeness(self, options: BaselineOptions) -> Likeness:
+    def likeness(self) -> Compare:
         """Return what tells how alike texts are.
 
         Raises:
             TokurError: the model that it needs cannot be had.
         """
+        options = self.setup.options
         if options.similarity == "nli":
-            return self._load_nli(options)
+            return self._nli.matrices
         if options.similarity == "jaccard":
-            return Jaccard()
+            return jaccard
         name = self.settings["similarity_model"] = options.similarity_model or DEFAULT_SIMILARITY_MODEL
         try:
-            return Embeddings(load_similarity(name, device=self._device, progress=self.progress.say))
+            model = load_similarity(name, device=self._device, progress=self.setup.progress.say)
         except TokurError as error:
             raise TokurError(f"--similarity-model: {error}; --similarity jaccard needs no model") from error
+        return lambda sets: map_each(lambda one: model.matrix(one.texts), sets)
 
-    def _load_nli(self, options: BaselineOptions) -> Nli:
-        if self._nli is None:
-            name = self.settings["nli_model"] = options.nli_model or DEFAULT_ENTAILMENT_MODEL
-            try:
-                self._nli = Nli(load_entailment(name, device=self._device, progress=self.progress.say))
-            except TokurError as error:
-                others = "--entailment judge, answers and exact, and --similarity jaccard, need no other model"
-                raise TokurError(f"--nli-model: {error}; {others}") from error
-        return self._nli
-
-    @property
-    def _device(self) -> str:
-        return str(self.language_model.device)
+    @cached_property
+    def _nli(self) -> Nli:
+        name = self.settings["nli_model"] = self.setup.options.nli_model or DEFAULT_ENTAILMENT_MODEL
+        try:
+            return Nli(load_entailment(name, device=self._device, progress=self.setup.progress.say))
+        except TokurError as error:
+            others = "--entailment judge, answers and exact, and --similarity jaccard, need no other model"
+            raise TokurError(f"--nli-model: {error}; {others}") from error
 
 
 def _equal(values: Sequence[object]) -> Entails:

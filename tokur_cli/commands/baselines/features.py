@@ -5,23 +5,44 @@ Some of many items may fail on the way: an error takes its item's place and the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from tokur_cli.engine.tokens import LocatedResponse
-from tokur_cli.engine.uncertainty.scorer import Quantities, TokenizedResponse
+from tokur_cli.commands.options.scoring import BaselineOptions
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
+
+if TYPE_CHECKING:
+    from tokur_cli.engine.tokens import LocatedResponse
+    from tokur_cli.engine.uncertainty.scorer import Quantities, TokenizedResponse
 
 A = TypeVar("A")
 B = TypeVar("B")
 
+_LARGEST_WINDOW = 256
+_GENERATING_WINDOW = 32  # each with its attempts: enough to fill a batch, and results come soon
+
 Features = dict[str, Any]
 """Features by their names in the catalogue."""
+
+
+def are_of_sets(needs: Collection[str]) -> bool:
+    """Return whether some of these features are of sets of texts."""
+    return any(need.startswith("set_") for need in needs)
+
+
+def over_samples(needs: Collection[str], options: BaselineOptions) -> bool:
+    """Return whether the responses of a question are compared with each other, so that they belong together."""
+    return are_of_sets(needs) and options.over == "samples"
+
+
+def largest_window(needs: Collection[str], options: BaselineOptions) -> int:
+    """Return how many records' features are gathered at once."""
+    return _GENERATING_WINDOW if are_of_sets(needs) and options.over == "attempts" else _LARGEST_WINDOW
 
 
 @dataclass(frozen=True)
@@ -32,7 +53,7 @@ class ScoredResponse:
         record: where it stands.
         located: its tokens.
         quantities: what the scoring found.
-        features: what was gathered beyond them, added to as it is found.
+        features: what was gathered beyond them.
     """
 
     record: Record
@@ -78,6 +99,20 @@ def map_each(function: Callable[[A], B], items: Sequence[A | TokurError], what: 
             results.append(error)
         except TokurError as error:
             results.append(TokurError(f"{what}: {error}" if what else str(error)))
+    return results
+
+
+def gather_all(
+    gatherers: Sequence[Callable[[list[A]], Sequence[Features | TokurError]]], items: Sequence[A | TokurError]
+) -> list[Features | TokurError]:
+    """Return what all gatherers find of each item, or why one of them finds nothing; the others then pass it over."""
+    results: list[Features | TokurError] = [item if isinstance(item, TokurError) else {} for item in items]
+    for gather in gatherers:
+        good = [result if isinstance(result, TokurError) else item for item, result in zip(items, results, strict=True)]
+        results = [
+            found if isinstance(found, TokurError) or isinstance(result, TokurError) else {**result, **found}
+            for result, found in zip(results, map_batch(gather, good), strict=True)
+        ]
     return results
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from tokur_cli.answers.extraction import extract_answer, is_multiple_choice
+from tokur_cli.answers.extraction import answer_of
 from tokur_cli.commands.baselines.features import ScoredResponse, TextSet
 from tokur_cli.commands.baselines.questions import question_of
-from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
 from tokur_cli.selection.gathering import question_key
+
+if TYPE_CHECKING:
+    from tokur_cli.engine.tokens import ResponseTokenizer
 
 
 def standing_together(items: Iterable[Record | RecordError]) -> Iterator[Record | RecordError]:
@@ -94,13 +97,11 @@ def text_set(samples: Sequence[ScoredResponse], tokenizer: ResponseTokenizer) ->
     record = samples[0].record
     question = question_of(record, tokenizer)
     texts = [sample.record.response for sample in samples]
-    choices = is_multiple_choice(record.reference)
-    found = [extract_answer(text, choices=choices) for text in texts]
     return TextSet(
         question=question,
         context=question,
         texts=texts,
-        answers=[None if answer is None else answer.text for answer in found],
+        answers=[answer_of(text, record.reference) for text in texts],
         tokens=[sample.located.tokens for sample in samples],
         log_probabilities=[sample.quantities["logprob"] for sample in samples],
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from tokur_cli.commands.baselines.features import are_of_sets
 from tokur_cli.commands.baselines.questions import (
     as_prompt,
     judge_question,
@@ -9,17 +12,19 @@ from tokur_cli.commands.baselines.questions import (
     question_of,
     verification_question,
 )
-from tokur_cli.commands.baselines.text_sets import SET_FEATURES
 from tokur_cli.commands.options.model import ModelOptions
 from tokur_cli.commands.options.scoring import BaselineOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.model import describe
 from tokur_cli.commands.shared.progress import Progress
-from tokur_cli.commands.shared.reading import peek, read_input
-from tokur_cli.engine.tokens import ResponseTokenizer
-from tokur_cli.records.errors import RecordError, UsageError
+from tokur_cli.commands.shared.reading import look_ahead, model_named, read_input
+from tokur_cli.records.errors import UsageError
+from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import choose_scores
+
+if TYPE_CHECKING:
+    from tokur_cli.engine.tokens import ResponseTokenizer
 
 
 def show_prompts(source: InputOptions, model: ModelOptions, scores: str | None, options: BaselineOptions) -> None:
@@ -34,22 +39,23 @@ def show_prompts(source: InputOptions, model: ModelOptions, scores: str | None, 
         name
         for name, needed in {
             "p_true": "p_true" in needs,
-            "verification": bool(needs & set(SET_FEATURES)) and options.over == "attempts",
+            "verification": are_of_sets(needs) and options.over == "attempts",
             "judge": "set_classes" in needs and options.entailment == "judge",
         }.items()
         if needed
     ]
     if not asked:
         raise UsageError("--show-prompts: the chosen scores ask the model nothing; name one that does: --scores p_true")
-    items, named = peek(read_input(source))
-    first = next(items, None)
+    _, first = look_ahead(read_input(source), "prompt", "response", skip_invalid=False)
     if first is None:
         raise UsageError("--show-prompts: the input holds no record")
-    if isinstance(first, RecordError):
-        raise first
-    tokenizer = ResponseTokenizer(describe(model, named, Progress("score")).tokenizer)
-    for name in asked:
-        print(f"--- {name} ---\n{as_prompt(_question(name, first, options, tokenizer), tokenizer)[0]}")
+    description = describe(model, model_named(first), Progress("score"))
+    from tokur_cli.engine.tokens import ResponseTokenizer
+
+    tokenizer = ResponseTokenizer(description.tokenizer)
+    prompts = {name: as_prompt(_question(name, first, options, tokenizer), tokenizer)[0] for name in asked}
+    with naming(STANDARD_OUTPUT):
+        print(*(f"--- {name} ---\n{prompt}" for name, prompt in prompts.items()), sep="\n")
 
 
 def _question(name: str, record: Record, options: BaselineOptions, tokenizer: ResponseTokenizer) -> str:

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tokur_cli.commands.baselines.comparison import Comparers
-from tokur_cli.commands.baselines.features import Features, TextSet, map_batch, map_each
-from tokur_cli.commands.options.scoring import BaselineOptions
-from tokur_cli.commands.shared.progress import Progress
+from tokur_cli.commands.baselines.comparison import Compare, Comparers
+from tokur_cli.commands.baselines.features import Features, TextSet, gather_all, map_each
+from tokur_cli.commands.baselines.setup import Setup
 from tokur_cli.engine.baselines.states import LastStates, State
-from tokur_cli.engine.loading.models import LanguageModel
-from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.records.errors import TokurError
 from tokur_cli.scores.sets import cluster_by_entailment
-
-SET_FEATURES = (
-    "set_classes",
-    "set_log_likelihoods",
-    "set_mean_log_likelihoods",
-    "set_similarity",
-    "set_states",
-)
 
 
 class SetComparison:
@@ -32,64 +21,36 @@ class SetComparison:
 
     Args:
         needs: the features that the chosen scores need.
-        options: how texts are compared.
-        language_model: the model that wrote the texts or is asked about them.
-        tokenizer: its tokenizer.
-        batch_tokens: positions in a batch.
-        progress: told what is loaded.
+        setup: how texts are compared, and the model that wrote them or is asked about them.
 
     Raises:
         TokurError: a model that compares cannot be had.
     """
 
-    def __init__(
-        self,
-        needs: Collection[str],
-        options: BaselineOptions,
-        language_model: LanguageModel,
-        tokenizer: ResponseTokenizer,
-        batch_tokens: int,
-        progress: Progress,
-    ) -> None:
+    def __init__(self, needs: Collection[str], setup: Setup) -> None:
         self.settings: dict[str, Any] = {}
-        self._entailment = self._similarity = self._states = None
-        comparers = Comparers(language_model, tokenizer, batch_tokens, progress)
+        self._gatherers: list[Callable[[list[TextSet]], Sequence[Features | TokurError]]] = [_likelihoods]
+        comparers = Comparers(setup)
         if "set_classes" in needs:
-            self._entailment = comparers.entailment(options)
-            self.settings["entailment"] = options.entailment
+            self._gatherers.append(_compared(comparers.entailment(), "set_classes", cluster_by_entailment))
+            self.settings["entailment"] = setup.options.entailment
         if "set_similarity" in needs:
-            self._similarity = comparers.likeness(options)
-            self.settings["similarity"] = options.similarity
+            self._gatherers.append(_compared(comparers.likeness(), "set_similarity", np.asarray))
+            self.settings["similarity"] = setup.options.similarity
         if "set_states" in needs:
-            self._states = LastStates(language_model.model, None, batch_tokens)
+            self._states = LastStates(setup.language_model.model, None, setup.batch_tokens)
+            self._gatherers.append(self._last_states)
             self.settings["inside_layer"] = self._states.layer
         self.settings |= comparers.settings
-        self._context_length = language_model.context_length
-        self._end_ids = language_model.end_ids
+        self._context_length = setup.language_model.context_length
+        self._end_ids = setup.language_model.end_ids
 
     def compare(self, sets: Sequence[TextSet | TokurError]) -> list[Features | TokurError]:
         """Return the features that each set gives."""
-        results = map_each(_likelihoods, sets)
-        for step in (self._classes, self._similarities, self._last_states):
-            results = _merged(results, map_batch(step, sets))
-        return results
-
-    def _classes(self, sets: list[TextSet]) -> Sequence[Features | TokurError]:
-        if self._entailment is None:
-            return [{} for _ in sets]
-        return map_each(
-            lambda entails: {"set_classes": np.array(cluster_by_entailment(entails))}, self._entailment.entails(sets)
-        )
-
-    def _similarities(self, sets: list[TextSet]) -> Sequence[Features | TokurError]:
-        if self._similarity is None:
-            return [{} for _ in sets]
-        return map_each(lambda matrix: {"set_similarity": matrix}, self._similarity.matrices(sets))
+        return gather_all(self._gatherers, sets)
 
     def _last_states(self, sets: list[TextSet]) -> Sequence[Features | TokurError]:
         """Read the state at the last token of each text, which is not the one that ended it."""
-        if self._states is None:
-            return [{} for _ in sets]
         sequences = map_each(self._up_to_last_tokens, sets)
         found = iter(
             self._states.read([ids for texts in sequences if not isinstance(texts, TokurError) for ids in texts])
@@ -107,6 +68,13 @@ class SetComparison:
         return sequences
 
 
+def _compared(
+    compare: Compare, name: str, feature: Callable[[Any], npt.ArrayLike]
+) -> Callable[[list[TextSet]], Sequence[Features | TokurError]]:
+    """Return a gatherer of the feature that a set's matrix comes down to."""
+    return lambda sets: map_each(lambda matrix: {name: np.asarray(feature(matrix))}, compare(sets))
+
+
 def _stacked(states: Sequence[State | TokurError]) -> npt.NDArray[np.float32]:
     failed = next((state for state in states if isinstance(state, TokurError)), None)
     if failed is not None:
@@ -114,7 +82,11 @@ def _stacked(states: Sequence[State | TokurError]) -> npt.NDArray[np.float32]:
     return np.stack([state for state in states if not isinstance(state, TokurError)])
 
 
-def _likelihoods(one: TextSet) -> Features:
+def _likelihoods(sets: list[TextSet]) -> list[Features | TokurError]:
+    return map_each(_likelihoods_of, sets)
+
+
+def _likelihoods_of(one: TextSet) -> Features:
     if one.log_probabilities is None:
         return {}
     log_p = [np.minimum(values, 0, dtype=np.float64) for values in one.log_probabilities]  # rounding may pass 0
@@ -122,12 +94,3 @@ def _likelihoods(one: TextSet) -> Features:
         "set_log_likelihoods": np.array([values.sum() for values in log_p]),
         "set_mean_log_likelihoods": np.array([values.mean() for values in log_p]),
     }
-
-
-def _merged(
-    before: Sequence[Features | TokurError], found: Sequence[Features | TokurError]
-) -> list[Features | TokurError]:
-    return [
-        one if isinstance(one, TokurError) else other if isinstance(other, TokurError) else {**one, **other}
-        for one, other in zip(before, found, strict=True)
-    ]

@@ -8,7 +8,6 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from tokur_cli.commands.shared.labels import Labelled
 from tokur_cli.metrics.ranked import Floats
 from tokur_cli.records.errors import TokurError
+from tokur_cli.records.mapping import value_at
 from tokur_cli.records.record import Record
 from tokur_cli.records.scan import kind
 from tokur_cli.scores.catalogue import CATALOGUE, Score
@@ -131,14 +131,10 @@ def group_of(record: Record, path: str) -> str | None:
     Raises:
         RecordError: the value is a list or an object.
     """
-    value: Any = record.fields
-    if path in record.fields:
-        value = record.fields[path]
-    else:
-        for part in path.split("."):
-            if not isinstance(value, Mapping) or part not in value:
-                return None
-            value = value[part]
+    try:
+        value = value_at(record.fields, path)
+    except LookupError:
+        return None
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, (list, Mapping)):

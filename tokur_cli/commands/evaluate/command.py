@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 
 from tokur_cli.answers.grading import Grader
 from tokur_cli.commands.evaluate.columns import Columns, Wanted, group_of, scores_of
@@ -16,10 +17,10 @@ from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.labels import Labelled, Labeller, graded
 from tokur_cli.commands.shared.progress import Progress, count_lines
+from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
-from tokur_cli.records.outputs import overwritten
-from tokur_cli.records.reader import read_records
+from tokur_cli.records.outputs import STANDARD_OUTPUT, naming, writing_whole
 from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.catalogue import ALL, CATALOGUE, DEFAULT, choose_scores
@@ -43,7 +44,8 @@ def evaluate(
     asked = choose_scores(ALL if options.scores is None else options.scores)
     if options.versus is not None:
         asked = [score for score in CATALOGUE.values() if score in asked or score.name == options.versus]
-    _check_files(paths, target)
+    if len(set(paths)) < len(paths):
+        raise UsageError("a file is given twice: each is a run of its own")
     if target.plots is not None:
         from tokur_cli.views.plots import require_matplotlib
 
@@ -51,7 +53,7 @@ def evaluate(
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     wanted = Wanted(tuple(asked), options.group_by, answers=bool(options.sizes))
     reading = _Reading(wanted, options, source, invalid)
-    runs = reading.read(paths, target.graded)
+    runs = reading.read(paths, target)
     reading.say_unknown()
     names = _present(runs, options)
     if not names and target.graded is None:
@@ -83,20 +85,6 @@ def _check(options: EvaluationOptions) -> None:
     _ = options.sizes, options.kept_part
 
 
-def _check_files(paths: Sequence[str], target: EvaluationOutput) -> None:
-    """Refuse files that would be mixed up or written over.
-
-    Raises:
-        UsageError: a file has two uses.
-    """
-    if len(set(paths)) < len(paths):
-        raise UsageError("a file is given twice: each is a run of its own")
-    if target.graded == STDIN and target.path in (None, STDIN):
-        raise UsageError("--graded - would mix records and results: give one of them a file, with -o or --graded")
-    if overwritten([target.path], [*paths, None if target.graded == STDIN else target.graded]):
-        raise UsageError(f"{target.path}: has another use and would be written over: give another -o FILE")
-
-
 class _Reading:
     """Reads files into columns: one run a file, and within a file one for each seed that it was scored under."""
 
@@ -107,14 +95,14 @@ class _Reading:
         self._source, self._invalid = source, invalid
         self._unknown: Counter[str] = Counter()
 
-    def read(self, paths: Sequence[str], graded_path: str | None) -> list[Columns]:
+    def read(self, paths: Sequence[str], target: EvaluationOutput) -> list[Columns]:
         """Return the runs of all files; the records with their labels go to the graded file."""
         runs: list[Columns] = []
         with ExitStack() as stack:
             grader = stack.enter_context(Grader())
             writer = None
-            if graded_path is not None:
-                writer = stack.enter_context(open_output(graded_path, inputs=paths))
+            if target.graded is not None:
+                writer = stack.enter_context(open_output(target.graded, force=target.force))
             progress = stack.enter_context(Progress(COMMAND))
             counts = [count_lines(path) for path in paths]
             progress.start(None if None in counts else sum(count or 0 for count in counts))
@@ -133,7 +121,7 @@ class _Reading:
         self, path: str, labeller: Labeller, writer: RecordWriter | None, progress: Progress
     ) -> list[Columns]:
         found: dict[object, Columns] = {}
-        for labelled in labeller.label(read_records(path, format=self._source.format, mapping=self._source.mapping)):
+        for labelled in labeller.label(read_input(replace(self._source, path=path))):
             try:
                 self._add(labelled, path, found)
             except RecordError as error:
@@ -199,28 +187,21 @@ def _write(results: Results, target: EvaluationOutput) -> None:
         _print(results)
         return
     if target.form == "latex":
-        data = (f"% {heading(results)}\n" + "\n".join(map(latex, tables(results)))).encode("utf-8")
+        text = f"% {heading(results)}\n" + "\n".join(map(latex, tables(results)))
     elif target.form == "csv":
-        data = as_csv(as_rows(results)).encode("utf-8")
+        text = as_csv(as_rows(results))
     else:
-        data = b"".join(encode_value(row) + b"\n" for row in as_rows(results))
-    if target.path is None or target.path == STDIN:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-        return
-    try:
-        with open(target.path, "wb") as file:
-            file.write(data)
-    except OSError as error:
-        raise TokurError(f"{target.path}: cannot be written: {error.strerror}") from None
+        text = "".join(encode_value(row).decode("utf-8") + "\n" for row in as_rows(results))
+    with writing_whole(target.path or STDIN) as file:
+        file.write(text)
 
 
 def _print(results: Results) -> None:
     from rich.console import Console
 
     console = Console(highlight=False, markup=False, emoji=False)
-    console.print(heading(results))
-    console.print()
-    for table in tables(results):
-        print_table(table, console)
-    sys.stdout.flush()
+    with naming(STANDARD_OUTPUT):
+        console.print(heading(results))
+        console.print()
+        for table in tables(results):
+            print_table(table, console)

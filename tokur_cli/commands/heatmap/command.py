@@ -6,25 +6,26 @@ import math
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
+from dataclasses import replace
 
 from tokur_cli.commands.heatmap.gallery import Gallery
-from tokur_cli.commands.heatmap.output import PictureFile, columns_of, standard_picture
+from tokur_cli.commands.heatmap.output import columns_of, standard_picture
 from tokur_cli.commands.heatmap.quantities import TOKEN_QUANTITIES, choose_quantities
 from tokur_cli.commands.heatmap.records import heatmap_response
-from tokur_cli.commands.options.heatmap import ChoiceOptions, PictureOptions, ScaleOptions
+from tokur_cli.commands.options.heatmap import ChoiceOptions, PassthroughOptions, PictureOptions, ScaleOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say
+from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
 from tokur_cli.records.formats import NATIVE
-from tokur_cli.records.outputs import overwritten, written_twice
-from tokur_cli.records.reader import read_records
+from tokur_cli.records.outputs import writing_whole
 from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.views.heatmap.blocks import Block
 from tokur_cli.views.heatmap.html import write_html
 from tokur_cli.views.heatmap.look import Look, detect_colours, detect_theme, heatmap_console
-from tokur_cli.views.heatmap.response import HeatmapResponse, Quantity
+from tokur_cli.views.heatmap.response import Quantity
 from tokur_cli.views.heatmap.scale import Scale, ScaleBuilder
 from tokur_cli.views.heatmap.svg import svg_figure
 from tokur_cli.views.heatmap.terminal import compare_view, legend, response_view
@@ -40,7 +41,7 @@ def heatmap(
     scaling: ScaleOptions,
     choice: ChoiceOptions,
     picture: PictureOptions,
-    passthrough: str | None,
+    target: PassthroughOptions,
 ) -> None:
     """Paint scored responses.
 
@@ -51,63 +52,54 @@ def heatmap(
         scaling: what they are painted by.
         choice: which of them are painted.
         picture: what is painted.
-        passthrough: where the records go on to, unchanged; None for nowhere.
+        target: where the records go on to.
 
     Raises:
         TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
     asked = choose_quantities(scaling.quantities)
-    _check(source, scaling, picture, passthrough)
+    for name, value in (("--vmin", scaling.vmin), ("--vmax", scaling.vmax)):
+        if value is not None and not math.isfinite(value):
+            raise UsageError(f"{name} {value}: is not a finite number")
     # A page can be switched to what else the records have
     others = [quantity for quantity in TOKEN_QUANTITIES.values() if quantity not in asked] if picture.html else []
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
-    with ExitStack() as stack:
-        page, figure = (
-            stack.enter_context(PictureFile(path)) if path else None for path in (picture.html, picture.svg)
-        )
-        gallery = stack.enter_context(Gallery(choice))
-        scales = _Scales(asked, others)
-        writer = open_output(passthrough, inputs=[source.path]) if passthrough else None
-        with writer or nullcontext():
-            _read(source, scales, gallery, invalid, writer)
+    scales = ScaleBuilder(asked, others)
+    with Gallery(choice) as gallery:
+        with nullcontext() if target.path is None else open_output(target.path, force=target.force) as writer:
+            _read(source, asked, scales, gallery, invalid, writer)
         if not scales.responses:
             say(COMMAND, f"{display_name(source.path)}: holds no responses: there is nothing to paint")
         else:
             gallery.check()
-            chosen = [scales.scale(quantity, scaling.vmin, scaling.vmax) for quantity in asked]
-            if page:
-                every = chosen + [scale for quantity in others if (scale := scales.scale_if_common(quantity))]
-                with page.writing() as file:
+            chosen = [scales.scale(quantity.name, scaling.vmin, scaling.vmax) for quantity in asked]
+            if picture.html:
+                every = chosen + [scales.scale(name) for name in scales.others if scales.has_values(name)]
+                with writing_whole(picture.html) as file:
                     write_html(file, gallery.responses(), every, title=_title(source.path), compare=choice.compare)
-            if figure:
-                _write_figure(figure, gallery, chosen, picture, choice.compare)
-            if not (page or figure):
-                _print(gallery, chosen, picture, choice.compare, records_on_standard_output=passthrough == STDIN)
+            if picture.svg:
+                _write_figure(picture.svg, gallery, chosen, picture, choice.compare)
+            if not (picture.html or picture.svg):
+                _print(gallery, chosen, picture, choice.compare, records_on_standard_output=target.path == STDIN)
     invalid.finish()
 
 
-def _check(source: InputOptions, scaling: ScaleOptions, picture: PictureOptions, passthrough: str | None) -> None:
-    for name, value in (("--vmin", scaling.vmin), ("--vmax", scaling.vmax)):
-        if value is not None and not math.isfinite(value):
-            raise UsageError(f"{name} {value}: is not a finite number")
-    outputs = [path for path in (picture.html, picture.svg, passthrough) if path is not None]
-    if path := written_twice(outputs):
-        what = "standard output" if path == STDIN else path
-        raise UsageError(f"{what} can take only one of the page, the figure and the records")
-    if path := overwritten(outputs, [source.path]):
-        raise UsageError(f"{path}: is also the input and would be written over: give another file")
-
-
 def _read(
-    source: InputOptions, scales: _Scales, gallery: Gallery, invalid: InvalidRecords, writer: RecordWriter | None
+    source: InputOptions,
+    asked: Sequence[Quantity],
+    scales: ScaleBuilder,
+    gallery: Gallery,
+    invalid: InvalidRecords,
+    writer: RecordWriter | None,
 ) -> None:
     """Pass every record on, count its values for the scales, and keep it if it is one of those to show."""
-    for item in read_records(source.path, format=NATIVE.name):
+    needed = [quantity.name for quantity in asked]
+    for item in read_input(replace(source, format=NATIVE.name)):
         if isinstance(item, RecordError):
             invalid.skip_or_raise(item)
             continue
         try:
-            response = heatmap_response(item, scales.needed, scales.wanted)
+            response = heatmap_response(item, needed, scales.others)
             sample = item.sample
         except RecordError as error:
             invalid.skip_or_raise(error)
@@ -118,42 +110,11 @@ def _read(
             writer.write(item)
 
 
-class _Scales:
-    """The scales of all quantities, gathered at once.
-
-    Args:
-        asked: quantities that every response has.
-        others: quantities that are given up when a response lacks them.
-    """
-
-    def __init__(self, asked: Sequence[Quantity], others: Sequence[Quantity]) -> None:
-        self.responses = 0
-        self.needed, self.wanted = [quantity.name for quantity in asked], [quantity.name for quantity in others]
-        self._builders = {quantity.name: ScaleBuilder([quantity]) for quantity in (*asked, *others)}
-
-    def add(self, response: HeatmapResponse) -> None:
-        self.responses += 1
-        self.wanted = [name for name in self.wanted if name in response.values]
-        for name in (*self.needed, *self.wanted):
-            self._builders[name].add(response)
-
-    def scale(self, quantity: Quantity, vmin: float | None, vmax: float | None) -> Scale:
-        return self._builders[quantity.name].scale(quantity.name, vmin, vmax)
-
-    def scale_if_common(self, quantity: Quantity) -> Scale | None:
-        """Return the scale of a quantity that every response has and some token has a value of; else None."""
-        if quantity.name not in self.wanted or not self._builders[quantity.name].has_values(quantity.name):
-            return None
-        return self.scale(quantity, None, None)
-
-
 def _title(path: str) -> str:
     return "Heat map" if path == STDIN else f"Heat map of {os.path.basename(path)}"
 
 
-def _write_figure(
-    figure: PictureFile, gallery: Gallery, scales: Sequence[Scale], picture: PictureOptions, compare: bool
-) -> None:
+def _write_figure(path: str, gallery: Gallery, scales: Sequence[Scale], picture: PictureOptions, compare: bool) -> None:
     if len(gallery) > FIGURE_RESPONSES:
         raise TokurError(
             f"--svg: {len(gallery):,} responses are too many for one figure (at most {FIGURE_RESPONSES}): choose with "
@@ -166,7 +127,7 @@ def _write_figure(
         theme="light" if picture.theme == "auto" else picture.theme,
         compare=compare,
     )
-    with figure.writing() as file:
+    with writing_whole(path) as file:
         file.write(text)
 
 

@@ -7,7 +7,6 @@ import tempfile
 from array import array
 from collections.abc import Iterator
 from itertools import islice
-from types import TracebackType
 
 from tokur_cli.commands.options.heatmap import ChoiceOptions
 from tokur_cli.records.errors import TokurError, UsageError
@@ -35,9 +34,7 @@ class Gallery:
     def __enter__(self) -> Gallery:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._file.close()
 
     def offer(self, response: HeatmapResponse, question: str, sample: int) -> None:

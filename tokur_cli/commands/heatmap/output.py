@@ -1,4 +1,4 @@
-"""Where pictures go: a terminal, with a pager for long ones, or a file."""
+"""Where pictures as text go: a terminal, with a pager for long ones, or a standard stream."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ import os
 import shlex
 import shutil
 import signal
-import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from types import TracebackType
 from typing import IO, TextIO
 
-from tokur_cli.records.errors import TokurError
-from tokur_cli.records.streams import STDIN
+from tokur_cli.records.outputs import STANDARD_OUTPUT, in_utf8, naming
 
 _DEFAULT_COLUMNS = 80
 
@@ -45,10 +42,9 @@ def standard_picture(stream: TextIO, use_pager: bool) -> Iterator[IO[str]]:
     """
     command = _pager() if use_pager and stream is sys.stdout and stream.isatty() else None
     if command is None:
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", newline="\n")
-        yield stream
-        stream.flush()
+        with naming(STANDARD_OUTPUT if stream is sys.stdout else "standard error"):
+            yield in_utf8(stream)
+            stream.flush()
     else:
         with _paged(command) as pipe:
             yield pipe
@@ -76,63 +72,3 @@ def _paged(command: Sequence[str]) -> Iterator[IO[str]]:
     finally:
         process.wait()
         signal.signal(signal.SIGINT, before)
-
-
-class PictureFile:
-    """A file for one picture: opened before the work, so that a wrong name costs nothing, and written at its end.
-
-    What an existing file holds stays until then; one that was made and never written is removed again.
-
-    Args:
-        path: a file's name; ``-`` is standard output.
-
-    Raises:
-        TokurError: it cannot be opened.
-    """
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._made = path != STDIN and not os.path.lexists(path)
-        self._begun = False
-        self._descriptor: int | None = None
-        if path != STDIN:
-            try:
-                self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
-            except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-                raise self._unwritable(error) from None
-
-    def __enter__(self) -> PictureFile:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            if self._made and not self._begun:
-                os.unlink(self._path)
-
-    @contextmanager
-    def writing(self) -> Iterator[IO[str]]:
-        """Give a text file in UTF-8 that takes the picture in place of what was there.
-
-        Raises:
-            TokurError: it cannot be written.
-        """
-        self._begun = True
-        if self._descriptor is None:
-            with standard_picture(sys.stdout, use_pager=False) as file:
-                yield file
-            return
-        try:
-            if stat.S_ISREG(os.fstat(self._descriptor).st_mode):
-                os.ftruncate(self._descriptor, 0)
-            with open(self._descriptor, "w", encoding="utf-8", newline="\n", closefd=False) as file:
-                yield file
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise self._unwritable(error) from None
-
-    def _unwritable(self, error: Exception) -> TokurError:
-        return TokurError(f"{self._path}: cannot be written: {getattr(error, 'strerror', None) or error}")

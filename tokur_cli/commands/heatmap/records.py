@@ -37,7 +37,7 @@ def heatmap_response(record: Record, needed: Sequence[str], wanted: Sequence[str
             sample=record.sample if "sample" in tokur else None,
             question=turns[-1]["content"] if turns else None,
             scores={name: record.number(f'"tokur.scores.{name}"', value) for name, value in record.scores.items()},
-            correct=_correct(record, tokur),
+            correct=_correct(record),
             answer=answer if isinstance(answer, str) else None,
             reference=record.reference,
         )
@@ -93,10 +93,9 @@ def _float(value: float) -> float:
         return math.inf
 
 
-def _correct(record: Record, tokur: dict[str, Any]) -> bool | None:
-    """Return whether the response is right, if the record says: a boolean ``correct``, or a ``quality`` of 1 or 0."""
-    for value in (record.get("correct"), tokur.get("correct")):
-        if isinstance(value, bool):
-            return value
+def _correct(record: Record) -> bool | None:
+    """Return whether the response is right, if the record says: a boolean ``correct``, else a ``quality`` of 1 or 0."""
+    if isinstance(correct := record.get("correct"), bool):
+        return correct
     quality = record.get("quality")
     return bool(quality) if type(quality) in (int, float) and quality in (0, 1) else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import os
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, ClassVar, Literal
@@ -9,7 +11,10 @@ from typing import Annotated, ClassVar, Literal
 from typer import Option
 
 from tokur_cli.commands.options import panels
+from tokur_cli.commands.options.files import Writes
 from tokur_cli.records.errors import UsageError
+from tokur_cli.records.outputs import check_target
+from tokur_cli.records.streams import STDIN
 from tokur_cli.selection.voting import parse_keep
 
 
@@ -80,31 +85,43 @@ class EvaluationOptions:
         return parse_keep(self.keep)
 
 
+def _plots(folder: str | None) -> list[str]:
+    """Return the plots that are in a folder: new ones may take their place."""
+    if folder is None:
+        return []
+    return [path for end in ("png", "svg") for path in glob.glob(os.path.join(glob.escape(folder), f"*.{end}"))]
+
+
 @dataclass(frozen=True)
 class EvaluationOutput:
     """Where results go: None is standard output, as tables on a terminal and JSONL elsewhere.
 
     Raises:
-        UsageError: several forms at once.
+        UsageError: the options do not go together, or the file of records has something in it that may not be replaced.
     """
 
     panel: ClassVar[str] = panels.OUTPUT
 
-    path: Annotated[str | None, Option("--output", "-o", help="Write a file, not standard output.")] = None
+    path: Annotated[str | None, Writes(), Option("--output", "-o", help="Write a file, not standard output.")] = None
     json: Annotated[bool, Option("--json", help="JSONL, one line per score, as in a pipe.")] = False
     latex: Annotated[bool, Option("--latex", help="Tables for booktabs.")] = False
     csv: Annotated[bool, Option("--csv", help="CSV, one row per score and group.")] = False
     plots: Annotated[
         str | None,
+        Writes(_plots),
         Option("--plot", metavar="DIR", help="Write plots there, as PNG and SVG; needs the extra tokur\\[plot]."),
     ] = None
     graded: Annotated[
-        str | None, Option(metavar="FILE", help='Write the records with "correct" and "tokur.answer".')
+        str | None, Writes(), Option(metavar="FILE", help='Write the records with "correct" and "tokur.answer".')
     ] = None
+    force: Annotated[bool, Option("--force", help="Replace what the --graded file holds.")] = False
 
     def __post_init__(self) -> None:
         if self.json + self.latex + self.csv > 1:
             raise UsageError("--json, --latex and --csv cannot go together: give one of them")
+        if self.graded == STDIN and self.path is None:
+            raise UsageError("--graded - would mix records and results: give one of them a file, with -o or --graded")
+        check_target(self.graded, force=self.force)
 
     @property
     def form(self) -> Literal["json", "latex", "csv"] | None:

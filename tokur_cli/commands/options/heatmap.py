@@ -8,6 +8,10 @@ from typing import Annotated, ClassVar, Literal
 from typer import Option
 
 from tokur_cli.commands.options import panels
+from tokur_cli.commands.options.files import Writes
+from tokur_cli.commands.options.streams import RecordOutput
+from tokur_cli.records.errors import UsageError
+from tokur_cli.records.streams import STDIN
 
 
 @dataclass(frozen=True)
@@ -71,8 +75,8 @@ class PictureOptions:
 
     panel: ClassVar[str] = panels.PICTURE
 
-    html: Annotated[str | None, Option(help="Write a page for the browser: one file, no network.")] = None
-    svg: Annotated[str | None, Option(help="Write a figure for a paper.")] = None
+    html: Annotated[str | None, Writes(), Option(help="Write a page for the browser: one file, no network.")] = None
+    svg: Annotated[str | None, Writes(), Option(help="Write a figure for a paper.")] = None
     color: Annotated[
         Literal["auto", "always", "never"], Option(help="auto: on a terminal, unless NO_COLOR is set.")
     ] = "auto"
@@ -92,23 +96,32 @@ class PictureOptions:
     no_pager: Annotated[bool, Option("--no-pager", help="Do not page what is longer than the terminal.")] = False
 
 
+def _standard_output(given: bool) -> list[str]:
+    return [STDIN] if given else []
+
+
 @dataclass(frozen=True)
-class PassthroughOptions:
-    """Where the records go on to, unchanged."""
+class PassthroughOptions(RecordOutput):
+    """Where the records go on to, unchanged; None is nowhere."""
 
-    panel: ClassVar[str] = panels.OUTPUT
-
-    output: Annotated[
+    path: Annotated[
         str | None,
+        Writes(),
         Option(
             "--output",
             "-o",
             help="Pass the records on, unchanged, to this file; with - the picture goes to standard error.",
         ),
     ] = None
-    passthrough: Annotated[bool, Option("--passthrough", help="The same as -o -.")] = False
+    passthrough: Annotated[
+        bool,
+        Writes(_standard_output),
+        Option("--passthrough", help="The same as -o -."),
+    ] = False
 
-    @property
-    def path(self) -> str | None:
-        """The file, ``-`` for standard output; None for nowhere."""
-        return self.output or ("-" if self.passthrough else None)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.passthrough:
+            if self.path is not None:
+                raise UsageError("--passthrough is the same as -o -: give one of the two")
+            object.__setattr__(self, "path", STDIN)

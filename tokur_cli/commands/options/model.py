@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 from typer import Option
 
 from tokur_cli.commands.options import panels
+from tokur_cli.commands.options.files import Reads
+from tokur_cli.engine.loading.hardware import check_device_map
+
+
+def _model(name: str | None) -> list[str | None]:
+    return [name or os.environ.get("TOKUR_MODEL")]
+
+
+def _template_file(name: str) -> list[str]:
+    return [] if name in ("chat", "raw", "math") else [name]
 
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """Which model, and how it is loaded."""
+    """Which model, and how it is loaded.
+
+    Raises:
+        UsageError: ``device_map`` is none.
+    """
 
     panel: ClassVar[str] = panels.MODEL
 
     name: Annotated[
         str | None,
+        Reads(_model),
         Option(
             "--model",
             "-m",
@@ -35,6 +51,9 @@ class ModelOptions:
         False
     )
 
+    def __post_init__(self) -> None:
+        check_device_map(self.device_map)
+
 
 @dataclass(frozen=True)
 class PromptOptions:
@@ -44,13 +63,14 @@ class PromptOptions:
 
     template: Annotated[
         str,
+        Reads(_template_file),
         Option(
             help="How a question becomes the prompt: chat (the model's template), raw, math (the paper's), or a Jinja "
             "file over the record's fields. Prompts given as text, messages or ids stay as they are."
         ),
     ] = "chat"
     system: Annotated[str | None, Option(help="System turn for the chat template.")] = None
-    few_shot: Annotated[str | None, Option(help="JSONL of worked examples to put before the question.")] = None
+    few_shot: Annotated[str | None, Reads(), Option(help="JSONL of worked examples to put before the question.")] = None
 
 
 @dataclass(frozen=True)

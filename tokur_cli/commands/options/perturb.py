@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 from typer import Option
 
 from tokur_cli.commands.options import panels
+from tokur_cli.commands.options.files import Writes
 from tokur_cli.commands.options.scoring import parse_sigma
 from tokur_cli.records.errors import UsageError
 
@@ -67,6 +68,7 @@ class KeepOptions:
 
     folder: Annotated[
         str | None,
+        Writes(folder=True),
         Option("--output", "-o", metavar="DIR", help="Folder to keep the posterior in, its draws as LoRA adapters."),
     ] = None
     force: Annotated[bool, Option("--force", help="Replace a posterior that is there.")] = False

@@ -10,8 +10,10 @@ import typer
 from typer import Option
 
 from tokur_cli.commands.options import panels
+from tokur_cli.commands.options.files import Reads
 from tokur_cli.commands.shared.errors import reporting
 from tokur_cli.records.errors import UsageError
+from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 
 
 def parse_sigma(text: str, option: str = "--sigma", otherwise: str = "") -> float:
@@ -41,6 +43,7 @@ class PosteriorOptions:
 
     folder: Annotated[
         str | None,
+        Reads(),
         Option(
             "--posterior",
             metavar="DIR",
@@ -112,7 +115,7 @@ def _explain_scores(names: str | None) -> str | None:
     if names == "help":
         from tokur_cli.commands.shared.score_list import print_catalogue
 
-        with reporting("score"):
+        with reporting("score"), naming(STANDARD_OUTPUT):
             print_catalogue()
         raise typer.Exit
     return names
@@ -148,7 +151,11 @@ class ScoringOptions(SamplingOptions):
 
 @dataclass(frozen=True)
 class BaselineOptions:
-    """How the scores that take more than the draws are computed; the seed is the posterior's."""
+    """How the scores that take more than the draws are computed; the seed is the posterior's.
+
+    Raises:
+        UsageError: all attempts would be the same.
+    """
 
     panel: ClassVar[str] = panels.BASELINES
 
@@ -174,7 +181,7 @@ class BaselineOptions:
         ),
     ] = "nli"
     nli_model: Annotated[
-        str | None, Option(help="Model of natural language inference. Default: microsoft/deberta-large-mnli.")
+        str | None, Reads(), Option(help="Model of natural language inference. Default: microsoft/deberta-large-mnli.")
     ] = None
     similarity: Annotated[
         Literal["embedding", "nli", "jaccard"],
@@ -184,6 +191,7 @@ class BaselineOptions:
     ] = "embedding"
     similarity_model: Annotated[
         str | None,
+        Reads(),
         Option(help="Sentence-embedding model or cross-encoder. Default: the embedded all-minilm-l6-v2."),
     ] = None
     show_prompts: Annotated[
@@ -194,3 +202,7 @@ class BaselineOptions:
         ),
     ] = False
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.attempt_temperature == 0:
+            raise UsageError("--attempt-temperature is above 0: at 0 all attempts are the same")

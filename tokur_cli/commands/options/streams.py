@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from typer import Option
 
 from tokur_cli.commands.options import panels
+from tokur_cli.commands.options.files import Reads, Writes
+from tokur_cli.records.errors import UsageError
 from tokur_cli.records.mapping import FieldMapping
+from tokur_cli.records.outputs import check_target
 
 
 @dataclass(frozen=True)
@@ -24,9 +29,24 @@ class InputOptions:
     reference_field: Annotated[str | None, Option(help="Field of the gold answer.")] = None
     id_field: Annotated[str | None, Option(help="Field of the id.")] = None
     requests: Annotated[
-        str | None, Option(help="Input file of the batch whose output is read: it has the prompts.")
+        str | None, Reads(), Option(help="Input file of the batch whose output is read: it has the prompts.")
     ] = None
+    max_line: Annotated[
+        str, Option(help="Longest line, element of an array or member of an archive; a longer one is a bad record.")
+    ] = "64MB"
     skip_invalid: Annotated[bool, Option("--skip-invalid", help="Count bad records, go on, exit with 3.")] = False
+
+    @property
+    def max_line_bytes(self) -> int:
+        """The longest line in bytes.
+
+        Raises:
+            UsageError: the option is no such number.
+        """
+        found = re.fullmatch(r"(\d{1,12})\s*([kMG]?)B?", self.max_line.strip(), re.ASCII | re.IGNORECASE)
+        if found is None or int(found[1]) == 0:
+            raise UsageError(f"--max-line {self.max_line}: is not a number of bytes, such as 64MB or 1GB")
+        return min(int(found[1]) * {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}[found[2].lower()], sys.maxsize - 1)
 
     @property
     def mapping(self) -> FieldMapping:
@@ -35,10 +55,27 @@ class InputOptions:
 
 
 @dataclass(frozen=True)
-class OutputOptions:
-    """Where records go; None is standard output."""
+class RecordOutput:
+    """Where records go; None is standard output.
+
+    Raises:
+        UsageError: the options do not go together, or the file has something in it that may not be replaced.
+    """
 
     panel: ClassVar[str] = panels.OUTPUT
 
-    path: Annotated[str | None, Option("--output", "-o", help="Write a file, not standard output.")] = None
+    path: Annotated[str | None, Writes(), Option("--output", "-o", help="Write a file, not standard output.")] = None
+    force: Annotated[bool, Option("--force", help="Replace what the -o file holds.")] = False
+
+    def __post_init__(self) -> None:
+        check_target(self.path, force=self.force)
+
+
+@dataclass(frozen=True)
+class ResumableOutput(RecordOutput):
+    """Where records go that take long to compute."""
+
     resume: Annotated[bool, Option("--resume", help="Continue the -o file of a run that was cut off.")] = False
+
+    def __post_init__(self) -> None:
+        check_target(self.path, force=self.force, resume=self.resume)

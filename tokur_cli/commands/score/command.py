@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
-from tokur_cli.commands.baselines.baselines import check_baseline_options
 from tokur_cli.commands.options.model import ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
-from tokur_cli.commands.options.streams import InputOptions, OutputOptions
+from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
-from tokur_cli.commands.score.pipeline import Scoring
-from tokur_cli.commands.score.windows import score_records
 from tokur_cli.commands.shared.errors import InvalidRecords
+from tokur_cli.commands.shared.kept_posterior import check_posterior_options
 from tokur_cli.commands.shared.model import describe, load, model_name
-from tokur_cli.commands.shared.posterior import check_posterior_options
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.prompts import PromptForm
-from tokur_cli.commands.shared.reading import peek, read_input
+from tokur_cli.commands.shared.reading import look_ahead, model_named, read_input
 from tokur_cli.commands.workers.pool import workforce
-from tokur_cli.commands.workers.worker import Note
 from tokur_cli.records.writer import open_output
 from tokur_cli.scores.catalogue import choose_scores
+
+if TYPE_CHECKING:
+    from tokur_cli.commands.score.pipeline import Scoring
+    from tokur_cli.commands.workers.worker import Note
 
 COMMAND = "score"
 
@@ -33,7 +34,7 @@ def score(
     scoring: ScoringOptions,
     baselines: BaselineOptions,
     workers: WorkerOptions,
-    target: OutputOptions,
+    target: ResumableOutput,
 ) -> None:
     """Score a stream of responses.
 
@@ -41,30 +42,37 @@ def score(
         TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
     choose_scores(scoring.scores)  # a misspelt name is reported before a model is loaded
-    check_baseline_options(baselines)
     model_of_posterior = check_posterior_options(scoring.posterior)
-    PromptForm(prompts)  # as are a template and examples that can't be read
-    items, named = peek(read_input(source))
-    model = replace(model, name=model_name(model, model_of_posterior or named))
+    PromptForm(prompts)  # as are a template and examples that cannot be read
+    items, first = look_ahead(read_input(source), "prompt", "response", skip_invalid=source.skip_invalid)
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
+    if first is None:  # no model is loaded
+        with open_output(target.path, force=target.force, resume=target.resume) as writer:
+            invalid.skip_all(items)
+            writer.finish()
+        invalid.finish()
+        return
+    model = replace(model, name=model_name(model, model_of_posterior or model_named(first)))
     make = partial(_make_scoring, model, prompts, scoring, baselines)
     if not workers.in_process and workers.address is None:
         describe(model, None, Progress(COMMAND))  # it is fetched and unpacked once, before they all look for it
-    with (
-        Progress(COMMAND) as progress,
-        workforce(COMMAND, workers, model.device_map, make, progress) as force,
-        open_output(
+    with Progress(COMMAND) as progress, workforce(COMMAND, workers, model.device_map, make, progress) as force:
+        from tokur_cli.commands.score.pipeline import Scoring
+        from tokur_cli.commands.score.windows import score_records
+
+        with open_output(
             target.path,
+            force=target.force,
             resume=target.resume,
             settings=force.settings,
             settings_of=Scoring.settings_of,
-            inputs=[source.path],
             standard_output=force.standard_output,
-        ) as writer,
-    ):
-        progress.start(count_lines(source.path))
-        score_records(items, force, scoring, baselines, writer.write_line, invalid, progress, writer.already_written)
-        writer.finish()
+        ) as writer:
+            progress.start(count_lines(source.path))
+            score_records(
+                items, force, scoring, baselines, writer.write_line, invalid, progress, writer.already_written
+            )
+            writer.finish()
     invalid.finish()
 
 
@@ -76,4 +84,7 @@ def _make_scoring(
     progress: Progress,
     note: Note,
 ) -> Scoring:
-    return Scoring(scoring, baselines, PromptForm(prompts), load(model, None, progress), progress, note)
+    language_model = load(model, None, progress)
+    from tokur_cli.commands.score.pipeline import Scoring
+
+    return Scoring(scoring, baselines, PromptForm(prompts), language_model, progress, note)

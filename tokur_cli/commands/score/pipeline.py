@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from tokur_cli import __version__
-from tokur_cli.commands.baselines.baselines import Baselines, over_samples
-from tokur_cli.commands.baselines.features import ScoredResponse
+from tokur_cli.commands.baselines.baselines import Baselines
+from tokur_cli.commands.baselines.features import ScoredResponse, over_samples
 from tokur_cli.commands.baselines.samples import until_error
+from tokur_cli.commands.baselines.setup import Setup
 from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
+from tokur_cli.commands.score.windows import ScoredLine, ScoringTask
 from tokur_cli.commands.shared.posterior import make_posterior
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm, is_of, with_ids_of
@@ -56,34 +58,6 @@ def tokenize_record(record: Record, form: PromptForm, tokenizer: ResponseTokeniz
         raise record.error(str(error)) from None
 
 
-class ScoringTask(NamedTuple):
-    """Records that are scored together.
-
-    Args:
-        window: the records, and the errors of those that could not be read.
-        wanted: which of them are wanted.
-        skip_invalid: whether to go on after a bad one.
-    """
-
-    window: list[Record | RecordError]
-    wanted: list[bool]
-    skip_invalid: bool
-
-
-class ScoredLine(NamedTuple):
-    """A record with its results, as it will be written.
-
-    Args:
-        line: the record.
-        tokens: how many its response has.
-        anew: whether these are not the tokens that the model wrote, which the record names but does not tell.
-    """
-
-    line: bytes
-    tokens: int
-    anew: bool
-
-
 class Scoring:
     """Scores records under one model with one set of draws.
 
@@ -128,7 +102,7 @@ class Scoring:
             estimator=options.estimator,
             batch_tokens=budget,
         )
-        self.baselines = Baselines(needs, baselines, language_model, self.tokenizer, budget, progress)
+        self.baselines = Baselines(needs, Setup(baselines, language_model, self.tokenizer, budget, progress))
         self.over_samples = over_samples(needs, baselines)
         self.run_settings = {**_run_settings(options, language_model, draws), **self.baselines.settings}
         self.other_models: set[str] = set()
@@ -148,11 +122,11 @@ class Scoring:
         window, wanted, skip_invalid = task
         tokenized = self._tokenize_window(window, skip_invalid)
         # Features of several records are gathered in one batch: its content must not depend on what is written already
-        computed = [True] * len(window) if self.baselines else wanted
+        computed = [True] * len(window) if self.baselines.gatherers else wanted
         outcomes = in_order(
             (place for place in range(len(tokenized)) if computed[place]), self._outcomes(window, tokenized, computed)
         )
-        for place, outcome in self._with_features(outcomes, skip_invalid) if self.baselines else outcomes:
+        for place, outcome in self._with_features(outcomes, skip_invalid) if self.baselines.gatherers else outcomes:
             if not wanted[place]:
                 continue
             if isinstance(outcome, RecordError):

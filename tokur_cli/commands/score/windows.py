@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from tokur_cli.commands.baselines.baselines import largest_window, over_samples
+from tokur_cli.commands.baselines.features import largest_window, over_samples
 from tokur_cli.commands.baselines.samples import standing_together, windows_of_questions
 from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
-from tokur_cli.commands.score.pipeline import ScoredLine, ScoringTask
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
@@ -21,6 +20,34 @@ T = TypeVar("T")
 
 # Records whose responses are sorted by length and batched together: few at first, so that results come soon
 _FIRST_WINDOW = 16
+
+
+class ScoringTask(NamedTuple):
+    """Records that are scored together.
+
+    Args:
+        window: the records, and the errors of those that could not be read.
+        wanted: which of them are wanted.
+        skip_invalid: whether to go on after a bad one.
+    """
+
+    window: list[Record | RecordError]
+    wanted: list[bool]
+    skip_invalid: bool
+
+
+class ScoredLine(NamedTuple):
+    """A record with its results, as it will be written.
+
+    Args:
+        line: the record.
+        tokens: how many its response has.
+        anew: whether these are not the tokens that the model wrote, which the record names but does not tell.
+    """
+
+    line: bytes
+    tokens: int
+    anew: bool
 
 
 def score_records(

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from tokur_cli.records.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_SKIPPED, RecordError, TokurError
+from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
+
+
+def claim_standard_streams() -> None:
+    """Lead closed standard streams to nowhere, before a file gets the number of one and is written by mistake.
+
+    What goes to standard error is lost then, and writing to standard output fails.
+    """
+    for descriptor, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, mode)  # gets the lowest number that is free
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
 def say(command: str, message: str) -> None:
     """Write one line to standard error, in the name of the command."""
-    print(f"tokur {command}: {message}", file=sys.stderr, flush=True)
+    print(f"tokur {command}".rstrip() + f": {message}", file=sys.stderr, flush=True)
 
 
 def exit_code(error: BaseException | None) -> int:
@@ -37,25 +53,44 @@ def message_for(error: Exception) -> str:
 def reporting(command: str) -> Iterator[None]:
     """Turn whatever ends a command early into a message and an exit code.
 
-    A closed pipe (``| head``) is a normal end. With TOKUR_DEBUG=1 errors keep their traceback.
+    A closed pipe (``| head``) is a normal end. With TOKUR_DEBUG=1 errors keep their traceback. Ctrl-C, which ends a
+    process that is only starting or ending, is an error of the command meanwhile.
     """
     debug = os.environ.get("TOKUR_DEBUG") == "1"
+    starting = signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+    ended = None
     try:
-        yield
+        if starting:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            yield
+        except SystemExit as end:
+            ended = end
+        with naming(STANDARD_OUTPUT):
+            sys.stdout.flush()  # when the interpreter does it, it is too late for a message
     except BrokenPipeError as error:
-        _abandon_standard_output()
+        _release_standard_output()
         raise SystemExit(exit_code(error)) from None
     except (Exception, KeyboardInterrupt) as error:
         if debug:
             raise
+        _release_standard_output()
         say(command, "interrupted" if isinstance(error, KeyboardInterrupt) else message_for(error))
         raise SystemExit(exit_code(error)) from None
+    finally:
+        if starting:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if ended is not None:
+        raise ended
 
 
-def _abandon_standard_output() -> None:
-    """Let the interpreter's last flush go nowhere rather than fail once more."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+def _release_standard_output() -> None:
+    """Let what cannot be written go nowhere: the interpreter's last flush must not fail once more."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
 
 
 class InvalidRecords:
@@ -79,6 +114,12 @@ class InvalidRecords:
             raise error
         self.count += 1
         say(self.command, str(error))
+
+    def skip_all(self, items: Iterable[object]) -> None:
+        """Count and report the bad records among the items."""
+        for item in items:
+            if isinstance(item, RecordError):
+                self.skip_or_raise(item)
 
     def finish(self) -> None:
         """End the command with its own exit code if any record was skipped."""

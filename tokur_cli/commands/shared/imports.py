@@ -20,13 +20,3 @@ def lasting_objects() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
-
-
-@contextmanager
-def model_imports() -> Iterator[None]:
-    """Import here what a command with a model needs."""
-    with lasting_objects():
-        from tokur_cli.engine.loading.imports import import_transformers
-
-        import_transformers()
-        yield

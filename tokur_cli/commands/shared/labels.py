@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from tokur_cli.answers.canonical import canonical
 from tokur_cli.answers.code.execution import ExecutionOutcome, probe, run_all
-from tokur_cli.answers.extraction import extract_answer, reference_answer
+from tokur_cli.answers.extraction import answer_of
 from tokur_cli.answers.grading import Grader, Outcome
 from tokur_cli.answers.labels import Label, label_of
 from tokur_cli.records.errors import RecordError
@@ -120,7 +119,7 @@ class Labeller:
         if brought is not None:
             _put(labelled, brought)
             if self._answers and not is_code:
-                labelled.answer = _answer(record)
+                labelled.answer = answer_of(record.response, record.reference)
         elif is_code:
             labelled.outcome = CODE_NOT_RUN
             if self._run_code:
@@ -128,7 +127,7 @@ class Labeller:
         elif record.reference is not None:
             to_grade.append((labelled, record.response, record.reference))
         elif self._answers:
-            labelled.answer = _answer(record)
+            labelled.answer = answer_of(record.response, record.reference)
         return labelled
 
     def _find_out(self, to_grade: list[tuple[Labelled, str, object]], to_run: list[tuple[Labelled, str]]) -> None:
@@ -174,11 +173,3 @@ def _put(labelled: Labelled, brought: Label) -> None:
     is_graded = brought.field == QUALITY or brought.value not in (0.0, 1.0)
     outcome = Outcome.CORRECT if brought.value == 1.0 else Outcome.INCORRECT
     labelled.outcome = QUALITY if is_graded else outcome.value
-
-
-def _answer(record: Record) -> str | None:
-    """Return the answer of a response, read as a choice where the reference is one."""
-    reference = reference_answer(record.reference)
-    choices = reference is not None and canonical(reference).kind == "choice"
-    found = extract_answer(record.response, choices=choices)
-    return None if found is None else found.text

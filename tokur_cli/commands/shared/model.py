@@ -1,10 +1,14 @@
-"""Which model a command loads."""
+"""Which model a command loads.
+
+Everything up to here runs without torch and transformers, whose import takes seconds: mistakes are reported first.
+"""
 
 from __future__ import annotations
 
 import os
 
 from tokur_cli.commands.options.model import ModelOptions
+from tokur_cli.commands.shared.errors import say
 from tokur_cli.commands.shared.imports import lasting_objects
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.engine.loading.models import (
@@ -24,7 +28,7 @@ def load(options: ModelOptions, named_by_records: str | None, progress: Progress
     """
     with lasting_objects():
         return load_language_model(
-            model_name(options, named_by_records),
+            _announced(options, named_by_records, progress),
             dtype=options.dtype,
             device_map=options.device_map,
             revision=options.revision,
@@ -39,15 +43,23 @@ def describe(options: ModelOptions, named_by_records: str | None, progress: Prog
     Raises:
         TokurError: the model cannot be had.
     """
-    return describe_model(
-        model_name(options, named_by_records),
-        dtype=options.dtype,
-        revision=options.revision,
-        trust_remote_code=options.trust_remote_code,
-        progress=progress.say,
-    )
+    with lasting_objects():
+        return describe_model(
+            _announced(options, named_by_records, progress),
+            dtype=options.dtype,
+            revision=options.revision,
+            trust_remote_code=options.trust_remote_code,
+            progress=progress.say,
+        )
 
 
 def model_name(options: ModelOptions, named_by_records: str | None) -> str:
     """Return the name of the model that ``load`` would load."""
     return options.name or named_by_records or os.environ.get("TOKUR_MODEL") or DEFAULT_MODEL
+
+
+def _announced(options: ModelOptions, named_by_records: str | None, progress: Progress) -> str:
+    """Return the model's name, having said it: what comes now takes its time."""
+    name = model_name(options, named_by_records)
+    say(progress.command, f"loading {name}")
+    return name

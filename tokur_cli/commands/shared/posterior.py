@@ -9,44 +9,13 @@ from tokur_cli.commands.options.scoring import PosteriorOptions
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.engine.loading.cache import cache_folder
 from tokur_cli.engine.loading.models import LanguageModel
-from tokur_cli.engine.posterior.folder import load_posterior, read_description
+from tokur_cli.engine.posterior.folder import load_posterior
 from tokur_cli.engine.posterior.posterior import Posterior, build_posterior
 from tokur_cli.engine.posterior.projections import DEFAULT_TARGETS, count_layers
 from tokur_cli.engine.uncertainty.perturbed import Draws
-from tokur_cli.records.errors import UsageError
 
 DRAWS, RANK, SIGMA, SEED = 2, 8, 0.1, 0
 """The paper's M, r′ and σ_q, and the default seed."""
-
-
-def check_posterior_options(options: PosteriorOptions) -> str | None:
-    """Refuse options that cannot go together, before a model is loaded.
-
-    Returns:
-        The model that a kept posterior is of; None without one.
-
-    Raises:
-        UsageError: the options contradict the kept posterior, or ask for what only one can tell.
-        TokurError: the kept posterior cannot be read.
-    """
-    if options.folder is None:
-        if options.sigma == "auto":
-            raise UsageError(
-                "--sigma auto is the σ that a posterior was calibrated to: make one with "
-                "`tokur perturb --calibrate RESPONSES -o DIR` and give it as --posterior DIR"
-            )
-        return None
-    names = ("rank", "sigma", "targets", "layers", "seed")
-    given = [name for name in names if getattr(options, name) not in (None, "auto")]
-    if given:
-        raise UsageError(f"--{given[0]} is fixed by --posterior {options.folder}: leave one of the two out")
-    description = read_description(options.folder)
-    if options.sigma == "auto" and description.calibration is None:
-        raise UsageError(
-            f"--sigma auto: the posterior in {options.folder} has σ = {description.sigma:g} because it was given so; "
-            "`tokur perturb --calibrate` finds one"
-        )
-    return description.model
 
 
 def make_posterior(
@@ -67,7 +36,7 @@ def make_posterior(
     posterior, draws = _make_or_load(options, language_model, progress)
     model = language_model.model
     language_model.probe.check_scoring(Draws(posterior, 1))
-    perturbed, layers = count_layers(model, [matrix.projection for matrix in posterior.matrices])
+    perturbed, layers = count_layers(model, posterior.matrices)
     if perturbed < layers and posterior.layers is None:
         note(f"perturbs {perturbed} of {layers} layers: the others have no {posterior.targets.replace(',', ' or ')}")
     return posterior, draws

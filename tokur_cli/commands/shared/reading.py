@@ -1,4 +1,4 @@
-"""The records that a command reads; the first may name the model that is loaded for all of them."""
+"""The records that a command reads; the first good one is looked at before a model is loaded for all of them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,45 @@ from tokur_cli.records.record import Record
 
 def read_input(source: InputOptions) -> Iterator[Record | RecordError]:
     """Read the records of a command's input."""
-    return read_records(source.path, format=source.format, mapping=source.mapping, requests=source.requests)
+    return read_records(
+        source.path,
+        format=source.format,
+        mapping=source.mapping,
+        requests=source.requests,
+        max_line=source.max_line_bytes,
+    )
 
 
-def peek(items: Iterator[Record | RecordError]) -> tuple[Iterator[Record | RecordError], str | None]:
-    """Return the same stream, and the model that its first record names."""
-    first = list(itertools.islice(items, 1))
-    name = first[0].computed("model") if first and isinstance(first[0], Record) else None
-    return itertools.chain(first, items), name if isinstance(name, str) else None
+def look_ahead(
+    items: Iterator[Record | RecordError], *needed: str, skip_invalid: bool
+) -> tuple[Iterator[Record | RecordError], Record | None]:
+    """Return the same stream, and its first good record; None if it has none, so that no model is needed.
+
+    Args:
+        items: the stream.
+        needed: what a good record has, as the names of its attributes.
+        skip_invalid: whether bad records are skipped.
+
+    Raises:
+        RecordError: the first record is bad, and bad ones are not skipped.
+    """
+    seen = []
+    for item in items:
+        seen.append(item)
+        try:
+            if isinstance(item, RecordError):
+                raise item
+            for name in needed:
+                getattr(item, name)
+        except RecordError:
+            if not skip_invalid:
+                raise
+        else:
+            return itertools.chain(seen, items), item
+    return iter(seen), None
+
+
+def model_named(record: Record) -> str | None:
+    """Return the model that a record names."""
+    name = record.computed("model")
+    return name if isinstance(name, str) else None

@@ -69,7 +69,7 @@ def running_ray(options: WorkerOptions, device_map: str) -> Iterator[tuple[Share
     At the end, also by Ctrl-C and SIGTERM, what was started is gone.
 
     Raises:
-        UsageError: there is no Ray, or this machine has too few GPUs.
+        UsageError: this machine has too few GPUs.
         TokurError: Ray doesn't start, or the cluster can't be reached.
     """
     os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"  # it would start anew where it is called after its end
@@ -85,10 +85,8 @@ def running_ray(options: WorkerOptions, device_map: str) -> Iterator[tuple[Share
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
             have = {"num_cpus": share.workers * share.cpus, "num_gpus": share.workers * share.gpus}
             arguments = {"address": "local", "include_dashboard": False, "_temp_dir": folder, **have}
-        try:
-            import ray
-        except ImportError:
-            raise UsageError("several workers, or a cluster, need Ray: pip install 'tokur[ray]'") from None
+        import ray
+
         records = stack.enter_context(_records_apart(debug))
         stack.callback(_shut_down)
         try:

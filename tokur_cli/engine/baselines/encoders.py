@@ -17,6 +17,7 @@ from torch import Tensor
 from tokur_cli.engine.halving import HalvingBatches
 from tokur_cli.engine.loading import models, sources
 from tokur_cli.engine.loading.default_similarity import DEFAULT_SIMILARITY_MODEL, default_similarity_folder
+from tokur_cli.engine.loading.imports import import_transformers
 from tokur_cli.engine.loading.sources import Purpose, Source
 from tokur_cli.records.errors import TokurError
 
@@ -80,7 +81,7 @@ class Encoder:
             TokurError: memory doesn't suffice for an item alone, or one has no tokens.
         """
 
-        def compute(batch: list[int]) -> Sequence[Tensor]:
+        def compute(batch: Sequence[int]) -> Sequence[Tensor]:
             run = self.model.encode if len(items[0]) == 1 else self.model.predict
             inputs = [items[index] if len(items[index]) > 1 else items[index][0] for index in batch]
             outputs = run(inputs, batch_size=len(inputs), convert_to_tensor=True, show_progress_bar=False)
@@ -189,11 +190,11 @@ def load_entailment(
         TokurError: the model can't be had, doesn't fit, or isn't such a model; says what to do.
     """
     with models.explained_errors(name):
-        folder, config = _find(name, ENTAILMENT, progress)
+        label, folder, config = _find(name, ENTAILMENT, progress)
         if not _is_classifier(config):
             raise TokurError(f"{name} ({_architecture(config)}) doesn't classify texts; use {ENTAILMENT.instead}")
         columns = _relation_columns(config, name)
-        model = _load("CrossEncoder", CLASSIFIER, folder, name, config, device, activation_fn=torch.nn.Identity())
+        model = _load("CrossEncoder", CLASSIFIER, folder, label, config, device, activation_fn=torch.nn.Identity())
     return EntailmentModel(Encoder(model, name, progress), columns)
 
 
@@ -214,17 +215,17 @@ def load_similarity(
         TokurError: the model can't be had, doesn't fit, or isn't such a model; says what to do.
     """
     with models.explained_errors(name):
-        folder, config = _find(name, SIMILARITY, progress)
+        label, folder, config = _find(name, SIMILARITY, progress)
         modules = _read_json(folder / "modules.json", [])
         parts = [module["type"].rpartition(".")[2] for module in modules]
         kind = "SentenceTransformer" if modules else "CrossEncoder"
         kind = _read_json(folder / "config_sentence_transformers.json", {}).get("model_type", kind)
         if kind == "CrossEncoder" and _is_classifier(config):
-            model = _load(kind, CLASSIFIER, folder, name, config, device)
+            model = _load(kind, CLASSIFIER, folder, label, config, device)
             _require_similarity(model, name)
         elif kind == "SentenceTransformer" and parts[:1] == ["Transformer"] and not modules[0]["path"]:
             auto = "AutoModelForTextEncoding" if config.is_encoder_decoder else "AutoModel"
-            model = _load(kind, auto, folder, name, config, device)
+            model = _load(kind, auto, folder, label, config, device)
         else:
             listed = f"a {kind} of {', '.join(parts)}" if modules else "it has no modules.json"
             raise TokurError(
@@ -234,14 +235,14 @@ def load_similarity(
     return SimilarityModel(Encoder(model, name, progress), pairs=kind == "CrossEncoder")
 
 
-def _find(name: str, purpose: Purpose, progress: Callable[[str], None]) -> tuple[Path, PreTrainedConfig]:
-    """Return the folder of a model's files, which are fetched from the hub if they have to be, and its config."""
+def _find(name: str, purpose: Purpose, progress: Callable[[str], None]) -> tuple[str, Path, PreTrainedConfig]:
+    """Return a model's name for errors, the folder of its files, fetched from the hub if need be, and its config."""
     from huggingface_hub import hf_hub_download, snapshot_download
     from transformers import AutoConfig
 
-    models.quieten_libraries()
+    import_transformers()
     if name == DEFAULT_SIMILARITY_MODEL and purpose is SIMILARITY:
-        source = Source(str(default_similarity_folder(progress)))
+        source = Source(str(default_similarity_folder(progress)), made=True)
     else:
         source = sources.find_source(name, None, progress, purpose)
     progress(f"loading {name}")
@@ -252,7 +253,8 @@ def _find(name: str, purpose: Purpose, progress: Callable[[str], None]) -> tuple
         folder = Path(snapshot_download(source.place, revision=revision, allow_patterns=HUB_FILES))
     for module in _read_json(folder / "modules.json", [{"path": ""}]):
         sources.refuse_pickled(name, {file.suffix for file in (folder / module["path"]).glob("*")}, purpose)
-    return folder, AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    return source.label(name), folder, config
 
 
 def _load(kind: str, auto: str, folder: Path, name: str, config: PreTrainedConfig, device: str, **options: Any) -> Any:
@@ -260,9 +262,10 @@ def _load(kind: str, auto: str, folder: Path, name: str, config: PreTrainedConfi
     import sentence_transformers
 
     source = Source(str(folder))
-    models.load_tokenizer(source, name)
-    # Nothing reads what BERT's pooler makes of the first token
-    models.load_weights(source, name, config, torch.float32, "meta", kind=auto, unused=("pooler.",))
+    with models.explained_errors(name):
+        models.load_tokenizer(source, name)
+        # Nothing reads what BERT's pooler makes of the first token
+        models.load_weights(source, name, config, torch.float32, "meta", kind=auto, unused=("pooler.",))
     logger = logging.getLogger("sentence_transformers")
     logger.handlers = [_Refusal()]
     logger.propagate = os.environ.get("TOKUR_DEBUG") == "1"

@@ -99,7 +99,7 @@ class Asker:
         stems = list(self._forks)
         sequences = [[*prompt, *stem] for prompt in prompts for stem in stems]
 
-        def compute(batch: list[int]) -> list[torch.Tensor]:
+        def compute(batch: Sequence[int]) -> list[torch.Tensor]:
             return self._log_probabilities([sequences[i] for i in batch], [stems[i % len(stems)] for i in batch])
 
         found = self.batches.run(sequences, compute)

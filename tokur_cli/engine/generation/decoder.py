@@ -6,6 +6,7 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import torch
@@ -112,7 +113,6 @@ class Decoder:
         self.max_rows, self.prefill_tokens, self.cache_bytes = max_rows, prefill_tokens, cache_bytes
         self.device = next(model.get_input_embeddings().parameters()).device
         self._stop_window = max((len(text.encode()) for text in stop), default=0) + 4
-        self._bytes_per_token: float = 0.0
         self._rows: list[_Row] = []
         self._cache: Cache | None = None
         self._waiting: deque[DecodingRequest] = deque()
@@ -213,21 +213,33 @@ class Decoder:
             if not self._waiting:
                 return joining
             request = self._waiting[0]
-            if len(request.samples) > self.max_rows:
+            length = len(request.prompt_ids) + self._limit(request)
+            room = max(1, min(self.max_rows, self._most_rows(length)))
+            if len(request.samples) > room:
                 self._waiting.popleft()
-                for first in range(0, len(request.samples), self.max_rows)[::-1]:
-                    part = request.samples[first : first + self.max_rows]
+                for first in range(0, len(request.samples), room)[::-1]:
+                    part = request.samples[first : first + room]
                     self._waiting.appendleft(DecodingRequest(request.index, request.key, request.prompt_ids, part))
                 continue
             count += len(request.samples)
-            longest = max(longest, len(request.prompt_ids) + self._limit(request))
+            longest = max(longest, length)
             widest = max(widest, len(request.prompt_ids))
-            fits = count <= self.max_rows and (len(joining) + 1) * widest <= self.prefill_tokens
-            if self.cache_bytes is not None:
-                fits = fits and count * longest * self._bytes_per_token <= self.cache_bytes
+            fits = count <= min(self.max_rows, self._most_rows(longest))
+            fits = fits and (len(joining) + 1) * widest <= self.prefill_tokens
             if not fits and (joining or kept):
                 return joining
             joining.append(self._waiting.popleft())
+
+    def _most_rows(self, length: int) -> int:
+        """Return how many responses may have keys and values for so many tokens each."""
+        return self.max_rows if self.cache_bytes is None else self.cache_bytes // (length * self._bytes_per_token)
+
+    @cached_property
+    def _bytes_per_token(self) -> int:
+        """What a token's keys and values take; a model's config tells it in too many ways."""
+        cache, _ = self._prefill([DecodingRequest(0, "", [0], [0])])
+        layers: list[Any] = cache.layers
+        return sum(layer.keys.nbytes + layer.values.nbytes for layer in layers)
 
     def _prefill(self, requests: list[DecodingRequest]) -> tuple[DynamicCache, Tensor]:
         """Process prompts, padded on the right: their keys and values, and the logits (B, V) of what follows."""
@@ -241,8 +253,6 @@ class Decoder:
         last = states[torch.arange(len(requests)), lengths.to(states.device) - 1]
         with logits_from(self.model, outputs) as logits:
             following = logits(last[None])[0]
-        layers: list[Any] = cache.layers
-        self._bytes_per_token = sum(layer.keys.nbytes + layer.values.nbytes for layer in layers) / ids.numel()
         return cache, following
 
     def _step(self) -> Iterator[DecodedResponse]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokur_cli.engine.loading.cache import cache_folder, place_folder
 from tokur_cli.engine.loading.hardware import require_memory
+from tokur_cli.engine.loading.imports import import_transformers
 from tokur_cli.records.errors import TokurError
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def convert_gguf(file: Path, folder: Path) -> None:
     Raises:
         TokurError: too little memory or disk space.
     """
+    import_transformers()
     import torch
     import transformers
 

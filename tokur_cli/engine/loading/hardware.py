@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 DTYPES = ("bfloat16", "float32", "float16")
 SPREADING = ("auto", "balanced", "balanced_low_0", "sequential")
+DEVICES = ("cpu", "cuda", "mps", "xpu", "npu", "hpu", "mlu", "musa", "sdaa", "mtia", "xla")
 SHARE_FOR_WEIGHTS = 0.9  # of a GPU's free memory; the rest is for activations
 
 KERNEL_CACHES = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")
@@ -20,6 +22,22 @@ KERNELS_KEPT = "64"
 
 CPU_INFO = Path("/proc/cpuinfo")
 CPU_BFLOAT16_FLAGS = frozenset({"amx_bf16", "avx512_bf16"})
+
+
+def check_device_map(name: str) -> None:
+    """Refuse what is no device map by its spelling, for which torch need not be imported.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if name not in SPREADING and re.fullmatch(rf"({'|'.join(DEVICES)})(:\d+)?", name) is None:
+        raise _unknown(name)
+
+
+def _unknown(device_map: str) -> UsageError:
+    return UsageError(
+        f"unknown device map {device_map!r}; use {', '.join(SPREADING)} or a device such as cpu, cuda, cuda:1"
+    )
 
 
 def resolve_dtype(dtype: str, device_map: str) -> torch.dtype:
@@ -120,9 +138,7 @@ def _device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise UsageError(
-            f"unknown device map {name!r}; use {', '.join(SPREADING)} or a device such as cpu, cuda, cuda:1"
-        ) from error
+        raise _unknown(name) from error
     count = torch.cuda.device_count()
     if device.type == "cuda" and count == 0:
         raise UsageError(f"--device-map {name}: there is no CUDA device here; use cpu or auto")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import suppress
 from types import ModuleType
@@ -11,13 +12,14 @@ _OPTIMISATION = "scipy.optimize"
 
 
 def import_transformers() -> None:
-    """Import transformers so that SciPy's optimisation comes only when it is called for: 0.3 s of a start.
+    """Import transformers, quiet, so that SciPy's optimisation comes only when it is called for: 0.3 s of a start.
 
     transformers' losses, which its models import, take one function from it, for object detectors.
     """
     import accelerate  # noqa: F401  (before: whatever it imports sees SciPy as it is)
     import transformers
 
+    _quieten_libraries()
     if _OPTIMISATION in sys.modules:
         return
     stand_in = ModuleType(_OPTIMISATION)
@@ -34,3 +36,22 @@ def _linear_sum_assignment(*arguments: Any, **options: Any) -> Any:
     from scipy.optimize import linear_sum_assignment
 
     return linear_sum_assignment(*arguments, **options)
+
+
+def _quieten_libraries() -> None:
+    """Keep the libraries' advice and bars off standard error; ``TOKUR_DEBUG=1`` leaves everything on.
+
+    Downloads of many gigabytes keep their bars where someone watches.
+    """
+    if os.environ.get("TOKUR_DEBUG") == "1":
+        return
+    import huggingface_hub.utils
+    import transformers.utils.logging
+
+    hub: Any = huggingface_hub.utils
+    hub.logging.set_verbosity_error()
+    logging: Any = transformers.utils.logging
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()  # the hub's bars too
+    if sys.stderr.isatty():
+        hub.enable_progress_bars()

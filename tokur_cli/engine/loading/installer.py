@@ -86,7 +86,8 @@ def _run(command: list[str], report: IO[bytes], temporary: Path, size: int) -> i
 def _largest_file(folder: Path) -> int:
     """Return the size in bytes of the largest file under a folder that another process works in."""
     largest = 0
-    for file in folder.rglob("*"):
-        with suppress(FileNotFoundError):
-            largest = max(largest, file.stat().st_size)
+    for place, _, files in os.walk(folder):
+        for file in files:
+            with suppress(FileNotFoundError):
+                largest = max(largest, os.stat(os.path.join(place, file)).st_size)
     return largest

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokur_cli.engine.loading.default_model import DEFAULT_MODEL
 from tokur_cli.engine.loading.hardware import limit_kernel_caches, place_weights, resolve_dtype
+from tokur_cli.engine.loading.imports import import_transformers
 from tokur_cli.engine.loading.sources import Source, explain_hub_error, find_source, first_line
 from tokur_cli.records.errors import TokurError
 
@@ -94,17 +93,17 @@ def load_language_model(
         UsageError: an unknown dtype or device, or a revision for local files.
         TokurError: the model can't be had, doesn't fit, isn't a causal language model, or doesn't run; says what to do.
     """
+    with explained_errors(name):
+        source = find_source(name, revision, progress)
+    import_transformers()
     from tokur_cli.engine.probe import probe_model
 
     torch_dtype = resolve_dtype(dtype, device_map)
     limit_kernel_caches()
-    quieten_libraries()
-    with explained_errors(name):
-        source = find_source(name, revision, progress)
-        progress(f"loading {name}")
-        config = _causal_config(source, name, trust_remote_code)
-        tokenizer = load_tokenizer(source, name, trust_remote_code)
-        model = load_weights(source, name, config, torch_dtype, device_map, trust_remote_code=trust_remote_code)
+    with explained_errors(label := source.label(name)):
+        config = _causal_config(source, label, trust_remote_code)
+        tokenizer = load_tokenizer(source, label, trust_remote_code)
+        model = load_weights(source, label, config, torch_dtype, device_map, trust_remote_code=trust_remote_code)
         probe = probe_model(name, model, tokenizer)
         description = _description(source, name, torch_dtype, config, tokenizer, model.generation_config)
     return LanguageModel(**vars(description), model=model, probe=probe)
@@ -124,12 +123,13 @@ def describe_model(
         UsageError: an unknown dtype, or a revision for local files.
         TokurError: the model can't be had, or isn't a causal language model.
     """
-    torch_dtype = resolve_dtype(dtype, "auto")
-    quieten_libraries()
     with explained_errors(name):
         source = find_source(name, revision, progress)
-        config = _causal_config(source, name, trust_remote_code)
-        tokenizer = load_tokenizer(source, name, trust_remote_code)
+    import_transformers()
+    torch_dtype = resolve_dtype(dtype, "auto")
+    with explained_errors(label := source.label(name)):
+        config = _causal_config(source, label, trust_remote_code)
+        tokenizer = load_tokenizer(source, label, trust_remote_code)
         return _description(source, name, torch_dtype, config, tokenizer, _generation_config(source))
 
 
@@ -284,21 +284,19 @@ def _context_length(config: PreTrainedConfig) -> int | None:
 @contextmanager
 def explained_errors(name: str) -> Iterator[None]:
     """Turn whatever the libraries raise while they load a model into one sentence for its user."""
-    import torch
-    import transformers
-    from safetensors import SafetensorError
-
     try:
         yield
     except TokurError:
         raise
-    except torch.OutOfMemoryError as error:
-        raise TokurError(f"{name} doesn't fit on the device: {first_line(error)}") from error
-    except SafetensorError as error:
-        raise TokurError(
-            f"the weights of {name} are damaged ({first_line(error)}); download or copy them again"
-        ) from error
     except Exception as error:
+        import torch
+        import transformers
+        from safetensors import SafetensorError
+
+        if isinstance(error, torch.OutOfMemoryError):
+            raise TokurError(f"{name} doesn't fit on the device: {first_line(error)}") from error
+        if isinstance(error, SafetensorError):
+            raise TokurError(f"the weights of {name} are damaged ({first_line(error)}); get them again") from error
         if (explained := explain_hub_error(error, name)) is not None:
             raise explained from error
         message = str(error)
@@ -312,22 +310,3 @@ def explained_errors(name: str) -> Iterator[None]:
                 "a newer one may (pip install -U transformers)"
             ) from error
         raise TokurError(f"{name} can't be loaded: {first_line(error)}") from error
-
-
-def quieten_libraries() -> None:
-    """Keep the libraries' advice and bars off standard error; ``TOKUR_DEBUG=1`` leaves everything on.
-
-    Downloads of many gigabytes keep their bars where someone watches.
-    """
-    if os.environ.get("TOKUR_DEBUG") == "1":
-        return
-    import huggingface_hub.utils
-    import transformers.utils.logging
-
-    hub: Any = huggingface_hub.utils
-    hub.logging.set_verbosity_error()
-    logging: Any = transformers.utils.logging
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()  # the hub's bars too
-    if sys.stderr.isatty():
-        hub.enable_progress_bars()

@@ -46,11 +46,17 @@ class Source:
         place: a folder, or a hub id.
         revision: the hub commit, None for a folder.
         local_files_only: whether to look at nothing but this machine's files.
+        made: whether tokur made the folder, in its cache.
     """
 
     place: str
     revision: str | None = None
     local_files_only: bool = True
+    made: bool = False
+
+    def label(self, name: str) -> str:
+        """Return a model's name for errors about its files; with the folder, where the user did not name that."""
+        return f"{name} (kept in {self.place}; delete that folder to have it made again)" if self.made else name
 
     @property
     def options(self) -> dict[str, str | bool]:
@@ -73,14 +79,14 @@ def find_source(
     if local and revision is not None:
         raise UsageError(f"a revision was asked for, but {name} isn't a model on the Hugging Face hub")
     if name == DEFAULT_MODEL:
-        return Source(str(default_model_folder(progress)))
+        return Source(str(default_model_folder(progress)), made=True)
     if path.is_dir():
         _require_usable(name, (entry.name for entry in path.iterdir()), purpose)
         return Source(str(path))
     if path.is_file():
         if not purpose.gguf:
             raise TokurError(f"{name} is a file; use {purpose.instead}")
-        return Source(str(converted_gguf(path, progress)))
+        return Source(str(converted_gguf(path, progress)), made=True)
     return _find_on_hub(name, revision, progress, purpose)
 
 

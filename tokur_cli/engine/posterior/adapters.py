@@ -34,7 +34,7 @@ def save_adapter(
     """
     modules: dict[str, list[PerturbedMatrix]] = {}
     for matrix in posterior.matrices:
-        modules.setdefault(matrix.projection.module_name, []).append(matrix)
+        modules.setdefault(matrix.module_name, []).append(matrix)
     tensors: dict[str, Tensor] = {}
     for name, parts in modules.items():
         down, up = _factors(posterior, parts, member)
@@ -49,9 +49,9 @@ def save_adapter(
 def _factors(posterior: Posterior, parts: list[PerturbedMatrix], member: int) -> tuple[Tensor, Tensor]:
     """Return A (parts · r′, in) and B (out, parts · r′) of one module."""
     down = torch.cat([posterior.weight_noise(part, member).T for part in parts]).contiguous()
-    up = torch.zeros(_out_features(parts[0].projection.module), down.shape[0])
+    up = torch.zeros(_out_features(parts[0].module), down.shape[0])
     for index, part in enumerate(parts):
-        rows = slice(None) if part.projection.rows is None else part.projection.rows
+        rows = slice(None) if part.rows is None else part.rows
         up[rows, index * posterior.rank : (index + 1) * posterior.rank] = part.basis
     return down, up
 
@@ -84,7 +84,7 @@ def _config(
         "alpha_pattern": others,
         "lora_dropout": 0.0,
         "bias": "none",
-        "fan_in_fan_out": any(isinstance(parts[0].projection.module, Conv1D) for parts in modules.values()),
+        "fan_in_fan_out": any(isinstance(parts[0].module, Conv1D) for parts in modules.values()),
         "target_modules": _target_modules(model, modules.keys()),
     }
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,46 +20,21 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from tokur_cli import __version__
 from tokur_cli.engine.loading.cache import open_to_readers
 from tokur_cli.engine.posterior.adapters import save_adapter
+from tokur_cli.engine.posterior.description import (
+    BASIS,
+    DESCRIPTION,
+    PosteriorDescription,
+    read_description,
+    refuse_existing,
+)
 from tokur_cli.engine.posterior.posterior import PerturbedMatrix, Posterior
 from tokur_cli.engine.posterior.projections import find_projections
-from tokur_cli.records.errors import TokurError, UsageError
-from tokur_cli.records.outputs import replacing
+from tokur_cli.records.errors import TokurError
+from tokur_cli.records.outputs import naming, replacing
 
-FORMAT = 1
-DESCRIPTION, BASIS = "posterior.json", "basis.safetensors"
 _SAMPLED = 4096  # entries that stand for a weight which is not perturbed
-
-
-@dataclass(frozen=True)
-class PosteriorDescription:
-    """What ``posterior.json`` says.
-
-    Args:
-        model: name of the model, as the user typed it.
-        revision: its hub commit; None for local files.
-        fingerprint: of its weights, see ``weight_fingerprint``.
-        rank, sigma, targets, layers, seed: as in ``Posterior``.
-        draws: M, the number of adapters.
-        calibration: how sigma was found by ``--calibrate``; None where it was given.
-        version: of tokur.
-        format: of the folder.
-    """
-
-    model: str
-    revision: str | None
-    fingerprint: str
-    rank: int
-    sigma: float
-    targets: str
-    layers: str | None
-    seed: int
-    draws: int
-    calibration: dict[str, Any] | None
-    version: str = __version__
-    format: int = FORMAT
 
 
 def keep_posterior(
@@ -105,59 +79,14 @@ def keep_posterior(
         calibration,
     )
     refuse_existing(folder, force=force)
-    try:
-        with replacing(Path(folder)) as place:
-            place.mkdir()
-            save_file({matrix.name: matrix.basis.contiguous() for matrix in posterior.matrices}, place / BASIS)
-            for member in range(draws):
-                save_adapter(place / f"draw-{member}", model, posterior, member, model_name, revision)
-            text = json.dumps(asdict(description), indent=2, ensure_ascii=False)
-            (place / DESCRIPTION).write_text(text + "\n", encoding="utf-8")
-            open_to_readers(place, place)
-    except OSError as error:
-        raise TokurError(f"{folder}: cannot be written: {error.strerror or error}") from None
-
-
-def refuse_existing(folder: str, *, force: bool) -> None:
-    """Refuse a folder that would be overwritten, before any work is done.
-
-    Raises:
-        UsageError: it is there and not empty, and not a posterior that ``force`` may replace.
-    """
-    path = Path(folder)
-    if not os.path.lexists(path):
-        return
-    if not path.is_dir():
-        raise UsageError(f"{folder}: is a file; give the name of a folder")
-    if not any(path.iterdir()):
-        return
-    if not (path / DESCRIPTION).is_file():
-        raise UsageError(f"{folder}: exists and holds something other than a posterior: give another -o DIR")
-    if not force:
-        raise UsageError(f"{folder}: holds a posterior already: give another -o DIR, or --force to replace it")
-
-
-def read_description(folder: str) -> PosteriorDescription:
-    """Read ``posterior.json``.
-
-    Raises:
-        TokurError: it is not there, cannot be read, or is of a newer format.
-    """
-    path = Path(folder, DESCRIPTION)
-    try:
-        fields = json.loads(path.read_text(encoding="utf-8"))
-        if isinstance(fields, dict) and isinstance(fields.get("format"), int) and fields["format"] > FORMAT:
-            raise TokurError(
-                f"{path}: has format {fields['format']}, and this tokur ({__version__}) reads up to {FORMAT}: "
-                "update tokur"
-            )
-        return PosteriorDescription(**fields)
-    except FileNotFoundError:
-        raise TokurError(f"{folder}: holds no posterior; `tokur perturb -o {folder}` writes one") from None
-    except OSError as error:
-        raise TokurError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, TypeError) as error:
-        raise TokurError(f"{path}: is not what tokur perturb writes ({error})") from None
+    with naming(folder), replacing(Path(folder)) as place:
+        place.mkdir()
+        save_file({matrix.name: matrix.basis.contiguous() for matrix in posterior.matrices}, place / BASIS)
+        for member in range(draws):
+            save_adapter(place / f"draw-{member}", model, posterior, member, model_name, revision)
+        text = json.dumps(asdict(description), indent=2, ensure_ascii=False)
+        (place / DESCRIPTION).write_text(text + "\n", encoding="utf-8")
+        open_to_readers(place, place)
 
 
 def load_posterior(folder: str, model: PreTrainedModel, model_name: str) -> tuple[Posterior, PosteriorDescription]:
@@ -193,7 +122,7 @@ def load_posterior(folder: str, model: PreTrainedModel, model_name: str) -> tupl
         basis = bases.get(projection.name)
         if basis is None or tuple(basis.shape) != (out_features, description.rank):
             raise mismatch
-        matrices.append(PerturbedMatrix(projection, basis, in_features))
+        matrices.append(PerturbedMatrix(**vars(projection), basis=basis, inputs=in_features))
     posterior = Posterior(
         tuple(matrices),
         description.rank,
@@ -215,7 +144,7 @@ def weight_fingerprint(model: PreTrainedModel, posterior: Posterior) -> str:
     are rounded to bfloat16, so that a model loaded in float32 and in bfloat16 has one fingerprint.
     """
     digest = hashlib.sha256()
-    perturbed = {id(matrix.projection.module) for matrix in posterior.matrices}
+    perturbed = {id(matrix.module) for matrix in posterior.matrices}
     for module_name, module in model.named_modules():
         with align_module_device(module):
             for name, parameter in module.named_parameters(recurse=False):

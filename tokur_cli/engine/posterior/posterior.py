@@ -26,23 +26,16 @@ from tokur_cli.records.outputs import replacing
 
 
 @dataclass(frozen=True)
-class PerturbedMatrix:
+class PerturbedMatrix(Projection):
     """A projection whose weight has a posterior.
 
     Args:
-        projection: where the weight is.
         basis: U′, float32, (out, r′).
         inputs: number of input features.
     """
 
-    projection: Projection
     basis: Tensor
     inputs: int
-
-    @property
-    def name(self) -> str:
-        """Dotted name of the projection."""
-        return self.projection.name
 
 
 @dataclass(frozen=True)
@@ -118,7 +111,7 @@ def build_posterior(
         if saved:
             _save(saved, bases)
     matrices = tuple(
-        PerturbedMatrix(projection, bases[projection.name], weight.shape[1])
+        PerturbedMatrix(**vars(projection), basis=bases[projection.name], inputs=weight.shape[1])
         for projection, weight in zip(projections, weights, strict=True)
     )
     return Posterior(matrices, rank, sigma, seed, targets, layers)
@@ -139,7 +132,7 @@ def left_singular_vectors(weight: Tensor, rank: int) -> Tensor:
 
 def size_of(matrix: PerturbedMatrix) -> tuple[list[float], float]:
     """Return the top r′ singular values of W_0, and ‖W_0‖_F."""
-    weight = matrix.projection.weight().float()
+    weight = matrix.weight().float()
     along_basis = matrix.basis.to(weight).T @ weight  # (r′, in): uᵢᵀW = dᵢvᵢᵀ
     return along_basis.norm(dim=1).tolist(), float(weight.norm())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,44 +11,47 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from tokur_cli.engine.uncertainty.perturbed import Draws
+from tokur_cli.engine.posterior.posterior import Posterior
 
 _PER_HEAD = ("alibi", "position_bias")  # arguments whose rows are heads: such layers get their copies at the input
 
 
-@contextmanager
-def copied_late(model: PreTrainedModel, draws: Draws) -> Iterator[int]:
-    """Have the model copy its rows for the draws where the first perturbed layer begins, within the context.
+def layers_from_first_perturbed(model: PreTrainedModel, posterior: Posterior) -> list[nn.Module]:
+    """Return the layers that differ between the draws; none where nothing is shared below them.
 
-    Yields:
-        How many times the rows of the input have to be repeated: once if the model copies them itself, 1 + M
-        times where there is nothing to share (layer 0 is perturbed) or its family's layers do not allow it.
+    That is so where layer 0 is perturbed, and where the family's layers do not let rows be copied between them.
     """
-    layers = _layers_from_first_perturbed(model, draws)
-    if layers is None:
-        yield 1 + draws.members
-        return
-    handles = []
-    try:
-        copy = _Copy(1 + draws.members)
-        for layer in layers:
-            handles.append(layer.register_forward_pre_hook(copy, with_kwargs=True))
-        yield 1
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-def _layers_from_first_perturbed(model: PreTrainedModel, draws: Draws) -> list[nn.Module] | None:
-    places = [matrix.projection.layer for matrix in draws.posterior.matrices]
+    places = [matrix.layer for matrix in posterior.matrices]
     lists = {place[0] for place in places if place is not None}
     if None in places or len(lists) != 1:
-        return None
+        return []
     first = min(place[1] for place in places if place is not None)
     layers = list(model.get_submodule(lists.pop()).children())
     if first == 0 or any(name in inspect.signature(layers[first].forward).parameters for name in _PER_HEAD):
-        return None
+        return []
     return layers[first:]
+
+
+@contextmanager
+def copied_late(layers: Sequence[nn.Module], copies: int) -> Iterator[int]:
+    """Have the model copy its rows where the first of these layers begins, within the context.
+
+    Args:
+        layers: what ``layers_from_first_perturbed`` returned.
+        copies: of each row, 1 + M.
+
+    Yields:
+        How many times the rows of the input have to be repeated: once if the model copies them itself.
+    """
+    handles = []
+    try:
+        copy = _Copy(copies)
+        for layer in layers:
+            handles.append(layer.register_forward_pre_hook(copy, with_kwargs=True))
+        yield 1 if layers else copies
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 class _Copy:

@@ -103,7 +103,7 @@ def perturbed(draws: Draws, steps: Tensor | None = None) -> Iterator[None]:
     try:
         for matrix in draws.posterior.matrices:
             hook = _Hook(draws, matrix, steps, count)
-            handles.append(matrix.projection.module.register_forward_hook(hook))
+            handles.append(matrix.module.register_forward_hook(hook))
         yield
     finally:
         for handle in handles:
@@ -125,9 +125,9 @@ class _Hook:
         basis = self.draws.basis(self.matrix, output)
         moved = output[base_rows:].view(len(coefficients), output.shape[-1])
         # addmm adds in float32 what it multiplies: in low precision one rounding less than a product and a sum
-        if self.matrix.projection.rows is None:
+        if self.matrix.rows is None:
             moved.addmm_(coefficients, basis.T)
         else:
-            rows = self.matrix.projection.rows.to(output.device)
+            rows = self.matrix.rows.to(output.device)
             moved[:, rows] = torch.addmm(moved[:, rows], coefficients, basis.T)
         return output

@@ -6,9 +6,9 @@ does not allow that (``packing.longest_packed``), they stand in padded rows of l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -18,9 +18,9 @@ from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from tokur_cli.engine.body import logits_from, parts_of, run_body
-from tokur_cli.engine.memory import clear_device_cache, is_out_of_memory
+from tokur_cli.engine.halving import HalvingBatches
 from tokur_cli.engine.uncertainty.batches import Batch, cut_batches
-from tokur_cli.engine.uncertainty.lower_layers import copied_late
+from tokur_cli.engine.uncertainty.lower_layers import copied_late, layers_from_first_perturbed
 from tokur_cli.engine.uncertainty.packing import KeysAndValues, Layout, PackedAttention, attention_by, longest_packed
 from tokur_cli.engine.uncertainty.perturbed import Draws, perturbed
 from tokur_cli.engine.uncertainty.prefixes import Stretch, divide
@@ -62,18 +62,15 @@ class Scorer:
         self.model = model
         self.draws = draws
         self.sampling = sampling
-        self.batch_tokens = batch_tokens
         self.estimator = estimator
         self.compare = compare
         self.device = next(model.get_input_embeddings().parameters()).device
         self._longest_packed = longest_packed(model)
         parts_of(model)  # seen before draws are added to what its projections put out
+        self.members = 1 + (draws.members if draws else 0)
+        self._upper_layers = layers_from_first_perturbed(model, draws.posterior) if draws else []
         self._ahead: list[_Prefix] = []
-
-    @property
-    def members(self) -> int:
-        """1 + M."""
-        return 1 + (self.draws.members if self.draws else 0)
+        self._halving = HalvingBatches(batch_tokens // self.members, make_room=self._ahead.clear)
 
     def score(
         self, responses: Sequence[TokenizedResponse], wanted: Sequence[bool] | None = None
@@ -91,52 +88,31 @@ class Scorer:
             The response's index with the quantities of ``token_quantities`` as float32 arrays of shape (T,), or with
             an error where memory does not suffice for the response alone.
         """
-        for batch in self._batches(responses):
+        lengths = {index: response.length for index, response in enumerate(responses)}
+        for batch in self._batches(responses, lengths):
             if wanted is None or any(wanted[index] for index in batch.indices):
-                for index, result in self._score_or_halve(responses, batch):
+
+                def compute(indices: Sequence[int], batch: Batch = batch) -> list[Quantities]:
+                    return self._score_batch([responses[index] for index in indices], batch)
+
+                for index, result in self._halving.results(batch.indices, lengths, compute):
                     if wanted is None or wanted[index]:
                         yield index, result
 
-    def _batches(self, responses: Sequence[TokenizedResponse]) -> Iterator[Batch]:
+    def _batches(self, responses: Sequence[TokenizedResponse], lengths: Mapping[int, int]) -> Iterator[Batch]:
         """Cut the responses into batches of at most ``batch_tokens`` positions."""
         longest = self._longest_packed
-        packable = [i for i, response in enumerate(responses) if longest is None or response.length <= longest]
-        others = set(range(len(responses))).difference(packable)
+        packable = [index for index, length in lengths.items() if longest is None or length <= longest]
         identities = {index: responses[index].identity() for index in packable}
         # A state that predicts a response token belongs to its batch
         latest = {index: len(responses[index].prompt_ids) - 1 for index in packable}
-        yield from cut_batches(divide(identities), lambda: max(1, self.batch_tokens // self.members), latest)
-        order = sorted(others, key=lambda index: (-responses[index].length, index))
-        while order:
-            size = max(1, self.batch_tokens // (responses[order[0]].length * self.members))
-            yield Batch(tuple(order[:size]), packed=False)
-            order = order[size:]
-
-    def _score_or_halve(
-        self, responses: Sequence[TokenizedResponse], batch: Batch
-    ) -> Iterator[tuple[int, Quantities | TokurError]]:
-        try:
-            results = self._score_batch([responses[index] for index in batch.indices], batch)
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            results = None
-        if results is not None:
-            yield from zip(batch.indices, results, strict=True)
-            return
-        self._ahead.clear()
-        clear_device_cache(garbage_collection=True)
-        if len(batch.indices) == 1:
-            index = batch.indices[0]
-            yield index, TokurError(f"too little memory for a response of {responses[index].length} tokens")
-            return
-        self.batch_tokens = max(1, self.batch_tokens // 2)
-        middle = len(batch.indices) // 2
-        for half in (batch.indices[:middle], batch.indices[middle:]):
-            yield from self._score_or_halve(responses, replace(batch, indices=half))
+        yield from cut_batches(divide(identities), lambda: self._halving.batch_tokens, latest)
+        for indices in self._halving.padded({i: length for i, length in lengths.items() if i not in identities}):
+            yield Batch(tuple(indices), packed=False)
 
     @torch.inference_mode()
     def _score_batch(self, responses: list[TokenizedResponse], batch: Batch) -> list[Quantities]:
+        """Score a batch's responses, all of them or a half."""
         if batch.packed:
             first = batch.ahead[-1] if batch.ahead else 0
             ahead = self._computed_ahead(responses[0], batch.ahead)
@@ -170,7 +146,7 @@ class Scorer:
         steps = tensors.steps if self.sampling == "stepwise" else None
         with (
             perturbed(self.draws, steps) if self.draws else nullcontext(),
-            copied_late(self.model, self.draws) if self.draws else nullcontext(1) as copies,
+            copied_late(self._upper_layers, self.members) as copies,
             attention_by(self.model, attention) if attention else nullcontext(),
         ):
             ids = tensors.ids.repeat(copies, 1)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tokur_cli.records.formats.adapting import Format, row_format
+from tokur_cli.records.formats.adapting import Format
 from tokur_cli.records.formats.datasets import GSM8K, HUMANEVAL, MATH, MESSAGES, PROMPT_COMPLETION, SVAMP
 from tokur_cli.records.formats.inspect import INSPECT
 from tokur_cli.records.formats.lm_eval import LM_EVAL
 from tokur_cli.records.formats.openai_batch import OPENAI_BATCH
 
-NATIVE = row_format(
+NATIVE = Format(
     "tokur",
     "tokur's own: id, question (or messages, or prompt), response, reference",
     lambda fields: isinstance(fields.get("tokur"), dict),
-    lambda record: record,
+    lambda requests: lambda record: iter((record,)),
 )
 
 FORMATS: dict[str, Format] = {

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
-from tokur_cli.records.streams import BOM, display_name, open_input, seekable
+from tokur_cli.records.streams import BOM, MAX_LINE, display_name, open_input, seekable, too_long
 
 
 class Requests:
@@ -21,17 +21,23 @@ class Requests:
 
     @classmethod
     @contextmanager
-    def open(cls, path: str) -> Iterator[Requests]:
+    def open(cls, path: str, max_line: int = MAX_LINE) -> Iterator[Requests]:
         """Open a file of requests and find where each is.
 
+        Args:
+            path: the file's name.
+            max_line: the longest request in bytes.
+
         Raises:
-            TokurError: it cannot be read, holds a line that is not a request, or two requests with one id.
+            TokurError: it cannot be read, holds a line that is too long or not a request, or two requests with one id.
         """
         name = display_name(path)
-        with open_input(path) as stream, seekable(stream) as file:
+        with open_input(path) as stream, seekable(stream, name, max_line) as file:
             places: dict[str, tuple[int, int]] = {}
             offset = 0
-            for number, line in enumerate(file, start=1):
+            for number, line in enumerate(iter(lambda: file.readline(max_line + 1), b""), start=1):
+                if len(line) > max_line and not line.endswith(b"\n"):
+                    raise TokurError(f"{name}:{number}: {too_long(max_line)}")
                 if not line.isspace():
                     identity = _identity(line, name, number)
                     if identity in places:

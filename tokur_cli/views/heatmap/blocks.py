@@ -92,28 +92,27 @@ def beside(blocks: Sequence[Block], width: int) -> Block:
     return Block(lines)
 
 
-def flow(pieces: Sequence[str], width: int, style: Style | None = None, indent: int = 0, between: str = "  ") -> Block:
+def flow(pieces: Sequence[str], width: int, style: Style | None = None, between: str = "  ") -> Block:
     """Return short texts one after the other, broken between them; one that is longer than a line is broken anywhere.
 
     Args:
         pieces: the texts; control codes are drawn as pictures.
         width: columns.
         style: the style of all.
-        indent: columns in front of each line.
         between: what separates two texts on a line.
     """
-    lines = [StyledLine().pad_to(indent)]
+    lines = [StyledLine()]
     for piece in pieces:
         text = picture(piece)
         columns = width_of(text)
-        joint = between if lines[-1].width > indent else ""
+        joint = between if lines[-1].width else ""
         if joint and lines[-1].width + len(joint) + columns > width:
-            lines.append(StyledLine().pad_to(indent))
+            lines.append(StyledLine())
             joint = ""
         lines[-1].add(joint, style)
-        for part in _cut(text, width - indent):
-            if lines[-1].width > indent and lines[-1].width + width_of(part) > width:
-                lines.append(StyledLine().pad_to(indent))
+        for part in _cut(text, width):
+            if lines[-1].width and lines[-1].width + width_of(part) > width:
+                lines.append(StyledLine())
             lines[-1].add(part, style)
     return Block(lines)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tokur_cli.records.errors import TokurError, UsageError
@@ -126,10 +126,17 @@ class ScaleBuilder:
 
     Args:
         quantities: what will be painted.
+        others: quantities that are given up when a response lacks them.
+
+    Attributes:
+        responses: how many were added.
+        others: the names of those that no response has lacked.
     """
 
-    def __init__(self, quantities: Iterable[Quantity]) -> None:
-        self._quantities = {quantity.name: quantity for quantity in quantities}
+    def __init__(self, quantities: Sequence[Quantity], others: Sequence[Quantity] = ()) -> None:
+        self.responses = 0
+        self.others = [quantity.name for quantity in others]
+        self._quantities = {quantity.name: quantity for quantity in (*quantities, *others)}
         self._sketches = {name: QuantileSketch() for name in self._quantities}
 
     def add(self, response: HeatmapResponse) -> None:
@@ -138,6 +145,10 @@ class ScaleBuilder:
         Raises:
             RecordError: the response lacks one of the quantities.
         """
+        self.responses += 1
+        for lacking in set(self.others).difference(response.values):
+            self.others.remove(lacking)
+            del self._quantities[lacking]
         for name, quantity in self._quantities.items():
             add = self._sketches[name].add
             for value in response.token_values(name):

@@ -103,26 +103,19 @@ def svg_figure(
     across = len(responses) if compare else len(scales)
     width = across * panel_width + (across - 1) * _GUTTER
     top = _MARGIN
+    lefts = [_MARGIN + index * (panel_width + _GUTTER) for index in range(across)]
+
+    def row(panels: Sequence[tuple[HeatmapResponse, Scale]]) -> float:
+        return max(_panel(canvas, *panel, left, top, columns, theme) for panel, left in zip(panels, lefts, strict=True))
+
     if compare:
-        tops = []
-        for index, response in enumerate(responses):
-            left = _MARGIN + index * (panel_width + _GUTTER)
-            tops.append(_heading(canvas, response, left, top, panel_width))
-        top = max(tops)
+        top = max(_heading(canvas, one, left, top, panel_width) for one, left in zip(responses, lefts, strict=True))
         for scale in scales:
-            bottoms = [
-                _panel(canvas, response, scale, _MARGIN + index * (panel_width + _GUTTER), top, columns, theme)
-                for index, response in enumerate(responses)
-            ]
-            top = max(bottoms)
+            top = row([(response, scale) for response in responses])
     else:
         for response in responses:
             top = _heading(canvas, response, _MARGIN, top, width)
-            bottoms = [
-                _panel(canvas, response, scale, _MARGIN + index * (panel_width + _GUTTER), top, columns, theme)
-                for index, scale in enumerate(scales)
-            ]
-            top = max(bottoms) + _SMALL_ROW / 2
+            top = row([(response, scale) for scale in scales]) + _SMALL_ROW / 2
     for scale in scales:
         top = _legend(canvas, scale, top, theme)
     top = _signs(canvas, responses, scales, top)

@@ -1,0 +1,236 @@
+"""Questions through a model, and its responses as records: what ``generate`` does once a model is there."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tokur_cli import __version__
+from tokur_cli.commands.options.model import DecodingOptions, PromptOptions
+from tokur_cli.commands.score.pipeline import Scoring
+from tokur_cli.commands.score.windows import ScoringTask, windows
+from tokur_cli.commands.shared.decoding import make_decoder
+from tokur_cli.commands.shared.prompts import PromptForm, question_id, with_ids_of
+from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
+from tokur_cli.engine.generation.decoder import DecodedResponse, Decoder, DecodingRequest
+from tokur_cli.engine.generation.sampling import Sampling
+from tokur_cli.engine.generation.vllm import VllmDecoder
+from tokur_cli.engine.loading.models import LanguageModel, ModelDescription
+from tokur_cli.engine.tokens import ResponseTokenizer
+from tokur_cli.records.errors import RecordError, TokurError
+from tokur_cli.records.record import SCHEMA, Record
+from tokur_cli.records.writer import RecordWriter
+
+_RESPONSES_TOGETHER = 128  # handed out to a worker at once
+
+
+class Responding:
+    """A model that answers requests and, where there is a scoring, scores what became of them."""
+
+    def __init__(
+        self,
+        model: ModelDescription,
+        options: DecodingOptions,
+        scoring: Scoring | None,
+        *,
+        trust_remote_code: bool = False,
+    ) -> None:
+        self.model, self.scoring = model, scoring
+        self.decoder: Decoder | VllmDecoder
+        if isinstance(model, LanguageModel):
+            self.decoder = _with_transformers(model, options)
+        else:
+            self.decoder = _with_vllm(model, options, trust_remote_code)
+        of_model = {"model": model.name, "revision": model.revision, "dtype": model.dtype, "version": __version__}
+        self.settings = scoring.settings if scoring else of_model
+
+    def answer(self, task: Iterable[DecodingRequest] | ScoringTask) -> Iterator[Any]:
+        """Yield responses as they end, or what scoring yields."""
+        if isinstance(task, ScoringTask):
+            assert self.scoring is not None
+            return self.scoring.answer(task)
+        return self.decoder.run(task)
+
+
+def _with_transformers(model: LanguageModel, options: DecodingOptions) -> Decoder:
+    return make_decoder(
+        model,
+        _tokenizer(model),
+        _sampling(options),
+        max_new_tokens=options.max_new_tokens,
+        stop=tuple(options.stop),
+        max_rows=options.batch_size,
+        max_memory_gib=options.max_memory,
+    )
+
+
+def _with_vllm(model: ModelDescription, options: DecodingOptions, trust_remote_code: bool) -> VllmDecoder:
+    return VllmDecoder(
+        model,
+        _tokenizer(model).decode,
+        _sampling(options),
+        max_new_tokens=options.max_new_tokens,
+        stop=tuple(options.stop),
+        trust_remote_code=trust_remote_code,
+        cache_bytes=None if options.max_memory is None else int(options.max_memory * 2**30),
+    )
+
+
+def _tokenizer(model: ModelDescription) -> ResponseTokenizer:
+    return ResponseTokenizer(model.tokenizer, model.context_length, model.end_ids)
+
+
+def _sampling(options: DecodingOptions) -> Sampling:
+    return Sampling(options.temperature, options.top_k, options.top_p, options.min_p, options.seed)
+
+
+class Generation:
+    """Questions through the decoders and, as records, back in the input's order.
+
+    Args:
+        force: who answers, by ``Responding``.
+        found: the model that workers have; None for one in this process.
+        options: how responses are generated.
+        prompts: for the records.
+        form: how a question becomes a prompt.
+    """
+
+    def __init__(
+        self,
+        force: InProcess | Pool,
+        found: ModelDescription | None,
+        options: DecodingOptions,
+        prompts: PromptOptions,
+        form: PromptForm,
+    ) -> None:
+        model = force.pipeline.model if isinstance(force, InProcess) else found
+        assert isinstance(model, ModelDescription)
+        self.force, self.options, self.form, self.model_name = force, options, form, model.name
+        self.tokenizer = _tokenizer(model)
+        self.settings: dict[str, Any] = {
+            "model": model.name,
+            "revision": force.settings["revision"],
+            "dtype": force.settings["dtype"],
+            "backend": options.backend,
+            "temperature": options.temperature,
+            "top_p": options.top_p,
+            "top_k": options.top_k,
+            "min_p": options.min_p,
+            "max_new_tokens": options.max_new_tokens,
+            "stop": list(options.stop),
+            "template": prompts.template,
+            "system": prompts.system,
+            "few_shot": prompts.few_shot,
+            "seed": options.seed,
+            "version": __version__,
+        }
+        self._questions: dict[int, tuple[Record, DecodingRequest]] = {}
+        self._responses: dict[int, dict[int, DecodedResponse]] = {}
+        self._ready: dict[int, list[Record | RecordError]] = {}
+
+    @staticmethod
+    def settings_of(tokur: dict[str, Any]) -> dict[str, Any]:
+        """Return the settings that a response was generated with, and scored with if it was."""
+        return {**tokur.get("generation", {}), **(Scoring.settings_of(tokur) if "run" in tokur else {})}
+
+    def run(
+        self, items: Iterable[Record | RecordError], writer: RecordWriter, skip_invalid: bool
+    ) -> Iterator[Record | RecordError]:
+        """Yield a question's responses when they are all there, questions and samples in order.
+
+        Where bad records are not skipped, the first one is the last thing yielded.
+        """
+        turn = 0
+        requests = self._requests(items, writer, skip_invalid)
+        together = itertools.repeat(max(1, _RESPONSES_TOGETHER // self.options.samples))
+        # A decoder refills its batch as responses end; one in this process is given all there is
+        tasks = [requests] if isinstance(self.force, InProcess) else windows(requests, together)
+        for _, results in self.force.map(tasks, _lost):
+            for result in results:
+                self._take(result)
+                while turn in self._ready:
+                    yield from self._ready.pop(turn)
+                    turn += 1
+        while turn in self._ready:
+            yield from self._ready.pop(turn)
+            turn += 1
+
+    def _requests(
+        self, items: Iterable[Record | RecordError], writer: RecordWriter, skip_invalid: bool
+    ) -> Iterator[DecodingRequest]:
+        """Yield what is to be generated; bad records and what is written already are ready at once."""
+        for index, item in enumerate(items):
+            request = item if isinstance(item, RecordError) else self._request(index, item, writer)
+            if isinstance(request, RecordError):
+                self._ready[index] = [request]
+                if not skip_invalid:
+                    return
+            elif not request.samples:
+                self._ready[index] = []
+            else:
+                assert isinstance(item, Record)
+                self._questions[index] = item, request
+                self._responses[index] = {}
+                yield request
+
+    def _request(self, index: int, record: Record, writer: RecordWriter) -> DecodingRequest | RecordError:
+        try:
+            prompt, special_tokens = self.form.apply(with_ids_of(record, self.model_name), self.tokenizer)
+            prompt_ids = self.tokenizer.tokenize_prompt(prompt, special_tokens=special_tokens)
+            if record.id is None:
+                record.set("id", question_id(record, prompt_ids))
+            samples = [n for n in range(self.options.samples) if not writer.already_written(_numbered(record, n))]
+        except RecordError as error:
+            return error
+        except TokurError as error:
+            return record.error(str(error))
+        return DecodingRequest(index, str(record.id), prompt_ids, samples)
+
+    def _take(self, result: DecodedResponse | tuple[DecodingRequest, TokurError]) -> None:
+        """Note a response; with its last one a question is ready."""
+        if isinstance(result, tuple):
+            request, error = result
+            if request.index in self._questions:
+                record, _ = self._questions.pop(request.index)
+                del self._responses[request.index]
+                self._ready[request.index] = [record.error(str(error))]
+            return
+        if result.index not in self._questions:  # another sample of the question has failed
+            return
+        self._responses[result.index][result.sample] = result
+        record, request = self._questions[result.index]
+        if len(self._responses[result.index]) == len(request.samples):
+            del self._questions[result.index]
+            responses = self._responses.pop(result.index)
+            self._ready[result.index] = [self._record(record, request, responses[n]) for n in request.samples]
+
+    def _record(self, question: Record, request: DecodingRequest, response: DecodedResponse) -> Record:
+        record = question.copy()
+        record.set("response", response.text)
+        record.set(
+            "tokur",
+            {
+                "schema": SCHEMA,
+                "model": self.model_name,
+                "sample": response.sample,
+                "seed": self.options.seed,
+                "finish_reason": response.finish_reason,
+                "prompt_token_ids": list(request.prompt_ids),
+                "token_ids": response.token_ids,
+                "generation": self.settings,
+            },
+        )
+        return record
+
+
+def _lost(task: Iterable[DecodingRequest]) -> Iterator[tuple[DecodingRequest, TokurError]]:
+    """Yield the errors of requests that no worker outlives."""
+    reason = f"{DEATHS} workers died while they answered it, or a question beside it: is there too little memory?"
+    return ((request, TokurError(reason)) for request in task)
+
+
+def _numbered(question: Record, sample: int) -> Record:
+    twin = question.copy()
+    twin.set("tokur", {"sample": sample})
+    return twin

@@ -1,0 +1,129 @@
+"""A posterior made, looked at, tuned and kept: what ``perturb`` does once a model is there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any
+
+from tokur_cli.commands.options.perturb import KeepOptions, StrengthOptions
+from tokur_cli.commands.options.scoring import PosteriorOptions, SamplingOptions
+from tokur_cli.commands.perturb.strength import CALIBRATION_RESPONSES, Strengths, read_trial
+from tokur_cli.commands.shared.errors import InvalidRecords, say
+from tokur_cli.commands.shared.posterior import SIGMA, make_posterior, with_sigma
+from tokur_cli.commands.shared.progress import Progress
+from tokur_cli.commands.shared.prompts import PromptForm
+from tokur_cli.engine.loading.models import LanguageModel
+from tokur_cli.engine.posterior.calibration import SWEEPS, largest_sigma
+from tokur_cli.engine.posterior.folder import keep_posterior
+from tokur_cli.engine.posterior.posterior import Posterior, size_of
+from tokur_cli.records.encoding import encode_value
+from tokur_cli.records.errors import RecordError
+from tokur_cli.records.record import Record
+from tokur_cli.records.writer import RecordWriter
+
+
+class Making:
+    """A model's posterior, and what is found out about it.
+
+    Args:
+        language_model: the model.
+        options: what the posterior is made of.
+        progress: told of work done.
+        writer: where records of matrices and strengths go.
+
+    Raises:
+        TokurError: the model cannot have such a posterior.
+    """
+
+    def __init__(
+        self, language_model: LanguageModel, options: PosteriorOptions, progress: Progress, writer: RecordWriter
+    ) -> None:
+        self.language_model, self.progress, self.writer = language_model, progress, writer
+        self.command = progress.command
+        self.posterior, self.draws = make_posterior(options, language_model, progress, partial(say, self.command))
+        self.calibration: dict[str, Any] | None = None  # what ``posterior.json`` keeps of one
+
+    def look(self) -> None:
+        """Write a record for each matrix."""
+        for fields in describe_matrices(self.posterior):
+            self._write(fields)
+
+    def tune(
+        self,
+        items: Iterable[Record | RecordError],
+        form: PromptForm,
+        options: StrengthOptions,
+        sampling: SamplingOptions,
+        invalid: InvalidRecords,
+    ) -> None:
+        """Try strengths on responses, writing a record of each; a calibration's strength becomes the posterior's.
+
+        Raises:
+            TokurError: the input has no response, or a bad one that is not skipped.
+        """
+        limit = options.limit or (CALIBRATION_RESPONSES if options.calibrate else None)
+        trial = read_trial(items, form, self.language_model, limit, invalid)
+        strengths = Strengths(trial, self.posterior, self.draws, self.language_model, sampling, self.progress)
+        self.progress.start((SWEEPS if options.calibrate else len(options.strengths)) * len(trial.responses))
+        if options.calibrate:
+            self._calibrate(strengths, options.tolerance)
+        for sigma in options.strengths:
+            self._write(strengths.measure(sigma))
+
+    def keep(self, options: KeepOptions) -> None:
+        """Write the posterior's folder.
+
+        Raises:
+            TokurError: it cannot be written.
+        """
+        assert options.folder is not None
+        keep_posterior(
+            options.folder,
+            self.language_model.model,
+            self.posterior,
+            draws=self.draws,
+            model_name=self.language_model.name,
+            revision=self.language_model.revision,
+            calibration=self.calibration,
+            force=options.force,
+        )
+        sigma = self.posterior.sigma
+        say(self.command, f"{options.folder}: wrote the posterior (σ = {sigma:.4g}) and {self.draws} draws as adapters")
+
+    def _write(self, fields: dict[str, Any]) -> None:
+        self.writer.write(Record.parse(encode_value(fields), None, None))
+
+    def _calibrate(self, strengths: Strengths, tolerance: float) -> None:
+        tried: dict[float, dict[str, Any]] = {}
+
+        def divergence(sigma: float) -> float:
+            tried[sigma] = strengths.measure(sigma)
+            self._write(tried[sigma])
+            return float(tried[sigma]["kl"])
+
+        sigma = largest_sigma(divergence, tolerance, start=self.posterior.sigma or SIGMA)
+        say(self.command, f"σ = {sigma:.4g}: the draws are {tried[sigma]['kl']:.4g} nats per token from the model")
+        self.calibration = {"tolerance": tolerance, "sweeps": len(tried), **tried[sigma]}
+        self.posterior = with_sigma(self.posterior, sigma)
+
+
+def describe_matrices(posterior: Posterior) -> Iterator[dict[str, Any]]:
+    """Yield a record for each perturbed matrix: its shape, top singular values, and how large ΔW is beside it."""
+    for matrix in posterior.matrices:
+        singular_values, norm = size_of(matrix)
+        expected = posterior.sigma * _mean_norm(matrix.inputs * posterior.rank)
+        yield {
+            "matrix": matrix.name,
+            "shape": [matrix.basis.shape[0], matrix.inputs],
+            "singular_values": singular_values,
+            "norm": norm,
+            "perturbation_norm": expected,
+            "relative_size": expected / norm if norm else math.inf,
+        }
+
+
+def _mean_norm(entries: int) -> float:
+    """Return the mean Euclidean norm of as many N(0, 1) numbers: √2 Γ((n + 1)/2) / Γ(n/2)."""
+    return math.sqrt(2) * math.exp(math.lgamma((entries + 1) / 2) - math.lgamma(entries / 2))

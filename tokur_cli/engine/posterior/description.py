@@ -1,0 +1,158 @@
+"""What a kept posterior says of itself, read and checked without its weights, and without torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from tokur_cli import __version__
+from tokur_cli.records.errors import TokurError, UsageError
+
+FORMAT = 1
+DESCRIPTION, BASIS = "posterior.json", "basis.safetensors"
+
+
+@dataclass(frozen=True)
+class PosteriorDescription:
+    """What ``posterior.json`` says.
+
+    Args:
+        model: name of the model, as the user typed it.
+        revision: its hub commit; None for local files.
+        fingerprint: of its weights, see ``weight_fingerprint``.
+        rank, sigma, targets, layers, seed: as in ``Posterior``.
+        draws: M, the number of adapters.
+        calibration: how sigma was found by ``--calibrate``; None where it was given.
+        basis_sha256: of the basis's file; None in folders that were written before it was kept.
+        version: of tokur.
+        format: of the folder.
+    """
+
+    model: str
+    revision: str | None
+    fingerprint: str
+    rank: int
+    sigma: float
+    targets: str
+    layers: str | None
+    seed: int
+    draws: int
+    calibration: dict[str, Any] | None
+    basis_sha256: str | None = None
+    version: str = __version__
+    format: int = FORMAT
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _is_hash(value: Any) -> bool:
+    return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 1
+
+
+def _is_strength(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value <= _LARGEST
+
+
+def _or_null(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or check(value)
+
+
+_LARGEST = 3.4e38  # of the float32 that it is computed in
+_TEXT, _COUNT, _HASH = "text", "an integer from 1", "a SHA-256"
+_WANTED: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "model": (_TEXT, _is_text),
+    "revision": (f"{_TEXT}, or null", _or_null(_is_text)),
+    "fingerprint": (_HASH, _is_hash),
+    "rank": (_COUNT, _is_count),
+    "sigma": ("a number from 0 to 3.4e38", _is_strength),
+    "targets": ("names of projections with commas between them", _is_text),
+    "layers": ("a slice of layers such as 15:, or null", _or_null(_is_text)),
+    "seed": ("an integer", lambda value: type(value) is int),
+    "draws": (_COUNT, _is_count),
+    "calibration": ("an object, or null", _or_null(lambda value: isinstance(value, dict))),
+    "basis_sha256": (f"{_HASH}, or null", _or_null(_is_hash)),
+    "version": (_TEXT, _is_text),
+    "format": (_COUNT, _is_count),
+}
+
+
+def read_description(folder: str) -> PosteriorDescription:
+    """Read ``posterior.json``.
+
+    Raises:
+        TokurError: it is not there, cannot be read, is of a newer format, or a field is missing, unknown, there twice
+            or not what it must be.
+    """
+    path = Path(folder, DESCRIPTION)
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_without_duplicates)
+    except (FileNotFoundError, NotADirectoryError):
+        raise TokurError(f"{folder}: holds no posterior; `tokur perturb -o {folder}` writes one") from None
+    except OSError as error:
+        raise TokurError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise _unlike(path, str(error)) from None
+    if not isinstance(values, dict):
+        raise _unlike(path, "it holds no object")
+    written = values.get("format")
+    if type(written) is int and written > FORMAT:
+        raise TokurError(
+            f"{path}: has format {written}, and this tokur ({__version__}) reads up to {FORMAT}: update tokur"
+        )
+    optional = {"basis_sha256", "version", "format"}
+    for name, (wanted, is_right) in _WANTED.items():
+        if name not in values:
+            if name not in optional:
+                raise _unlike(path, f'"{name}" is missing')
+        elif not is_right(values[name]):
+            raise _unlike(path, f'"{name}" is {_shown(values[name])}, not {wanted}')
+    if unknown := set(values) - {field.name for field in fields(PosteriorDescription)}:
+        raise _unlike(path, f'"{min(unknown)}" is not a field of it')
+    return PosteriorDescription(**values)
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    for name, times in Counter(name for name, _ in pairs).items():
+        if times > 1:
+            raise ValueError(f'"{name}" is there {times} times')
+    return dict(pairs)
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 40 else f"{text[:39]}…"
+
+
+def _unlike(path: Path, what: str) -> TokurError:
+    return TokurError(f"{path}: is not what tokur perturb writes: {what}; write the posterior again with tokur perturb")
+
+
+def refuse_existing(folder: str, *, force: bool) -> None:
+    """Refuse a folder that would be overwritten, before any work is done.
+
+    Raises:
+        UsageError: it is there and not empty, and not a posterior that ``force`` may replace.
+    """
+    path = Path(folder)
+    if not os.path.lexists(path):
+        return
+    if not path.is_dir():
+        raise UsageError(f"{folder}: is a file; give the name of a folder")
+    if not any(path.iterdir()):
+        return
+    if not (path / DESCRIPTION).is_file():
+        raise UsageError(f"{folder}: exists and holds something other than a posterior: give another -o DIR")
+    if not force:
+        raise UsageError(f"{folder}: holds a posterior already: give another -o DIR, or --force to replace it")
