@@ -77,10 +77,10 @@ def _fill(template: str, values: dict[str, Any] | None = None) -> str:
 def _chat(template: str, messages: list[dict[str, Any]], special_tokens: dict[str, Any], answer_follows: bool) -> str:
     from transformers.utils.chat_template_utils import render_jinja_template
 
-    rendered, _ = render_jinja_template(
+    rendered: Any = render_jinja_template(
         [messages], chat_template=template, add_generation_prompt=answer_follows, **special_tokens
     )
-    return str(rendered[0])
+    return str(rendered[0][0])  # (texts, where the assistant's tokens are)
 
 
 def _place(error: Exception) -> str:
