@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.storm import checks
-from tests.storm.corpus import ALWAYS, Corpus
+from tests.storm.corpus import ALWAYS, NEEDS_MODEL, RAW, Corpus
 from tests.storm.report import Report
 from tests.storm.warm import HANG_SECONDS, Outcome, Run, Warm
 
@@ -110,8 +110,8 @@ class Faults:
             ("heatmap", "heatmap", (given["scored"], "--no-pager")),
             ("perturb", "perturb", (given["responses"], "--skip-invalid", "--limit", "20")),
         ):
-            model = self._corpus.model_options(command)  # and no chat, whose process would take a second to start
-            line = (command, *arguments, *model, *(("--template", "raw") if model else ()), *ALWAYS[command])
+            model = (*self._corpus.model_options(command), *RAW) if command in NEEDS_MODEL else ()
+            line = (command, *arguments, *model, *ALWAYS[command])
             outcome = self._warm.run(line, self._folder)
             self._jobs[name] = Job(
                 command, line, outcome.out, outcome.code, outcome.seconds, exact=name != "generate --score"

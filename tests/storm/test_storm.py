@@ -12,13 +12,15 @@ from tests.storm.warm import Outcome
 
 
 def test_the_first_cases_of_a_seed_stand(tmp_path):
-    command = [sys.executable, "-m", "tests.storm", "--count", "20", "--seed", "3", "--keep", str(tmp_path / "fell")]
+    command = [sys.executable, "-m", "tests.storm", "--count", "12", "--seed", "3", "--keep", str(tmp_path / "fell")]
     done = subprocess.run(
         command, capture_output=True, text=True, env={**os.environ, "PYTHONWARNINGS": ""}, timeout=300
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[0].split()[:3] == ["tried", "perturb", "generate"]
-    assert "  30     0" in done.stdout
+    (total,) = (line.split() for line in done.stdout.splitlines() if line.startswith("all "))
+    assert int(total[-2]) >= 10
+    assert total[-1] == "0"
     assert not (tmp_path / "fell").exists()
 
 
