@@ -32,7 +32,7 @@ from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
 
 ROOMS = ("metrics", "selection", "scores", "records", "answers", "engine")
-TOO_LONG = 120  # seconds; what never ends is noticed too
+TOO_LONG = 60  # seconds; what never ends is noticed too
 PRELOADED = ("numpy", "sklearn.isotonic", "torch", "transformers", "pytest")
 NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info")
 

@@ -17,6 +17,8 @@ from tokur_cli.answers.extraction import extract_answer, is_multiple_choice, ref
         (r"\(\boxed{6}\) or \(\boxed{-2}\)", "6, -2", "boxed"),
         (r"So \boxed{5}. Check.\n\n**Answer**\n\boxed{5}", "5", "boxed"),
         (r"\boxed{1} is not it. Instead \boxed{2}", "2", "boxed"),
+        (r"\boxed{1}" + " " * 200 + r"\boxed{2}", "2", "boxed"),
+        (r"\boxed{1}" + " " * 100 + r"\boxed{2}", "1, 2", "boxed"),
         (r"\boxed{x = \boxed{7}}", "7", "boxed"),
         (r"first \boxed{3}, then \boxed{", "3", "boxed"),
         (r"empty \boxed{} after \boxed{8}; \boxed{}", "8", "boxed"),

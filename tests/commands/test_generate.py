@@ -3,6 +3,7 @@ import json
 import pytest
 
 from tests.commands.score.test_score import parsed, write_lines
+from tests.commands.test_process import finish
 from tests.tiny import CONTEXT_LENGTH, tiny_model_folder
 from tokur_cli.engine.generation.decoder import Decoder
 from tokur_cli.records.errors import TokurError
@@ -60,6 +61,27 @@ def test_scoring_in_the_same_run_gives_the_same_bytes(run_tokur, tiny_folder, as
     code, together, err = run_tokur("generate", asked, *options, "--score", "--draws", "3")
     assert (code, err) == (0, "")
     assert together == piped
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [["--score"], []])
+def test_workers_generate_and_score_what_one_process_does(run_tokur, tiny_folder, tmp_path, options):
+    rows = [{**row, "id": None} if row["level"] % 7 == 0 else row for row in questions(90)]
+    asked = write_lines(tmp_path / "in.jsonl", [*rows[:40], b"broken\n", *rows[40:]])
+    command = ["generate", asked, "-m", tiny_folder, "-n", "4", *SAMPLED, *options, "--dtype", "float32"]
+    command += ["--skip-invalid", "-o"]
+    assert run_tokur(*command, tmp_path / "one.jsonl")[0] == 3
+    expected = (tmp_path / "one.jsonl").read_bytes()
+    assert expected.count(b"\n") == 360
+    output = tmp_path / "two.jsonl"
+    code, _, err = finish([*command, output, "--workers", 2])
+    assert (code, err.count("\n")) == (3, 3), err
+    assert output.read_bytes() == expected
+    output.write_bytes(expected[: len(expected) // 2])
+    assert finish([*command, output, "--workers", 2, "--resume"])[0] == 3
+    assert [record["response"] for record in parsed(output.read_text())] == [
+        record["response"] for record in parsed(expected.decode())
+    ]
 
 
 def test_a_sample_is_the_same_for_any_n_and_any_order(run_tokur, tiny_folder, asked, tmp_path):

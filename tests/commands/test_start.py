@@ -28,9 +28,14 @@ from tokur_cli.__main__ import main
 main()
 """
 CTRL_C = """
-import os, sys
+import os, signal
 from tokur_cli.__main__ import main
-os.write(1, b".")
+set_action = signal.signal
+def tell(*arguments):
+    set_action(*arguments)
+    signal.signal = set_action
+    os.write(1, b".")
+signal.signal = tell
 main()
 """
 

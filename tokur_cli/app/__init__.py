@@ -18,7 +18,7 @@ from tokur_cli.app.heatmap import heatmap
 from tokur_cli.app.perturb import perturb
 from tokur_cli.app.score import score
 from tokur_cli.app.select import select
-from tokur_cli.commands.shared.errors import claim_standard_streams, reporting
+from tokur_cli.commands.shared.errors import claim_standard_streams, harmless, reporting
 from tokur_cli.commands.workers.launcher import refuse_launchers
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 
@@ -83,9 +83,7 @@ def _refuse(error: Any) -> int:
     """Show an error of click's, in which what was typed is harmless, and return the exit code."""
     from typer import rich_utils
 
-    from tokur_cli.views.visible import indented
-
-    message = indented(error.format_message())
+    message = harmless(error.format_message())
     error.format_message = lambda: message
     rich_utils.rich_format_error(error)
     return int(error.exit_code)

@@ -13,6 +13,7 @@ from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.model import DecodingOptions, ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import BaselineOptions, PosteriorOptions, ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
+from tokur_cli.commands.options.workers import WorkerOptions
 
 
 def generate(
@@ -29,6 +30,7 @@ def generate(
     posterior: PosteriorOptions,
     scoring: ScoringOptions,
     baselines: Annotated[BaselineOptions, Without("show_prompts")],
+    workers: WorkerOptions,
     target: ResumableOutput,
     prompts: PromptOptions,
     source: Annotated[InputOptions, Without("response_field", "requests")],
@@ -51,5 +53,6 @@ def generate(
         replace(decoding, seed=seed),
         replace(scoring, posterior=posterior) if score else None,
         replace(baselines, seed=seed),
+        workers,
         target,
     )

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from tokur_cli.commands.options.model import DecodingOptions, ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
+from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.commands.shared.arrivals import Pause, as_they_come
-from tokur_cli.commands.shared.errors import InvalidRecords, say
+from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.kept_posterior import check_posterior_options
-from tokur_cli.commands.shared.model import describe, load
+from tokur_cli.commands.shared.model import describe, load, model_name
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.commands.shared.reading import look_ahead, read_input
-from tokur_cli.commands.workers.pool import InProcess
+from tokur_cli.commands.workers.pool import workforce
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.record import Record
 from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.catalogue import choose_scores
 
 if TYPE_CHECKING:
-    from tokur_cli.commands.generation import Generation
+    from tokur_cli.commands.generation import Responding
+    from tokur_cli.commands.workers.worker import Note
 
 COMMAND = "generate"
 
@@ -35,6 +38,7 @@ def generate(
     decoding: DecodingOptions,
     scoring: ScoringOptions | None,
     baselines: BaselineOptions,
+    workers: WorkerOptions,
     target: ResumableOutput,
 ) -> None:
     """Generate responses to a stream of questions, and score them too if ``scoring`` is given.
@@ -59,46 +63,60 @@ def generate(
     form = PromptForm(prompts)
     items, first = look_ahead(read_input(source), "prompt", skip_invalid=source.skip_invalid)
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
-    with Progress(COMMAND) as progress:
-        generation: Generation | None = None  # without a good record in the input, no model is loaded
-        scorer: InProcess | None = None
-        if first is not None and decoding.backend == "vllm":
-            description = describe(model, None, progress)
-            from tokur_cli.commands.generation import Generation, with_vllm
+    if first is None:  # no model is loaded
+        with open_output(target.path, force=target.force, resume=target.resume) as writer:
+            invalid.skip_all(items)
+            writer.finish()
+        invalid.finish()
+        return
+    model = replace(model, name=model_name(model, model_of_posterior))
+    make = partial(_make_responding, model, decoding, prompts, scoring, baselines)
+    # Workers' prompts are made here; besides, the model is fetched and unpacked once, before they all look for it
+    found = None if workers.in_process else describe(model, None, Progress(COMMAND))
+    with Progress(COMMAND) as progress, workforce(COMMAND, workers, model.device_map, make, progress) as force:
+        from tokur_cli.commands.generation import Generation
+        from tokur_cli.commands.score.windows import score_records
 
-            trusted = model.trust_remote_code
-            backend = with_vllm(description, decoding, trust_remote_code=trusted, tell=partial(say, COMMAND))
-            generation = Generation(backend, decoding, prompts, form)
-        elif first is not None:
-            language_model = load(model, model_of_posterior, progress)
-            from tokur_cli.commands.generation import Generation, with_transformers
-            from tokur_cli.commands.score.pipeline import Scoring
-            from tokur_cli.commands.score.windows import score_records
-
-            generation = Generation(with_transformers(language_model, decoding), decoding, prompts, form)
-            note = partial(say, COMMAND)
-            scorer = InProcess(Scoring(scoring, baselines, form, language_model, progress, note)) if scoring else None
+        generation = Generation(force, found, decoding, prompts, form)
         with open_output(
             target.path,
             force=target.force,
             resume=target.resume,
-            settings={**generation.settings, **(scorer.settings if scorer else {})} if generation else None,
-            settings_of=generation.settings_of if generation else None,
+            settings={**generation.settings, **force.settings},
+            settings_of=generation.settings_of,
             identity=lambda record: (record.passthrough("response"), record.sample),
+            standard_output=force.standard_output,
         ) as writer:
             lines = count_lines(source.path)
             progress.start(None if lines is None else lines * decoding.samples)
-            if generation is None:
-                invalid.skip_all(items)
+            asked = as_they_come(source.path, items, generation.busy)
+            responses = generation.run(asked, writer, invalid.skip)
+            if scoring:
+                score_records(responses, force, scoring, baselines, writer.write_line, invalid, progress)
             else:
-                asked = as_they_come(source.path, items, generation.busy)
-                responses = generation.run(asked, writer, invalid.skip)
-                if scorer and scoring:
-                    score_records(responses, scorer, scoring, baselines, writer.write_line, invalid, progress)
-                else:
-                    _write(responses, writer, invalid, progress)
+                _write(responses, writer, invalid, progress)
             writer.finish()
     invalid.finish()
+
+
+def _make_responding(
+    model: ModelOptions,
+    decoding: DecodingOptions,
+    prompts: PromptOptions,
+    scoring: ScoringOptions | None,
+    baselines: BaselineOptions,
+    progress: Progress,
+    note: Note,
+) -> Responding:
+    vllm = decoding.backend == "vllm"
+    loaded = describe(model, None, progress) if vllm else load(model, None, progress)
+    from tokur_cli.commands.generation import Responding
+    from tokur_cli.commands.score.pipeline import Scoring
+    from tokur_cli.engine.loading.models import LanguageModel
+
+    if not isinstance(loaded, LanguageModel) or scoring is None:
+        return Responding(loaded, decoding, None, note, trust_remote_code=model.trust_remote_code)
+    return Responding(loaded, decoding, Scoring(scoring, baselines, PromptForm(prompts), loaded, progress, note), note)
 
 
 def _write(

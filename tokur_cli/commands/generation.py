@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from tokur_cli import __version__
 from tokur_cli.commands.options.model import DecodingOptions, PromptOptions
 from tokur_cli.commands.score.pipeline import Scoring
+from tokur_cli.commands.score.windows import ScoringTask, windows
 from tokur_cli.commands.shared.arrivals import Pause
 from tokur_cli.commands.shared.decoding import make_decoder
 from tokur_cli.commands.shared.prompts import PromptForm, question_id, with_ids_of
+from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
 from tokur_cli.engine.generation.decoder import DecodedResponse, Decoder, DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.generation.vllm import VllmDecoder
@@ -22,45 +23,56 @@ from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import SCHEMA, Record
 from tokur_cli.records.writer import RecordWriter
 
-
-@dataclass(frozen=True)
-class Backend:
-    """A model to generate with.
-
-    Args:
-        model: its name, revision and dtype.
-        tokenizer: its tokenizer.
-        decoder: generates the responses.
-    """
-
-    model: ModelDescription
-    tokenizer: ResponseTokenizer
-    decoder: Decoder | VllmDecoder
+_RESPONSES_TOGETHER = 128  # handed out to a worker at once
 
 
-def with_transformers(language_model: LanguageModel, options: DecodingOptions) -> Backend:
-    """Return a loaded model with tokur's own decoder."""
-    tokenizer = ResponseTokenizer(language_model.tokenizer, language_model.context_length, language_model.end_ids)
-    decoder = make_decoder(
-        language_model,
-        tokenizer,
+class Responding:
+    """A model that answers requests and, where there is a scoring, scores what became of them."""
+
+    def __init__(
+        self,
+        model: ModelDescription,
+        options: DecodingOptions,
+        scoring: Scoring | None,
+        note: Callable[[str], None],
+        *,
+        trust_remote_code: bool = False,
+    ) -> None:
+        self.model, self.scoring = model, scoring
+        self.decoder: Decoder | VllmDecoder
+        if isinstance(model, LanguageModel):
+            self.decoder = _with_transformers(model, options)
+        else:
+            self.decoder = _with_vllm(model, options, trust_remote_code, note)
+        of_model = {"model": model.name, "revision": model.revision, "dtype": model.dtype, "version": __version__}
+        self.settings = scoring.settings if scoring else of_model
+
+    def answer(self, task: Iterable[DecodingRequest | None] | ScoringTask) -> Iterator[Any]:
+        """Yield responses as they end, or what scoring yields."""
+        if isinstance(task, ScoringTask):
+            assert self.scoring is not None
+            return self.scoring.answer(task)
+        return self.decoder.serve(task)
+
+
+def _with_transformers(model: LanguageModel, options: DecodingOptions) -> Decoder:
+    return make_decoder(
+        model,
+        _tokenizer(model),
         _sampling(options),
         max_new_tokens=options.max_new_tokens,
         stop=tuple(options.stop),
         max_rows=options.batch_size,
         max_memory_gib=options.max_memory,
     )
-    return Backend(language_model, tokenizer, decoder)
 
 
-def with_vllm(
-    description: ModelDescription, options: DecodingOptions, *, trust_remote_code: bool, tell: Callable[[str], None]
-) -> Backend:
-    """Return vLLM with a model that it loads by itself."""
-    tokenizer = ResponseTokenizer(description.tokenizer, description.context_length)
-    decoder = VllmDecoder(
-        description,
-        tokenizer.decode,
+def _with_vllm(
+    model: ModelDescription, options: DecodingOptions, trust_remote_code: bool, tell: Callable[[str], None]
+) -> VllmDecoder:
+    return VllmDecoder(
+        model,
+        _tokenizer(model).decode,
         _sampling(options),
         max_new_tokens=options.max_new_tokens,
         stop=tuple(options.stop),
@@ -68,7 +80,10 @@ def with_vllm(
         cache_bytes=None if options.max_memory is None else int(options.max_memory * 2**30),
         tell=tell,
     )
-    return Backend(description, tokenizer, decoder)
+
+
+def _tokenizer(model: ModelDescription) -> ResponseTokenizer:
+    return ResponseTokenizer(model.tokenizer, model.context_length, model.end_ids)
 
 
 def _sampling(options: DecodingOptions) -> Sampling:
@@ -76,15 +91,32 @@ def _sampling(options: DecodingOptions) -> Sampling:
 
 
 class Generation:
-    """Questions through the decoder and, as records, back in the input's order."""
+    """Questions through the decoders and, as records, back in the input's order.
 
-    def __init__(self, backend: Backend, options: DecodingOptions, prompts: PromptOptions, form: PromptForm) -> None:
-        self.options, self.form, self.model_name = options, form, backend.model.name
-        self.tokenizer, self.decoder = backend.tokenizer, backend.decoder
+    Args:
+        force: who answers, by ``Responding``.
+        found: the model that workers have; None for one in this process.
+        options: how responses are generated.
+        prompts: for the records.
+        form: how a question becomes a prompt.
+    """
+
+    def __init__(
+        self,
+        force: InProcess | Pool,
+        found: ModelDescription | None,
+        options: DecodingOptions,
+        prompts: PromptOptions,
+        form: PromptForm,
+    ) -> None:
+        model = force.pipeline.model if isinstance(force, InProcess) else found
+        assert isinstance(model, ModelDescription)
+        self.force, self.options, self.form, self.model_name = force, options, form, model.name
+        self.tokenizer = _tokenizer(model)
         self.settings: dict[str, Any] = {
-            "model": backend.model.name,
-            "revision": backend.model.revision,
-            "dtype": backend.model.dtype,
+            "model": model.name,
+            "revision": force.settings["revision"],
+            "dtype": force.settings["dtype"],
             "backend": options.backend,
             "temperature": options.temperature,
             "top_p": options.top_p,
@@ -101,6 +133,7 @@ class Generation:
         self._questions: dict[int, tuple[Record, DecodingRequest]] = {}
         self._responses: dict[int, dict[int, DecodedResponse]] = {}
         self._ready: dict[int, list[Record | RecordError]] = {}
+        self._pausing = False
 
     @staticmethod
     def settings_of(tokur: dict[str, Any]) -> dict[str, Any]:
@@ -108,8 +141,8 @@ class Generation:
         return {**tokur.get("generation", {}), **(Scoring.settings_of(tokur) if "run" in tokur else {})}
 
     def busy(self) -> bool:
-        """Return whether questions are being answered."""
-        return bool(self._questions)
+        """Return whether this process is answering questions."""
+        return isinstance(self.force, InProcess) and bool(self._questions)
 
     def run(
         self, items: Iterable[Record | RecordError | Pause], writer: RecordWriter, skip_invalid: bool
@@ -120,14 +153,22 @@ class Generation:
         on when all of them have been answered.
         """
         turn = 0
-        for result in self.decoder.serve(self._requests(items, writer, skip_invalid)):
-            if result is not None:
-                self._take(result)
-            while turn in self._ready:
-                yield from self._ready.pop(turn)
-                turn += 1
-            if result is None:
-                yield Pause()
+        requests = self._requests(items, writer, skip_invalid)
+        together = itertools.repeat(max(1, _RESPONSES_TOGETHER // self.options.samples))
+        # A decoder refills its batch as responses end; one in this process is given all there is
+        if isinstance(self.force, InProcess):
+            tasks: Iterable[Iterable[DecodingRequest | None]] = [requests]
+        else:
+            tasks = windows((Pause() if request is None else request for request in requests), together)
+        for _, results in self.force.map(tasks, _lost):
+            for result in results:
+                if result is not None:
+                    self._take(result)
+                while turn in self._ready:
+                    yield from self._ready.pop(turn)
+                    turn += 1
+                if self._pausing and not self._questions:
+                    yield Pause()
         while turn in self._ready:
             yield from self._ready.pop(turn)
             turn += 1
@@ -138,6 +179,7 @@ class Generation:
         """Yield what is to be generated, None for a pause; what is bad or written already is ready at once."""
         indices = itertools.count()
         for item in items:
+            self._pausing = isinstance(item, Pause)
             if isinstance(item, Pause):
                 yield None
                 continue
@@ -203,6 +245,12 @@ class Generation:
             },
         )
         return record
+
+
+def _lost(task: Iterable[DecodingRequest | None]) -> Iterator[tuple[DecodingRequest, TokurError]]:
+    """Yield the errors of requests that no worker outlives."""
+    reason = f"{DEATHS} workers died while they answered it, or a question beside it: is there too little memory?"
+    return ((request, TokurError(reason)) for request in task if request is not None)
 
 
 def _numbered(question: Record, sample: int) -> Record:

@@ -33,8 +33,8 @@ def attempts(user: str, how: str, *names: str) -> tuple[int, dict[str, str]]:
         if user == "user" and os.geteuid() == 0:
             os.chown(folder, FRESH_USER, FRESH_USER)
             become = ["setpriv", f"--reuid={FRESH_USER}", f"--regid={FRESH_USER}", "--clear-groups", *command]
-            command = ["unshare", "--mount", "sh", "-ec", f"{_show()} exec {shlex.join(become)}"]
-        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY), "HF_TOKEN": "hf_secret"}
+            command = ["unshare", "--mount", "sh", "-ec", f"{_show(f'{folder}/kept')} exec {shlex.join(become)}"]
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY), "TMPDIR": folder, "HF_TOKEN": "hf"}
         done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, env=environment, timeout=300)
     finally:
         shutil.rmtree(folder)
@@ -47,7 +47,7 @@ def _python() -> str:
     return os.path.realpath(sys._base_executable)
 
 
-def _show() -> str:
+def _show(kept: str) -> str:
     """Commands for a mount namespace that show Python and the repository to users who may not enter root's home."""
     shown = [str(REPOSITORY), os.path.realpath(sys.base_prefix)]
     hidden = {
@@ -55,11 +55,11 @@ def _show() -> str:
     }
     covered = [folder for folder in hidden if not any(str(above) in hidden for above in Path(folder).parents)]
     inside = [path for path in shown if any(Path(path).is_relative_to(folder) for folder in covered)]
-    lines = ["kept=$(mktemp -d)", 'mount -t tmpfs none "$kept"']
-    lines += [f'mkdir "$kept/{n}"; mount --bind {shlex.quote(path)} "$kept/{n}"' for n, path in enumerate(inside)]
+    lines = [f"mkdir {kept}", f"mount -t tmpfs none {kept}"]
+    lines += [f"mkdir {kept}/{n}; mount --bind {shlex.quote(path)} {kept}/{n}" for n, path in enumerate(inside)]
     lines += [f"mount -t tmpfs -o mode=755 none {shlex.quote(folder)}" for folder in covered]
     for n, path in enumerate(inside):
-        lines += [f'mkdir -p {shlex.quote(path)}; mount --bind "$kept/{n}" {shlex.quote(path)}']
+        lines += [f"mkdir -p {shlex.quote(path)}; mount --bind {kept}/{n} {shlex.quote(path)}"]
     return "; ".join([*lines, f"cd {shlex.quote(str(REPOSITORY))}; "])
 
 

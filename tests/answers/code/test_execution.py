@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.answers.code.escapes import processes_called
 from tokur_cli.answers.code.execution import Execution, ExecutionOutcome, Limits, probe, run, run_all
 from tokur_cli.records.errors import RecordError, TokurError
 
@@ -144,6 +145,26 @@ def test_several_run_at_once_and_keep_their_order():
     items = [("    return 2 * x" if number % 3 else "    return 0", ROW) for number in range(7)]
     passed = [execution.outcome is ExecutionOutcome.PASSED for execution in run_all(items, SHORT, at_once=3)]
     assert passed == [bool(number % 3) for number in range(7)]
+
+
+def test_nothing_goes_on_when_tokur_is_killed():
+    name = f"tokur-{os.getpid()}"
+    body = f"    import ctypes, time\n    ctypes.CDLL(None).prctl(15, {name.encode()!r}, 0, 0, 0)\n    time.sleep(99)"
+    program = f"from tokur_cli.answers.code.execution import run; run({body!r}, {ROW!r})"
+    tokur = subprocess.Popen([sys.executable, "-c", program])
+    try:
+        wait_until(lambda: processes_called(name))
+    finally:
+        tokur.kill()
+        tokur.wait()
+    wait_until(lambda: not processes_called(name))
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 FLOOD = "    import os\n    for d in range(3, 64):\n        try:\n            {write}\n        except OSError: pass\n"

@@ -62,7 +62,7 @@ def test_workers_count_together(tiny_folder, tmp_path):
     choices = [CHOICES[number % 4] for number in range(60)]
     code, _, err = finish(["score", *batch(tmp_path, tiny_folder, choices), "--workers", 2])
     assert code == 0, err
-    assert err.count("\n") == 1
+    assert err.count("\n") == 2
     assert "30 responses were tokenized anew" in err
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Annotated, ClassVar
 
 from typer import Option
@@ -16,7 +18,7 @@ class WorkerOptions:
     """Processes that share the work, each with the model; None is one, or as many as a given cluster has GPUs.
 
     Raises:
-        UsageError: ``workers`` is neither a number from 1 nor ``auto``, or GPUs are divided among none.
+        UsageError: ``workers`` is no number from 1 and not ``auto``, GPUs are divided among none, or there is no Ray.
     """
 
     panel: ClassVar[str] = panels.WORKERS
@@ -45,6 +47,13 @@ class WorkerOptions:
             raise UsageError(f'--workers has "{self.workers}"; it must be a number from 1, or auto')
         if self.gpus_per_worker is not None and self.in_process:
             raise UsageError("--gpus-per-worker divides GPUs among workers: give --workers too")
+        if not self.in_process and find_spec("ray") is None:
+            raise UsageError("several workers, or a cluster, need Ray: pip install 'tokur[ray]'")
+
+    @property
+    def address(self) -> str | None:
+        """The cluster; None for this machine."""
+        return self.cluster or os.environ.get("RAY_ADDRESS") or None
 
     @property
     def in_process(self) -> bool:

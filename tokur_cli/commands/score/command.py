@@ -13,7 +13,7 @@ from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.commands.shared.arrivals import as_they_come
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.kept_posterior import check_posterior_options
-from tokur_cli.commands.shared.model import load, model_name
+from tokur_cli.commands.shared.model import describe, load, model_name
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.commands.shared.reading import look_ahead, model_named, read_input
@@ -55,6 +55,8 @@ def score(
         return
     model = replace(model, name=model_name(model, model_of_posterior or model_named(first)))
     make = partial(_make_scoring, model, prompts, scoring, baselines)
+    if not workers.in_process and workers.address is None:
+        describe(model, None, Progress(COMMAND))  # it is fetched and unpacked once, before they all look for it
     with Progress(COMMAND) as progress, workforce(COMMAND, workers, model.device_map, make, progress) as force:
         from tokur_cli.commands.score.pipeline import Scoring
         from tokur_cli.commands.score.windows import score_records

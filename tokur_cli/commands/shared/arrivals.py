@@ -37,8 +37,8 @@ def as_they_come(
     Args:
         path: where the items are read from; ``-`` is standard input.
         items: what is read.
-        busy: whether whoever takes the items has other work to go on with. If so, a pause is told again at once
-            wherever one is asked for during it; if not, only once.
+        busy: whether whoever takes the items has other work to go on with. If so, a pause is told at once whenever
+            they ask for an item; if not, it is told once, and then the next item is waited for.
     """
     return items if is_regular_file(path) else _with_pauses(items, busy)
 
@@ -56,13 +56,15 @@ def _with_pauses(items: Iterator[T], busy: Callable[[], bool]) -> Iterator[T | P
         arrived.put(_End(error))
 
     threading.Thread(target=read, daemon=True).start()
-    pausing = False
+    pausing = was_busy = False
     while True:
-        seconds = PAUSE_SECONDS if not pausing else 0 if busy() else None
+        is_busy = busy()
+        # A pause that was told to somebody busy is told again when they are idle
+        seconds = PAUSE_SECONDS if not pausing else 0 if is_busy or was_busy else None
         try:
             item = arrived.get(timeout=seconds)
         except queue.Empty:
-            pausing = True
+            pausing, was_busy = True, is_busy
             yield Pause()
             continue
         if isinstance(item, _End):

@@ -63,20 +63,21 @@ def divide_this_machine(options: WorkerOptions, device_map: str) -> Share:
 
 
 @contextmanager
-def running_ray(address: str | None, options: WorkerOptions, device_map: str) -> Iterator[tuple[Share, BinaryIO]]:
+def running_ray(options: WorkerOptions, device_map: str) -> Iterator[tuple[Share, BinaryIO]]:
     """Start Ray or join the cluster; give each worker's share, and standard output, where nothing but us writes.
 
     At the end, also by Ctrl-C and SIGTERM, what was started is gone.
 
     Raises:
-        UsageError: there is no Ray, or this machine has too few GPUs.
+        UsageError: this machine has too few GPUs.
         TokurError: Ray doesn't start, or the cluster can't be reached.
     """
     os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"  # it would start anew where it is called after its end
     debug = os.environ.get("TOKUR_DEBUG") == "1"
     with ExitStack() as stack:
+        address = options.address
         arguments: dict[str, Any] = {"address": address}
-        if not address:
+        if address is None:
             share = divide_this_machine(options, device_map)
             os.environ.update({**ALONE, "RAY_AUTH_TOKEN": secrets.token_hex(), **os.environ})
             short = len(tempfile.gettempdir()) <= _LONGEST_TEMPORARY
@@ -84,10 +85,8 @@ def running_ray(address: str | None, options: WorkerOptions, device_map: str) ->
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
             have = {"num_cpus": share.workers * share.cpus, "num_gpus": share.workers * share.gpus}
             arguments = {"address": "local", "include_dashboard": False, "_temp_dir": folder, **have}
-        try:
-            import ray
-        except ImportError:
-            raise UsageError("several workers, or a cluster, need Ray: pip install 'tokur[ray]'") from None
+        import ray
+
         records = stack.enter_context(_records_apart(debug))
         stack.callback(_shut_down)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import queue
 import threading
@@ -16,7 +17,7 @@ from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.commands.shared.errors import say
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.workers.cluster import Share, divide_this_machine, running_ray
-from tokur_cli.commands.workers.worker import Answer, MakePipeline, Pipeline, Worker
+from tokur_cli.commands.workers.worker import Answer, MakePipeline, Worker
 from tokur_cli.records.errors import TokurError
 
 T = TypeVar("T")
@@ -33,13 +34,14 @@ class InProcess:
 
     standard_output: BinaryIO | None = None
 
-    def __init__(self, pipeline: Pipeline) -> None:
-        self._pipeline = pipeline
+    def __init__(self, pipeline: Any) -> None:
+        self.pipeline = pipeline
         self.settings = pipeline.settings
 
     def map(self, tasks: Iterable[T], lost: Callable[[T], Iterable[Any]]) -> Iterator[tuple[T, Iterable[Any]]]:
         """Yield each task with what becomes of it."""
-        return ((task, self._pipeline.answer(task)) for task in tasks)
+        asked, answered = itertools.tee(tasks)
+        return zip(asked, map(self.pipeline.answer, answered), strict=True)
 
 
 @contextmanager
@@ -58,11 +60,10 @@ def workforce(
     Raises:
         TokurError: the model can't be loaded, or the workers can't be had.
     """
-    address = options.cluster or os.environ.get("RAY_ADDRESS")
-    if options.in_process or (not address and divide_this_machine(options, device_map).workers == 1):
+    if options.in_process or (options.address is None and divide_this_machine(options, device_map).workers == 1):
         yield InProcess(make(progress, partial(say, command)))
         return
-    with running_ray(address, options, device_map) as (share, records):
+    with running_ray(options, device_map) as (share, records):
         progress.say(f"starting {share.workers} workers")
         pool = Pool(command, share, make, records)
         try:
@@ -284,6 +285,8 @@ class Pool:
             self._settings.set_exception(error)
         for job in (*self._waiting, *(job for member in self._members for job in member.jobs)):
             job.outcomes.set_exception(error)
+        self._waiting.clear()
+        self._members.clear()
 
     def _say_once(self, notes: Iterable[str]) -> None:
         for text in notes:

@@ -80,7 +80,7 @@ def _chat(template: str, messages: list[dict[str, Any]], special_tokens: dict[st
     rendered: Any = render_jinja_template(
         [messages], chat_template=template, add_generation_prompt=answer_follows, **special_tokens
     )
-    return str(rendered[0][0])  # (texts, masks)
+    return str(rendered[0][0])  # (texts, where the assistant's tokens are)
 
 
 def _place(error: Exception) -> str:
