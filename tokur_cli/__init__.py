@@ -19,7 +19,7 @@ and writes them. ``tokur score FILE`` goes this way:
 One record's way through ``tokur score FILE``, by the files that it enters (a test counts them):
 
     in          records/streams, containers, scan, record, reader
-    tokens      commands/score/pipeline (a window of records); commands/shared/prompts, engine/turns, engine/tokens
+    tokens      commands/score/windows, pipeline (a window of records); commands/shared/prompts; engine/turns, tokens
     batches     engine/uncertainty/scorer; prefixes, batches, tensors, engine/halving
     passes      engine/uncertainty/packing, lower_layers, perturbed; engine/body; engine/uncertainty/vocabulary
     scores      scores/catalogue

@@ -151,6 +151,7 @@ def test_other_answers_have_a_kind_and_a_normal_text(text, kind, normal):
         (r"3 \text{ cm}^3", 1, "length^3", Fraction(1, 10**6)),
         ("5 miles per hour", 1, None, 1),
         ("5 widgets", 1, None, 1),
+        (r"5\text{ }", 1, None, 1),
     ],
 )
 def test_scale_and_unit_are_kept_apart_from_the_value(text, scale, dimension, factor):

@@ -314,6 +314,7 @@ def _is_running(process: int) -> bool:
         [["four", "4", "4 m"], ["5 cm"], ["5 m"]],
         [[r"\emptyset", "no solution"], ["0"], [r"\mathbb{R}", "all real numbers"]],
         [["3", "$3", "3 apples", "x = 3"], ["4"]],
+        [["5,000,000", "$5 million", "500,000,000 cents"], ["500,000"]],
     ],
 )
 def test_numbers_and_words_vote_together_without_a_worker(no_workers, groups):
@@ -325,6 +326,7 @@ def test_numbers_and_words_vote_together_without_a_worker(no_workers, groups):
     [
         [["5", "2+3", r"\sqrt{25}", "2+3=5", "x = 10/2 = 5"], ["6"]],
         [[r"\sqrt{2}/2", r"\frac{1}{\sqrt{2}}"], ["1+x", "x+1"], ["1+y"]],
+        [[r"\sqrt{2}/2"], [r"\sqrt{3}/3", r"\frac{1}{\sqrt{3}}"], [r"-\sqrt{2}/2"], [r"10^{-9}\sqrt{2}"]],
         [["2^{100}"], ["2^{100}+1"], ["1267650600228229401496703205376.5"]],
         [["x<2", "2>x"], ["x<3"]],
         [["2i", "2 i", "(1+i)^2"], ["-1", "i^2"], ["1/2", r"\sin 30^\circ"]],

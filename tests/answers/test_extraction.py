@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from tokur_cli.answers.extraction import extract_answer, reference_answer
+from tokur_cli.answers.extraction import extract_answer, is_multiple_choice, reference_answer
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,8 @@ from tokur_cli.answers.extraction import extract_answer, reference_answer
         (r"\(\boxed{6}\) or \(\boxed{-2}\)", "6, -2", "boxed"),
         (r"So \boxed{5}. Check.\n\n**Answer**\n\boxed{5}", "5", "boxed"),
         (r"\boxed{1} is not it. Instead \boxed{2}", "2", "boxed"),
+        (r"\boxed{1}" + " " * 200 + r"\boxed{2}", "2", "boxed"),
+        (r"\boxed{1}" + " " * 100 + r"\boxed{2}", "1, 2", "boxed"),
         (r"\boxed{x = \boxed{7}}", "7", "boxed"),
         (r"first \boxed{3}, then \boxed{", "3", "boxed"),
         (r"empty \boxed{} after \boxed{8}; \boxed{}", "8", "boxed"),
@@ -145,6 +147,14 @@ def test_a_response_without_an_answer_has_none(response):
 )
 def test_a_multiple_choice_is_answered_by_a_letter(response, letter):
     assert extract_answer(response, choices=True).text == letter
+
+
+@pytest.mark.parametrize(
+    ("reference", "wants_letter"),
+    [("(B)", True), ("C", True), ("12", False), ("Evelyn", False), ("x^2", False), ("a", False), (None, False)],
+)
+def test_a_question_wants_a_letter_where_its_reference_is_one(reference, wants_letter):
+    assert is_multiple_choice(reference) is wants_letter
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def transformers_decoder(dtype, limit):
 def vllm_decoder(dtype, limit):
     description = describe_model(DEFAULT_MODEL, dtype=dtype)
     tok = ResponseTokenizer(description.tokenizer, description.context_length)
-    decoder = VllmDecoder(description, tok.decode, Sampling(), max_new_tokens=limit, cache_bytes=1 << 30)
+    decoder = VllmDecoder(description, tok.decode, Sampling(), max_new_tokens=limit, cache_bytes=1 << 30, tell=print)
     return decoder, decoder._engine.reset_prefix_cache
 
 
@@ -56,7 +56,7 @@ def main():
         for _ in range(arguments.rounds):
             forget()
             began = time.perf_counter()
-            responses = {response.index: response.token_ids for response in decoder.run(requests)}
+            responses = {response.index: response.token_ids for response in decoder.serve(requests)}
             speeds.append(sum(map(len, responses.values())) / (time.perf_counter() - began))
         written[make.__name__] = responses
         each = ", ".join(f"{speed:.0f}" for speed in speeds)

@@ -70,7 +70,7 @@ def labelled_responses(language_model, count):
         raise error
 
     with Grader() as grader:
-        labeller = Labeller(grader, field=None, run_code=False, answers=False, on_error=fail)
+        labeller = Labeller(grader, field=None, run_code=None, answers=False, on_error=fail)
         labelled = list(labeller.label(read_records(str(SAMPLES))))[:count]
     form, tok = (
         PromptForm(PromptOptions()),

@@ -39,7 +39,7 @@ def main() -> None:
             ("--grouped", grouped, ["--grouped"]),
             ("--records", scattered, ["--records"]),
         ):
-            seconds, mebibytes = measure(["select", str(path), "-o", str(Path(folder, "out.jsonl")), *extra])
+            seconds, mebibytes = measure(["select", str(path), "--force", "-o", f"{folder}/out.jsonl", *extra])
             print(f"{name:16}{seconds:6.1f} s{mebibytes:8.0f} MiB")
 
 

@@ -28,9 +28,14 @@ from tokur_cli.__main__ import main
 main()
 """
 CTRL_C = """
-import os, sys
+import os, signal
 from tokur_cli.__main__ import main
-os.write(1, b".")
+set_action = signal.signal
+def tell(*arguments):
+    set_action(*arguments)
+    signal.signal = set_action
+    os.write(1, b".")
+signal.signal = tell
 main()
 """
 
@@ -53,6 +58,7 @@ def run(arguments, given=GOOD):
         (["score", "--sigma", "auto"], GOOD, 2, "--sigma auto is the σ that a posterior was calibrated to"),
         (["score", "--posterior", "nowhere"], GOOD, 1, "nowhere: holds no posterior"),
         (["score", "--requests", "nowhere"], GOOD, 1, "nowhere: there is no such file"),
+        (["score", "--layers", "two"], GOOD, 2, 'layers "two" is not a slice'),
         (["score", "--device-map", "cda"], GOOD, 2, "unknown device map 'cda'"),
         (["score", "--attempt-temperature", "0"], GOOD, 2, "--attempt-temperature is above 0"),
         (["score", "--template", "nowhere"], GOOD, 2, "--template nowhere"),

@@ -15,7 +15,7 @@ def chatter():
     os.write(2, b"native error\\n")
     subprocess.run([sys.executable, "-c", "print('a process')"], check=True)
 
-silenced = Silenced("vLLM")
+silenced = Silenced("vLLM", lambda text: print(text, file=sys.stderr, flush=True))
 """
 LINES = ["from Python", "a warning", "native code", "native error", "a process"]
 

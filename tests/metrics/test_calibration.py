@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import brier_score_loss
 
-from tokur_cli.metrics.calibration import brier, calibrated, ece, reliability
+from tokur_cli.metrics.calibration import brier, calibrated, ece
 
 
 def test_brier_agrees_with_scikit_learn():
@@ -15,10 +15,12 @@ def test_hand_worked_calibration_error():
     probability, label = [0.1, 0.15, 0.9, 1.0], [0, 1, 1, 1]
     # two bins of four: mean 0.125 against 0.5, and 0.95 against 1
     assert ece(probability, label, bins=4) == pytest.approx((2 * 0.375 + 2 * 0.05) / 4)
-    diagram = reliability(probability, label, bins=4)
-    assert diagram.records.tolist() == [2, 2]
-    assert diagram.probability == pytest.approx([0.125, 0.95])
-    assert diagram.label == pytest.approx([0.5, 1.0])
+
+
+def test_fifteen_bins_of_equal_width_unless_others_are_asked_for():
+    ends = np.add.outer(np.arange(15), [0.01, 0.99]).ravel() / 15
+    # in each bin half of the records are right, and the mean probability is its middle
+    assert ece(ends, np.tile([0.0, 1.0], 15)) == pytest.approx(np.abs((np.arange(15) + 0.5) / 15 - 0.5).mean())
 
 
 def test_calibration_recovers_the_probability_of_being_right():

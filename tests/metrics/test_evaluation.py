@@ -7,7 +7,7 @@ from tokur_cli.metrics import bootstrap
 from tokur_cli.metrics.bootstrap import ScoredSet, interval, resampled, two_sided_p
 from tokur_cli.metrics.delong import delong
 from tokur_cli.metrics.estimate import Estimate
-from tokur_cli.metrics.evaluation import evaluate_scores
+from tokur_cli.metrics.evaluation import Evaluation, evaluate_scores
 from tokur_cli.metrics.ranked import Ranked
 from tokur_cli.metrics.ranking import auroc, top_accuracy_of
 
@@ -220,6 +220,42 @@ def test_a_score_is_compared_with_the_baseline_on_the_records_that_have_both():
     assert gap.p < 0.05
     assert better.delong_p < 1e-6
     assert better.differences["aurc"].value < 0
+
+
+def test_scores_that_no_record_has_both_of_are_not_compared():
+    nan = math.nan
+    with np.errstate(invalid="ignore"):  # a resample may hold no record of a score
+        found = evaluate_scores({"a": [4, 3, nan, nan], "b": [nan, nan, 2, 1]}, [1, 0, 1, 0], versus="b", bootstrap=10)
+    assert found.scores["a"].metrics["auroc"].value == 1.0
+    assert (found.scores["a"].differences, found.scores["a"].delong_p) == ({}, None)
+
+
+def test_an_interval_leaves_out_a_fortieth_on_either_side():
+    values = np.random.default_rng(11).permutation(np.append(np.arange(1001.0), [math.nan] * 99))
+    assert interval(values) == pytest.approx((25, 975))
+
+
+def test_no_figure_is_nan_where_resamples_have_one_class_only():
+    for seed in range(20):
+        found = evaluate_scores({"a": [2, 1], "b": [1, 2]}, [1, 0], versus="b", bootstrap=1, seed=seed).scores["a"]
+        for estimate in (*found.metrics.values(), *found.differences.values()):
+            figures = (estimate.value, estimate.low, estimate.high, estimate.p)
+            assert all(figure is None or math.isfinite(figure) for figure in figures), estimate
+
+
+def test_runs_are_counted_together_and_their_figures_averaged():
+    generator = np.random.default_rng(10)
+    good = evaluate_scores({"s": [3, 2, 1], "t": [1, 2, 3]}, [1, 0, math.nan], versus="t", bootstrap=50)
+    confidence, label = _records(generator, 40, 1.0)
+    other = evaluate_scores({"s": confidence, "t": -confidence}, label, versus="t", bootstrap=50)
+    both = Evaluation.over_runs([good, other])
+    assert (both.records, both.questions, both.unlabelled, both.runs, both.is_binary) == (42, 42, 1, 2, True)
+    assert both.accuracy.value == pytest.approx((0.5 + label.mean()) / 2)
+    aurocs = [run.scores["s"].metrics["auroc"].value for run in (good, other)]
+    assert both.scores["s"].metrics["auroc"].values == tuple(aurocs) == (1.0, auroc(confidence, label))
+    assert both.scores["s"].differences["auroc"].value == pytest.approx(2 * np.mean(aurocs) - 1)
+    assert (both.scores["s"].records, both.scores["s"].missing) == (42, 0)
+    assert Evaluation.over_runs([good]) is good
 
 
 def test_the_same_seed_gives_the_same_figures():

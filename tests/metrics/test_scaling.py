@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tokur_cli.metrics.estimate import Estimate
-from tokur_cli.metrics.scaling import scaling
+from tokur_cli.metrics.scaling import Scaling, scaling
 
 responses = st.lists(
     st.tuples(st.integers(-1, 2), st.sampled_from([0.0, 1.0, 2.0, 3.5, math.nan])), min_size=1, max_size=9
@@ -32,7 +32,10 @@ def _choose(rows, keep, weighted):
 
 
 @settings(max_examples=200)
-@given(st.lists(responses, min_size=1, max_size=5), st.sampled_from([Fraction(1, 10), Fraction(1, 3), Fraction(1)]))
+@given(
+    st.lists(responses, min_size=1, max_size=5),
+    st.sampled_from([Fraction(1, 100), Fraction(1, 10), Fraction(17, 50), Fraction(1)]),
+)
 def test_choices_from_the_whole_set_follow_the_rule(questions, keep):
     question = [number for number, rows in enumerate(questions) for _ in rows]
     answer = [row[0] for rows in questions for row in rows]
@@ -91,6 +94,18 @@ def test_subsets_are_drawn_without_replacement_and_fairly():
     assert found.point(None, "pass@1", 2).value == pytest.approx(0.25, abs=error)
 
 
+def test_runs_are_repeats_of_each_other():
+    runs = []
+    for seed in (4, 5):
+        question, answer, right, confidence = _simulated(np.random.default_rng(seed), questions=10 * seed, samples=seed)
+        runs.append(scaling(question, answer, right, {"s": confidence}, [2, 3], repeats=3))
+    both = Scaling.over_runs(runs)
+    assert (both.questions, both.unlabelled, both.fewest) == (90, 0, 4)
+    assert both.accuracies.keys() == runs[0].accuracies.keys()
+    for way, curve in both.accuracies.items():
+        assert curve == {size: runs[0].accuracies[way][size] + runs[1].accuracies[way][size] for size in (2, 3)}
+
+
 def test_all_scores_see_the_same_draws():
     question, answer, right, confidence = _simulated(np.random.default_rng(1))
     together = scaling(question, answer, right, {"a": confidence, "b": -confidence}, [8], repeats=3)
@@ -115,6 +130,21 @@ def test_a_tenth_of_thirty_is_three():
     for keep in (0.1, Fraction(1, 10)):
         found = scaling([0] * 30, answer, right, {"s": -np.arange(30.0)}, [30], repeats=1, keep=keep)
         assert (found.point("s", "maj", 30).value, found.point("s", "wbon", 30).value) == (0.0, 0.0)
+
+
+def test_a_tenth_votes_unless_another_part_is_asked_for_and_it_is_rounded_up():
+    # The second class wins with three votes, not with two or one (ties go to the first), nor with four or more.
+    answer = [0, 1, 1, 0, *range(2, 19)]
+    right = [float(one == 1) for one in answer]
+    found = scaling([0] * 21, answer, right, {"s": -np.arange(21.0)}, [21])
+    assert found.point("s", "maj", 21).values == (1.0,) * 10
+
+
+def test_a_right_response_without_an_answer_is_chosen_where_there_is_no_other():
+    # What a question lacks of N responses is no response: it neither votes nor is it chosen.
+    found = scaling([0, 1, 1, 1], [-1, 0, 0, 0], [1.0, 0, 0, 1], {"s": [-1.0, -2, -3, -4]}, [3], repeats=1, keep=1)
+    for way in ((None, "majority"), ("s", "maj"), ("s", "wbon")):
+        assert found.point(*way, 3).value == 0.5, way
 
 
 def test_questions_with_unknown_labels_and_short_questions_are_said():

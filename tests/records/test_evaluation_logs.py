@@ -275,6 +275,15 @@ def test_a_cut_inspect_archive_is_an_error(tmp_path):
         list(read_records(str(tmp_path / "log.eval")))
 
 
+def test_an_archive_whose_directory_points_before_its_beginning_is_an_error_with_its_name(tmp_path):
+    data = bytearray((DATA / "inspect.eval").read_bytes())
+    place = data.rindex(b"PK\x05\x06") + 16  # the directory's offset, from which the members' are reckoned
+    data[place : place + 4] = (int.from_bytes(data[place : place + 4], "little") + 10_000).to_bytes(4, "little")
+    (tmp_path / "log.eval").write_bytes(data)
+    with pytest.raises(TokurError, match=r"log\.eval: is not an Inspect log that can be read"):
+        list(read_records(str(tmp_path / "log.eval")))
+
+
 def test_inspect_samples_with_missing_scores_or_odd_turns(tmp_path):
     sample = json.loads((DATA / "inspect.json").read_text(encoding="utf-8"))["samples"][0]
     changes = {

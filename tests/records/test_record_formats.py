@@ -124,6 +124,12 @@ def test_the_last_assistant_turn_of_messages_is_the_response():
     assert "response" not in three.fields
 
 
+def test_a_conversation_gains_the_response_that_it_ends_with_and_nothing_else(tmp_path):
+    asked, said = {"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}
+    for turns, response in (([asked, said], {"response": "So."}), ([asked], {})):
+        assert read_row(tmp_path, {"messages": turns}).fields == {"messages": turns, **response}
+
+
 def test_prompt_and_completion_are_texts_or_turns(tmp_path):
     text, turns = read("prompt_completion.jsonl")
     assert (text.prompt, text.response) == (Prompt(text="The sky is"), " blue.")

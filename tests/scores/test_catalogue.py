@@ -122,6 +122,15 @@ def test_windows_are_the_means_of_their_tokens(values, window):
     assert group_confidences(values, window) == pytest.approx(expected, abs=1e-9)
 
 
+def test_what_the_scorings_own_passes_give_is_computed_by_default():
+    assert [score.name for score in choose_scores("default")] == [
+        "tu", "au", "eu", "tu_mean", "au_mean", "eu_mean", "ll", "ll_sum", "pe", "pe_sum",
+        "self_certainty", "self_certainty_sum",
+        "deepconf", "deepconf_sum", "deepconf_group", "deepconf_bottom10", "deepconf_tail", "neg_length",
+        "llm_check_perplexity", "llm_check_window_entropy",
+    ]  # fmt: skip
+
+
 def test_scores_are_chosen_in_the_catalogues_order():
     assert [score.name for score in choose_scores("ll, eu")] == ["eu", "ll"]
     assert choose_scores("all") == list(CATALOGUE.values())

@@ -63,7 +63,14 @@ def test_a_true_equivalence_gives_its_classes_in_order_of_appearance(meanings):
 
 
 @pytest.mark.parametrize(
-    "entails", [np.ones((2, 2)), np.ones((2, 3), dtype=bool), np.ones(2, dtype=bool), np.ones((0, 0), dtype=bool)]
+    "entails",
+    [
+        np.ones((2, 2)),
+        np.ones((2, 2, 2), dtype=bool),
+        np.ones((2, 3), dtype=bool),
+        np.ones(2, dtype=bool),
+        np.ones((0, 0), dtype=bool),
+    ],
 )
 def test_what_is_no_square_of_bool_is_refused(entails):
     with pytest.raises(ValueError, match="array of bool"):

@@ -39,6 +39,7 @@ class Case:
         codes: the exit codes that are right.
         records: where records go: a file, ``-`` for standard output, None for nowhere.
         text: whether standard output is text for people.
+        mixed: whether it may be a page or records in place of text.
         made: what else the run may leave in its folder.
         links: (new name, file, whether hard) of links to make.
         exact: whether its records are those of the good run, all of them.
@@ -57,6 +58,7 @@ class Case:
     codes: tuple[int, ...] = checks.EXIT_CODES
     records: str | None = "-"
     text: bool = False
+    mixed: bool = False
     made: tuple[str, ...] = ()
     links: list[tuple[str, str, bool]] = field(default_factory=list)
     exact: bool = False
@@ -111,9 +113,9 @@ class Case:
         if strays := checks.strays(folder, [*self.files, *self.made, RECORDS, *(name for name, *_ in self.links)]):
             yield f"left in the folder: {re.sub('[0-9a-z_]{8}$', '…', strays[0])}"
         whole = not outcome.hung and outcome.code >= 0
-        if self.text:
+        if self.text and not self.mixed:
             yield from checks.faults_of_text("standard output", outcome.out)
-        elif whole:
+        elif whole and not self.text:
             yield from checks.faults_of_lines("standard output", outcome.out)
         for name in self.made:
             if name.endswith((".html", ".svg")) and (folder / name).is_file():

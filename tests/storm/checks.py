@@ -14,7 +14,7 @@ from tests.storm.hostile import MARKUP
 from tests.storm.warm import HANG_SECONDS, MEMORY_BYTES, Outcome
 
 EXIT_CODES = (0, 1, 2, 3)
-CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029]")
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 PLACE = re.compile(r"^tokur \w+: \S*?(?:\[\d+\])?(?:/\S+)?:(\d+): ", re.MULTILINE)
 WARNINGS = re.compile(r"^.*\w+Warning: |^Exception ignored|^Fatal Python error|^\[W|^WARNING", re.MULTILINE)
@@ -42,7 +42,9 @@ def faults_of_run(outcome: Outcome, command: str, codes: Sequence[int] = EXIT_CO
         yield "standard error is not UTF-8"
     if found := CONTROL.search(err):
         yield f"control code U+{ord(found.group()):04X} on standard error"
-    if outcome.code in (1, 2, 3) and not re.search(rf"^(tokur {command}: | *Usage: tokur )", err, re.MULTILINE):
+    if outcome.code in (1, 2, 3) and not re.search(
+        rf"^(tokur {command}: | *Usage: tokur {command} )", err, re.MULTILINE
+    ):
         yield f"exit code {outcome.code} without a message"
 
 

@@ -19,7 +19,8 @@ RESPONSES_OF = ("gsm8k_model_solutions", "messages", "prompt_completion", "lm_ev
 QUESTIONS_OF = ("gsm8k", "math", "svamp", "humaneval", "messages", "prompt_completion", "vllm_logprobs_requests")
 MAPPED = {"gsm8k_model_solutions": ("--response-field", "175b_finetuning.solution")}
 BATCHES = ("openai_batch", "vllm_batch", "vllm_logprobs")
-TEMPLATE = "Question{% if level is defined %} of level {{ level }}{% endif %}: {{ question }}\nAnswer:"
+RAW = ("--template", "raw")
+"""No chat, whose process takes a second to start."""
 
 ALWAYS = {
     "score": ("--draws", "2", "--dtype", "float32"),
@@ -103,7 +104,6 @@ class Corpus:
         for arguments in (
             ("--help",),
             ("score", "-", "--sigma", "x"),
-            ("score", "-", "--template", "t", *self.model_options("score")),
             ("score", "-", "--scores", "default,u_deg,p_true", "--similarity", "jaccard", *self.model_options("score")),
             ("select", "-"),
             ("evaluate", "-", "--latex", "--group-by", "level"),
@@ -111,7 +111,6 @@ class Corpus:
             ("heatmap", "-"),
             ("heatmap", "-", "--svg", "s.svg", "--html", "s.html"),
         ):
-            (self.folder / "t").write_text(TEMPLATE)
             self._warm.learn(arguments, self.folder, stdin=self.scored.data)
 
     def many(self) -> tuple[bytes, bytes]:
@@ -127,7 +126,8 @@ class Corpus:
         return b"".join(lines), b"".join(responses)
 
     def _make(self, command: str, data: bytes | None, *options: str) -> bytes:
-        arguments = [command, *(() if data is None else ("-",)), "-m", str(self.model), *options]
+        given = () if data is None else ("-", *RAW)
+        arguments = [command, *given, "-m", str(self.model), *options]
         outcome = self._warm.learn(arguments, self.folder, stdin=data)
         if outcome.code != 0:
             raise RuntimeError(f"tokur {' '.join(arguments)}: exit code {outcome.code}: {outcome.err.decode()}")

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tests.storm.warm import HANG_SECONDS, Outcome, opened_input, run_here, stand_in
+from tests.storm.warm import HANG_SECONDS, Outcome, opened_input, resident_bytes, run_here, stand_in, watched
 
 RUNS = 100
 """Runs of a process before the next one takes over."""
@@ -29,6 +29,7 @@ class InTurn:
         self._pid: int | None = None
         self._runs = 0
         self._requests = self._replies = -1
+        self._memory_bytes = 0
 
     def run(self, arguments: Sequence[str], folder: Path, stdin: Path | bytes | None = None) -> Outcome:
         """Run the command line in a folder; what it prints goes to ``.stdout`` and ``.stderr`` there."""
@@ -38,18 +39,18 @@ class InTurn:
             (folder / ".stdin").write_bytes(stdin)
         request = {"arguments": list(arguments), "folder": str(folder), "pipe": isinstance(stdin, bytes)}
         request["stdin"] = str(stdin) if isinstance(stdin, Path) else None
-        started = time.monotonic()
+        started, self._memory_bytes = time.monotonic(), 0
         os.write(self._requests, json.dumps(request).encode() + b"\n")
         reply = self._reply()
         seconds = time.monotonic() - started
         out, err = ((folder / name).read_bytes() for name in (".stdout", ".stderr"))
         if isinstance(reply, dict):
             self._runs += 1
-            if self._runs >= RUNS or reply["memory_bytes"] > 700_000_000 or reply["left_behind"]:
+            if self._runs >= RUNS or reply["memory_bytes"] > 700_000_000:
                 self.stop()
             return Outcome(**reply, out=out, err=err, seconds=seconds)
         code = self.stop()
-        return Outcome(code, out, err, seconds, 0, hung=reply is None)
+        return Outcome(code, out, err, seconds, self._memory_bytes, hung=reply is None)
 
     def stop(self) -> int:
         """End the process; return how it ended."""
@@ -67,8 +68,11 @@ class InTurn:
         """Return the reply; None if it takes too long, nothing if the process has ended."""
         data = b""
         while not data.endswith(b"\n"):
-            if not select.select([self._replies], [], [], HANG_SECONDS)[0]:
+            if watched(self._pid or 0, self._replies, HANG_SECONDS):
                 return None
+            if not select.select([self._replies], [], [], 0)[0]:
+                self._memory_bytes = resident_bytes(self._pid or 0)
+                return b""
             chunk = os.read(self._replies, 1 << 16)
             if not chunk:
                 return b""
@@ -124,17 +128,9 @@ def _served(request: dict[str, Any]) -> dict[str, Any]:
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
-    return {"code": code, "memory_bytes": _peak(), "left_behind": _has_children()}
+    return {"code": code, "memory_bytes": _peak()}
 
 
 def _peak() -> int:
     (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) * 1024
-
-
-def _has_children() -> bool:
-    """Return whether a process that was started is still there, or was not waited for."""
-    with suppress(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
-        return True
-    return False

@@ -33,18 +33,25 @@ class Report:
         self.most_seconds = max(self.most_seconds, seconds)
         self.most_bytes = max(self.most_bytes, memory_bytes)
 
-    def fall(self, kind: str, command: str, faults: list[str], name: str, files: Path | None, shown: str) -> None:
+    def fall(self, kind: str, command: str, faults: list[str], files: Path, shown: str) -> None:
         """Note a run that fell, and keep its folder with what repeats it."""
         self._fallen[kind] += 1
         kept: Path | None = None
         for fault in faults:
             places = self._faults[kind, command, re.sub(r"\d+", "N", fault)]
-            if len(places) < KEPT and files is not None:
+            if len(places) < KEPT:
                 if kept is None:
-                    kept = self._folder / name
+                    kept = self._folder / files.name
                     shutil.rmtree(kept, ignore_errors=True)
                     shutil.copytree(files, kept, symlinks=True)
-                    lines = [shown, "", *faults, "", f"python -m tests.storm --seed {self._seed} --again {name}", ""]
+                    lines = [
+                        shown,
+                        "",
+                        *faults,
+                        "",
+                        f"python -m tests.storm --seed {self._seed} --again {files.name}",
+                        "",
+                    ]
                     (kept / "REPEAT").write_text("\n".join(lines), encoding="utf-8", errors="backslashreplace")
                 places.append(kept)
             else:

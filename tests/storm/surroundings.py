@@ -11,8 +11,8 @@ from typing import get_args
 from typer.models import OptionInfo
 
 from tests.storm import hostile
-from tests.storm.cases import RECORDS, Case
-from tests.storm.corpus import ALWAYS, Base, Corpus, output_options
+from tests.storm.cases import Case
+from tests.storm.corpus import ALWAYS, Base, Corpus
 from tests.tiny import CHAT_TEMPLATE
 
 COMMANDS = ("score", "score", "generate", "select", "evaluate", "heatmap", "perturb")
@@ -179,14 +179,15 @@ class Surroundings:
             case.options += {"score": ["--similarity", "jaccard", "--entailment", "exact"]}.get(case.command, [])
         for option in rng.sample(self._options[case.command], rng.choice((1, 1, 2, 3, 5))):
             case.options += self._filled(rng, option, case)
-        json_out = case.command != "heatmap" and not {"--csv", "--latex", "--show-prompts", "help"} & set(case.options)
-        case.text = not json_out
-        case.codes = (0, 1, 2, 3)
+        shown = {"--csv", "--latex", "--show-prompts", "help"} & set(case.options)
+        case.text = case.command == "heatmap" or bool(shown)
+        case.mixed = case.text and bool({"-", "--passthrough"} & set(case.options))
         return case
 
     def templates(self, rng: random.Random) -> Case:
         """A template that cannot be filled, does not end, or wants out."""
         case, _ = self._begin(rng, "templates", ("score", "generate"))
+        _leave_one(case)  # each that does not end takes its time
         text = rng.choice(TEMPLATES) if rng.random() < 0.7 else ""
         data = text.encode() or hostile.mutate_bytes(
             rng, b"{% if level %}{{ level + 1 }}{% endif %}{{ question|upper }}"
@@ -254,6 +255,7 @@ class Surroundings:
     def models(self, rng: random.Random) -> Case:
         """A model's folder, one of whose files is damaged."""
         case, _ = self._begin(rng, "models", ("score", "generate"))
+        _leave_one(case)
         files = dict(self._corpus.model_files)
         name = rng.choice(
             ("config.json", "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "chat")
@@ -301,6 +303,13 @@ class Surroundings:
         if option.kind in (int, float):
             return [flag, rng.choice(SMALL if option.name in COSTLY else NUMBERS)]
         return [flag, rng.choice((*WORDS, *NUMBERS))]
+
+
+def _leave_one(case: Case) -> None:
+    """Leave one record in the input."""
+    for name, data in case.files.items():
+        if name == case.input:
+            case.files[name] = data[: data.index(b"\n") + 1]
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import gc
 import importlib
 import os
 import pkgutil
+import resource
 import select
 import signal
 import sys
@@ -26,7 +27,7 @@ MEMORY_BYTES = 1_000_000_000
 
 ENDING = (signal.SIGINT, signal.SIGTERM)
 """Signals that reach a run from its first line on, and none of the lines here."""
-LEFT_OUT = ("tokur_cli.__main__", "tokur_cli.engine.generation.vllm", "tokur_cli.commands.evaluate.plots")
+LEFT_OUT = ("tokur_cli.engine.generation.vllm", "tokur_cli.commands.evaluate.plots")
 """What runs when it is imported, or needs an extra that may not be there."""
 
 
@@ -70,8 +71,8 @@ class Run:
 
     def finish(self, seconds: float = HANG_SECONDS) -> Outcome:
         """Wait for its end, or bring it about after so many seconds."""
-        hung = not self.wait(seconds)
-        if hung:
+        hung = watched(self.pid, self._end, seconds)
+        if not self.wait(0):
             os.kill(self.pid, signal.SIGKILL)
         _, status, usage = os.wait4(self.pid, 0)
         os.close(self._end)
@@ -84,7 +85,7 @@ class Run:
 
     def _processes_left(self) -> bool:
         """Return whether processes of its session stay on for more than a moment; end them."""
-        deadline = time.monotonic() + 2
+        deadline = time.monotonic() + HANG_SECONDS  # such as a worker that is still importing
         while time.monotonic() < deadline:
             try:
                 os.killpg(self.pid, 0)
@@ -94,6 +95,20 @@ class Run:
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         return True
+
+
+def watched(pid: int, descriptor: int, seconds: float) -> bool:
+    """Wait until a descriptor can be read, or the process takes far too much memory; return whether neither came."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if select.select([descriptor], [], [], 0.1)[0] or resident_bytes(pid) > 3 * MEMORY_BYTES:
+            return False
+    return True
+
+
+def resident_bytes(pid: int) -> int:
+    """Return the memory that a process has now."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 class Warm:
@@ -114,8 +129,11 @@ class Warm:
                 with suppress(ImportError):
                     importlib.import_module(module.name)
         _remember_model(model)
-        if len(os.listdir("/proc/self/task")) > 1:
-            print("storm: more than one thread before forking: runs may hang", file=sys.stderr)
+        deadline = time.monotonic() + 5  # the threads that loaded the weights end a little later
+        while len(os.listdir("/proc/self/task")) > 1:
+            if time.monotonic() > deadline:
+                raise RuntimeError("a thread is there, so that nothing can be forked")
+            time.sleep(0.01)
 
     def learn(self, arguments: Sequence[str], folder: Path, **options: Any) -> Outcome:
         """Run the command line, and import here what it imported: the next runs find it."""
@@ -228,7 +246,9 @@ def stand_in(folder: Path, descriptors: tuple[int, int, int], closed: Sequence[i
     ):
         if number in closed:
             os.close(number)
-        stream = None if number in closed else open(number, mode, encoding="utf-8", errors=errors, closefd=False)
+        stream = None
+        if number not in closed:
+            stream = open(number, mode, 1 if number == 2 else -1, "utf-8", errors, closefd=False)  # noqa: SIM115
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -237,7 +257,8 @@ def stand_in(folder: Path, descriptors: tuple[int, int, int], closed: Sequence[i
 def run_here(arguments: Sequence[str]) -> int:
     """Run the command line; return what the interpreter would exit with after it."""
     sys.argv = ["tokur", *arguments]
-    from tokur_cli.app import main
+    sys.modules["__main__"].__package__ = ""  # else usage errors say `python -m tests.storm`
+    from tokur_cli.__main__ import main
 
     return _exit_code(main)
 
@@ -269,6 +290,7 @@ def _remember_model(folder: Path) -> None:
     """Load the model once; runs that ask for it as it is get it without reading its files again."""
     from tokur_cli.commands.shared import model as shared
     from tokur_cli.engine.loading import models
+    from tokur_cli.engine.templates.rendering import TEMPLATES
 
     load = models.load_language_model
     loaded: dict[tuple[str, str], Any] = {(str(folder), "auto"): load(str(folder))}
@@ -279,6 +301,7 @@ def _remember_model(folder: Path) -> None:
         found = loaded.get((name, options.get("dtype", "auto"))) if plain else None
         return load(name, **options) if found is None else found
 
+    TEMPLATES.close()  # its process would be shared by all that are forked
     for module in (models, shared):
         if hasattr(module, "load_language_model"):
             vars(module)["load_language_model"] = remembered

@@ -5,7 +5,8 @@ The work is in ``tokur_cli.commands``, imported when it is asked for.
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from typing import Annotated, Any
 
 import typer
 
@@ -17,8 +18,8 @@ from tokur_cli.app.heatmap import heatmap
 from tokur_cli.app.perturb import perturb
 from tokur_cli.app.score import score
 from tokur_cli.app.select import select
-from tokur_cli.commands.shared.errors import claim_standard_streams, reporting
-from tokur_cli.commands.shared.launcher import refuse_launchers
+from tokur_cli.commands.shared.errors import claim_standard_streams, harmless, reporting
+from tokur_cli.commands.workers.launcher import refuse_launchers
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 
 app = typer.Typer(
@@ -69,4 +70,20 @@ def main() -> None:
     """Run the command line."""
     claim_standard_streams()
     with reporting(""), naming(STANDARD_OUTPUT):  # for help: the commands report their own errors
-        app()
+        try:
+            code = app(standalone_mode=False)
+        except Exception as error:
+            if not hasattr(error, "format_message"):  # click's errors about usage, of which typer has its own copy
+                raise
+            code = _refuse(error)
+        sys.exit(code)
+
+
+def _refuse(error: Any) -> int:
+    """Show an error of click's, in which what was typed is harmless, and return the exit code."""
+    from typer import rich_utils
+
+    message = harmless(error.format_message())
+    error.format_message = lambda: message
+    rich_utils.rich_format_error(error)
+    return int(error.exit_code)

@@ -30,7 +30,8 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command for Typer with a parameter for each option; it passes the filled groups to ``command``.
 
     A group's class attribute ``panel`` is the panel of its options in the help, unless an option names its own. Fields
-    without an option keep their default. Errors of the groups and the command are reported, not raised.
+    without an option keep their default. The files that the parameters name are checked first. Errors of that, of the
+    groups and of the command are reported, not raised.
     """
     signature = inspect.signature(command, eval_str=True)
     groups: dict[str, Any] = {}

@@ -11,6 +11,7 @@ from tokur_cli.commands.options.model import DecodingOptions, ModelOptions, Prom
 from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
+from tokur_cli.commands.shared.arrivals import Pause, as_they_come
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.kept_posterior import check_posterior_options
 from tokur_cli.commands.shared.model import describe, load, model_name
@@ -88,7 +89,8 @@ def generate(
         ) as writer:
             lines = count_lines(source.path)
             progress.start(None if lines is None else lines * decoding.samples)
-            responses = generation.run(items, writer, invalid.skip)
+            asked = as_they_come(source.path, items, generation.busy)
+            responses = generation.run(asked, writer, invalid.skip)
             if scoring:
                 score_records(responses, force, scoring, baselines, writer.write_line, invalid, progress)
             else:
@@ -113,16 +115,16 @@ def _make_responding(
     from tokur_cli.engine.loading.models import LanguageModel
 
     if not isinstance(loaded, LanguageModel) or scoring is None:
-        return Responding(loaded, decoding, None, trust_remote_code=model.trust_remote_code)
-    return Responding(loaded, decoding, Scoring(scoring, baselines, PromptForm(prompts), loaded, progress, note))
+        return Responding(loaded, decoding, None, note, trust_remote_code=model.trust_remote_code)
+    return Responding(loaded, decoding, Scoring(scoring, baselines, PromptForm(prompts), loaded, progress, note), note)
 
 
 def _write(
-    responses: Iterable[Record | RecordError], writer: RecordWriter, invalid: InvalidRecords, progress: Progress
+    responses: Iterable[Record | RecordError | Pause], writer: RecordWriter, invalid: InvalidRecords, progress: Progress
 ) -> None:
     for item in responses:
         if isinstance(item, RecordError):
             invalid.skip_or_raise(item)
-        else:
+        elif isinstance(item, Record):
             writer.write(item)
             progress.advance(1, len(item.token_ids or ()))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tokur_cli import __version__
 from tokur_cli.commands.options.model import DecodingOptions, PromptOptions
 from tokur_cli.commands.score.pipeline import Scoring
 from tokur_cli.commands.score.windows import ScoringTask, windows
+from tokur_cli.commands.shared.arrivals import Pause
 from tokur_cli.commands.shared.decoding import make_decoder
 from tokur_cli.commands.shared.prompts import PromptForm, question_id, with_ids_of
 from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
@@ -33,6 +34,7 @@ class Responding:
         model: ModelDescription,
         options: DecodingOptions,
         scoring: Scoring | None,
+        note: Callable[[str], None],
         *,
         trust_remote_code: bool = False,
     ) -> None:
@@ -41,16 +43,16 @@ class Responding:
         if isinstance(model, LanguageModel):
             self.decoder = _with_transformers(model, options)
         else:
-            self.decoder = _with_vllm(model, options, trust_remote_code)
+            self.decoder = _with_vllm(model, options, trust_remote_code, note)
         of_model = {"model": model.name, "revision": model.revision, "dtype": model.dtype, "version": __version__}
         self.settings = scoring.settings if scoring else of_model
 
-    def answer(self, task: Iterable[DecodingRequest] | ScoringTask) -> Iterator[Any]:
+    def answer(self, task: Iterable[DecodingRequest | None] | ScoringTask) -> Iterator[Any]:
         """Yield responses as they end, or what scoring yields."""
         if isinstance(task, ScoringTask):
             assert self.scoring is not None
             return self.scoring.answer(task)
-        return self.decoder.run(task)
+        return self.decoder.serve(task)
 
 
 def _with_transformers(model: LanguageModel, options: DecodingOptions) -> Decoder:
@@ -65,7 +67,9 @@ def _with_transformers(model: LanguageModel, options: DecodingOptions) -> Decode
     )
 
 
-def _with_vllm(model: ModelDescription, options: DecodingOptions, trust_remote_code: bool) -> VllmDecoder:
+def _with_vllm(
+    model: ModelDescription, options: DecodingOptions, trust_remote_code: bool, tell: Callable[[str], None]
+) -> VllmDecoder:
     return VllmDecoder(
         model,
         _tokenizer(model).decode,
@@ -74,6 +78,7 @@ def _with_vllm(model: ModelDescription, options: DecodingOptions, trust_remote_c
         stop=tuple(options.stop),
         trust_remote_code=trust_remote_code,
         cache_bytes=None if options.max_memory is None else int(options.max_memory * 2**30),
+        tell=tell,
     )
 
 
@@ -128,39 +133,57 @@ class Generation:
         self._questions: dict[int, tuple[Record, DecodingRequest]] = {}
         self._responses: dict[int, dict[int, DecodedResponse]] = {}
         self._ready: dict[int, list[Record | RecordError]] = {}
+        self._pausing = False
 
     @staticmethod
     def settings_of(tokur: dict[str, Any]) -> dict[str, Any]:
         """Return the settings that a response was generated with, and scored with if it was."""
         return {**tokur.get("generation", {}), **(Scoring.settings_of(tokur) if "run" in tokur else {})}
 
+    def busy(self) -> bool:
+        """Return whether this process is answering questions."""
+        return isinstance(self.force, InProcess) and bool(self._questions)
+
     def run(
-        self, items: Iterable[Record | RecordError], writer: RecordWriter, skip_invalid: bool
-    ) -> Iterator[Record | RecordError]:
+        self, items: Iterable[Record | RecordError | Pause], writer: RecordWriter, skip_invalid: bool
+    ) -> Iterator[Record | RecordError | Pause]:
         """Yield a question's responses when they are all there, questions and samples in order.
 
-        Where bad records are not skipped, the first one is the last thing yielded.
+        Where bad records are not skipped, the first one is the last thing yielded. A pause of the questions is passed
+        on when all of them have been answered.
         """
         turn = 0
         requests = self._requests(items, writer, skip_invalid)
         together = itertools.repeat(max(1, _RESPONSES_TOGETHER // self.options.samples))
         # A decoder refills its batch as responses end; one in this process is given all there is
-        tasks = [requests] if isinstance(self.force, InProcess) else windows(requests, together)
+        if isinstance(self.force, InProcess):
+            tasks: Iterable[Iterable[DecodingRequest | None]] = [requests]
+        else:
+            tasks = windows((Pause() if request is None else request for request in requests), together)
         for _, results in self.force.map(tasks, _lost):
             for result in results:
-                self._take(result)
+                if result is not None:
+                    self._take(result)
                 while turn in self._ready:
                     yield from self._ready.pop(turn)
                     turn += 1
+                if self._pausing and not self._questions:
+                    yield Pause()
         while turn in self._ready:
             yield from self._ready.pop(turn)
             turn += 1
 
     def _requests(
-        self, items: Iterable[Record | RecordError], writer: RecordWriter, skip_invalid: bool
-    ) -> Iterator[DecodingRequest]:
-        """Yield what is to be generated; bad records and what is written already are ready at once."""
-        for index, item in enumerate(items):
+        self, items: Iterable[Record | RecordError | Pause], writer: RecordWriter, skip_invalid: bool
+    ) -> Iterator[DecodingRequest | None]:
+        """Yield what is to be generated, None for a pause; what is bad or written already is ready at once."""
+        indices = itertools.count()
+        for item in items:
+            self._pausing = isinstance(item, Pause)
+            if isinstance(item, Pause):
+                yield None
+                continue
+            index = next(indices)
             request = item if isinstance(item, RecordError) else self._request(index, item, writer)
             if isinstance(request, RecordError):
                 self._ready[index] = [request]
@@ -224,10 +247,10 @@ class Generation:
         return record
 
 
-def _lost(task: Iterable[DecodingRequest]) -> Iterator[tuple[DecodingRequest, TokurError]]:
+def _lost(task: Iterable[DecodingRequest | None]) -> Iterator[tuple[DecodingRequest, TokurError]]:
     """Yield the errors of requests that no worker outlives."""
     reason = f"{DEATHS} workers died while they answered it, or a question beside it: is there too little memory?"
-    return ((request, TokurError(reason)) for request in task)
+    return ((request, TokurError(reason)) for request in task if request is not None)
 
 
 def _numbered(question: Record, sample: int) -> Record:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 _SHOWN_BYTES = 4000  # of what was printed, where it failed
@@ -19,16 +19,17 @@ class Silenced:
 
     Args:
         name: the library's name for people.
+        tell: takes the end of what was printed where the library fails.
     """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, tell: Callable[[str], None]) -> None:
+        self.name, self.tell = name, tell
         debug = os.environ.get("TOKUR_DEBUG") == "1"
         self._kept = None if debug else tempfile.TemporaryFile("a+b")  # noqa: SIM115 - open as long as the library
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Keep what is printed within; where that fails, its end is shown on standard error."""
+        """Keep what is printed within; where that fails, its end is told."""
         try:
             with ExitStack() as stack:
                 target = 2 if self._kept is None else self._kept.fileno()
@@ -47,7 +48,7 @@ class Silenced:
         text = self._kept.read().decode("utf-8", errors="replace").strip()
         if text:
             whole = "" if size <= _SHOWN_BYTES else f"the last {_SHOWN_BYTES:,} bytes of "
-            print(f"--- {whole}what {self.name} printed ---\n{text}\n---", file=sys.stderr, flush=True)
+            self.tell(f"--- {whole}what {self.name} printed ---\n{text}\n---")
 
 
 @contextmanager

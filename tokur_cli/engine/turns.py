@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from jinja2 import TemplateError
 from transformers import GenerationConfig, PreTrainedConfig, PreTrainedTokenizerBase
 
+from tokur_cli.engine.templates.rendering import TEMPLATES
 from tokur_cli.records.errors import TokurError
 
 Messages = Sequence[Mapping[str, Any]]
@@ -39,15 +39,14 @@ def render(tokenizer: PreTrainedTokenizerBase, messages: Messages, *, answer_fol
         answer_follows: the text ends where the model's answer begins.
 
     Raises:
-        TokurError: the template refuses these messages.
+        TokurError: the template fails with these messages, or does not end.
     """
+    # As transformers does: templates ask whether a field is there, not whether it is null
+    turns = [{name: value for name, value in message.items() if value is not None} for message in messages]
     try:
-        text = tokenizer.apply_chat_template(
-            [dict(message) for message in messages], tokenize=False, add_generation_prompt=answer_follows
-        )
-    except (TemplateError, TypeError) as error:  # a template's own refusal, or its slip with what it did not expect
-        raise TokurError(f"the model's chat template refuses these messages: {error}") from error
-    return str(text)
+        return TEMPLATES.fill_chat(tokenizer.get_chat_template(), turns, tokenizer.special_tokens_map, answer_follows)
+    except TokurError as error:
+        raise TokurError(f"the model's chat template refuses these messages: {error}") from None
 
 
 @dataclass(frozen=True)

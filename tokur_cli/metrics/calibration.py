@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -11,14 +9,6 @@ from tokur_cli.metrics.ranked import Floats
 
 FOLDS = 5
 BINS = 15
-
-
-class Reliability(NamedTuple):
-    """A reliability diagram: for each bin that holds records, their number, mean probability and mean label, (B,)."""
-
-    records: NDArray[np.int64]
-    probability: Floats
-    label: Floats
 
 
 def calibrated(
@@ -44,7 +34,7 @@ def calibrated(
     probability = np.empty(len(label))
     for held_out in range(folds):
         inside = fold == held_out
-        model = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
+        model = IsotonicRegression(out_of_bounds="clip")
         probability[inside] = model.fit(confidence[~inside], label[~inside]).predict(confidence[inside])
     return probability
 
@@ -68,29 +58,14 @@ def brier(probability: ArrayLike, label: ArrayLike) -> float:
     return float(np.mean((np.asarray(probability, dtype=np.float64) - np.asarray(label, dtype=np.float64)) ** 2))
 
 
-def reliability(probability: ArrayLike, label: ArrayLike, bins: int = BINS) -> Reliability:
-    """Return the mean label against the mean probability in ``bins`` bins of equal width (the last one includes 1).
-
-    Args:
-        probability: (N,), in [0, 1].
-        label: (N,), in [0, 1].
-        bins: number of bins over [0, 1].
-    """
-    probability, label = np.asarray(probability, dtype=np.float64), np.asarray(label, dtype=np.float64)
-    index = np.minimum((probability * bins).astype(np.intp), bins - 1)
-    count = np.bincount(index, minlength=bins)
-    held = count > 0
-    means = [np.bincount(index, weights=values, minlength=bins)[held] / count[held] for values in (probability, label)]
-    return Reliability(count[held], means[0], means[1])
-
-
 def ece(probability: ArrayLike, label: ArrayLike, bins: int = BINS) -> float:
     """Return the expected calibration error Σ_b (n_b/N) |mean label − mean probability| over bins of equal width.
 
     Args:
         probability: (N,), in [0, 1].
         label: (N,), in [0, 1].
-        bins: number of bins over [0, 1].
+        bins: number of bins over [0, 1]; the last one includes 1.
     """
-    diagram = reliability(probability, label, bins)
-    return float(np.sum(diagram.records * np.abs(diagram.label - diagram.probability)) / diagram.records.sum())
+    probability, label = np.asarray(probability, dtype=np.float64), np.asarray(label, dtype=np.float64)
+    index = np.minimum((probability * bins).astype(np.intp), bins - 1)
+    return float(np.abs(np.bincount(index, weights=label - probability)).sum() / len(label))

@@ -98,7 +98,7 @@ def _archived_samples(stream: io.BufferedReader, source: str, max_member: int) -
                 for name in dict.fromkeys(archive.namelist()):
                     if name.startswith("samples/") and name.endswith(".json"):
                         yield name, _read_member(archive, archive.getinfo(name), source, max_member)
-        except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError) as error:
+        except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, OSError) as error:
             raise TokurError(f"{source}: is not an Inspect log that can be read: {error}") from None
 
 

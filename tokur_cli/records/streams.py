@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import stat
 import sys
 import tempfile
 import zlib
@@ -28,6 +30,15 @@ _ZSTD_SKIPPABLE = b"\x2a\x4d\x18"  # after a byte from 0x50 to 0x5f; what pzstd 
 def display_name(path: str) -> str:
     """Return an input's name for messages."""
     return "<stdin>" if path == STDIN else path
+
+
+def is_regular_file(path: str) -> bool:
+    """Return whether a file is on a disk, so that no read waits for data still to come."""
+    try:
+        status = os.fstat(sys.stdin.fileno()) if path == STDIN else os.stat(path)
+    except (OSError, ValueError, AttributeError):  # not there, or standard input is no file of the system
+        return True
+    return stat.S_ISREG(status.st_mode)
 
 
 def open_input(path: str) -> io.BufferedReader:
@@ -136,7 +147,11 @@ def _open_file(path: str, name: str) -> io.BufferedReader:
     if path == STDIN:
         if sys.stdin is None or sys.stdin.closed:
             raise TokurError(f"{name}: standard input is closed: give a file instead")
-        return cast(io.BufferedReader, sys.stdin.buffer)
+        try:
+            # A thread may wait for it when the process ends, which must not find the buffer of sys.stdin locked
+            return open(sys.stdin.fileno(), "rb", closefd=False)
+        except io.UnsupportedOperation:  # no file of the system
+            return cast(io.BufferedReader, sys.stdin.buffer)
     try:
         return open(path, "rb")
     except IsADirectoryError:

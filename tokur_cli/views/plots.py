@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.outputs import naming
+from tokur_cli.views.visible import picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,6 +42,7 @@ RIGHT, WRONG = "#0072B2", "#D55E00"
 
 _STYLE: dict[Any, Any] = {
     "font.size": 9,
+    "text.parse_math": False,  # a group's name may hold any $
     "axes.titlesize": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -212,12 +214,12 @@ def groups(
             above.set_title(score)
             for offset, name, colour, marker in ((-0.17, "right", RIGHT, "o"), (0.17, "wrong", WRONG, "x")):
                 _boxes(below, places + offset, [getattr(part, name) for part in parts], name, colour, marker)
-            below.set_xticks(places, names)
+            below.set_xticks(places, list(map(picture, names)))
         panels[0][0].set_ylabel(metric_name)
         panels[1][0].set_ylabel("score")
         handles, labels = panels[1][0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=2)
-        figure.suptitle(title)
+        figure.suptitle(picture(title))
 
 
 def _boxes(axes: Axes, places: Floats, values: Sequence[Floats], name: str, colour: str, marker: str) -> None:

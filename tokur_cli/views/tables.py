@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
+
+from tokur_cli.views.visible import picture
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -14,6 +16,21 @@ Better = Literal["higher", "lower"]
 
 MISSING = "–"
 _MARGIN = 2  # blanks between two columns
+_LATEX = str.maketrans(
+    {
+        **{character: "\\" + character for character in "&%$#_{}"},
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "[": "{[}",  # where a row begins with one, it would belong to the line break before
+        "*": "$^*$",
+        "Δ": r"$\Delta$",
+        "±": r"$\pm$",
+        "↑": r"$\uparrow$",
+        "↓": r"$\downarrow$",
+        MISSING: "--",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +124,7 @@ def print_table(table: Table, console: Console) -> None:
     """Print a table on a terminal: with intervals to a tenth, to a whole percent if narrow, in parts if too wide."""
     from rich.text import Text
 
+    table = _visible(table)
     end = len(table.columns)
     decimals = 1 if _width(_grid(table, 1, 0, end), console) <= console.width else 0
     console.print(Text(table.title, style="bold"), soft_wrap=True)
@@ -126,6 +144,7 @@ def print_table(table: Table, console: Console) -> None:
 
 def latex(table: Table) -> str:
     r"""Return the table as a LaTeX ``tabular`` for booktabs and amsmath, its title and notes as comments."""
+    table = _visible(table)
     lines = [f"% {table.title}", rf"\begin{{tabular}}{{l{'c' * len(table.columns)}}}", r"\toprule"]
     lines.append(" & ".join(_escaped(title) for title in (table.head, *(one.title for one in table.columns))) + r" \\")
     lines.append(r"\midrule")
@@ -147,16 +166,17 @@ def _latex_cell(cell: Percentage | str, mark: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    for character in "&%$#_{}":
-        text = text.replace(character, "\\" + character)
-    return (
-        text.replace("Δ", r"$\Delta$")
-        .replace("±", r"$\pm$")
-        .replace("*", "$^*$")
-        .replace("↑", r"$\uparrow$")
-        .replace("↓", r"$\downarrow$")
-        .replace(MISSING, "--")
-    )
+    return text.translate(_LATEX)
+
+
+def _visible(table: Table) -> Table:
+    """Return the table with every text as it is drawn: names come from records."""
+    rows = [
+        replace(row, name=picture(row.name), cells=[picture(c) if isinstance(c, str) else c for c in row.cells])
+        for row in table.rows
+    ]
+    columns = [replace(column, title=picture(column.title)) for column in table.columns]
+    return Table(picture(table.title), picture(table.head), columns, rows, list(map(picture, table.notes)))
 
 
 def _rounded(value: float, decimals: int, signed: bool) -> str:

@@ -13,6 +13,7 @@ TAB = "⇥   "
 NO_TEXT = "∎"
 
 _ZWNJ, _ZWJ = "\u200c", "\u200d"
+_LONGEST_MESSAGE = 20_000  # characters: a record's id may have millions
 _BLACK_FLAG = "\U0001f3f4"
 _ESCAPED_CATEGORIES = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
@@ -75,6 +76,12 @@ def picture(text: str) -> str:
 def paragraphs(text: str) -> str:
     """Return the text as it is drawn where newlines need no sign: they stay, everything else is a picture."""
     return "".join("\n" if glyph.newline else glyph.shown for glyph in glyphs(text))
+
+
+def indented(text: str) -> str:
+    """Return a message as it is drawn, its further lines indented: none of them can pass for another message."""
+    lines = text if len(text) <= _LONGEST_MESSAGE else text[:_LONGEST_MESSAGE] + " …"
+    return "\n  ".join(map(picture, lines.split("\n")))
 
 
 def width_of(text: str) -> int:

@@ -5,6 +5,7 @@ import io
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
 
@@ -13,9 +14,7 @@ import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from tests.commands.score.test_score import parsed, write_lines
-from tokur_cli.answers.code.execution import probe
 from tokur_cli.answers.workers import OutOfLimits, WorkerPool
-from tokur_cli.records.errors import TokurError
 
 # Four responses whose uncertainties rank right 0.1, wrong 0.2, right 0.3, wrong 0.4: of the four pairs of a right and a
 # wrong one three are in order (AUROC 3/4), precision at the right ones is 1/1 and 2/3 (average 5/6), and of the more
@@ -460,23 +459,22 @@ def test_an_input_is_not_written_over_by_its_graded_records(evaluate, tmp_path):
     assert "is also an input" in err
 
 
-def code_can_be_held():
-    try:
-        return probe() is not None
-    except TokurError:
-        return False
-
-
-@pytest.mark.skipif(not code_can_be_held(), reason="no namespaces, and root: code is not run here at all")
-def test_code_is_run_only_with_permission(evaluate):
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+def test_code_is_run_only_with_permission(evaluate, monkeypatch):
     row = {"prompt": "def f(x):\n", "test": "def check(f):\n    assert f(2) == 4\n", "entry_point": "f"}
     records = [scored(0, 0.1, response="    return 2 * x", **row), scored(1, 0.2, response="    return x", **row)]
     code, _, err = evaluate(records)
     assert code == 1
     assert "2 records of code, which is run with --allow-code-execution only" in err
-    code, (found,), _ = evaluate(records, options=["--allow-code-execution"])
-    assert found["outcomes"] == {"correct": 1, "incorrect": 1}
-    assert found["auroc"]["value"] == 1.0
+    for option, how in (("--allow", r"in bubblewrap [\d.]+"), ("--unsafe", "without isolation")):
+        code, (found,), err = evaluate(records * 40, options=[f"{option}-code-execution"])  # more than a window
+        assert found["outcomes"] == {"correct": 40, "incorrect": 40}
+        assert found["auroc"]["value"] == 1.0
+        assert len(re.findall(f"HumanEval tests run {how}\n", err)) == 1
+    monkeypatch.setenv("PATH", "/nowhere")
+    code, out, err = evaluate(records, options=["--allow-code-execution"])
+    assert (code, out) == (1, "")
+    assert "code is not run: install bubblewrap (apt install bubblewrap, dnf install bubblewrap); --unsafe" in err
 
 
 def test_bad_records_end_the_run_with_their_line_or_are_skipped_and_counted(evaluate, tmp_path):

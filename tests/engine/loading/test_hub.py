@@ -62,7 +62,7 @@ def test_a_gate_met_while_downloading_is_explained(monkeypatch):
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", hub_model("config.json", "model.safetensors"))
     wrapped = OSError("You are trying to access a gated repo.")
     wrapped.__cause__ = hub_error(hub_errors.GatedRepoError, 403)
-    monkeypatch.setattr(transformers.AutoConfig, "from_pretrained", raiser(wrapped))
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", raiser(wrapped))
     with pytest.raises(TokurError, match="is gated"):
         load("org/tiny")
 
@@ -77,7 +77,7 @@ def test_a_gate_met_while_downloading_is_explained(monkeypatch):
 )
 def test_a_hub_model_without_usable_files_is_refused_before_any_download(files, message, monkeypatch):
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", hub_model(*files))
-    monkeypatch.setattr(transformers.AutoConfig, "from_pretrained", lambda *_, **__: pytest.fail("downloaded"))
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", lambda *_, **__: pytest.fail("downloaded"))
     with pytest.raises(TokurError, match=message):
         load("org/tiny")
 
@@ -86,6 +86,13 @@ def test_config_tokenizer_and_weights_are_asked_for_at_one_commit(tmp_path, monk
     folder = tiny_model_folder(tmp_path)
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", hub_model("config.json", "model.safetensors"))
     asked = []
+
+    def download(place, name, *, revision, local_files_only):
+        assert place == "org/tiny"
+        asked.append((revision, local_files_only))
+        return folder / name
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
     for auto in (transformers.AutoConfig, transformers.AutoTokenizer, transformers.AutoModelForCausalLM):
         real = auto.from_pretrained
 
@@ -96,7 +103,7 @@ def test_config_tokenizer_and_weights_are_asked_for_at_one_commit(tmp_path, monk
 
         monkeypatch.setattr(auto, "from_pretrained", at_folder)
     load("org/tiny")
-    assert asked == [("c0ffee", False)] * 3
+    assert asked == [("c0ffee", False)] * 4
 
 
 def test_an_unreachable_hub_is_said_quickly(monkeypatch):

@@ -1,7 +1,11 @@
 """Loading models from folders and GGUF files, and what is said when that fails."""
 
 import json
+import math
 import os
+import resource
+import struct
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,6 +13,7 @@ import huggingface_hub
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 
 from tests.tiny import (
     CHAT_TEMPLATE,
@@ -281,6 +286,15 @@ def cut_weights(folder):
     weights.write_bytes(weights.read_bytes()[:5000])
 
 
+def spoil_weight(name, number):
+    def spoil(folder):
+        weights = load_file(folder / "model.safetensors")
+        weights[name][-1, -1] = number
+        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+    return spoil
+
+
 def pickle_weights(folder):
     (folder / "model.safetensors").unlink()
     torch.save(tiny_model().state_dict(), folder / "pytorch_model.bin")
@@ -331,6 +345,23 @@ def tiny_bert():
         (write("model.safetensors", b"not weights at all"), "weights of .* are damaged .*get them again"),
         (write("model.safetensors", b""), "weights of .* are damaged"),
         (cut_weights, "weights of .* are damaged"),
+        *(
+            (
+                spoil_weight("model.layers.1.mlp.up_proj.weight", number),
+                r"damaged: model\.layers\.1\.mlp\.up_proj\.weight",
+            )
+            for number in (math.nan, math.inf, -math.inf)
+        ),
+        (spoil_weight("model.embed_tokens.weight", math.nan), r"damaged: model\.embed_tokens\.weight"),
+        *(
+            (
+                lambda folder, field=field: edit_config(folder, **field),
+                r"config\.json has num_\w*layers 1,000,000,000; at",
+            )
+            for field in ({"num_hidden_layers": 10**9}, {"text_config": {"num_layers": 10**9}})
+        ),
+        (lambda folder: edit_config(folder, vocab_size=10**12), "needs .* GB, but main memory has"),
+        (lambda folder: edit_config(folder, hidden_size=2**40), "."),
         (lambda folder: edit_config(folder, model_type="flurb"), "doesn't know the architecture .*upgrade|-U"),
         (lambda folder: edit_config(folder, num_hidden_layers=3), r"lacks weights .*model\.layers\.2\."),
         (lambda folder: edit_config(folder, hidden_size=64), r"shape \(.*32\), not \(.*64\)"),
@@ -346,8 +377,24 @@ def tiny_bert():
 def test_a_folder_that_cannot_be_used_says_why(spoil, message, tmp_path):
     folder = tiny_model_folder(tmp_path)
     spoil(folder)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    began = time.monotonic()
     with pytest.raises(TokurError, match=message):
         load(folder)
+    assert time.monotonic() - began < 30
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000, "kilobytes"
+
+
+def test_a_gguf_file_that_asks_for_two_billion_layers_is_refused_at_once(tmp_path):
+    file, _ = tiny_gguf_file(tmp_path)
+    data = file.read_bytes()
+    count = b"llama.block_count" + struct.pack("<II", 4, 2)  # 4: a 32-bit unsigned integer
+    assert data.count(count) == 1
+    file.write_bytes(data.replace(count, count[:-4] + struct.pack("<I", 2**31)))
+    began = time.monotonic()
+    with pytest.raises(TokurError, match=r"llama\.gguf: has llama\.block_count 2,147,483,648, but only 21 weights"):
+        load(file)
+    assert time.monotonic() - began < 30
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen2", "gemma2", "gpt2", "gpt_neox"])

@@ -1,7 +1,10 @@
 """Folders of posteriors: stock PEFT computes what the engine does, and other weights are refused."""
 
 import copy
+import hashlib
 import json
+import math
+import re
 import sys
 
 import pytest
@@ -11,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from tests.engine import oracle
 from tests.tiny import FAMILIES, tiny_model
 from tokur_cli.engine.posterior.folder import keep_posterior, load_posterior, read_description, weight_fingerprint
-from tokur_cli.engine.posterior.posterior import Posterior, build_posterior
+from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError, UsageError
@@ -109,7 +112,7 @@ def test_the_same_numbers_under_another_name_or_in_another_shape_are_other_weigh
         module = torch.nn.Module()
         module.register_module(name, torch.nn.Linear(*shape[::-1], bias=False))
         module.get_submodule(name).weight.data = numbers.reshape(shape)
-        return weight_fingerprint(module, Posterior((), 1, 0.1, 0, ""))
+        return weight_fingerprint(module, [])
 
     assert len({fingerprint("up", 2, 3), fingerprint("up", 3, 2), fingerprint("down", 2, 3)}) == 3
     assert fingerprint("up", 2, 3) == fingerprint("up", 2, 3)
@@ -182,11 +185,112 @@ def test_what_is_wrong_with_a_folder_is_said(tmp_path):
         load_posterior(str(folder), model, "tiny")
 
 
+def forget_hash(folder):
+    """Make the folder one that was written before the basis's hash was kept."""
+    path = folder / "posterior.json"
+    description = json.loads(path.read_text())
+    del description["basis_sha256"]
+    path.write_text(json.dumps(description))
+
+
+@pytest.fixture
+def described(tmp_path):
+    """A posterior's ``posterior.json``, and what it says."""
+    model = tiny_model("llama")
+    keep(tmp_path / "posterior", model, build_posterior(model))
+    path = tmp_path / "posterior" / "posterior.json"
+    return path, json.loads(path.read_text())
+
+
+STRENGTHS = {
+    math.nan: "NaN", math.inf: "Infinity", -0.1: "-0.1", True: "true", "0.1": '"0.1"', None: "null",
+    10**400: "10000.*…", 1e39: "1e.39",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        *(("sigma", value, f'"sigma" is {shown}, not a number from 0') for value, shown in STRENGTHS.items()),
+        *(("rank", value, '"rank" is .*, not an integer from 1') for value in (8.0, 0, -1, True, "8", None)),
+        *(("draws", value, '"draws" is .*, not an integer from 1') for value in (2.5, 0, False, None, [2])),
+        *(("seed", value, '"seed" is .*, not an integer') for value in ("x", 1.0, True, None)),
+        *(("targets", value, '"targets" is .*, not names') for value in (None, "", ["q_proj"], 3)),
+        *(("layers", value, '"layers" is .*, not a slice') for value in (15, "", [0, 1], "two")),
+        *(("model", value, '"model" is .*, not text') for value in (None, 7, "")),
+        *(("fingerprint", value, '"fingerprint" is .*, not a SHA-256') for value in (None, "beef", "G" * 64)),
+        *(("basis_sha256", value, '"basis_sha256" is .*, not a SHA-256') for value in (7, "beef")),
+        ("calibration", [], r'"calibration" is \[\], not an object'),
+        ("format", True, '"format" is true'),
+        ("format", 0, '"format" is 0'),
+        ("version", 1, '"version" is 1'),
+        ("new", 1, '"new" is not a field of it'),
+    ],
+)
+def test_every_field_of_the_description_is_checked(field, value, said, described):
+    path, description = described
+    path.write_text(json.dumps({**description, field: value}))
+    with pytest.raises(TokurError, match=f"{re.escape(str(path))}: is not what tokur perturb writes: {said}"):
+        read_description(str(path.parent))
+
+
+def test_missing_and_repeated_fields_and_other_texts_are_refused(described):
+    path, description = described
+    for field in ("model", "revision", "fingerprint", "rank", "sigma", "targets", "layers", "seed", "draws"):
+        path.write_text(json.dumps({name: value for name, value in description.items() if name != field}))
+        with pytest.raises(TokurError, match=f'"{field}" is missing'):
+            read_description(str(path.parent))
+    path.write_text(json.dumps(description)[:-1] + ', "sigma": 0.2}')
+    with pytest.raises(TokurError, match='"sigma" is there 2 times'):
+        read_description(str(path.parent))
+    for text in ("[]", "3", "", "[" * 100_000, "\ufeff{}", '{"rank": ' + "9" * 5000 + "}"):
+        path.write_text(text)
+        with pytest.raises(TokurError, match="is not what tokur perturb writes"):
+            read_description(str(path.parent))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda basis: basis.fill_(math.nan), "holds numbers that are not finite"),
+        (lambda basis: basis.fill_(math.inf), "holds numbers that are not finite"),
+        (lambda basis: basis.to(torch.int32), r"is int32 \(32, 8\), not float32 \(32, 8\)"),
+        (lambda basis: basis[:5].contiguous(), r"is float32 \(5, 8\), not float32 \(32, 8\)"),
+        (lambda basis: basis.flatten(), r"is float32 \(256,\), not float32 \(32, 8\)"),
+    ],
+)
+def test_a_basis_is_checked_with_and_without_its_hash(spoil, said, described):
+    folder = described[0].parent
+    model = tiny_model("llama")
+    bases = load_file(folder / "basis.safetensors")
+    name = next(name for name in bases if name.endswith("layers.0.self_attn.q_proj"))
+    save_file({**bases, name: spoil(bases[name].clone())}, folder / "basis.safetensors")
+    with pytest.raises(TokurError, match=r"basis.safetensors: has the SHA-256 .*, and posterior.json says"):
+        load_posterior(str(folder), model, "tiny")
+    forget_hash(folder)
+    with pytest.raises(TokurError, match=f"basis.safetensors: {name} {said}; write the posterior again"):
+        load_posterior(str(folder), model, "tiny")
+
+
+def test_one_changed_bit_of_the_basis_is_refused_and_a_folder_without_the_hash_is_read(described):
+    folder = described[0].parent
+    model = tiny_model("llama")
+    data = (folder / "basis.safetensors").read_bytes()
+    assert hashlib.sha256(data).hexdigest() == described[1]["basis_sha256"]
+    (folder / "basis.safetensors").write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(TokurError, match="has the SHA-256"):
+        load_posterior(str(folder), model, "tiny")
+    (folder / "basis.safetensors").write_bytes(data)
+    forget_hash(folder)
+    assert load_posterior(str(folder), model, "tiny")[0].rank == 8
+
+
 def test_a_basis_of_another_rank_is_refused(tmp_path):
     model = tiny_model("llama")
     folder = tmp_path / "posterior"
     keep(folder, model, build_posterior(model))
     bases = load_file(folder / "basis.safetensors")
+    forget_hash(folder)
     save_file({name: basis[:, :4].contiguous() for name, basis in bases.items()}, folder / "basis.safetensors")
-    with pytest.raises(TokurError, match="not the ones"):
+    with pytest.raises(TokurError, match=r"safetensors: .*q_proj is float32 \(32, 4\), not float32 \(32, 8\)"):
         load_posterior(str(folder), model, "tiny")

@@ -1,11 +1,11 @@
 """Running a response's code against its row's tests, as HumanEval does. Only ever with the user's explicit permission.
 
-What it is: each response runs in a process of its own with a fresh temporary folder, under limits of time, memory and
-file size, and can start no process or thread (at most 16 where the system has no call filter); on Linux where
-unprivileged namespaces are permitted also without network, without sight of other processes and with a read-only file
-system (``Isolation`` says what holds). What it is not: a sandbox against a determined attacker. The code can read every
-file that the user can read, and code written to attack the test harness itself can forge a pass. Run code that
-you do not trust in a virtual machine.
+Each response runs in a process of its own, in bubblewrap unless the user waives that, under limits of time, memory and
+file size, and of processes and threads, which do not bind root outside bubblewrap. What holds in bubblewrap: code
+reaches no file of the user, no other process, no network and no terminal; nothing that it starts outlives it; and it
+cannot change what another response gets. What does not: the tests run in the same interpreter, so code that is written
+to cheat can find the nonce there and report a pass of its own; and all processes share one kernel, which may have
+faults. Run code that you fear in a virtual machine.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ import secrets
 import select
 import signal
 import subprocess
-import sys
 import tempfile
 import textwrap
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from tokur_cli.answers.code import bubblewrap
 from tokur_cli.records.errors import RecordError, TokurError
 
-_SANDBOX = Path(__file__).with_name("sandbox.py")
-_PATIENCE_SECONDS = 5.0
+_HARNESS = Path(__file__).with_name("harness.py")
+_START_SECONDS = 60.0
 _MOST_REPORT_BYTES = 65_536
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n]*\n(.*?)(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL)
 _CODE_START = re.compile(r"^(?:import |from \w|def |class |async def |@)", re.MULTILINE)
@@ -58,21 +58,6 @@ class Execution:
 
 
 @dataclass(frozen=True, slots=True)
-class Isolation:
-    """What the operating system keeps from the code that runs.
-
-    Attributes:
-        network: it has no network; otherwise Python's sockets alone are closed.
-        processes: it sees no other process, and all it starts end with it.
-        files: it can write nowhere but in its temporary folder, which holds 64 MB.
-    """
-
-    network: bool
-    processes: bool
-    files: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Limits:
     """Limits on one run.
 
@@ -80,57 +65,67 @@ class Limits:
         seconds: wall-clock time, and processor time of each process.
         memory_bytes: address space of each process.
         file_bytes: size of any one file.
+        processes: how many processes and threads it may start; root may start any number outside bubblewrap.
     """
 
     seconds: float = 10.0
     memory_bytes: int = 1 << 30
     file_bytes: int = 16 << 20
+    processes: int = 0
 
 
 def run_all(
-    items: Iterable[tuple[str, Mapping[str, Any]]], limits: Limits = Limits(), *, at_once: int | None = None
+    items: Iterable[tuple[str, Mapping[str, Any]]],
+    limits: Limits = Limits(),
+    *,
+    isolated: bool = True,
+    at_once: int | None = None,
 ) -> Iterator[Execution]:
     """Run (response, row) pairs, several at once, in order.
 
     Args:
         items: the text of each response, and its row with ``prompt``, ``test`` and ``entry_point``.
         limits: on each run.
+        isolated: in bubblewrap.
         at_once: how many run at the same time; by default half of the processors.
 
     Raises:
         RecordError: a row lacks one of its fields.
-        TokurError: code cannot be run with the limits in force, see ``run``.
+        TokurError: code cannot be run so, see ``probe``.
     """
     with ThreadPoolExecutor(at_once or max(1, (os.cpu_count() or 2) // 2)) as pool:
-        yield from pool.map(lambda item: run(item[0], item[1], limits), items)
+        yield from pool.map(lambda item: run(item[0], item[1], limits, isolated=isolated), items)
 
 
-def run(response: str, row: Mapping[str, Any], limits: Limits = Limits()) -> Execution:
+def run(response: str, row: Mapping[str, Any], limits: Limits = Limits(), *, isolated: bool = True) -> Execution:
     """Run the tests of a row against the code of a response.
 
     Args:
         response: the response's text: Markdown with code, a whole function, or the continuation of the row's prompt.
         row: ``prompt`` (the start of the program), ``test`` (defines ``check(candidate)``) and ``entry_point``.
         limits: on the run.
+        isolated: in bubblewrap.
 
     Raises:
         RecordError: the row lacks one of its fields.
-        TokurError: neither namespaces nor limits would hold the code (root without namespaces).
+        TokurError: code cannot be run so, see ``probe``.
     """
     for field in ("prompt", "test", "entry_point"):
         if not isinstance(row.get(field), str):
             raise RecordError(f'"{field}" is missing: code is run against rows as HumanEval has them')
     programs = candidate_programs(response, row["prompt"], row["entry_point"])
-    return _execute(programs, row["test"], row["entry_point"], limits)[0]
+    return _execute(programs, row["test"], row["entry_point"], limits, isolated)
 
 
-def probe() -> Isolation:
-    """Find out, by running a harmless program, what the system keeps from the code that runs.
+def probe(*, isolated: bool = True) -> str:
+    """Return how code is run, such as "in bubblewrap 0.8.0", after a harmless program has run so.
 
     Raises:
-        TokurError: neither namespaces nor limits would hold the code (root without namespaces).
+        TokurError: bubblewrap is missing or cannot isolate a process here.
     """
-    return _execute(["def f(): pass"], "def check(f): f()", "f", Limits())[1]
+    how = f"in {bubblewrap.version()}" if isolated else "without isolation"
+    _execute(["def f(): pass"], "def check(f): f()", "f", Limits(), isolated)
+    return how
 
 
 def candidate_programs(response: str, prompt: str, entry_point: str) -> list[str]:
@@ -184,92 +179,86 @@ def _indented_part(text: str) -> str:
     return text
 
 
-def _execute(programs: list[str], test: str, entry_point: str, limits: Limits) -> tuple[Execution, Isolation]:
+def _execute(programs: list[str], test: str, entry_point: str, limits: Limits, isolated: bool) -> Execution:
     nonce = secrets.token_hex(16)
-    reader, writer = os.pipe()
-    with tempfile.TemporaryDirectory(prefix="tokur-", ignore_cleanup_errors=True) as folder:
-        job = {
-            "candidates": programs,
-            "test": test,
-            "entry_point": entry_point,
-            "nonce": nonce,
-            "folder": folder,
-            "limits": {
-                "seconds": max(1, round(limits.seconds)),
-                "memory_bytes": limits.memory_bytes,
-                "file_bytes": limits.file_bytes,
-            },
-        }
-        deadline = time.monotonic() + limits.seconds
-        process = subprocess.Popen(
-            [sys.executable, "-I", str(_SANDBOX), str(writer)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            pass_fds=[writer],
-            cwd=folder,
-            env={"PATH": os.defpath, "HOME": folder, "TMPDIR": folder, "LANG": "C.UTF-8"},
-            start_new_session=True,
-        )
+    job = {
+        "programs": programs,
+        "test": test,
+        "entry_point": entry_point,
+        "nonce": nonce,
+        "path": bubblewrap.packages(),
+        "user": bubblewrap.NOBODY if isolated and os.geteuid() == 0 else None,
+        "limits": {
+            "seconds": max(1, round(limits.seconds)),
+            "memory_bytes": limits.memory_bytes,
+            "file_bytes": limits.file_bytes,
+            "processes": limits.processes,
+        },
+    }
+    with ExitStack() as stack:
+        complaints = stack.enter_context(tempfile.TemporaryFile())
+        process = stack.enter_context(_start(stack, complaints, isolated))
+        assert process.stdin is not None
+        assert process.stdout is not None
         try:
-            os.close(writer)
-            assert process.stdin is not None
             with suppress(BrokenPipeError), process.stdin:
                 process.stdin.write(json.dumps(job).encode())
-            reports, in_time = _read_reports(reader, deadline)
+            started, _ = _read(process.stdout.fileno(), len(nonce), _START_SECONDS)
+            told, in_time = _read(process.stdout.fileno(), _MOST_REPORT_BYTES, limits.seconds)
         finally:
-            os.close(reader)
-            _end(process)
-    return _judge(reports, in_time, nonce)
+            os.killpg(process.pid, signal.SIGKILL)
+        complaints.seek(0)
+        complaint = complaints.read(_MOST_REPORT_BYTES).decode(errors="replace").strip()
+    if started != nonce.encode():
+        reason = complaint.splitlines()[-1] if complaint else "it does not start"
+        if isolated:
+            raise bubblewrap.refusal(f"bubblewrap does not work here ({reason})")
+        raise TokurError(f"code cannot be run: {reason}")
+    _, ended, problem = told.partition(nonce.encode())
+    if not ended:
+        return Execution(ExecutionOutcome.CRASHED if in_time else ExecutionOutcome.TIMEOUT)
+    if problem:
+        return Execution(ExecutionOutcome.FAILED, problem.decode(errors="replace"))
+    return Execution(ExecutionOutcome.PASSED)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the sandbox: asked to, it ends its namespace and all that is in it; then its group is killed in any case."""
-    process.terminate()
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(_PATIENCE_SECONDS)
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+def _start(stack: ExitStack, complaints: IO[bytes], isolated: bool) -> subprocess.Popen[bytes]:
+    """Start the harness, as the leader of a process group; its folder is gone when the stack is left."""
+    command = [bubblewrap.python(), "-I", "-S", str(_HARNESS)]
+    if isolated:
+        folder = bubblewrap.FOLDER
+        call_filter, writer = os.pipe()
+        stack.callback(os.close, call_filter)
+        os.write(writer, bubblewrap.call_filter())
+        os.close(writer)
+        command = [*bubblewrap.arguments(_HARNESS), "--seccomp", str(call_filter), *command]
+        passed = [call_filter]
+    else:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tokur-", ignore_cleanup_errors=True))
+        passed = []
+    threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # NumPy complains where it cannot start its own
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=complaints,
+        pass_fds=passed,
+        cwd=None if isolated else folder,
+        env={"PATH": os.defpath, "HOME": folder, "TMPDIR": folder, "LANG": "C.UTF-8", **threads},
+        start_new_session=True,
+    )
 
 
-def _read_reports(reader: int, deadline: float) -> tuple[list[Any], bool]:
-    """Return the lines of the report until it ends, holds a verdict or grows too long; and whether that was in time."""
-    received = b""
-    while received.count(b"\n") < 2 and len(received) < _MOST_REPORT_BYTES:
+def _read(reader: int, most: int, seconds: float) -> tuple[bytes, bool]:
+    """Return what is written until the end, at most ``most`` bytes, and whether that was so in time."""
+    deadline = time.monotonic() + seconds
+    read = b""
+    while len(read) < most:
         patience = deadline - time.monotonic()
         if patience <= 0 or not select.select([reader], [], [], patience)[0]:
-            return _lines(received), False
-        part = os.read(reader, _MOST_REPORT_BYTES)
+            return read, False
+        part = os.read(reader, most - len(read))
         if not part:
             break
-        received += part
-    return _lines(received), True
-
-
-def _lines(received: bytes) -> list[Any]:
-    reports = []
-    for line in received.split(b"\n")[:-1]:
-        try:
-            report = json.loads(line)
-        except ValueError:  # the code found the pipe and wrote to it
-            break
-        reports.append(report if isinstance(report, dict) else {})
-    return reports
-
-
-def _judge(reports: list[Any], in_time: bool, nonce: str) -> tuple[Execution, Isolation]:
-    if not reports:
-        raise TokurError("the process for code execution did not start")
-    if "refused" in reports[0]:
-        raise TokurError(f"code is not executed: {reports[0]['refused']}; use an ordinary user or a virtual machine")
-    held = reports[0].get("isolation", [])
-    isolation = Isolation("network" in held, "processes" in held, "files" in held)
-    verdict = reports[1] if len(reports) > 1 else {}
-    if "refused" in verdict:
-        raise TokurError(f"code is not executed: {verdict['refused']}; use an ordinary user or a virtual machine")
-    if verdict.get("nonce") == nonce:
-        if verdict.get("passed") is True:
-            return Execution(ExecutionOutcome.PASSED), isolation
-        return Execution(ExecutionOutcome.FAILED, str(verdict.get("error"))), isolation
-    return Execution(ExecutionOutcome.CRASHED if in_time else ExecutionOutcome.TIMEOUT), isolation
+        read += part
+    return read, True

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tokur_cli.answers.extraction import answer_of
 from tokur_cli.commands.baselines.features import ScoredResponse, TextSet
 from tokur_cli.commands.baselines.questions import question_of
+from tokur_cli.commands.shared.arrivals import Pause
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
 from tokur_cli.selection.gathering import question_key
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
     from tokur_cli.engine.tokens import ResponseTokenizer
 
 
-def standing_together(items: Iterable[Record | RecordError]) -> Iterator[Record | RecordError]:
+def standing_together(items: Iterable[Record | RecordError | Pause]) -> Iterator[Record | RecordError | Pause]:
     """Yield the stream; a record whose question comes back after another one, or cannot be told, is an error."""
     done: set[str] = set()
     current = None
     for item in items:
         try:
-            key = current if isinstance(item, RecordError) else question_key(item)
+            key = question_key(item) if isinstance(item, Record) else current
         except RecordError as error:
             yield error
             continue
@@ -40,26 +41,27 @@ def standing_together(items: Iterable[Record | RecordError]) -> Iterator[Record 
 
 
 def windows_of_questions(
-    items: Iterable[Record | RecordError], sizes: Iterable[int]
+    items: Iterable[Record | RecordError | Pause], sizes: Iterator[int]
 ) -> Iterator[list[Record | RecordError]]:
     """Cut a stream into windows of at least these sizes, never between the responses of a question.
 
-    Where the stream fails, the questions before the last one, of which samples may be missing, are a window too.
+    Where the stream pauses or fails, the questions before the last one, of which samples may be missing, are a window
+    too.
     """
     window: list[Record | RecordError] = []
     before = 0  # of these, what is before the last question
-    wanted = iter(sizes)
-    size, current = next(wanted), None
+    size, current = next(sizes), None
     try:
         for item in items:
-            key = current if isinstance(item, RecordError) else question_key(item)
+            key = question_key(item) if isinstance(item, Record) else current
             if key != current:
                 before = len(window)
-                if before >= size:
-                    yield window
-                    window, before, size = [], 0, next(wanted)
+            if before >= size or (before and isinstance(item, Pause)):
+                yield window[:before]
+                window, before, size = window[before:], 0, next(sizes)
             current = key
-            window.append(item)
+            if not isinstance(item, Pause):
+                window.append(item)
     except TokurError:
         if before:
             yield window[:before]

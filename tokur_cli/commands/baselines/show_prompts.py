@@ -22,6 +22,7 @@ from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import choose_scores
+from tokur_cli.views.visible import paragraphs
 
 if TYPE_CHECKING:
     from tokur_cli.engine.tokens import ResponseTokenizer
@@ -55,7 +56,7 @@ def show_prompts(source: InputOptions, model: ModelOptions, scores: str | None, 
     tokenizer = ResponseTokenizer(description.tokenizer)
     prompts = {name: as_prompt(_question(name, first, options, tokenizer), tokenizer)[0] for name in asked}
     with naming(STANDARD_OUTPUT):
-        print(*(f"--- {name} ---\n{prompt}" for name, prompt in prompts.items()), sep="\n")
+        print(*(f"--- {name} ---\n{paragraphs(prompt)}" for name, prompt in prompts.items()), sep="\n")
 
 
 def _question(name: str, record: Record, options: BaselineOptions, tokenizer: ResponseTokenizer) -> str:

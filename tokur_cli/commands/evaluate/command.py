@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
 
+from tokur_cli.answers.code.execution import Execution, probe, run_all
 from tokur_cli.answers.grading import Grader
 from tokur_cli.commands.evaluate.columns import Columns, Wanted, group_of, scores_of
 from tokur_cli.commands.evaluate.results import Results, as_rows, evaluate_runs
@@ -40,7 +42,8 @@ def evaluate(
     Raises:
         TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
-    _check(options)
+    if options.versus is not None and options.versus not in CATALOGUE:
+        raise UsageError(f"--versus {options.versus}: there is no such score; there are: {', '.join(CATALOGUE)}")
     asked = choose_scores(ALL if options.scores is None else options.scores)
     if options.versus is not None:
         asked = [score for score in CATALOGUE.values() if score in asked or score.name == options.versus]
@@ -74,17 +77,6 @@ def evaluate(
     invalid.finish()
 
 
-def _check(options: EvaluationOptions) -> None:
-    """Check the options.
-
-    Raises:
-        UsageError: a value is not one of those allowed.
-    """
-    if options.versus is not None and options.versus not in CATALOGUE:
-        raise UsageError(f"--versus {options.versus}: there is no such score; there are: {', '.join(CATALOGUE)}")
-    _ = options.sizes, options.kept_part
-
-
 class _Reading:
     """Reads files into columns: one run a file, and within a file one for each seed that it was scored under."""
 
@@ -94,6 +86,7 @@ class _Reading:
         self._wanted, self._options = wanted, options
         self._source, self._invalid = source, invalid
         self._unknown: Counter[str] = Counter()
+        self._runs_code = False
 
     def read(self, paths: Sequence[str], target: EvaluationOutput) -> list[Columns]:
         """Return the runs of all files; the records with their labels go to the graded file."""
@@ -106,14 +99,15 @@ class _Reading:
             progress = stack.enter_context(Progress(COMMAND))
             counts = [count_lines(path) for path in paths]
             progress.start(None if None in counts else sum(count or 0 for count in counts))
+            may_run_code = self._options.allow_code_execution or self._options.unsafe_code_execution
+            labeller = Labeller(
+                grader,
+                field=self._options.label_field,
+                run_code=self._run_code if may_run_code else None,
+                answers=self._wanted.answers or writer is not None,
+                on_error=self._invalid.skip_or_raise,
+            )
             for path in paths:
-                labeller = Labeller(
-                    grader,
-                    field=self._options.label_field,
-                    run_code=self._options.allow_code_execution,
-                    answers=self._wanted.answers or writer is not None,
-                    on_error=self._invalid.skip_or_raise,
-                )
                 runs += self._read_file(path, labeller, writer, progress)
         return runs
 
@@ -136,6 +130,13 @@ class _Reading:
             seeds = ", ".join(map(str, found))
             say(COMMAND, f"{display_name(path)} was scored under the seeds {seeds}: each is a run of its own")
         return list(found.values())
+
+    def _run_code(self, programs: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[Execution]:
+        isolated = not self._options.unsafe_code_execution
+        if not self._runs_code:
+            say(COMMAND, f"HumanEval tests run {probe(isolated=isolated)}")
+            self._runs_code = True
+        return run_all(programs, isolated=isolated)
 
     def _add(self, labelled: Labelled, path: str, found: dict[object, Columns]) -> None:
         record = labelled.record

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,6 +16,7 @@ from tokur_cli.metrics.estimate import Estimate
 from tokur_cli.metrics.evaluation import LOWER_IS_BETTER, Evaluation, ScoreResult
 from tokur_cli.metrics.scaling import Scaling
 from tokur_cli.views.tables import MISSING, Better, Column, Percentage, Row, Table
+from tokur_cli.views.visible import paragraphs
 
 TITLES = {
     "auroc": "AUROC",
@@ -88,13 +90,25 @@ def kept(options: EvaluationOptions) -> str:
 
 def as_csv(rows: Sequence[dict[str, Any]]) -> str:
     """Return CSV with a row for each score and group: ``auroc``, ``auroc_low``, …, ``maj@16``, ``maj@16_std``."""
-    flat = [_flat(row) for row in rows]
+    flat = [{name: _csv_cell(value) for name, value in _flat(row).items()} for row in rows]
     names = list(dict.fromkeys(name for row in flat for name in row))
     out = io.StringIO()
     writer = csv.DictWriter(out, names, lineterminator="\n")
     writer.writeheader()
     writer.writerows(flat)
     return out.getvalue()
+
+
+def _csv_cell(value: Any) -> Any:
+    """Return a value for CSV; text with pictures for control codes, quoted where a spreadsheet would take a formula."""
+    if not isinstance(value, str):
+        return value
+    text = paragraphs(value)
+    return "'" + text if text.lstrip().startswith(("=", "+", "-", "@")) and not _is_number(text) else text
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text, re.ASCII) is not None
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,11 @@ from tokur_cli.selection.voting import parse_keep
 
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """What is evaluated, and how."""
+    """What is evaluated, and how.
+
+    Raises:
+        UsageError: ``sizes`` are not whole numbers from 1, or ``kept_part`` is not above 0 % and up to 100 %.
+    """
 
     panel: ClassVar[str] = panels.EVALUATION
 
@@ -36,9 +40,17 @@ class EvaluationOptions:
         bool,
         Option(
             "--allow-code-execution",
-            help="Run the code in responses to HumanEval rows against the tests of the row: in a process of its own, "
-            "in a temporary folder, with limits on time, memory and files, and where Linux permits it without "
-            "network. This is not a sandbox against an attacker: the code can read your files, and can forge a pass.",
+            help="Run the code in responses to HumanEval rows against the tests of the row, in bubblewrap (Linux): "
+            "with limits on time and memory, and without your files, other processes or the network. Code that is "
+            "written to cheat can still report a pass.",
+            rich_help_panel=panels.INPUT,
+        ),
+    ] = False
+    unsafe_code_execution: Annotated[
+        bool,
+        Option(
+            "--unsafe-code-execution",
+            help="The same without bubblewrap: the code can do whatever you can.",
             rich_help_panel=panels.INPUT,
         ),
     ] = False
@@ -61,13 +73,12 @@ class EvaluationOptions:
     ] = "10%"
     seed: Annotated[int, Option(help="Seed of resamples and draws.")] = 0
 
+    def __post_init__(self) -> None:
+        _ = self.sizes, self.kept_part
+
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The values of N for scaling, ascending; empty for none.
-
-        Raises:
-            UsageError: they hold something else than whole numbers from 1.
-        """
+        """The values of N for scaling, ascending; empty for none."""
         if self.scaling is None:
             return ()
         parts = [part.strip() for part in self.scaling.split(",") if part.strip()]
@@ -77,11 +88,7 @@ class EvaluationOptions:
 
     @property
     def kept_part(self) -> Fraction:
-        """The part of the N responses that is kept.
-
-        Raises:
-            UsageError: it is not a percentage above 0 % and up to 100 %.
-        """
+        """The part of the N responses that is kept."""
         return parse_keep(self.keep)
 
 

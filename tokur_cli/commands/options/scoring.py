@@ -12,6 +12,7 @@ from typer import Option
 from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.files import Reads
 from tokur_cli.commands.shared.errors import reporting
+from tokur_cli.engine.posterior.description import layer_slice
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 
@@ -36,7 +37,7 @@ class PosteriorOptions:
     """A kept posterior, or what one is made of; None is what the kept one says, else the default.
 
     Raises:
-        UsageError: ``sigma`` is neither a number from 0 nor ``auto``.
+        UsageError: ``sigma`` is neither a number from 0 nor ``auto``, or ``layers`` no slice.
     """
 
     panel: ClassVar[str] = panels.POSTERIOR
@@ -78,6 +79,8 @@ class PosteriorOptions:
 
     def __post_init__(self) -> None:
         _ = self.strength
+        if self.layers is not None:
+            layer_slice(self.layers)
 
     @property
     def strength(self) -> float | Literal["auto"] | None:
@@ -167,7 +170,8 @@ class BaselineOptions:
         Literal["attempts", "samples"],
         Option(
             help="What inside, semantic_entropy, sar, u_ecc and u_deg compare: attempts of the model to verify a "
-            "response, or the samples of a question, which stand together in the input."
+            "response, or the samples of a question, which stand together in the input (those of a pipe are scored "
+            "when the next question begins)."
         ),
     ] = "attempts"
     attempts: Annotated[int, Option(min=2, help="K, attempts to verify a response.")] = 10

@@ -18,7 +18,7 @@ class WorkerOptions:
     """Processes that share the work, each with the model; None is one, or as many as a given cluster has GPUs.
 
     Raises:
-        UsageError: ``workers`` is neither a number from 1 nor ``auto``, GPUs are divided among none, or Ray is missing.
+        UsageError: ``workers`` is no number from 1 and not ``auto``, GPUs are divided among none, or there is no Ray.
     """
 
     panel: ClassVar[str] = panels.WORKERS

@@ -59,7 +59,7 @@ def read_trial(
     tokenizer = ResponseTokenizer(language_model.tokenizer, language_model.context_length, language_model.end_ids)
     trial = Trial([], [])
     with Grader() as grader:
-        labeller = Labeller(grader, field=None, run_code=False, answers=False, on_error=invalid.skip_or_raise)
+        labeller = Labeller(grader, field=None, run_code=None, answers=False, on_error=invalid.skip_or_raise)
         for labelled in itertools.islice(labeller.label(items), limit):
             try:
                 located = tokenize_record(labelled.record, form, tokenizer, language_model.name)

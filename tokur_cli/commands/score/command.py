@@ -10,6 +10,7 @@ from tokur_cli.commands.options.model import ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
+from tokur_cli.commands.shared.arrivals import as_they_come
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.kept_posterior import check_posterior_options
 from tokur_cli.commands.shared.model import describe, load, model_name
@@ -69,8 +70,9 @@ def score(
             standard_output=force.standard_output,
         ) as writer:
             progress.start(count_lines(source.path))
+            arriving = as_they_come(source.path, items)
             score_records(
-                items, force, scoring, baselines, writer.write_line, invalid, progress, writer.already_written
+                arriving, force, scoring, baselines, writer.write_line, invalid, progress, writer.already_written
             )
             writer.finish()
     invalid.finish()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
 from tokur_cli.commands.baselines.features import largest_window, over_samples
 from tokur_cli.commands.baselines.samples import standing_together, windows_of_questions
 from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
+from tokur_cli.commands.shared.arrivals import Pause
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
@@ -51,7 +51,7 @@ class ScoredLine(NamedTuple):
 
 
 def score_records(
-    items: Iterable[Record | RecordError],
+    items: Iterable[Record | RecordError | Pause],
     force: InProcess | Pool,
     options: ScoringOptions,
     baselines: BaselineOptions,
@@ -116,9 +116,9 @@ def _lost(task: ScoringTask) -> Iterator[RecordError]:
 
 
 def _cut(
-    items: Iterable[Record | RecordError], options: ScoringOptions, baselines: BaselineOptions
+    items: Iterable[Record | RecordError | Pause], options: ScoringOptions, baselines: BaselineOptions
 ) -> Iterator[list[Record | RecordError]]:
-    """Cut the input into the windows whose records are scored together."""
+    """Cut the input into the windows whose records are scored together; a pause ends one."""
     needs = {need for score in choose_scores(options.scores) for need in score.needs}
     sizes = window_sizes(largest_window(needs, baselines))
     if over_samples(needs, baselines):
@@ -134,20 +134,20 @@ def window_sizes(largest: int) -> Iterator[int]:
         size = min(2 * size, largest)
 
 
-def windows(items: Iterable[T], sizes: Iterable[int]) -> Iterator[list[T]]:
-    """Cut a stream into windows of these sizes; where the stream fails, what was read before is a window too."""
-    iterator = iter(items)
-    for size in sizes:
-        window: list[T] = []
-        failure: TokurError | None = None
-        try:
-            for item in itertools.islice(iterator, size):
+def windows(items: Iterable[T | Pause], sizes: Iterator[int]) -> Iterator[list[T]]:
+    """Cut a stream into windows of at most these sizes, shorter where it pauses, ends or fails."""
+    window: list[T] = []
+    size = next(sizes)
+    try:
+        for item in items:
+            if not isinstance(item, Pause):
                 window.append(item)
-        except TokurError as error:
-            failure = error
+            if len(window) == size or (window and isinstance(item, Pause)):
+                yield window
+                window, size = [], next(sizes)
+    except TokurError:
         if window:
             yield window
-        if failure is not None:
-            raise failure
-        if not window:
-            return
+        raise
+    if window:
+        yield window

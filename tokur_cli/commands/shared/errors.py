@@ -27,8 +27,17 @@ def claim_standard_streams() -> None:
 
 
 def say(command: str, message: str) -> None:
-    """Write one line to standard error, in the name of the command."""
-    print(f"tokur {command}".rstrip() + f": {message}", file=sys.stderr, flush=True)
+    """Write a message to standard error, in the name of the command; what records and names hold in it is harmless."""
+    print(f"tokur {command}".rstrip() + f": {harmless(message)}", file=sys.stderr, flush=True)
+
+
+def harmless(message: str) -> str:
+    """Return a message without control codes, see ``indented``."""
+    if message.isascii() and message.isprintable():  # then the module is not worth its import
+        return message
+    from tokur_cli.views.visible import indented
+
+    return indented(message)
 
 
 def exit_code(error: BaseException | None) -> int:
@@ -53,11 +62,11 @@ def message_for(error: Exception) -> str:
 def reporting(command: str) -> Iterator[None]:
     """Turn whatever ends a command early into a message and an exit code.
 
-    A closed pipe (``| head``) is a normal end. With TOKUR_DEBUG=1 errors keep their traceback. Ctrl-C, which ends a
-    process that is only starting or ending, is an error of the command meanwhile.
+    A closed pipe (``| head``) is a normal end. With TOKUR_DEBUG=1 errors keep their traceback. Ctrl-C ends a
+    process at once while it starts or ends (``command`` is empty then); within a command it is an error like others.
     """
     debug = os.environ.get("TOKUR_DEBUG") == "1"
-    starting = signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+    starting = command != "" and signal.getsignal(signal.SIGINT) is signal.SIG_DFL
     ended = None
     try:
         if starting:

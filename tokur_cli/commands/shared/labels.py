@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from tokur_cli.answers.code.execution import ExecutionOutcome, probe, run_all
+from tokur_cli.answers.code.execution import Execution, ExecutionOutcome
 from tokur_cli.answers.extraction import answer_of
 from tokur_cli.answers.grading import Grader, Outcome
 from tokur_cli.answers.labels import Label, label_of
@@ -58,7 +58,7 @@ class Labeller:
     Args:
         grader: compares answers with references.
         field: the field that holds the label, see ``label_of``.
-        run_code: whether code may be run against the tests of its row.
+        run_code: runs responses' code as ``run_all`` does; None where it may not be run.
         answers: whether answers are needed of records that bring their label, too.
         on_error: called with bad records; what it raises ends the stream after all records before.
     """
@@ -68,7 +68,7 @@ class Labeller:
         grader: Grader,
         *,
         field: str | None,
-        run_code: bool,
+        run_code: Callable[[Iterable[tuple[str, Mapping[str, Any]]]], Iterator[Execution]] | None,
         answers: bool,
         on_error: Callable[[RecordError], None],
     ) -> None:
@@ -79,7 +79,6 @@ class Labeller:
             answers,
             on_error,
         )
-        self._probed = False
 
     def label(self, items: Iterable[Record | RecordError]) -> Iterator[Labelled]:
         """Yield the records in their order, without the bad ones."""
@@ -94,15 +93,12 @@ class Labeller:
                         raise item
                     taken.append(self._take(item, to_grade, to_run))
                 except RecordError as error:
-                    failure = error
-                else:
-                    continue
-                try:
-                    self._on_error(failure)
-                except RecordError:
-                    self._find_out(to_grade, to_run)
-                    yield from taken
-                    raise
+                    try:
+                        self._on_error(error)
+                    except RecordError:
+                        self._find_out(to_grade, to_run)
+                        yield from taken
+                        raise
             self._find_out(to_grade, to_run)
             yield from taken
 
@@ -122,7 +118,7 @@ class Labeller:
                 labelled.answer = answer_of(record.response, record.reference)
         elif is_code:
             labelled.outcome = CODE_NOT_RUN
-            if self._run_code:
+            if self._run_code is not None:
                 to_run.append((labelled, record.response))
         elif record.reference is not None:
             to_grade.append((labelled, record.response, record.reference))
@@ -137,13 +133,10 @@ class Labeller:
             labelled.outcome, labelled.answer = grade.outcome.value, grade.answer
             if grade.correct is not None:
                 labelled.label = float(grade.correct)
-        if not to_run:
+        if not to_run or self._run_code is None:
             return
-        if not self._probed:
-            probe()  # says what is missing before the first program, not in the middle
-            self._probed = True
         programs = ((response, labelled.record.fields) for labelled, response in to_run)
-        for (labelled, _), execution in zip(to_run, run_all(programs), strict=True):
+        for (labelled, _), execution in zip(to_run, self._run_code(programs), strict=True):
             passed = execution.outcome is ExecutionOutcome.PASSED
             labelled.label = float(passed)
             labelled.outcome = (Outcome.CORRECT if passed else Outcome.INCORRECT).value

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokur_cli.commands.options.model import PromptOptions
-from tokur_cli.records.errors import RecordError, UsageError
+from tokur_cli.engine.templates.rendering import TEMPLATES
+from tokur_cli.records.errors import RecordError, TokurError, UsageError
 from tokur_cli.records.prompt import Prompt
 from tokur_cli.records.reader import read_records
 from tokur_cli.records.record import Record
 
 if TYPE_CHECKING:
-    import jinja2
-
     from tokur_cli.engine.tokens import ResponseTokenizer
 
 MATH_TEMPLATE = r"""Solve the following math problem efficiently and clearly:
@@ -65,15 +64,17 @@ class PromptForm:
         self.template = template
         self.system = system
         self.examples = _read_examples(options.few_shot) if options.few_shot is not None else []
-        self._jinja = None if template in ("chat", "raw") else _compile(template)
+        self._jinja = None if template in ("chat", "raw") else _read_template(template)
         if template == "raw" and system is not None:
             raise UsageError("--system needs a chat template; it cannot go with --template raw")
+        if template != "raw":
+            TEMPLATES.prepare_chat()
 
     def apply(self, record: Record, tokenizer: ResponseTokenizer) -> tuple[str | Sequence[int], bool]:
         """Return (prompt as text or exact ids, whether the tokenizer's special tokens belong before it).
 
         Raises:
-            RecordError: the record has no prompt, or the template asks for a field that it lacks.
+            RecordError: the record has no prompt, or the template fails with it, or does not end.
             TokurError: the model has no chat template.
         """
         prompt = record.prompt
@@ -101,12 +102,10 @@ class PromptForm:
         if self._jinja is None:
             assert prompt.question is not None
             return prompt.question
-        from jinja2 import TemplateError
-
         try:
-            return self._jinja.render(record.fields)
-        except TemplateError as error:
-            raise record.error(f"the template cannot be filled: {error}") from error
+            return TEMPLATES.fill(self._jinja, record.fields)
+        except TokurError as error:
+            raise record.error(f"the template cannot be filled: {error}") from None
 
 
 def is_of(record: Record, model: str) -> bool:
@@ -139,24 +138,18 @@ def _read_examples(path: str) -> list[tuple[str, str]]:
     return examples
 
 
-def _compile(template: str) -> jinja2.Template:
-    from jinja2 import StrictUndefined, TemplateError
-    from jinja2.sandbox import SandboxedEnvironment
-
+def _read_template(template: str) -> str:
     if template == "math":
-        source = MATH_TEMPLATE
-    else:
-        try:
-            source = Path(template).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(
-                f"--template {template}: neither chat, raw or math nor a readable file ({error})"
-            ) from error
-    environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=False)
+        return MATH_TEMPLATE
     try:
-        return environment.from_string(source)
-    except TemplateError as error:
-        raise UsageError(f"--template {template}: {error}") from error
+        source = Path(template).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--template {template}: neither chat, raw or math nor a readable file ({error})") from error
+    try:
+        TEMPLATES.check(source)
+    except TokurError as error:
+        raise UsageError(f"--template {template}: {error}") from None
+    return source
 
 
 def question_id(record: Record, prompt_ids: Sequence[int]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import queue
 import threading
@@ -39,7 +40,8 @@ class InProcess:
 
     def map(self, tasks: Iterable[T], lost: Callable[[T], Iterable[Any]]) -> Iterator[tuple[T, Iterable[Any]]]:
         """Yield each task with what becomes of it."""
-        return ((task, self.pipeline.answer(task)) for task in tasks)
+        asked, answered = itertools.tee(tasks)
+        return zip(asked, map(self.pipeline.answer, answered), strict=True)
 
 
 @contextmanager

@@ -253,6 +253,7 @@ def _find(name: str, purpose: Purpose, progress: Callable[[str], None]) -> tuple
         folder = Path(snapshot_download(source.place, revision=revision, allow_patterns=HUB_FILES))
     for module in _read_json(folder / "modules.json", [{"path": ""}]):
         sources.refuse_pickled(name, {file.suffix for file in (folder / module["path"]).glob("*")}, purpose)
+    models.refuse_endless(folder / sources.CONFIG, name)
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     return source.label(name), folder, config
 

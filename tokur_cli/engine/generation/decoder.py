@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from transformers import Cache, DynamicCache, PreTrainedModel
 from tokur_cli.engine.body import logits_from, run_body
 from tokur_cli.engine.generation.cache import rejoin
 from tokur_cli.engine.generation.sampling import RandomStream, Sampling, choose_tokens
+from tokur_cli.engine.halving import pad
 from tokur_cli.engine.memory import clear_device_cache, is_out_of_memory
 from tokur_cli.records.errors import TokurError
 
@@ -116,26 +116,38 @@ class Decoder:
         self._rows: list[_Row] = []
         self._cache: Cache | None = None
         self._waiting: deque[DecodingRequest] = deque()
+        self._exhausted = False  # whether no more requests come
 
-    @torch.inference_mode()
     def run(
         self, requests: Iterable[DecodingRequest]
     ) -> Iterator[DecodedResponse | tuple[DecodingRequest, TokurError]]:
+        """Yield responses as they end, in no particular order; see ``serve``."""
+        return (result for result in self.serve(requests) if result is not None)
+
+    @torch.inference_mode()
+    def serve(
+        self, requests: Iterable[DecodingRequest | None]
+    ) -> Iterator[DecodedResponse | tuple[DecodingRequest, TokurError] | None]:
         """Yield responses as they end, in no particular order.
 
         Args:
-            requests: read no further ahead than there is room for.
+            requests: read no further ahead than there is room for; None says that there are no more for the moment.
 
         Yields:
-            Responses; a request with an error where memory does not suffice for one response alone.
+            Responses; a request with an error where memory does not suffice for one response alone; None where
+            nothing is left to do before another request comes.
         """
         source = iter(requests)
+        self._exhausted = False
         while True:
             try:
                 yield from self._join(source)
-                if not self._rows:
+                if self._rows:
+                    yield from self._step()
+                elif self._exhausted:
                     return
-                yield from self._step()
+                else:
+                    yield None
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
@@ -164,7 +176,7 @@ class Decoder:
         self.max_rows = max(1, min(self.max_rows, len(rows)) // 2)
         return None
 
-    def _join(self, source: Iterator[DecodingRequest]) -> Iterator[DecodedResponse]:
+    def _join(self, source: Iterator[DecodingRequest | None]) -> Iterator[DecodedResponse]:
         """Drop ended rows and take in waiting requests, if there is enough of either to be worth the copy."""
         kept = [index for index, row in enumerate(self._rows) if not row.done]
         free = self.max_rows - len(kept)
@@ -201,7 +213,7 @@ class Decoder:
             return self.max_new_tokens
         return min(self.max_new_tokens, self.context_length - len(request.prompt_ids))
 
-    def _admit(self, source: Iterator[DecodingRequest], kept: list[_Row]) -> list[DecodingRequest]:
+    def _admit(self, source: Iterator[DecodingRequest | None], kept: list[_Row]) -> list[DecodingRequest]:
         """Take requests in order, as many as there is room for; one too large for the batch is cut in parts."""
         joining: list[DecodingRequest] = []
         count = len(kept)
@@ -209,9 +221,14 @@ class Decoder:
         widest = 0
         while True:
             if not self._waiting:
-                self._waiting.extend(itertools.islice(source, 1))
-            if not self._waiting:
-                return joining
+                try:
+                    following = next(source)
+                except StopIteration:
+                    self._exhausted = True
+                    return joining
+                if following is None:
+                    return joining
+                self._waiting.append(following)
             request = self._waiting[0]
             length = len(request.prompt_ids) + self._limit(request)
             room = max(1, min(self.max_rows, self._most_rows(length)))
@@ -244,11 +261,9 @@ class Decoder:
     def _prefill(self, requests: list[DecodingRequest]) -> tuple[DynamicCache, Tensor]:
         """Process prompts, padded on the right: their keys and values, and the logits (B, V) of what follows."""
         lengths = torch.tensor([len(request.prompt_ids) for request in requests])
-        ids = torch.zeros(len(requests), int(lengths.max()), dtype=torch.long)
-        for row, request in enumerate(requests):
-            ids[row, : lengths[row]] = torch.tensor(request.prompt_ids)
+        ids = pad([request.prompt_ids for request in requests], self.device)
         cache = DynamicCache()
-        outputs = run_body(self.model, input_ids=ids.to(self.device), past_key_values=cache, use_cache=True)
+        outputs = run_body(self.model, input_ids=ids, past_key_values=cache, use_cache=True)
         states = outputs["last_hidden_state"]
         last = states[torch.arange(len(requests)), lengths.to(states.device) - 1]
         with logits_from(self.model, outputs) as logits:

@@ -36,6 +36,7 @@ class VllmDecoder:
         stop: strings that end a response where they first appear.
         trust_remote_code: run the model's own Python code.
         cache_bytes: what keys and values may take; None leaves it to vLLM.
+        tell: takes what vLLM printed, where it fails.
 
     Raises:
         UsageError: vLLM is not installed.
@@ -52,19 +53,32 @@ class VllmDecoder:
         stop: tuple[str, ...] = (),
         trust_remote_code: bool = False,
         cache_bytes: int | None = None,
+        tell: Callable[[str], None],
     ) -> None:
         self.model, self.decode, self.sampling = model, decode, sampling
         self.max_new_tokens, self.stop = max_new_tokens, stop
-        self._silenced = Silenced("vLLM")
+        self._silenced = Silenced("vLLM", tell)
         with self._silenced():
             self._engine = _load(model, trust_remote_code, cache_bytes)
 
-    def run(self, requests: Iterable[DecodingRequest]) -> Iterator[DecodedResponse]:
-        """Yield responses as they end, in no particular order; requests are read as there is room for them."""
-        source = ((request, sample) for request in requests for sample in request.samples)
+    def serve(self, requests: Iterable[DecodingRequest | None]) -> Iterator[DecodedResponse | None]:
+        """Yield responses as they end, in no particular order; requests are read as there is room for them.
+
+        None among the requests says that there are no more for the moment, among the responses that nothing is left to
+        do before another request comes.
+        """
+        source = _samples(requests)
         pending: dict[str, tuple[DecodingRequest, int]] = {}
+        ended = False
         while True:
-            while len(pending) < _IN_FLIGHT and (following := next(source, None)) is not None:
+            while len(pending) < _IN_FLIGHT and not ended:
+                try:
+                    following = next(source)
+                except StopIteration:
+                    ended = True
+                    break
+                if following is None:
+                    break
                 request, sample = following
                 name = f"{request.index}-{sample}"
                 pending[name] = following
@@ -72,7 +86,10 @@ class VllmDecoder:
                 with self._silenced():
                     self._engine.add_request(name, prompt, self._parameters(request, sample))
             if not pending:
-                return
+                if ended:
+                    return
+                yield None
+                continue
             with self._silenced():
                 outputs = self._engine.step()
             for output in outputs:
@@ -106,6 +123,14 @@ class VllmDecoder:
             reason = "stop_string" if isinstance(output.stop_reason, str) else "stop"
         text = text_before(self.decode(ids), self.stop if reason == "stop_string" else ())
         return DecodedResponse(request.index, sample, ids, text, reason)
+
+
+def _samples(requests: Iterable[DecodingRequest | None]) -> Iterator[tuple[DecodingRequest, int] | None]:
+    for request in requests:
+        if request is None:
+            yield None
+        else:
+            yield from ((request, sample) for sample in request.samples)
 
 
 def _load(model: ModelDescription, trust_remote_code: bool, cache_bytes: int | None) -> Any:

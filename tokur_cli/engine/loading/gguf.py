@@ -64,12 +64,13 @@ def convert_gguf(file: Path, folder: Path) -> None:
     """Write a GGUF file's model and tokenizer into `folder`: float32 safetensors, fast tokenizer, chat template.
 
     Raises:
-        TokurError: too little memory or disk space.
+        TokurError: it asks for more layers than it can hold, or there is too little memory or disk space.
     """
     import_transformers()
     import torch
     import transformers
 
+    _refuse_endless(file)
     auto: Any = transformers.AutoModelForCausalLM
     place = {"pretrained_model_name_or_path": str(file.parent), "gguf_file": file.name}
     # The dequantising bar can't be turned off otherwise.
@@ -86,6 +87,16 @@ def convert_gguf(file: Path, folder: Path) -> None:
     plain.tie_weights()
     plain.generation_config = unpacked.generation_config
     plain.save_pretrained(folder)
+
+
+def _refuse_endless(file: Path) -> None:
+    """Refuse a file that names more layers than it has weights, before they are built and fill the memory."""
+    from gguf import GGUFReader
+
+    reader = GGUFReader(file)
+    for name, field in reader.fields.items():
+        if name.endswith(".block_count") and (layers := int(field.contents())) > len(reader.tensors):
+            raise TokurError(f"{file}: has {name} {layers:,}, but only {len(reader.tensors):,} weights")
 
 
 def _require_room(model: Any, folder: Path) -> None:

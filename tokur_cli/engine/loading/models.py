@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokur_cli.engine.loading.default_model import DEFAULT_MODEL
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_MODEL", "LanguageModel", "load_language_model"]
 
 CAUSAL_CLASS_ENDINGS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
+MOST_LAYERS = 2000  # twice as many as the deepest transformers that were tried
+LAYER_COUNT_ENDINGS = ("layer", "layers", "depth", "blocks")
 CONTEXT_LENGTH_FIELDS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
 
 
@@ -251,8 +255,36 @@ def load_weights(
             f"the weights of {name} don't fit its config.json: {weight} has the shape {tuple(found)}, "
             f"not {tuple(wanted)} (of {len(mismatched)} such weights)"
         )
+    if (weight := _not_finite(model)) is not None:
+        raise TokurError(f"the weights of {name} are damaged: {weight} has NaN or infinite entries; get them again")
     loaded: PreTrainedModel = model.eval().requires_grad_(False)
     return loaded
+
+
+def _not_finite(model: PreTrainedModel) -> str | None:
+    """Return the name of a weight that holds NaN or infinity, if one does; a sum does not hide them, and is quick."""
+    for name, weight in model.named_parameters():
+        countable = weight.is_floating_point() and weight.itemsize > 1 and weight.device.type != "meta"
+        if countable and not weight.sum().isfinite() and not weight.isfinite().all():
+            return name
+    return None
+
+
+def refuse_endless(config_file: Path, name: str) -> None:
+    """Refuse a config that asks for more layers than any model has, before they are built and fill the memory.
+
+    Raises:
+        TokurError: it does.
+    """
+
+    def check(fields: object) -> None:
+        for field, value in fields.items() if isinstance(fields, dict) else ():
+            if type(value) is int and value > MOST_LAYERS and field.endswith(LAYER_COUNT_ENDINGS):
+                raise TokurError(f"{name}: its config.json has {field} {value:,}; at most {MOST_LAYERS:,} are loaded")
+            check(value)
+
+    with suppress(ValueError, RecursionError):  # told by who reads it next
+        check(json.loads(config_file.read_bytes()))
 
 
 def _causal_config(source: Source, name: str, trust_remote_code: bool) -> PreTrainedConfig:
@@ -260,6 +292,7 @@ def _causal_config(source: Source, name: str, trust_remote_code: bool) -> PreTra
     from transformers import AutoConfig
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
+    refuse_endless(source.config_file(), name)
     config: PreTrainedConfig = AutoConfig.from_pretrained(
         source.place, trust_remote_code=trust_remote_code, **source.options
     )

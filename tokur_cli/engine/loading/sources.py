@@ -11,6 +11,7 @@ from tokur_cli.engine.loading.gguf import converted_gguf
 from tokur_cli.records.errors import TokurError, UsageError
 
 HUB_TIMEOUT_SECONDS = 10.0
+CONFIG = "config.json"
 PICKLED_WEIGHTS = (".bin", ".pt", ".pth")
 CONVERT_PICKLED = (
     'python -c "from transformers import AutoTokenizer, {kind}; '
@@ -53,6 +54,14 @@ class Source:
     revision: str | None = None
     local_files_only: bool = True
     made: bool = False
+
+    def config_file(self) -> Path:
+        """Return the model's ``config.json``, fetched from the hub if need be."""
+        if self.revision is None:
+            return Path(self.place, CONFIG)
+        from huggingface_hub import hf_hub_download
+
+        return Path(hf_hub_download(self.place, CONFIG, revision=self.revision, local_files_only=self.local_files_only))
 
     def label(self, name: str) -> str:
         """Return a model's name for errors about its files; with the folder, where the user did not name that."""

@@ -49,6 +49,25 @@ class PosteriorDescription:
     format: int = FORMAT
 
 
+def layer_slice(layers: str) -> slice:
+    """Return the slice that a text such as ``15:`` spells.
+
+    Raises:
+        UsageError: it spells none.
+    """
+    bounds = re.fullmatch(r"(-?\d{1,9})?:(-?\d{1,9})?", layers.strip())
+    if bounds is None:
+        raise UsageError(f'layers "{layers}" is not a slice; write FIRST:END, such as 15: or :4')
+    return slice(*(None if bound is None else int(bound) for bound in bounds.groups()))
+
+
+def _is_layers(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and layer_slice(value) is not None
+    except UsageError:
+        return False
+
+
 def _is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
@@ -78,7 +97,7 @@ _WANTED: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "rank": (_COUNT, _is_count),
     "sigma": ("a number from 0 to 3.4e38", _is_strength),
     "targets": ("names of projections with commas between them", _is_text),
-    "layers": ("a slice of layers such as 15:, or null", _or_null(_is_text)),
+    "layers": ("a slice of layers such as 15:, or null", _or_null(_is_layers)),
     "seed": ("an integer", lambda value: type(value) is int),
     "draws": (_COUNT, _is_count),
     "calibration": ("an object, or null", _or_null(lambda value: isinstance(value, dict))),

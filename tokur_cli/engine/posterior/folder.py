@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate.utils import align_module_device
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load, save
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -30,7 +31,7 @@ from tokur_cli.engine.posterior.description import (
     refuse_existing,
 )
 from tokur_cli.engine.posterior.posterior import PerturbedMatrix, Posterior
-from tokur_cli.engine.posterior.projections import find_projections
+from tokur_cli.engine.posterior.projections import Projection, find_projections
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.outputs import naming, replacing
 
@@ -69,7 +70,7 @@ def keep_posterior(
     description = PosteriorDescription(
         model_name,
         revision,
-        weight_fingerprint(model, posterior),
+        weight_fingerprint(model, posterior.matrices),
         posterior.rank,
         posterior.sigma,
         posterior.targets,
@@ -81,7 +82,9 @@ def keep_posterior(
     refuse_existing(folder, force=force)
     with naming(folder), replacing(Path(folder)) as place:
         place.mkdir()
-        save_file({matrix.name: matrix.basis.contiguous() for matrix in posterior.matrices}, place / BASIS)
+        basis = save({matrix.name: matrix.basis.contiguous() for matrix in posterior.matrices})
+        (place / BASIS).write_bytes(basis)
+        description = replace(description, basis_sha256=hashlib.sha256(basis).hexdigest())
         for member in range(draws):
             save_adapter(place / f"draw-{member}", model, posterior, member, model_name, revision)
         text = json.dumps(asdict(description), indent=2, ensure_ascii=False)
@@ -101,13 +104,6 @@ def load_posterior(folder: str, model: PreTrainedModel, model_name: str) -> tupl
         TokurError: it cannot be read, or is of another model or of other weights.
     """
     description = read_description(folder)
-    path = Path(folder, BASIS)
-    try:
-        bases: dict[str, Tensor] = load_file(path)
-    except FileNotFoundError:
-        raise TokurError(f"{path}: is missing; write the posterior again with tokur perturb") from None
-    except (OSError, SafetensorError) as error:
-        raise TokurError(f"{path}: cannot be read ({error}); write the posterior again with tokur perturb") from None
     mismatch = TokurError(
         f"{folder}: is of {description.model}, and the weights of {model_name} are not the ones that it was made of: "
         "score with that model, or make a posterior of this one with tokur perturb"
@@ -116,27 +112,52 @@ def load_posterior(folder: str, model: PreTrainedModel, model_name: str) -> tupl
         projections = find_projections(model, description.targets, description.layers)
     except TokurError:
         raise mismatch from None
-    matrices = []
-    for projection in projections:
-        out_features, in_features = projection.weight().shape
-        basis = bases.get(projection.name)
-        if basis is None or tuple(basis.shape) != (out_features, description.rank):
-            raise mismatch
-        matrices.append(PerturbedMatrix(**vars(projection), basis=basis, inputs=in_features))
-    posterior = Posterior(
-        tuple(matrices),
-        description.rank,
-        description.sigma,
-        description.seed,
-        description.targets,
-        description.layers,
-    )
-    if weight_fingerprint(model, posterior) != description.fingerprint:
+    if weight_fingerprint(model, projections) != description.fingerprint:
         raise mismatch
+    bases = _read_basis(Path(folder, BASIS), projections, description)
+    matrices = tuple(
+        PerturbedMatrix(**vars(projection), basis=bases[projection.name], inputs=projection.weight().shape[1])
+        for projection in projections
+    )
+    posterior = Posterior(
+        matrices, description.rank, description.sigma, description.seed, description.targets, description.layers
+    )
     return posterior, description
 
 
-def weight_fingerprint(model: PreTrainedModel, posterior: Posterior) -> str:
+def _read_basis(path: Path, projections: Sequence[Projection], description: PosteriorDescription) -> dict[str, Tensor]:
+    """Read U′ of every projection, float32, (out, r′).
+
+    Raises:
+        TokurError: the file cannot be read, is not the one that was written, or does not hold them.
+    """
+
+    def unlike(what: str) -> TokurError:
+        return TokurError(f"{path}: {what}; write the posterior again with tokur perturb")
+
+    try:
+        data = path.read_bytes()
+        bases: dict[str, Tensor] = load(data)
+    except FileNotFoundError:
+        raise unlike("is missing") from None
+    except (OSError, SafetensorError, ValueError) as error:
+        raise unlike(f"cannot be read ({error})") from None
+    if description.basis_sha256 not in (None, digest := hashlib.sha256(data).hexdigest()):
+        raise unlike(f"has the SHA-256 {digest}, and {DESCRIPTION} says {description.basis_sha256}")
+    for projection in projections:
+        wanted = projection.weight().shape[0], description.rank
+        basis = bases.get(projection.name)
+        if basis is None:
+            raise unlike(f"lacks {projection.name}")
+        if not basis.is_floating_point() or tuple(basis.shape) != wanted:
+            found = f"{str(basis.dtype).removeprefix('torch.')} {tuple(basis.shape)}"
+            raise unlike(f"{projection.name} is {found}, not float32 {wanted}")
+        if not basis.isfinite().all():
+            raise unlike(f"{projection.name} holds numbers that are not finite")
+    return {name: basis.float() for name, basis in bases.items()}
+
+
+def weight_fingerprint(model: PreTrainedModel, projections: Iterable[Projection]) -> str:
     """Return a SHA-256 that tells a model's weights from others.
 
     Every perturbed weight counts whole, every other parameter with its name, shape and up to 4,096 of its entries at
@@ -144,7 +165,7 @@ def weight_fingerprint(model: PreTrainedModel, posterior: Posterior) -> str:
     are rounded to bfloat16, so that a model loaded in float32 and in bfloat16 has one fingerprint.
     """
     digest = hashlib.sha256()
-    perturbed = {id(matrix.module) for matrix in posterior.matrices}
+    perturbed = {id(projection.module) for projection in projections}
     for module_name, module in model.named_modules():
         with align_module_device(module):
             for name, parameter in module.named_parameters(recurse=False):

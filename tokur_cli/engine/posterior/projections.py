@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from tokur_cli.engine.body import parts_of
+from tokur_cli.engine.posterior.description import layer_slice
 from tokur_cli.records.errors import TokurError
 
 DEFAULT_TARGETS = "q_proj,k_proj"
@@ -93,11 +93,7 @@ def find_projections(
 
 def _in_layers(projections: list[Projection], layers: str, count: int) -> list[Projection]:
     """Keep what is in the layers of a slice over the model's ``count`` layers."""
-    bounds = re.fullmatch(r"(-?\d+)?:(-?\d+)?", layers.strip())
-    if bounds is None:
-        raise TokurError(f'layers "{layers}" is not a slice; write FIRST:END, such as {count // 2}: or :{count // 2}')
-    first, end = (None if bound is None else int(bound) for bound in bounds.groups())
-    wanted = range(count)[first:end]
+    wanted = range(count)[layer_slice(layers)]
     chosen = [p for p in projections if p.layer is not None and p.layer[1] in wanted]
     if not chosen:
         raise TokurError(f'layers "{layers}" hold none of the projections; this model has layers 0 to {count - 1}')

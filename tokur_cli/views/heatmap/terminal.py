@@ -249,30 +249,30 @@ def _top_tokens(
     if not found:
         return Block()
     styles = step_styles(look.colours, look.theme)
-    rows = []
+    rows = [["token", *(picture(scale.quantity.name) + " " for scale in scales)]]
     for unsure in found:
-        values = [
-            cells[unsure.cell].value(response.token_values(scale.quantity.name), scale.quantity) for scale in scales
-        ]
-        rows.append([_number(value, scale) for value, scale in zip(values, scales, strict=True)])
-    # Numbers are aligned, and the marks of those beyond an end stand out of the column
-    rows = [[text if text[-1] in ABOVE + BELOW else text + " " for text in row] for row in rows]
-    names = [picture(scale.quantity.name) + " " for scale in scales]
-    columns = [max(width_of(name), *(len(row[index]) for row in rows)) for index, name in enumerate(names)]
-    place = max(5, *(len(str(unsure.token + 1)) for unsure in found))
-    room = width - sum(column + 2 for column in columns) - place - 1
-    head = StyledLine().add("token".rjust(place), _DIM)
-    for name, column in zip(names, columns, strict=True):
-        head.add("  " + name.rjust(column), _DIM)
-    lines = [head.add(" the least sure"[: max(0, width - head.width)], _DIM)]
-    for unsure, row in zip(found, rows, strict=True):
-        line = StyledLine().add(str(unsure.token + 1).rjust(place))
-        for number, column in zip(row, columns, strict=True):
-            line.add("  " + number.rjust(column))
-        before, middle, behind = context(cells, unsure.cell, max(8, room - 2))
+        cell = cells[unsure.cell]
+        values = [cell.value(response.token_values(scale.quantity.name), scale.quantity) for scale in scales]
+        numbers = [_number(value, scale) for value, scale in zip(values, scales, strict=True)]
+        # Numbers are aligned, and the marks of those beyond an end stand out of the column
+        rows.append([str(unsure.token + 1), *(text if text[-1] in ABOVE + BELOW else text + " " for text in numbers)])
+    head, *texts = _aligned(rows)
+    lines = [StyledLine()]
+    for place, name in enumerate(head):
+        lines[0].add("  " + name if place else name, _DIM)
+    lines[0].add(" the least sure"[: max(0, width - lines[0].width)], _DIM)
+    for unsure, text in zip(found, texts, strict=True):
+        line = StyledLine().add("  ".join(text))
+        before, middle, behind = context(cells, unsure.cell, max(8, width - line.width - 3))
         style = styles[scales[0].step(unsure.value)] if look.colours != "none" else None
         lines.append(line.add(" " + before, _DIM).add("»").add(middle, style).add("«").add(behind, _DIM))
     return Block(lines)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return rows of cells with the cells of each column as wide as its widest, aligned on the right."""
+    sizes = [max(map(width_of, column)) for column in zip(*rows, strict=True)]
+    return [[" " * (size - width_of(cell)) + cell for cell, size in zip(row, sizes, strict=True)] for row in rows]
 
 
 def _steps(response: HeatmapResponse, scale: Scale, look: Look, width: int) -> Block:
@@ -286,22 +286,17 @@ def _steps(response: HeatmapResponse, scale: Scale, look: Look, width: int) -> B
     doubts = [float("-inf") if key is None else scale.quantity.doubt(key) for key in keys]
     shown = sorted(sorted(range(len(steps)), key=lambda index: -doubts[index])[: look.steps])
     name = picture(scale.quantity.name)
-    numbers = {
-        index: (
-            str(index + 1),
-            str(len(steps[index].tokens)),
-            *(NO_VALUE if value is None else scale.format(value) for value in (steps[index].total, steps[index].mean)),
-        )
-        for index in shown
-    }
-    names = ("step", "tokens", "sum", "mean")
-    columns = [max(len(head), *(len(row[at]) for row in numbers.values())) for at, head in enumerate(names)]
-    head = StyledLine().add("  " + "  ".join(text.rjust(size) for text, size in zip(names, columns, strict=True)), _DIM)
-    lines = [head.add(shorten(f"  ▶ the least sure by {name}", width - head.width), _DIM)]
+    rows = [["step", "tokens", "sum", "mean"]]
     for index in shown:
+        step = steps[index]
+        values = (NO_VALUE if value is None else scale.format(value) for value in (step.total, step.mean))
+        rows.append([str(index + 1), str(len(step.tokens)), *values])
+    head, *texts = _aligned(rows)
+    lines = [StyledLine().add("  " + "  ".join(head), _DIM)]
+    lines[0].add(shorten(f"  ▶ the least sure by {name}", width - lines[0].width), _DIM)
+    for index, numbers in zip(shown, texts, strict=True):
         is_worst = index == worst
-        row = "  ".join(text.rjust(size) for text, size in zip(numbers[index], columns, strict=True))
-        line = StyledLine().add(("▶ " if is_worst else "  ") + row + "  ", _BOLD if is_worst else None)
+        line = StyledLine().add(("▶ " if is_worst else "  ") + "  ".join(numbers) + "  ", _BOLD if is_worst else None)
         text = picture(" ".join(response.response[steps[index].start : steps[index].end].split()))
         lines.append(line.add(shorten(text, max(1, width - line.width)), _BOLD if is_worst else _DIM))
     if len(shown) < len(steps):

@@ -1,0 +1,253 @@
+"""What comes slowly is worked on as it comes: results are there while the input is still open."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+import zlib
+
+import pytest
+
+from tests.commands.score.test_score import parsed, records, write_lines
+from tokur_cli.commands.baselines.samples import standing_together, windows_of_questions
+from tokur_cli.commands.score.windows import window_sizes, windows
+from tokur_cli.commands.shared.arrivals import Pause, as_they_come
+from tokur_cli.records.errors import TokurError
+from tokur_cli.records.record import Record
+
+SECONDS = 60
+
+
+def encoded(rows):
+    return [json.dumps(row).encode() + b"\n" for row in rows]
+
+
+class Running:
+    """A command whose input stays open for as long as the test wants."""
+
+    def __init__(self, *arguments, **options):
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tokur_cli", *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            env={**os.environ, "OMP_NUM_THREADS": "1"}, bufsize=0, **options,
+        )  # fmt: skip
+        self.out = b""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate()
+
+    def give(self, data):
+        self.process.stdin.write(data)
+
+    def lines(self, count):
+        """The first lines of the output, as records, waited for."""
+        deadline = time.monotonic() + SECONDS
+        while self.out.count(b"\n") < count:
+            ready, _, _ = select.select([self.process.stdout], [], [], max(0, deadline - time.monotonic()))
+            assert ready, f"only this of {count} lines: {self.out[:200]!r}"
+            part = os.read(self.process.stdout.fileno(), 1 << 20)
+            assert part, "the output ended"
+            self.out += part
+        return parsed(self.out.decode())
+
+    def close(self):
+        """End the input; the exit code and all of the output."""
+        self.process.stdin.close()
+        self.process.stdin = None
+        rest, _ = self.process.communicate(timeout=SECONDS)
+        self.out += rest
+        return self.process.returncode, parsed(self.out.decode())
+
+
+def ids(found):
+    return [record["id"] for record in found]
+
+
+def test_score_delivers_while_the_pipe_is_open(tiny_folder):
+    first, second, third = encoded(records(3))
+    with Running("score", "-m", tiny_folder) as running:
+        running.give(first + second[:10])
+        assert ids(running.lines(1)) == ["q0"], "half a line is waited for"
+        running.give(second[10:])
+        assert ids(running.lines(2)) == ["q0", "q1"]
+        running.give(third)
+        assert ids(running.lines(3)) == ["q0", "q1", "q2"]
+        code, found = running.close()
+    assert (code, len(found)) == (0, 3)
+
+
+def test_score_delivers_from_a_compressed_pipe_and_from_a_named_one(tiny_folder, tmp_path):
+    compressor = zlib.compressobj(wbits=31)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with Running("score", pipe, "-m", tiny_folder) as running, pipe.open("wb", buffering=0) as writing:
+        for number, line in enumerate(encoded(records(2)), start=1):
+            writing.write(compressor.compress(line) + compressor.flush(zlib.Z_SYNC_FLUSH))
+            assert len(running.lines(number)) == number
+        writing.write(compressor.flush())
+        writing.close()
+        assert running.process.wait(SECONDS) == 0
+
+
+def test_a_followed_file_is_scored_as_it_grows(tiny_folder, tmp_path):
+    growing = tmp_path / "growing.jsonl"
+    lines = encoded(records(3))
+    growing.write_bytes(lines[0])
+    command = f"tail -n +1 -f {growing} | {sys.executable} -m tokur_cli score -m {tiny_folder}"
+    process = subprocess.Popen(
+        ["sh", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        for number in range(3):
+            assert json.loads(process.stdout.readline())["id"] == f"q{number}"
+            if number < 2:
+                with growing.open("ab") as file:
+                    file.write(lines[number + 1])
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def test_a_reader_that_leaves_ends_a_run_that_waits_for_more(tiny_folder):
+    with Running("score", "-m", tiny_folder, stderr=subprocess.PIPE) as running:
+        running.give(b"".join(encoded(records(1))))
+        running.lines(1)
+        running.process.stdout.close()
+        running.give(b"".join(encoded(list(records(2))[1:])))
+        assert running.process.wait(SECONDS) == 0, "with its input still open"
+        assert running.process.stderr.read().decode() == f"tokur score: loading {tiny_folder}\n"
+        running.process.stdout = None
+
+
+@pytest.mark.parametrize("scored", [[], ["--score"]], ids=["plain", "scored"])
+def test_generate_delivers_while_the_pipe_is_open(tiny_folder, scored):
+    questions = encoded([{"id": f"q{number}", "question": "1 + 1?"} for number in range(3)])
+    options = ["--max-new-tokens", 4, "-n", 2, "--temperature", 1]
+    with Running("generate", "-m", tiny_folder, *options, *scored) as running:
+        for number, line in enumerate(questions, start=1):
+            running.give(line)
+            found = running.lines(2 * number)
+            assert [record["tokur"]["sample"] for record in found] == [0, 1] * number
+            assert all(("scores" in record["tokur"]) == bool(scored) for record in found)
+        assert running.close()[0] == 0
+
+
+def test_samples_of_a_question_are_scored_when_the_next_one_begins(tiny_folder):
+    rows = [{**row, "id": f"q{number // 2}", "question": str(number // 2)} for number, row in enumerate(records(6))]
+    lines = encoded(rows)
+    choice = ["--scores", "u_deg", "--over", "samples", "--similarity", "jaccard"]
+    with Running("score", "-m", tiny_folder, *choice) as running:
+        running.give(b"".join(lines[:3]))
+        assert ids(running.lines(2)) == ["q0", "q0"]
+        running.give(b"".join(lines[3:5]))
+        assert ids(running.lines(4)) == ["q0", "q0", "q1", "q1"]
+        code, found = running.close()
+    assert (code, ids(found)) == (0, ["q0", "q0", "q1", "q1", "q2"])
+
+
+def test_a_regular_file_has_the_bytes_of_full_windows(run_tokur, tiny_folder, tmp_path):
+    """Its windows are cut by number alone, however slowly it is read: 40 records are 16 and 24."""
+    given = write_lines(tmp_path / "in.jsonl", records(40))
+    run_tokur("score", given, "-m", tiny_folder, "-o", tmp_path / "named.jsonl")
+    with given.open("rb") as file:
+        done = subprocess.run(
+            [sys.executable, "-m", "tokur_cli", "score", "-m", tiny_folder], stdin=file, capture_output=True, check=True
+        )
+    assert done.stdout == (tmp_path / "named.jsonl").read_bytes()
+    items = iter(range(40))
+    assert as_they_come(str(given), items) is items
+    assert list(map(len, windows(items, window_sizes(256)))) == [16, 24]
+
+
+# The parts
+
+
+def slowly(*groups):
+    """Yield the items of each group together, and wait between the groups."""
+    for number, group in enumerate(groups):
+        if number:
+            time.sleep(0.6)
+        yield from group
+
+
+def told(items, tmp_path, **options):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    return ["pause" if isinstance(item, Pause) else item for item in as_they_come(str(pipe), items, **options)]
+
+
+def test_a_pause_is_told_once_between_what_comes(tmp_path):
+    assert told(slowly([1, 2], [3], [4]), tmp_path) == [1, 2, "pause", 3, "pause", 4]
+
+
+def test_who_is_busy_hears_of_a_pause_as_often_as_it_asks(tmp_path):
+    asked = 0
+
+    def busy():
+        nonlocal asked
+        asked += 1
+        time.sleep(0.01)
+        return asked < 5
+
+    found = told(slowly([1], [2]), tmp_path, busy=busy)
+    assert found == [1, *["pause"] * 4, 2]
+
+
+def test_what_fails_fails_after_what_came_before(tmp_path):
+    def failing():
+        yield 1
+        raise TokurError("cut short")
+
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    found = as_they_come(str(pipe), failing())
+    assert next(found) == 1
+    with pytest.raises(TokurError, match="cut short"):
+        next(found)
+
+
+def test_no_more_is_read_ahead_than_a_few_records(tmp_path):
+    taken = []
+
+    def counted():
+        for number in range(1000):
+            taken.append(number)
+            yield number
+
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    found = as_they_come(str(pipe), counted())
+    assert next(found) == 0
+    time.sleep(0.3)
+    assert len(taken) < 20
+    assert sum(1 for _ in found) == 999
+    assert threading.active_count() < 20
+
+
+@pytest.mark.parametrize(
+    ("items", "expected"),
+    [
+        ([1, 2, 3, Pause(), 4, Pause(), Pause(), 5], [[1, 2], [3], [4], [5]]),
+        ([Pause(), 1], [[1]]),
+        ([1, 2, Pause()], [[1, 2]]),
+        ([], []),
+    ],
+)
+def test_a_pause_ends_a_window(items, expected):
+    assert list(windows(items, iter([2] * 9))) == expected
+
+
+def test_a_pause_ends_a_window_before_the_last_question():
+    def record(name):
+        return Record.parse(json.dumps({"id": name, "question": name}).encode(), None, None)
+
+    stream = [record("a"), record("a"), Pause(), record("b"), Pause(), record("b"), record("c"), Pause(), Pause()]
+    found = windows_of_questions(standing_together(stream), iter([9] * 9))
+    assert [[one.id for one in window] for window in found] == [["a", "a"], ["b", "b"], ["c"]]

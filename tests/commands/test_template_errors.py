@@ -1,0 +1,73 @@
+"""What a template does wrong is an error of its record: those before it are written, those after it too where asked."""
+
+import pytest
+
+from tests.commands.score.test_score import parsed, write_lines
+from tests.tiny import tiny_model_folder
+from tokur_cli.engine.templates.rendering import TEMPLATES
+
+QUESTIONS = [{"id": str(n), "question": f"{n}+1?", "level": "3" if n == 2 else n, "response": "4"} for n in range(4)]
+FAILING = {
+    "{{ question }} {{ level + 1 }}": "TypeError: can only concatenate str",
+    "{{ question }} {{ 1 / (level != '3') }}": "ZeroDivisionError: division by zero (line 1 of the template)",
+    "{{ question }} {% if level == '3' %}{% include 'x' %}{% endif %}": "no loader",
+    "{% macro f() %}{{ f() }}{% endmacro %}{{ question }}{% if level == '3' %}{{ f() }}{% endif %}": "RecursionError",
+    "{{ question }}{% if level == '3' %}{{ 'x' * 10**10 }}{% endif %}": "it takes too much memory",
+    "{{ question }}{% if level == '3' %}{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
+    "{% endif %}": "it takes longer than 2 s",
+}
+
+
+@pytest.fixture(autouse=True)
+def _short_limit(monkeypatch):
+    TEMPLATES.close()
+    monkeypatch.setattr(TEMPLATES, "seconds", 2.0)
+    yield
+    TEMPLATES.close()
+
+
+@pytest.fixture(scope="module")
+def refusing_folder(tmp_path_factory):
+    """A model whose chat template fails on questions about two."""
+    folder = tiny_model_folder(tmp_path_factory.mktemp("refusing"))
+    template = (folder / "chat_template.jinja").read_text()
+    refusal = "{% if '2+1' in messages[0]['content'] %}{{ raise_exception('no two') }}{% endif %}"
+    (folder / "chat_template.jinja").write_text(refusal + template)
+    return folder
+
+
+def ids(out):
+    return [record["id"] for record in parsed(out)]
+
+
+@pytest.mark.parametrize("template", FAILING)
+@pytest.mark.parametrize("command", ["score", "generate"])
+def test_a_template_that_fails_is_an_error_of_its_record(run_tokur, tiny_folder, tmp_path, command, template):
+    (tmp_path / "t.jinja").write_text(template)
+    given = write_lines(tmp_path / "q.jsonl", QUESTIONS)
+    options = ["-m", tiny_folder, "--template", tmp_path / "t.jinja"]
+    options += ["--max-new-tokens", 4] if command == "generate" else []
+    code, out, err = run_tokur(command, given, *options)
+    assert (code, ids(out)) == (1, ["0", "1"])
+    assert f"tokur {command}: {given}:3: the template cannot be filled: " in err
+    assert FAILING[template] in err
+    code, out, err = run_tokur(command, given, *options, "--skip-invalid")
+    assert (code, ids(out)) == (3, ["0", "1", "3"])
+    assert f"tokur {command}: {given}:3: the template cannot be filled: " in err
+
+
+@pytest.mark.parametrize("command", ["score", "generate"])
+def test_a_chat_template_that_refuses_is_an_error_of_its_record(run_tokur, refusing_folder, tmp_path, command):
+    given = write_lines(tmp_path / "q.jsonl", QUESTIONS)
+    options = ["-m", refusing_folder, *(["--max-new-tokens", 4] if command == "generate" else [])]
+    code, out, err = run_tokur(command, given, *options, "--skip-invalid")
+    assert (code, ids(out)) == (3, ["0", "1", "3"])
+    assert f"{given}:3: the model's chat template refuses these messages: no two" in err
+
+
+def test_a_template_that_is_none_is_a_usage_error(run_tokur, tiny_folder, tmp_path):
+    (tmp_path / "t.jinja").write_text("{{ question }}\n{{ question | nothing }}")
+    given = write_lines(tmp_path / "q.jsonl", QUESTIONS)
+    code, out, err = run_tokur("score", given, "-m", tiny_folder, "--template", tmp_path / "t.jinja")
+    assert (code, out) == (2, "")
+    assert "t.jinja: No filter named 'nothing'. (line 2 of the template)" in err

@@ -1,0 +1,145 @@
+"""Does a test notice? One small change at a time in a random sample of places, and the tests of its room against it.
+
+Run it in a checkout with `pip install cosmic-ray`; the checkout itself is left alone:
+
+    python -m tests.mutants metrics selection --count 120 --seed 0
+
+A change is one of cosmic-ray's (an operator, a number, a comparison, a `not`, a loop that never runs, …), one a place.
+Changes of annotations are left out: nothing reads them. Each changed copy meets the tests under the same path, those
+of its own file first, up to the first failure; what lives is printed as a diff, and a table comes last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import difflib
+import importlib
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import hypothesis
+from cosmic_ray.ast import ast_nodes, get_ast
+from cosmic_ray.mutating import mutate_code
+from cosmic_ray.plugins import get_operator, operator_names
+
+ROOMS = ("metrics", "selection", "scores", "records", "answers", "engine")
+TOO_LONG = 60  # seconds; what never ends is noticed too
+PRELOADED = ("numpy", "sklearn.isotonic", "torch", "transformers", "pytest")
+NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info")
+
+
+def places(file: Path) -> Iterator[tuple[str, int]]:
+    """Yield an operator and an occurrence for each place of a file that can be changed; one of several at random."""
+    tree = get_ast(file.read_text(encoding="utf-8"))
+    found: dict[object, list[tuple[str, int]]] = {}
+    for name in sorted(operator_names()):
+        if name.endswith("NoOp") or "VariableInserter" in name or "VariableReplacer" in name:
+            continue
+        operator, count = get_operator(name)(), 0
+        for node in ast_nodes(tree):
+            for start, _ in operator.mutation_positions(node):
+                found.setdefault((start, name.partition("_")[0]), []).append((name, count))
+                count += 1
+    yield from (random.choice(ways) for ways in found.values())
+
+
+def meaning(code: str) -> str | None:
+    """Return what a module does, without annotations; None for what is no module."""
+    try:
+        tree = ast.parse(code)
+    except SyntaxError:
+        return None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.AnnAssign | ast.arg):
+            node.annotation = ast.Constant(0)
+        elif isinstance(node, ast.FunctionDef):
+            node.returns = None
+    return ast.dump(tree)
+
+
+def tests_of(file: Path) -> list[str]:
+    """Return the tests of a module of ``tokur_cli``: the file of its name if there is one, then its room."""
+    room = Path("tests", *file.relative_to("tokur_cli").parts[:-1])
+    while not room.is_dir():
+        room = room.parent
+    own = room / f"test_{file.stem}.py"
+    return [*([str(own)] if own.is_file() else []), *map(str, sorted(room.glob("test_*.py")))]
+
+
+def is_noticed(tests: list[str]) -> bool:
+    """Run tests in a child of this process, which has the large libraries already, in this folder."""
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(nowhere, stream)
+        os._exit(importlib.import_module("pytest").main(["-x", "-q", "-p", "no:cacheprovider", *tests]))
+    until = time.monotonic() + TOO_LONG
+    while time.monotonic() < until:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return status != 0
+        time.sleep(0.05)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return True
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rooms", nargs="+", choices=ROOMS)
+    parser.add_argument("--count", type=int, default=100, help="changes a room")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    for library in PRELOADED:
+        importlib.import_module(library)
+    hypothesis.settings.register_profile("patient", deadline=None)  # a busy machine is no test that notices
+    hypothesis.settings.load_profile("patient")
+    table = Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, "copy")
+        shutil.copytree(Path.cwd(), copy, ignore=NOT_COPIED)
+        os.chdir(copy)
+        sys.path[0] = str(copy)
+        del sys.modules["tests"]
+        os.environ |= {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+        sys.dont_write_bytecode = True
+        for room in options.rooms:
+            random.seed(f"{options.seed} {room}")
+            files = sorted(Path("tokur_cli", room).rglob("*.py"))
+            sample = [(file, *place) for file in files for place in places(file)]
+            random.shuffle(sample)
+            if is_noticed([f"tests/{room}"]):
+                sys.exit(f"the tests of {room} fail without any change")
+            for file, operator, occurrence in sample:
+                if table[room, "changes"] == options.count:
+                    break
+                code = file.read_text(encoding="utf-8")
+                changed = mutate_code(code, get_operator(operator)(), occurrence)
+                if changed is None or meaning(changed) in (None, meaning(code)):
+                    continue
+                file.write_text(changed, encoding="utf-8")
+                noticed = is_noticed(tests_of(file))
+                file.write_text(code, encoding="utf-8")
+                table[room, "changes"] += 1
+                table[room, "noticed"] += noticed
+                if not noticed:
+                    diff = difflib.unified_diff(
+                        code.split("\n"), changed.split("\n"), str(file), str(file), n=1, lineterm=""
+                    )
+                    print(f"\n{room} {table[room, 'changes']}, {operator}", *diff, sep="\n", flush=True)
+            print(f"\n| {room} | {table[room, 'changes']} | {table[room, 'noticed']} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

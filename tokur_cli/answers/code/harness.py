@@ -1,0 +1,87 @@
+"""The script that runs a response's code: started by ``execution`` as a process of its own, in bubblewrap or bare.
+
+It uses the standard library alone. It reads one job from standard input, gives up root, sets limits that cannot be
+raised again, says the job's nonce, runs the program and the tests, and says the nonce once more with what went wrong,
+if anything did.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import sys
+from typing import Any
+
+
+def main() -> None:
+    """Run the job of standard input and report on standard output, which the code itself does not get."""
+    job = json.load(sys.stdin)
+    if job["user"] is not None:
+        _become(job["user"])
+    report = os.dup(1)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(nowhere, standard)
+    os.close(nowhere)
+    nonce = job["nonce"].encode()
+    sys.path += job["path"]
+    _limit(job["limits"])
+    os.write(report, nonce)
+    problem = _run(job["programs"], job["test"], job["entry_point"])
+    os.write(report, nonce + (problem or "").encode("utf-8", "replace"))
+    os._exit(0)
+
+
+def _become(user: int) -> None:
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
+
+
+def _limit(limits: dict[str, int]) -> None:
+    """Set resource limits, except where a lower one is in force already or the system knows no such limit (macOS)."""
+    for name, value in {
+        resource.RLIMIT_CPU: limits["seconds"],
+        resource.RLIMIT_AS: limits["memory_bytes"],
+        resource.RLIMIT_FSIZE: limits["file_bytes"],
+        resource.RLIMIT_NPROC: limits["processes"],
+        resource.RLIMIT_NOFILE: 64,
+        resource.RLIMIT_CORE: 0,
+    }.items():
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(name, (value, value))
+
+
+def _run(programs: list[str], test: str, entry_point: str) -> str | None:
+    """Run the first program that is Python, then the tests; None if they pass, else what went wrong."""
+    code = None
+    problem = "SyntaxError"
+    for program in programs:
+        try:
+            code = compile(program, "<response>", "exec")
+            break
+        except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+            problem = _describe(error)
+    if code is None:
+        return problem
+    names: dict[str, Any] = {"__name__": "__response__"}
+    try:
+        exec(code, names)
+        exec(compile(test, "<test>", "exec"), names)
+        names["check"](names[entry_point])
+    except BaseException as error:  # sys.exit() in a response must not end the test early
+        return _describe(error)
+    return None
+
+
+def _describe(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"[:300]
+    except BaseException:  # its text is untrusted code too
+        return "an exception that cannot be shown"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Records that come slowly, as from ``tail -f``: a pause in the input is told to whoever waits for more of them."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tokur_cli.records.streams import is_regular_file
+
+T = TypeVar("T")
+
+PAUSE_SECONDS = 0.2
+_AHEAD = 16  # records read before they are asked for
+
+
+class Pause:
+    """Stands in a stream of records where nothing more comes for the moment."""
+
+
+@dataclass(frozen=True)
+class _End:
+    """The stream ended, or failed."""
+
+    error: Exception | None
+
+
+def as_they_come(
+    path: str, items: Iterator[T], busy: Callable[[], bool] = lambda: False
+) -> Iterator[T] | Iterator[T | Pause]:
+    """Return the items read from a file; between them a pause wherever none has come for 0.2 s.
+
+    What is read from a regular file is returned as it is: no pause is ever told. Anything else is read by a thread.
+
+    Args:
+        path: where the items are read from; ``-`` is standard input.
+        items: what is read.
+        busy: whether whoever takes the items has other work to go on with. If so, a pause is told at once whenever
+            they ask for an item; if not, it is told once, and then the next item is waited for.
+    """
+    return items if is_regular_file(path) else _with_pauses(items, busy)
+
+
+def _with_pauses(items: Iterator[T], busy: Callable[[], bool]) -> Iterator[T | Pause]:
+    arrived: queue.Queue[T | _End] = queue.Queue(_AHEAD)
+
+    def read() -> None:
+        error = None
+        try:
+            for item in items:
+                arrived.put(item)
+        except Exception as caught:
+            error = caught
+        arrived.put(_End(error))
+
+    threading.Thread(target=read, daemon=True).start()
+    pausing = was_busy = False
+    while True:
+        is_busy = busy()
+        # A pause that was told to somebody busy is told again when they are idle
+        seconds = PAUSE_SECONDS if not pausing else 0 if is_busy or was_busy else None
+        try:
+            item = arrived.get(timeout=seconds)
+        except queue.Empty:
+            pausing, was_busy = True, is_busy
+            yield Pause()
+            continue
+        if isinstance(item, _End):
+            if item.error is not None:
+                raise item.error
+            return
+        pausing = False
+        yield item
