@@ -19,11 +19,12 @@ and writes them. ``tokur score FILE`` goes this way:
 One record's way through ``tokur score FILE``, by the files that it enters (a test counts them):
 
     in          records/streams, containers, scan, record, reader
-    tokens      commands/score/windows, pipeline (a window of records); commands/shared/prompts; engine/turns, tokens
+    tokens      commands/score/windows, pipeline (a window of records); commands/shared/prompts;
+                engine/turns, templates/rendering, tokens
     batches     engine/uncertainty/scorer; prefixes, batches, tensors, engine/halving
     passes      engine/uncertainty/packing, lower_layers, perturbed; engine/body; engine/uncertainty/vocabulary
     scores      scores/catalogue
-    out         records/record, encoding, writer, outputs; commands/shared/progress
+    out         records/record, encoding, writer; commands/shared/progress
 
 A new command: its options in ``commands/options``, its work in ``commands``, its place in ``app``. Imports go one way:
 ``app → commands → {engine, scores, answers, selection, metrics, views} → records``.

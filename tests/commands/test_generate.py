@@ -152,7 +152,7 @@ def test_a_question_of_which_one_sample_fails_is_one_error_and_the_others_go_on(
     run_tokur, tiny_folder, asked, monkeypatch
 ):
     """Samples of it that were under way come after the failure, and so may another failure."""
-    whole = Decoder.run
+    whole = Decoder.serve
 
     def small_machine(self, requests):
         failed = []
@@ -167,7 +167,7 @@ def test_a_question_of_which_one_sample_fails_is_one_error_and_the_others_go_on(
             if failed and response.index == 1:
                 yield failed.pop()
 
-    monkeypatch.setattr(Decoder, "run", small_machine)
+    monkeypatch.setattr(Decoder, "serve", small_machine)
     code, out, err = run_tokur("generate", asked, "-m", tiny_folder, "-n", "3", *SAMPLED, "--skip-invalid")
     assert code == 3
     assert [record["id"] for record in parsed(out)] == [f"q{n}" for n in (0, 2, 3, 4) for _ in range(3)]

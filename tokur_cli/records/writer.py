@@ -164,12 +164,12 @@ class RecordWriter:
         if self._passed:
             self._refuse_passed(Record.parse(line, None, None))
         self._position()
-        with naming(self._name):
-            try:
-                self._lines.write(line)
-            except OSError:
-                if self._file is not None:
-                    self._file.raw.close()  # closing the buffer alone would try to write it again
+        try:
+            self._lines.write(line)
+        except OSError:
+            if self._file is not None:
+                self._file.raw.close()  # closing the buffer alone would try to write it again
+            with naming(self._name):
                 raise
 
     def finish(self) -> None:

@@ -11,6 +11,7 @@ faults. Run code that you fear in a virtual machine.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import secrets
@@ -189,7 +190,7 @@ def _execute(programs: list[str], test: str, entry_point: str, limits: Limits, i
         "path": bubblewrap.packages(),
         "user": bubblewrap.NOBODY if isolated and os.geteuid() == 0 else None,
         "limits": {
-            "seconds": max(1, round(limits.seconds)),
+            "seconds": math.ceil(limits.seconds) + 1,  # of the processor, for what outlives the wall-clock limit
             "memory_bytes": limits.memory_bytes,
             "file_bytes": limits.file_bytes,
             "processes": limits.processes,
