@@ -170,7 +170,8 @@ class Case:
         kept = whole[: first * each] + whole[len(whole) - last * each :]
         ignored = SAMPLED if self.command in ("generate", "select") else ()
         if self.command == "select":
-            ids = {(record["id"], record["tokur"]["sample"]) for record in found if isinstance(record, dict)}
+            # A changed record may lack either
+            ids = {(record.get("id"), record["tokur"].get("sample")) for record in found if isinstance(record, dict)}
             # Where two responses to a question disagree about it, the later one is refused, changed or not
             doubtful = {record["id"] for record in whole[first * each : len(whole) - last * each]}
             sure = [record for record in kept if record["id"] not in doubtful]
