@@ -40,11 +40,11 @@ def temporary(monkeypatch):
 
 
 def ours(folder):
-    """The processes that have the folder for temporary files, but for this one."""
-    found = []
+    """The processes that have the folder for temporary files, but for this one and what it keeps itself."""
+    found, known = [], {process.pid for process in (psutil.Process(), *psutil.Process().children())}
     for process in psutil.process_iter():
         try:
-            if process.pid != os.getpid() and process.environ().get("TMPDIR") == str(folder):
+            if process.pid not in known and process.environ().get("TMPDIR") == str(folder):
                 found.append(process.cmdline())
         except psutil.Error:
             continue

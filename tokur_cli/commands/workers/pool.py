@@ -154,6 +154,7 @@ class Pool:
         """Care no more: that workers die from now on is meant."""
         self._loop.call_soon_threadsafe(self._work.cancel)
         self._thread.join()
+        self._loop.close()
 
     # In the pool's own thread
 
