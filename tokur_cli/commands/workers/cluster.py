@@ -62,6 +62,18 @@ def divide_this_machine(options: WorkerOptions, device_map: str) -> Share:
     return share
 
 
+def free_resources(share: Share) -> str:
+    """Tell what each worker needs, and what the cluster has."""
+    import ray
+
+    have, free = ray.cluster_resources(), ray.available_resources()
+    gpus = f" and {share.gpus} GPU{'s' * (share.gpus > 1)}" if share.gpus else ""
+    return (
+        f"{share.cpus} free CPU{'s' * (share.cpus > 1)}{gpus}: the cluster has {have.get('CPU', 0):g} CPUs, "
+        f"{free.get('CPU', 0):g} of them free, and {have.get('GPU', 0):g} GPUs, {free.get('GPU', 0):g} free"
+    )
+
+
 @contextmanager
 def running_ray(options: WorkerOptions, device_map: str) -> Iterator[tuple[Share, BinaryIO]]:
     """Start Ray or join the cluster; give each worker's share, and standard output, where nothing but us writes.

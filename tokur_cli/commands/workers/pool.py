@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import queue
 import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, BinaryIO, TypeVar
 
 from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.commands.shared.errors import say
 from tokur_cli.commands.shared.progress import Progress
-from tokur_cli.commands.workers.cluster import Share, divide_this_machine, running_ray
+from tokur_cli.commands.workers.cluster import Share, divide_this_machine, free_resources, running_ray
 from tokur_cli.commands.workers.worker import Answer, MakePipeline, Worker
 from tokur_cli.records.errors import TokurError
 
@@ -24,7 +24,6 @@ T = TypeVar("T")
 
 DEATHS = 3
 """As often a task may kill its worker, or a worker may die before it is ready."""
-_HANDED_OUT = 2  # to each worker: one at work, one to go on with
 _AHEAD = 4  # read for each worker: what waits for its turn to be written keeps none of them waiting
 _PLACED_WITHIN_SECONDS = 10.0
 
@@ -81,19 +80,11 @@ class _Job:
         self.outcomes: Future[Iterable[Any]] = Future()
 
 
-class _Member:
-    """A worker as the pool sees it; after a death it has another process in the same place."""
-
-    def __init__(self, place: Any) -> None:
-        self.place = place
-        self.actor: Any = None
-        self.host = ""  # of one that is ready
-        self.false_starts = 0
-        self.jobs: list[_Job] = []  # in the order in which it does them
-
-
 class Pool:
-    """Workers on a cluster; a thread of its own deals with what is asked of them and what becomes of them.
+    """Workers on a cluster, each with one task at a time.
+
+    Ray could start dead ones anew and repeat their tasks, but it would do so without end where they die before they are
+    ready, and wait with the task of a lost machine until there is another.
 
     Args:
         command: name for messages.
@@ -109,20 +100,16 @@ class Pool:
         self.command, self.share = command, share
         self.standard_output: BinaryIO | None = standard_output
         self._make = ray.put(make)
-        self._actors: Any = ray.remote(Worker)
-        self._events: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._settings: Future[dict[str, Any]] = Future()
-        self._error: Exception | None = None
-        self._notes: set[str] = set()
-        self._waiting: deque[_Job] = deque()
         needs = {"CPU": share.cpus, "GPU": share.gpus} if share.gpus else {"CPU": share.cpus}
-        self._members = [_Member(placement_group([needs])) for _ in range(share.workers)]
-        for member in self._members:
-            self._start(member)
-        late = threading.Timer(_PLACED_WITHIN_SECONDS, self._events.put, [self._say_who_waits])
-        late.daemon = True
-        late.start()
-        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._places = [placement_group([needs]) for _ in range(share.workers)]
+        self._settings: Future[dict[str, Any]] = Future()
+        self._notes: set[str] = set()
+        self._workers = share.workers
+        self._numbers = itertools.count()
+        self._jobs: asyncio.PriorityQueue[tuple[int, _Job]] = asyncio.PriorityQueue()
+        self._loop = asyncio.new_event_loop()
+        self._work = self._loop.create_task(self._employ())
+        self._thread = threading.Thread(target=self._loop.run_until_complete, args=[self._work], daemon=True)
         self._thread.start()
 
     @property
@@ -145,16 +132,14 @@ class Pool:
             TokurError: a worker can't go on, or would compute something else.
             Exception: what reading the tasks raises, after those before it.
         """
-        read: queue.SimpleQueue[_Job | Exception | None] = queue.SimpleQueue()
-        room = threading.Semaphore(_AHEAD * self.share.workers)
+        read: queue.Queue[_Job | Exception | None] = queue.Queue(_AHEAD * self.share.workers - 1)
 
         def hand_out() -> None:
             try:
                 for task in tasks:
-                    room.acquire()
                     job = _Job(task, lost)
                     read.put(job)
-                    self._events.put(partial(self._take, job))
+                    self._loop.call_soon_threadsafe(self._jobs.put_nowait, (next(self._numbers), job))
                 read.put(None)
             except Exception as error:
                 read.put(error)
@@ -162,149 +147,111 @@ class Pool:
         threading.Thread(target=hand_out, daemon=True).start()
         while isinstance(job := read.get(), _Job):
             yield job.task, job.outcomes.result()
-            room.release()
         if job is not None:
             raise job
 
     def close(self) -> None:
         """Care no more: that workers die from now on is meant."""
-        self._error = TokurError("the run is over")
-        self._events.put(None)
+        self._loop.call_soon_threadsafe(self._work.cancel)
         self._thread.join()
+        self._loop.close()
 
     # In the pool's own thread
 
-    def _work(self) -> None:
-        while (deal_with := self._events.get()) is not None:
-            try:
-                deal_with()
-                if self._error is None:
-                    self._give_out()
-            except Exception as error:
-                self._fail(error)
+    async def _employ(self) -> None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(self._say_who_waits(), *map(self._direct, self._places), return_exceptions=True)
 
-    def _take(self, job: _Job) -> None:
-        if self._error is None:
-            self._waiting.append(job)
-        else:
-            job.outcomes.set_exception(self._error)
+    async def _direct(self, place: Any) -> None:
+        """Keep a worker at work in a place, and put another one there when it dies."""
+        try:
+            while ready := await self._start(place):
+                while await self._do_next(*ready):
+                    pass
+        except Exception as error:
+            if not self._settings.done():
+                self._settings.set_exception(error)
+            while True:  # whoever waits for what it would have done has the error
+                (await self._jobs.get())[1].outcomes.set_exception(error)
 
-    def _start(self, member: _Member) -> None:
+    def _hire(self, place: Any) -> Any:
+        import ray
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-        member.actor = self._actors.options(
-            num_cpus=self.share.cpus,
-            num_gpus=self.share.gpus,
-            scheduling_strategy=PlacementGroupSchedulingStrategy(member.place),
-        ).remote()
-        self._expect(member.actor.start.remote(self._make, self.command, os.getcwd()), partial(self._started, member))
+        worker: Any = ray.remote(num_cpus=self.share.cpus, num_gpus=self.share.gpus)(Worker)
+        return worker.options(scheduling_strategy=PlacementGroupSchedulingStrategy(place)).remote()
 
-    def _expect(self, reference: Any, then: Callable[[Any], None]) -> None:
-        """Call ``then`` with what comes of a call to a worker, or the error."""
+    async def _start(self, place: Any) -> tuple[Any, str] | None:
+        """Return a worker that is ready, and its machine's name, or None if the others have to do without."""
+        import ray
 
-        def hear(future: Future[Any]) -> None:
-            if self._error is None:
-                then(future.exception() or future.result())
+        for _ in range(DEATHS):
+            actor = self._hire(place)
+            try:
+                report = await self._hear(actor.start.remote(self._make, self.command, os.getcwd()))
+            except ray.exceptions.RayError:
+                continue
+            if not self._settings.done():
+                self._settings.set_result(report.outcome)
+            for name, value in self.settings.items():
+                if report.outcome.get(name) != value:
+                    raise TokurError(
+                        f"the worker on {report.host} has {name} {report.outcome.get(name)!r}, but the first one has "
+                        f"{value!r}: all machines need the same model and version of tokur"
+                    )
+            return actor, report.host
+        self._workers -= 1
+        message = f"a worker died {DEATHS} times before it was ready: is there too little memory for the model?"
+        if not self._workers:
+            raise TokurError(message)
+        say(self.command, f"{message} {self._workers} are left")
+        return None
 
-        # In a thread of Ray's, which must not wait
-        reference.future().add_done_callback(lambda future: self._events.put(partial(hear, future)))
+    async def _do_next(self, actor: Any, host: str) -> bool:
+        """Give a worker the first task that waits; return whether it outlived it."""
+        import ray
 
-    def _give_out(self) -> None:
-        """Give the waiting tasks to the workers that have least to do; one that may have killed a worker goes alone."""
-        ready = [member for member in self._members if member.host]
-        while self._waiting and ready:
-            member = min(ready, key=lambda member: len(member.jobs))
-            alone = any(job.deaths for job in (self._waiting[0], *member.jobs))
-            if len(member.jobs) >= (1 if alone else _HANDED_OUT):
-                return
-            job = self._waiting.popleft()
-            member.jobs.append(job)
-            self._expect(member.actor.answer.remote(job.task), partial(self._answered, member, member.actor, job))
+        number, job = await self._jobs.get()
+        try:
+            job.outcomes.set_result((await self._hear(actor.answer.remote(job.task))).outcome)
+        except ray.exceptions.RayError:
+            ray.kill(actor)  # it may be out of reach only
+            say(self.command, f"a worker on {host} died; another one takes its place and repeats its work")
+            job.deaths += 1
+            if job.deaths < DEATHS:
+                self._jobs.put_nowait((number, job))
+            else:
+                job.outcomes.set_result(job.lost(job.task))
+            return False
+        except Exception as error:
+            job.outcomes.set_exception(error)
+        return True
 
-    def _started(self, member: _Member, report: Answer | Exception) -> None:
-        if isinstance(report, Exception):
-            self._bury(member, report)
-            return
-        self._say_once(report.notes)
-        if not self._settings.done():
-            self._settings.set_result(report.outcome)
-        for name, value in self.settings.items():
-            if report.outcome.get(name) != value:
-                raise TokurError(
-                    f"the worker on {report.host} has {name} {report.outcome.get(name)!r}, but the first one has "
-                    f"{value!r}: all machines need the same model and version of tokur"
-                )
-        member.host, member.false_starts = report.host, 0
-
-    def _answered(self, member: _Member, actor: Any, job: _Job, answer: Answer | Exception) -> None:
-        if member.actor is not actor:  # it is dead, and its work given to others
-            return
-        if isinstance(answer, Exception):
-            self._bury(member, answer)
-            return
-        self._say_once(answer.notes)
-        member.jobs.remove(job)
-        job.outcomes.set_result(answer.outcome)
-
-    def _bury(self, member: _Member, error: Exception) -> None:
-        """Put another worker in the place of a dead one, and give its work to others.
+    async def _hear(self, answer: Awaitable[Answer]) -> Answer:
+        """Return what a worker answers, once it has; say its notes, each one once.
 
         Raises:
-            Exception: it isn't dead, but this is what it raised.
+            RayError: the worker died.
+            Exception: what the worker raised.
         """
         import ray
 
-        if isinstance(error, ray.exceptions.RayTaskError):
-            raise error.cause
-        ray.kill(member.actor)  # it may be out of reach only
-        if member.host:
-            say(self.command, f"a worker on {member.host} died; another one takes its place and repeats its work")
-        else:
-            member.false_starts += 1
-        member.host = ""
-        for job in reversed(member.jobs):
-            job.deaths += 1
-            if job.deaths < DEATHS:
-                self._waiting.appendleft(job)
-            else:
-                job.outcomes.set_result(job.lost(job.task))
-        member.jobs = []
-        if member.false_starts < DEATHS:
-            self._start(member)
-            return
-        self._members.remove(member)
-        message = f"a worker died {DEATHS} times before it was ready: is there too little memory for the model?"
-        if not self._members:
-            raise TokurError(message)
-        say(self.command, f"{message} {len(self._members)} are left")
-
-    def _fail(self, error: Exception) -> None:
-        """Let whoever waits have the error."""
-        self._error = error
-        if not self._settings.done():
-            self._settings.set_exception(error)
-        for job in (*self._waiting, *(job for member in self._members for job in member.jobs)):
-            job.outcomes.set_exception(error)
-        self._waiting.clear()
-        self._members.clear()
-
-    def _say_once(self, notes: Iterable[str]) -> None:
-        for text in notes:
+        try:
+            heard = await answer
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause from error
+        for text in heard.notes:
             if text not in self._notes:
                 self._notes.add(text)
                 say(self.command, text)
+        return heard
 
-    def _say_who_waits(self) -> None:
-        import ray
+    async def _say_who_waits(self) -> None:
         from ray.util import placement_group_table
 
-        states = [placement_group_table(member.place)["state"] for member in self._members]
-        if waiting := sum(state != "CREATED" for state in states):
-            have, free = ray.cluster_resources(), ray.available_resources()
-            gpus = f" and {self.share.gpus} GPU{'s' * (self.share.gpus > 1)}" if self.share.gpus else ""
+        await asyncio.sleep(_PLACED_WITHIN_SECONDS)
+        if waiting := sum(placement_group_table(place)["state"] != "CREATED" for place in self._places):
             say(
                 self.command,
-                f"{waiting} of {len(states)} workers wait for a place with {self.share.cpus} free "
-                f"CPU{'s' * (self.share.cpus > 1)}{gpus}: the cluster has {have.get('CPU', 0):g} CPUs, "
-                f"{free.get('CPU', 0):g} of them free, and {have.get('GPU', 0):g} GPUs, {free.get('GPU', 0):g} free",
+                f"{waiting} of {len(self._places)} workers wait for a place with {free_resources(self.share)}",
             )
