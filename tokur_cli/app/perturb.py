@@ -11,6 +11,7 @@ from tokur_cli.commands.options.model import ModelOptions, PromptOptions
 from tokur_cli.commands.options.perturb import KeepOptions, StrengthOptions
 from tokur_cli.commands.options.scoring import PosteriorOptions, SamplingOptions
 from tokur_cli.commands.options.streams import InputOptions
+from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.records.errors import UsageError
 
 
@@ -22,6 +23,7 @@ def perturb(
     posterior: Annotated[PosteriorOptions, Without("folder", "sigma")],
     strength: StrengthOptions,
     sampling: SamplingOptions,
+    workers: WorkerOptions,
     prompts: PromptOptions,
     source: InputOptions,
 ) -> None:
@@ -32,6 +34,10 @@ def perturb(
     tries = strength.sweep is not None or strength.calibrate
     if strength.sweep is not None and keep.folder is not None:
         raise UsageError("--sweep tries many strengths and keeps none: leave -o out, then choose one with --sigma")
+    if strength.sweep is None and not workers.in_process:
+        raise UsageError(
+            "--workers and --cluster share the strengths of a --sweep; --calibrate chooses each one by those before it"
+        )
     if responses is not None and not tries:
         raise UsageError("responses are read by --sweep and --calibrate only: give one of the two, or no responses")
     from tokur_cli.commands.perturb.command import perturb as run
@@ -44,5 +50,6 @@ def perturb(
         replace(posterior, sigma=sigma),
         strength,
         sampling,
+        workers,
         keep,
     )

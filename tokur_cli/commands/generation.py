@@ -44,8 +44,7 @@ class Responding:
             self.decoder = _with_transformers(model, options)
         else:
             self.decoder = _with_vllm(model, options, trust_remote_code, note)
-        of_model = {"model": model.name, "revision": model.revision, "dtype": model.dtype, "version": __version__}
-        self.settings = scoring.settings if scoring else of_model
+        self.settings = scoring.settings if scoring else model.settings
 
     def answer(self, task: Iterable[DecodingRequest | None] | ScoringTask) -> Iterator[Any]:
         """Yield responses as they end, or what scoring yields."""

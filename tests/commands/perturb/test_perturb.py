@@ -199,6 +199,8 @@ def test_calibration_follows_the_scale_of_the_weights(run_tokur, tiny_folder, re
         (("--sweep", "0.1,auto"), '--sweep has "auto"; it must be a number from 0'),
         (("--sweep", "0.1,,0.2"), '--sweep has ""; it must be a number from 0'),
         (("--force",), "give one"),
+        (("--calibrate", "--workers", "2"), "--calibrate chooses each one by those before it"),
+        (("--cluster", "host:6379"), "share the strengths of a --sweep"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(run_tokur, responses, options, message):

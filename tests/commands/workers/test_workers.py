@@ -11,16 +11,19 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 
 from tests.commands.score.test_score import parsed, records, write_lines
 from tests.commands.test_process import finish, start, wait_for_lines
 from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
+from tokur_cli.commands.perturb.strength import Trial, try_strengths
 from tokur_cli.commands.score.windows import score_records
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress
-from tokur_cli.records.errors import RecordError
+from tokur_cli.engine.uncertainty.vocabulary import COMPARISONS, DRAW_QUANTITIES
+from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
 
 SMALL_BATCHES = ["--batch-tokens", 600]
@@ -75,6 +78,15 @@ def test_two_workers_write_the_bytes_of_one_process_from_a_pipe_and_say_nothing(
     assert (code, said(err)) == (0, [])
     assert out == (tmp_path / "one.jsonl").read_text()
     assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_two_workers_sweep_to_the_bytes_of_one_process(tiny_folder, tmp_path, temporary):
+    given = write_lines(tmp_path / "in.jsonl", [{**row, "correct": "1" in row["id"]} for row in records(40)])
+    command = ["perturb", "-m", tiny_folder, "--sweep", "0.4,0.05,0.1,0.2", given, *SMALL_BATCHES]
+    code, one, err = finish(command)
+    assert (code, [row["sigma"] for row in parsed(one)]) == (0, [0.4, 0.05, 0.1, 0.2])
+    assert finish([*command, "--workers", 2]) == (0, one, err)
 
 
 @pytest.mark.slow
@@ -185,6 +197,22 @@ def test_records_that_no_worker_outlives_are_errors_by_line(capsys):
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("tokur score: in.jsonl:1: 3 workers died while they scored it")
     assert second == "tokur score: in.jsonl:2: is bad"
+
+
+def test_a_strength_that_no_worker_outlives_ends_a_sweep_after_those_before_it():
+    class Dying:
+        def __init__(self):
+            self.settings = {"draws": 2, "sampling": "shared", "seed": 0}
+
+        def map(self, tasks, lost):
+            fine = {name: np.ones(3) for name in (*DRAW_QUANTITIES, *COMPARISONS, "logprob")}
+            for task in tasks:
+                yield task, [(0, fine)] if task.sigma < 1 else lost(task)
+
+    tried = try_strengths(Trial([None], [1.0]), [0.5, 2.0], Dying(), Progress("perturb"))
+    assert next(tried)["sigma"] == 0.5
+    with pytest.raises(TokurError, match="3 workers died while they tried σ = 2: "):
+        next(tried)
 
 
 def test_without_ray_one_line_names_the_extra(run_tokur, monkeypatch, tmp_path):

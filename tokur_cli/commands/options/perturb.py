@@ -33,7 +33,10 @@ class StrengthOptions:
     ] = None
     calibrate: Annotated[
         bool,
-        Option("--calibrate", help="Find the largest strength whose draws stay near the model on the responses."),
+        Option(
+            "--calibrate",
+            help="Find the largest strength whose draws stay near the model on the responses, in one process.",
+        ),
     ] = False
     tolerance: Annotated[float, Option(min=1e-9, help="How near: mean KL(p_0 ‖ p_m) of a token, in nats.")] = 0.05
     limit: Annotated[

@@ -9,16 +9,16 @@ from typing import Any
 
 from tokur_cli.commands.options.perturb import KeepOptions, StrengthOptions
 from tokur_cli.commands.options.scoring import PosteriorOptions, SamplingOptions
-from tokur_cli.commands.perturb.strength import CALIBRATION_RESPONSES, Strengths, read_trial
+from tokur_cli.commands.perturb.strength import CALIBRATION_RESPONSES, Trying, read_trial, try_strengths, write_fields
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.posterior import SIGMA, make_posterior, with_sigma
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm
+from tokur_cli.commands.workers.pool import InProcess
 from tokur_cli.engine.loading.models import LanguageModel
 from tokur_cli.engine.posterior.calibration import SWEEPS, largest_sigma
 from tokur_cli.engine.posterior.folder import keep_posterior
 from tokur_cli.engine.posterior.posterior import Posterior, size_of
-from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
 from tokur_cli.records.writer import RecordWriter
@@ -48,9 +48,9 @@ class Making:
     def look(self) -> None:
         """Write a record for each matrix."""
         for fields in describe_matrices(self.posterior):
-            self._write(fields)
+            write_fields(self.writer, fields)
 
-    def tune(
+    def calibrate(
         self,
         items: Iterable[Record | RecordError],
         form: PromptForm,
@@ -58,19 +58,25 @@ class Making:
         sampling: SamplingOptions,
         invalid: InvalidRecords,
     ) -> None:
-        """Try strengths on responses, writing a record of each; a calibration's strength becomes the posterior's.
+        """Give the posterior the largest strength within the tolerance, writing a record of each that is tried.
 
         Raises:
-            TokurError: the input has no response, or a bad one that is not skipped.
+            TokurError: the input has no response, or a bad one that is not skipped; or no strength is found.
         """
-        limit = options.limit or (CALIBRATION_RESPONSES if options.calibrate else None)
-        trial = read_trial(items, form, self.language_model, limit, invalid)
-        strengths = Strengths(trial, self.posterior, self.draws, self.language_model, sampling, self.progress)
-        self.progress.start((SWEEPS if options.calibrate else len(options.strengths)) * len(trial.responses))
-        if options.calibrate:
-            self._calibrate(strengths, options.tolerance)
-        for sigma in options.strengths:
-            self._write(strengths.measure(sigma))
+        trial = read_trial(items, form, self.language_model, options.limit or CALIBRATION_RESPONSES, invalid)
+        force = InProcess(Trying(self.language_model, self.posterior, self.draws, sampling))
+        tried: dict[float, dict[str, Any]] = {}
+        self.progress.start(SWEEPS * len(trial.responses))
+
+        def divergence(sigma: float) -> float:
+            (tried[sigma],) = try_strengths(trial, [sigma], force, self.progress)
+            write_fields(self.writer, tried[sigma])
+            return float(tried[sigma]["kl"])
+
+        sigma = largest_sigma(divergence, options.tolerance, start=self.posterior.sigma or SIGMA)
+        say(self.command, f"σ = {sigma:.4g}: the draws are {tried[sigma]['kl']:.4g} nats per token from the model")
+        self.calibration = {"tolerance": options.tolerance, "sweeps": len(tried), **tried[sigma]}
+        self.posterior = with_sigma(self.posterior, sigma)
 
     def keep(self, options: KeepOptions) -> None:
         """Write the posterior's folder.
@@ -91,22 +97,6 @@ class Making:
         )
         sigma = self.posterior.sigma
         say(self.command, f"{options.folder}: wrote the posterior (σ = {sigma:.4g}) and {self.draws} draws as adapters")
-
-    def _write(self, fields: dict[str, Any]) -> None:
-        self.writer.write(Record.parse(encode_value(fields), None, None))
-
-    def _calibrate(self, strengths: Strengths, tolerance: float) -> None:
-        tried: dict[float, dict[str, Any]] = {}
-
-        def divergence(sigma: float) -> float:
-            tried[sigma] = strengths.measure(sigma)
-            self._write(tried[sigma])
-            return float(tried[sigma]["kl"])
-
-        sigma = largest_sigma(divergence, tolerance, start=self.posterior.sigma or SIGMA)
-        say(self.command, f"σ = {sigma:.4g}: the draws are {tried[sigma]['kl']:.4g} nats per token from the model")
-        self.calibration = {"tolerance": tolerance, "sweeps": len(tried), **tried[sigma]}
-        self.posterior = with_sigma(self.posterior, sigma)
 
 
 def describe_matrices(posterior: Posterior) -> Iterator[dict[str, Any]]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,15 +17,18 @@ from tokur_cli.commands.shared.labels import Labeller
 from tokur_cli.commands.shared.posterior import with_sigma
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm
-from tokur_cli.engine.loading.models import LanguageModel
+from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
+from tokur_cli.engine.loading.models import LanguageModel, ModelDescription
 from tokur_cli.engine.posterior.posterior import Posterior
 from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Quantities, Scorer, TokenizedResponse
 from tokur_cli.engine.uncertainty.vocabulary import COMPARISONS, DRAW_QUANTITIES
 from tokur_cli.metrics.ranking import auroc
+from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
+from tokur_cli.records.writer import RecordWriter
 
 CALIBRATION_RESPONSES = 64
 """Responses that a strength is calibrated on unless the user says otherwise."""
@@ -47,7 +50,7 @@ class Trial:
 def read_trial(
     items: Iterable[Record | RecordError],
     form: PromptForm,
-    language_model: LanguageModel,
+    model: ModelDescription,
     limit: int | None,
     invalid: InvalidRecords,
 ) -> Trial:
@@ -56,13 +59,13 @@ def read_trial(
     Raises:
         TokurError: the first bad record, unless bad ones are skipped; or there is none at all.
     """
-    tokenizer = ResponseTokenizer(language_model.tokenizer, language_model.context_length, language_model.end_ids)
+    tokenizer = ResponseTokenizer(model.tokenizer, model.context_length, model.end_ids)
     trial = Trial([], [])
     with Grader() as grader:
         labeller = Labeller(grader, field=None, run_code=None, answers=False, on_error=invalid.skip_or_raise)
         for labelled in itertools.islice(labeller.label(items), limit):
             try:
-                located = tokenize_record(labelled.record, form, tokenizer, language_model.name)
+                located = tokenize_record(labelled.record, form, tokenizer, model.name)
             except RecordError as error:
                 invalid.skip_or_raise(error)
                 continue
@@ -73,73 +76,99 @@ def read_trial(
     return trial
 
 
-class Strengths:
-    """Tries strengths of one posterior, with the same underlying noise, on the same responses.
+class StrengthTask(NamedTuple):
+    """A strength and the responses that it is tried on."""
+
+    sigma: float
+    responses: list[TokenizedResponse]
+
+
+class Trying:
+    """Tries strengths of one posterior, with the same underlying noise.
 
     Args:
-        trial: the responses.
+        language_model: the model.
         posterior: of any strength.
         draws: M.
-        language_model: the model.
         options: how draws and steps go together, and the batch.
-        progress: told of work done.
     """
 
     def __init__(
-        self,
-        trial: Trial,
-        posterior: Posterior,
-        draws: int,
-        language_model: LanguageModel,
-        options: SamplingOptions,
-        progress: Progress,
+        self, language_model: LanguageModel, posterior: Posterior, draws: int, options: SamplingOptions
     ) -> None:
-        self.trial, self.posterior, self.draws = trial, posterior, draws
-        self.model = language_model.model
-        self.options, self.progress = options, progress
-        self.batch_tokens = options.batch_tokens or default_batch_tokens(language_model)
+        self.language_model, self.posterior, self.draws, self.options = language_model, posterior, draws, options
+        of_draws = {"draws": draws, "sampling": options.sampling, "seed": posterior.seed}
+        self.settings = {**language_model.settings, **of_draws}
 
-    def measure(self, sigma: float) -> dict[str, Any]:
-        """Return the record of one strength: means over tokens in nats, shares, and AUROC of sums over responses.
-
-        Raises:
-            TokurError: memory does not suffice for a response.
-        """
+    def answer(self, task: StrengthTask) -> Iterator[tuple[int, Quantities | TokurError]]:
+        """Yield each response's index with its quantities, or with an error where memory does not suffice for it."""
         scorer = Scorer(
-            self.model,
-            Draws(with_sigma(self.posterior, sigma), self.draws),
+            self.language_model.model,
+            Draws(with_sigma(self.posterior, task.sigma), self.draws),
             sampling=self.options.sampling,
-            batch_tokens=self.batch_tokens,
+            batch_tokens=self.options.batch_tokens or default_batch_tokens(self.language_model),
             compare=True,
         )
-        results: list[Quantities] = [{}] * len(self.trial.responses)
-        for index, result in scorer.score(self.trial.responses):
+        return scorer.score(task.responses)
+
+
+def try_strengths(
+    trial: Trial, strengths: Iterable[float], force: InProcess | Pool, progress: Progress
+) -> Iterator[dict[str, Any]]:
+    """Yield the fields of each strength's record: means over tokens in nats, shares, and AUROC of sums over responses.
+
+    Args:
+        trial: the responses.
+        strengths: σ of each.
+        force: who tries them, by ``Trying``.
+        progress: told of work done.
+
+    Raises:
+        TokurError: memory does not suffice for a response, or no worker outlives a strength.
+    """
+    settings = {name: force.settings[name] for name in ("draws", "sampling", "seed")}
+    for task, outcomes in force.map((StrengthTask(sigma, trial.responses) for sigma in strengths), _lost):
+        results: list[Quantities] = [{}] * len(trial.responses)
+        for index, result in outcomes:
             if isinstance(result, TokurError):
                 raise result
             results[index] = result
-            self.progress.advance(1, len(result["logprob"]))
+            progress.advance(1, len(result["logprob"]))
         tokens = {
             name: np.concatenate([result[name] for result in results]).astype(np.float64)
             for name in (*DRAW_QUANTITIES, *COMPARISONS)
         }
-        return {
-            "sigma": sigma,
+        yield {
+            "sigma": task.sigma,
             **{name: float(values.mean()) for name, values in tokens.items()},
-            "auroc": self._auroc(results),
+            "auroc": _auroc(results, trial.labels),
             "responses": len(results),
             "tokens": len(tokens["kl"]),
-            "draws": self.draws,
-            "sampling": self.options.sampling,
-            "seed": self.posterior.seed,
+            **settings,
         }
 
-    def _auroc(self, results: list[Quantities]) -> dict[str, float] | None:
-        labels = np.asarray(self.trial.labels)
-        known = (labels == 0) | (labels == 1)
-        if len(np.unique(labels[known])) < 2:
-            return None
-        sums = {
-            name: np.array([result[name].sum(dtype=np.float64) for result in results])[known]
-            for name in DRAW_QUANTITIES
-        }
-        return {name: auroc(-values, labels[known]) for name, values in sums.items()}
+
+def write_fields(writer: RecordWriter, fields: dict[str, Any]) -> None:
+    """Write a record of these fields alone."""
+    writer.write(Record.parse(encode_value(fields), None, None))
+
+
+def _lost(task: StrengthTask) -> Iterator[tuple[int, TokurError]]:
+    """Yield the error of a strength that no worker outlives."""
+    yield (
+        0,
+        TokurError(
+            f"{DEATHS} workers died while they tried σ = {task.sigma:g}: is there too little memory for --batch-tokens?"
+        ),
+    )
+
+
+def _auroc(results: list[Quantities], labels: list[float]) -> dict[str, float] | None:
+    right = np.asarray(labels)
+    known = (right == 0) | (right == 1)
+    if len(np.unique(right[known])) < 2:
+        return None
+    sums = {
+        name: np.array([result[name].sum(dtype=np.float64) for result in results])[known] for name in DRAW_QUANTITIES
+    }
+    return {name: auroc(-values, right[known]) for name, values in sums.items()}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tokur_cli import __version__
 from tokur_cli.engine.loading.default_model import DEFAULT_MODEL
 from tokur_cli.engine.loading.hardware import limit_kernel_caches, place_weights, resolve_dtype
 from tokur_cli.engine.loading.imports import import_transformers
@@ -50,6 +51,11 @@ class ModelDescription:
     dtype: str
     context_length: int | None
     end_ids: tuple[int, ...]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What all that is computed with the model depends on."""
+        return {"model": self.name, "revision": self.revision, "dtype": self.dtype, "version": __version__}
 
 
 @dataclass(frozen=True)
