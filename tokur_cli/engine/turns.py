@@ -34,19 +34,21 @@ def render(tokenizer: PreTrainedTokenizerBase, messages: Messages, *, answer_fol
     """Return the text of a conversation.
 
     Args:
-        tokenizer: has the chat template.
+        tokenizer: has the chat template; a class that overrides ``apply_chat_template`` is asked itself, in process.
         messages: the turns.
         answer_follows: the text ends where the model's answer begins.
 
     Raises:
-        TokurError: the template fails with these messages, or does not end.
+        TokurError: the template, or the tokenizer's own code, fails with these messages; the template does not end.
     """
     # As transformers does: templates ask whether a field is there, not whether it is null
     turns = [{name: value for name, value in message.items() if value is not None} for message in messages]
     try:
+        if type(tokenizer).apply_chat_template is not PreTrainedTokenizerBase.apply_chat_template:
+            return str(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=answer_follows))
         return TEMPLATES.fill_chat(tokenizer.get_chat_template(), turns, tokenizer.special_tokens_map, answer_follows)
-    except TokurError as error:
-        raise TokurError(f"the model's chat template refuses these messages: {error}") from None
+    except Exception as error:  # a tokenizer's own code may raise anything
+        raise TokurError(f"the model's chat template refuses these messages: {error}") from error
 
 
 @dataclass(frozen=True)

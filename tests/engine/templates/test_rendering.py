@@ -10,6 +10,7 @@ import time
 import pytest
 from jinja2 import StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
+from transformers import PreTrainedTokenizerFast
 
 from tests.engine.test_turns import FAMILIES, family
 from tests.tiny import tiny_tokenizer
@@ -158,3 +159,37 @@ def test_the_tokenizers_template_of_several_is_the_one_that_transformers_takes()
     tokenizer = tiny_tokenizer()
     tokenizer.chat_template = {"default": "D{{ messages[0].content }}", "tool_use": "T"}
     assert render(tokenizer, [{"role": "user", "content": "Hi"}], answer_follows=True) == "DHi"
+
+
+def test_a_tokenizer_that_renders_chats_by_code_of_its_own_is_asked():
+    class Own(PreTrainedTokenizerFast):
+        def apply_chat_template(self, conversation, tokenize=True, add_generation_prompt=False, **_):
+            if "refuse" in conversation[0]["content"]:
+                raise NotImplementedError("no such turn")
+            assert not tokenize
+            return f"own:{conversation}:{add_generation_prompt}"
+
+    tokenizer = Own(tokenizer_object=tiny_tokenizer().backend_tokenizer, chat_template="not this")
+    text = render(tokenizer, [{"role": "user", "content": "Hi", "name": None}], answer_follows=True)
+    assert text == "own:[{'role': 'user', 'content': 'Hi'}]:True"
+    with pytest.raises(TokurError, match=r"^the model's chat template refuses these messages: no such turn$"):
+        render(tokenizer, [{"role": "user", "content": "refuse"}], answer_follows=True)
+
+
+def test_named_templates_without_a_default_are_an_error():
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = {"rag": "R", "tool_use": "T"}
+    with pytest.raises(TokurError, match=r"multiple chat templates with no default .*\['rag', 'tool_use'\]"):
+        render(tokenizer, [{"role": "user", "content": "Hi"}], answer_follows=True)
+
+
+def test_chat_templates_have_what_transformers_gives_them():
+    """The date, marks around the assistant's words, and tools and documents that are none."""
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = (
+        "{{ strftime_now('%Y') | length }}{% generation %}{{ messages[0].content }}{% endgeneration %}"
+        "{{ tools is none }}{{ documents is none }}{% if undefined_name %}x{% endif %}{{ [1] | tojson }}{{ eos_token }}"
+    )
+    messages = [{"role": "user", "content": "Hi"}]
+    expected = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    assert render(tokenizer, messages, answer_follows=True) == expected == "4HiTrueTrue[1]<|im_end|>"
