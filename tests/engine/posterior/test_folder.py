@@ -213,7 +213,7 @@ STRENGTHS = {
     [
         *(("sigma", value, f'"sigma" is {shown}, not a number from 0') for value, shown in STRENGTHS.items()),
         *(("rank", value, '"rank" is .*, not an integer from 1') for value in (8.0, 0, -1, True, "8", None)),
-        *(("draws", value, '"draws" is .*, not an integer from 1') for value in (2.5, 0, False, None, [2])),
+        *(("draws", value, '"draws" is .*, not an integer from 1') for value in (2.5, 0, False, None, [2], 10_001)),
         *(("seed", value, '"seed" is .*, not an integer') for value in ("x", 1.0, True, None)),
         *(("targets", value, '"targets" is .*, not names') for value in (None, "", ["q_proj"], 3)),
         *(("layers", value, '"layers" is .*, not a slice') for value in (15, "", [0, 1], "two")),

@@ -12,7 +12,7 @@ from typer import Option
 from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.files import Reads
 from tokur_cli.commands.shared.errors import reporting
-from tokur_cli.engine.posterior.description import layer_slice
+from tokur_cli.engine.posterior.description import MOST_DRAWS, layer_slice
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 
@@ -51,7 +51,7 @@ class PosteriorOptions:
             help="A posterior that tokur perturb wrote, in place of the options below.",
         ),
     ] = None
-    draws: Annotated[int | None, Option(min=1, help="M, draws from the posterior. Default: 2.")] = None
+    draws: Annotated[int | None, Option(min=1, max=MOST_DRAWS, help="M, draws from the posterior. Default: 2.")] = None
     rank: Annotated[int | None, Option(min=1, help="r', rank of the noise. Default: 8.")] = None
     sigma: Annotated[
         str | None,

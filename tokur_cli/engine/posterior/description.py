@@ -16,6 +16,7 @@ from tokur_cli.records.errors import TokurError, UsageError
 
 FORMAT = 1
 DESCRIPTION, BASIS = "posterior.json", "basis.safetensors"
+MOST_DRAWS = 10_000
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ _WANTED: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "targets": ("names of projections with commas between them", _is_text),
     "layers": ("a slice of layers such as 15:, or null", _or_null(_is_layers)),
     "seed": ("an integer", lambda value: type(value) is int),
-    "draws": (_COUNT, _is_count),
+    "draws": (f"an integer from 1 to {MOST_DRAWS:,}", lambda value: _is_count(value) and value <= MOST_DRAWS),
     "calibration": ("an object, or null", _or_null(lambda value: isinstance(value, dict))),
     "basis_sha256": (f"{_HASH}, or null", _or_null(_is_hash)),
     "version": (_TEXT, _is_text),
