@@ -71,7 +71,7 @@ class EvaluationOptions:
         str,
         Option(metavar="PERCENT", help="With --scaling: the most confident part of the N, which votes; rounded up."),
     ] = "10%"
-    seed: Annotated[int, Option(help="Seed of resamples and draws.")] = 0
+    seed: Annotated[int, Option(min=0, help="Seed of resamples and draws.")] = 0
 
     def __post_init__(self) -> None:
         _ = self.sizes, self.kept_part
