@@ -38,7 +38,8 @@ def test_answers_come_in_order_from_all_workers_and_a_killed_one_costs_nothing_e
         assert [task for task, _ in done] == list(range(60))
         assert done.pop(7) == (7, ["lost 7"])
         assert [outcomes[0][0] for _, outcomes in done] == [task for task, _ in done]
-        assert len({outcomes[0][1] for _, outcomes in done}) >= 3, "two workers, and those in the place of dead ones"
+        dead = {outcomes[0][1] for _, outcomes in done[:7]}
+        assert done[-1][1][0][1] not in dead, "whoever was there has died of 7"
         assert {outcomes[0][3] for _, outcomes in done} == {"1"}
 
         read = []
@@ -46,6 +47,13 @@ def test_answers_come_in_order_from_all_workers_and_a_killed_one_costs_nothing_e
         assert next(answers)[0] == 100
         time.sleep(0.5)
         assert len(read) <= 2 * _AHEAD + 1
+        at_work = set()
+        for _, outcomes in itertools.islice(answers, 5000):
+            at_work.add(outcomes[0][1])
+            if len(at_work) == 2:
+                break
+        assert len(at_work) == 2, "one in each place"
+        assert not at_work & dead
 
         lines = queue.SimpleQueue()
         waiting = force.map(iter(lines.get, None), lost)
