@@ -44,7 +44,7 @@ def temporary(monkeypatch):
 
 
 def ours(folder):
-    """The processes that have the folder for temporary files, but for this one and what it keeps to render templates."""
+    """The processes that have the folder for temporary files, but for this one and what it renders templates with."""
     found = []
     for process in psutil.process_iter():
         try:

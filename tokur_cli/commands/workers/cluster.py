@@ -97,9 +97,7 @@ def running_ray(options: WorkerOptions, device_map: str) -> Iterator[tuple[Share
             with redirected(2, sys.stdout.fileno()):  # a cluster that refuses us would be said every second
                 ray.init(**arguments, log_to_driver=debug, logging_level=logging.WARNING if debug else logging.CRITICAL)
         except Exception as error:
-            refused = (
-                f"the cluster at {address} can't be joined (does it ask for a token, and RAY_AUTH_MODE is not set?)"
-            )
+            refused = f"the cluster at {address} can't be joined (does it ask for another token, or one at all?)"
             what = refused if address else "Ray can't be started"
             raise TokurError(f"{what}: {' '.join(str(error).split())}") from error
         stack.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, _end))
