@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -43,7 +44,7 @@ def temporary(monkeypatch):
 
 
 def ours(folder):
-    """The processes that have the folder for temporary files, but for this one and what it keeps for templates."""
+    """The processes that have the folder for temporary files, but for this one and what it renders templates with."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -220,6 +221,20 @@ def test_without_ray_one_line_names_the_extra(run_tokur, monkeypatch, tmp_path):
     code, out, err = run_tokur("score", write_lines(tmp_path / "in.jsonl", records(1)), "--workers", 2)
     assert (code, out) == (2, "")
     assert err == "tokur score: several workers, or a cluster, need Ray: pip install 'tokur[ray]'\n"
+
+
+def test_a_cluster_that_is_not_there_is_refused_at_once_with_one_line(run_tokur, tiny_folder, monkeypatch, tmp_path):
+    with socket.socket() as taken:  # bound, and nobody listens
+        taken.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("RAY_ADDRESS", address := f"127.0.0.1:{taken.getsockname()[1]}")
+        given = write_lines(tmp_path / "in.jsonl", records(1))
+        code, out, err = run_tokur("score", given, "-m", tiny_folder, "--workers", 2)
+    assert (code, out) == (1, "")
+    reason = "Connection refused"
+    assert (
+        err.splitlines()[-1]
+        == f"tokur score: the cluster at {address} can't be reached ({reason}): does Ray run there?"
+    )
 
 
 @pytest.mark.parametrize(("rank", "speaks"), [("0", True), ("1", False)])

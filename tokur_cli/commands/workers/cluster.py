@@ -7,6 +7,7 @@ import os
 import secrets
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ ALONE = {  # what Ray reads when it is first imported
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # Ray's own way, on every system, to listen on the loopback alone
     "RAY_AUTH_MODE": "token",  # the machine's other users reach the loopback too
 }
+_ANSWERS_WITHIN_SECONDS = 10.0
 _LONGEST_TEMPORARY = 30  # characters: Ray puts sockets there, whose whole names have a limit of about 100
 
 
@@ -97,20 +99,40 @@ def running_ray(options: WorkerOptions, device_map: str) -> Iterator[tuple[Share
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
             have = {"num_cpus": share.workers * share.cpus, "num_gpus": share.workers * share.gpus}
             arguments = {"address": "local", "include_dashboard": False, "_temp_dir": folder, **have}
+        else:
+            _check_reachable(address)
         import ray
 
         records = stack.enter_context(_records_apart(debug))
         stack.callback(_shut_down)
         try:
-            ray.init(**arguments, log_to_driver=debug, logging_level=logging.WARNING if debug else logging.CRITICAL)
+            with redirected(2, sys.stdout.fileno()):  # a cluster that refuses us would be said every second
+                ray.init(**arguments, log_to_driver=debug, logging_level=logging.WARNING if debug else logging.CRITICAL)
         except Exception as error:
-            what = f"the cluster at {address} can't be joined" if address else "Ray can't be started"
+            refused = f"the cluster at {address} can't be joined (does it ask for another token, or one at all?)"
+            what = refused if address else "Ray can't be started"
             raise TokurError(f"{what}: {' '.join(str(error).split())}") from error
         stack.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, _end))
         if address:
             alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
             share = divide([machine for machine in alive if machine.get("CPU")], options, device_map)
         yield share, records
+
+
+def _check_reachable(address: str) -> None:
+    """Refuse at once an address where nothing answers, which Ray would try for minutes; one without a port is Ray's.
+
+    Raises:
+        TokurError: there is nothing.
+    """
+    host, _, port = address.rpartition(":")
+    if not port.isdecimal() or "/" in host:
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _ANSWERS_WITHIN_SECONDS).close()
+    except OSError as error:
+        reason = error.strerror or error
+        raise TokurError(f"the cluster at {address} can't be reached ({reason}): does Ray run there?") from error
 
 
 @contextmanager
