@@ -6,6 +6,8 @@ from tests.commands.score.test_score import parsed, write_lines
 from tests.commands.test_process import finish
 from tests.test_real_model import sample_lines
 
+LOADING = "tokur generate: loading smollm2-135m-instruct\n"
+
 needs_vllm = pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed")
 
 
@@ -35,7 +37,7 @@ def test_vllm_writes_the_same_greedy_records(run_tokur, tmp_path):
     options = ["--dtype", "float32", "--max-new-tokens", "24", "--stop", "\n", "--max-memory", "1"]
     _, ours, _ = run_tokur("generate", path, *options)
     code, theirs, err = finish(["generate", path, *options, "--backend", "vllm"])
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, LOADING)
     for mine, other in zip(parsed(ours), parsed(theirs), strict=True):
         assert other["tokur"].pop("generation") == {**mine["tokur"].pop("generation"), "backend": "vllm"}
         assert other == mine
@@ -53,7 +55,7 @@ def test_vllm_samples_depend_on_seed_question_and_sample(tmp_path):
         code, out, err = finish(
             ["generate", write_lines(tmp_path / "q.jsonl", lines), "-n", n, "--backend", "vllm", *options]
         )
-        assert (code, err) == (0, "")
+        assert (code, err) == (0, LOADING)
         return {(r["id"], r["tokur"]["sample"]): (r["response"], r["tokur"]["seed"]) for r in parsed(out)}
 
     two, three = texts(rows, 2), texts(rows[::-1], 3)
@@ -69,4 +71,4 @@ def test_what_vllm_prints_is_shown_where_it_fails(tmp_path):
     code, out, err = finish(["generate", path, "--backend", "vllm", "--max-memory", "0.001"])
     assert (code, out) == (1, "")
     assert "what vLLM printed ---\n" in err
-    assert "\n---\ntokur generate: vLLM cannot load smollm2-135m-instruct: " in err
+    assert "\n  ---\ntokur generate: vLLM cannot load smollm2-135m-instruct: " in err
