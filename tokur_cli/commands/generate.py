@@ -70,7 +70,7 @@ def generate(
         invalid.finish()
         return
     model = replace(model, name=model_name(model, model_of_posterior))
-    make = partial(_make_responding, model, decoding, prompts, scoring, baselines)
+    make = partial(_make_responding, model, decoding, form, scoring, baselines)
     # Workers' prompts are made here; besides, the model is fetched and unpacked once, before they all look for it
     found = None if workers.in_process else describe(model, None, Progress(COMMAND))
     with Progress(COMMAND) as progress, workforce(COMMAND, workers, model.device_map, make, progress) as force:
@@ -102,7 +102,7 @@ def generate(
 def _make_responding(
     model: ModelOptions,
     decoding: DecodingOptions,
-    prompts: PromptOptions,
+    form: PromptForm,
     scoring: ScoringOptions | None,
     baselines: BaselineOptions,
     progress: Progress,
@@ -116,7 +116,7 @@ def _make_responding(
 
     if not isinstance(loaded, LanguageModel) or scoring is None:
         return Responding(loaded, decoding, None, note, trust_remote_code=model.trust_remote_code)
-    return Responding(loaded, decoding, Scoring(scoring, baselines, PromptForm(prompts), loaded, progress, note), note)
+    return Responding(loaded, decoding, Scoring(scoring, baselines, form, loaded, progress, note), note)
 
 
 def _write(

@@ -44,7 +44,7 @@ def score(
     """
     choose_scores(scoring.scores)  # a misspelt name is reported before a model is loaded
     model_of_posterior = check_posterior_options(scoring.posterior)
-    PromptForm(prompts)  # as are a template and examples that cannot be read
+    form = PromptForm(prompts)  # as are a template and examples that cannot be read
     items, first = look_ahead(read_input(source), "prompt", "response", skip_invalid=source.skip_invalid)
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     if first is None:  # no model is loaded
@@ -54,7 +54,7 @@ def score(
         invalid.finish()
         return
     model = replace(model, name=model_name(model, model_of_posterior or model_named(first)))
-    make = partial(_make_scoring, model, prompts, scoring, baselines)
+    make = partial(_make_scoring, model, form, scoring, baselines)
     if not workers.in_process and workers.address is None:
         describe(model, None, Progress(COMMAND))  # it is fetched and unpacked once, before they all look for it
     with Progress(COMMAND) as progress, workforce(COMMAND, workers, model.device_map, make, progress) as force:
@@ -80,7 +80,7 @@ def score(
 
 def _make_scoring(
     model: ModelOptions,
-    prompts: PromptOptions,
+    form: PromptForm,
     scoring: ScoringOptions,
     baselines: BaselineOptions,
     progress: Progress,
@@ -89,4 +89,4 @@ def _make_scoring(
     language_model = load(model, None, progress)
     from tokur_cli.commands.score.pipeline import Scoring
 
-    return Scoring(scoring, baselines, PromptForm(prompts), language_model, progress, note)
+    return Scoring(scoring, baselines, form, language_model, progress, note)
