@@ -46,10 +46,7 @@ def generate(
     Raises:
         TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
-    if decoding.temperature == 0 and decoding.samples > 1:
-        raise UsageError(f"-n {decoding.samples} needs --temperature above 0: at 0 all samples are the same")
-    if "" in decoding.stop:
-        raise UsageError('--stop "" ends every response before it begins: give a text')
+    check_decoding(decoding)
     if scoring and decoding.backend == "vllm":
         raise UsageError("--score needs the weights at hand, which vLLM keeps to itself: pipe into tokur score")
     model_of_posterior = check_posterior_options(scoring.posterior) if scoring else None
@@ -90,13 +87,26 @@ def generate(
             lines = count_lines(source.path)
             progress.start(None if lines is None else lines * decoding.samples)
             asked = as_they_come(source.path, items, generation.busy)
-            responses = generation.run(asked, writer, invalid.skip)
+            responses = generation.run(asked, invalid.skip, writer.already_written)
             if scoring:
-                score_records(responses, force, scoring, baselines, writer.write_line, invalid, progress)
+                for line in score_records(responses, force, scoring, baselines, invalid, progress):
+                    writer.write_line(line)
             else:
                 _write(responses, writer, invalid, progress)
             writer.finish()
     invalid.finish()
+
+
+def check_decoding(options: DecodingOptions) -> None:
+    """Refuse options that cannot go together.
+
+    Raises:
+        UsageError: all samples would be the same, or none would have a text.
+    """
+    if options.temperature == 0 and options.samples > 1:
+        raise UsageError(f"-n {options.samples} needs --temperature above 0: at 0 all samples are the same")
+    if "" in options.stop:
+        raise UsageError('--stop "" ends every response before it begins: give a text')
 
 
 def _make_responding(
