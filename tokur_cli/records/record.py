@@ -63,6 +63,23 @@ class Record:
             raise RecordError(str(error), source, number) from None
         return cls(text, members, fields, source, number)
 
+    @classmethod
+    def of(cls, row: Any, source: str | None, number: int | None) -> Record:
+        """Make a record of a row that was never JSON text: of Python, a table or a data set.
+
+        Args:
+            row: an object's fields by name.
+            source: what the row is from, for errors.
+            number: its number there, from 1, for errors.
+
+        Raises:
+            RecordError: it is no such object, or holds something that JSON cannot say.
+        """
+        try:
+            return cls.parse(encode_value(row), source, number)
+        except TypeError as error:
+            raise RecordError(f"cannot be written as JSON: {error}", source, number) from None
+
     def copy(self) -> Record:
         """Return a record of its own with the same fields, text and place."""
         twin = Record(self._text, self._members, dict(self.fields), self.source, self.line)
