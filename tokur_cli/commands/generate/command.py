@@ -48,7 +48,7 @@ def generate(
     Raises:
         TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
-    _check_decoding(decoding)
+    check_decoding(decoding)
     if score and decoding.backend == "vllm":
         raise UsageError("--score needs the weights at hand, which vLLM keeps to itself: pipe into tokur score")
     model_of_posterior = check_posterior_options(scoring.posterior) if score or decoding.guidance else None
@@ -89,9 +89,10 @@ def generate(
             lines = count_lines(source.path)
             progress.start(None if lines is None else lines * decoding.samples)
             asked = as_they_come(source.path, items, generation.busy)
-            responses = generation.run(asked, writer, invalid.skip)
+            responses = generation.run(asked, invalid.skip, writer.already_written)
             if score:
-                score_records(responses, force, scoring, baselines, writer.write_line, invalid, progress)
+                for line in score_records(responses, force, scoring, baselines, invalid, progress):
+                    writer.write_line(line)
             else:
                 _write(responses, writer, invalid, progress)
             writer.finish()
@@ -99,24 +100,24 @@ def generate(
     invalid.finish()
 
 
-def _check_decoding(decoding: DecodingOptions) -> None:
-    """Refuse what makes no sense, or does not go together.
+def check_decoding(options: DecodingOptions) -> None:
+    """Refuse options that cannot go together.
 
     Raises:
-        UsageError: it says which.
+        UsageError: all samples would be the same, none would have a text, or none could be guided.
     """
-    if decoding.guidance and decoding.temperature == 0:
+    if options.guidance and options.temperature == 0:
         raise UsageError("--guide needs --temperature above 0: at 0 all particles are the same")
-    if decoding.guidance and decoding.samples == 1:
+    if options.guidance and options.samples == 1:
         raise UsageError("--guide chooses among the responses to a question while they grow: -n 1 leaves no choice")
-    if decoding.guidance and decoding.backend == "vllm":
+    if options.guidance and options.backend == "vllm":
         raise UsageError(
             "--guide judges and copies responses while they grow, which takes the weights and the keys and values that "
             "vLLM keeps to itself: leave --backend vllm out"
         )
-    if decoding.temperature == 0 and decoding.samples > 1:
-        raise UsageError(f"-n {decoding.samples} needs --temperature above 0: at 0 all samples are the same")
-    if "" in decoding.stop:
+    if options.temperature == 0 and options.samples > 1:
+        raise UsageError(f"-n {options.samples} needs --temperature above 0: at 0 all samples are the same")
+    if "" in options.stop:
         raise UsageError('--stop "" ends every response before it begins: give a text')
 
 
@@ -132,16 +133,19 @@ def _make_responding(
 ) -> Responding:
     vllm = decoding.backend == "vllm"
     loaded = describe(model, None, progress) if vllm else load(model, None, progress)
-    from tokur_cli.commands.generate.generation import Responding
-    from tokur_cli.commands.generate.guided import needs_of
-    from tokur_cli.commands.score.pipeline import Scoring
-    from tokur_cli.engine.loading.models import LanguageModel
+    from tokur_cli.commands.generate.generation import make_responding
 
-    made = None
-    if isinstance(loaded, LanguageModel) and (score or decoding.guidance):
-        wanted = scoring if score else replace(scoring, scores="ll")
-        made = Scoring(wanted, baselines, form, loaded, progress, note, guided_by=needs_of(decoding.guidance))
-    return Responding(loaded, decoding, made, note, score=score, trust_remote_code=model.trust_remote_code)
+    return make_responding(
+        loaded,
+        decoding,
+        form,
+        scoring,
+        baselines,
+        progress,
+        note,
+        score=score,
+        trust_remote_code=model.trust_remote_code,
+    )
 
 
 def _write(

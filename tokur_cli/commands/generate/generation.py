@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from tokur_cli import __version__
 from tokur_cli.commands.generate import guided
 from tokur_cli.commands.options.model import DecodingOptions, PromptOptions
+from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
 from tokur_cli.commands.score.pipeline import Scoring
 from tokur_cli.commands.score.windows import ScoringTask, windows
 from tokur_cli.commands.shared.arrivals import Pause
 from tokur_cli.commands.shared.decoding import make_decoder
+from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm, question_id, with_ids_of
 from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
 from tokur_cli.engine.generation.decoder import DecodedResponse, Decoder, DecodingRequest
@@ -24,7 +26,6 @@ from tokur_cli.engine.loading.models import LanguageModel, ModelDescription
 from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import SCHEMA, Record
-from tokur_cli.records.writer import RecordWriter
 
 _RESPONSES_TOGETHER = 128  # handed out to a worker at once
 
@@ -73,6 +74,31 @@ class Responding:
             assert self.scoring is not None
             return self.scoring.answer(task)
         return self.decoder.serve(task)
+
+
+def make_responding(
+    model: ModelDescription,
+    decoding: DecodingOptions,
+    form: PromptForm,
+    scoring: ScoringOptions,
+    baselines: BaselineOptions,
+    progress: Progress,
+    note: Callable[[str], None],
+    *,
+    score: bool = False,
+    trust_remote_code: bool = False,
+) -> Responding:
+    """Return what answers, with a scoring where responses are to be judged: while they grow or afterwards.
+
+    Raises:
+        TokurError: a posterior that this model cannot have, or a model that cannot generate as it is done here.
+    """
+    judge = None
+    if isinstance(model, LanguageModel) and (score or decoding.guidance):
+        wanted = scoring if score else replace(scoring, scores="ll")
+        needs = guided.needs_of(decoding.guidance)
+        judge = Scoring(wanted, baselines, form, model, progress, note, guided_by=needs)
+    return Responding(model, decoding, judge, note, score=score, trust_remote_code=trust_remote_code)
 
 
 def _with_transformers(model: LanguageModel, options: DecodingOptions) -> Decoder:
@@ -179,7 +205,10 @@ class Generation:
         return isinstance(self.force, InProcess) and bool(self._questions)
 
     def run(
-        self, items: Iterable[Record | RecordError | Pause], writer: RecordWriter, skip_invalid: bool
+        self,
+        items: Iterable[Record | RecordError | Pause],
+        skip_invalid: bool,
+        already_written: Callable[[Record], bool] = lambda _: False,
     ) -> Iterator[Record | RecordError | Pause]:
         """Yield a question's responses when they are all there, questions and samples in order.
 
@@ -187,7 +216,7 @@ class Generation:
         on when all of them have been answered.
         """
         turn = 0
-        requests = self._requests(items, writer, skip_invalid)
+        requests = self._requests(items, skip_invalid, already_written)
         together = itertools.repeat(max(1, _RESPONSES_TOGETHER // self.options.samples))
         # A decoder refills its batch as responses end; one in this process is given all there is
         if isinstance(self.force, InProcess):
@@ -208,7 +237,10 @@ class Generation:
             turn += 1
 
     def _requests(
-        self, items: Iterable[Record | RecordError | Pause], writer: RecordWriter, skip_invalid: bool
+        self,
+        items: Iterable[Record | RecordError | Pause],
+        skip_invalid: bool,
+        already_written: Callable[[Record], bool],
     ) -> Iterator[DecodingRequest | None]:
         """Yield what is to be generated, None for a pause; what is bad or written already is ready at once."""
         indices = itertools.count()
@@ -218,7 +250,7 @@ class Generation:
                 yield None
                 continue
             index = next(indices)
-            request = item if isinstance(item, RecordError) else self._request(index, item, writer)
+            request = item if isinstance(item, RecordError) else self._request(index, item, already_written)
             if isinstance(request, RecordError):
                 self._ready[index] = [request]
                 if not skip_invalid:
@@ -229,18 +261,20 @@ class Generation:
                 assert isinstance(item, Record)
                 missing = list(request.samples)
                 if self.options.guidance:  # they grow together
-                    request = dataclasses.replace(request, samples=range(self.options.samples))
+                    request = replace(request, samples=range(self.options.samples))
                 self._questions[index] = item, request, missing
                 self._responses[index] = {}
                 yield request
 
-    def _request(self, index: int, record: Record, writer: RecordWriter) -> DecodingRequest | RecordError:
+    def _request(
+        self, index: int, record: Record, already_written: Callable[[Record], bool]
+    ) -> DecodingRequest | RecordError:
         try:
             prompt, special_tokens = self.form.apply(with_ids_of(record, self.model_name), self.tokenizer)
             prompt_ids = self.tokenizer.tokenize_prompt(prompt, special_tokens=special_tokens)
             if record.id is None:
                 record.set("id", question_id(record, prompt_ids))
-            samples = [n for n in range(self.options.samples) if not writer.already_written(_numbered(record, n))]
+            samples = [n for n in range(self.options.samples) if not already_written(_numbered(record, n))]
         except RecordError as error:
             return error
         except TokurError as error:
