@@ -3,7 +3,8 @@
 A record (one JSON line) flows ``question → response → scored → selected``; every command reads records, adds to them
 and writes them. ``tokur score FILE`` goes this way:
 
-    app            the command line; each group of options is a dataclass of ``commands/options``
+    app            the command line, and ``Tokur`` for Python; each group of options is a dataclass of
+                   ``commands/options``
     commands       read, compute, write: a folder per command; ``score/pipeline`` takes windows of records through it,
                    ``workers`` have that done by several processes
     records        JSON lines to records and back: streams, foreign formats, resuming. A new format: ``records/formats``
@@ -30,4 +31,19 @@ A new command: its options in ``commands/options``, its work in ``commands``, it
 ``app → commands → {engine, scores, answers, selection, metrics, views} → records``.
 """
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tokur_cli.app.python import Tokur
+
+__all__ = ["Tokur", "__version__"]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for, so that importing the package costs nothing."""
+    if name != "Tokur":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from tokur_cli.app.python import Tokur
+
+    return Tokur

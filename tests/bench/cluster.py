@@ -125,15 +125,9 @@ def measure(workers, processes, seconds, options, folder):
                 yield record
             marks.append((time.time(), time.process_time(), read, written.records, written.bytes))
 
-        score_records(
-            items(),
-            pool,
-            ScoringOptions(),
-            BaselineOptions(),
-            written,
-            InvalidRecords("score", skip=False),
-            Progress("score"),
-        )
+        invalid, progress = InvalidRecords("score", skip=False), Progress("score")
+        for line in score_records(items(), pool, ScoringOptions(), BaselineOptions(), invalid, progress):
+            written(line)
         writer.finish()
     (start, *before), (end, *after) = marks
     wall = end - start

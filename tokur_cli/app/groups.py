@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import inspect
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, get_type_hints
 
 from typer.models import OptionInfo
@@ -26,6 +26,42 @@ class Without:
         object.__setattr__(self, "fields", fields)
 
 
+class Groups:
+    """The groups of options that a command takes, and the parameters that Typer makes options of.
+
+    Args:
+        command: the command.
+
+    Attributes:
+        parameters: one for each option, and the command's others.
+    """
+
+    def __init__(self, command: Callable[..., None]) -> None:
+        self.parameters: list[inspect.Parameter] = []
+        self._groups: dict[str, tuple[Any, list[str]]] = {}
+        for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
+            group = getattr(parameter.annotation, "__origin__", parameter.annotation)
+            if dataclasses.is_dataclass(group):
+                options = list(_options(group, getattr(parameter.annotation, "__metadata__", ())))
+                self._groups[name] = group, [option.name for option in options]
+                self.parameters += options
+            else:
+                self.parameters.append(parameter)
+
+    def fill(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the filled groups by name, and the values that belong to none.
+
+        Raises:
+            UsageError: a group refuses its options.
+        """
+        filled = {
+            name: group(**{option: values[option] for option in options})
+            for name, (group, options) in self._groups.items()
+        }
+        grouped = {option for _, options in self._groups.values() for option in options}
+        return {**{name: value for name, value in values.items() if name not in grouped}, **filled}
+
+
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command for Typer with a parameter for each option; it passes the filled groups to ``command``.
 
@@ -33,32 +69,18 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     without an option keep their default. The files that the parameters name are checked first. Errors of that, of the
     groups and of the command are reported, not raised.
     """
-    signature = inspect.signature(command, eval_str=True)
-    groups: dict[str, Any] = {}
-    parameters: list[inspect.Parameter] = []
-    for name, parameter in signature.parameters.items():
-        group = getattr(parameter.annotation, "__origin__", parameter.annotation)
-        if dataclasses.is_dataclass(group):
-            options = list(_options(group, getattr(parameter.annotation, "__metadata__", ())))
-            groups[name] = group, [option.name for option in options]
-            parameters += options
-        else:
-            parameters.append(parameter)
+    groups = Groups(command)
 
     @functools.wraps(command)
     def run(**values: Any) -> None:
         with reporting(command.__name__):
-            check_parameters(parameters, values)
-            filled = {
-                name: group(**{option: values.pop(option) for option in options})
-                for name, (group, options) in groups.items()
-            }
-            command(**values, **filled)
+            check_parameters(groups.parameters, values)
+            command(**groups.fill(values))
 
     # Lines break where the terminal's do, not where the docstring's do
     run.__doc__ = "\n\n".join(" ".join(part.split()) for part in (inspect.getdoc(command) or "").split("\n\n"))
-    vars(run)["__signature__"] = signature.replace(parameters=parameters)
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    vars(run)["__signature__"] = inspect.signature(command, eval_str=True).replace(parameters=groups.parameters)
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in groups.parameters}
     return run
 
 

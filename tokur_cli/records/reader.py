@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from typing import Any
 
 from tokur_cli.records.containers import read_rows
 from tokur_cli.records.errors import RecordError, UsageError
@@ -49,6 +50,24 @@ def read_records(
     return _read(path, FORMATS.get(format), mapping, requests, max_line)
 
 
+def read_rows_of(rows: Iterable[Any], source: str) -> Iterator[Record | RecordError]:
+    """Read records as :func:`read_records` does, from rows of Python.
+
+    Args:
+        rows: objects as ``json`` would return them.
+        source: what stands before the number of a bad one in its error.
+    """
+    records = (_record_of(row, source, number) for number, row in enumerate(rows, start=1))
+    return _adapted(records, source, None, FieldMapping(), None)
+
+
+def _record_of(row: Any, source: str, number: int) -> Record | RecordError:
+    try:
+        return Record.of(row, source, number)
+    except RecordError as error:
+        return error
+
+
 def _read(
     path: str, form: Format | None, mapping: FieldMapping, requests_path: str | None, max_line: int
 ) -> Iterator[Record | RecordError]:
@@ -57,21 +76,32 @@ def _read(
         requests = None
         if requests_path is not None:
             requests = stack.enter_context(Requests.open(requests_path, max_line))
-        adapt, is_mapped = None, mapping != FieldMapping()
-        for row in read_rows(stack.enter_context(open_input(path)), source, max_line):
-            if isinstance(row, RecordError):
-                yield row
-                continue
-            if adapt is None:
-                form = form or recognise(row.fields)
-                if requests is not None and not form.takes_requests:
-                    raise UsageError(f"--requests: {source} is in the format {form.name}, which has its own prompts")
-                adapt = form.new_adapter(requests)
-            try:
-                for record in [row] if form is NATIVE or NATIVE.recognises(row.fields) else adapt(row):
-                    yield _mapped(record, mapping) if is_mapped else record
-            except RecordError as error:
-                yield error
+        rows = read_rows(stack.enter_context(open_input(path)), source, max_line)
+        yield from _adapted(rows, source, form, mapping, requests)
+
+
+def _adapted(
+    rows: Iterable[Record | RecordError],
+    source: str,
+    form: Format | None,
+    mapping: FieldMapping,
+    requests: Requests | None,
+) -> Iterator[Record | RecordError]:
+    adapt, is_mapped = None, mapping != FieldMapping()
+    for row in rows:
+        if isinstance(row, RecordError):
+            yield row
+            continue
+        if adapt is None:
+            form = form or recognise(row.fields)
+            if requests is not None and not form.takes_requests:
+                raise UsageError(f"--requests: {source} is in the format {form.name}, which has its own prompts")
+            adapt = form.new_adapter(requests)
+        try:
+            for record in [row] if form is NATIVE or NATIVE.recognises(row.fields) else adapt(row):
+                yield _mapped(record, mapping) if is_mapped else record
+        except RecordError as error:
+            yield error
 
 
 def _mapped(record: Record | RecordError, mapping: FieldMapping) -> Record | RecordError:

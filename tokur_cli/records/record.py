@@ -63,6 +63,23 @@ class Record:
             raise RecordError(str(error), source, number) from None
         return cls(text, members, fields, source, number)
 
+    @classmethod
+    def of(cls, row: Any, source: str | None, number: int | None) -> Record:
+        """Make a record of a row that was never JSON text: of Python, a table or a data set.
+
+        Args:
+            row: an object's fields by name.
+            source: what the row is from, for errors.
+            number: its number there, from 1, for errors.
+
+        Raises:
+            RecordError: it is no such object, or holds something that JSON cannot say.
+        """
+        try:
+            return cls.parse(encode_value(row), source, number)
+        except TypeError as error:
+            raise RecordError(f"cannot be written as JSON: {error}", source, number) from None
+
     def copy(self) -> Record:
         """Return a record of its own with the same fields, text and place."""
         twin = Record(self._text, self._members, dict(self.fields), self.source, self.line)
@@ -170,14 +187,25 @@ class Record:
         return self.checked_text("id", value)
 
     @property
-    def reference(self) -> str | None:
-        """The gold answer; a number or boolean as it is spelled in the JSON text (``42``, ``1.10``, ``true``)."""
+    def references(self) -> list[str]:
+        """The gold answers, any of which is right, as text.
+
+        A number or boolean is spelled as in the JSON text (``42``, ``1.10``, ``true``).
+        """
         value = self.fields.get("reference")
         if value is None:
-            return None
+            return []
         if isinstance(value, (bool, int, float)):
-            return self.json("reference")
-        return self.checked_text("reference", value)
+            return [self.json("reference")]
+        if isinstance(value, list):
+            return [self.checked_text(f"reference[{number}]", item) for number, item in enumerate(value)]
+        return [self.checked_text("reference", value)]
+
+    @property
+    def reference(self) -> str | None:
+        """The gold answer to be shown: of several, all with ``or`` between them."""
+        references = self.references
+        return " or ".join(references) if references else None
 
     def split_messages(self) -> tuple[list[dict[str, Any]], str | None]:
         """Return the turns of ``messages`` that are the prompt, and the response's text if they end with it.
@@ -217,7 +245,7 @@ class Record:
             messages, _ = self.split_messages()
             if not messages:
                 raise self.error('"messages" holds no turn before the response')
-            return Prompt(messages=messages)
+            return Prompt(messages=messages, tools=self._tools())
         if self.fields.get("question") is not None:
             return Prompt(question=self.text("question"))
         if self.fields.get("prompt") is not None:
@@ -334,6 +362,15 @@ class Record:
         yield from new
         if "tokur" in self._changed and "tokur" not in names:
             yield "", "tokur", '"tokur":', self.json("tokur")
+
+    def _tools(self) -> list[dict[str, Any]] | None:
+        """Return ``tools`` if it is a list of definitions as OpenAI writes them; the field may hold anything else."""
+        tools = self.fields.get("tools")
+        if not isinstance(tools, list) or not tools:
+            return None
+        return (
+            tools if all(isinstance(tool, dict) and isinstance(tool.get("function"), dict) for tool in tools) else None
+        )
 
     def _token_ids(self, name: str) -> list[int] | None:
         value = self.computed(name)

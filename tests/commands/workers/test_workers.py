@@ -192,9 +192,8 @@ def test_records_that_no_worker_outlives_are_errors_by_line(capsys):
 
     given = [Record.parse(b'{"response": "a"}', "in.jsonl", 1), RecordError("is bad", "in.jsonl", 2)]
     invalid = InvalidRecords("score", skip=True)
-    written = []
-    score_records(given, Dying(), ScoringOptions(), BaselineOptions(), written.append, invalid, Progress("score"))
-    assert (written, invalid.count) == ([], 2)
+    written = score_records(given, Dying(), ScoringOptions(), BaselineOptions(), invalid, Progress("score"))
+    assert (list(written), invalid.count) == ([], 2)
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("tokur score: in.jsonl:1: 3 workers died while they scored it")
     assert second == "tokur score: in.jsonl:2: is bad"

@@ -71,9 +71,9 @@ def score(
         ) as writer:
             progress.start(count_lines(source.path))
             arriving = as_they_come(source.path, items)
-            score_records(
-                arriving, force, scoring, baselines, writer.write_line, invalid, progress, writer.already_written
-            )
+            scored = score_records(arriving, force, scoring, baselines, invalid, progress, writer.already_written)
+            for line in scored:
+                writer.write_line(line)
             writer.finish()
     invalid.finish()
 

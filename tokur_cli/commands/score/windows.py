@@ -55,19 +55,17 @@ def score_records(
     force: InProcess | Pool,
     options: ScoringOptions,
     baselines: BaselineOptions,
-    write_line: Callable[[bytes], None],
     invalid: InvalidRecords,
     progress: Progress,
     already_written: Callable[[Record], bool] = lambda _: False,
-) -> None:
-    """Score all records; stop at the first bad one unless they are skipped, with all before it written.
+) -> Iterator[bytes]:
+    """Yield the scored records, as they will be written; stop at the first bad one unless they are skipped.
 
     Args:
         items: the records, and the errors of those that could not be read.
         force: who scores them, in a pipeline that answers a ``ScoringTask``.
         options: what is computed.
         baselines: how scores that take more are computed.
-        write_line: takes a scored record.
         invalid: what happens to bad records.
         progress: told of work done.
         already_written: tells the records that a resumed run need not score.
@@ -88,7 +86,7 @@ def score_records(
     for _, outcomes in force.map(tasks(), _lost):
         for outcome in outcomes:
             if isinstance(outcome, ScoredLine):
-                write_line(outcome.line)
+                yield outcome.line
                 progress.advance(1, outcome.tokens)
                 anew += outcome.anew
             else:

@@ -21,7 +21,6 @@ from tokur_cli.engine.loading.models import LanguageModel, ModelDescription
 from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import SCHEMA, Record
-from tokur_cli.records.writer import RecordWriter
 
 _RESPONSES_TOGETHER = 128  # handed out to a worker at once
 
@@ -144,7 +143,10 @@ class Generation:
         return isinstance(self.force, InProcess) and bool(self._questions)
 
     def run(
-        self, items: Iterable[Record | RecordError | Pause], writer: RecordWriter, skip_invalid: bool
+        self,
+        items: Iterable[Record | RecordError | Pause],
+        skip_invalid: bool,
+        already_written: Callable[[Record], bool] = lambda _: False,
     ) -> Iterator[Record | RecordError | Pause]:
         """Yield a question's responses when they are all there, questions and samples in order.
 
@@ -152,7 +154,7 @@ class Generation:
         on when all of them have been answered.
         """
         turn = 0
-        requests = self._requests(items, writer, skip_invalid)
+        requests = self._requests(items, skip_invalid, already_written)
         together = itertools.repeat(max(1, _RESPONSES_TOGETHER // self.options.samples))
         # A decoder refills its batch as responses end; one in this process is given all there is
         if isinstance(self.force, InProcess):
@@ -173,7 +175,10 @@ class Generation:
             turn += 1
 
     def _requests(
-        self, items: Iterable[Record | RecordError | Pause], writer: RecordWriter, skip_invalid: bool
+        self,
+        items: Iterable[Record | RecordError | Pause],
+        skip_invalid: bool,
+        already_written: Callable[[Record], bool],
     ) -> Iterator[DecodingRequest | None]:
         """Yield what is to be generated, None for a pause; what is bad or written already is ready at once."""
         indices = itertools.count()
@@ -183,7 +188,7 @@ class Generation:
                 yield None
                 continue
             index = next(indices)
-            request = item if isinstance(item, RecordError) else self._request(index, item, writer)
+            request = item if isinstance(item, RecordError) else self._request(index, item, already_written)
             if isinstance(request, RecordError):
                 self._ready[index] = [request]
                 if not skip_invalid:
@@ -196,13 +201,15 @@ class Generation:
                 self._responses[index] = {}
                 yield request
 
-    def _request(self, index: int, record: Record, writer: RecordWriter) -> DecodingRequest | RecordError:
+    def _request(
+        self, index: int, record: Record, already_written: Callable[[Record], bool]
+    ) -> DecodingRequest | RecordError:
         try:
             prompt, special_tokens = self.form.apply(with_ids_of(record, self.model_name), self.tokenizer)
             prompt_ids = self.tokenizer.tokenize_prompt(prompt, special_tokens=special_tokens)
             if record.id is None:
                 record.set("id", question_id(record, prompt_ids))
-            samples = [n for n in range(self.options.samples) if not writer.already_written(_numbered(record, n))]
+            samples = [n for n in range(self.options.samples) if not already_written(_numbered(record, n))]
         except RecordError as error:
             return error
         except TokurError as error:

@@ -25,7 +25,7 @@ from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.catalogue import choose_scores
 
 if TYPE_CHECKING:
-    from tokur_cli.commands.generation import Responding
+    from tokur_cli.commands.generate.generation import Responding
     from tokur_cli.commands.workers.worker import Note
 
 COMMAND = "generate"
@@ -46,10 +46,7 @@ def generate(
     Raises:
         TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
-    if decoding.temperature == 0 and decoding.samples > 1:
-        raise UsageError(f"-n {decoding.samples} needs --temperature above 0: at 0 all samples are the same")
-    if "" in decoding.stop:
-        raise UsageError('--stop "" ends every response before it begins: give a text')
+    check_decoding(decoding)
     if scoring and decoding.backend == "vllm":
         raise UsageError("--score needs the weights at hand, which vLLM keeps to itself: pipe into tokur score")
     model_of_posterior = check_posterior_options(scoring.posterior) if scoring else None
@@ -74,7 +71,7 @@ def generate(
     # Workers' prompts are made here; besides, the model is fetched and unpacked once, before they all look for it
     found = None if workers.in_process else describe(model, None, Progress(COMMAND))
     with Progress(COMMAND) as progress, workforce(COMMAND, workers, model.device_map, make, progress) as force:
-        from tokur_cli.commands.generation import Generation
+        from tokur_cli.commands.generate.generation import Generation
         from tokur_cli.commands.score.windows import score_records
 
         generation = Generation(force, found, decoding, prompts, form)
@@ -90,13 +87,26 @@ def generate(
             lines = count_lines(source.path)
             progress.start(None if lines is None else lines * decoding.samples)
             asked = as_they_come(source.path, items, generation.busy)
-            responses = generation.run(asked, writer, invalid.skip)
+            responses = generation.run(asked, invalid.skip, writer.already_written)
             if scoring:
-                score_records(responses, force, scoring, baselines, writer.write_line, invalid, progress)
+                for line in score_records(responses, force, scoring, baselines, invalid, progress):
+                    writer.write_line(line)
             else:
                 _write(responses, writer, invalid, progress)
             writer.finish()
     invalid.finish()
+
+
+def check_decoding(options: DecodingOptions) -> None:
+    """Refuse options that cannot go together.
+
+    Raises:
+        UsageError: all samples would be the same, or none would have a text.
+    """
+    if options.temperature == 0 and options.samples > 1:
+        raise UsageError(f"-n {options.samples} needs --temperature above 0: at 0 all samples are the same")
+    if "" in options.stop:
+        raise UsageError('--stop "" ends every response before it begins: give a text')
 
 
 def _make_responding(
@@ -110,7 +120,7 @@ def _make_responding(
 ) -> Responding:
     vllm = decoding.backend == "vllm"
     loaded = describe(model, None, progress) if vllm else load(model, None, progress)
-    from tokur_cli.commands.generation import Responding
+    from tokur_cli.commands.generate.generation import Responding
     from tokur_cli.commands.score.pipeline import Scoring
     from tokur_cli.engine.loading.models import LanguageModel
 

@@ -1,0 +1,172 @@
+"""The commands from Python: ``Tokur(model).score(records)`` is ``tokur score``, on dicts in place of lines."""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from typer.main import get_command
+
+from tokur_cli.app import app
+from tokur_cli.app.generate import generate
+from tokur_cli.app.groups import Groups
+from tokur_cli.app.score import score
+from tokur_cli.commands.generate.command import check_decoding
+from tokur_cli.commands.heatmap.notebook import picture_of
+from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
+from tokur_cli.commands.options.workers import WorkerOptions
+from tokur_cli.commands.shared.errors import InvalidRecords, say
+from tokur_cli.commands.shared.kept_posterior import check_posterior_options
+from tokur_cli.commands.shared.model import load, model_name
+from tokur_cli.commands.shared.progress import Progress
+from tokur_cli.commands.shared.prompts import PromptForm
+from tokur_cli.commands.shared.reading import look_ahead, model_named
+from tokur_cli.commands.workers.pool import InProcess
+from tokur_cli.records.errors import RecordError, UsageError
+from tokur_cli.records.reader import read_rows_of
+from tokur_cli.records.record import Record
+from tokur_cli.scores.catalogue import choose_scores
+
+if TYPE_CHECKING:
+    from tokur_cli.commands.score.pipeline import Scoring
+    from tokur_cli.engine.loading.models import LanguageModel
+
+_SOURCE = "records"  # what stands before a record's number in its error
+_OF_FILES = {field.name for group in (InputOptions, ResumableOutput, WorkerOptions) for field in fields(group)}
+
+
+class ScoredRecord(dict[str, Any]):
+    """A scored record, which a notebook shows as a heat map of its tokens."""
+
+    def _repr_html_(self) -> str | None:
+        return picture_of(self)
+
+
+class Tokur:
+    """A model that scores responses and answers questions as ``tokur score`` and ``tokur generate`` do.
+
+    Records are dicts with the fields of a line (foreign formats are recognised too); they are taken and given one after
+    the other, up to 16 ahead at first and then more. The numbers are those of the commands, to the last bit, and what
+    the commands say on standard error is said there. The model is loaded when it is first needed, and kept.
+
+    Args:
+        model: hub id, folder or GGUF file; None is what the commands take without ``-m``.
+        options: of ``tokur score``, by their names: ``draws=2, scores="eu,ll", dtype="float32"``.
+
+    Raises:
+        UsageError: there is no such option, or it cannot have this value.
+        TokurError: a file that the options name cannot be read.
+    """
+
+    def __init__(self, model: str | None = None, **options: Any) -> None:
+        self._options = {"model": model, **options}
+        groups = _filled(score, self._options)
+        self._model, self._posterior = groups["model"], groups["posterior"]
+        self._scoring = replace(groups["scoring"], posterior=self._posterior)
+        self._baselines = replace(groups["baselines"], seed=self._posterior.seed or 0)
+        choose_scores(self._scoring.scores)
+        self._model_of_posterior = check_posterior_options(self._posterior)
+        self._form = PromptForm(groups["prompts"])
+        self._loaded: tuple[str, LanguageModel] | None = None
+        self._pipeline: Scoring | None = None
+
+    def score(self, records: Iterable[Mapping[str, Any]]) -> Iterator[ScoredRecord]:
+        """Yield the records with their scores, in order.
+
+        Args:
+            records: responses with their questions.
+
+        Raises:
+            RecordError: after all before it, a bad record; it names its number, from 1.
+            TokurError: whatever else stops the command.
+        """
+        items, first = look_ahead(read_rows_of(records, _SOURCE), "prompt", "response", skip_invalid=False)
+        if first is None:
+            return
+        with Progress("score") as progress:
+            model = self._load(self._model_of_posterior or model_named(first), progress)
+            from tokur_cli.commands.score.pipeline import Scoring
+            from tokur_cli.commands.score.windows import score_records
+
+            if self._pipeline is None or self._pipeline.language_model is not model:
+                note = partial(say, "score")
+                self._pipeline = Scoring(self._scoring, self._baselines, self._form, model, progress, note)
+            force, invalid = InProcess(self._pipeline), InvalidRecords("score", skip=False)
+            for line in score_records(items, force, self._scoring, self._baselines, invalid, progress):
+                yield ScoredRecord(json.loads(line))
+
+    def generate(self, questions: Iterable[Mapping[str, Any]], **options: Any) -> Iterator[dict[str, Any]]:
+        """Return the responses to the questions, in order, as records that ``score`` takes.
+
+        Args:
+            questions: records with a question.
+            options: of ``tokur generate``, by their names: ``samples=16, temperature=0.8``.
+
+        Raises:
+            UsageError: there is no such option, or it cannot have this value.
+            RecordError: later, after all before it, a bad record; it names its number, from 1.
+            TokurError: later, whatever else stops the command.
+        """
+        groups = _filled(generate, {**self._options, **options})
+        decoding = replace(groups["decoding"], seed=groups["posterior"].seed or 0)
+        check_decoding(decoding)
+        return self._generate(questions, groups, decoding)
+
+    def _generate(
+        self, questions: Iterable[Mapping[str, Any]], groups: dict[str, Any], decoding: Any
+    ) -> Iterator[dict[str, Any]]:
+        items, first = look_ahead(read_rows_of(questions, _SOURCE), "prompt", skip_invalid=False)
+        if first is None:
+            return
+        with Progress("generate") as progress:
+            model = self._load(self._model_of_posterior, progress)
+            from tokur_cli.commands.generate.generation import Generation, Responding
+
+            force = InProcess(Responding(model, decoding, None, partial(say, "generate")))
+            generation = Generation(force, None, decoding, groups["prompts"], PromptForm(groups["prompts"]))
+            for item in generation.run(items, skip_invalid=False):
+                if isinstance(item, RecordError):
+                    raise item
+                if isinstance(item, Record):
+                    yield json.loads(item.encode())
+
+    def _load(self, named_by_records: str | None, progress: Progress) -> LanguageModel:
+        name = model_name(self._model, named_by_records)
+        if self._loaded is None or self._loaded[0] != name:
+            self._loaded = None  # before there are two
+            self._loaded = name, load(replace(self._model, name=name), None, progress)
+            gc.unfreeze()  # unlike a command, this process may outlive the model
+        return self._loaded[1]
+
+
+def _filled(command: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a command's groups of options with values as they would be given on its command line.
+
+    Raises:
+        UsageError: there is no such option, or it cannot have this value.
+    """
+    parser = get_command(app).commands[command.__name__]  # type: ignore[attr-defined]
+    known = {
+        flag.lstrip("-").replace("-", "_"): parameter.name
+        for parameter in parser.params
+        if parameter.name not in {*_OF_FILES, "show_prompts"}
+        for flag in parameter.opts
+        if flag.startswith("-")
+    }
+    for name in options:
+        if name not in known:
+            raise UsageError(
+                f"tokur {command.__name__} has no option {name} from Python; there are: {', '.join(known)}"
+            )
+    values = {known[name]: value for name, value in options.items() if value is not None}
+    try:
+        context = parser.make_context(command.__name__, [], default_map=values)
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # click's errors about usage, of which typer has its own copy
+            raise
+        raise UsageError(error.format_message()) from None
+    return Groups(command).fill(context.params)

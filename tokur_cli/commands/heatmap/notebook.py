@@ -1,0 +1,38 @@
+"""A scored record in a notebook: a heat map that stays where the notebook is shared, printed or not trusted."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+from tokur_cli.commands.heatmap.quantities import TOKEN_QUANTITIES
+from tokur_cli.commands.heatmap.records import heatmap_response
+from tokur_cli.records.errors import RecordError
+from tokur_cli.records.record import Record
+from tokur_cli.views.heatmap.scale import ScaleBuilder
+from tokur_cli.views.heatmap.svg import svg_figure
+
+_COLUMNS = 96
+
+
+def picture_of(fields: Mapping[str, Any]) -> str | None:
+    """Return an image for HTML, which neither styles nor scripts the page around it; None without values of tokens.
+
+    The colours are of a scale of the record's own, by the first of ``TOKEN_QUANTITIES`` that it has.
+    """
+    try:
+        record = Record.of(dict(fields), None, None)
+        quantity = next(one for one in TOKEN_QUANTITIES.values() if one.name in record.computed("tokens", {}))
+        response = heatmap_response(record, [quantity.name], [])
+    except (RecordError, StopIteration, TypeError):
+        return None
+    scales = ScaleBuilder([quantity])
+    scales.add(response)
+    if not scales.has_values(quantity.name):
+        return None
+    figure = svg_figure([response], [scales.scale(quantity.name)], columns=_COLUMNS)
+    data = base64.b64encode(figure.encode()).decode()
+    alt = escape(f"Heat map of the {quantity.label} in: {response.response}")
+    return f'<img alt="{alt}" src="data:image/svg+xml;base64,{data}">'
