@@ -15,7 +15,7 @@ from tokur_cli.app import app
 from tokur_cli.app.generate import generate
 from tokur_cli.app.groups import Groups
 from tokur_cli.app.score import score
-from tokur_cli.commands.generate import check_decoding
+from tokur_cli.commands.generate.command import check_decoding
 from tokur_cli.commands.heatmap.notebook import picture_of
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
@@ -124,7 +124,7 @@ class Tokur:
             return
         with Progress("generate") as progress:
             model = self._load(self._model_of_posterior, progress)
-            from tokur_cli.commands.generation import Generation, Responding
+            from tokur_cli.commands.generate.generation import Generation, Responding
 
             force = InProcess(Responding(model, decoding, None, partial(say, "generate")))
             generation = Generation(force, None, decoding, groups["prompts"], PromptForm(groups["prompts"]))
