@@ -23,6 +23,7 @@ from tokur_cli.engine.uncertainty.vocabulary import DRAW_QUANTITIES
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import SCHEMA, Record
 from tokur_cli.scores.catalogue import choose_scores, compute_scores
+from tokur_cli.scores.steps import describe_steps
 
 T = TypeVar("T")
 
@@ -88,6 +89,7 @@ class Scoring:
     ) -> None:
         self.form, self.language_model, self.note = form, language_model, note
         self.scores, self.keep_tokens = choose_scores(options.scores), not options.no_tokens
+        self.step_by = options.steps
         self.tokenizer = ResponseTokenizer(
             language_model.tokenizer, language_model.context_length, language_model.end_ids
         )
@@ -115,12 +117,14 @@ class Scoring:
     @property
     def settings(self) -> dict[str, Any]:
         """What a record written by this run can be told by, in the form of ``settings_of``."""
-        return {**self.run_settings, "scores": [score.name for score in self.scores], "tokens": self.keep_tokens}
+        kept = {"tokens": self.keep_tokens, "step_by": self.step_by}
+        return {**self.run_settings, "scores": [score.name for score in self.scores], **kept}
 
     @staticmethod
     def settings_of(tokur: dict[str, Any]) -> dict[str, Any]:
         """Return the settings that a scored record was written with."""
-        return {**tokur.get("run", {}), "scores": list(tokur.get("scores", {})), "tokens": "tokens" in tokur}
+        kept = {"tokens": "tokens" in tokur, "step_by": tokur.get("step_by")}
+        return {**tokur.get("run", {}), "scores": list(tokur.get("scores", {})), **kept}
 
     def answer(self, task: ScoringTask) -> Iterator[ScoredLine | RecordError]:
         """Yield what became of each wanted record, in order; where bad ones are not skipped, the first is the last."""
@@ -213,12 +217,17 @@ class Scoring:
         earlier = tokur.pop("scores", None)
         if tokur.pop("run", None) != self.run_settings or not isinstance(earlier, dict):
             earlier = {}
-        tokur.pop("tokens", None)
+        for name in ("tokens", "steps", "step_by"):
+            tokur.pop(name, None)
         tokur = {"schema": SCHEMA, **tokur}
         if response.located.exact and tokur.pop("token_strings", None):
             tokur["token_ids"] = response.located.tokens.response_ids
         if self.keep_tokens:
             tokur["tokens"] = {"offsets": response.located.offsets, **response.quantities}
+        if self.step_by is not None:
+            quantities = {name: values.tolist() for name, values in response.quantities.items()}
+            text, offsets = response.record.response, response.located.offsets
+            tokur |= {"step_by": self.step_by, "steps": describe_steps(text, offsets, quantities, self.step_by)}
         tokur["scores"] = {**earlier, **compute_scores(self.scores, {**response.quantities, **response.features})}
         tokur["run"] = self.run_settings
         response.record.set("tokur", tokur)
