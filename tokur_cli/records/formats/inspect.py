@@ -127,6 +127,9 @@ def verdicts(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def _verdicts(scores: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, score in scores.items():
+        metadata = score.get("metadata") if isinstance(score, dict) else None
+        if isinstance(metadata, dict) and "tokur" in metadata:
+            continue  # tokur's own scorer says nothing of right and wrong
         value = score.get("value") if isinstance(score, dict) else None
         if isinstance(value, dict):
             yield from ((f"scores.{name}.value.{part}", verdict(item)) for part, item in value.items())
