@@ -38,7 +38,7 @@ def as_chat_completion(record: Record, body: dict[str, Any]) -> dict[str, Any]:
     return {**body, "choices": [choice]}
 
 
-def read_input(place: str, record: Record, body: dict[str, Any]) -> list[dict[str, Any]]:
+def read_messages(place: str, record: Record, body: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the messages that a request consists of.
 
     Args:
