@@ -127,6 +127,29 @@ def _read_call(call: Any) -> Any:
     return {"id": call.get("id"), "type": "function", "function": function}
 
 
+def read_tools(value: Any) -> list[dict[str, Any]] | None:
+    """Return definitions of tools as OpenAI's chats have them; None of anything else that a field ``tools`` may hold.
+
+    Args:
+        value: a list of such definitions, or of the functions alone as Inspect and OpenAI's responses have them; data
+            sets for training have such lists as JSON text.
+    """
+    if isinstance(value, str):
+        with suppress(ValueError):
+            value = json.loads(value)
+    if not isinstance(value, list) or not value:
+        return None
+    tools = []
+    for tool in value:
+        if not isinstance(tool, dict):
+            return None
+        function = tool.get("function", {name: item for name, item in tool.items() if name != "type"})
+        if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+            return None
+        tools.append({"type": "function", "function": function})
+    return tools
+
+
 def read_response(what: str, message: dict[str, Any], record: Record) -> str:
     """Return the text of an assistant's message, its reasoning included.
 

@@ -9,7 +9,14 @@ from typing import Any
 
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError
-from tokur_cli.records.prompt import Prompt, check_token_ids, check_token_strings, paths_of_texts, split_messages
+from tokur_cli.records.prompt import (
+    Prompt,
+    check_token_ids,
+    check_token_strings,
+    paths_of_texts,
+    read_tools,
+    split_messages,
+)
 from tokur_cli.records.scan import Member, ScanError, kind, scan_object
 
 SCHEMA = 1
@@ -247,7 +254,7 @@ class Record:
             messages, _ = self.split_messages()
             if not messages:
                 raise self.error('"messages" holds no turn before the response')
-            return Prompt(messages=messages, tools=self._tools())
+            return Prompt(messages=messages, tools=read_tools(self.fields.get("tools")))
         if self.fields.get("question") is not None:
             return Prompt(question=self.text("question"))
         if isinstance(self.fields.get("prompt"), dict):
@@ -368,15 +375,6 @@ class Record:
         yield from new
         if "tokur" in self._changed and "tokur" not in names:
             yield "", "tokur", '"tokur":', self.json("tokur")
-
-    def _tools(self) -> list[dict[str, Any]] | None:
-        """Return ``tools`` if it is a list of definitions as OpenAI writes them; the field may hold anything else."""
-        tools = self.fields.get("tools")
-        if not isinstance(tools, list) or not tools:
-            return None
-        return (
-            tools if all(isinstance(tool, dict) and isinstance(tool.get("function"), dict) for tool in tools) else None
-        )
 
     def _token_ids(self, name: str) -> list[int] | None:
         value = self.computed(name)
