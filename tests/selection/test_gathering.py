@@ -18,7 +18,7 @@ def record(number=1, **fields):
 
 
 def question(responses, key="id q1"):
-    return Question(key, "q1", None, None, "in.jsonl", 1, responses)
+    return Question(key, "q1", None, [], "in.jsonl", 1, responses)
 
 
 def numbered(count):
@@ -130,7 +130,7 @@ def test_two_references_for_one_question_are_an_error_and_none_is_not():
     ) as gathering:
         with pytest.raises(RecordError, match=r'in.jsonl:4: has the reference "6", but its question q1 has "5"'):
             gathering.add("id q1", record(4, id="q1", reference=6, response="1"), "1", None)
-        assert gathering.questions["id q1"].reference == "5"
+        assert gathering.questions["id q1"].references == ["5"]
         assert len(gathering.questions["id q1"].responses) == 3
 
 

@@ -44,7 +44,7 @@ def generate(
     seed = posterior.seed or 0
     if posterior.folder is not None:  # it has its own seed; the one given here is for the samples
         posterior = replace(posterior, seed=None)
-    from tokur_cli.commands.generate import generate as run
+    from tokur_cli.commands.generate.command import generate as run
 
     run(
         source,

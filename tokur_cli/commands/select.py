@@ -203,11 +203,11 @@ class _Selection:
         choice: Choice | None,
         equivalence: Equivalence,
     ) -> None:
-        if question.reference is None:
+        if not question.references:
             return
         majority = choose([None] * len(drawn), classes.labels, MAJORITY)
         assert majority is not None
-        correct = _correct(question.reference, [response.answer for response in drawn], equivalence)
+        correct = _correct(question.references, [response.answer for response in drawn], equivalence)
         self.tally.add(correct, choice.chosen if choice else None, majority.chosen)
 
     def _selected(self, record: Record, drawn: list[Candidate], choice: Choice) -> Record:
@@ -240,18 +240,18 @@ def _comes_back(record: Record) -> TokurError:
     return TokurError(f"{where}: leave out --grouped")
 
 
-def _correct(reference: str, answers: list[str | None], equivalence: Equivalence) -> list[bool | None]:
-    """Return whether each answer is right; None where that cannot be known."""
-    gold = reference_answer(reference)
-    if gold is None:
+def _correct(references: list[str], answers: list[str | None], equivalence: Equivalence) -> list[bool | None]:
+    """Return whether each answer is one of the references; None where that cannot be known."""
+    golds = [gold for gold in map(reference_answer, references) if gold is not None]
+    if not golds:
         return [None] * len(answers)
     distinct = list(dict.fromkeys(answer for answer in answers if answer is not None))
-    outcomes = equivalence.compare([(gold, answer) for answer in distinct])
-    unknown = (Comparison.UNPARSABLE, Comparison.OUT_OF_LIMITS)
-    right: dict[str | None, bool | None] = {
-        answer: None if outcome in unknown else outcome is Comparison.EQUAL
-        for answer, outcome in zip(distinct, outcomes, strict=True)
-    }
+    outcomes = iter(equivalence.compare([(gold, answer) for answer in distinct for gold in golds]))
+    right: dict[str, bool | None] = {}
+    for answer in distinct:
+        found = {next(outcomes) for _ in golds}
+        unknown = Comparison.OUT_OF_LIMITS in found or found == {Comparison.UNPARSABLE}
+        right[answer] = True if Comparison.EQUAL in found else None if unknown else False
     return [False if answer is None else right[answer] for answer in answers]
 
 

@@ -187,14 +187,25 @@ class Record:
         return self.checked_text("id", value)
 
     @property
-    def reference(self) -> str | None:
-        """The gold answer; a number or boolean as it is spelled in the JSON text (``42``, ``1.10``, ``true``)."""
+    def references(self) -> list[str]:
+        """The gold answers, any of which is right, as text.
+
+        A number or boolean is spelled as in the JSON text (``42``, ``1.10``, ``true``).
+        """
         value = self.fields.get("reference")
         if value is None:
-            return None
+            return []
         if isinstance(value, (bool, int, float)):
-            return self.json("reference")
-        return self.checked_text("reference", value)
+            return [self.json("reference")]
+        if isinstance(value, list):
+            return [self.checked_text(f"reference[{number}]", item) for number, item in enumerate(value)]
+        return [self.checked_text("reference", value)]
+
+    @property
+    def reference(self) -> str | None:
+        """The gold answer to be shown: of several, all with ``or`` between them."""
+        references = self.references
+        return " or ".join(references) if references else None
 
     def split_messages(self) -> tuple[list[dict[str, Any]], str | None]:
         """Return the turns of ``messages`` that are the prompt, and the response's text if they end with it.
@@ -234,7 +245,7 @@ class Record:
             messages, _ = self.split_messages()
             if not messages:
                 raise self.error('"messages" holds no turn before the response')
-            return Prompt(messages=messages)
+            return Prompt(messages=messages, tools=self._tools())
         if self.fields.get("question") is not None:
             return Prompt(question=self.text("question"))
         if self.fields.get("prompt") is not None:
@@ -351,6 +362,15 @@ class Record:
         yield from new
         if "tokur" in self._changed and "tokur" not in names:
             yield "", "tokur", '"tokur":', self.json("tokur")
+
+    def _tools(self) -> list[dict[str, Any]] | None:
+        """Return ``tools`` if it is a list of definitions as OpenAI writes them; the field may hold anything else."""
+        tools = self.fields.get("tools")
+        if not isinstance(tools, list) or not tools:
+            return None
+        return (
+            tools if all(isinstance(tool, dict) and isinstance(tool.get("function"), dict) for tool in tools) else None
+        )
 
     def _token_ids(self, name: str) -> list[int] | None:
         value = self.computed(name)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tokur_cli.records.formats.adapting import Format
+from tokur_cli.records.formats.conversations import ALPACA, LLM, SHAREGPT
 from tokur_cli.records.formats.datasets import (
     CHOICES,
     GSM8K,
@@ -40,8 +41,11 @@ FORMATS: dict[str, Format] = {
         GYM,
         CHOICES,
         GSM8K,
+        LLM,
         PROMPT_COMPLETION,
         MESSAGES,
+        SHAREGPT,
+        ALPACA,
     )
 }
 """Every format by name, for ``--format`` and its help; the first that recognises a stream's first row is taken."""

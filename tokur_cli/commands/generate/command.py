@@ -25,7 +25,7 @@ from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.catalogue import choose_scores
 
 if TYPE_CHECKING:
-    from tokur_cli.commands.generation import Responding
+    from tokur_cli.commands.generate.generation import Responding
     from tokur_cli.commands.workers.worker import Note
 
 COMMAND = "generate"
@@ -71,7 +71,7 @@ def generate(
     # Workers' prompts are made here; besides, the model is fetched and unpacked once, before they all look for it
     found = None if workers.in_process else describe(model, None, Progress(COMMAND))
     with Progress(COMMAND) as progress, workforce(COMMAND, workers, model.device_map, make, progress) as force:
-        from tokur_cli.commands.generation import Generation
+        from tokur_cli.commands.generate.generation import Generation
         from tokur_cli.commands.score.windows import score_records
 
         generation = Generation(force, found, decoding, prompts, form)
@@ -120,7 +120,7 @@ def _make_responding(
 ) -> Responding:
     vllm = decoding.backend == "vllm"
     loaded = describe(model, None, progress) if vllm else load(model, None, progress)
-    from tokur_cli.commands.generation import Responding
+    from tokur_cli.commands.generate.generation import Responding
     from tokur_cli.commands.score.pipeline import Scoring
     from tokur_cli.engine.loading.models import LanguageModel
 

@@ -1,0 +1,1 @@
+"""``tokur generate``: questions through a model, and its responses as records."""
