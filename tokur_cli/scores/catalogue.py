@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from tokur_cli.records.errors import UsageError
 from tokur_cli.scores.sets import eigen_score, semantic_entropy, sentence_sar
 from tokur_cli.scores.similarity import Array, degree, eccentricity
+from tokur_cli.scores.steps import Orientation
 
 Features = Mapping[str, npt.NDArray[Any]]
 """What the scores of one response are computed from, by name.
@@ -108,7 +109,7 @@ class Score:
     """
 
     name: str
-    orientation: Literal["uncertainty", "confidence"]
+    orientation: Orientation
     source: str
     meaning: str
     needs: tuple[str, ...]
