@@ -1,47 +1,85 @@
-"""What the README and the help say is there and current."""
+"""What the READMEs and the help say is there and current."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 from typer.main import get_command
 
+from tests.readmes import READMES, ROOT, blocks_of, text_of
 from tokur_cli.app import app
-from tokur_cli.scores.catalogue import CATALOGUE
 
-ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+FRONT = Path("README.md")
 COMMANDS = get_command(app).commands
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help_an_example_and_a_place_in_the_readme(name):
+def test_every_command_has_help_an_example_and_a_place_on_the_front_page(name):
     command = COMMANDS[name]
     assert command.help
     assert f"tokur {name} " in command.epilog
-    assert f"tokur {name} " in README
+    assert re.search(rf"^tokur {name} |\| tokur {name} ", text_of(FRONT), flags=re.MULTILINE)
     for parameter in command.params:
         assert getattr(parameter, "help", None), f"{name}: {parameter.name} has no help"
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_options_that_the_readme_shows_exist(name):
-    options = {flag for parameter in COMMANDS[name].params for flag in (*parameter.opts, *parameter.secondary_opts)}
-    for line in re.findall(rf"^tokur {name} ([^#|>\n]*)", README, flags=re.MULTILINE):
-        assert {word for word in line.split() if re.match(r"--?[a-z]", word)} <= options, line
+@pytest.mark.parametrize("readme", READMES, ids=str)
+def test_options_that_a_readme_shows_exist(readme):
+    options = {
+        name: {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
+        for name, command in COMMANDS.items()
+    }
+    for block in blocks_of(readme):
+        for name, words in re.findall(r"\btokur (\w+) ([^#|>;\n]*)", "\n".join(block.lines())):
+            assert name in options, f"tokur {name}"
+            assert {word for word in words.split() if re.match(r"--?[a-z]", word)} <= options[name], words
 
 
-def test_every_score_is_in_the_readmes_table():
-    rows = [line for line in README.splitlines() if line.startswith("| `")]
-    for score in CATALOGUE.values():
-        matching = [row for row in rows if f"`{score.name}`" in row.split("|")[1]]
-        assert matching, score.name
-        assert any(("lower" if score.orientation == "uncertainty" else "higher") in row for row in matching)
+@pytest.mark.parametrize("readme", READMES, ids=str)
+def test_a_readmes_links_lead_somewhere(readme):
+    text = re.sub(r"^```.*?^```", "", text_of(readme), flags=re.MULTILINE | re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in target:
+            continue
+        name, _, anchor = target.partition("#")
+        file = (ROOT / readme.parent / name).resolve() if name else ROOT / readme
+        assert file.exists(), target
+        if anchor:
+            assert anchor in anchors(file.read_text(encoding="utf-8")), target
 
 
-def test_continuous_integration_runs_the_readmes_commands():
+def anchors(text):
+    """Of a page's headings, as GitHub makes them."""
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        for heading in re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
+    }
+
+
+@pytest.mark.parametrize("readme", READMES, ids=str)
+def test_a_readmes_shell_is_sound(readme):
+    for block in blocks_of(readme):
+        assert subprocess.run(["bash", "-n"], input=block.commands, text=True, capture_output=True).stderr == ""
+
+
+@pytest.mark.parametrize("readme", READMES, ids=str)
+def test_programs_of_the_tests_that_a_readme_names_take_the_options_it_shows(readme):
+    for module, words in re.findall(r"python -m (tests[\w.]+)((?: [^`|>\n\]]*)?)", text_of(readme)):
+        path = ROOT / module.replace(".", "/")
+        path = path / "__main__.py" if path.is_dir() else path.with_suffix(".py")
+        source = path.read_text(encoding="utf-8")
+        for option in re.findall(r"--([a-z-]+)", words):
+            assert f"--{option}" in source or option.replace("-", "_") in source, f"{module}: --{option}"
+
+
+def test_the_front_page_is_short():
+    assert len(text_of(FRONT).encode()) <= 12_000
+
+
+def test_continuous_integration_installs_and_scores_as_the_front_page_says():
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert "tokur score samples/responses.jsonl" in README
-    assert "tokur score samples/responses.jsonl" in script
-    assert ".venv/bin/pytest" in README
-    assert re.search(r"^pytest", script, flags=re.MULTILINE)
+    install, score = blocks_of(FRONT)[0].lines()
+    assert install == "python3 -m venv .venv && .venv/bin/pip install ."
+    assert re.search(r"^pip install [^\n]* \.$", script, flags=re.MULTILINE)
+    assert score.removeprefix(".venv/bin/").partition(" >")[0] in script

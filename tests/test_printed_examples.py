@@ -1,4 +1,4 @@
-"""What the README prints is what its commands print; all of them say ``--dtype float32``, which reproduces."""
+"""What the READMEs print is what their commands print; all of them say ``--dtype float32``, which reproduces."""
 
 import json
 import re
@@ -8,22 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.commands.score.test_score import parsed, write_lines
-from tests.test_documentation import README, ROOT
+from tests.readmes import ROOT, block_with, text_of
 
 pytestmark = [pytest.mark.real_model, pytest.mark.usefixtures("all_threads")]
+FRONT, TOUR = Path("README.md"), Path("samples/README.md")
 N16 = "samples/responses_n16.jsonl"
-BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
+EVALUATE = "tokur evaluate scored.jsonl --scores"
 INTERVALS = re.compile(r"\| .*`.*( \| [\d.]+ \[[\d.]+, [\d.]+\]){3} \|")  # a row of three figures
-
-
-def block_with(text):
-    """The block of the README that holds a text."""
-    return next(block for _, block in BLOCKS if text in block)
-
-
-def block_after(text):
-    """The block that follows the one that holds a text."""
-    return BLOCKS[[text in block for _, block in BLOCKS].index(True) + 1][1]
 
 
 def arguments(command, start):
@@ -32,27 +23,39 @@ def arguments(command, start):
     return shlex.split(re.split(r" [|>] ", line)[0])[1:]
 
 
-@pytest.fixture(scope="module")
-def scored_samples(tmp_path_factory):
-    """All sample responses, scored as the README says before the table of scores."""
+def scored(words, path):
+    """Score what the words of a README's command say, in a process of its own."""
     from tests.commands.test_process import finish
 
-    words = arguments(block_with("tokur evaluate scored.jsonl --scores"), "tokur score")
     assert "float32" in words
     code, out, err = finish([str(ROOT / word) if word.startswith("samples/") else word for word in words])
     assert code == 0, err
-    path = tmp_path_factory.mktemp("scored") / "scored.jsonl"
-    Path(path).write_text(out, encoding="utf-8")
+    path.write_text(out, encoding="utf-8")
     return path
+
+
+@pytest.fixture(scope="module")
+def scored_samples(tmp_path_factory):
+    """All sample responses, scored as the tour says before its table of scores."""
+    words = arguments(block_with(TOUR, EVALUATE).commands, "tokur score")
+    return scored(words, tmp_path_factory.mktemp("scored") / "scored.jsonl")
+
+
+@pytest.fixture(scope="module")
+def scored_n16(tmp_path_factory):
+    """Sixteen samples a question, scored as the tour says after its table of choices."""
+    words = arguments(block_with(TOUR, "for by in").commands, "tokur score")
+    return scored(words, tmp_path_factory.mktemp("scored") / "scored_n16.jsonl")
 
 
 def test_the_shortened_record_is_the_first_one(run_tokur, tmp_path):
     first = (ROOT / "samples" / "responses.jsonl").read_bytes().split(b"\n")[0]
-    assert "--dtype float32" in block_with("python3 -m venv")
+    block = block_with(FRONT, "python3 -m venv")
+    assert "--dtype float32" in block.commands
     code, out, _ = run_tokur("score", write_lines(tmp_path / "in.jsonl", [first]), "--dtype", "float32")
     assert code == 0
     record = parsed(out)[0]
-    shown = block_after("python3 -m venv")
+    shown = block.printed
     tokur = record["tokur"]
     numbers = re.findall(r'"(\w+)": (-?\d+\.\d+)[,}]', shown[shown.index('"scores"') : shown.index('"run"')])
     assert len(numbers) == 6
@@ -67,26 +70,27 @@ def test_the_shortened_record_is_the_first_one(run_tokur, tmp_path):
 
 
 def test_the_heat_map_is_drawn_as_shown(run_tokur, tmp_path):
-    command = block_with("tokur heatmap --sample 8")
-    assert command == f"grep word-007 {N16} | tokur score --dtype float32 | tokur heatmap --sample 8\n"
+    block = block_with(TOUR, "tokur heatmap --sample 8")
+    assert block.commands == f"grep word-007 {N16} | tokur score --dtype float32 | tokur heatmap --sample 8\n"
     rows = [line + b"\n" for line in (ROOT / N16).read_bytes().split(b"\n") if b"word-007" in line]
-    _, scored, _ = run_tokur("score", write_lines(tmp_path / "in.jsonl", rows), "--dtype", "float32")
-    (tmp_path / "scored.jsonl").write_text(scored, encoding="utf-8")
+    _, records, _ = run_tokur("score", write_lines(tmp_path / "in.jsonl", rows), "--dtype", "float32")
+    (tmp_path / "scored.jsonl").write_text(records, encoding="utf-8")
     code, out, _ = run_tokur("heatmap", "--sample", "8", tmp_path / "scored.jsonl")
     assert code == 0
     lines = [line.rstrip() for line in out.splitlines()]
-    shown = [line for line in block_after("tokur heatmap --sample 8").splitlines() if line != "…"]
+    shown = [line for line in block.printed.splitlines() if line != "…"]
     assert [line for line in shown if line not in lines] == []
 
 
 @pytest.mark.slow
-def test_the_scores_have_the_figures_shown(run_tokur, scored_samples):
-    words = arguments(block_with("tokur evaluate scored.jsonl --scores"), "tokur evaluate")
+@pytest.mark.parametrize("readme", [FRONT, TOUR], ids=str)
+def test_the_scores_have_the_figures_shown(run_tokur, scored_samples, readme):
+    block = block_with(readme, EVALUATE)
+    words = arguments(block.commands, "tokur evaluate")
     code, out, _ = run_tokur(*[scored_samples if word == "scored.jsonl" else word for word in words])
     assert code == 0
     found = {row["score"]: row for row in parsed(out)}
-    shown = block_after("tokur evaluate scored.jsonl --scores")
-    first, _, second = shown.partition("Score − ")
+    first, _, second = block.printed.partition("Score − ")
     rows = {line.split()[0]: line for line in first.splitlines() if "[" in line}
     assert rows.keys() == found.keys()
     for name, line in rows.items():
@@ -114,10 +118,60 @@ def test_the_table_beside_the_baselines_agrees(run_tokur, scored_samples):
     assert code == 0
     found = {row["score"]: row for row in parsed(out)}
     compared = set()
-    for first, *cells in (line.strip("| ").split(" | ") for line in README.splitlines() if INTERVALS.fullmatch(line)):
+    for line in text_of(TOUR).splitlines():
+        if not INTERVALS.fullmatch(line):
+            continue
+        first, *cells = line.strip("| ").split(" | ")
         for name in re.findall(r"`(\w+)`", first) if "--" not in first else ():
             if name in found:
                 spelled = [spelling(found[name][measure], digits=1) for measure in ("auroc", "auprc", "acc")]
                 assert cells == spelled, name
                 compared.add(name)
     assert {"eu", "tu", "ll_sum", "pe_sum", "neg_length", "ll"} <= compared
+    front = {name: spelling(row["auroc"], digits=1) for name, row in found.items()}
+    assert f"AUROC {front['eu']}; with `fisher`" in text_of(FRONT)
+    assert f"AUROC {front['ll_sum']} and {front['neg_length']} |" in text_of(FRONT)
+
+
+@pytest.mark.slow
+def test_fisher_has_the_figures_shown(run_tokur, tmp_path):
+    words = arguments(block_with(TOUR, EVALUATE).commands, "tokur score")
+    path = scored([*words, "--estimator", "fisher"], tmp_path / "scored.jsonl")
+    code, out, _ = run_tokur("evaluate", path, "--scores", "eu,ll_sum", "--versus", "ll_sum")
+    assert code == 0
+    row = next(row for row in parsed(out) if row["score"] == "eu")
+    tour = " ".join(text_of(TOUR).split())
+    figures = [spelling(row[measure]) for measure in ("auroc", "auprc", "acc")]
+    assert f"`eu` has {figures[0]}, {figures[1]} and {figures[2]}." in tour
+    assert (
+        f"It is {spelling(row['difference']['auroc'], 1).replace('-', '−')} from `ll_sum`".replace("[", "points [")
+        in tour
+    )
+    assert f"with `fisher` {spelling(row['auroc'], digits=1)} |" in text_of(FRONT)
+    one_digit = " | ".join(spelling(row[measure], digits=1) for measure in ("auroc", "auprc", "acc"))
+    assert f"| `eu` with `--estimator fisher` | {one_digit} |" in text_of(TOUR)
+
+
+@pytest.mark.slow
+def test_the_choices_are_right_as_often_as_shown(run_tokur, scored_n16):
+    """The table of the tour: each row's scores with the accuracy of what the command chose by them."""
+    shown = {}
+    table = text_of(TOUR).partition("| | accuracy |\n")[2].partition("\n\n")[0]
+    for line in table.splitlines()[1:]:
+        first, accuracy = line.strip("| ").split(" | ")
+        for name in re.findall(r"`(\w+)`", first) or [first]:
+            shown[name] = accuracy.strip("*")
+    loop = re.search(r"for by in (.*?); do", block_with(TOUR, "for by in").commands)[1].split()
+    titles = ["Pass@1, the mean of all responses", "majority of all 16", "Pass@16, an oracle"]
+    assert set(loop) == shown.keys() - set(titles)
+    summary = re.compile(
+        r"accuracy ([\d.]+)%, Pass@1 ([\d.]+)%, majority ([\d.]+)%, Pass@16 ([\d.]+)% \(44 questions\)"
+    )
+    for name in loop:
+        code, _, err = run_tokur("select", scored_n16, "--by", name)
+        assert code == 0
+        chosen, *others = (f"{float(number):.1f} %" for number in summary.search(err).groups())
+        assert chosen == shown[name], name
+        assert others == [shown[title] for title in titles]
+    front = f"{shown['eu_mean']} right; a majority vote of all 16 has {shown[titles[1]]}, a single response "
+    assert f"| {front}{shown[titles[0]]} |" in text_of(FRONT)

@@ -22,6 +22,8 @@ EXPECTED_FORMAT = {
     "openai_batch.jsonl": "openai-batch",
     "vllm_batch.jsonl": "openai-batch",
     "vllm_logprobs.jsonl": "openai-batch",
+    "openai_responses.jsonl": "openai-batch",
+    "lm_eval_samples.jsonl": "lm-eval",
 }
 
 

@@ -159,9 +159,8 @@ def test_token_strings_of_a_wrong_form_are_errors(tmp_path, value, message):
     [
         (batch_row(message={"content": None, "refusal": "No."}), "holds no text but refusal"),
         (batch_row(message={"content": None, "tool_calls": [{}]}), "holds no text but tool calls"),
-        (batch_row(message={"content": "4", "reasoning": "2+2"}), "run vLLM without --reasoning-parser"),
         (batch_row(text=5), '"response.body.choices[0].text" is a number, not a string'),
-        ({**batch_row(), "response": {"body": {"object": "list"}}}, "no choices, but is 'list'"),
+        ({**batch_row(), "response": {"body": {"object": "list"}}}, "but of 'list'"),
         ({**batch_row(), "response": 5}, '"response" is a number'),
     ],
 )
@@ -288,10 +287,14 @@ def test_inspect_samples_with_missing_scores_or_odd_turns(tmp_path):
     sample = json.loads((DATA / "inspect.json").read_text(encoding="utf-8"))["samples"][0]
     changes = {
         "NaN scores": ({"scores": {"match": {"value": float("nan")}}}, None),
-        "failed": ({"error": {"message": "out of memory"}}, "the sample failed: out of memory"),
+        "failed": (
+            {"error": {"message": "out of memory"}, "output": {"model": "m", "choices": []}},
+            "the sample failed: out of memory",
+        ),
         "no output": ({"output": {"model": "m", "choices": []}}, '"output.choices" is empty'),
         "no conversation": ({"messages": []}, None),
-        "attachment": ({"input": "attachment://0123"}, '"input" is stored as an attachment'),
+        "attachment": ({"input": "attachment://0123"}, '"attachment://0123" is missing'),
+        "kept attachment": ({"input": "attachment://0123", "attachments": {"0123": "Why?"}}, None),
     }
     log = {"version": 2, "status": "success", "samples": [{**sample, **change} for change, _ in changes.values()]}
     (tmp_path / "log.json").write_text(json.dumps(log))
@@ -301,6 +304,7 @@ def test_inspect_samples_with_missing_scores_or_odd_turns(tmp_path):
             assert message in message_of(record)
     assert records[0].fields["scores"] == {"match": {"value": None}}
     assert records[3].prompt == Prompt(question="What is 6 times 7?")
+    assert records[5].fields["question"] == "Why?"
 
 
 def test_inspect_samples_with_log_probabilities_bring_their_tokens(tmp_path):

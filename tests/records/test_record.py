@@ -240,7 +240,7 @@ def test_the_prompt_is_the_first_there_is_in_a_fixed_order(fields, prompt):
         ({"messages": [{"role": "user", "content": None}]}, '"messages[0].content" is null, not a string'),
         (
             {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
-            '"messages[0].content[0]" is \'image_url\', not a part of type "text", the only one that is scored',
+            "\"messages[0].content[0]\" is 'image_url', not text or reasoning, the only parts that are scored",
         ),
         ({"tokur": {"prompt_token_ids": []}}, '"tokur.prompt_token_ids" is empty'),
         (
@@ -282,7 +282,10 @@ def test_small_fields_have_defaults_and_checks():
     assert parse('{"reference":1.10}').reference == "1.10"
     assert parse('{"reference":1.10,"reference":2.50}').reference == "2.50"  # as its value
     assert parse('{"reference":true}').reference == "true"
-    assert error_of(lambda: record_of(reference=[1]).reference) == '"reference" is a list, not a string'
+    assert error_of(lambda: record_of(reference=["a", 1]).reference) == '"reference[1]" is a number, not a string'
+    assert record_of(reference=["a", "b"]).reference == "a or b"
+    assert (record_of(reference=[]).reference, record_of(reference=["a", "b"]).references) == (None, ["a", "b"])
+
     assert record_of(tokur={"sample": 3, "finish_reason": "stop"}).sample == 3
     assert error_of(lambda: record_of(tokur={"sample": -1}).sample) == '"tokur.sample" is -1, not a whole number from 0'
     assert record_of(tokur={"finish_reason": "stop"}).finish_reason == "stop"

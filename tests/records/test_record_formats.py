@@ -23,7 +23,7 @@ def test_the_format_is_recognised_from_the_first_row(name, form):
 def test_every_format_is_named_and_described_for_the_help_text():
     assert set(FORMATS) == {
         *("tokur", "messages", "prompt-completion", "gsm8k", "math", "svamp", "humaneval"),
-        *("lm-eval", "openai-batch", "inspect"),
+        *("lm-eval", "openai-batch", "inspect", "llm", "sharegpt", "alpaca"),
     }
     assert all(form.name == name and 20 < len(form.description) < 90 for name, form in FORMATS.items())
 
@@ -182,7 +182,7 @@ def test_the_format_can_be_given(tmp_path):
     row = {"question": "Q", "answer": "#### 1"}
     assert read_row(tmp_path, row, format="tokur").reference is None
     assert 'is not a svamp row: "Body" is missing' in message_of(read_row(tmp_path, row, format="svamp"))
-    with pytest.raises(UsageError, match=r"--format csv: there is no such format; it is one of auto, tokur, .*gsm8k"):
+    with pytest.raises(UsageError, match=r"--format csv: there is no such format; there are: auto, tokur, .*gsm8k"):
         read_records("anything", format="csv")
 
 

@@ -14,7 +14,7 @@ def noted(questions, *, needs_score=True, count=None, key="id"):
         kept = [one for place, one in enumerate(found) if one.sample not in [other.sample for other in found[:place]]]
         kept += [one for one in found if one.sample is None and one not in kept]
         duplicates = [one for one in found if one not in kept]
-        question = Question(f"{key} {name}", name, None, None, "in.jsonl", 1, found)
+        question = Question(f"{key} {name}", name, None, [], "in.jsonl", 1, found)
         notes.look_at(question, kept, duplicates, kept if count is None else kept[:count])
     return notes.lines()
 

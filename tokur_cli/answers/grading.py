@@ -28,6 +28,15 @@ class Outcome(str, Enum):
     """The comparison ran out of time or memory: the response has no label."""
 
 
+_PRECEDENCE = (
+    Outcome.CORRECT,
+    Outcome.TIMEOUT,
+    Outcome.INCORRECT,
+    Outcome.NO_ANSWER,
+    Outcome.UNPARSABLE_REFERENCE,
+)
+"""Which outcome stands where there are several references: the first of these."""
+
 _OUTCOMES = {
     Comparison.EQUAL: Outcome.CORRECT,
     Comparison.DIFFERENT: Outcome.INCORRECT,
@@ -76,11 +85,16 @@ class Grader:
         """Grade (response, reference) pairs, in order and a thousand at a time, so that workers share the work.
 
         Args:
-            items: the text of each response, and the value of its reference: a text or a number.
+            items: the text of each response, and the value of its reference: a text, a number, or a list of texts, any
+                of which is right.
         """
         stream = iter(items)
         while batch := list(islice(stream, _BATCH)):
-            for grade in self._grade_batch(batch):
+            golds = [value if isinstance(value, list) else [value] for _, value in batch]
+            pairs = [(response, gold) for (response, _), several in zip(batch, golds, strict=True) for gold in several]
+            grades = iter(self._grade_batch(pairs))
+            for several in golds:
+                grade = min((next(grades) for _ in several), key=lambda grade: _PRECEDENCE.index(grade.outcome))
                 self.counts[grade.outcome] += 1
                 yield grade
 

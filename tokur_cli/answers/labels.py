@@ -2,7 +2,8 @@
 
 - ``correct``: true or false.
 - ``quality``: a number in [0, 1], such as the share of a text's facts that hold.
-- any other field by name (``scores.exact_match`` reaches into objects): true, false or a number in [0, 1].
+- any other field by name (``scores.exact_match`` reaches into objects): true, false or a number in [0, 1]; in an
+  Inspect log also what its scorers write, such as ``C`` and ``I``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tokur_cli.records.errors import RecordError
+from tokur_cli.records.errors import RecordError, UsageError
+from tokur_cli.records.formats.inspect import verdicts
+from tokur_cli.records.formats.lm_eval import metrics
 from tokur_cli.records.mapping import value_at
 
 
@@ -38,12 +41,19 @@ def label_of(record: Mapping[str, Any], field: str | None = None) -> Label | Non
 
     Raises:
         RecordError: the field is missing though named, or holds no label.
+        UsageError: the record has the verdicts of several scorers, and none is named.
     """
+    said = verdicts(record) or metrics(record)
     if field is not None:
+        if field in said:
+            return Label(_number(said[field], field), field)
+        if record.get("error") is not None and field.startswith("scores."):
+            return Label(None, field)  # Inspect writes no scores where grading failed
         try:
             return Label(_number(value_at(record, field), field), field)
         except LookupError:
-            raise RecordError(f'"{field}" is missing: --label-field names no field of this record') from None
+            known = f"; its scores are {', '.join(said)}" if said else ""
+            raise RecordError(f'"{field}" is missing: --label-field names no field of this record{known}') from None
     if "correct" in record:
         value = record["correct"]
         if value is not None and not isinstance(value, bool):
@@ -53,6 +63,10 @@ def label_of(record: Mapping[str, Any], field: str | None = None) -> Label | Non
         return Label(_number(value, "correct"), "correct")
     if "quality" in record:
         return Label(_number(record["quality"], "quality"), "quality")
+    if len(said) > 1:
+        raise UsageError(
+            f"the records have several scores: choose the label with tokur evaluate --label-field {' or '.join(said)}"
+        )
     return None
 
 

@@ -16,8 +16,9 @@ from tokur_cli.commands.options.streams import InputOptions, RecordOutput
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
-from tokur_cli.records.errors import RecordError, TokurError, UsageError
+from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
 from tokur_cli.records.record import SCHEMA, Record
+from tokur_cli.records.streams import display_name
 from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.catalogue import CATALOGUE
 from tokur_cli.selection.gathering import Candidate, Gathering, Question, draw, question_key
@@ -54,7 +55,7 @@ def select(source: InputOptions, options: SelectOptions, target: RecordOutput) -
         writer.finish()
     for line in selection.messages():
         say(COMMAND, line)
-    selection.invalid.finish()
+    selection.invalid.finish(none_of=None if selection.taken else display_name(source.path))
 
 
 @dataclass(slots=True)
@@ -85,7 +86,7 @@ class _Selection:
 
     def __init__(self, options: SelectOptions, skip_invalid: bool) -> None:
         if options.by not in CATALOGUE:
-            raise UsageError(f"--by {options.by}: unknown score; there are: {', '.join(CATALOGUE)}")
+            raise UsageError(f"--by {options.by}: unknown score{there_are(CATALOGUE, options.by)}")
         if options.weight is not None and options.method != "wbon":
             raise UsageError(f"--weight goes with --method wbon: {options.method} weighs nothing")
         if options.weight == "score" and options.by in SIGNED:
@@ -112,6 +113,7 @@ class _Selection:
         self.tally = Tally()
         self.notes = Notes(options.by, self.rule.needs_score, options.count)
         self.other_scores: dict[str, None] = {}
+        self.taken = 0
 
     def run(
         self,
@@ -137,6 +139,7 @@ class _Selection:
                     if key in done:
                         raise _comes_back(item)
                 gathering.add(key, item, self._answer(item), self._confidence(item))
+                self.taken += 1
             except RecordError as error:
                 self.invalid.skip_or_raise(error)
         self._finish(gathering, equivalence, writer)
@@ -203,11 +206,11 @@ class _Selection:
         choice: Choice | None,
         equivalence: Equivalence,
     ) -> None:
-        if question.reference is None:
+        if not question.references:
             return
         majority = choose([None] * len(drawn), classes.labels, MAJORITY)
         assert majority is not None
-        correct = _correct(question.reference, [response.answer for response in drawn], equivalence)
+        correct = _correct(question.references, [response.answer for response in drawn], equivalence)
         self.tally.add(correct, choice.chosen if choice else None, majority.chosen)
 
     def _selected(self, record: Record, drawn: list[Candidate], choice: Choice) -> Record:
@@ -240,18 +243,18 @@ def _comes_back(record: Record) -> TokurError:
     return TokurError(f"{where}: leave out --grouped")
 
 
-def _correct(reference: str, answers: list[str | None], equivalence: Equivalence) -> list[bool | None]:
-    """Return whether each answer is right; None where that cannot be known."""
-    gold = reference_answer(reference)
-    if gold is None:
+def _correct(references: list[str], answers: list[str | None], equivalence: Equivalence) -> list[bool | None]:
+    """Return whether each answer is one of the references; None where that cannot be known."""
+    golds = [gold for gold in map(reference_answer, references) if gold is not None]
+    if not golds:
         return [None] * len(answers)
     distinct = list(dict.fromkeys(answer for answer in answers if answer is not None))
-    outcomes = equivalence.compare([(gold, answer) for answer in distinct])
-    unknown = (Comparison.UNPARSABLE, Comparison.OUT_OF_LIMITS)
-    right: dict[str | None, bool | None] = {
-        answer: None if outcome in unknown else outcome is Comparison.EQUAL
-        for answer, outcome in zip(distinct, outcomes, strict=True)
-    }
+    outcomes = iter(equivalence.compare([(gold, answer) for answer in distinct for gold in golds]))
+    right: dict[str, bool | None] = {}
+    for answer in distinct:
+        found = {next(outcomes) for _ in golds}
+        unknown = Comparison.OUT_OF_LIMITS in found or found == {Comparison.UNPARSABLE}
+        right[answer] = True if Comparison.EQUAL in found else None if unknown else False
     return [False if answer is None else right[answer] for answer in answers]
 
 

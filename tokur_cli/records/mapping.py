@@ -47,7 +47,7 @@ class FieldMapping:
 _TYPES: dict[str, tuple[type, ...]] = {
     "question": (str, list),
     "response": (str,),
-    "reference": (str, bool, int, float, type(None)),
+    "reference": (str, bool, int, float, list, type(None)),
     "id": (str, int, type(None)),
 }
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -9,6 +12,14 @@ from tokur_cli.records.scan import kind
 
 if TYPE_CHECKING:
     from tokur_cli.records.record import Record
+
+
+THINK_BEGINS, THINK_ENDS = "<think>\n", "\n</think>\n\n"
+"""What most reasoning models write before their reasoning, and between it and the text."""
+_KNOWN = {"id", "question", "messages", "reference", "correct", "quality", "source", "tokur"}
+_MOST_PATHS = 8
+REASONING_FIELDS = ("reasoning_content", "reasoning")
+"""Where services put reasoning that they cut off from the text."""
 
 
 @dataclass(frozen=True)
@@ -20,12 +31,14 @@ class Prompt:
         messages: chat turns, each with ``role`` and a string ``content``, for the model's chat template.
         question: a question that the model's default template is put around.
         text: a prompt that is tokenized as it is, without any template.
+        tools: definitions of the tools that the model was told of beside the messages, as OpenAI writes them.
     """
 
     token_ids: list[int] | None = None
     messages: list[dict[str, Any]] | None = None
     question: str | None = None
     text: str | None = None
+    tools: list[dict[str, Any]] | None = None
 
 
 def check_token_ids(what: str, value: Any, record: Record) -> list[int]:
@@ -59,41 +72,139 @@ def is_bytes(value: Any) -> TypeGuard[list[int]]:
     return isinstance(value, list) and all(type(item) is int and 0 <= item < 256 for item in value)
 
 
+def with_reasoning(reasoning: str, text: str) -> str:
+    """Return a response of a reasoning model as one text."""
+    return THINK_BEGINS + reasoning.strip("\n") + THINK_ENDS + text.lstrip("\n") if reasoning else text
+
+
 def split_messages(messages: Any, response: Any, record: Record) -> tuple[list[dict[str, Any]], str | None]:
     """Split chat turns into the prompt and, if they end with the response, the response.
 
     Args:
         messages: the field's value; each turn an object with ``role`` and ``content``, which is a string or a list of
-            ``{"type": "text", "text": …}`` parts (joined here).
+            parts (see ``read_content``). Reasoning becomes ``reasoning_content``, as chat templates call it, and calls
+            of tools get the form that they know.
         response: the record's ``response``, or None; a last assistant turn with other text belongs to the prompt.
         record: the record, for errors.
     """
     if not isinstance(messages, list):
         raise record.error(f'"messages" is {kind(messages)}, not a list of turns')
     turns = [_read_turn(f"messages[{number}]", turn, record) for number, turn in enumerate(messages)]
-    if turns and turns[-1]["role"] == "assistant" and response in (None, turns[-1]["content"]):
-        return turns[:-1], turns[-1]["content"]
+    if turns and turns[-1]["role"] == "assistant":
+        said = with_reasoning(turns[-1].get("reasoning_content") or "", turns[-1]["content"])
+        if response in (None, said):
+            return turns[:-1], said
     return turns, None
 
 
 def _read_turn(what: str, turn: Any, record: Record) -> dict[str, Any]:
     if not isinstance(turn, dict):
         raise record.error(f'"{what}" is {kind(turn)}, not an object with role and content')
+    calls = turn.get("tool_calls")
     for name in ("role", "content"):
-        if name not in turn:
+        if name not in turn and not (name == "content" and calls):
             raise record.error(f'"{what}.{name}" is missing')
     record.checked_text(f"{what}.role", turn["role"])
-    return {**turn, "content": read_content(f"{what}.content", turn["content"], record)}
+    reasoning, text = read_content(what, turn, record)
+    read = {**turn, "content": text}
+    if reasoning:
+        read["reasoning_content"] = reasoning
+    if isinstance(calls, list):
+        read["tool_calls"] = [_read_call(call) for call in calls]
+    return read
 
 
-def read_content(what: str, content: Any, record: Record) -> str:
-    """Return a turn's content as one string; of a list of parts, the texts joined."""
+def _read_call(call: Any) -> Any:
+    """Return a tool's call as chat templates know it: OpenAI writes its arguments as text, Inspect no object."""
+    if not isinstance(call, dict):
+        return call
+    function = call.get("function")
+    if isinstance(function, str):
+        function = {"name": function, "arguments": call.get("arguments")}
+    if isinstance(function, dict) and isinstance(function.get("arguments"), str):
+        with suppress(ValueError):  # a model may write arguments that are no JSON: they stay as they are
+            function = {**function, "arguments": json.loads(function["arguments"])}
+    return {"id": call.get("id"), "type": "function", "function": function}
+
+
+def read_tools(value: Any) -> list[dict[str, Any]] | None:
+    """Return definitions of tools as OpenAI's chats have them; None of anything else that a field ``tools`` may hold.
+
+    Args:
+        value: a list of such definitions, or of the functions alone as Inspect and OpenAI's responses have them; data
+            sets for training have such lists as JSON text.
+    """
+    if isinstance(value, str):
+        with suppress(ValueError):
+            value = json.loads(value)
+    if not isinstance(value, list) or not value:
+        return None
+    tools = []
+    for tool in value:
+        if not isinstance(tool, dict):
+            return None
+        function = tool.get("function", {name: item for name, item in tool.items() if name != "type"})
+        if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+            return None
+        tools.append({"type": "function", "function": function})
+    return tools
+
+
+def read_response(what: str, message: dict[str, Any], record: Record) -> str:
+    """Return the text of an assistant's message, its reasoning included.
+
+    Raises:
+        RecordError: it has no text.
+    """
+    if message.get("content") is None:
+        instead = next((name for name in ("refusal", "tool_calls", "function_call") if message.get(name)), "no content")
+        raise record.error(f'"{what}" holds no text but {instead.replace("_", " ")}')
+    return with_reasoning(*read_content(what, message, record))
+
+
+def is_withheld(message: Any) -> bool:
+    """Return whether a service kept a message's reasoning to itself, or encrypted it."""
+    if not isinstance(message, dict):
+        return False
+    parts = message.get("content")
+    hidden = isinstance(parts, list) and any(isinstance(part, dict) and part.get("redacted") for part in parts)
+    return hidden or message.get("withheld") is True
+
+
+def read_content(what: str, message: dict[str, Any], record: Record) -> tuple[str, str]:
+    """Return an assistant's or a user's message as (reasoning, text), both maybe empty.
+
+    Args:
+        what: the message's name, for errors.
+        message: its ``content`` is a string or a list of parts of type ``text`` and ``reasoning``, each joined; the
+            reasoning may stand in a field of its own. With calls of tools it may be null.
+        record: the record, for errors.
+    """
+    content = message.get("content")
+    apart = next((message[name] for name in REASONING_FIELDS if isinstance(message.get(name), str)), "")
+    if content is None and (message.get("tool_calls") or apart):
+        return apart, ""
     if not isinstance(content, list):
-        return record.checked_text(what, content)
-    texts = []
+        return apart, record.checked_text(f"{what}.content", content)
+    reasoning, texts = [apart] if apart else [], []
     for number, part in enumerate(content):
-        if not isinstance(part, dict) or part.get("type") != "text":
-            found = repr(part.get("type")) if isinstance(part, dict) else kind(part)
-            raise record.error(f'"{what}[{number}]" is {found}, not a part of type "text", the only one that is scored')
-        texts.append(record.checked_text(f"{what}[{number}].text", part.get("text")))
-    return "".join(texts)
+        place = f"{what}.content[{number}]"
+        form = part.get("type") if isinstance(part, dict) else None
+        if form in ("text", "input_text", "output_text"):
+            texts.append(record.checked_text(f"{place}.text", part.get("text")))
+        elif form == "reasoning":
+            if not part.get("redacted"):  # else it is encrypted
+                reasoning.append(record.checked_text(f"{place}.reasoning", part.get("reasoning")))
+        else:
+            found = repr(form) if isinstance(part, dict) else kind(part)
+            raise record.error(f'"{place}" is {found}, not text or reasoning, the only parts that are scored')
+    return "\n\n".join(reasoning), "".join(texts)
+
+
+def paths_of_texts(fields: Mapping[str, Any]) -> str:
+    """Return the end of a message that asks for a field: the paths of the texts in a row of no known format."""
+    paths = []
+    for name, value in fields.items():
+        inner = {f"{name}.{key}": held for key, held in value.items()} if isinstance(value, dict) else {name: value}
+        paths += [path for path, held in inner.items() if isinstance(held, str) and name not in _KNOWN]
+    return f": {', '.join(paths[:_MOST_PATHS])}{', …' if len(paths) > _MOST_PATHS else ''}" if paths else ""

@@ -9,7 +9,14 @@ from typing import Any
 
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError
-from tokur_cli.records.prompt import Prompt, check_token_ids, check_token_strings, split_messages
+from tokur_cli.records.prompt import (
+    Prompt,
+    check_token_ids,
+    check_token_strings,
+    paths_of_texts,
+    read_tools,
+    split_messages,
+)
 from tokur_cli.records.scan import Member, ScanError, kind, scan_object
 
 SCHEMA = 1
@@ -187,14 +194,25 @@ class Record:
         return self.checked_text("id", value)
 
     @property
-    def reference(self) -> str | None:
-        """The gold answer; a number or boolean as it is spelled in the JSON text (``42``, ``1.10``, ``true``)."""
+    def references(self) -> list[str]:
+        """The gold answers, any of which is right, as text.
+
+        A number or boolean is spelled as in the JSON text (``42``, ``1.10``, ``true``).
+        """
         value = self.fields.get("reference")
         if value is None:
-            return None
+            return []
         if isinstance(value, (bool, int, float)):
-            return self.json("reference")
-        return self.checked_text("reference", value)
+            return [self.json("reference")]
+        if isinstance(value, list):
+            return [self.checked_text(f"reference[{number}]", item) for number, item in enumerate(value)]
+        return [self.checked_text("reference", value)]
+
+    @property
+    def reference(self) -> str | None:
+        """The gold answer to be shown: of several, all with ``or`` between them."""
+        references = self.references
+        return " or ".join(references) if references else None
 
     def split_messages(self) -> tuple[list[dict[str, Any]], str | None]:
         """Return the turns of ``messages`` that are the prompt, and the response's text if they end with it.
@@ -213,6 +231,8 @@ class Record:
             _, answer = self.split_messages()
             if answer is not None:
                 return answer
+        if "response" not in self.fields and (texts := paths_of_texts(self.fields)):
+            raise self.error(f'"response" is missing; --response-field names another field{texts}')
         return self.text("response")
 
     @property
@@ -234,15 +254,19 @@ class Record:
             messages, _ = self.split_messages()
             if not messages:
                 raise self.error('"messages" holds no turn before the response')
-            return Prompt(messages=messages)
+            return Prompt(messages=messages, tools=read_tools(self.fields.get("tools")))
         if self.fields.get("question") is not None:
             return Prompt(question=self.text("question"))
+        if isinstance(self.fields.get("prompt"), dict):
+            texts = paths_of_texts(self.fields)
+            raise self.error(f'"prompt" is an object, not a string; --question-field names another field{texts}')
         if self.fields.get("prompt") is not None:
             return Prompt(text=self.text("prompt"))
         if "custom_id" in self.fields:
             raise self.error("has no prompt: give the batch's input file with --requests")
         raise self.error(
             'has no prompt: it needs "question", "messages" or "prompt"; --question-field names another field'
+            + paths_of_texts(self.fields)
         )
 
     @property

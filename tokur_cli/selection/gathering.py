@@ -48,7 +48,7 @@ class Question:
         key: its id, or a digest of its prompt.
         name: what messages call it.
         prompt: a digest of the prompt; None as long as no record has one.
-        reference: the gold answer; None as long as no record has one.
+        references: the gold answers, any of which is right; empty as long as no record has one.
         source: the file of its first record.
         line: the line of its first record.
         responses: in the order in which they came.
@@ -57,7 +57,7 @@ class Question:
     key: str
     name: str
     prompt: str | None
-    reference: str | None
+    references: list[str]
     source: str | None
     line: int | None
     responses: list[Candidate] = field(default_factory=list)
@@ -136,7 +136,8 @@ def _prompt_digest(record: Record) -> str | None:
     if record.get("question") is not None:
         text = record.text("question").encode()
     elif record.get("messages") is not None:
-        text = encode_value(record.split_messages()[0])
+        # Logs give each turn an id of its own
+        text = encode_value([[turn["role"], turn["content"]] for turn in record.split_messages()[0]])
     elif record.get("prompt") is not None:
         text = record.text("prompt").encode()
     else:
@@ -207,21 +208,21 @@ class Gathering:
         self._spool.clear()
 
     def _question(self, key: str, record: Record) -> Question:
-        prompt, reference = _prompt_digest(record), record.reference
+        prompt, references = _prompt_digest(record), record.references
         question = self.questions.get(key)
         if question is None:
-            question = Question(key, _name(record), prompt, reference, record.source, record.line)
+            question = Question(key, _name(record), prompt, references, record.source, record.line)
             self.questions[key] = question
             return question
         if None not in (prompt, question.prompt) and prompt != question.prompt:
             raise record.error(f"has the id of another question ({record.id}: see line {question.line})")
-        if None not in (reference, question.reference) and reference != question.reference:
+        if references and question.references and references != question.references:
             raise record.error(
-                f'has the reference "{reference}", but its question {question.name} has "{question.reference}" '
-                f"(see line {question.line})"
+                f'has the reference "{record.reference}", but its question {question.name} has '
+                f'"{" or ".join(question.references)}" (see line {question.line})'
             )
         question.prompt = question.prompt or prompt
-        question.reference = question.reference if reference is None else reference
+        question.references = references or question.references
         return question
 
 

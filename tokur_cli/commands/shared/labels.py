@@ -85,7 +85,7 @@ class Labeller:
         stream = iter(items)
         while window := list(islice(stream, WINDOW)):
             taken: list[Labelled] = []
-            to_grade: list[tuple[Labelled, str, object]] = []
+            to_grade: list[tuple[Labelled, str, list[str]]] = []
             to_run: list[tuple[Labelled, str]] = []
             for item in window:
                 try:
@@ -103,7 +103,7 @@ class Labeller:
             yield from taken
 
     def _take(
-        self, record: Record, to_grade: list[tuple[Labelled, str, object]], to_run: list[tuple[Labelled, str]]
+        self, record: Record, to_grade: list[tuple[Labelled, str, list[str]]], to_run: list[tuple[Labelled, str]]
     ) -> Labelled:
         """Return a record with the label that it brings along, or put it on one of the lists."""
         try:
@@ -120,15 +120,15 @@ class Labeller:
             labelled.outcome = CODE_NOT_RUN
             if self._run_code is not None:
                 to_run.append((labelled, record.response))
-        elif record.reference is not None:
-            to_grade.append((labelled, record.response, record.reference))
+        elif record.references:
+            to_grade.append((labelled, record.response, record.references))
         elif self._answers:
             labelled.answer = answer_of(record.response, record.reference)
         return labelled
 
-    def _find_out(self, to_grade: list[tuple[Labelled, str, object]], to_run: list[tuple[Labelled, str]]) -> None:
+    def _find_out(self, to_grade: list[tuple[Labelled, str, list[str]]], to_run: list[tuple[Labelled, str]]) -> None:
         """Grade and run what is on the lists."""
-        pairs = ((response, reference) for _, response, reference in to_grade)
+        pairs = ((response, references) for _, response, references in to_grade)
         for (labelled, _, _), grade in zip(to_grade, self._grader.grade(pairs), strict=True):
             labelled.outcome, labelled.answer = grade.outcome.value, grade.answer
             if grade.correct is not None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tokur_cli.records.formats.adapting import Format
+from tokur_cli.records.formats.conversations import ALPACA, LLM, SHAREGPT
 from tokur_cli.records.formats.datasets import GSM8K, HUMANEVAL, MATH, MESSAGES, PROMPT_COMPLETION, SVAMP
 from tokur_cli.records.formats.inspect import INSPECT
 from tokur_cli.records.formats.lm_eval import LM_EVAL
@@ -29,8 +30,11 @@ FORMATS: dict[str, Format] = {
         SVAMP,
         MATH,
         GSM8K,
+        LLM,
         PROMPT_COMPLETION,
         MESSAGES,
+        SHAREGPT,
+        ALPACA,
     )
 }
 """Every format by name, for ``--format`` and its help; the first that recognises a stream's first row is taken."""

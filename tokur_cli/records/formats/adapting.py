@@ -70,6 +70,11 @@ def with_tokur(record: Record, **values: Any) -> Record:
     return record
 
 
+def add_label(record: Record, value: Any) -> None:
+    """Label a record by what its own program says: right or wrong, or something in between; null where that failed."""
+    record.set("correct" if value is None or isinstance(value, bool) else "quality", value)
+
+
 def required(record: Record, name: str, form: str, *types: type) -> Any:
     """Return a row's field of one of these types.
 
@@ -83,8 +88,13 @@ def required(record: Record, name: str, form: str, *types: type) -> Any:
         RecordError: it is missing or of another type.
     """
     if name not in record.fields:
-        raise record.error(f'is not a {form} row: "{name}" is missing')
+        raise record.error(f'is not {article(form)} row: "{name}" is missing')
     return typed(record, f'"{name}"', record.fields[name], form, *types)
+
+
+def article(form: str) -> str:
+    """Return a format's name with its article."""
+    return f"{'an' if form[0] in 'aeio' or form.startswith('lm') else 'a'} {form}"
 
 
 def typed(record: Record, what: str, value: Any, form: str, *types: type) -> Any:
@@ -94,7 +104,7 @@ def typed(record: Record, what: str, value: Any, form: str, *types: type) -> Any
         RecordError: it is not; names the format and what the value is called.
     """
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-        raise record.error(f"is not a {form} row: {what} is {kind(value)}")
+        raise record.error(f"is not {article(form)} row: {what} is {kind(value)}")
     return value
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tokur_cli.records.formats.adapting import required, row_format, spelled, whole_number, with_fields
-from tokur_cli.records.prompt import read_content
+from tokur_cli.records.prompt import read_response
 from tokur_cli.records.record import Record
 
 _LOWERED = ("How ", "What ", "Which ", "Who ", "When ", "Where ")
@@ -26,7 +26,7 @@ def _adapt_prompt_completion(record: Record) -> Record:
     if isinstance(completion, list):
         if len(completion) != 1 or not isinstance(completion[0], dict) or completion[0].get("role") != "assistant":
             raise record.error(f'is not a {form} row: "completion" is not a single assistant turn')
-        completion = read_content("completion[0].content", completion[0].get("content"), record)
+        completion = read_response("completion[0]", completion[0], record)
     if isinstance(prompt, str):
         return with_fields(record, response=completion)
     return with_fields(record, messages=prompt, response=completion)

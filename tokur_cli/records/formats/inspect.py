@@ -2,53 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tokur_cli.records.formats.adapting import required, row_format, typed, with_fields, with_tokur
+from tokur_cli.records.formats.adapting import add_label, required, row_format, typed, with_fields, with_tokur
 from tokur_cli.records.formats.logged_tokens import logged_tokens
-from tokur_cli.records.prompt import read_content
+from tokur_cli.records.prompt import is_withheld, read_response
 from tokur_cli.records.record import Record
 
 _NAME = "inspect"
 _ATTACHMENT = "attachment://"
 _LENGTH_REASONS = ("max_tokens", "model_length")  # which everyone else calls "length"
+_VERDICTS: dict[str, float | bool] = {"C": True, "I": False, "N": False, "P": 0.5}
+_VERDICTS |= {"yes": True, "true": True, "no": False, "false": False}
 
 
 def _adapt(record: Record) -> Record:
-    fields: dict[str, Any] = {"response": _read_response(record)}
+    message = _read_message(record)
+    response = _inline(record, read_response("output.choices[0].message", message, record))
+    fields: dict[str, Any] = {"response": response}
     question = required(record, "input", _NAME, str, list)
     if isinstance(question, str):
-        fields["question"] = _inline(record, "input", question)
-    if not _ends_with_response(record, fields["response"]):
+        fields["question"] = _inline(record, question)
+    if not _ends_with_response(record, response):
         # solvers may have added turns to the input, so the conversation, where there is one, is what the model saw
         fields["messages"] = question if isinstance(question, list) else None
-    target = record.get("target")
-    fields["reference"] = target[0] if isinstance(target, list) and len(target) == 1 else target
+    if tools := _tools(record, message.get("id")):
+        fields["tools"] = tools
+    target = typed(record, '"target"', record.get("target"), _NAME, str, list)
+    # No target is written as an empty text, or as a list of none
+    fields["reference"] = (target[0] if isinstance(target, list) and len(target) == 1 else target) or None
     required(record, "id", _NAME, int, str)
     epoch = required(record, "epoch", _NAME, int)
     output = record.fields["output"]
     choice = output["choices"][0]
     stop_reason = choice.get("stop_reason")
+    adapted = with_fields(record, **fields)
+    _add_label(adapted)
     return with_tokur(
-        with_fields(record, **fields),
+        adapted,
         model=output.get("model") or None,
         sample=epoch - 1,
         finish_reason="length" if stop_reason in _LENGTH_REASONS else stop_reason,
+        reasoning="withheld" if is_withheld(message) else None,
         **logged_tokens(choice),
     )
 
 
-def _read_response(record: Record) -> str:
+def _read_message(record: Record) -> dict[str, Any]:
+    """Return the message that is the response; a sample may have one though its grading failed."""
+    choices = required(record, "output", _NAME, dict).get("choices")
+    if isinstance(choices, list) and choices and isinstance(choices[0], dict):
+        message: dict[str, Any] = typed(record, '"output.choices[0].message"', choices[0].get("message"), _NAME, dict)
+        return message
     error = record.get("error")
     if error is not None:
         raise record.error(f"the sample failed: {error.get('message') if isinstance(error, dict) else error}")
-    choices = required(record, "output", _NAME, dict).get("choices")
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise record.error(f'is not an {_NAME} sample with a response: "output.choices" is empty')
-    message = typed(record, '"output.choices[0].message"', choices[0].get("message"), _NAME, dict)
-    content = read_content("output.choices[0].message.content", message.get("content"), record)
-    return _inline(record, "output.choices[0].message.content", content)
+    raise record.error(f'is not an {_NAME} sample with a response: "output.choices" is empty')
 
 
 def _ends_with_response(record: Record, response: str) -> bool:
@@ -56,16 +67,82 @@ def _ends_with_response(record: Record, response: str) -> bool:
     if not isinstance(messages, list) or not messages or not isinstance(messages[-1], dict):
         return False
     last = messages[-1]
-    return (
-        last.get("role") == "assistant"
-        and read_content("messages[-1].content", last.get("content"), record) == response
-    )
+    return last.get("role") == "assistant" and read_response("messages[-1]", last, record) == response
 
 
-def _inline(record: Record, what: str, text: str) -> str:
-    if text.startswith(_ATTACHMENT):
-        raise record.error(f'"{what}" is stored as an attachment: write the log again with resolve_attachments=True')
-    return text
+def _inline(record: Record, text: str) -> str:
+    """Return a text that may be kept among the sample's attachments."""
+    if not text.startswith(_ATTACHMENT):
+        return text
+    attachments = record.get("attachments")
+    kept = attachments.get(text.removeprefix(_ATTACHMENT)) if isinstance(attachments, dict) else None
+    if kept is None:
+        raise record.error(f'"{text}" is missing: write the log again with resolve_attachments=True')
+    return record.checked_text(f"attachments.{text.removeprefix(_ATTACHMENT)}", kept)
+
+
+def _tools(record: Record, message: Any) -> list[dict[str, Any]]:
+    """Return the tools that the model was told of when it wrote a message."""
+    events = record.get("events")
+    for event in reversed(events if isinstance(events, list) else []):
+        if not isinstance(event, dict) or event.get("event") != "model" or not isinstance(event.get("tools"), list):
+            continue
+        output = event.get("output")
+        choices = output.get("choices") if isinstance(output, dict) else None
+        written = (
+            choices[0].get("message") if isinstance(choices, list) and choices and isinstance(choices[0], dict) else 0
+        )
+        if isinstance(written, dict) and written.get("id") == message is not None:
+            return [_inlined(record, tool) for tool in event["tools"]]
+    return []
+
+
+def _inlined(record: Record, value: Any) -> Any:
+    """Return a JSON value without attachments, and without fields that are null."""
+    if isinstance(value, dict):
+        return {name: _inlined(record, item) for name, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_inlined(record, item) for item in value]
+    return _inline(record, value) if isinstance(value, str) else value
+
+
+def verdict(value: Any) -> Any:
+    """Return what Inspect's own metrics count a score's value as; what they cannot count is returned as it is."""
+    if isinstance(value, str):
+        if (counted := _VERDICTS.get(value, _VERDICTS.get(value.lower()) if len(value) > 1 else None)) is not None:
+            return counted
+        try:
+            number = float(value)
+        except ValueError:
+            return value
+        return number if math.isfinite(number) else value
+    return value
+
+
+def verdicts(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the scorers of a sample say, by the path to each; null where one failed."""
+    scores = fields.get("scores")
+    return dict(_verdicts(scores)) if _recognises(fields) and isinstance(scores, dict) else {}
+
+
+def _verdicts(scores: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, score in scores.items():
+        metadata = score.get("metadata") if isinstance(score, dict) else None
+        if isinstance(metadata, dict) and "tokur" in metadata:
+            continue  # tokur's own scorer says nothing of right and wrong
+        value = score.get("value") if isinstance(score, dict) else None
+        if isinstance(value, dict):
+            yield from ((f"scores.{name}.value.{part}", verdict(item)) for part, item in value.items())
+        else:
+            yield f"scores.{name}.value", verdict(value)
+
+
+def _add_label(record: Record) -> None:
+    """Label a sample by the log's only scorer; one whose grading failed has the label null, whatever the others say."""
+    said = list(verdicts(record.fields).values())
+    failed = record.get("error") is not None
+    if len(said) == 1 or failed:
+        add_label(record, None if failed else said[0])
 
 
 def _recognises(fields: Mapping[str, Any]) -> bool:

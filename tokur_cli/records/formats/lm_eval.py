@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tokur_cli.records.errors import RecordError
-from tokur_cli.records.formats.adapting import Adapter, Format, required, spelled, with_fields, with_tokur
+from tokur_cli.records.formats.adapting import Adapter, Format, add_label, required, spelled, with_fields, with_tokur
 from tokur_cli.records.formats.requests import Requests
 from tokur_cli.records.record import Record
 
@@ -33,14 +33,14 @@ def _adapt_row(record: Record) -> Iterator[Record]:
     responses = required(record, "resps", _NAME, list)
     requests = _read_requests(record)
     if len(requests) != len(responses):
-        raise record.error(f"is not a {_NAME} row: {len(requests)} arguments but {len(responses)} resps")
+        raise record.error(f"is not an {_NAME} row: {len(requests)} arguments but {len(responses)} resps")
     for number, (request, repeats) in enumerate(zip(requests, responses, strict=True)):
         prompt = _read_prompt(record, request)
         if not isinstance(repeats, list):
-            raise record.error(f"is not a {_NAME} row: resps[{number}] is not a list of repeats")
+            raise record.error(f"is not an {_NAME} row: resps[{number}] is not a list of repeats")
         for sample, response in enumerate(repeats):
             if not isinstance(response, str):
-                raise record.error(f"is not a {_NAME} row: resps[{number}][{sample}] is not a string")
+                raise record.error(f"is not an {_NAME} row: resps[{number}][{sample}] is not a string")
             one = record.copy()
             if len(requests) * len(repeats) > 1:
                 one.set("resps", [[response]])  # else every record would carry all the others' responses
@@ -51,6 +51,9 @@ def _adapt_row(record: Record) -> Iterator[Record]:
                 reference=spelled(record, "target"),
                 **prompt,
             )
+            said = list(metrics(record.fields).values())
+            if len(said) == len(requests) * len(repeats) == 1:
+                add_label(one, bool(said[0]) if said[0] in (0, 1) else said[0])
             yield with_tokur(one, sample=sample)
 
 
@@ -76,7 +79,15 @@ def _read_prompt(record: Record, request: Any) -> dict[str, Any]:
             return {"messages": json.loads(prompt[0])}
         except ValueError:
             pass
-    raise record.error(f"is not a {_NAME} row: its prompt is neither text nor chat turns")
+    raise record.error(f"is not an {_NAME} row: its prompt is neither text nor chat turns")
+
+
+def metrics(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the harness's metrics say of a row's response, by name; older versions did not list them."""
+    names = fields.get("metrics")
+    if not _recognises(fields) or not isinstance(names, list):
+        return {}
+    return {name: fields[name] for name in names if isinstance(name, str) and name in fields}
 
 
 def _recognises(fields: Mapping[str, Any]) -> bool:

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tokur_cli.records.errors import RecordError
-from tokur_cli.records.formats.adapting import Adapter, Format, required, typed, with_fields, with_tokur
+from tokur_cli.records.formats.adapting import Adapter, Format, article, required, typed, with_fields, with_tokur
 from tokur_cli.records.formats.logged_tokens import logged_tokens
 from tokur_cli.records.formats.requests import Requests
-from tokur_cli.records.prompt import read_content
+from tokur_cli.records.formats.responses_api import as_chat_completion, check_tools, read_messages
+from tokur_cli.records.prompt import is_withheld, read_response
 from tokur_cli.records.record import Record
 from tokur_cli.records.scan import kind
 
@@ -43,9 +44,11 @@ def _read_body(record: Record) -> dict[str, Any]:
     if status != 200:
         raise record.error(f"the request failed with status {status}: {_reason(body)}")
     body = typed(record, '"response.body"', body, _NAME, dict)
+    if body.get("object") == "response":
+        body = as_chat_completion(record, body)
     if "choices" not in body:
         raise record.error(
-            f"is not a {_NAME} row of chat completions or completions: its response has no choices, but is "
+            f"is not {article(_NAME)} row of chat completions, completions or responses, but of "
             f"{body.get('object', kind(body))!r}"
         )
     return dict(body)
@@ -80,6 +83,7 @@ def _adapt_choice(
         # vLLM tells which of the request's stop strings ended a response; no end token follows it then
         finish_reason="stop_string" if isinstance(choice.get("stop_reason"), str) else choice.get("finish_reason"),
         prompt_token_ids=prompt_ids,
+        reasoning="withheld" if is_withheld(choice.get("message")) else None,
         **logged_tokens(choice),
     )
 
@@ -88,16 +92,7 @@ def _read_text(record: Record, what: str, choice: dict[str, Any]) -> str:
     if "message" not in choice:
         return record.checked_text(f"{what}.text", choice.get("text"))
     message = typed(record, f'"{what}.message"', choice["message"], _NAME, dict)
-    for name in ("reasoning", "reasoning_content"):
-        if message.get(name):
-            raise record.error(
-                f'"{what}.message" has its "{name}" cut off from the response, which cannot be scored without it: '
-                "run vLLM without --reasoning-parser"
-            )
-    if message.get("content") is None:
-        instead = next((name for name in ("refusal", "tool_calls", "function_call") if message.get(name)), "no content")
-        raise record.error(f'"{what}.message" holds no text but {instead.replace("_", " ")}')
-    return read_content(f"{what}.message.content", message["content"], record)
+    return read_response(f"{what}.message", message, record)
 
 
 def _read_prompt(record: Record, identity: str, requests: Requests | None) -> dict[str, Any]:
@@ -111,8 +106,10 @@ def _read_prompt(record: Record, identity: str, requests: Requests | None) -> di
     body = request.get("body")
     if not isinstance(body, dict):
         raise record.error(f"{place} has no body")
-    if "messages" in body:
-        return {"messages": body["messages"]}
+    if "messages" in body or "input" in body:
+        messages = body["messages"] if "messages" in body else read_messages(place, record, body)
+        check_tools(place, record, body.get("tools"))
+        return {"messages": messages, "tools": body.get("tools")}
     if body.get("echo"):
         raise record.error(f"{place} asked for echo: prompt and response cannot be told apart")
     prompt = body.get("prompt")

@@ -1,0 +1,48 @@
+"""The READMEs, taken apart: their blocks of code, each with what it prints."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+READMES = sorted(
+    path.relative_to(ROOT) for folder in ("samples", "tests") for path in (ROOT / folder).rglob("README.md")
+)
+READMES = [Path("README.md"), *READMES]
+
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```\n", flags=re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Commands of a README, and what follows them as their output ("" where nothing does)."""
+
+    commands: str
+    printed: str
+
+    def lines(self) -> list[str]:
+        """Return the commands, one a line: those that go on over several lines are joined, comments left out."""
+        joined = re.sub(r"(\\|\|)\n\s*", lambda end: " " if end[1] == "\\" else "| ", self.commands)
+        return [
+            line.strip() for line in re.sub(r"(^|\s)# .*", "", joined, flags=re.MULTILINE).splitlines() if line.strip()
+        ]
+
+
+def text_of(readme: Path) -> str:
+    return (ROOT / readme).read_text(encoding="utf-8")
+
+
+def blocks_of(readme: Path) -> list[Block]:
+    """Return the blocks of shell commands of a README; an unnamed block after one is what it prints."""
+    blocks, found = [], [(match[1], match[2]) for match in _BLOCK.finditer(text_of(readme))]
+    for (language, code), (following, printed) in zip(found, [*found, ("none", "")][1:], strict=True):
+        if language == "sh":
+            blocks.append(Block(code, printed if following in ("", "json") else ""))
+    return blocks
+
+
+def block_with(readme: Path, text: str) -> Block:
+    """Return the block of a README whose commands hold a text."""
+    return next(block for block in blocks_of(readme) if text in block.commands)

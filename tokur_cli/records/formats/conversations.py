@@ -1,0 +1,100 @@
+"""Rows of conversations: what ``llm logs --json`` prints, ShareGPT and Alpaca training files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tokur_cli.records.errors import RecordError
+from tokur_cli.records.formats.adapting import Adapter, Format, required, row_format, typed, with_fields, with_tokur
+from tokur_cli.records.formats.requests import Requests
+from tokur_cli.records.prompt import with_reasoning
+from tokur_cli.records.record import Record
+
+_LLM, _SHAREGPT, _ALPACA = "llm", "sharegpt", "alpaca"
+_UNREAD = ("prompt_fragments", "system_fragments", "attachments", "tool_calls", "tool_results")
+_ROLES = {"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "system": "system"}
+
+Turns = list[dict[str, Any]]
+
+
+def _new_llm_adapter(requests: Requests | None) -> Adapter:
+    conversations: dict[str, Turns] = {}
+
+    def adapt(record: Record) -> Iterator[Record | RecordError]:
+        for name in _UNREAD:
+            if record.get(name):
+                raise record.error(f'its prompt had "{name}", which are not read')
+        prompt = required(record, "prompt", _LLM, str)
+        response = required(record, "response", _LLM, str)
+        system = typed(record, '"system"', record.get("system"), _LLM, str, type(None))
+        conversation = record.get("conversation_id")
+        turns = conversations.get(conversation, []) if isinstance(conversation, str) else []
+        if not turns and not _begins(record, prompt):
+            raise record.error("its conversation began before these logs: print all of them, llm logs --json -n 0")
+        if system and system not in [turn["content"] for turn in turns if turn["role"] == "system"]:
+            turns = [*turns, {"role": "system", "content": system}]
+        turns = [*turns, {"role": "user", "content": prompt}]
+        if isinstance(conversation, str):
+            conversations[conversation] = [*turns, {"role": "assistant", "content": response}]
+        reasoning = typed(record, '"reasoning"', record.get("reasoning"), _LLM, str, type(None))
+        adapted = with_fields(record, messages=turns, response=with_reasoning(reasoning or "", response))
+        yield with_tokur(adapted, model=record.get("model"))
+
+    return adapt
+
+
+def _begins(record: Record, prompt: str) -> bool:
+    """Return whether a row is its conversation's first, whose name llm takes from the first prompt."""
+    name = record.get("conversation_name")
+    return not isinstance(name, str) or re.sub(r"\s+", " ", prompt).startswith(name.removesuffix("…"))
+
+
+def _adapt_sharegpt(record: Record) -> Record:
+    turns: Turns = []
+    if isinstance(record.get("system"), str):
+        turns.append({"role": "system", "content": record.get("system")})
+    for number, turn in enumerate(required(record, "conversations", _SHAREGPT, list)):
+        what = f'"conversations[{number}]"'
+        turn = typed(record, what, turn, _SHAREGPT, dict)
+        role = turn.get("from")
+        if not isinstance(role, str) or role not in _ROLES:
+            raise record.error(f"{what} is from {role!r}; turns that are read are from {', '.join(_ROLES)}")
+        turns.append(
+            {"role": _ROLES[role], "content": typed(record, f"{what}.value", turn.get("value"), _SHAREGPT, str)}
+        )
+    response = turns[-1]["content"] if turns and turns[-1]["role"] == "assistant" else None
+    return with_fields(record, messages=turns, response=response)
+
+
+def _adapt_alpaca(record: Record) -> Record:
+    instruction = required(record, "instruction", _ALPACA, str)
+    more = typed(record, '"input"', record.get("input"), _ALPACA, str, type(None))
+    question = f"{instruction}\n\n{more}" if more else instruction
+    return with_fields(record, question=question, response=required(record, "output", _ALPACA, str))
+
+
+def _is_sharegpt(fields: Mapping[str, Any]) -> bool:
+    turns = fields.get("conversations")
+    return isinstance(turns, list) and bool(turns) and isinstance(turns[0], dict) and "from" in turns[0]
+
+
+LLM = Format(
+    _LLM,
+    "what llm logs --json prints: prompt, system, response, of one conversation in order",
+    lambda fields: {"prompt", "system", "response"} <= fields.keys() and "messages" not in fields,
+    _new_llm_adapter,
+)
+SHAREGPT = row_format(
+    _SHAREGPT,
+    "ShareGPT rows: conversations of from (human, gpt, system) and value",
+    _is_sharegpt,
+    _adapt_sharegpt,
+)
+ALPACA = row_format(
+    _ALPACA,
+    "Alpaca rows: instruction, input, output",
+    lambda fields: {"instruction", "output"} <= fields.keys(),
+    _adapt_alpaca,
+)
