@@ -15,6 +15,7 @@ from tokur_cli.commands.shared.errors import reporting
 from tokur_cli.engine.posterior.description import MOST_DRAWS, layer_slice
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
+from tokur_cli.scores.steps import STEP_RULES, regular_expression
 
 
 def parse_sigma(text: str, option: str = "--sigma", otherwise: str = "") -> float:
@@ -113,12 +114,12 @@ class SamplingOptions:
     ] = None
 
 
-def _explain_scores(names: str | None) -> str | None:
+def explain_scores(names: str | None) -> str | None:
     """Print the catalogue and stop where it is asked for."""
     if names == "help":
         from tokur_cli.commands.shared.score_list import print_catalogue
 
-        with reporting("score"), naming(STANDARD_OUTPUT):
+        with reporting(""), naming(STANDARD_OUTPUT):
             print_catalogue()
         raise typer.Exit
     return names
@@ -142,7 +143,7 @@ class ScoringOptions(SamplingOptions):
         Option(
             help="Comma-separated scores to compute; default: all that need only the draws; all: every one; help: a "
             "table of them and what they take.",
-            callback=_explain_scores,
+            callback=explain_scores,
             is_eager=True,
             rich_help_panel=panels.OUTPUT,
         ),
@@ -150,6 +151,32 @@ class ScoringOptions(SamplingOptions):
     no_tokens: Annotated[
         bool, Option("--no-tokens", help="Leave the per-token arrays out.", rich_help_panel=panels.OUTPUT)
     ] = False
+    with_steps: Annotated[
+        bool,
+        Option(
+            "--steps",
+            help="Add each reasoning step with sum, mean, largest and mean of the five largest of every quantity.",
+            rich_help_panel=panels.OUTPUT,
+        ),
+    ] = False
+    step_by: Annotated[
+        str | None,
+        Option(
+            metavar="auto|lines|sentences|REGEX",
+            help="How --steps cuts a response: auto (at headings, else numbered lines, else sentences), lines, "
+            "sentences, or after each match of a regular expression. Default: auto.",
+            rich_help_panel=panels.OUTPUT,
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.step_by is not None and self.step_by not in STEP_RULES:
+            regular_expression(self.step_by, "--step-by")
+
+    @property
+    def steps(self) -> str | None:
+        """How responses are cut into steps, see ``step_spans``; None for no steps."""
+        return self.step_by or ("auto" if self.with_steps else None)
 
 
 @dataclass(frozen=True)

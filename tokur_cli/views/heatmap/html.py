@@ -13,7 +13,6 @@ from tokur_cli.views.heatmap.cells import Cell, cells_of
 from tokur_cli.views.heatmap.colours import HEX_STEPS, Theme, rgb_of_hex, text_on
 from tokur_cli.views.heatmap.response import HeatmapResponse, Quantity
 from tokur_cli.views.heatmap.scale import Scale
-from tokur_cli.views.heatmap.steps import step_spans, steps_of
 from tokur_cli.views.visible import NEWLINE, paragraphs, picture, shorten
 
 _STEP_LABEL_COLUMNS = 80
@@ -146,10 +145,7 @@ def _tokens_data(response: HeatmapResponse, scales: Sequence[Scale]) -> dict[str
     cells = cells_of(response.response, response.spans)
     one_to_one = [cell.tokens for cell in cells] == [range(token, token + 1) for token in range(len(response.spans))]
     steps = [
-        [step.tokens.start, step.tokens.stop, _label(response.response[start:end])]
-        for step, (start, end) in zip(
-            steps_of(response, scales[0].quantity), step_spans(response.response), strict=True
-        )
+        [tokens.start, tokens.stop, _label(response.response[start:end])] for (start, end), tokens in response.steps
     ]
     return {
         "cells": [_drawn(cell) for cell in cells],
