@@ -11,7 +11,7 @@ l = log Σ_i exp(l_i). No key or value is copied for a response.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -277,7 +277,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, *, causal: bool, scale: fl
 
 
 @contextmanager
-def attention_by(model: PreTrainedModel, attention: PackedAttention) -> Iterator[None]:
+def attention_by(model: PreTrainedModel, attention: Callable[..., tuple[Tensor, None]]) -> Iterator[None]:
     """Have the model's layers attend by ``attention`` within the context."""
     config = model.config
     own = config._attn_implementation
