@@ -155,7 +155,8 @@ class ScoringOptions(SamplingOptions):
         bool,
         Option(
             "--steps",
-            help="Add each reasoning step with sum, mean, largest and mean of the five largest of every quantity.",
+            help="Add each reasoning step: of every quantity the sum, the mean, the least sure token's value and the "
+            "mean of the five least sure.",
             rich_help_panel=panels.OUTPUT,
         ),
     ] = False
