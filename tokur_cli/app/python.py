@@ -112,7 +112,7 @@ class Tokur:
             TokurError: later, whatever else stops the command.
         """
         groups = _filled(generate, {**self._options, **options})
-        decoding = replace(groups["decoding"], seed=groups["posterior"].seed or 0)
+        decoding = replace(groups["decoding"], seed=groups["posterior"].seed or 0, guidance=groups["guided"].guidance)
         check_decoding(decoding)
         return self._generate(questions, groups, decoding)
 
@@ -124,15 +124,17 @@ class Tokur:
             return
         with Progress("generate") as progress:
             model = self._load(self._model_of_posterior, progress)
-            from tokur_cli.commands.generate.generation import Generation, Responding
+            from tokur_cli.commands.generate.generation import Generation, make_responding
 
-            force = InProcess(Responding(model, decoding, None, partial(say, "generate")))
-            generation = Generation(force, None, decoding, groups["prompts"], PromptForm(groups["prompts"]))
+            form, note = PromptForm(groups["prompts"]), partial(say, "generate")
+            responding = make_responding(model, decoding, form, self._scoring, self._baselines, progress, note)
+            generation = Generation(InProcess(responding), None, decoding, groups["prompts"], form)
             for item in generation.run(items, skip_invalid=False):
                 if isinstance(item, RecordError):
                     raise item
                 if isinstance(item, Record):
                     yield json.loads(item.encode())
+            generation.course.tell("generate")
 
     def _load(self, named_by_records: str | None, progress: Progress) -> LanguageModel:
         name = model_name(self._model, named_by_records)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, TypeVar
 
 from tokur_cli import __version__
@@ -18,7 +18,7 @@ from tokur_cli.commands.shared.prompts import PromptForm, is_of, with_ids_of
 from tokur_cli.engine.loading.models import LanguageModel
 from tokur_cli.engine.tokens import LocatedResponse, ResponseTokenizer
 from tokur_cli.engine.uncertainty.perturbed import Draws
-from tokur_cli.engine.uncertainty.scorer import Scorer
+from tokur_cli.engine.uncertainty.scorer import Quantities, Scorer
 from tokur_cli.engine.uncertainty.vocabulary import DRAW_QUANTITIES
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import SCHEMA, Record
@@ -69,6 +69,8 @@ class Scoring:
         language_model: the model.
         progress: told what takes its time.
         note: told what the user should know, in a sentence.
+        guided_by: the per-token quantities that guided the generation of what is scored. If there are any, records come
+            with their quantities, under ``tokur.tokens``.
 
     Raises:
         TokurError: unknown scores, or a posterior that this model cannot have.
@@ -82,6 +84,8 @@ class Scoring:
         language_model: LanguageModel,
         progress: Progress,
         note: Callable[[str], None],
+        *,
+        guided_by: Collection[str] = (),
     ) -> None:
         self.form, self.language_model, self.note = form, language_model, note
         self.scores, self.keep_tokens = choose_scores(options.scores), not options.no_tokens
@@ -90,7 +94,8 @@ class Scoring:
             language_model.tokenizer, language_model.context_length, language_model.end_ids
         )
         needs = {need for score in self.scores for need in score.needs}
-        needs_draws = bool(needs & set(DRAW_QUANTITIES))
+        self.guided = bool(guided_by)
+        needs_draws = not {*needs, *guided_by}.isdisjoint(DRAW_QUANTITIES)
         draws = None
         if needs_draws:
             draws = Draws(*make_posterior(options.posterior, language_model, progress, note))
@@ -192,7 +197,12 @@ class Scoring:
                 yield place, item
         places = list(located)
         responses = [item.tokens for item in located.values()]
-        for index, result in self.scorer.score(responses, [wanted[place] for place in places]):
+        results: Iterable[tuple[int, Quantities | TokurError]]
+        if self.guided:
+            results = ((index, _quantities_of(window[place])) for index, place in enumerate(places) if wanted[place])
+        else:
+            results = self.scorer.score(responses, [wanted[place] for place in places])
+        for index, result in results:
             place = places[index]
             record = window[place]
             assert isinstance(record, Record)
@@ -221,6 +231,13 @@ class Scoring:
         tokur["scores"] = {**earlier, **compute_scores(self.scores, {**response.quantities, **response.features})}
         tokur["run"] = self.run_settings
         response.record.set("tokur", tokur)
+
+
+def _quantities_of(record: Record | RecordError) -> Quantities:
+    """Return the quantities that came with a record."""
+    assert isinstance(record, Record)
+    quantities: Quantities = record.computed("tokens")
+    return quantities
 
 
 def _run_settings(options: ScoringOptions, language_model: LanguageModel, draws: Draws | None) -> dict[str, Any]:

@@ -20,6 +20,8 @@ def make_decoder(
     *,
     max_new_tokens: int,
     stop: tuple[str, ...] = (),
+    step_ends: tuple[str, ...] = (),
+    step_tokens: int | None = None,
     max_rows: int | None = None,
     max_memory_gib: float | None = None,
 ) -> Decoder:
@@ -31,6 +33,8 @@ def make_decoder(
         sampling: how tokens are chosen.
         max_new_tokens: the longest response.
         stop: strings that end a response.
+        step_ends: strings that end a step of one.
+        step_tokens: the longest step; None for any length.
         max_rows: responses generated at once; None for what suits the device.
         max_memory_gib: GiB for keys and values; None for half of what is free.
 
@@ -51,6 +55,8 @@ def make_decoder(
         max_new_tokens=max_new_tokens,
         context_length=language_model.context_length,
         stop=stop,
+        step_ends=step_ends,
+        step_tokens=step_tokens,
         max_rows=max_rows or _ROWS.get(device.type, _ACCELERATOR_ROWS),
         cache_bytes=cache_bytes,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -19,7 +19,7 @@ from tokur_cli.engine.halving import pad
 from tokur_cli.engine.memory import clear_device_cache, is_out_of_memory
 from tokur_cli.records.errors import TokurError
 
-FinishReason = Literal["stop", "length", "stop_string"]
+FinishReason = Literal["stop", "length", "stop_string", "step"]
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,21 @@ class DecodingRequest:
         key: what its random numbers depend on, besides the seed and the sample: the question's id.
         prompt_ids: at least one token id.
         samples: numbers of the samples.
+        begun: what their responses begin with, if they are to be continued.
+        round: which step of theirs this is; None for responses in one go.
     """
 
     index: int
     key: str
     prompt_ids: Sequence[int]
     samples: Sequence[int]
+    begun: Sequence[int] = ()
+    round: int | None = None
+
+    @property
+    def length(self) -> int:
+        """Tokens that are there already."""
+        return len(self.prompt_ids) + len(self.begun)
 
 
 @dataclass(frozen=True)
@@ -48,7 +57,7 @@ class DecodedResponse:
         sample: its number among the question's.
         token_ids: all generated ids, with an end-of-sequence token and the tokens of a stop string.
         text: what they spell without special tokens, up to a stop string.
-        finish_reason: ``stop`` (the model ended it), ``length`` or ``stop_string``.
+        finish_reason: ``stop`` (the model ended it), ``length`` or ``stop_string``; ``step`` where only a step ended.
     """
 
     index: int
@@ -69,6 +78,9 @@ class _Row:
     ids: list[int] = field(default_factory=list)
     done: bool = False
 
+    def __post_init__(self) -> None:
+        self.ids += self.request.begun
+
     @property
     def cached(self) -> int:
         """Columns that it fills: the last token is not in the cache yet."""
@@ -86,6 +98,8 @@ class Decoder:
         max_new_tokens: the longest response, its end token included.
         context_length: positions of the model; None for any number.
         stop: strings that end a response where they first appear.
+        step_ends: strings that end a step where they first appear in it.
+        step_tokens: the longest step; None for any length.
         max_rows: responses generated at once; halved for good when memory does not suffice.
         prefill_tokens: padded positions of the prompts that are processed at once.
         cache_bytes: what the keys and values of the responses may take, at their longest; None for any amount.
@@ -102,6 +116,8 @@ class Decoder:
         max_new_tokens: int,
         context_length: int | None = None,
         stop: tuple[str, ...] = (),
+        step_ends: tuple[str, ...] = (),
+        step_tokens: int | None = None,
         max_rows: int = 64,
         prefill_tokens: int = 4096,
         cache_bytes: int | None = None,
@@ -109,10 +125,11 @@ class Decoder:
     ) -> None:
         self.model, self.decode, self.sampling, self.choose = model, decode, sampling, choose
         self.end_ids, self.stop = end_ids, stop
+        self.step_ends, self.step_tokens = step_ends, step_tokens
         self.max_new_tokens, self.context_length = max_new_tokens, context_length
         self.max_rows, self.prefill_tokens, self.cache_bytes = max_rows, prefill_tokens, cache_bytes
         self.device = next(model.get_input_embeddings().parameters()).device
-        self._stop_window = max((len(text.encode()) for text in stop), default=0) + 4
+        self._stop_window = max((len(text.encode()) for text in (*stop, *step_ends)), default=0) + 4
         self._rows: list[_Row] = []
         self._cache: Cache | None = None
         self._waiting: deque[DecodingRequest] = deque()
@@ -170,7 +187,7 @@ class Decoder:
         by_request = {id(row.request): row.request for row in rows}
         for request in reversed(by_request.values()):
             samples = [row.sample for row in rows if row.request is request]
-            self._waiting.appendleft(DecodingRequest(request.index, request.key, request.prompt_ids, samples))
+            self._waiting.appendleft(replace(request, samples=samples))
         if self.max_rows == 1:
             return self._waiting.popleft()
         self.max_rows = max(1, min(self.max_rows, len(rows)) // 2)
@@ -188,7 +205,12 @@ class Decoder:
         rows = [self._rows[index] for index in kept]
         kept_length = max((row.cached for row in rows), default=0)
         new_rows = [
-            _Row(request, sample, RandomStream(self.sampling.seed, request.key, sample), self._limit(request))
+            _Row(
+                request,
+                sample,
+                RandomStream(self.sampling.seed, request.key, sample, request.round),
+                self._limit(request),
+            )
             for request in joining
             for sample in request.samples
         ]
@@ -202,7 +224,7 @@ class Decoder:
             torch.tensor(kept, dtype=torch.long),
             kept_length,
             prompts,
-            [(len(request.prompt_ids), len(request.samples)) for request in joining],
+            [(request.length, len(request.samples)) for request in joining],
         )
         if logits is not None:
             copies = torch.tensor([len(request.samples) for request in joining], device=logits.device)
@@ -236,11 +258,11 @@ class Decoder:
                 self._waiting.popleft()
                 for first in range(0, len(request.samples), room)[::-1]:
                     part = request.samples[first : first + room]
-                    self._waiting.appendleft(DecodingRequest(request.index, request.key, request.prompt_ids, part))
+                    self._waiting.appendleft(replace(request, samples=part))
                 continue
             count += len(request.samples)
             longest = max(longest, length)
-            widest = max(widest, len(request.prompt_ids))
+            widest = max(widest, request.length)
             fits = count <= min(self.max_rows, self._most_rows(longest))
             fits = fits and (len(joining) + 1) * widest <= self.prefill_tokens
             if not fits and (joining or kept):
@@ -260,8 +282,8 @@ class Decoder:
 
     def _prefill(self, requests: list[DecodingRequest]) -> tuple[DynamicCache, Tensor]:
         """Process prompts, padded on the right: their keys and values, and the logits (B, V) of what follows."""
-        lengths = torch.tensor([len(request.prompt_ids) for request in requests])
-        ids = pad([request.prompt_ids for request in requests], self.device)
+        lengths = torch.tensor([request.length for request in requests])
+        ids = pad([[*request.prompt_ids, *request.begun] for request in requests], self.device)
         cache = DynamicCache()
         outputs = run_body(self.model, input_ids=ids, past_key_values=cache, use_cache=True)
         states = outputs["last_hidden_state"]
@@ -289,7 +311,7 @@ class Decoder:
         yield from self._take_tokens(self._rows, outputs.logits[:, -1])
 
     def _take_tokens(self, rows: list[_Row], logits: Tensor) -> Iterator[DecodedResponse]:
-        random = [0.0 if row.done else row.random.at(len(row.ids)) for row in rows]
+        random = [0.0 if row.done else row.random.at(len(row.ids) - len(row.request.begun)) for row in rows]
         for row, token in zip(rows, self.choose(logits, self.sampling, random).tolist(), strict=True):
             row.ids.append(token)
             if not row.done and (response := self._ended(row)) is not None:
@@ -304,10 +326,19 @@ class Decoder:
             reason = "stop_string"
         elif len(row.ids) >= row.limit:
             reason = "length"
+        elif self._ends_step(row):
+            reason = "step"
         if reason is None:
             return None
         text = text_before(self.decode(row.ids), self.stop if reason == "stop_string" else ())
         return DecodedResponse(row.request.index, row.sample, list(row.ids), text, reason)
+
+    def _ends_step(self, row: _Row) -> bool:
+        if row.request.round is None:
+            return False
+        step = row.ids[len(row.request.begun) :]
+        text = self.decode(step[-self._stop_window :])
+        return len(step) == self.step_tokens or any(end in text for end in self.step_ends)
 
 
 def text_before(text: str, stop: Sequence[str]) -> str:

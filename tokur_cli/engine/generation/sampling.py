@@ -38,12 +38,13 @@ class RandomStream:
         seed: the run's.
         key: the question's id.
         sample: which of the question's responses.
+        round: of a generation in steps, each of which has numbers of its own; None for a response in one go.
     """
 
     _BLOCK = 64
 
-    def __init__(self, seed: int, key: str, sample: int) -> None:
-        self._key = (seed, "sample", key, sample)
+    def __init__(self, seed: int, key: str, sample: int, round: int | None = None) -> None:
+        self._key = (seed, "sample", key, sample) if round is None else (seed, "particle", key, sample, round)
         self._first, self._numbers = 0, uniform(self._key, 0, self._BLOCK)
 
     def at(self, step: int) -> float:

@@ -181,16 +181,19 @@ class PackedAttention:
                     blocks[-1].append(span)
                 else:
                     blocks.append([span])
-            self._blocks[device] = [tuple(part.to(device) for part in _padded(block)) for block in blocks]  # type: ignore[misc]
+            self._blocks[device] = [_padded(block, device) for block in blocks]
         return self._blocks[device]
 
 
-def _padded(block: list[_Span]) -> tuple[Tensor, Tensor, Tensor]:
-    begins, ends = (torch.tensor(numbers)[:, None] for numbers in zip(*((s.begin, s.end) for s in block), strict=True))
-    places = begins + torch.arange(int((ends - begins).max()))
-    filled = (places < ends).flatten().nonzero()[:, 0]
-    places = places.minimum(ends - 1)
-    return places, filled, places.flatten()[filled]
+def _padded(block: list[_Span], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    begins, ends = (np.array(numbers)[:, None] for numbers in zip(*((s.begin, s.end) for s in block), strict=True))
+    places = begins + np.arange((ends - begins).max())
+    filled = np.flatnonzero(places < ends)
+    places = np.minimum(places, ends - 1)
+    placed, indices, filled_places = (
+        torch.from_numpy(numbers).to(device) for numbers in (places, filled, places.flatten()[filled])
+    )
+    return placed, indices, filled_places
 
 
 class _Merged:

@@ -145,7 +145,7 @@ class Scorer:
         """Run the model's body under all members: its output's rows are ((1 + M)·B, L), member-major."""
         steps = tensors.steps if self.sampling == "stepwise" else None
         with (
-            perturbed(self.draws, steps) if self.draws else nullcontext(),
+            perturbed(self.draws, steps, tensors.step_count) if self.draws else nullcontext(),
             copied_late(self._upper_layers, self.members) as copies,
             attention_by(self.model, attention) if attention else nullcontext(),
         ):
