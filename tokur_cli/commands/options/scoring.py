@@ -127,7 +127,11 @@ def _explain_scores(names: str | None) -> str | None:
 
 @dataclass(frozen=True)
 class ScoringOptions(SamplingOptions):
-    """The posterior, what is computed under its draws, and what is kept of it."""
+    """The posterior, what is computed under its draws, and what is kept of it.
+
+    Raises:
+        UsageError: ``step_by`` is no regular expression.
+    """
 
     posterior: PosteriorOptions = field(default_factory=PosteriorOptions)
 
@@ -151,7 +155,7 @@ class ScoringOptions(SamplingOptions):
     no_tokens: Annotated[
         bool, Option("--no-tokens", help="Leave the per-token arrays out.", rich_help_panel=panels.OUTPUT)
     ] = False
-    with_steps: Annotated[
+    steps: Annotated[
         bool,
         Option(
             "--steps",
@@ -164,8 +168,8 @@ class ScoringOptions(SamplingOptions):
         str | None,
         Option(
             metavar="auto|lines|sentences|REGEX",
-            help="How --steps cuts a response: auto (at headings, else numbered lines, else sentences), lines, "
-            "sentences, or after each match of a regular expression. Default: auto.",
+            help="Add steps, cut in this way: auto (at headings, else numbered lines, else sentences), lines, "
+            "sentences, or after each match of a regular expression. --steps alone: auto.",
             rich_help_panel=panels.OUTPUT,
         ),
     ] = None
@@ -175,9 +179,9 @@ class ScoringOptions(SamplingOptions):
             regular_expression(self.step_by, "--step-by")
 
     @property
-    def steps(self) -> str | None:
+    def step_rule(self) -> str | None:
         """How responses are cut into steps, see ``step_spans``; None for no steps."""
-        return self.step_by or ("auto" if self.with_steps else None)
+        return self.step_by or ("auto" if self.steps else None)
 
 
 @dataclass(frozen=True)
