@@ -54,6 +54,7 @@ class Columns:
         group: names of the groups, None where a record has none.
         answer: answers.
         outcomes: how often each outcome came out.
+        numbers: the questions' numbers by what tells a question: its id, else its prompt.
     """
 
     name: str
@@ -65,7 +66,7 @@ class Columns:
     group: list[str | None] = field(default_factory=list)
     answer: list[str | None] = field(default_factory=list)
     outcomes: Counter[str] = field(default_factory=Counter)
-    _numbers: dict[str, int] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
     _questions: int = 0
 
     def __post_init__(self) -> None:
@@ -105,7 +106,7 @@ class Columns:
         return np.lexsort((np.array(self.sample), np.array(self.question)))
 
     def _number(self, name: str | None) -> int:
-        number = self._questions if name is None else self._numbers.setdefault(name, self._questions)
+        number = self._questions if name is None else self.numbers.setdefault(name, self._questions)
         self._questions += number == self._questions
         return number
 

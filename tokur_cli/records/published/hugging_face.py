@@ -88,7 +88,7 @@ def _parse(name: str) -> _Source:
 
 def _chosen(name: str, source: _Source, splits: Mapping[str, Any]) -> str:
     """Return the split that is meant."""
-    if source.split in splits:
+    if source.split is not None and source.split in splits:
         return source.split
     if source.split is None and len(splits) == 1:
         return next(iter(splits))
