@@ -183,7 +183,7 @@ def test_the_format_can_be_given(tmp_path):
     row = {"question": "Q", "answer": "#### 1"}
     assert read_row(tmp_path, row, format="tokur").reference is None
     assert 'is not a svamp row: "Body" is missing' in message_of(read_row(tmp_path, row, format="svamp"))
-    with pytest.raises(UsageError, match=r"--format csv: there is no such format; it is one of auto, tokur, .*gsm8k"):
+    with pytest.raises(UsageError, match=r"--format csv: there is no such format; there are: auto, tokur, .*gsm8k"):
         read_records("anything", format="csv")
 
 

@@ -126,6 +126,14 @@ def test_one_id_for_two_questions_is_an_error_that_names_both_lines():
             gathering.add("id q1", other, "1", None)
 
 
+def test_turns_with_ids_of_their_own_are_the_same_question():
+    """As in an Inspect log, where each epoch's system turn has another."""
+    turns = [[{"role": "user", "content": "How many?", "id": name}] for name in ("a", "b")]
+    given = (record(line, id="q1", response="1", messages=said) for line, said in enumerate(turns, start=1))
+    with gather(*given) as gathering:
+        assert len(gathering.questions["id q1"].responses) == 2
+
+
 def test_two_references_for_one_question_are_an_error_and_none_is_not():
     with gather(
         record(1, id="q1", response="1"), record(2, id="q1", reference="5", response="1"), record(3, id="q1")

@@ -64,7 +64,9 @@ def label_of(record: Mapping[str, Any], field: str | None = None) -> Label | Non
     if "quality" in record:
         return Label(_number(record["quality"], "quality"), "quality")
     if len(said) > 1:
-        raise UsageError(f"the records have several scores: choose the label with --label-field {' or '.join(said)}")
+        raise UsageError(
+            f"the records have several scores: choose the label with tokur evaluate --label-field {' or '.join(said)}"
+        )
     return None
 
 

@@ -15,12 +15,13 @@ def evaluate(
     scored: ScoredFiles = None,
     options: EvaluationOptions,
     target: EvaluationOutput,
-    source: Annotated[InputOptions, Without("question_field", "requests")],
+    source: Annotated[InputOptions, Without("requests")],
 ) -> None:
     """Evaluate scores: how well does each tell right from wrong, and how much does voting by it gain?
 
     A record's label is its field "correct" (true, false) or "quality" (0 to 1),
-    else its final answer against "reference". Figures are percentages in tables
+    else what the program that wrote the log says (Inspect, lm-eval), else its
+    final answer against "reference". Figures are percentages in tables
     and parts of 1 in JSON and CSV.
 
     AUROC, AUPRC: right ranked above wrong. ACC*: accuracy of the more confident

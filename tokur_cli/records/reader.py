@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from tokur_cli.records.containers import read_rows
-from tokur_cli.records.errors import RecordError, UsageError
+from tokur_cli.records.errors import RecordError, UsageError, there_are
 from tokur_cli.records.formats import FORMATS, NATIVE, Format, recognise
 from tokur_cli.records.formats.requests import Requests
 from tokur_cli.records.mapping import FieldMapping
@@ -45,7 +45,7 @@ def read_records(
         TokurError: while iterating: a file as a whole cannot be read.
     """
     if format != AUTO and format not in FORMATS:
-        raise UsageError(f"--format {format}: there is no such format; it is one of {', '.join([AUTO, *FORMATS])}")
+        raise UsageError(f"--format {format}: there is no such format{there_are([AUTO, *FORMATS], format)}")
     if requests == path == STDIN:
         raise UsageError("records and --requests cannot both be read from standard input")
     return _read(path, FORMATS.get(format), mapping, requests, max_line)

@@ -27,7 +27,7 @@ def response(number, steps, answer="13", **fields):
 @pytest.fixture
 def records():
     values = np.random.default_rng(3).uniform(0.1, 1, (30, 3)).round(6)
-    return [response(n, map(float, steps), reference="13" if n % 3 else "12") for n, steps in enumerate(values)]
+    return [response(n, list(map(float, steps)), reference="13" if n % 3 else "12") for n, steps in enumerate(values)]
 
 
 def test_the_least_sure_come_first_with_their_least_sure_step(records, tmp_path, run_tokur):
@@ -59,12 +59,14 @@ def test_a_confidence_ranks_the_other_way_and_equals_stay_in_order(records, tmp_
     order = sorted(range(30), key=lambda n: records[n]["tokur"]["scores"]["ll"])
     assert [line["id"] for line in parsed(by_ll)] == [f"q{n}" for n in order]
     assert {line["step"]["quantity"] for line in parsed(by_ll)} == {"logprob"}
-    _, out, _ = run_tokur("evaluate", tmp_path / "a.jsonl", "--worst", 4, "--scores", "neg_length")
+    for record in records:
+        record["tokur"]["scores"]["p_true"] = 0.5  # which no quantity of single tokens stands behind
+    _, out, _ = run_tokur("evaluate", write_lines(tmp_path / "b.jsonl", records), "--worst", 4, "--scores", "p_true")
     assert [(line["id"], line["step"]["quantity"]) for line in parsed(out)] == [(f"q{n}", "eu") for n in range(4)]
 
 
 def test_what_is_not_known_is_null(tmp_path, run_tokur):
-    bare = {"id": "a", "response": "No.", "tokur": {"sample": 3, "scores": {"eu": 0.5}}}
+    bare = {"id": "a", "response": "??", "tokur": {"sample": 3, "scores": {"eu": 0.5}}}
     graded = {"response": "It is 3.", "quality": 0.25, "tokur": {"scores": {"eu": 0.4}}}
     without = {"id": "c", "response": "x", "tokur": {"scores": {"eu": None}}}
     code, out, err = run_tokur("evaluate", write_lines(tmp_path / "in.jsonl", [bare, graded, without]), "--worst", 5)
@@ -93,7 +95,7 @@ def test_what_cannot_be_listed_is_refused(records, tmp_path, run_tokur, options,
 def test_a_terminal_gets_a_line_each_that_fits(records, tmp_path):
     records[4]["id"] = "an id\x1b[31m of some length that nobody wants to read"
     path = write_lines(tmp_path / "scored.jsonl", records)
-    for columns in (80, 60):
+    for columns in (100, 80):
         leader, follower = pty.openpty()
         command = [sys.executable, "-m", "tokur_cli", "evaluate", str(path), "--worst", "30"]
         with subprocess.Popen(

@@ -24,7 +24,7 @@ from tokur_cli.commands.shared.labels import Labelled, Labeller, graded
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.records.encoding import encode_value
-from tokur_cli.records.errors import RecordError, TokurError, UsageError
+from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming, writing_whole
 from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.records.writer import RecordWriter, open_output
@@ -63,8 +63,11 @@ def evaluate(
         reading = _Reading(wanted, options, source, invalid)
         runs = reading.read(paths, target)
         reading.say_unknown()
-        if options.difficulty is not None:
+        if runs and options.difficulty is not None:
             _group_by_difficulty(runs, options.difficulty, source, options, target, invalid)
+    if not runs:
+        invalid.finish(none_of=", ".join(map(display_name, paths)))
+        return
     names = _present(runs, options)
     if not names and target.graded is None:
         raise TokurError("no record has a score: run tokur score first, or give --graded FILE to label the records")
@@ -92,7 +95,7 @@ def _wanted(options: EvaluationOptions, target: EvaluationOutput) -> Wanted:
     """
     scores = span_scores(options.scores) if options.level == "step" else _response_scores(options)
     if options.versus is not None and options.versus not in scores:
-        raise UsageError(f"--versus {options.versus}: there is no such score; there are: {', '.join(scores)}")
+        raise UsageError(f"--versus {options.versus}: there is no such score{there_are(scores, options.versus)}")
     if options.level == "step":
         for option, path in (("--graded", target.graded), ("--plot", target.plots)):
             if path is not None:
@@ -218,10 +221,8 @@ def _present(runs: Sequence[Columns], options: EvaluationOptions) -> list[str]:
     """Return the scores to evaluate: those asked for, or all that any record has.
 
     Raises:
-        TokurError: there is no record, or none of them has a score that was asked for.
+        TokurError: no record has a score that was asked for.
     """
-    if not runs:
-        raise TokurError("the input holds no records")
     having = {name for run in runs for name, values in run.scores.items() if any(value == value for value in values)}
     names = [name for name in runs[0].scores if name in having]
     if options.versus is not None and options.versus not in having:

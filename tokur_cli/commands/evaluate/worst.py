@@ -21,7 +21,7 @@ from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming, writing_whole
 from tokur_cli.records.record import Record
-from tokur_cli.records.streams import STDIN
+from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.scores.catalogue import Score, choose_scores
 from tokur_cli.views.heatmap.steps import doubtful_step, steps_of
 from tokur_cli.views.tables import MISSING
@@ -61,6 +61,9 @@ def show_worst(
     score = _chosen(options, target)
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     found = _read(paths, source, options, score, invalid, count)
+    if not found.records + found.without:
+        invalid.finish(none_of=", ".join(map(display_name, paths)))
+        return
     if not found.records:
         raise TokurError(f"no record has the score {score.name}: run tokur score first, or name another with --scores")
     if found.without:

@@ -21,6 +21,7 @@ from tokur_cli.commands.shared.reading import look_ahead, read_input
 from tokur_cli.commands.workers.pool import workforce
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.record import Record
+from tokur_cli.records.streams import display_name
 from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.catalogue import choose_scores
 
@@ -66,7 +67,7 @@ def generate(
         with open_output(target.path, force=target.force, resume=target.resume) as writer:
             invalid.skip_all(items)
             writer.finish()
-        invalid.finish()
+        invalid.finish(none_of=display_name(source.path))
         return
     model = replace(model, name=model_name(model, model_of_posterior))
     make = partial(_make_responding, model, decoding, form, scoring, baselines, score)

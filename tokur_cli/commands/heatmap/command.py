@@ -15,7 +15,7 @@ from tokur_cli.commands.heatmap.quantities import TOKEN_QUANTITIES, choose_quant
 from tokur_cli.commands.heatmap.records import heatmap_response
 from tokur_cli.commands.options.heatmap import ChoiceOptions, PassthroughOptions, PictureOptions, ScaleOptions
 from tokur_cli.commands.options.streams import InputOptions
-from tokur_cli.commands.shared.errors import InvalidRecords, say
+from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
 from tokur_cli.records.formats import NATIVE
@@ -68,9 +68,7 @@ def heatmap(
     with Gallery(choice) as gallery:
         with nullcontext() if target.path is None else open_output(target.path, force=target.force) as writer:
             _read(source, asked, scales, gallery, invalid, writer)
-        if not scales.responses:
-            say(COMMAND, f"{display_name(source.path)}: holds no responses: there is nothing to paint")
-        else:
+        if scales.responses:
             gallery.check()
             chosen = [scales.scale(quantity.name, scaling.vmin, scaling.vmax) for quantity in asked]
             if picture.html:
@@ -81,7 +79,7 @@ def heatmap(
                 _write_figure(picture.svg, gallery, chosen, picture, choice.compare)
             if not (picture.html or picture.svg):
                 _print(gallery, chosen, picture, choice.compare, records_on_standard_output=target.path == STDIN)
-    invalid.finish()
+    invalid.finish(none_of=None if scales.responses else display_name(source.path))
 
 
 def _read(

@@ -12,6 +12,7 @@ from typer import Option
 
 from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.files import Reads, Writes
+from tokur_cli.commands.options.scoring import explain_scores
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import check_target
 from tokur_cli.records.streams import STDIN
@@ -30,7 +31,14 @@ class EvaluationOptions:
 
     panel: ClassVar[str] = panels.EVALUATION
 
-    scores: Annotated[str | None, Option(help="Comma-separated scores. Default: all that the records have.")] = None
+    scores: Annotated[
+        str | None,
+        Option(
+            help="Comma-separated scores; default: all that the records have; help: a table of them.",
+            callback=explain_scores,
+            is_eager=True,
+        ),
+    ] = None
     level: Annotated[
         Literal["response", "step"],
         Option(
@@ -48,8 +56,8 @@ class EvaluationOptions:
     label_field: Annotated[
         str | None,
         Option(
-            help="Field of the label (dots reach inward): true, false or a number from 0 to 1; with --level step the "
-            "list of claims.",
+            help="Field of the label (dots reach inward): true, false or a number from 0 to 1, or what a scorer of "
+            "Inspect writes (scores.includes.value); with --level step the list of claims.",
             rich_help_panel=panels.INPUT,
         ),
     ] = None

@@ -24,7 +24,7 @@ def _template_file(name: str) -> list[str]:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """Which model, and how it is loaded.
+    """Which model, and how it is loaded; ``of_records``: its name was not asked for, the records have it.
 
     Raises:
         UsageError: ``device_map`` is none.
@@ -32,6 +32,7 @@ class ModelOptions:
 
     panel: ClassVar[str] = panels.MODEL
 
+    of_records: bool = False
     name: Annotated[
         str | None,
         Reads(_model),

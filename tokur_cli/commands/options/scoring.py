@@ -114,12 +114,12 @@ class SamplingOptions:
     ] = None
 
 
-def _explain_scores(names: str | None) -> str | None:
+def explain_scores(names: str | None) -> str | None:
     """Print the catalogue and stop where it is asked for."""
     if names == "help":
         from tokur_cli.commands.shared.score_list import print_catalogue
 
-        with reporting("score"), naming(STANDARD_OUTPUT):
+        with reporting(""), naming(STANDARD_OUTPUT):
             print_catalogue()
         raise typer.Exit
     return names
@@ -143,7 +143,7 @@ class ScoringOptions(SamplingOptions):
         Option(
             help="Comma-separated scores to compute; default: all that need only the draws; all: every one; help: a "
             "table of them and what they take.",
-            callback=_explain_scores,
+            callback=explain_scores,
             is_eager=True,
             rich_help_panel=panels.OUTPUT,
         ),

@@ -13,11 +13,12 @@ from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.commands.shared.arrivals import as_they_come
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.kept_posterior import check_posterior_options
-from tokur_cli.commands.shared.model import describe, load, model_name
+from tokur_cli.commands.shared.model import chosen, describe, load
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.commands.shared.reading import look_ahead, model_named, read_input
 from tokur_cli.commands.workers.pool import workforce
+from tokur_cli.records.streams import display_name
 from tokur_cli.records.writer import open_output
 from tokur_cli.scores.catalogue import choose_scores
 
@@ -50,9 +51,9 @@ def score(
         with open_output(target.path, force=target.force, resume=target.resume) as writer:
             invalid.skip_all(items)
             writer.finish()
-        invalid.finish()
+        invalid.finish(none_of=display_name(source.path))
         return
-    model = replace(model, name=model_name(model, model_of_posterior or model_named(first)))
+    model = chosen(replace(model, name=model.name or model_of_posterior), model_named(first))
     make = partial(_make_scoring, model, form, scoring, baselines)
     if not workers.in_process and workers.address is None:
         describe(model, None, Progress(COMMAND))  # it is fetched and unpacked once, before they all look for it

@@ -112,7 +112,7 @@ class Scoring:
         self.baselines = Baselines(needs, Setup(baselines, language_model, self.tokenizer, budget, progress))
         self.over_samples = over_samples(needs, baselines)
         self.run_settings = {**_run_settings(options, language_model, draws), **self.baselines.settings}
-        self.other_models: set[str] = set()
+        self._said: set[str] = set()
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -167,9 +167,13 @@ class Scoring:
 
     def _tokenize(self, record: Record) -> LocatedResponse | RecordError:
         try:
-            if not is_of(record, self.language_model.name):
-                self._say_other_model(record)
-            return tokenize_record(record, self.form, self.tokenizer, self.language_model.name)
+            name = self.language_model.name
+            if not is_of(record, name):
+                other = record.computed("model")
+                self._say_once(f"responses of {other} are scored by {name}: their text is tokenized anew")
+            for remark in self.form.remarks(with_ids_of(record, name), self.tokenizer):
+                self._say_once(remark)
+            return tokenize_record(record, self.form, self.tokenizer, name)
         except RecordError as error:
             return error
 
@@ -178,12 +182,10 @@ class Scoring:
             return False
         return response.record.computed("model") is not None or response.record.token_strings is not None
 
-    def _say_other_model(self, record: Record) -> None:
-        name = str(record.computed("model"))
-        if name not in self.other_models:
-            self.other_models.add(name)
-            ours = self.language_model.name
-            self.note(f"responses of {name} are scored by {ours}: their text is tokenized anew")
+    def _say_once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            self.note(text)
 
     def _outcomes(
         self, window: list[Record | RecordError], tokenized: list[LocatedResponse | RecordError], wanted: list[bool]
