@@ -12,10 +12,12 @@ from typing import IO, Any
 from tokur_cli.answers.code.execution import Execution, probe, run_all
 from tokur_cli.answers.grading import Grader
 from tokur_cli.commands.evaluate.columns import Columns, Wanted, group_of, scores_of
+from tokur_cli.commands.evaluate.difficulty import failures_of, group_by_difficulty
 from tokur_cli.commands.evaluate.fitting import Fitting, results_options
 from tokur_cli.commands.evaluate.results import Results, as_rows, evaluate_runs
 from tokur_cli.commands.evaluate.spans import SpanReader, span_scores
 from tokur_cli.commands.evaluate.tables import as_csv, heading, left_out, reasons, tables
+from tokur_cli.commands.evaluate.worst import show_worst
 from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOutput
 from tokur_cli.commands.options.fit import FitOptions
 from tokur_cli.commands.options.streams import InputOptions
@@ -49,6 +51,11 @@ def evaluate(
     """
     if len(set(paths)) < len(paths):
         raise UsageError("a file is given twice: each is a run of its own")
+    if options.worst is not None:
+        if fit.file is not None:
+            raise UsageError("--worst shows records, --fit is made of all: run tokur evaluate twice")
+        show_worst(paths, source, options, target, options.worst)
+        return
     if fit.file is not None or target.graded is None:
         check_target(fit.file, force=target.force)
     if fit.file == STDIN and target.path is None:
@@ -69,6 +76,8 @@ def evaluate(
         reading = _Reading(wanted, options, source, invalid, fitting)
         runs = reading.read(paths, target)
         reading.say_unknown()
+        if runs and options.difficulty is not None:
+            _group_by_difficulty(runs, options.difficulty, source, options, target, invalid)
     if not runs:
         invalid.finish(none_of=", ".join(map(display_name, paths)))
         return
@@ -119,6 +128,24 @@ def _response_scores(options: EvaluationOptions) -> dict[str, Orientation]:
     return {
         score.name: score.orientation for score in CATALOGUE.values() if score in asked or score.name == options.versus
     }
+
+
+def _group_by_difficulty(
+    runs: Sequence[Columns],
+    count: int,
+    source: InputOptions,
+    options: EvaluationOptions,
+    target: EvaluationOutput,
+    invalid: InvalidRecords,
+) -> None:
+    telling = runs
+    if options.difficulty_from is not None:
+        reading = _Reading(Wanted({}), options, source, invalid)
+        telling = reading.read([options.difficulty_from], replace(target, graded=None, force=False))
+    failures: dict[str, int] = {}
+    for run in telling:
+        failures |= failures_of(run, count)
+    group_by_difficulty(runs, failures, count)
 
 
 def _read_spans(
@@ -241,7 +268,8 @@ def _say_left_out(results: Results, runs: Sequence[Columns]) -> None:
         say(COMMAND, line)
     without = sum(name is None for run in runs for name in run.group)
     if without:
-        say(COMMAND, f"left out of the groups: {without:,} records without {results.options.group_by}")
+        lacking = results.options.group_by or f"{results.options.difficulty} labelled samples of their question"
+        say(COMMAND, f"left out of the groups: {without:,} records without {lacking}")
 
 
 def _write(results: Results, target: EvaluationOutput) -> None:
