@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -165,7 +165,8 @@ class ResponseTokenizer:
             prompt_ids = self._encode(prompt, special_tokens) if isinstance(prompt, str) else list(prompt)
             ids, offsets = exact_ids, self.locate(exact_ids, response)
         elif isinstance(prompt, str):
-            text, place = response, _unmoved
+            text = response
+            place: Callable[[int], int] = _unmoved
             if response.startswith(THINK_BEGINS) and THINK_ENDS in response and self.ending.opens_answer(prompt):
                 text, place = self._thinking.write(response)
             prompt_ids, ids, offsets = self._encode_together(prompt, text, special_tokens)

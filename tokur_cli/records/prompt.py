@@ -92,8 +92,8 @@ def split_messages(messages: Any, response: Any, record: Record) -> tuple[list[d
     turns = [_read_turn(f"messages[{number}]", turn, record) for number, turn in enumerate(messages)]
     if turns and turns[-1]["role"] == "assistant":
         said = with_reasoning(turns[-1].get("reasoning_content") or "", turns[-1]["content"])
-        if response in (None, said):
-            return turns[:-1], said
+        if response in (None, said, turns[-1]["content"]):
+            return turns[:-1], said if response is None else response
     return turns, None
 
 
