@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,10 +20,6 @@ Offsets = list[tuple[int, int]]
 _TOOL = "tokurtool"
 _REPLACEMENT = "\ufffd"  # what a decoder writes for bytes that are not a whole character
 _BYTES_PER_CHARACTER = 4  # at most, in UTF-8: after as many tokens a character is whole or broken for good
-
-
-def _unmoved(position: int) -> int:
-    return position
 
 
 @dataclass(frozen=True)
@@ -165,11 +161,13 @@ class ResponseTokenizer:
             prompt_ids = self._encode(prompt, special_tokens) if isinstance(prompt, str) else list(prompt)
             ids, offsets = exact_ids, self.locate(exact_ids, response)
         elif isinstance(prompt, str):
-            text, place = response, _unmoved
+            text = response
+            place: Callable[[int], int] | None = None
             if response.startswith(THINK_BEGINS) and THINK_ENDS in response and self.ending.opens_answer(prompt):
                 text, place = self._thinking.write(response)
             prompt_ids, ids, offsets = self._encode_together(prompt, text, special_tokens)
-            offsets = [(place(start), place(end)) for start, end in offsets]
+            if place is not None:
+                offsets = [(place(start), place(end)) for start, end in offsets]
         else:
             _, ids, offsets = self._encode_together("", response, special_tokens=False)
             prompt_ids = list(prompt)

@@ -50,7 +50,7 @@ def render(
     turns = [{name: value for name, value in message.items() if value is not None} for message in messages]
     try:
         if type(tokenizer).apply_chat_template is not PreTrainedTokenizerBase.apply_chat_template:
-            given = {} if tools is None else {"tools": [dict(tool) for tool in tools]}
+            given: dict[str, Any] = {} if tools is None else {"tools": [dict(tool) for tool in tools]}
             return str(
                 tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=answer_follows, **given)
             )
