@@ -20,6 +20,7 @@ import difflib
 import importlib
 import os
 import random
+import resource
 import shutil
 import signal
 import sys
@@ -34,7 +35,7 @@ from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
 
-TOO_LONG = 60  # seconds; what never ends is noticed too
+TOO_LONG = 60  # seconds of a processor, and six times that on the clock; what never ends is noticed too
 PRELOADED = ("numpy", "sklearn.isotonic", "torch", "transformers", "pytest")
 NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info")
 
@@ -85,8 +86,9 @@ def is_noticed(tests: list[str]) -> bool:
         nowhere = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(nowhere, stream)
+        resource.setrlimit(resource.RLIMIT_CPU, (TOO_LONG, TOO_LONG))
         os._exit(importlib.import_module("pytest").main(["-x", "-q", "-p", "no:cacheprovider", *tests]))
-    until = time.monotonic() + TOO_LONG
+    until = time.monotonic() + 6 * TOO_LONG  # a busy machine is no test that notices
     while time.monotonic() < until:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
@@ -113,7 +115,7 @@ def main() -> None:
     options = parser.parse_args()
     for library in PRELOADED:
         importlib.import_module(library)
-    hypothesis.settings.register_profile("patient", deadline=None)  # a busy machine is no test that notices
+    hypothesis.settings.register_profile("patient", deadline=None)
     hypothesis.settings.load_profile("patient")
     table = Counter()
     with tempfile.TemporaryDirectory() as folder:

@@ -22,6 +22,10 @@ _REPLACEMENT = "\ufffd"  # what a decoder writes for bytes that are not a whole 
 _BYTES_PER_CHARACTER = 4  # at most, in UTF-8: after as many tokens a character is whole or broken for good
 
 
+def _unmoved(position: int) -> int:
+    return position
+
+
 @dataclass(frozen=True)
 class LocatedResponse:
     """A tokenized response whose tokens know their place.
@@ -162,12 +166,11 @@ class ResponseTokenizer:
             ids, offsets = exact_ids, self.locate(exact_ids, response)
         elif isinstance(prompt, str):
             text = response
-            place: Callable[[int], int] | None = None
+            place: Callable[[int], int] = _unmoved
             if response.startswith(THINK_BEGINS) and THINK_ENDS in response and self.ending.opens_answer(prompt):
                 text, place = self._thinking.write(response)
             prompt_ids, ids, offsets = self._encode_together(prompt, text, special_tokens)
-            if place is not None:
-                offsets = [(place(start), place(end)) for start, end in offsets]
+            offsets = [(place(start), place(end)) for start, end in offsets]
         else:
             _, ids, offsets = self._encode_together("", response, special_tokens=False)
             prompt_ids = list(prompt)

@@ -143,6 +143,7 @@ class _Reading:
                 run_code=self._run_code if may_run_code else None,
                 answers=self._wanted.answers or writer is not None,
                 on_error=self._invalid.skip_or_raise,
+                unsafe_rules=self._options.unsafe_code_execution,
             )
             for path in paths:
                 runs += self._read_file(path, labeller, writer, progress)

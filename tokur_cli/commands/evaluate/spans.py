@@ -17,7 +17,7 @@ from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.labels import NULL_LABEL, Labelled
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
-from tokur_cli.records.errors import RecordError, TokurError, UsageError
+from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
 from tokur_cli.records.mapping import value_at
 from tokur_cli.records.record import Record
 from tokur_cli.records.scan import kind
@@ -47,10 +47,8 @@ def span_scores(names: str | None) -> dict[str, Orientation]:
     asked = set(known) if names is None else {name.strip() for name in names.split(",")}
     unknown = sorted(asked - known.keys() - ORIENTATIONS.keys() - BASELINES.keys())
     if unknown:
-        raise UsageError(
-            f"--scores: spans have no {', '.join(unknown)}; there are {', '.join(ORIENTATIONS)}, and of each "
-            + ", ".join(f"_{how}" for how in AGGREGATES)
-        )
+        names_known = there_are([*ORIENTATIONS, *known, *BASELINES], *unknown)
+        raise UsageError(f"--scores: spans have no {', '.join(unknown)}{names_known}")
     chosen = {score: known[score] for score in known if {score, score.rpartition("_")[0]} & asked}
     return {**chosen, **BASELINES}
 

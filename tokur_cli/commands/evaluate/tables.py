@@ -200,7 +200,7 @@ def _group_table(results: Results) -> Table:
     groups = results.groups
     metric = "auroc" if all(group.is_binary for group in groups.values()) else "prr"
     rows = [
-        Row("records", [f"{group.records:,}" for group in groups.values()], competes=False),
+        Row(f"{_noun(results)}s", [f"{group.records:,}" for group in groups.values()], competes=False),
         Row("accuracy", [Percentage(group.accuracy.value) for group in groups.values()], competes=False),
     ]
     for score in results.overall.scores:

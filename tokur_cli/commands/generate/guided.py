@@ -11,6 +11,7 @@ from tokur_cli.commands.shared.errors import say
 from tokur_cli.engine.generation.decoder import Decoder
 from tokur_cli.engine.generation.guided.particles import Guide, GuidedResponse, ParticleFilter
 from tokur_cli.engine.generation.guided.resampling import Resampling
+from tokur_cli.engine.uncertainty.growing import GrowingScorer
 from tokur_cli.engine.uncertainty.scorer import Scorer
 from tokur_cli.scores.guides import GuideScore
 
@@ -26,7 +27,7 @@ def particle_filter(decoder: Decoder, scorer: Scorer, guidance: Guidance) -> Par
     """Return what generates by a guidance, with a decoder whose responses come in steps."""
     score = GuideScore(guidance.by, guidance.over)
     resampling = Resampling(guidance.temperature, guidance.scheme, guidance.below, guidance.ended)
-    return ParticleFilter(decoder, scorer, Guide(score, score.sign, resampling))
+    return ParticleFilter(decoder, GrowingScorer(scorer), Guide(score, score.sign, resampling))
 
 
 def settings_of(guidance: Guidance, particles: int) -> dict[str, Any]:

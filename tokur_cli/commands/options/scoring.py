@@ -127,7 +127,11 @@ def explain_scores(names: str | None) -> str | None:
 
 @dataclass(frozen=True)
 class ScoringOptions(SamplingOptions):
-    """The posterior, what is computed under its draws, and what is kept of it."""
+    """The posterior, what is computed under its draws, and what is kept of it.
+
+    Raises:
+        UsageError: ``step_by`` is no regular expression.
+    """
 
     posterior: PosteriorOptions = field(default_factory=PosteriorOptions)
 
@@ -151,11 +155,12 @@ class ScoringOptions(SamplingOptions):
     no_tokens: Annotated[
         bool, Option("--no-tokens", help="Leave the per-token arrays out.", rich_help_panel=panels.OUTPUT)
     ] = False
-    with_steps: Annotated[
+    steps: Annotated[
         bool,
         Option(
             "--steps",
-            help="Add each reasoning step with sum, mean, largest and mean of the five largest of every quantity.",
+            help="Add each reasoning step: of every quantity the sum, the mean, the least sure token's value and the "
+            "mean of the five least sure.",
             rich_help_panel=panels.OUTPUT,
         ),
     ] = False
@@ -163,8 +168,8 @@ class ScoringOptions(SamplingOptions):
         str | None,
         Option(
             metavar="auto|lines|sentences|REGEX",
-            help="How --steps cuts a response: auto (at headings, else numbered lines, else sentences), lines, "
-            "sentences, or after each match of a regular expression. Default: auto.",
+            help="Add steps, cut in this way: auto (at headings, else numbered lines, else sentences), lines, "
+            "sentences, or after each match of a regular expression. --steps alone: auto.",
             rich_help_panel=panels.OUTPUT,
         ),
     ] = None
@@ -174,9 +179,9 @@ class ScoringOptions(SamplingOptions):
             regular_expression(self.step_by, "--step-by")
 
     @property
-    def steps(self) -> str | None:
+    def step_rule(self) -> str | None:
         """How responses are cut into steps, see ``step_spans``; None for no steps."""
-        return self.step_by or ("auto" if self.with_steps else None)
+        return self.step_by or ("auto" if self.steps else None)
 
 
 @dataclass(frozen=True)

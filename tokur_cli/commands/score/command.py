@@ -43,8 +43,7 @@ def score(
     Raises:
         TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
-    choose_scores(scoring.scores)  # a misspelt name is reported before a model is loaded
-    model_of_posterior = check_posterior_options(scoring.posterior)
+    model_of_posterior = check_scoring(scoring)
     form = PromptForm(prompts)  # as are a template and examples that cannot be read
     items, first = look_ahead(read_input(source), "prompt", "response", skip_invalid=source.skip_invalid)
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
@@ -77,6 +76,17 @@ def score(
                 writer.write_line(line)
             writer.finish()
     invalid.finish()
+
+
+def check_scoring(options: ScoringOptions) -> str | None:
+    """Refuse what can be refused before a model is loaded, and return the model that a kept posterior is of.
+
+    Raises:
+        UsageError: a misspelt score, or options that cannot go together.
+        TokurError: the kept posterior cannot be read.
+    """
+    choose_scores(options.scores)
+    return check_posterior_options(options.posterior)
 
 
 def _make_scoring(

@@ -89,7 +89,7 @@ class Scoring:
     ) -> None:
         self.form, self.language_model, self.note = form, language_model, note
         self.scores, self.keep_tokens = choose_scores(options.scores), not options.no_tokens
-        self.step_by = options.steps
+        self.step_by = options.step_rule
         self.tokenizer = ResponseTokenizer(
             language_model.tokenizer, language_model.context_length, language_model.end_ids
         )

@@ -8,8 +8,7 @@ from tokur_cli.engine.loading.models import LanguageModel
 from tokur_cli.engine.memory import available_bytes
 from tokur_cli.engine.tokens import ResponseTokenizer
 
-_ROWS = {"cpu": 64}
-_ACCELERATOR_ROWS = 256
+_ROWS = 256  # beyond them a further row gains little
 _CACHE_SHARE = 0.5  # of the memory that is free once the model is loaded
 
 
@@ -57,6 +56,6 @@ def make_decoder(
         stop=stop,
         step_ends=step_ends,
         step_tokens=step_tokens,
-        max_rows=max_rows or _ROWS.get(device.type, _ACCELERATOR_ROWS),
+        max_rows=max_rows or _ROWS,
         cache_bytes=cache_bytes,
     )

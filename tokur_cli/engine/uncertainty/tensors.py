@@ -23,10 +23,12 @@ class TokenizedResponse:
     Args:
         prompt_ids: P ≥ 1 token ids before the response.
         response_ids: T ≥ 1 token ids of the response.
+        begun: how many of the ``prompt_ids``, the last ones, are of the response too, scored before.
     """
 
     prompt_ids: Sequence[int]
     response_ids: Sequence[int]
+    begun: int = 0
 
     @property
     def length(self) -> int:
@@ -40,7 +42,7 @@ class TokenizedResponse:
 
     def steps(self, length: int) -> _Numbers:
         """Return the decoding step of the first ``length`` positions: −1 in the prompt."""
-        return np.maximum(np.arange(length) - len(self.prompt_ids), -1)
+        return np.maximum(np.arange(length) - len(self.prompt_ids) + self.begun, -1)
 
     def identity(self) -> _Numbers:
         """Return what the state at each position depends on, the positions before it apart: its id and step."""
@@ -85,13 +87,12 @@ def padded(responses: Sequence[TokenizedResponse], device: torch.device) -> Batc
     return _on(device, responses, ids, steps, None, rows, columns)
 
 
-def packed(responses: Sequence[TokenizedResponse], layout: Layout, first: int, device: torch.device) -> BatchTensors:
+def packed(responses: Sequence[TokenizedResponse], layout: Layout, device: torch.device) -> BatchTensors:
     """Put all responses into one row.
 
     Args:
         responses: the responses.
         layout: where their stretches stand.
-        first: position of each response that the row begins with; what is before was computed ahead.
         device: of the tensors.
     """
     ids, steps = np.empty((2, layout.length), dtype=np.int64)
@@ -100,7 +101,7 @@ def packed(responses: Sequence[TokenizedResponse], layout: Layout, first: int, d
         positions = layout.positions[own]
         ids[own] = response.input_ids[positions]
         steps[own] = response.steps(response.length)[positions]
-    columns = [layout.where(i)[len(r.prompt_ids) - 1 - first :] for i, r in enumerate(responses)]
+    columns = [layout.where(index)[-len(response.response_ids) :] for index, response in enumerate(responses)]
     rows = [np.zeros_like(column) for column in columns]
     return _on(device, responses, ids[None], steps[None], layout.positions[None], rows, columns)
 

@@ -13,6 +13,7 @@ from tokur_cli.engine.generation.guided.particles import Guide, ParticleFilter
 from tokur_cli.engine.generation.guided.resampling import Resampling
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.uncertainty.growing import GrowingScorer
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Scorer
 from tokur_cli.records.errors import TokurError
@@ -53,7 +54,7 @@ def guided(model, by, over, resampling, asked, *, sampling="stepwise", layers=No
         max_rows=max_rows,
     )
     scorer = Scorer(model, draws, sampling=sampling, batch_tokens=batch)
-    return ParticleFilter(decoder, scorer, Guide(score, score.sign, resampling)).serve(asked)
+    return ParticleFilter(decoder, GrowingScorer(scorer), Guide(score, score.sign, resampling)).serve(asked)
 
 
 def by_place(responses):

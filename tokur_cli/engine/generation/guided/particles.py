@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 
 from tokur_cli.engine.generation.decoder import DecodedResponse, Decoder, DecodingRequest
 from tokur_cli.engine.generation.guided.resampling import Resampling
-from tokur_cli.engine.uncertainty.scorer import Quantities, Scorer, TokenizedResponse
+from tokur_cli.engine.uncertainty.growing import GrowingScorer, Growth, Scored
+from tokur_cli.engine.uncertainty.scorer import Quantities
 from tokur_cli.records.errors import TokurError
 
 _IN_STEPS = 2  # as many particles are under way as the batch has rows: some wait for the others of their question
@@ -81,7 +82,7 @@ class _Particle:
 
     root: int
     response: DecodedResponse
-    quantities: Quantities = field(default_factory=dict)
+    scored: Scored | None = None
     ends: tuple[int, ...] = ()
     scores: tuple[float, ...] = ()
 
@@ -125,7 +126,7 @@ class ParticleFilter:
         guide: what the particles are judged by.
     """
 
-    def __init__(self, decoder: Decoder, scorer: Scorer, guide: Guide) -> None:
+    def __init__(self, decoder: Decoder, scorer: GrowingScorer, guide: Guide) -> None:
         self.decoder, self.scorer, self.guide = decoder, scorer, guide
         self._questions: dict[int, _Question] = {}
         self._queue: deque[DecodingRequest] = deque()
@@ -227,16 +228,14 @@ class ParticleFilter:
             if len(particle.response.token_ids) > (particle.ends[-1] if particle.ends else 0)
         ]
         errors: dict[int, TokurError] = {}
-        responses = [
-            TokenizedResponse(question.request.prompt_ids, question.particles[slot].response.token_ids)
-            for question, slot in places
-        ]
-        for index, result in self.scorer.score(responses):
+        grown = [(question, question.particles[slot]) for question, slot in places]
+        growths = [Growth(question.request.prompt_ids, p.response.token_ids, p.scored) for question, p in grown]
+        for index, result in self.scorer.score(growths):
             question, slot = places[index]
             if isinstance(result, TokurError):
                 errors[id(question)] = result
             else:
-                question.particles[slot] = replace(question.particles[slot], quantities=result)
+                question.particles[slot] = replace(question.particles[slot], scored=result)
         for question in questions:
             error = errors.get(id(question))
             if error is None:
@@ -249,7 +248,8 @@ class ParticleFilter:
         """Note the scores and lengths of all particles at the end of a round."""
         judged = []
         for particle in question.particles:
-            score = self.guide.score(particle.quantities, particle.last_step)
+            assert particle.scored is not None
+            score = self.guide.score(particle.scored.quantities, particle.last_step)
             ends = (*particle.ends, len(particle.response.token_ids))
             judged.append(replace(particle, ends=ends, scores=(*particle.scores, score)))
         question.particles = judged
@@ -282,6 +282,7 @@ def _responses(question: _Question) -> Iterator[GuidedResponse]:
             copies=texts.count(texts[slot]),
         )
         fields = {**vars(particle.response), "sample": slot}
+        assert particle.scored is not None
         yield GuidedResponse(
-            **fields, lineage=lineage, took_part=tuple(question.took_part), quantities=particle.quantities
+            **fields, lineage=lineage, took_part=tuple(question.took_part), quantities=particle.scored.quantities
         )
