@@ -58,6 +58,7 @@ def evaluate(
     reading = _Reading(wanted, options, source, invalid)
     runs = reading.read(paths, target)
     reading.say_unknown()
+    reading.say_mixed()
     names = _present(runs, options)
     if not names and target.graded is None:
         raise TokurError("no record has a score: run tokur score first, or give --graded FILE to label the records")
@@ -86,6 +87,7 @@ class _Reading:
         self._wanted, self._options = wanted, options
         self._source, self._invalid = source, invalid
         self._unknown: Counter[str] = Counter()
+        self._logged: Counter[bool] = Counter()
         self._runs_code = False
 
     def read(self, paths: Sequence[str], target: EvaluationOutput) -> list[Columns]:
@@ -142,6 +144,8 @@ class _Reading:
         record = labelled.record
         run = record.computed("run")
         seed = run.get("seed") if isinstance(run, dict) else None
+        if isinstance(run, dict):
+            self._logged["computed_from" in run] += 1
         values = scores_of(record, self._unknown)
         group = group_of(record, self._options.group_by) if self._options.group_by is not None else None
         if seed not in found:
@@ -152,6 +156,16 @@ class _Reading:
         """Say which scores the catalogue does not know."""
         for name, count in self._unknown.items():
             say(COMMAND, f"left out the score {name} of {count:,} records: the catalogue does not know it")
+
+    def say_mixed(self) -> None:
+        """Say if scores of a model stand beside those of ``score --from-logprobs``, which another one may have made."""
+        logged, exact = self._logged[True], self._logged[False]
+        if logged and exact:
+            say(
+                COMMAND,
+                f"{logged:,} records were scored by the log-probabilities that they came with, {exact:,} by a model "
+                "here: their scores may not be comparable; evaluate them apart",
+            )
 
 
 def _present(runs: Sequence[Columns], options: EvaluationOptions) -> list[str]:

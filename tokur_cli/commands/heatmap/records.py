@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from tokur_cli.commands.heatmap.quantities import TOKEN_QUANTITIES
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
 from tokur_cli.records.scan import kind
@@ -42,6 +43,8 @@ def heatmap_response(record: Record, needed: Sequence[str], wanted: Sequence[str
             reference=record.reference,
         )
         for name in needed:
+            if name not in values and (others := [other for other in TOKEN_QUANTITIES if other in tokens]):
+                raise RecordError(f'no token values named "{name}": give --score {",".join(others)}, which there are')
             response.token_values(name)
     except RecordError as error:
         raise record.error(error.message) from None
