@@ -2,7 +2,10 @@
 
 Run it in a checkout with `pip install cosmic-ray`; the checkout itself is left alone:
 
-    python -m tests.mutants metrics selection --count 120 --seed 0
+    python -m tests.mutants metrics engine/uncertainty --count 120 --seed 0
+
+A room is a folder of `tokur_cli` that has tests under the same path. `--first 40` passes over the first 40 changes of
+the sample, which another run has made.
 
 A change is one of cosmic-ray's (an operator, a number, a comparison, a `not`, a loop that never runs, …), one a place.
 Changes of annotations are left out: nothing reads them. Each changed copy meets the tests under the same path, those
@@ -17,6 +20,7 @@ import difflib
 import importlib
 import os
 import random
+import resource
 import shutil
 import signal
 import sys
@@ -31,8 +35,7 @@ from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
 
-ROOMS = ("metrics", "selection", "scores", "records", "answers", "engine")
-TOO_LONG = 60  # seconds; what never ends is noticed too
+TOO_LONG = 60  # seconds of a processor, and six times that on the clock; what never ends is noticed too
 PRELOADED = ("numpy", "sklearn.isotonic", "torch", "transformers", "pytest")
 NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info")
 
@@ -83,8 +86,9 @@ def is_noticed(tests: list[str]) -> bool:
         nowhere = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(nowhere, stream)
+        resource.setrlimit(resource.RLIMIT_CPU, (TOO_LONG, TOO_LONG))
         os._exit(importlib.import_module("pytest").main(["-x", "-q", "-p", "no:cacheprovider", *tests]))
-    until = time.monotonic() + TOO_LONG
+    until = time.monotonic() + 6 * TOO_LONG  # a busy machine is no test that notices
     while time.monotonic() < until:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
@@ -95,15 +99,23 @@ def is_noticed(tests: list[str]) -> bool:
     return True
 
 
+def folder_of_both(name: str) -> str:
+    """Return a folder of ``tokur_cli`` that has tests."""
+    if not (Path("tokur_cli", name).is_dir() and Path("tests", name).is_dir()):
+        raise argparse.ArgumentTypeError(f"{name} is no folder of both tokur_cli and tests")
+    return name
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rooms", nargs="+", choices=ROOMS)
+    parser.add_argument("rooms", nargs="+", type=folder_of_both)
     parser.add_argument("--count", type=int, default=100, help="changes a room")
+    parser.add_argument("--first", type=int, default=0, help="changes of the sample to pass over")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     for library in PRELOADED:
         importlib.import_module(library)
-    hypothesis.settings.register_profile("patient", deadline=None)  # a busy machine is no test that notices
+    hypothesis.settings.register_profile("patient", deadline=None)
     hypothesis.settings.load_profile("patient")
     table = Counter()
     with tempfile.TemporaryDirectory() as folder:
@@ -121,12 +133,16 @@ def main() -> None:
             random.shuffle(sample)
             if is_noticed([f"tests/{room}"]):
                 sys.exit(f"the tests of {room} fail without any change")
+            number = 0
             for file, operator, occurrence in sample:
                 if table[room, "changes"] == options.count:
                     break
                 code = file.read_text(encoding="utf-8")
                 changed = mutate_code(code, get_operator(operator)(), occurrence)
                 if changed is None or meaning(changed) in (None, meaning(code)):
+                    continue
+                number += 1
+                if number <= options.first:
                     continue
                 file.write_text(changed, encoding="utf-8")
                 noticed = is_noticed(tests_of(file))
@@ -137,7 +153,7 @@ def main() -> None:
                     diff = difflib.unified_diff(
                         code.split("\n"), changed.split("\n"), str(file), str(file), n=1, lineterm=""
                     )
-                    print(f"\n{room} {table[room, 'changes']}, {operator}", *diff, sep="\n", flush=True)
+                    print(f"\n{room} {number}, {operator}", *diff, sep="\n", flush=True)
             print(f"\n| {room} | {table[room, 'changes']} | {table[room, 'noticed']} |", flush=True)
 
 

@@ -82,6 +82,21 @@ def test_the_heat_map_is_drawn_as_shown(run_tokur, tmp_path):
     assert [line for line in shown if line not in lines] == []
 
 
+def test_the_steps_have_the_figures_shown(run_tokur, tmp_path):
+    first = (ROOT / "samples" / "responses.jsonl").read_bytes().split(b"\n")[0]
+    block = block_with(TOUR, "--steps --no-tokens")
+    words = arguments(block.commands.partition("| ")[2], "tokur score")
+    code, out, _ = run_tokur(*words, write_lines(tmp_path / "in.jsonl", [first]))
+    assert code == 0
+    record = parsed(out)[0]
+    shown = re.findall(r'"start": (\d+), "end": (\d+), …, "eu": ({.*?})', block.printed)
+    assert len(shown) == len(record["tokur"]["steps"]) == 3
+    for (start, end, numbers), step in zip(shown, record["tokur"]["steps"], strict=True):
+        assert (int(start), int(end)) == (step["start"], step["end"])
+        for name, number in re.findall(r'"(\w+)": ([\d.]+)', numbers):
+            assert f"{step['eu'][name]:.{len(number.partition('.')[2])}f}" == number
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("readme", [FRONT, TOUR], ids=str)
 def test_the_scores_have_the_figures_shown(run_tokur, scored_samples, readme):

@@ -3,8 +3,8 @@
 A record (one JSON line) flows ``question → response → scored → selected``; every command reads records, adds to them
 and writes them. ``tokur score FILE`` goes this way:
 
-    app            the command line, and ``Tokur`` for Python; each group of options is a dataclass of
-                   ``commands/options``
+    app            the command line, ``Tokur`` for Python, a scorer for Inspect; each group of options is a dataclass
+                   of ``commands/options``
     commands       read, compute, write: a folder per command; ``score/pipeline`` takes windows of records through it,
                    ``workers`` have that done by several processes
     records        JSON lines to records and back: streams, foreign formats, resuming. A new format: ``records/formats``

@@ -29,6 +29,7 @@ def test_a_label_that_the_record_brings_wins(record, field, label):
         ({"correct": "yes"}, None, "--label-field"),
         ({"quality": 1.5}, None, "from 0 to 1, not 1.5"),
         ({"quality": float("nan")}, None, "from 0 to 1"),
+        ({"quality": 10**400}, None, "from 0 to 1"),
         ({"quality": "x" * 99}, None, r"\.\.\."),
         ({}, "judge.score", '"judge.score" is missing'),
         ({"judge": 3}, "judge.score", "is missing"),

@@ -86,7 +86,7 @@ def estimates(model, draws, response):
     ids = torch.from_numpy(response.input_ids)[None]
     steps = torch.from_numpy(response.steps(response.length))[None]
     layers = layers_from_first_perturbed(model, draws.posterior)
-    with perturbed(draws, steps), copied_late(layers, 1 + draws.members) as copies:
+    with perturbed(draws, steps, int(steps.max()) + 1), copied_late(layers, 1 + draws.members) as copies:
         outputs = run_body(model, input_ids=ids.repeat(copies, 1), use_cache=False)
     hidden = outputs.last_hidden_state[:, len(response.prompt_ids) - 1 :]  # (1 + draws, T, d)
     results = {}

@@ -1,44 +1,56 @@
-"""Generated tokens a second: tokur's batch that refills itself, beside what transformers offers.
+"""Generated tokens a second: tokur's batch that refills itself, beside what transformers and vLLM offer.
 
     python -m tests.bench.generate [--questions 64] [--samples 4] [--max-new-tokens 256] [--rounds 3] [--ways …]
 
-Every way samples N responses to each of the same prompts at temperature 0.8 with SmolLM2 in the dtype of ``auto``.
-A useful token is one up to and including the end of its response; padding after it counts for nobody.
+Every way samples N responses to each of the same prompts at temperature 0.8 with SmolLM2 in the dtype of ``auto``, in a
+process of its own; rounds go in turn. A useful token is one up to and including the end of its response; padding after
+it counts for nobody. ``--ways`` takes ``vllm`` too, in an environment that has it. Peak memory is the process's in its
+rounds, model and libraries included, where Linux tells it.
 """
 
 import argparse
 import itertools
 import json
+import multiprocessing
 import statistics
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import torch
 from transformers import GenerationConfig
 
-from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
+from tokur_cli.commands.shared.decoding import make_decoder
+from tokur_cli.engine.generation.decoder import DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
-from tokur_cli.engine.loading.models import load_language_model
+from tokur_cli.engine.generation.vllm import VllmDecoder
+from tokur_cli.engine.loading.models import DEFAULT_MODEL, describe_model, load_language_model
 from tokur_cli.engine.tokens import ResponseTokenizer
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 ROWS = 64
+SAMPLING = Sampling(temperature=0.8)
+
+
+def tokenizer(model):
+    return ResponseTokenizer(model.tokenizer, model.context_length, model.end_ids)
+
+
+def decode(decoder, prompts, samples):
+    requests = [DecodingRequest(index, str(index), ids, range(samples)) for index, ids in enumerate(prompts)]
+    return sum(len(response.token_ids) for response in decoder.serve(requests) if response is not None)
 
 
 def refilled_batch(language_model, prompts, samples, limit):
-    """tokur."""
-    tok = ResponseTokenizer(language_model.tokenizer, language_model.context_length, language_model.end_ids)
-    decoder = Decoder(
-        language_model.model,
-        tok.decode,
-        Sampling(temperature=0.8),
-        end_ids=frozenset(language_model.end_ids),
-        max_new_tokens=limit,
-        context_length=language_model.context_length,
-        max_rows=ROWS,
-    )
-    requests = [DecodingRequest(index, str(index), ids, range(samples)) for index, ids in enumerate(prompts)]
-    return sum(len(response.token_ids) for response in decoder.run(requests))
+    """tokur, with the batch that it chooses."""
+    decoder = make_decoder(language_model, tokenizer(language_model), SAMPLING, max_new_tokens=limit)
+    return decode(decoder, prompts, samples)
+
+
+def vllm(decoder, prompts, samples, limit):
+    """vLLM as ``generate --backend vllm`` runs it; nothing is left in its prefix cache from the round before."""
+    decoder._engine.reset_prefix_cache()
+    return decode(decoder, prompts, samples)
 
 
 def padded_batches(language_model, prompts, samples, limit):
@@ -74,6 +86,33 @@ def continuous_batching(language_model, prompts, samples, limit):
     return sum(len(result.generated_tokens) for result in results.values())
 
 
+def load(way, limit):
+    """What a way takes, kept in its process."""
+    if way == "vllm":
+        description = describe_model(DEFAULT_MODEL, dtype="bfloat16")
+        loaded[way] = VllmDecoder(
+            description, tokenizer(description).decode, SAMPLING, max_new_tokens=limit, cache_bytes=4 << 30, tell=print
+        )
+    else:
+        loaded[way] = load_language_model(DEFAULT_MODEL)
+    memory = Path("/proc/self/clear_refs")
+    if memory.exists():
+        memory.write_text("5")  # the peak so far is forgotten
+
+
+def measure(way, *arguments):
+    """Return tokens a second and the peak memory in MB."""
+    began = time.perf_counter()
+    tokens = globals()[way](loaded[way], *arguments)
+    speed = tokens / (time.perf_counter() - began)
+    status = Path("/proc/self/status")
+    peak = status.read_text().split("VmHWM:")[1].split()[0] if status.exists() else 0
+    return speed, int(peak) / 1000
+
+
+loaded = {}
+
+
 def main():
     parser = argparse.ArgumentParser()
     for name, default in (("questions", 64), ("samples", 4), ("max-new-tokens", 256), ("rounds", 3)):
@@ -83,23 +122,26 @@ def main():
     with (SAMPLES / "responses.jsonl").open() as file:
         rows = [json.loads(line) for line in itertools.islice(file, arguments.questions)]
     prompts = [row["tokur"]["prompt_token_ids"] for row in rows]
-    language_model = load_language_model("smollm2-135m-instruct")
-    speeds = {globals()[name]: [] for name in arguments.ways.split(",")}
+    limit = arguments.max_new_tokens
+    results = {way: [] for way in arguments.ways.split(",")}
+    context = multiprocessing.get_context("spawn")
+    processes = {way: ProcessPoolExecutor(1, mp_context=context) for way in results}
+    for way, process in processes.items():
+        process.submit(load, way, limit).result()
     for _ in range(arguments.rounds):
-        for way, speed in speeds.items():
-            began = time.perf_counter()
+        for way, measured in results.items():
             try:
-                tokens = way(language_model, prompts, arguments.samples, arguments.max_new_tokens)
+                measured.append(processes[way].submit(measure, way, prompts, arguments.samples, limit).result())
             except Exception as error:  # a way that does not run here is a result too
-                print(f"{way.__name__}: {type(error).__name__}: {str(error).splitlines()[0][:150]}", flush=True)
+                print(f"{way}: {type(error).__name__}: {str(error).splitlines()[0][:150]}", flush=True)
                 continue
-            speed.append(tokens / (time.perf_counter() - began))
-            print(f"{way.__name__}: {speed[-1]:.0f} tokens/s", flush=True)
-    medians = {way.__name__: statistics.median(speed) for way, speed in speeds.items() if speed}
+            print(f"{way}: {measured[-1][0]:.0f} tokens/s", flush=True)
+    medians = {way: statistics.median(speed for speed, _ in measured) for way, measured in results.items() if measured}
     for name, median in medians.items():
-        beside = f"   {median / medians['padded_batches']:4.2f} × padded batches" if "padded_batches" in medians else ""
-        print(f"{name:20} {median:7.0f} tokens/s{beside}")
-    print(json.dumps({"dtype": language_model.dtype, "threads": torch.get_num_threads(), **medians}))
+        beside = f"{median / medians['padded_batches']:4.2f} × padded batches" if "padded_batches" in medians else ""
+        peak = max(peak for _, peak in results[name])
+        print(f"{name:20} {median:7.0f} tokens/s   peak memory {peak:5.0f} MB   {beside}")
+    print(json.dumps({"threads": torch.get_num_threads(), **medians}))
 
 
 if __name__ == "__main__":

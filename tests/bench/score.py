@@ -56,7 +56,7 @@ class Tokur:
     def score(self, responses):
         scorer = Scorer(self.model, self.draws, **self.options)
         if not self.packed:
-            scorer._longest_packed = 0
+            scorer.longest_packed = 0
         results = []
         for window in windows(responses):
             results += [result for _, result in sorted(scorer.score(window), key=lambda item: item[0])]

@@ -337,7 +337,7 @@ def test_a_letter_is_looked_for_where_the_reference_is_one(select):
 def test_questions_without_a_readable_reference_are_left_out_of_the_summary(select):
     lines = question("q1", ["18"]) + question("q2", ["18"])
     del lines[1]["reference"]
-    assert select(lines)[2][-1].endswith("(1 question)")
+    assert "(1 question)" in select(lines)[2][-1]
     del lines[0]["reference"]
     assert select(lines)[2] == []
 
@@ -349,14 +349,13 @@ def test_answers_that_could_not_be_compared_are_neither_right_nor_wrong(select, 
     code, selected, err = select([*lines, *question("q2", ["18"])], "--keep", "100%")
     assert code == 0
     assert [one["tokur"]["answer"] for one in selected] == ["x(x+3)", "18"]
-    assert err[-1].startswith("accuracy 100.00%, Pass@1 100.00%")
-    assert err[-1].endswith("(1 question, 1 without labels left out)")
+    assert err[-1].startswith("accuracy 100.00% (1 question, 1 without labels left out)")
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--by", "certainty"], "--by certainty: unknown score; there are: tu, au, eu,"),
+        (["--by", "certainty"], "--by certainty: unknown score; did you mean self_certainty? there are: tu, au, eu,"),
         (["--keep", "10"], "--keep 10: give a percentage above 0% and up to 100%, such as 10%"),
         (["--weight", "rank"], "--weight goes with --method wbon: maj weighs nothing"),
         (["--format", "csv"], "--format csv: there is no such format"),
@@ -427,8 +426,8 @@ def test_output_goes_to_a_file_that_is_not_the_input(run_tokur, tmp_path):
 
 
 def test_an_empty_input_gives_an_empty_output(select):
-    assert select([]) == (0, [], [])
-    assert select([], "--records", "--grouped") == (0, [], [])
+    assert select([])[:2] == (0, [])
+    assert select([], "--records", "--grouped")[:2] == (0, [])
 
 
 def test_foreign_rows_are_selected_from(run_tokur):
@@ -515,4 +514,5 @@ def test_standard_input_is_read_where_a_pipe_is(tmp_path):
     with given.open("rb") as stream:
         code, out, err = finish(["select"], stdin=stream)
     assert (code, len(parsed(out))) == (0, 1)
-    assert err == "tokur select: accuracy 100.00%, Pass@1 100.00%, majority 100.00%, Pass@1 100.00% (1 question)\n"
+    said = "accuracy 100.00% (1 question): with one response each there is nothing to choose"
+    assert err == f"tokur select: {said}\n"

@@ -91,7 +91,7 @@ def test_a_mistake_is_told_before_torch_is_imported(arguments, given, code, said
 @pytest.mark.parametrize("command", [["score"], ["generate"], ["generate", "--score"], ["select"]])
 def test_an_input_without_records_gives_an_output_without_records_and_needs_no_model(command, given, tmp_path):
     output = tmp_path / "out.jsonl"
-    assert run([*command, "-o", output], given)[:3] == (0, b"", "")
+    assert run([*command, "-o", output], given)[:3] == (0, b"", f"tokur {command[0]}: <stdin>: holds no records\n")
     assert output.read_bytes() == b""
 
 
@@ -100,7 +100,7 @@ def test_an_input_of_bad_records_alone_needs_no_model(command):
     code, out, err, _ = run([command, "--skip-invalid"], b"{\n[1]\n")
     assert (code, out) == (3, b"")
     assert [line.partition(": ")[2].partition(":")[0] for line in err.splitlines()[:2]] == ["<stdin>", "<stdin>"]
-    assert err.endswith(f"tokur {command}: skipped 2 invalid records\n")
+    assert err.endswith(f"tokur {command}: skipped 2 invalid records: none was left\n")
 
 
 def test_the_first_good_record_names_the_model_where_bad_ones_are_skipped(run_tokur, tiny_folder, tmp_path):

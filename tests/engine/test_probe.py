@@ -8,6 +8,7 @@ from tests.engine import oracle
 from tests.engine.more_families import MORE, REFUSED, model_of, more
 from tests.tiny import FAMILIES, SPECIAL_TOKENS, tiny_model, tiny_tokenizer
 from tokur_cli.engine import body
+from tokur_cli.engine.generation.blocks import _Block
 from tokur_cli.engine.generation.cache import RollingLayer
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
@@ -123,17 +124,20 @@ def test_positions_that_go_on_from_one_response_to_the_next_are_noticed():
         probe_model("tiny", model, tiny_tokenizer()).check_scoring(None)
 
 
-def test_a_cache_that_gives_back_other_keys_is_noticed(monkeypatch):
-    probe = probe_model("tiny", tiny_model(), tiny_tokenizer())
+@pytest.mark.parametrize(
+    ("family", "cache", "method"), [("llama", _Block, "attend"), ("gemma2", RollingLayer, "update")]
+)
+def test_a_cache_that_takes_other_keys_is_noticed(family, cache, method, monkeypatch):
+    probe = probe_model("tiny", tiny_model(family), tiny_tokenizer())
     probe.check_generation()
-    update = RollingLayer.update
+    own = getattr(cache, method)
 
-    def wrong(self, keys, values, *rest):
-        keys, values = update(self, keys, values, *rest)
-        return keys.roll(1, dims=-2), values
+    def wrong(self, *arguments):
+        *before, keys, values, rest = arguments
+        return own(self, *before, keys.roll(1, dims=-1), values, rest)
 
-    monkeypatch.setattr(RollingLayer, "update", wrong)
-    with pytest.raises(TokurError, match=r"\(llama\): .* nats at token .*; generation"):
+    monkeypatch.setattr(cache, method, wrong)
+    with pytest.raises(TokurError, match=rf"\({family}\): .* nats at token .*; generation"):
         probe.check_generation()
 
 

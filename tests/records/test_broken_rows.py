@@ -7,8 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.records.reading import DATA, EXPECTED_FORMAT, read_rows
-from tokur_cli.records.errors import RecordError
+from tests.records.reading import DATA, EXPECTED_FORMAT, read, read_rows
+from tokur_cli.answers.labels import label_of
+from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.reader import read_records
 from tokur_cli.records.record import Record
 
@@ -56,9 +57,24 @@ def changed(value, path, odd):
     return copy
 
 
+def with_tools():
+    """A sample of a reasoning model that calls tools, with everything that Inspect writes of such ones."""
+    (sample,) = (record.fields for record in read("inspect_tools.eval"))
+    message = sample["output"]["choices"][0]["message"]
+    message["content"] = [{"type": "reasoning", "reasoning": "So."}, {"type": "text", "text": message["content"]}]
+    sample["messages"][-1] = message
+    kept = ("id", "epoch", "input", "target", "messages", "output", "scores", "error", "attachments")
+    (event,) = [event for event in sample["events"] if event["event"] == "model"][-1:]
+    return {name: sample[name] for name in kept if name in sample} | {"events": [event]}
+
+
 FUZZED = {
     **{name: json.loads((DATA / name).read_text(encoding="utf-8").partition("\n")[0]) for name in EXPECTED_FORMAT},
     "inspect": json.loads((DATA / "inspect.json").read_text(encoding="utf-8"))["samples"][0],
+    "inspect with tools": with_tools(),
+    "llm": json.loads((DATA / "llm_logs.json").read_text(encoding="utf-8"))[0],
+    "sharegpt": {"conversations": [{"from": "human", "value": "Q"}, {"from": "gpt", "value": "A"}], "system": "S"},
+    "alpaca": {"instruction": "Q", "input": "more", "output": "A"},
 }
 
 
@@ -75,7 +91,7 @@ def test_a_row_that_is_wrong_anywhere_gives_errors_of_that_row_alone(name, data,
     path = data.draw(st.sampled_from(list(paths_in(row))))
     wrong = changed(row, path, data.draw(ODD_VALUES | st.just(...)))
     requests = str(DATA / "openai_batch_requests.jsonl") if "batch" in name else None
-    form = EXPECTED_FORMAT.get(name, name)
+    form = EXPECTED_FORMAT.get(name, name.partition(" ")[0])
     for record in read_rows(tmp_path, wrong, format=form, requests=requests):
         assert (record.source, record.line) == (str(tmp_path / "rows.jsonl"), 1)
         if isinstance(record, RecordError):
@@ -83,6 +99,9 @@ def test_a_row_that_is_wrong_anywhere_gives_errors_of_that_row_alone(name, data,
         for field in ("prompt", "response", "reference", "id", "sample", "finish_reason", "token_ids"):
             with contextlib.suppress(RecordError):
                 getattr(record, field)
+        for field in (None, "scores.includes.value"):
+            with contextlib.suppress(RecordError, UsageError):
+                label_of(record.fields, field)
         again = Record.parse(record.encode(), None, None)
         assert again.passthrough() == record.passthrough()
 

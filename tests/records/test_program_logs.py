@@ -4,9 +4,11 @@ import json
 import math
 import sys
 import zipfile
+from pathlib import Path
 
 import pytest
 
+from tests.readmes import ROOT, block_with
 from tests.records.reading import DATA, message_of, read, read_row, read_rows
 from tokur_cli.answers.labels import label_of
 from tokur_cli.records.containers import read_rows as rows_of
@@ -203,6 +205,17 @@ def test_tools_of_a_batchs_requests_are_told(tmp_path):
     assert "has the tool 'web_search'" in message_of(read_row(tmp_path, answer, requests=str(requests)))
 
 
+@pytest.mark.parametrize("form", ["as OpenAI's chats", "as functions", "as text"])
+def test_a_rows_own_tools_are_told_in_whatever_form_they_are(tmp_path, form):
+    function = {"name": "add", "parameters": {"type": "object"}}
+    told = [{"type": "function", "function": function}]
+    given = {"as OpenAI's chats": told, "as functions": [function], "as text": json.dumps(told)}[form]
+    row = {"messages": [{"role": "user", "content": "Q"}], "response": "A", "tools": given}
+    assert read_row(tmp_path, row).prompt.tools == told
+    for other in ("saw", ["saw"], [], [{"price": 5}], [{"function": "cut"}]):
+        assert read_row(tmp_path, {**row, "tools": other}).prompt.tools is None
+
+
 def test_sharegpt_and_alpaca_rows_are_read(tmp_path):
     turns = [("system", "Be brief."), ("human", "6 times 7?"), ("gpt", "42"), ("human", "8?"), ("gpt", "48")]
     row = {"id": "s", "conversations": [{"from": who, "value": text} for who, text in turns]}
@@ -216,3 +229,12 @@ def test_sharegpt_and_alpaca_rows_are_read(tmp_path):
     for more, question in (("", "Add."), ("6 and 7", "Add.\n\n6 and 7")):
         record = read_row(tmp_path, {"instruction": "Add.", "input": more, "output": "13"})
         assert (record.prompt.question, record.response) == (question, "13")
+
+
+def test_the_reference_prints_what_evaluate_says_of_an_inspect_log(run_tokur, monkeypatch, tmp_path):
+    block = block_with(Path("samples/README.md"), "inspect_graded.eval")
+    (line,) = block.lines()
+    words = [str(ROOT / word) if word.startswith("tests/") else word for word in line.split()[1:]]
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run_tokur(*words)
+    assert (code, err) == (0, block.printed)

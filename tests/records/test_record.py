@@ -254,6 +254,15 @@ def test_a_prompt_of_the_wrong_form_is_an_error_that_names_the_place(fields, mes
     assert error_of(lambda: record_of(**fields).prompt) == message
 
 
+def test_a_last_turn_with_reasoning_is_the_response_with_it_or_without():
+    turn = {**ASSISTANT, "reasoning_content": "Why not."}
+    whole = "<think>\nWhy not.\n</think>\n\nSo."
+    assert record_of(messages=[USER, turn]).response == whole
+    for response in (whole, "So."):
+        record = record_of(messages=[USER, turn], response=response)
+        assert (record.response, record.prompt.messages) == (response, [USER])
+
+
 def test_the_turn_that_ends_messages_is_the_response():
     assert record_of(messages=[USER, ASSISTANT]).response == "So."
     assert record_of(messages=[USER, ASSISTANT], response="Well.").response == "Well."

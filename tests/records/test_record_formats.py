@@ -6,6 +6,7 @@ import json
 import pytest
 
 from tests.records.reading import DATA, EXPECTED_FORMAT, message_of, read, read_row, read_rows
+from tokur_cli.answers.grading import Grader
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.formats import FORMATS, recognise
 from tokur_cli.records.mapping import FieldMapping
@@ -23,9 +24,9 @@ def test_the_format_is_recognised_from_the_first_row(name, form):
 def test_every_format_is_named_and_described_for_the_help_text():
     assert set(FORMATS) == {
         *("tokur", "messages", "prompt-completion", "gsm8k", "math", "svamp", "humaneval"),
-        *("lm-eval", "openai-batch", "inspect", "llm", "sharegpt", "alpaca"),
+        *("lm-eval", "openai-batch", "inspect", "llm", "sharegpt", "alpaca", "choices", "reasoning-gym"),
     }
-    assert all(form.name == name and 20 < len(form.description) < 90 for name, form in FORMATS.items())
+    assert all(form.name == name and 20 < len(form.description) < 120 for name, form in FORMATS.items())
 
 
 def test_gsm8k_rows_gain_the_final_answer():
@@ -182,7 +183,7 @@ def test_the_format_can_be_given(tmp_path):
     row = {"question": "Q", "answer": "#### 1"}
     assert read_row(tmp_path, row, format="tokur").reference is None
     assert 'is not a svamp row: "Body" is missing' in message_of(read_row(tmp_path, row, format="svamp"))
-    with pytest.raises(UsageError, match=r"--format csv: there is no such format; it is one of auto, tokur, .*gsm8k"):
+    with pytest.raises(UsageError, match=r"--format csv: there is no such format; there are: auto, tokur, .*gsm8k"):
         read_records("anything", format="csv")
 
 
@@ -242,3 +243,64 @@ def test_a_path_that_leads_nowhere_is_an_error_of_its_record(tmp_path, row, mapp
     good = {"a": {"b": "Q", "c": "Q"}}
     first, _ = read_rows(tmp_path, row, good, format="tokur", mapping=FieldMapping(**mapping))
     assert message_of(first) == message
+
+
+MMLU = {"question": "Which is a prime?", "choices": ["4", "9", "7", "8"], "answer": 2}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        MMLU,
+        {**MMLU, "answer": "C"},
+        {**MMLU, "answer": "7"},
+        {"question": MMLU["question"], "options": MMLU["choices"], "answer": "C", "answer_index": 2},
+        {
+            "question": MMLU["question"],
+            "choices": {"text": MMLU["choices"], "label": ["1", "2", "3", "4"]},
+            "answerKey": "3",
+        },
+    ],
+    ids=["a number from 0", "a letter", "a text", "MMLU-Pro", "ARC"],
+)
+def test_choices_are_asked_with_letters_and_the_reference_is_a_letter(tmp_path, row):
+    record = read_row(tmp_path, row)
+    assert record.prompt.question == "Which is a prime?\nA. 4\nB. 9\nC. 7\nD. 8"
+    assert record.reference == "C"
+    assert record.get("source") == {"question": "Which is a prime?"}
+    assert (record.get("choices"), record.get("answer")) == (row.get("choices"), row.get("answer"))
+    with Grader() as grader:
+        answers = [(f"The answer is {letter}.", record.reference) for letter in "CB"]
+        assert [grade.correct for grade in grader.grade(answers)] == [True, False]
+
+
+def test_a_question_whose_answer_is_kept_secret_has_no_reference(tmp_path):
+    for row in ({**MMLU, "answer": -1}, {**MMLU, "answer": ""}):
+        record = read_row(tmp_path, row)
+        assert (record.reference, record.prompt.question[-4:]) == (None, "D. 8")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"answer": 4}, '"answer" is 4, which is none of the 4 of "choices"'),
+        ({"answer": -2}, '"answer" is -2, which is none'),
+        ({"answer": "c"}, '"answer" is "c", which is none'),
+        ({"answer": "2"}, '"answer" is "2", which is none'),  # from 0 or from 1?
+        ({"answer": True}, '"answer" is a boolean'),
+        ({"answer": None}, '"answer" is null'),
+        ({"choices": ["B", "A", "x", "y"], "answer": "A"}, 'which is several of "choices"'),
+        ({"choices": "['4', '9']"}, '"choices" is a string'),
+        ({"choices": [4, 9]}, '"choices[0]" is a number'),
+        ({"choices": ["4"], "answer": 0}, '"choices" has 1 choices'),
+        ({"choices": {"text": ["4", "9"]}}, '"choices.label" is null'),
+        ({"choices": {"text": ["4", "9"], "label": ["A"]}}, "2 texts and 1 labels"),
+    ],
+)
+def test_choices_that_do_not_tell_the_right_one_are_errors(tmp_path, change, message):
+    assert message in message_of(read_row(tmp_path, {**MMLU, **change}))
+
+
+def test_choices_beside_a_reference_are_a_users_own(tmp_path):
+    row = {**MMLU, "reference": "7"}
+    assert read_row(tmp_path, row).prompt.question == MMLU["question"]

@@ -118,10 +118,20 @@ def test_a_record_with_neither_id_nor_prompt_is_an_error():
 
 
 def test_one_id_for_two_questions_is_an_error_that_names_both_lines():
-    with gather(record(3, id="q1", question="How many?", response="1")) as gathering:
+    alike = (record(line, id="q1", response=str(line), question="How many?") for line in (4, 5))
+    with gather(record(3, id="q1", response="1"), *alike, record(6, id="q1", response="1")) as gathering:
+        assert len(gathering.questions["id q1"].responses) == 4
         other = record(8, id="q1", question="How much?", response="1")
         with pytest.raises(RecordError, match=r"in.jsonl:8: has the id of another question \(q1: see line 3\)"):
             gathering.add("id q1", other, "1", None)
+
+
+def test_turns_with_ids_of_their_own_are_the_same_question():
+    """As in an Inspect log, where each epoch's system turn has another."""
+    turns = [[{"role": "user", "content": "How many?", "id": name}] for name in ("a", "b")]
+    given = (record(line, id="q1", response="1", messages=said) for line, said in enumerate(turns, start=1))
+    with gather(*given) as gathering:
+        assert len(gathering.questions["id q1"].responses) == 2
 
 
 def test_two_references_for_one_question_are_an_error_and_none_is_not():

@@ -16,7 +16,7 @@ def test_a_question_with_an_unknown_label_is_left_out_and_counted():
     assert tally.summary() is None
     tally.add([True], chosen=0, majority=0)
     assert tally.summary() == (
-        "accuracy 100.00%, Pass@1 100.00%, majority 100.00%, Pass@1 100.00% (1 question, 1 without labels left out)"
+        "accuracy 100.00% (1 question, 1 without labels left out): with one response each there is nothing to choose"
     )
 
 

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -64,14 +63,16 @@ def label_of(record: Mapping[str, Any], field: str | None = None) -> Label | Non
     if "quality" in record:
         return Label(_number(record["quality"], "quality"), "quality")
     if len(said) > 1:
-        raise UsageError(f"the records have several scores: choose the label with --label-field {' or '.join(said)}")
+        raise UsageError(
+            f"the records have several scores: choose the label with tokur evaluate --label-field {' or '.join(said)}"
+        )
     return None
 
 
 def _number(value: Any, field: str) -> float | None:
     if value is None:
         return None
-    if isinstance(value, (bool, int, float)) and math.isfinite(value) and 0 <= value <= 1:
+    if isinstance(value, (bool, int, float)) and 0 <= value <= 1:
         return float(value)
     raise RecordError(f'"{field}" must be true, false or a number from 0 to 1, not {_shown(value)}')
 

@@ -10,6 +10,7 @@ import typer
 from tokur_cli.app.groups import Without
 from tokur_cli.app.inputs import Questions, input_path
 from tokur_cli.commands.options import panels
+from tokur_cli.commands.options.guided import GuidedOptions
 from tokur_cli.commands.options.model import DecodingOptions, ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import BaselineOptions, PosteriorOptions, ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
@@ -21,6 +22,7 @@ def generate(
     questions: Questions = None,
     model: ModelOptions,
     decoding: DecodingOptions,
+    guided: GuidedOptions,
     score: Annotated[
         bool,
         typer.Option(
@@ -38,7 +40,7 @@ def generate(
     """Generate N responses to each question, with the mean weights, as records that score takes as they are.
 
     A response depends on the seed, the question's id and its sample number alone: not on the batch, the order of the
-    questions or N.
+    questions or N. With --guide it depends on N too, and nothing else.
     """
     source = replace(source, path=input_path(questions))
     seed = posterior.seed or 0
@@ -50,9 +52,10 @@ def generate(
         source,
         model,
         prompts,
-        replace(decoding, seed=seed),
-        replace(scoring, posterior=posterior) if score else None,
+        replace(decoding, seed=seed, guidance=guided.guidance),
+        replace(scoring, posterior=posterior),
         replace(baselines, seed=seed),
         workers,
         target,
+        score=score,
     )

@@ -19,8 +19,8 @@ from tokur_cli.commands.generate.command import check_decoding
 from tokur_cli.commands.heatmap.notebook import picture_of
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
+from tokur_cli.commands.score.command import check_scoring
 from tokur_cli.commands.shared.errors import InvalidRecords, say
-from tokur_cli.commands.shared.kept_posterior import check_posterior_options
 from tokur_cli.commands.shared.model import load, model_name
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm
@@ -29,11 +29,9 @@ from tokur_cli.commands.workers.pool import InProcess
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.reader import read_rows_of
 from tokur_cli.records.record import Record
-from tokur_cli.scores.catalogue import choose_scores
 
 if TYPE_CHECKING:
     from tokur_cli.commands.score.pipeline import Scoring
-    from tokur_cli.engine.loading.models import LanguageModel
 
 _SOURCE = "records"  # what stands before a record's number in its error
 _OF_FILES = {field.name for group in (InputOptions, ResumableOutput, WorkerOptions) for field in fields(group)}
@@ -65,13 +63,12 @@ class Tokur:
     def __init__(self, model: str | None = None, **options: Any) -> None:
         self._options = {"model": model, **options}
         groups = _filled(score, self._options)
-        self._model, self._posterior = groups["model"], groups["posterior"]
-        self._scoring = replace(groups["scoring"], posterior=self._posterior)
-        self._baselines = replace(groups["baselines"], seed=self._posterior.seed or 0)
-        choose_scores(self._scoring.scores)
-        self._model_of_posterior = check_posterior_options(self._posterior)
+        self._model, posterior = groups["model"], groups["posterior"]
+        self._scoring = replace(groups["scoring"], posterior=posterior)
+        self._baselines = replace(groups["baselines"], seed=posterior.seed or 0)
+        self._model_of_posterior = check_scoring(self._scoring)
         self._form = PromptForm(groups["prompts"])
-        self._loaded: tuple[str, LanguageModel] | None = None
+        self._loaded: tuple[str, Any] | None = None  # the model that is loaded, by its name
         self._pipeline: Scoring | None = None
 
     def score(self, records: Iterable[Mapping[str, Any]]) -> Iterator[ScoredRecord]:
@@ -112,7 +109,7 @@ class Tokur:
             TokurError: later, whatever else stops the command.
         """
         groups = _filled(generate, {**self._options, **options})
-        decoding = replace(groups["decoding"], seed=groups["posterior"].seed or 0)
+        decoding = replace(groups["decoding"], seed=groups["posterior"].seed or 0, guidance=groups["guided"].guidance)
         check_decoding(decoding)
         return self._generate(questions, groups, decoding)
 
@@ -124,17 +121,19 @@ class Tokur:
             return
         with Progress("generate") as progress:
             model = self._load(self._model_of_posterior, progress)
-            from tokur_cli.commands.generate.generation import Generation, Responding
+            from tokur_cli.commands.generate.generation import Generation, make_responding
 
-            force = InProcess(Responding(model, decoding, None, partial(say, "generate")))
-            generation = Generation(force, None, decoding, groups["prompts"], PromptForm(groups["prompts"]))
+            form, note = PromptForm(groups["prompts"]), partial(say, "generate")
+            responding = make_responding(model, decoding, form, self._scoring, self._baselines, progress, note)
+            generation = Generation(InProcess(responding), None, decoding, groups["prompts"], form)
             for item in generation.run(items, skip_invalid=False):
                 if isinstance(item, RecordError):
                     raise item
                 if isinstance(item, Record):
                     yield json.loads(item.encode())
+            generation.course.tell("generate")
 
-    def _load(self, named_by_records: str | None, progress: Progress) -> LanguageModel:
+    def _load(self, named_by_records: str | None, progress: Progress) -> Any:
         name = model_name(self._model, named_by_records)
         if self._loaded is None or self._loaded[0] != name:
             self._loaded = None  # before there are two

@@ -16,8 +16,9 @@ from tokur_cli.commands.options.streams import InputOptions, RecordOutput
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
-from tokur_cli.records.errors import RecordError, TokurError, UsageError
+from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
 from tokur_cli.records.record import SCHEMA, Record
+from tokur_cli.records.streams import display_name
 from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.catalogue import CATALOGUE
 from tokur_cli.selection.gathering import Candidate, Gathering, Question, draw, question_key
@@ -54,7 +55,7 @@ def select(source: InputOptions, options: SelectOptions, target: RecordOutput) -
         writer.finish()
     for line in selection.messages():
         say(COMMAND, line)
-    selection.invalid.finish()
+    selection.invalid.finish(none_of=None if selection.taken else display_name(source.path))
 
 
 @dataclass(slots=True)
@@ -85,7 +86,7 @@ class _Selection:
 
     def __init__(self, options: SelectOptions, skip_invalid: bool) -> None:
         if options.by not in CATALOGUE:
-            raise UsageError(f"--by {options.by}: unknown score; there are: {', '.join(CATALOGUE)}")
+            raise UsageError(f"--by {options.by}: unknown score{there_are(CATALOGUE, options.by)}")
         if options.weight is not None and options.method != "wbon":
             raise UsageError(f"--weight goes with --method wbon: {options.method} weighs nothing")
         if options.weight == "score" and options.by in SIGNED:
@@ -112,6 +113,7 @@ class _Selection:
         self.tally = Tally()
         self.notes = Notes(options.by, self.rule.needs_score, options.count)
         self.other_scores: dict[str, None] = {}
+        self.taken = 0
 
     def run(
         self,
@@ -137,6 +139,7 @@ class _Selection:
                     if key in done:
                         raise _comes_back(item)
                 gathering.add(key, item, self._answer(item), self._confidence(item))
+                self.taken += 1
             except RecordError as error:
                 self.invalid.skip_or_raise(error)
         self._finish(gathering, equivalence, writer)

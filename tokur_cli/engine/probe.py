@@ -88,15 +88,16 @@ class Probe:
         Raises:
             TokurError: what they would be chosen from are not the model's probabilities.
         """
-        forced = torch.tensor([self.tokens.response_ids[:_STEPS], self.beside.prompt_ids[:_STEPS]])
+        # Rows of a batch that begin together have the longest prompts first
+        forced = torch.tensor([self.beside.prompt_ids[:_STEPS], self.tokens.response_ids[:_STEPS]])
         met: list[Tensor] = []
 
         def choose(logits: Tensor, _sampling: Sampling, _random: list[float]) -> Tensor:
-            met.append(logits[0])
+            met.append(logits[1])
             return forced[:, len(met) - 1]
 
         decoder = Decoder(self.model, str, Sampling(), end_ids=frozenset(), max_new_tokens=_STEPS, choose=choose)
-        prompts = (self.tokens.prompt_ids, [*self.beside.prompt_ids, *self.beside.response_ids])
+        prompts = ([*self.beside.prompt_ids, *self.beside.response_ids], self.tokens.prompt_ids)
         try:
             for result in decoder.run(DecodingRequest(index, "", ids, (0,)) for index, ids in enumerate(prompts)):
                 if isinstance(result, tuple):

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
 from tokur_cli.engine.spelling import Spelling, TokenString
-from tokur_cli.engine.turns import Ending, render
+from tokur_cli.engine.turns import Ending, ThinkingForm, render, thinking_form
 from tokur_cli.engine.uncertainty.scorer import TokenizedResponse
 from tokur_cli.records.errors import TokurError
+from tokur_cli.records.prompt import THINK_BEGINS, THINK_ENDS
 
 Offsets = list[tuple[int, int]]
 
+_TOOL = "tokurtool"
 _REPLACEMENT = "\ufffd"  # what a decoder writes for bytes that are not a whole character
 _BYTES_PER_CHARACTER = 4  # at most, in UTF-8: after as many tokens a character is whole or broken for good
+
+
+def _unmoved(position: int) -> int:
+    return position
 
 
 @dataclass(frozen=True)
@@ -64,8 +71,27 @@ class ResponseTokenizer:
         """Whether the model's prompts are chats."""
         return bool(self.tokenizer.chat_template)
 
-    def render_chat(self, messages: Sequence[Mapping[str, Any]]) -> str:
+    @cached_property
+    def takes_tools(self) -> bool:
+        """Whether the chat template tells the model of tools."""
+        tool = {"type": "function", "function": {"name": _TOOL, "description": _TOOL, "parameters": {"type": "object"}}}
+        try:
+            return _TOOL in self.render_chat([{"role": "user", "content": "?"}], [tool])
+        except TokurError:
+            return False
+
+    def holds_control_tokens(self, text: str) -> bool:
+        """Return whether a text has any sign of the model's chats: it was made by a chat template then."""
+        return self.ending.opens_answer(text) or any(token in text for token in self.tokenizer.all_special_tokens)
+
+    def render_chat(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None = None
+    ) -> str:
         """Return the text of a conversation up to where the model's answer begins.
+
+        Args:
+            messages: the turns.
+            tools: definitions of tools that the model may call.
 
         Raises:
             TokurError: the tokenizer has no chat template, or its template refuses these messages.
@@ -74,7 +100,7 @@ class ResponseTokenizer:
             raise TokurError(
                 "the model has no chat template: say how the prompt reads with --template raw or --template FILE"
             )
-        return render(self.tokenizer, messages, answer_follows=True)
+        return render(self.tokenizer, messages, answer_follows=True, tools=tools)
 
     def tokenize_prompt(self, prompt: str | Sequence[int], *, special_tokens: bool = False) -> list[int]:
         """Return the ids of a prompt to generate from, as in ``tokenize``.
@@ -139,7 +165,12 @@ class ResponseTokenizer:
             prompt_ids = self._encode(prompt, special_tokens) if isinstance(prompt, str) else list(prompt)
             ids, offsets = exact_ids, self.locate(exact_ids, response)
         elif isinstance(prompt, str):
-            prompt_ids, ids, offsets = self._encode_together(prompt, response, special_tokens)
+            text = response
+            place: Callable[[int], int] = _unmoved
+            if response.startswith(THINK_BEGINS) and THINK_ENDS in response and self.ending.opens_answer(prompt):
+                text, place = self._thinking.write(response)
+            prompt_ids, ids, offsets = self._encode_together(prompt, text, special_tokens)
+            offsets = [(place(start), place(end)) for start, end in offsets]
         else:
             _, ids, offsets = self._encode_together("", response, special_tokens=False)
             prompt_ids = list(prompt)
@@ -155,6 +186,10 @@ class ResponseTokenizer:
         tokens = TokenizedResponse(prompt_ids, ids)
         self._check_length(tokens.length)
         return LocatedResponse(tokens, offsets, exact=exact_ids is not None)
+
+    @cached_property
+    def _thinking(self) -> ThinkingForm:
+        return thinking_form(self.tokenizer)
 
     def _spelled(self, strings: Sequence[TokenString], response: str) -> list[int] | None:
         """Return the ids of the tokens that are spelled so; None if they do not spell the response."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,11 +11,13 @@ from transformers import GenerationConfig, PreTrainedConfig, PreTrainedTokenizer
 
 from tokur_cli.engine.templates.rendering import TEMPLATES
 from tokur_cli.records.errors import TokurError
+from tokur_cli.records.prompt import THINK_BEGINS, THINK_ENDS
 
 Messages = Sequence[Mapping[str, Any]]
 
 _ASKED = "tokurquestion"  # words that no template holds, with nothing at their ends that one would strip
 _ANSWERED = "tokuranswer"
+_THOUGHT = "tokurthought"
 
 
 def end_token_ids(
@@ -30,13 +32,16 @@ def end_token_ids(
     return tuple(dict.fromkeys(index for index in (*ids, tokenizer.eos_token_id) if index is not None))
 
 
-def render(tokenizer: PreTrainedTokenizerBase, messages: Messages, *, answer_follows: bool) -> str:
+def render(
+    tokenizer: PreTrainedTokenizerBase, messages: Messages, *, answer_follows: bool, tools: Messages | None = None
+) -> str:
     """Return the text of a conversation.
 
     Args:
         tokenizer: has the chat template; a class that overrides ``apply_chat_template`` is asked itself, in process.
         messages: the turns.
         answer_follows: the text ends where the model's answer begins.
+        tools: definitions of tools that the model may call.
 
     Raises:
         TokurError: the template, or the tokenizer's own code, fails with these messages; the template does not end.
@@ -45,10 +50,58 @@ def render(tokenizer: PreTrainedTokenizerBase, messages: Messages, *, answer_fol
     turns = [{name: value for name, value in message.items() if value is not None} for message in messages]
     try:
         if type(tokenizer).apply_chat_template is not PreTrainedTokenizerBase.apply_chat_template:
-            return str(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=answer_follows))
-        return TEMPLATES.fill_chat(tokenizer.get_chat_template(), turns, tokenizer.special_tokens_map, answer_follows)
+            given: dict[str, Any] = {} if tools is None else {"tools": [dict(tool) for tool in tools]}
+            return str(
+                tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=answer_follows, **given)
+            )
+        template = tokenizer.get_chat_template()
+        return TEMPLATES.fill_chat(template, turns, tokenizer.special_tokens_map, answer_follows, tools)
     except Exception as error:  # a tokenizer's own code may raise anything
         raise TokurError(f"the model's chat template refuses these messages: {error}") from error
+
+
+@dataclass(frozen=True)
+class ThinkingForm:
+    """How a chat template writes a response with reasoning: ``before`` it, and ``between`` it and the text."""
+
+    before: str
+    between: str
+
+    def write(self, response: str) -> tuple[str, Callable[[int], int]]:
+        """Return a response as the template writes it, and where a place in that is in the response as it was given.
+
+        Args:
+            response: with its reasoning as ``with_reasoning`` writes it.
+        """
+        thought, _, text = response.removeprefix(THINK_BEGINS).partition(THINK_ENDS)
+        parts = [(self.before, THINK_BEGINS), (thought, thought), (self.between, THINK_ENDS), (text, text)]
+
+        def place(position: int) -> int:
+            given = 0
+            for ours, theirs in parts:
+                if position < len(ours):
+                    return given + min(position, len(theirs))
+                given, position = given + len(theirs), position - len(ours)
+            return given
+
+        return "".join(ours for ours, _ in parts), lambda position: place(position) if position else 0
+
+
+def thinking_form(tokenizer: PreTrainedTokenizerBase) -> ThinkingForm:
+    """Return how a model's chat template writes reasoning; the form of most where it leaves reasoning out."""
+    question = {"role": "user", "content": _ASKED}
+    prompt = render(tokenizer, [question], answer_follows=True)
+    for name in ("reasoning_content", "thinking"):
+        try:
+            answer = {"role": "assistant", "content": _ANSWERED, name: _THOUGHT}
+            conversation = render(tokenizer, [question, answer], answer_follows=False)
+        except TokurError:  # a template that takes no such turn does not tell
+            continue
+        before, thought, after = conversation.partition(_THOUGHT)
+        if thought and before.startswith(prompt) and _ANSWERED in after:
+            return ThinkingForm(before.removeprefix(prompt), after.partition(_ANSWERED)[0])
+    # Some begin the reasoning themselves, where the answer begins
+    return ThinkingForm("" if prompt.endswith(THINK_BEGINS) else THINK_BEGINS, THINK_ENDS)
 
 
 @dataclass(frozen=True)
@@ -86,6 +139,11 @@ class Ending:
             return turn.end
         default = self.tokenizer.eos_token_id
         return int(default) if default is not None else next(iter(self.end_ids), None)
+
+    def opens_answer(self, text: str) -> bool:
+        """Return whether a text holds what the template puts between a user's words and the assistant's."""
+        turn = self._assistant_turn
+        return turn is not None and turn.opening in text
 
     def _text(self, prompt: str | Sequence[int]) -> str:
         if isinstance(prompt, str):

@@ -62,7 +62,7 @@ def resampled(
     subsets = {mask.tobytes(): _Subset(np.flatnonzero(mask), label) for mask in held.values()}
     prepared = {name: _Prepared(score, subsets[held[name].tobytes()]) for name, score in scores.items()}
     found: dict[str, dict[str, list[Floats]]] = {name: {metric: [] for metric in RESAMPLED} for name in scores}
-    for weight in _draws(len(label), resamples, seed, cluster):
+    for weight in draws(len(label), resamples, seed, cluster):
         for subset in subsets.values():
             subset.draw(weight)
         for name, score in prepared.items():
@@ -74,6 +74,19 @@ def resampled(
         }
         for name, metrics in found.items()
     }
+
+
+def draws(records: int, resamples: int, seed: int, cluster: NDArray[np.intp] | None) -> Iterator[Floats]:
+    """Yield how often each resample draws each record: (R', N) a chunk, R resamples in all."""
+    generator = np.random.default_rng(seed)
+    units = records if cluster is None else int(cluster.max()) + 1
+    chunk = max(1, min(resamples, _CHUNK_NUMBERS // records))
+    for start in range(0, resamples, chunk):
+        weight = np.empty((min(chunk, resamples - start), records))
+        for row in weight:
+            drawn = np.bincount(generator.integers(0, units, units, dtype=np.int32), minlength=units)
+            row[:] = drawn if cluster is None else drawn[cluster]
+        yield weight
 
 
 def interval(values: Floats) -> tuple[float, float]:
@@ -152,16 +165,3 @@ class _Prepared:
         if self._column is not None and self._subset.brier is not None:
             values["brier"] = self._subset.brier[:, self._column]
         return values
-
-
-def _draws(records: int, resamples: int, seed: int, cluster: NDArray[np.intp] | None) -> Iterator[Floats]:
-    """Yield how often each resample draws each record: (R', N) a chunk, R resamples in all."""
-    generator = np.random.default_rng(seed)
-    units = records if cluster is None else int(cluster.max()) + 1
-    chunk = max(1, min(resamples, _CHUNK_NUMBERS // records))
-    for start in range(0, resamples, chunk):
-        weight = np.empty((min(chunk, resamples - start), records))
-        for row in weight:
-            drawn = np.bincount(generator.integers(0, units, units, dtype=np.int32), minlength=units)
-            row[:] = drawn if cluster is None else drawn[cluster]
-        yield weight

@@ -34,7 +34,7 @@ class ScoreResult:
     Attributes:
         records: how many labelled records have it, summed over runs.
         missing: how many labelled records do not.
-        metrics: by name, all ``METRICS``.
+        metrics: by name, all ``METRICS``; of spans of responses those of ``within_responses``, too.
         differences: from the baseline, by the same names, on the records that have both; empty without a baseline.
         delong_p: p-value of no difference in AUROC from the baseline by DeLong's test, see ``delong``; None where it is
             not defined, and over several runs.
@@ -52,7 +52,7 @@ class ScoreResult:
         metrics, differences = (
             {
                 metric: Estimate.over_runs(found)
-                for metric in METRICS
+                for metric in dict.fromkeys(metric for one in of_runs for metric in one)
                 if (found := [one[metric] for one in of_runs if metric in one])
             }
             for of_runs in ([run.metrics for run in runs], [run.differences for run in runs])

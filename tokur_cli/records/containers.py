@@ -24,6 +24,9 @@ _RECORD_SEPARATOR = b"\x1e"
 _ZIP = b"PK\x03\x04"
 _ARRAY = re.compile(rb"\s*\[\s*(\{|\Z|\]\s*\Z)")
 _INSPECT_LOG = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:')
+_PARQUET = b"PAR1"
+_CSV_HEADER = re.compile(rb'"?[\w .-]+"?([,;\t]"?[\w .-]+"?)+')
+_COLUMNS = {b"question", b"prompt", b"response", b"answer", b"input", b"output", b"reference", b"text", b"id", b"label"}
 _ZIP_ZSTD = 93  # how Inspect compresses; zipfile reads it only from Python 3.14 on
 
 
@@ -43,6 +46,11 @@ def read_rows(stream: io.BufferedReader, source: str, max_line: int = MAX_LINE) 
         TokurError: the file as a whole cannot be read.
     """
     head = stream.peek().removeprefix(BOM)
+    if head.startswith(_PARQUET):
+        raise TokurError(
+            f"{source}: is a Parquet file, not JSON lines: python -c 'import pandas, sys; "
+            'pandas.read_parquet(sys.argv[1]).to_json(sys.argv[2], orient="records", lines=True)\' IN.parquet OUT.jsonl'
+        )
     if head.startswith(_ZIP):
         for name, text in _archived_samples(stream, source, max_line):
             yield _parse(text and on_one_line(without_constants(text)), f"{source}/{name}", 1, max_line)
@@ -54,6 +62,20 @@ def read_rows(stream: io.BufferedReader, source: str, max_line: int = MAX_LINE) 
             yield _parse(text, f"{source}[{index}]", line, max_line)
     else:
         yield from _read_json_lines(stream, source, max_line)
+
+
+def _hint(line: bytes | None) -> str:
+    """Return the end of the message about a file's first line: what the file may be, and how it becomes JSON lines."""
+    line = (line or b"").removeprefix(BOM).strip()
+    if line == b"{":
+        return "; each record is one line: jq -c . puts an object on one, jq -c '.results[]' each of the rows in it"
+    cells = [cell.strip(b'"').lower() for cell in re.split(rb"[,;\t]", line)]
+    if len(cells) > 1 and _CSV_HEADER.fullmatch(line) and not _COLUMNS.isdisjoint(cells):
+        return (
+            "; it looks like CSV: python -c 'import csv, json, sys; "
+            "[print(json.dumps(row)) for row in csv.DictReader(sys.stdin)]' < IN.csv > OUT.jsonl"
+        )
+    return ""
 
 
 def _read_json_lines(stream: io.BufferedReader, source: str, max_line: int) -> Iterator[Record | RecordError]:
@@ -75,7 +97,10 @@ def _read_json_lines(stream: io.BufferedReader, source: str, max_line: int) -> I
             yield cast(Record, reader.read())
         except (jsonlines.InvalidLineError, ScanError):
             number, line = number_and_line
-            yield _parse(line, source, number, max_line)  # which says what is wrong, and where in the line
+            wrong = _parse(line, source, number, max_line)  # which says what is wrong, and where in the line
+            if number == 1 and isinstance(wrong, RecordError):
+                wrong = RecordError(wrong.message + _hint(line), source, number)
+            yield wrong
         except EOFError:
             return
 

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_SKIPPED = 3
 EXIT_INTERRUPTED = 130
+
+
+def there_are(names: Iterable[str], *unknown: str) -> str:
+    """Return the end of a message about unknown names: those that are meant, perhaps, and those that there are."""
+    from difflib import get_close_matches  # imported by errors alone
+
+    known = list(names)
+    meant = [name for given in unknown for name in get_close_matches(given, known, n=1, cutoff=0.7)]
+    return (f"; did you mean {' and '.join(meant)}?" if meant else ";") + f" there are: {', '.join(known)}"
 
 
 class TokurError(Exception):

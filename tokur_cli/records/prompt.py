@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -13,8 +14,10 @@ if TYPE_CHECKING:
     from tokur_cli.records.record import Record
 
 
-THINKING = "<think>\n{}\n</think>\n\n{}"
-"""How most reasoning models write a response: reasoning, then text."""
+THINK_BEGINS, THINK_ENDS = "<think>\n", "\n</think>\n\n"
+"""What most reasoning models write before their reasoning, and between it and the text."""
+_KNOWN = {"id", "question", "messages", "reference", "correct", "quality", "source", "tokur"}
+_MOST_PATHS = 8
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 """Where services put reasoning that they cut off from the text."""
 
@@ -71,7 +74,7 @@ def is_bytes(value: Any) -> TypeGuard[list[int]]:
 
 def with_reasoning(reasoning: str, text: str) -> str:
     """Return a response of a reasoning model as one text."""
-    return THINKING.format(reasoning.strip("\n"), text.lstrip("\n")) if reasoning else text
+    return THINK_BEGINS + reasoning.strip("\n") + THINK_ENDS + text.lstrip("\n") if reasoning else text
 
 
 def split_messages(messages: Any, response: Any, record: Record) -> tuple[list[dict[str, Any]], str | None]:
@@ -89,8 +92,8 @@ def split_messages(messages: Any, response: Any, record: Record) -> tuple[list[d
     turns = [_read_turn(f"messages[{number}]", turn, record) for number, turn in enumerate(messages)]
     if turns and turns[-1]["role"] == "assistant":
         said = with_reasoning(turns[-1].get("reasoning_content") or "", turns[-1]["content"])
-        if response in (None, said):
-            return turns[:-1], said
+        if response in (None, said, turns[-1]["content"]):
+            return turns[:-1], said if response is None else response
     return turns, None
 
 
@@ -122,6 +125,29 @@ def _read_call(call: Any) -> Any:
         with suppress(ValueError):  # a model may write arguments that are no JSON: they stay as they are
             function = {**function, "arguments": json.loads(function["arguments"])}
     return {"id": call.get("id"), "type": "function", "function": function}
+
+
+def read_tools(value: Any) -> list[dict[str, Any]] | None:
+    """Return definitions of tools as OpenAI's chats have them; None of anything else that a field ``tools`` may hold.
+
+    Args:
+        value: a list of such definitions, or of the functions alone as Inspect and OpenAI's responses have them; data
+            sets for training have such lists as JSON text.
+    """
+    if isinstance(value, str):
+        with suppress(ValueError):
+            value = json.loads(value)
+    if not isinstance(value, list) or not value:
+        return None
+    tools = []
+    for tool in value:
+        if not isinstance(tool, dict):
+            return None
+        function = tool.get("function", {name: item for name, item in tool.items() if name != "type"})
+        if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+            return None
+        tools.append({"type": "function", "function": function})
+    return tools
 
 
 def read_response(what: str, message: dict[str, Any], record: Record) -> str:
@@ -173,3 +199,12 @@ def read_content(what: str, message: dict[str, Any], record: Record) -> tuple[st
             found = repr(form) if isinstance(part, dict) else kind(part)
             raise record.error(f'"{place}" is {found}, not text or reasoning, the only parts that are scored')
     return "\n\n".join(reasoning), "".join(texts)
+
+
+def paths_of_texts(fields: Mapping[str, Any]) -> str:
+    """Return the end of a message that asks for a field: the paths of the texts in a row of no known format."""
+    paths = []
+    for name, value in fields.items():
+        inner = {f"{name}.{key}": held for key, held in value.items()} if isinstance(value, dict) else {name: value}
+        paths += [path for path, held in inner.items() if isinstance(held, str) and name not in _KNOWN]
+    return f": {', '.join(paths[:_MOST_PATHS])}{', …' if len(paths) > _MOST_PATHS else ''}" if paths else ""

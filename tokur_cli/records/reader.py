@@ -7,10 +7,11 @@ from contextlib import ExitStack
 from typing import Any
 
 from tokur_cli.records.containers import read_rows
-from tokur_cli.records.errors import RecordError, UsageError
+from tokur_cli.records.errors import RecordError, UsageError, there_are
 from tokur_cli.records.formats import FORMATS, NATIVE, Format, recognise
 from tokur_cli.records.formats.requests import Requests
 from tokur_cli.records.mapping import FieldMapping
+from tokur_cli.records.published.rows import published_rows
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import MAX_LINE, STDIN, display_name, open_input
 
@@ -30,7 +31,7 @@ def read_records(
     A row that tokur wrote (it has a ``tokur`` object) is taken as it is in every format.
 
     Args:
-        path: a file's name; ``-`` is standard input.
+        path: a file's name, or one that ``published_rows`` takes; ``-`` is standard input.
         format: a name from ``FORMATS``; ``auto`` goes by the first row's fields.
         mapping: where fields stand that the format does not tell.
         requests: the file of a batch's requests, for formats that keep the prompts there.
@@ -44,7 +45,7 @@ def read_records(
         TokurError: while iterating: a file as a whole cannot be read.
     """
     if format != AUTO and format not in FORMATS:
-        raise UsageError(f"--format {format}: there is no such format; it is one of {', '.join([AUTO, *FORMATS])}")
+        raise UsageError(f"--format {format}: there is no such format{there_are([AUTO, *FORMATS], format)}")
     if requests == path == STDIN:
         raise UsageError("records and --requests cannot both be read from standard input")
     return _read(path, FORMATS.get(format), mapping, requests, max_line)
@@ -76,7 +77,9 @@ def _read(
         requests = None
         if requests_path is not None:
             requests = stack.enter_context(Requests.open(requests_path, max_line))
-        rows = read_rows(stack.enter_context(open_input(path)), source, max_line)
+        rows = published_rows(path, max_line)
+        if rows is None:
+            rows = read_rows(stack.enter_context(open_input(path)), source, max_line)
         yield from _adapted(rows, source, form, mapping, requests)
 
 

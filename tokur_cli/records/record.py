@@ -9,7 +9,14 @@ from typing import Any
 
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError
-from tokur_cli.records.prompt import Prompt, check_token_ids, check_token_strings, split_messages
+from tokur_cli.records.prompt import (
+    Prompt,
+    check_token_ids,
+    check_token_strings,
+    paths_of_texts,
+    read_tools,
+    split_messages,
+)
 from tokur_cli.records.scan import Member, ScanError, kind, scan_object
 
 SCHEMA = 1
@@ -224,6 +231,8 @@ class Record:
             _, answer = self.split_messages()
             if answer is not None:
                 return answer
+        if "response" not in self.fields and (texts := paths_of_texts(self.fields)):
+            raise self.error(f'"response" is missing; --response-field names another field{texts}')
         return self.text("response")
 
     @property
@@ -245,15 +254,19 @@ class Record:
             messages, _ = self.split_messages()
             if not messages:
                 raise self.error('"messages" holds no turn before the response')
-            return Prompt(messages=messages, tools=self._tools())
+            return Prompt(messages=messages, tools=read_tools(self.fields.get("tools")))
         if self.fields.get("question") is not None:
             return Prompt(question=self.text("question"))
+        if isinstance(self.fields.get("prompt"), dict):
+            texts = paths_of_texts(self.fields)
+            raise self.error(f'"prompt" is an object, not a string; --question-field names another field{texts}')
         if self.fields.get("prompt") is not None:
             return Prompt(text=self.text("prompt"))
         if "custom_id" in self.fields:
             raise self.error("has no prompt: give the batch's input file with --requests")
         raise self.error(
             'has no prompt: it needs "question", "messages" or "prompt"; --question-field names another field'
+            + paths_of_texts(self.fields)
         )
 
     @property
@@ -362,15 +375,6 @@ class Record:
         yield from new
         if "tokur" in self._changed and "tokur" not in names:
             yield "", "tokur", '"tokur":', self.json("tokur")
-
-    def _tools(self) -> list[dict[str, Any]] | None:
-        """Return ``tools`` if it is a list of definitions as OpenAI writes them; the field may hold anything else."""
-        tools = self.fields.get("tools")
-        if not isinstance(tools, list) or not tools:
-            return None
-        return (
-            tools if all(isinstance(tool, dict) and isinstance(tool.get("function"), dict) for tool in tools) else None
-        )
 
     def _token_ids(self, name: str) -> list[int] | None:
         value = self.computed(name)

@@ -6,14 +6,15 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tokur_cli.records.errors import UsageError
+from tokur_cli.records.errors import UsageError, there_are
 from tokur_cli.scores.sets import eigen_score, semantic_entropy, sentence_sar
 from tokur_cli.scores.similarity import Array, degree, eccentricity
+from tokur_cli.scores.steps import Orientation
 
 Features = Mapping[str, npt.NDArray[Any]]
 """What the scores of one response are computed from, by name.
@@ -108,7 +109,7 @@ class Score:
     """
 
     name: str
-    orientation: Literal["uncertainty", "confidence"]
+    orientation: Orientation
     source: str
     meaning: str
     needs: tuple[str, ...]
@@ -372,7 +373,8 @@ def choose_scores(names: str | None) -> list[Score]:
     unknown = sorted(asked - CATALOGUE.keys() - {DEFAULT, ALL})
     if unknown or not asked:
         what = f"unknown score {', '.join(unknown)}" if unknown else "--scores names none"
-        raise UsageError(f"{what}; there are: {', '.join(CATALOGUE)}, {DEFAULT} and {ALL}; --scores help explains them")
+        known = there_are([*CATALOGUE, DEFAULT, ALL], *unknown)
+        raise UsageError(f"{what}{known}; --scores help explains them")
     return [
         score
         for score in CATALOGUE.values()

@@ -136,7 +136,8 @@ def _prompt_digest(record: Record) -> str | None:
     if record.get("question") is not None:
         text = record.text("question").encode()
     elif record.get("messages") is not None:
-        text = encode_value(record.split_messages()[0])
+        # Logs give each turn an id of its own
+        text = encode_value([[turn["role"], turn["content"]] for turn in record.split_messages()[0]])
     elif record.get("prompt") is not None:
         text = record.text("prompt").encode()
     else:

@@ -42,14 +42,16 @@ class Tally:
         self._sizes.add(len(correct))
 
     def summary(self) -> str | None:
-        """Return the four accuracies in a line; None where no question has labels."""
+        """Return the four accuracies in a line, which are one where N is 1; None where no question has labels."""
         count = len(self._pass_at_1)
         if not count:
             return None
+        left_out = f", {self.unlabelled:,} without labels left out" if self.unlabelled else ""
+        questions = f"({count:,} question{'s' if count > 1 else ''}{left_out})"
+        if self._sizes == {1}:
+            return f"accuracy {self._chosen / count:.2%} {questions}: with one response each there is nothing to choose"
         size = str(self._sizes.copy().pop()) if len(self._sizes) == 1 else "N"
-        line = (
+        return (
             f"accuracy {self._chosen / count:.2%}, Pass@1 {math.fsum(self._pass_at_1) / count:.2%}, "
-            f"majority {self._majority / count:.2%}, Pass@{size} {self._any / count:.2%} "
-            f"({count:,} question{'s' if count > 1 else ''}"
+            f"majority {self._majority / count:.2%}, Pass@{size} {self._any / count:.2%} " + questions
         )
-        return line + (f", {self.unlabelled:,} without labels left out)" if self.unlabelled else ")")

@@ -531,12 +531,6 @@ def test_a_group_field_with_too_many_values_is_refused(evaluate):
     assert "150 values" in err
 
 
-def test_no_records_at_all_is_an_error(evaluate):
-    code, _, err = evaluate([])
-    assert code == 1
-    assert "holds no records" in err
-
-
 def test_plots_are_written_as_png_and_svg(evaluate, tmp_path):
     pytest.importorskip("matplotlib")
     records = [

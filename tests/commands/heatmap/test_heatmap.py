@@ -348,7 +348,7 @@ def test_no_records_paint_nothing_and_are_no_failure(run_tokur, tmp_path):
     path = write_lines(tmp_path / "empty.jsonl", [])
     code, out, err = run_tokur("heatmap", path, "--html", tmp_path / "page.html")
     assert (code, out) == (0, "")
-    assert "there is nothing to paint" in err
+    assert "holds no records" in err
     assert not (tmp_path / "page.html").exists()
 
 

@@ -2,6 +2,8 @@ import pytest
 import torch
 
 from tests.tiny import FAMILIES, SIZES, tiny_model
+from tokur_cli.engine.generation.blocks import BlockCache
+from tokur_cli.engine.generation.cache import RollingCache
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.sampling import RandomStream, Sampling, choose_tokens
 from tokur_cli.records.errors import TokurError
@@ -44,6 +46,9 @@ def one_by_one(model, request, sample, sampling, limit=30, end=END):
     return out
 
 
+ROLLING = {"gemma2", "gemma3", "gemma3-sliding", "mistral-sliding", "bloom", "falcon"}
+
+
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=1.0, top_p=0.9, seed=5)])
 @pytest.mark.parametrize("family", [*FAMILIES, *OTHERS])
 def test_responses_are_those_of_whole_forward_passes(family, sampling, monkeypatch):
@@ -59,6 +64,60 @@ def test_responses_are_those_of_whole_forward_passes(family, sampling, monkeypat
         assert response.token_ids == expected
         assert response.finish_reason == ("stop" if expected[-1] in END else "length")
         assert response.text == text_of(expected)
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, *OTHERS])
+def test_families_with_windows_or_attention_of_their_own_keep_whole_rows(family, monkeypatch):
+    if family in OTHERS:
+        monkeypatch.setitem(FAMILIES, family, OTHERS[family])
+    decoder = Decoder(tiny_model(family), text_of, Sampling(), end_ids=END, max_new_tokens=1)
+    assert type(decoder._cache) is (RollingCache if family in ROLLING else BlockCache)
+
+
+@pytest.mark.parametrize("cache_class", [BlockCache, RollingCache])
+def test_rows_of_a_cache_move_repeat_and_leave(cache_class):
+    """Prompts that begin alike, some less than half as long as others, rows that join later, ancestors taken twice."""
+    model = tiny_model("llama")
+    cache = cache_class(model, None)
+    generator = torch.Generator().manual_seed(1)
+    header = list(range(40, 90))
+    rows = []
+
+    def tokens(count):
+        return torch.randint(6, 256, (count,), generator=generator)
+
+    def join(prompts, copies):
+        got = cache.join(prompts, copies)
+        rows.extend(list(prompt) for prompt, count in zip(prompts, copies, strict=True) for _ in range(count))
+        for prompt, logits in zip(prompts, got, strict=True):
+            torch.testing.assert_close(logits, model(torch.tensor([prompt])).logits[0, -1], rtol=1e-4, atol=1e-4)
+
+    def step():
+        ids = tokens(len(rows))
+        got = cache.step(ids)
+        for row, token, logits in zip(rows, ids.tolist(), got, strict=True):
+            row.append(token)
+            torch.testing.assert_close(logits, model(torch.tensor([row])).logits[0, -1], rtol=1e-4, atol=1e-4)
+
+    def gather(index):
+        cache.gather(index)
+        rows[:] = [list(rows[i]) for i in index]
+
+    with torch.inference_mode():
+        join([[*header, 7, 8, 9], header, [5]], [2, 3, 2])
+        step()
+        gather([1, 1, 3, 2, 4, 5, 6])
+        step()
+        join([[9] * 20, [8] * 19], [1, 2])
+        step()
+        gather(cache.without([row in (0, 1, 5) for row in range(10)]))
+        assert len(rows) == 7
+        for _ in range(70):  # more columns than any cache has to spare
+            step()
+        gather([0, 6])
+        step()
+        gather([0, 0, 0, 1])
+        step()
 
 
 def test_long_responses_are_those_of_whole_forward_passes():

@@ -53,6 +53,44 @@ def test_the_least_and_the_largest_random_number_choose_the_first_and_the_last_t
     assert choose_tokens(logits, Sampling(1.0, **filters), [0.0, 1 - 2**-53]).tolist() == [1, 3]
 
 
+def kept_weights(logits, sampling):
+    """Weights of all tokens in float64, by sorting."""
+    p = (logits.double() / sampling.temperature).softmax(-1)
+    values, ids = p.sort(descending=True, stable=True)
+    if sampling.top_k:
+        values[:, sampling.top_k :] = 0
+        values /= values.sum(-1, keepdim=True)
+    keep = (values.cumsum(-1) - values < sampling.top_p) & (values >= sampling.min_p * values[:, :1])
+    return torch.zeros_like(p).scatter(-1, ids, torch.where(keep, values, 0))
+
+
+@pytest.mark.parametrize(
+    "sampling", [Sampling(1.0), Sampling(0.7, 50), Sampling(0.9, 0, 0.9), Sampling(1.0, 0, 1.0, 0.1)]
+)
+@pytest.mark.parametrize("size", [255, 256, 1000, 49152])
+def test_choices_are_those_of_float64_up_to_ties(sampling, size):
+    generator = torch.Generator().manual_seed(size)
+    logits = 4 * torch.randn(200, size, generator=generator)
+    weights = kept_weights(logits, sampling)
+    random = torch.rand(200, generator=generator, dtype=torch.float64)
+    share = random * weights.sum(-1)
+    ends = weights.cumsum(-1)
+    chosen = choose_tokens(logits, sampling, random.tolist())[:, None]
+    above = ends.gather(-1, chosen)[:, 0]
+    below = above - weights.gather(-1, chosen)[:, 0]
+    assert bool((weights.gather(-1, chosen) > 0).all())
+    assert bool((below - 1e-6 <= share).all() and (share <= above + 1e-6).all())
+
+
+@pytest.mark.parametrize("size", [3, 256, 700, 49152])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_the_first_of_the_most_likely_tokens_is_taken(size, dtype):
+    logits = torch.randn(40, size, generator=torch.Generator().manual_seed(size)).to(dtype)
+    largest = logits.amax(-1, keepdim=True)
+    first = [row.index(top) for row, (top,) in zip(logits.tolist(), largest.tolist(), strict=True)]
+    assert choose_tokens(logits, Sampling(), [0.0] * 40).tolist() == first
+
+
 def test_temperature_zero_takes_the_most_likely_token():
     logits = torch.tensor([[0.0, 3.0, 1.0], [5.0, 4.9, -1.0]])
     assert choose_tokens(logits, Sampling(), [0.99, 0.99]).tolist() == [1, 0]

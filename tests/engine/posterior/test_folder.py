@@ -204,7 +204,7 @@ def described(tmp_path):
 
 STRENGTHS = {
     math.nan: "NaN", math.inf: "Infinity", -0.1: "-0.1", True: "true", "0.1": '"0.1"', None: "null",
-    10**400: "10000.*…", 1e39: "1e.39",
+    10**400: "10{38}…", 1e39: "1e.39",
 }  # fmt: skip
 
 

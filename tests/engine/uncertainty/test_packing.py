@@ -13,7 +13,7 @@ from tokur_cli.engine.body import parts_of
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.uncertainty import batches, packing, prefixes
 from tokur_cli.engine.uncertainty.batches import cut_batches
-from tokur_cli.engine.uncertainty.packing import Layout, PackedAttention, attend, longest_packed
+from tokur_cli.engine.uncertainty.packing import Ahead, Layout, PackedAttention, attend, longest_packed
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.prefixes import divide
 from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
@@ -215,7 +215,7 @@ def packed_exact_and_masked(dtype, device="cpu"):
         seen, module = seen.to(device), torch.nn.Identity()
         cuts = [(0, 4), (4, 9)] if before else []
         ahead = [{module: (key[:, :, a:b], value[:, :, a:b])} for a, b in cuts]
-        attention = PackedAttention(layout, ahead)
+        attention = PackedAttention(layout, [Ahead(0, layout.length, ahead)] if ahead else [])
         got, _ = attention(module, query, key[:, :, before:], value[:, :, before:], None, scaling=0.25)
         expected, _ = plain_attention(query, key, value, seen, 0.25)
         masked = torch.nn.functional.scaled_dot_product_attention(

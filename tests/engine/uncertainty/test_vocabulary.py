@@ -35,6 +35,27 @@ def test_blocks_of_any_size_give_the_float64_numbers(vocabulary_size, block_toke
             assert got[name][part] == pytest.approx(values, abs=2e-5), name
 
 
+@pytest.mark.parametrize("draws", [1, 3])
+def test_comparisons_with_the_mean_weights_are_those_of_float64(draws):
+    generator = torch.Generator().manual_seed(draws)
+    logits = torch.randn(1 + draws, 60, 9, generator=generator)
+    targets = torch.randint(9, (60,), generator=generator)
+    got = token_quantities(
+        lambda states: states, logits.clone(), targets, torch.zeros(60, dtype=torch.long), compare=True
+    )
+    base, *others = logits.double().log_softmax(-1).numpy()
+    likeliest, places = base.argmax(-1), targets.numpy()
+    expected = {
+        "kl": [np.sum(np.exp(base) * (base - other), -1) for other in others],
+        "top1_agreement": [other.argmax(-1) == likeliest for other in others],
+        "accuracy": [other.argmax(-1) == places for other in others],
+        "base_accuracy": [likeliest == places],
+    }
+    assert set(got) == {*QUANTITIES, *expected}
+    for name, values in expected.items():
+        assert got[name].numpy() == pytest.approx(np.mean(values, axis=0), abs=1e-6), name
+
+
 def test_vocabulary_entries_of_probability_zero_contribute_nothing():
     logits = torch.randn(3, 2, 40)
     padded = torch.cat([logits, torch.full((3, 2, 10), -torch.inf)], dim=-1)

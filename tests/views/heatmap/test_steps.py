@@ -1,62 +1,17 @@
-"""Reasoning steps: where they begin, what they sum to, and which is the least sure."""
-
-from itertools import pairwise
+"""Steps in the views: what they sum to, and which is the least sure; the least sure tokens."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.views.heatmap import view_samples
 from tokur_cli.views.heatmap.cells import cells_of
 from tokur_cli.views.heatmap.response import HeatmapResponse
-from tokur_cli.views.heatmap.steps import doubtful_step, step_spans, steps_of
+from tokur_cli.views.heatmap.steps import doubtful_step, steps_of
 from tokur_cli.views.heatmap.unsure import context, most_unsure
 
 
-def pieces(text):
-    return [text[start:end] for start, end in step_spans(text)]
-
-
 def response_of(text, spans, values, name="eu"):
-    return HeatmapResponse(id="1", response=text, spans=spans, values={name: values})
-
-
-@pytest.mark.parametrize(
-    ("text", "steps"),
-    [
-        ("## Step 1: a\nb\n\n## Step 2: c", ["## Step 1: a\nb\n\n", "## Step 2: c"]),
-        ("We go.\n## Step 1\nx. y.\n## Step 2\nz", ["We go.\n", "## Step 1\nx. y.\n", "## Step 2\nz"]),
-        ("**Step 1:** a\n**Step 2:** b", ["**Step 1:** a\n", "**Step 2:** b"]),
-        ("Step 1: a\nstep 2: b", ["Step 1: a\n", "step 2: b"]),
-        ("First:\n1. a. b\n2. c", ["First:\n", "1. a. b\n", "2. c"]),
-        ("(1) a\n(2) b", ["(1) a\n", "(2) b"]),
-        ("It is 3.14 tons. So 2 * 3.14 = 6.28. Done!", ["It is 3.14 tons. ", "So 2 * 3.14 = 6.28. ", "Done!"]),
-        ("a line\nanother line", ["a line\n", "another line"]),
-        ('He said "yes." Then, e.g. this. It\'s 5!', ['He said "yes." ', "Then, e.g. this. ", "It's 5!"]),
-        ("二倍。だから六。", ["二倍。", "だから六。"]),
-        ("## Only one heading. Two sentences.", ["## Only one heading. ", "Two sentences."]),
-        ("# comment\nx = 1\n# more\ny = 2", ["# comment\n", "x = 1\n", "# more\n", "y = 2"]),
-        ("one", ["one"]),
-        ("", [""]),
-        ("\n\n## Step 1\na\n## Step 2\nb", ["\n\n## Step 1\na\n", "## Step 2\nb"]),
-    ],
-)
-def test_where_steps_begin(text, steps):
-    assert pieces(text) == steps
-
-
-@given(st.text(alphabet="ab1.)#\n *Step 。!") | st.text())
-def test_steps_join_to_the_response(text):
-    assert "".join(pieces(text)) == text
-
-
-@given(st.text(alphabet="ab1.# \n", max_size=60), st.data())
-def test_every_token_counts_once(text, data):
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=10)))
-    spans = list(pairwise(cuts))
-    steps = steps_of(response_of(text, spans, [1.0] * len(spans)), view_samples.EU)
-    assert sum(step.total or 0.0 for step in steps) == len(spans)
-    assert [token for step in steps for token in step.tokens] == list(range(len(spans)))
+    steps = view_samples.steps(text, spans)
+    return HeatmapResponse(id="1", response=text, spans=spans, values={name: values}, steps=steps)
 
 
 def test_sums_and_means_by_hand():

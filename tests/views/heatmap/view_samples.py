@@ -6,6 +6,7 @@ import math
 import random
 import re
 
+from tokur_cli.scores.steps import step_spans, tokens_of_steps
 from tokur_cli.views.heatmap.response import HeatmapResponse, Quantity
 
 EU = Quantity("eu", "epistemic uncertainty")
@@ -81,12 +82,18 @@ def values_for(text: str, spans: list[tuple[int, int]], spikes: dict[str, float]
     return {"eu": eu, "au": au, "tu": tu, "entropy": entropy, "logprob": logprob}
 
 
+def steps(text: str, spans: list[tuple[int, int]]) -> list[tuple[tuple[int, int], range]]:
+    """The text's steps with their tokens, as the command gives them to the views."""
+    found = step_spans(text)
+    return list(zip(found, tokens_of_steps(text, spans, found), strict=True))
+
+
 def scored(text: str, spikes: dict[str, float], seed: int, **fields) -> HeatmapResponse:
     spans = split(text)
     values = values_for(text, spans, spikes, seed)
     sums = {name: sum(values[name]) for name in ("eu", "au", "tu")}
     scores = {**sums, "eu_mean": sums["eu"] / len(spans), "ll": sum(values["logprob"]) / len(spans), "p_true": None}
-    return HeatmapResponse(response=text, spans=spans, values=values, scores=scores, **fields)
+    return HeatmapResponse(response=text, spans=spans, values=values, scores=scores, steps=steps(text, spans), **fields)
 
 
 def right() -> HeatmapResponse:
@@ -124,4 +131,5 @@ def long(tokens: int = 10_000) -> HeatmapResponse:
         text += words * 50
     spans = split(text)[:tokens]
     text = text[: spans[-1][1]]
-    return HeatmapResponse(id="long", response=text, spans=spans, values=values_for(text, spans, {}, 4))
+    values = values_for(text, spans, {}, 4)
+    return HeatmapResponse(id="long", response=text, spans=spans, values=values, steps=steps(text, spans))

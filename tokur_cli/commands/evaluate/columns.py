@@ -18,7 +18,8 @@ from tokur_cli.records.errors import TokurError
 from tokur_cli.records.mapping import value_at
 from tokur_cli.records.record import Record
 from tokur_cli.records.scan import kind
-from tokur_cli.scores.catalogue import CATALOGUE, Score
+from tokur_cli.scores.catalogue import CATALOGUE
+from tokur_cli.scores.steps import Orientation
 from tokur_cli.selection.gathering import known_question, question_key
 
 MOST_GROUP_VALUES = 100
@@ -29,12 +30,12 @@ class Wanted:
     """What is kept of a record.
 
     Args:
-        scores: the scores.
+        scores: the scores, and which way each points.
         group_by: the field whose value tells the group; None for no groups.
         answers: whether answers are kept, and every record must tell its question.
     """
 
-    scores: tuple[Score, ...]
+    scores: Mapping[str, Orientation]
     group_by: str | None = None
     answers: bool = False
 
@@ -68,7 +69,7 @@ class Columns:
     _questions: int = 0
 
     def __post_init__(self) -> None:
-        self.scores = {score.name: array("d") for score in self.wanted.scores}
+        self.scores = {name: array("d") for name in self.wanted.scores}
 
     def add(self, labelled: Labelled, values: Mapping[str, float], group: str | None) -> None:
         """Add a record, with its scores and its group.
@@ -78,12 +79,16 @@ class Columns:
         """
         record = labelled.record
         question = question_key(record) if self.wanted.answers else known_question(record)
-        sample = record.sample
+        self._append(labelled, values, group, self._number(question), record.sample)
+
+    def _append(
+        self, labelled: Labelled, values: Mapping[str, float], group: str | None, question: int, sample: int
+    ) -> None:
         self.label.append(labelled.label)
         self.outcomes[labelled.outcome] += 1
         for name, column in self.scores.items():
             column.append(values.get(name, math.nan))
-        self.question.append(self._number(question))
+        self.question.append(question)
         self.sample.append(sample)
         if self.wanted.group_by is not None:
             self.group.append(group)
@@ -93,7 +98,7 @@ class Columns:
     def confidence(self, name: str) -> Floats:
         """Return (N,) confidences: the score, negated where it is an uncertainty."""
         values = np.array(self.scores[name], dtype=np.float64)
-        return -values if CATALOGUE[name].orientation == "uncertainty" else values
+        return -values if self.wanted.scores[name] == "uncertainty" else values
 
     def in_order(self) -> NDArray[np.intp]:
         """Return (N,) the records in the order of their questions, then of their samples."""

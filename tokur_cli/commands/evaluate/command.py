@@ -13,6 +13,7 @@ from tokur_cli.answers.code.execution import Execution, probe, run_all
 from tokur_cli.answers.grading import Grader
 from tokur_cli.commands.evaluate.columns import Columns, Wanted, group_of, scores_of
 from tokur_cli.commands.evaluate.results import Results, as_rows, evaluate_runs
+from tokur_cli.commands.evaluate.spans import SpanReader, span_scores
 from tokur_cli.commands.evaluate.tables import as_csv, heading, left_out, reasons, tables
 from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOutput
 from tokur_cli.commands.options.streams import InputOptions
@@ -21,11 +22,12 @@ from tokur_cli.commands.shared.labels import Labelled, Labeller, graded
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.records.encoding import encode_value
-from tokur_cli.records.errors import RecordError, TokurError, UsageError
+from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming, writing_whole
 from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.catalogue import ALL, CATALOGUE, DEFAULT, choose_scores
+from tokur_cli.scores.steps import Orientation
 from tokur_cli.views.tables import latex, print_table
 
 COMMAND = "evaluate"
@@ -42,23 +44,24 @@ def evaluate(
     Raises:
         TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
-    if options.versus is not None and options.versus not in CATALOGUE:
-        raise UsageError(f"--versus {options.versus}: there is no such score; there are: {', '.join(CATALOGUE)}")
-    asked = choose_scores(ALL if options.scores is None else options.scores)
-    if options.versus is not None:
-        asked = [score for score in CATALOGUE.values() if score in asked or score.name == options.versus]
     if len(set(paths)) < len(paths):
         raise UsageError("a file is given twice: each is a run of its own")
+    wanted = _wanted(options, target)
     if target.plots is not None:
         from tokur_cli.views.plots import require_matplotlib
 
         require_matplotlib()
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
-    wanted = Wanted(tuple(asked), options.group_by, answers=bool(options.sizes))
-    reading = _Reading(wanted, options, source, invalid)
-    runs = reading.read(paths, target)
-    reading.say_unknown()
-    reading.say_mixed()
+    if options.level == "step":
+        runs = _read_spans(paths, source, options, wanted, invalid)
+    else:
+        reading = _Reading(wanted, options, source, invalid)
+        runs = reading.read(paths, target)
+        reading.say_unknown()
+        reading.say_mixed()
+    if not runs:
+        invalid.finish(none_of=", ".join(map(display_name, paths)))
+        return
     names = _present(runs, options)
     if not names and target.graded is None:
         raise TokurError("no record has a score: run tokur score first, or give --graded FILE to label the records")
@@ -76,6 +79,40 @@ def evaluate(
 
         write_plots(runs, results, target.plots)
     invalid.finish()
+
+
+def _wanted(options: EvaluationOptions, target: EvaluationOutput) -> Wanted:
+    """Return what is kept of records, or of their spans.
+
+    Raises:
+        UsageError: an unknown score, or an option that does not go with the level.
+    """
+    scores = span_scores(options.scores) if options.level == "step" else _response_scores(options)
+    if options.versus is not None and options.versus not in scores:
+        raise UsageError(f"--versus {options.versus}: there is no such score{there_are(scores, options.versus)}")
+    if options.level == "step":
+        for option, path in (("--graded", target.graded), ("--plot", target.plots)):
+            if path is not None:
+                raise UsageError(f"{option} is for whole responses, not for --level step")
+    return Wanted(scores, options.group_by, answers=bool(options.sizes))
+
+
+def _response_scores(options: EvaluationOptions) -> dict[str, Orientation]:
+    asked = choose_scores(ALL if options.scores is None else options.scores)
+    return {
+        score.name: score.orientation for score in CATALOGUE.values() if score in asked or score.name == options.versus
+    }
+
+
+def _read_spans(
+    paths: Sequence[str], source: InputOptions, options: EvaluationOptions, wanted: Wanted, invalid: InvalidRecords
+) -> list[Columns]:
+    reader = SpanReader(source, options, wanted, invalid)
+    with Progress(COMMAND) as progress:
+        runs = reader.read(paths, progress)
+    if reader.without_claims:
+        say(COMMAND, f"left out {reader.without_claims:,} responses without labelled spans")
+    return runs
 
 
 class _Reading:
@@ -108,6 +145,7 @@ class _Reading:
                 run_code=self._run_code if may_run_code else None,
                 answers=self._wanted.answers or writer is not None,
                 on_error=self._invalid.skip_or_raise,
+                unsafe_rules=self._options.unsafe_code_execution,
             )
             for path in paths:
                 runs += self._read_file(path, labeller, writer, progress)
@@ -172,15 +210,13 @@ def _present(runs: Sequence[Columns], options: EvaluationOptions) -> list[str]:
     """Return the scores to evaluate: those asked for, or all that any record has.
 
     Raises:
-        TokurError: there is no record, or none of them has a score that was asked for.
+        TokurError: no record has a score that was asked for.
     """
-    if not runs:
-        raise TokurError("the input holds no records")
     having = {name for run in runs for name, values in run.scores.items() if any(value == value for value in values)}
     names = [name for name in runs[0].scores if name in having]
     if options.versus is not None and options.versus not in having:
         raise TokurError(f"--versus {options.versus}: no record has this score")
-    if options.scores not in (None, ALL, DEFAULT):
+    if options.scores not in (None, ALL, DEFAULT) and options.level == "response":
         missing = [score.name for score in choose_scores(options.scores) if score.name not in having]
         if missing:
             raise TokurError(f"--scores: no record has {', '.join(missing)}: run tokur score first")

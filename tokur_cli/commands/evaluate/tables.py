@@ -15,6 +15,7 @@ from tokur_cli.commands.shared.labels import UNLABELLED
 from tokur_cli.metrics.estimate import Estimate
 from tokur_cli.metrics.evaluation import LOWER_IS_BETTER, Evaluation, ScoreResult
 from tokur_cli.metrics.scaling import Scaling
+from tokur_cli.metrics.within import WITHIN
 from tokur_cli.views.tables import MISSING, Better, Column, Percentage, Row, Table
 from tokur_cli.views.visible import paragraphs
 
@@ -26,6 +27,9 @@ TITLES = {
     "prr": "PRR",
     "brier": "Brier",
     "ece": "ECE",
+    "within": "AUROC within",
+    "hit1": "hit@1",
+    "hit3": "hit@3",
 }
 VOTES = {"maj": "Maj@N", "wbon": "WBoN"}
 _METHODS = {"pass@1": "Pass@1", "majority": "majority of all N", "pass@n": "Pass@N (any right)"}
@@ -34,11 +38,13 @@ _METHODS = {"pass@1": "Pass@1", "majority": "majority of all N", "pass@n": "Pass
 def tables(results: Results) -> list[Table]:
     """Return all tables, in the order in which they are shown."""
     found = [
-        _metrics_table(results.overall, "Right above wrong", ("auroc", "auprc", "acc")),
-        _metrics_table(results.overall, "Rejection and calibration", ("aurc", "prr", "brier", "ece")),
+        _metrics_table(results, "Right above wrong", ("auroc", "auprc", "acc")),
+        _metrics_table(results, "Rejection and calibration", ("aurc", "prr", "brier", "ece")),
     ]
+    if results.options.level == "step":
+        found.insert(1, _metrics_table(results, "The wrong spans within their responses", WITHIN))
     if results.options.versus is not None:
-        found.append(_comparison_table(results.overall, results.options.versus))
+        found.append(_comparison_table(results, results.options.versus))
     if results.groups:
         found.append(_group_table(results))
     if results.scaling is not None:
@@ -50,7 +56,8 @@ def heading(results: Results) -> str:
     """Return how many records there are, the accuracy, and what was left out and why."""
     overall, outcomes = results.overall, results.outcomes
     runs = f" in {overall.runs} runs" if overall.runs > 1 else ""
-    parts = [f"{overall.records + overall.unlabelled:,} records{runs}, {overall.records:,} with a label"]
+    noun = _noun(results)
+    parts = [f"{overall.records + overall.unlabelled:,} {noun}s{runs}, {overall.records:,} with a label"]
     if overall.runs == 1 and overall.questions < overall.records:
         parts.append(f"{overall.questions:,} questions")
     if overall.accuracy.value is not None:
@@ -64,13 +71,17 @@ def heading(results: Results) -> str:
 
 def left_out(results: Results) -> list[str]:
     """Return a line for each kind of record without a label, and for each score that labelled records lack."""
-    outcomes = results.outcomes
-    lines = [f"left out {_count(outcomes[name])} {reason}" for name, reason in UNLABELLED.items() if outcomes[name]]
+    outcomes, noun = results.outcomes, _noun(results)
+    lines = [
+        f"left out {_count(outcomes[name], noun)} {reason}" for name, reason in UNLABELLED.items() if outcomes[name]
+    ]
     missing: dict[int, list[str]] = {}
     for name, score in results.overall.scores.items():
         if score.missing:
             missing.setdefault(score.missing, []).append(name)
-    return lines + [f"left out for {', '.join(names)}: {_count(count)} without it" for count, names in missing.items()]
+    return lines + [
+        f"left out for {', '.join(names)}: {_count(count, noun)} without it" for count, names in missing.items()
+    ]
 
 
 def reasons(results: Results) -> list[str]:
@@ -135,11 +146,12 @@ def _flat_estimate(name: str, estimate: dict[str, Any]) -> dict[str, Any]:
     return {name: estimate["value"], **parts}
 
 
-def _metrics_table(overall: Evaluation, title: str, metrics: Sequence[str]) -> Table:
+def _metrics_table(results: Results, title: str, metrics: Sequence[str]) -> Table:
+    overall = results.overall
     rows = [Row(name, [_cell(score.metrics[metric]) for metric in metrics]) for name, score in overall.scores.items()]
     if "acc" in metrics:
         baseline = [_cell(overall.accuracy) if metric == "acc" else MISSING for metric in metrics]
-        rows.insert(0, Row("all records", baseline, competes=False))
+        rows.insert(0, Row(f"all {_noun(results)}s", baseline, competes=False))
     arrows = {"lower": "↓", "higher": "↑"}
     columns = [Column(f"{TITLES[metric]} {arrows[_better(metric)]}", _better(metric)) for metric in metrics]
     return Table(f"{title} (%){_interval_note(overall)}", "score", columns, rows)
@@ -155,8 +167,11 @@ def _have_intervals(scores: Iterable[Mapping[str, Estimate]]) -> bool:
     return any(estimate.low is not None for metrics in scores for estimate in metrics.values())
 
 
-def _comparison_table(overall: Evaluation, versus: str) -> Table:
+def _comparison_table(results: Results, versus: str) -> Table:
+    overall = results.overall
     metrics = ("auroc", "acc") if overall.is_binary else ("prr", "acc")
+    if results.options.level == "step":
+        metrics = ("auroc", "within")
     columns = []
     for metric in metrics:
         columns += [Column(f"Δ{TITLES[metric]}"), Column("p")]
@@ -185,7 +200,7 @@ def _group_table(results: Results) -> Table:
     groups = results.groups
     metric = "auroc" if all(group.is_binary for group in groups.values()) else "prr"
     rows = [
-        Row("records", [f"{group.records:,}" for group in groups.values()], competes=False),
+        Row(f"{_noun(results)}s", [f"{group.records:,}" for group in groups.values()], competes=False),
         Row("accuracy", [Percentage(group.accuracy.value) for group in groups.values()], competes=False),
     ]
     for score in results.overall.scores:
@@ -229,5 +244,9 @@ def _p(value: float | None) -> str:
     return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def _count(number: int) -> str:
-    return f"{number:,} record{'s' if number != 1 else ''}"
+def _noun(results: Results) -> str:
+    return "span" if results.options.level == "step" else "record"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' if number != 1 else ''}"

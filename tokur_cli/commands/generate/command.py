@@ -21,6 +21,7 @@ from tokur_cli.commands.shared.reading import look_ahead, read_input
 from tokur_cli.commands.workers.pool import workforce
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.record import Record
+from tokur_cli.records.streams import display_name
 from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.catalogue import choose_scores
 
@@ -36,23 +37,25 @@ def generate(
     model: ModelOptions,
     prompts: PromptOptions,
     decoding: DecodingOptions,
-    scoring: ScoringOptions | None,
+    scoring: ScoringOptions,
     baselines: BaselineOptions,
     workers: WorkerOptions,
     target: ResumableOutput,
+    *,
+    score: bool,
 ) -> None:
-    """Generate responses to a stream of questions, and score them too if ``scoring`` is given.
+    """Generate responses to a stream of questions, and score them in the same run if ``score`` says so.
 
     Raises:
         TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
     check_decoding(decoding)
-    if scoring and decoding.backend == "vllm":
+    if score and decoding.backend == "vllm":
         raise UsageError("--score needs the weights at hand, which vLLM keeps to itself: pipe into tokur score")
-    model_of_posterior = check_posterior_options(scoring.posterior) if scoring else None
-    if scoring:
+    model_of_posterior = check_posterior_options(scoring.posterior) if score or decoding.guidance else None
+    if score:
         choose_scores(scoring.scores)
-    if scoring and baselines.over == "samples" and target.resume:
+    if score and baselines.over == "samples" and target.resume:
         raise UsageError(
             "--over samples compares all samples of a question, --resume generates only those that are missing: leave "
             "--score out and pipe the finished file into tokur score"
@@ -64,17 +67,17 @@ def generate(
         with open_output(target.path, force=target.force, resume=target.resume) as writer:
             invalid.skip_all(items)
             writer.finish()
-        invalid.finish()
+        invalid.finish(none_of=display_name(source.path))
         return
     model = replace(model, name=model_name(model, model_of_posterior))
-    make = partial(_make_responding, model, decoding, form, scoring, baselines)
+    make = partial(_make_responding, model, decoding, form, scoring, baselines, score)
     # Workers' prompts are made here; besides, the model is fetched and unpacked once, before they all look for it
     found = None if workers.in_process else describe(model, None, Progress(COMMAND))
     with Progress(COMMAND) as progress, workforce(COMMAND, workers, model.device_map, make, progress) as force:
         from tokur_cli.commands.generate.generation import Generation
         from tokur_cli.commands.score.windows import score_records
 
-        generation = Generation(force, found, decoding, prompts, form)
+        generation = Generation(force, found, decoding, prompts, form, score=score)
         with open_output(
             target.path,
             force=target.force,
@@ -88,12 +91,13 @@ def generate(
             progress.start(None if lines is None else lines * decoding.samples)
             asked = as_they_come(source.path, items, generation.busy)
             responses = generation.run(asked, invalid.skip, writer.already_written)
-            if scoring:
+            if score:
                 for line in score_records(responses, force, scoring, baselines, invalid, progress):
                     writer.write_line(line)
             else:
                 _write(responses, writer, invalid, progress)
             writer.finish()
+        generation.course.tell(COMMAND)
     invalid.finish()
 
 
@@ -101,8 +105,17 @@ def check_decoding(options: DecodingOptions) -> None:
     """Refuse options that cannot go together.
 
     Raises:
-        UsageError: all samples would be the same, or none would have a text.
+        UsageError: all samples would be the same, none would have a text, or none could be guided.
     """
+    if options.guidance and options.temperature == 0:
+        raise UsageError("--guide needs --temperature above 0: at 0 all particles are the same")
+    if options.guidance and options.samples == 1:
+        raise UsageError("--guide chooses among the responses to a question while they grow: -n 1 leaves no choice")
+    if options.guidance and options.backend == "vllm":
+        raise UsageError(
+            "--guide judges and copies responses while they grow, which takes the weights and the keys and values that "
+            "vLLM keeps to itself: leave --backend vllm out"
+        )
     if options.temperature == 0 and options.samples > 1:
         raise UsageError(f"-n {options.samples} needs --temperature above 0: at 0 all samples are the same")
     if "" in options.stop:
@@ -113,20 +126,27 @@ def _make_responding(
     model: ModelOptions,
     decoding: DecodingOptions,
     form: PromptForm,
-    scoring: ScoringOptions | None,
+    scoring: ScoringOptions,
     baselines: BaselineOptions,
+    score: bool,
     progress: Progress,
     note: Note,
 ) -> Responding:
     vllm = decoding.backend == "vllm"
     loaded = describe(model, None, progress) if vllm else load(model, None, progress)
-    from tokur_cli.commands.generate.generation import Responding
-    from tokur_cli.commands.score.pipeline import Scoring
-    from tokur_cli.engine.loading.models import LanguageModel
+    from tokur_cli.commands.generate.generation import make_responding
 
-    if not isinstance(loaded, LanguageModel) or scoring is None:
-        return Responding(loaded, decoding, None, note, trust_remote_code=model.trust_remote_code)
-    return Responding(loaded, decoding, Scoring(scoring, baselines, form, loaded, progress, note), note)
+    return make_responding(
+        loaded,
+        decoding,
+        form,
+        scoring,
+        baselines,
+        progress,
+        note,
+        score=score,
+        trust_remote_code=model.trust_remote_code,
+    )
 
 
 def _write(

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from tokur_cli import __version__
+from tokur_cli.commands.generate import guided
 from tokur_cli.commands.options.model import DecodingOptions, PromptOptions
+from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
 from tokur_cli.commands.score.pipeline import Scoring
 from tokur_cli.commands.score.windows import ScoringTask, windows
 from tokur_cli.commands.shared.arrivals import Pause
 from tokur_cli.commands.shared.decoding import make_decoder
+from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm, question_id, with_ids_of
 from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
 from tokur_cli.engine.generation.decoder import DecodedResponse, Decoder, DecodingRequest
+from tokur_cli.engine.generation.guided.particles import GuidedResponse, ParticleFilter
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.generation.vllm import VllmDecoder
 from tokur_cli.engine.loading.models import LanguageModel, ModelDescription
@@ -25,8 +30,20 @@ from tokur_cli.records.record import SCHEMA, Record
 _RESPONSES_TOGETHER = 128  # handed out to a worker at once
 
 
+_POSTERIOR = ("rank", "sigma", "draws", "sampling", "estimator", "targets", "layers", "seed")
+
+
 class Responding:
-    """A model that answers requests and, where there is a scoring, scores what became of them."""
+    """A model that answers requests and, where that is asked for, scores what became of them.
+
+    Args:
+        model: the model.
+        options: how it answers.
+        scoring: judges responses; None where nothing does.
+        note: told what the user should know, in a sentence.
+        score: whether what it says goes into the records.
+        trust_remote_code: whether vLLM may run a model's own code.
+    """
 
     def __init__(
         self,
@@ -35,15 +52,21 @@ class Responding:
         scoring: Scoring | None,
         note: Callable[[str], None],
         *,
+        score: bool = False,
         trust_remote_code: bool = False,
     ) -> None:
         self.model, self.scoring = model, scoring
-        self.decoder: Decoder | VllmDecoder
+        self.decoder: Decoder | VllmDecoder | ParticleFilter
         if isinstance(model, LanguageModel):
             self.decoder = _with_transformers(model, options)
         else:
             self.decoder = _with_vllm(model, options, trust_remote_code, note)
-        self.settings = scoring.settings if scoring else model.settings
+        self.settings = scoring.settings if scoring and score else dict(model.settings)
+        if options.guidance:
+            assert scoring is not None
+            assert isinstance(self.decoder, Decoder)
+            self.decoder = guided.particle_filter(self.decoder, scoring.scorer, options.guidance)
+            self.settings["posterior"] = {name: scoring.run_settings[name] for name in _POSTERIOR}
 
     def answer(self, task: Iterable[DecodingRequest | None] | ScoringTask) -> Iterator[Any]:
         """Yield responses as they end, or what scoring yields."""
@@ -53,6 +76,31 @@ class Responding:
         return self.decoder.serve(task)
 
 
+def make_responding(
+    model: ModelDescription,
+    decoding: DecodingOptions,
+    form: PromptForm,
+    scoring: ScoringOptions,
+    baselines: BaselineOptions,
+    progress: Progress,
+    note: Callable[[str], None],
+    *,
+    score: bool = False,
+    trust_remote_code: bool = False,
+) -> Responding:
+    """Return what answers, with a scoring where responses are to be judged: while they grow or afterwards.
+
+    Raises:
+        TokurError: a posterior that this model cannot have, or a model that cannot generate as it is done here.
+    """
+    judge = None
+    if isinstance(model, LanguageModel) and (score or decoding.guidance):
+        wanted = scoring if score else replace(scoring, scores="ll")
+        needs = guided.needs_of(decoding.guidance)
+        judge = Scoring(wanted, baselines, form, model, progress, note, guided_by=needs)
+    return Responding(model, decoding, judge, note, score=score, trust_remote_code=trust_remote_code)
+
+
 def _with_transformers(model: LanguageModel, options: DecodingOptions) -> Decoder:
     return make_decoder(
         model,
@@ -60,6 +108,8 @@ def _with_transformers(model: LanguageModel, options: DecodingOptions) -> Decode
         _sampling(options),
         max_new_tokens=options.max_new_tokens,
         stop=tuple(options.stop),
+        step_ends=options.guidance.step_end if options.guidance else (),
+        step_tokens=options.guidance.step_tokens if options.guidance else None,
         max_rows=options.batch_size,
         max_memory_gib=options.max_memory,
     )
@@ -97,6 +147,11 @@ class Generation:
         options: how responses are generated.
         prompts: for the records.
         form: how a question becomes a prompt.
+        score: whether the records are scored afterwards.
+
+    Attributes:
+        settings: what the records have under ``tokur.generation``.
+        course: how it went, where it was guided.
     """
 
     def __init__(
@@ -106,6 +161,8 @@ class Generation:
         options: DecodingOptions,
         prompts: PromptOptions,
         form: PromptForm,
+        *,
+        score: bool = False,
     ) -> None:
         model = force.pipeline.model if isinstance(force, InProcess) else found
         assert isinstance(model, ModelDescription)
@@ -128,7 +185,12 @@ class Generation:
             "seed": options.seed,
             "version": __version__,
         }
-        self._questions: dict[int, tuple[Record, DecodingRequest]] = {}
+        if options.guidance:
+            self.settings |= guided.settings_of(options.guidance, options.samples)
+            self.settings["posterior"] = force.settings["posterior"]
+        self.course = guided.Course()
+        self._score = score
+        self._questions: dict[int, tuple[Record, DecodingRequest, list[int]]] = {}  # with the samples to be written
         self._responses: dict[int, dict[int, DecodedResponse]] = {}
         self._ready: dict[int, list[Record | RecordError]] = {}
         self._pausing = False
@@ -197,7 +259,10 @@ class Generation:
                 self._ready[index] = []
             else:
                 assert isinstance(item, Record)
-                self._questions[index] = item, request
+                missing = list(request.samples)
+                if self.options.guidance:  # they grow together
+                    request = replace(request, samples=range(self.options.samples))
+                self._questions[index] = item, request, missing
                 self._responses[index] = {}
                 yield request
 
@@ -221,18 +286,20 @@ class Generation:
         if isinstance(result, tuple):
             request, error = result
             if request.index in self._questions:
-                record, _ = self._questions.pop(request.index)
+                record, _, _ = self._questions.pop(request.index)
                 del self._responses[request.index]
                 self._ready[request.index] = [record.error(str(error))]
             return
         if result.index not in self._questions:  # another sample of the question has failed
             return
         self._responses[result.index][result.sample] = result
-        record, request = self._questions[result.index]
+        record, request, missing = self._questions[result.index]
         if len(self._responses[result.index]) == len(request.samples):
             del self._questions[result.index]
             responses = self._responses.pop(result.index)
-            self._ready[result.index] = [self._record(record, request, responses[n]) for n in request.samples]
+            self._ready[result.index] = [self._record(record, request, responses[n]) for n in missing]
+            if self.options.guidance:
+                self.course.add([r for r in responses.values() if isinstance(r, GuidedResponse)])
 
     def _record(self, question: Record, request: DecodingRequest, response: DecodedResponse) -> Record:
         record = question.copy()
@@ -248,6 +315,7 @@ class Generation:
                 "prompt_token_ids": list(request.prompt_ids),
                 "token_ids": response.token_ids,
                 "generation": self.settings,
+                **(guided.fields_of(response, self._score) if isinstance(response, GuidedResponse) else {}),
             },
         )
         return record

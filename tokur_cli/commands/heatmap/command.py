@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -15,11 +15,12 @@ from tokur_cli.commands.heatmap.quantities import TOKEN_QUANTITIES, choose_quant
 from tokur_cli.commands.heatmap.records import heatmap_response
 from tokur_cli.commands.options.heatmap import ChoiceOptions, PassthroughOptions, PictureOptions, ScaleOptions
 from tokur_cli.commands.options.streams import InputOptions
-from tokur_cli.commands.shared.errors import InvalidRecords, say
+from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
 from tokur_cli.records.formats import NATIVE
 from tokur_cli.records.outputs import writing_whole
+from tokur_cli.records.record import Record
 from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.views.heatmap.blocks import Block
@@ -29,6 +30,8 @@ from tokur_cli.views.heatmap.response import Quantity
 from tokur_cli.views.heatmap.scale import Scale, ScaleBuilder
 from tokur_cli.views.heatmap.svg import svg_figure
 from tokur_cli.views.heatmap.terminal import compare_view, legend, response_view
+from tokur_cli.views.particles.html import write_tree
+from tokur_cli.views.particles.terminal import tree_view
 
 COMMAND = "heatmap"
 FIGURE_RESPONSES = 12
@@ -57,6 +60,9 @@ def heatmap(
     Raises:
         TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
+    if choice.particles is not None:
+        _show_particles(source, choice.particles, picture, target)
+        return
     asked = choose_quantities(scaling.quantities)
     for name, value in (("--vmin", scaling.vmin), ("--vmax", scaling.vmax)):
         if value is not None and not math.isfinite(value):
@@ -68,9 +74,7 @@ def heatmap(
     with Gallery(choice) as gallery:
         with nullcontext() if target.path is None else open_output(target.path, force=target.force) as writer:
             _read(source, asked, scales, gallery, invalid, writer)
-        if not scales.responses:
-            say(COMMAND, f"{display_name(source.path)}: holds no responses: there is nothing to paint")
-        else:
+        if scales.responses:
             gallery.check()
             chosen = [scales.scale(quantity.name, scaling.vmin, scaling.vmax) for quantity in asked]
             if picture.html:
@@ -80,7 +84,37 @@ def heatmap(
             if picture.svg:
                 _write_figure(picture.svg, gallery, chosen, picture, choice.compare)
             if not (picture.html or picture.svg):
-                _print(gallery, chosen, picture, choice.compare, records_on_standard_output=target.path == STDIN)
+                _print(
+                    lambda look: _blocks(gallery, chosen, look, choice.compare),
+                    picture,
+                    records_on_standard_output=target.path == STDIN,
+                )
+    invalid.finish(none_of=None if scales.responses else display_name(source.path))
+
+
+def _show_particles(source: InputOptions, question: str, picture: PictureOptions, target: PassthroughOptions) -> None:
+    """Draw how one question's particles came about."""
+    from tokur_cli.commands.heatmap.particles import particle_tree  # has the scores with it, and so needs numpy
+
+    if picture.svg:
+        raise UsageError("--particles draws a page or text: give --html, or leave --svg out")
+    invalid = InvalidRecords(COMMAND, source.skip_invalid)
+    records: list[Record] = []
+    with nullcontext() if target.path is None else open_output(target.path, force=target.force) as writer:
+        for item in read_input(replace(source, format=NATIVE.name)):
+            if isinstance(item, RecordError):
+                invalid.skip_or_raise(item)
+                continue
+            if item.id == question:
+                records.append(item)
+            if writer:
+                writer.write(item)
+    tree = particle_tree(records, question)
+    if picture.html:
+        with writing_whole(picture.html) as file:
+            write_tree(file, tree)
+    else:
+        _print(lambda look: iter([tree_view(tree, look)]), picture, records_on_standard_output=target.path == STDIN)
     invalid.finish()
 
 
@@ -132,7 +166,7 @@ def _write_figure(path: str, gallery: Gallery, scales: Sequence[Scale], picture:
 
 
 def _print(
-    gallery: Gallery, scales: Sequence[Scale], picture: PictureOptions, compare: bool, records_on_standard_output: bool
+    blocks: Callable[[Look], Iterator[Block]], picture: PictureOptions, *, records_on_standard_output: bool
 ) -> None:
     stream = sys.stderr if records_on_standard_output else sys.stdout
     look = Look(
@@ -145,7 +179,7 @@ def _print(
     )
     with standard_picture(stream, not picture.no_pager) as file:
         console = heatmap_console(file, look)
-        for block in _blocks(gallery, scales, look, compare):
+        for block in blocks(look):
             console.print(block)
 
 

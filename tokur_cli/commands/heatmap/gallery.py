@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from tokur_cli.commands.options.heatmap import ChoiceOptions
-from tokur_cli.records.errors import TokurError, UsageError
+from tokur_cli.records.errors import TokurError, UsageError, there_are
 from tokur_cli.views.heatmap.response import HeatmapResponse, Orientation
 
 
@@ -142,5 +142,5 @@ def _orientation_of(score: str) -> Orientation:
     from tokur_cli.scores.catalogue import CATALOGUE  # has its functions with it, and so needs numpy
 
     if score not in CATALOGUE:
-        raise UsageError(f"--sort {score}: there is no such score; there are: {', '.join(CATALOGUE)}")
+        raise UsageError(f"--sort {score}: there is no such score{there_are(CATALOGUE, score)}")
     return CATALOGUE[score].orientation

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tokur_cli.records.errors import UsageError
+from tokur_cli.records.errors import UsageError, there_are
 from tokur_cli.views.heatmap.response import Quantity
 
 TOKEN_QUANTITIES: dict[str, Quantity] = {
@@ -30,5 +30,5 @@ def choose_quantities(names: str) -> list[Quantity]:
     unknown = [name for name in asked if name not in TOKEN_QUANTITIES]
     if unknown or not asked:
         what = f"no quantity of single tokens is called {', '.join(unknown)}" if unknown else "--score names none"
-        raise UsageError(f"{what}; there are: {', '.join(TOKEN_QUANTITIES)}")
+        raise UsageError(what + there_are(TOKEN_QUANTITIES, *unknown))
     return [TOKEN_QUANTITIES[name] for name in asked]

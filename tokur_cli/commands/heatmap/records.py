@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from tokur_cli.commands.heatmap.quantities import TOKEN_QUANTITIES
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
 from tokur_cli.records.scan import kind
+from tokur_cli.scores.steps import Span, step_spans, tokens_of_steps
 from tokur_cli.views.heatmap.response import HeatmapResponse
 
 
@@ -29,10 +32,11 @@ def heatmap_response(record: Record, needed: Sequence[str], wanted: Sequence[str
     spans = _spans(record, tokens)
     values = {name: _values(record, name, tokens[name]) for name in (*needed, *wanted) if name in tokens}
     answer, turns = tokur.get("answer"), record.turns
+    text = record.response
     try:
         response = HeatmapResponse(
             id=record.id or f"line {record.line}",
-            response=record.response,
+            response=text,
             spans=spans,
             values=values,
             sample=record.sample if "sample" in tokur else None,
@@ -42,6 +46,7 @@ def heatmap_response(record: Record, needed: Sequence[str], wanted: Sequence[str
             answer=answer if isinstance(answer, str) else None,
             reference=record.reference,
         )
+        response = replace(response, steps=_steps(record, text, spans))  # spans that fit the text
         for name in needed:
             if name not in values and (others := [other for other in TOKEN_QUANTITIES if other in tokens]):
                 raise RecordError(f'no token values named "{name}": give --score {",".join(others)}, which there are')
@@ -72,6 +77,24 @@ def _spans(record: Record, tokens: dict[str, Any]) -> list[tuple[int, int]]:
             raise record.error(f'"tokur.tokens.offsets"[{index}] is not [start, end]')
         spans.append((span[0], span[1]))
     return spans
+
+
+def _steps(record: Record, text: str, spans: Sequence[Span]) -> list[tuple[Span, range]]:
+    """Return the steps of the text with their tokens: those that the record was scored with, else ``auto`` ones."""
+    scored = record.computed("steps")
+    steps = step_spans(text) if scored is None else _scored_steps(record, text, scored)
+    return list(zip(steps, tokens_of_steps(text, spans, steps), strict=True))
+
+
+def _scored_steps(record: Record, text: str, scored: Any) -> list[Span]:
+    if isinstance(scored, list) and all(isinstance(step, dict) for step in scored):
+        steps = [(step.get("start"), step.get("end")) for step in scored]
+        bounds = [0, *(end for _, end in steps)]
+        if all(type(end) is int for end in bounds) and bounds == sorted(bounds) and bounds[-1] == len(text):
+            joined = list(pairwise(bounds))
+            if joined == steps:
+                return joined
+    raise record.error('"tokur.steps" are not spans that join to the response: score it again with --steps')
 
 
 def _values(record: Record, name: str, values: Any) -> list[float | None]:

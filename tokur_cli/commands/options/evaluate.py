@@ -12,9 +12,11 @@ from typer import Option
 
 from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.files import Writes
+from tokur_cli.commands.options.scoring import explain_scores
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import check_target
 from tokur_cli.records.streams import STDIN
+from tokur_cli.scores.steps import regular_expression
 from tokur_cli.selection.voting import parse_keep
 
 
@@ -23,16 +25,39 @@ class EvaluationOptions:
     """What is evaluated, and how.
 
     Raises:
-        UsageError: ``sizes`` are not whole numbers from 1, or ``kept_part`` is not above 0 % and up to 100 %.
+        UsageError: ``sizes`` are not whole numbers from 1, ``kept_part`` is not above 0 % and up to 100 %, ``tokens``
+            is no regular expression, or options do not go with the level.
     """
 
     panel: ClassVar[str] = panels.EVALUATION
 
-    scores: Annotated[str | None, Option(help="Comma-separated scores. Default: all that the records have.")] = None
+    scores: Annotated[
+        str | None,
+        Option(
+            help="Comma-separated scores; default: all that the records have; help: a table of them.",
+            callback=explain_scores,
+            is_eager=True,
+        ),
+    ] = None
+    level: Annotated[
+        Literal["response", "step"],
+        Option(
+            help='What is right or wrong: whole responses; or parts of them, steps or claims, by "claims": '
+            '\\[{"start": 0, "end": 12, "correct": true}, …], code points of the response, null where it is not known.'
+        ),
+    ] = "response"
+    tokens: Annotated[
+        str | None,
+        Option(
+            metavar="REGEX",
+            help="With --level step: count only tokens whose text holds a match, such as \\d for those with digits.",
+        ),
+    ] = None
     label_field: Annotated[
         str | None,
         Option(
-            help="Field of the label (dots reach inward): true, false or a number from 0 to 1.",
+            help="Field of the label (dots reach inward): true, false or a number from 0 to 1, or what a scorer of "
+            "Inspect writes (scores.includes.value); with --level step the list of claims.",
             rich_help_panel=panels.INPUT,
         ),
     ] = None
@@ -75,6 +100,18 @@ class EvaluationOptions:
 
     def __post_init__(self) -> None:
         _ = self.sizes, self.kept_part
+        if self.tokens is not None:
+            regular_expression(self.tokens, "--tokens")
+        of_responses = {
+            "--scaling": self.scaling is not None,
+            "--allow-code-execution": self.allow_code_execution,
+            "--unsafe-code-execution": self.unsafe_code_execution,
+        }
+        for option in (name for name, given in of_responses.items() if given):
+            if self.level == "step":
+                raise UsageError(f"{option} is for whole responses, not for --level step")
+        if self.tokens is not None and self.level == "response":
+            raise UsageError("--tokens is for --level step")
 
     @property
     def sizes(self) -> tuple[int, ...]:

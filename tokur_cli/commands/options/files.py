@@ -10,6 +10,7 @@ from typing import Any
 
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import check_files, check_writable
+from tokur_cli.records.published.rows import file_behind
 from tokur_cli.records.streams import STDIN
 
 Names = Callable[[Any], Iterable[str | None]]
@@ -53,7 +54,8 @@ def check_parameters(parameters: Iterable[inspect.Parameter], values: Mapping[st
         for mark in getattr(parameter.annotation, "__metadata__", ())
         if isinstance(mark, Reads | Writes)
     ]
-    inputs = [name for mark, names in marked if isinstance(mark, Reads) for name in names]
+    read = (file_behind(name) for mark, names in marked if isinstance(mark, Reads) for name in names)
+    inputs = [file for file in read if file is not None]
     outputs = [name for mark, names in marked if isinstance(mark, Writes) for name in names]
     if sys.__stdout__ is None and all(name == STDIN for name in outputs):
         raise UsageError("standard output is closed: give a file to write to")

@@ -10,6 +10,7 @@ from typer import Option
 
 from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.files import Reads
+from tokur_cli.commands.options.guided import PARTICLES, TEMPERATURE, Guidance
 from tokur_cli.engine.loading.hardware import check_device_map
 
 
@@ -23,7 +24,7 @@ def _template_file(name: str) -> list[str]:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """Which model, and how it is loaded.
+    """Which model, and how it is loaded; ``of_records``: its name was not asked for, the records have it.
 
     Raises:
         UsageError: ``device_map`` is none.
@@ -31,6 +32,7 @@ class ModelOptions:
 
     panel: ClassVar[str] = panels.MODEL
 
+    of_records: bool = False
     name: Annotated[
         str | None,
         Reads(_model),
@@ -79,8 +81,14 @@ class DecodingOptions:
 
     panel: ClassVar[str] = panels.DECODING
 
-    samples: Annotated[int, Option("--samples", "-n", min=1, help="N, responses per question.")] = 1
-    temperature: Annotated[float, Option(min=0.0, help="0 takes the most likely token.")] = 0.0
+    given_samples: Annotated[
+        int | None,
+        Option("--samples", "-n", min=1, help="N, responses per question. Default: 1; 16 with --guide."),
+    ] = None
+    given_temperature: Annotated[
+        float | None,
+        Option("--temperature", min=0.0, help="0 takes the most likely token. Default: 0; 0.8 with --guide."),
+    ] = None
     top_p: Annotated[float, Option(min=0.0, max=1.0, help="Most likely tokens that make up this much.")] = 1.0
     top_k: Annotated[int, Option(min=0, help="This many most likely tokens; 0 for all.")] = 0
     min_p: Annotated[float, Option(min=0.0, max=1.0, help="Tokens with this share of the likeliest's probability.")] = (
@@ -101,3 +109,16 @@ class DecodingOptions:
     max_memory: Annotated[
         float | None, Option(min=0.0, help="GiB for keys and values. Default: half of what is free.")
     ] = None
+    guidance: Guidance | None = None
+
+    @property
+    def samples(self) -> int:
+        """N, responses per question."""
+        return self.given_samples or (PARTICLES if self.guidance else 1)
+
+    @property
+    def temperature(self) -> float:
+        """The temperature; 0 takes the most likely token."""
+        if self.given_temperature is not None:
+            return self.given_temperature
+        return TEMPERATURE if self.guidance else 0.0

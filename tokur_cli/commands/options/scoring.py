@@ -15,6 +15,7 @@ from tokur_cli.commands.shared.errors import reporting
 from tokur_cli.engine.posterior.description import MOST_DRAWS, layer_slice
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
+from tokur_cli.scores.steps import STEP_RULES, regular_expression
 
 
 def parse_sigma(text: str, option: str = "--sigma", otherwise: str = "") -> float:
@@ -113,12 +114,12 @@ class SamplingOptions:
     ] = None
 
 
-def _explain_scores(names: str | None) -> str | None:
+def explain_scores(names: str | None) -> str | None:
     """Print the catalogue and stop where it is asked for."""
     if names == "help":
         from tokur_cli.commands.shared.score_list import print_catalogue
 
-        with reporting("score"), naming(STANDARD_OUTPUT):
+        with reporting(""), naming(STANDARD_OUTPUT):
             print_catalogue()
         raise typer.Exit
     return names
@@ -126,7 +127,11 @@ def _explain_scores(names: str | None) -> str | None:
 
 @dataclass(frozen=True)
 class ScoringOptions(SamplingOptions):
-    """The posterior, what is computed under its draws, and what is kept of it."""
+    """The posterior, what is computed under its draws, and what is kept of it.
+
+    Raises:
+        UsageError: ``step_by`` is no regular expression.
+    """
 
     posterior: PosteriorOptions = field(default_factory=PosteriorOptions)
 
@@ -142,7 +147,7 @@ class ScoringOptions(SamplingOptions):
         Option(
             help="Comma-separated scores to compute; default: all that need only the draws; all: every one; help: a "
             "table of them and what they take.",
-            callback=_explain_scores,
+            callback=explain_scores,
             is_eager=True,
             rich_help_panel=panels.OUTPUT,
         ),
@@ -150,6 +155,33 @@ class ScoringOptions(SamplingOptions):
     no_tokens: Annotated[
         bool, Option("--no-tokens", help="Leave the per-token arrays out.", rich_help_panel=panels.OUTPUT)
     ] = False
+    steps: Annotated[
+        bool,
+        Option(
+            "--steps",
+            help="Add each reasoning step: of every quantity the sum, the mean, the least sure token's value and the "
+            "mean of the five least sure.",
+            rich_help_panel=panels.OUTPUT,
+        ),
+    ] = False
+    step_by: Annotated[
+        str | None,
+        Option(
+            metavar="auto|lines|sentences|REGEX",
+            help="Add steps, cut in this way: auto (at headings, else numbered lines, else sentences), lines, "
+            "sentences, or after each match of a regular expression. --steps alone: auto.",
+            rich_help_panel=panels.OUTPUT,
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.step_by is not None and self.step_by not in STEP_RULES:
+            regular_expression(self.step_by, "--step-by")
+
+    @property
+    def step_rule(self) -> str | None:
+        """How responses are cut into steps, see ``step_spans``; None for no steps."""
+        return self.step_by or ("auto" if self.steps else None)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typer import Option
 from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.files import Reads, Writes
 from tokur_cli.records.errors import UsageError
+from tokur_cli.records.formats import FORMATS
 from tokur_cli.records.mapping import FieldMapping
 from tokur_cli.records.outputs import check_target
 
@@ -23,7 +24,9 @@ class InputOptions:
     panel: ClassVar[str] = panels.INPUT
 
     path: str = "-"
-    format: Annotated[str, Option(help="Input format; auto recognises it from the first record.")] = "auto"
+    format: Annotated[
+        str, Option(help=f"Input format: auto (recognised from the first record), {', '.join(FORMATS)}.")
+    ] = "auto"
     question_field: Annotated[str | None, Option(help="Field of the question (dots reach inward).")] = None
     response_field: Annotated[str | None, Option(help="Field of the response.")] = None
     reference_field: Annotated[str | None, Option(help="Field of the gold answer.")] = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from tokur_cli.commands.options.scoring import PosteriorOptions, SamplingOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.commands.shared.errors import InvalidRecords
-from tokur_cli.commands.shared.model import describe, load, model_name
+from tokur_cli.commands.shared.model import chosen, describe, load
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.commands.shared.reading import look_ahead, model_named, read_input
@@ -65,7 +64,7 @@ def perturb(
         if first is None:
             invalid.skip_all(items)
             raise TokurError("the input has no response to try strengths on")
-        model = replace(model, name=model_name(model, model_named(first)))
+        model = chosen(model, model_named(first))
     with Progress(COMMAND) as progress:
         if items is not None and strength.sweep is not None:
             make = partial(_make_trying, model, posterior_options, sampling)

@@ -13,11 +13,12 @@ from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.commands.shared.arrivals import as_they_come
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.kept_posterior import check_posterior_options
-from tokur_cli.commands.shared.model import describe, load, model_name
+from tokur_cli.commands.shared.model import chosen, describe, load
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.commands.shared.reading import look_ahead, model_named, read_input
 from tokur_cli.commands.workers.pool import workforce
+from tokur_cli.records.streams import display_name
 from tokur_cli.records.writer import open_output
 from tokur_cli.scores.catalogue import choose_scores
 
@@ -42,8 +43,7 @@ def score(
     Raises:
         TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
-    choose_scores(scoring.scores)  # a misspelt name is reported before a model is loaded
-    model_of_posterior = check_posterior_options(scoring.posterior)
+    model_of_posterior = check_scoring(scoring)
     form = PromptForm(prompts)  # as are a template and examples that cannot be read
     items, first = look_ahead(read_input(source), "prompt", "response", skip_invalid=source.skip_invalid)
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
@@ -51,9 +51,9 @@ def score(
         with open_output(target.path, force=target.force, resume=target.resume) as writer:
             invalid.skip_all(items)
             writer.finish()
-        invalid.finish()
+        invalid.finish(none_of=display_name(source.path))
         return
-    model = replace(model, name=model_name(model, model_of_posterior or model_named(first)))
+    model = chosen(replace(model, name=model.name or model_of_posterior), model_named(first))
     make = partial(_make_scoring, model, form, scoring, baselines)
     if not workers.in_process and workers.address is None:
         describe(model, None, Progress(COMMAND))  # it is fetched and unpacked once, before they all look for it
@@ -76,6 +76,17 @@ def score(
                 writer.write_line(line)
             writer.finish()
     invalid.finish()
+
+
+def check_scoring(options: ScoringOptions) -> str | None:
+    """Refuse what can be refused before a model is loaded, and return the model that a kept posterior is of.
+
+    Raises:
+        UsageError: a misspelt score, or options that cannot go together.
+        TokurError: the kept posterior cannot be read.
+    """
+    choose_scores(options.scores)
+    return check_posterior_options(options.posterior)
 
 
 def _make_scoring(

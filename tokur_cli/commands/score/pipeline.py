@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, TypeVar
 
 from tokur_cli import __version__
@@ -18,11 +18,12 @@ from tokur_cli.commands.shared.prompts import PromptForm, is_of, with_ids_of
 from tokur_cli.engine.loading.models import LanguageModel
 from tokur_cli.engine.tokens import LocatedResponse, ResponseTokenizer
 from tokur_cli.engine.uncertainty.perturbed import Draws
-from tokur_cli.engine.uncertainty.scorer import Scorer
+from tokur_cli.engine.uncertainty.scorer import Quantities, Scorer
 from tokur_cli.engine.uncertainty.vocabulary import DRAW_QUANTITIES
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import SCHEMA, Record
 from tokur_cli.scores.catalogue import choose_scores, compute_scores
+from tokur_cli.scores.steps import describe_steps
 
 T = TypeVar("T")
 
@@ -68,6 +69,8 @@ class Scoring:
         language_model: the model.
         progress: told what takes its time.
         note: told what the user should know, in a sentence.
+        guided_by: the per-token quantities that guided the generation of what is scored. If there are any, records come
+            with their quantities, under ``tokur.tokens``.
 
     Raises:
         TokurError: unknown scores, or a posterior that this model cannot have.
@@ -81,14 +84,18 @@ class Scoring:
         language_model: LanguageModel,
         progress: Progress,
         note: Callable[[str], None],
+        *,
+        guided_by: Collection[str] = (),
     ) -> None:
         self.form, self.language_model, self.note = form, language_model, note
         self.scores, self.keep_tokens = choose_scores(options.scores), not options.no_tokens
+        self.step_by = options.step_rule
         self.tokenizer = ResponseTokenizer(
             language_model.tokenizer, language_model.context_length, language_model.end_ids
         )
         needs = {need for score in self.scores for need in score.needs}
-        needs_draws = bool(needs & set(DRAW_QUANTITIES))
+        self.guided = bool(guided_by)
+        needs_draws = not {*needs, *guided_by}.isdisjoint(DRAW_QUANTITIES)
         draws = None
         if needs_draws:
             draws = Draws(*make_posterior(options.posterior, language_model, progress, note))
@@ -105,17 +112,19 @@ class Scoring:
         self.baselines = Baselines(needs, Setup(baselines, language_model, self.tokenizer, budget, progress))
         self.over_samples = over_samples(needs, baselines)
         self.run_settings = {**_run_settings(options, language_model, draws), **self.baselines.settings}
-        self.other_models: set[str] = set()
+        self._said: set[str] = set()
 
     @property
     def settings(self) -> dict[str, Any]:
         """What a record written by this run can be told by, in the form of ``settings_of``."""
-        return {**self.run_settings, "scores": [score.name for score in self.scores], "tokens": self.keep_tokens}
+        kept = {"tokens": self.keep_tokens, "step_by": self.step_by}
+        return {**self.run_settings, "scores": [score.name for score in self.scores], **kept}
 
     @staticmethod
     def settings_of(tokur: dict[str, Any]) -> dict[str, Any]:
         """Return the settings that a scored record was written with."""
-        return {**tokur.get("run", {}), "scores": list(tokur.get("scores", {})), "tokens": "tokens" in tokur}
+        kept = {"tokens": "tokens" in tokur, "step_by": tokur.get("step_by")}
+        return {**tokur.get("run", {}), "scores": list(tokur.get("scores", {})), **kept}
 
     def answer(self, task: ScoringTask) -> Iterator[ScoredLine | RecordError]:
         """Yield what became of each wanted record, in order; where bad ones are not skipped, the first is the last."""
@@ -158,9 +167,13 @@ class Scoring:
 
     def _tokenize(self, record: Record) -> LocatedResponse | RecordError:
         try:
-            if not is_of(record, self.language_model.name):
-                self._say_other_model(record)
-            return tokenize_record(record, self.form, self.tokenizer, self.language_model.name)
+            name = self.language_model.name
+            if not is_of(record, name):
+                other = record.computed("model")
+                self._say_once(f"responses of {other} are scored by {name}: their text is tokenized anew")
+            for remark in self.form.remarks(with_ids_of(record, name), self.tokenizer):
+                self._say_once(remark)
+            return tokenize_record(record, self.form, self.tokenizer, name)
         except RecordError as error:
             return error
 
@@ -169,12 +182,10 @@ class Scoring:
             return False
         return response.record.computed("model") is not None or response.record.token_strings is not None
 
-    def _say_other_model(self, record: Record) -> None:
-        name = str(record.computed("model"))
-        if name not in self.other_models:
-            self.other_models.add(name)
-            ours = self.language_model.name
-            self.note(f"responses of {name} are scored by {ours}: their text is tokenized anew")
+    def _say_once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            self.note(text)
 
     def _outcomes(
         self, window: list[Record | RecordError], tokenized: list[LocatedResponse | RecordError], wanted: list[bool]
@@ -188,7 +199,12 @@ class Scoring:
                 yield place, item
         places = list(located)
         responses = [item.tokens for item in located.values()]
-        for index, result in self.scorer.score(responses, [wanted[place] for place in places]):
+        results: Iterable[tuple[int, Quantities | TokurError]]
+        if self.guided:
+            results = ((index, _quantities_of(window[place])) for index, place in enumerate(places) if wanted[place])
+        else:
+            results = self.scorer.score(responses, [wanted[place] for place in places])
+        for index, result in results:
             place = places[index]
             record = window[place]
             assert isinstance(record, Record)
@@ -203,15 +219,27 @@ class Scoring:
         earlier = tokur.pop("scores", None)
         if tokur.pop("run", None) != self.run_settings or not isinstance(earlier, dict):
             earlier = {}
-        tokur.pop("tokens", None)
+        for name in ("tokens", "steps", "step_by"):
+            tokur.pop(name, None)
         tokur = {"schema": SCHEMA, **tokur}
         if response.located.exact and tokur.pop("token_strings", None):
             tokur["token_ids"] = response.located.tokens.response_ids
         if self.keep_tokens:
             tokur["tokens"] = {"offsets": response.located.offsets, **response.quantities}
+        if self.step_by is not None:
+            quantities = {name: values.tolist() for name, values in response.quantities.items()}
+            text, offsets = response.record.response, response.located.offsets
+            tokur |= {"step_by": self.step_by, "steps": describe_steps(text, offsets, quantities, self.step_by)}
         tokur["scores"] = {**earlier, **compute_scores(self.scores, {**response.quantities, **response.features})}
         tokur["run"] = self.run_settings
         response.record.set("tokur", tokur)
+
+
+def _quantities_of(record: Record | RecordError) -> Quantities:
+    """Return the quantities that came with a record."""
+    assert isinstance(record, Record)
+    quantities: Quantities = record.computed("tokens")
+    return quantities
 
 
 def _run_settings(options: ScoringOptions, language_model: LanguageModel, draws: Draws | None) -> dict[str, Any]:

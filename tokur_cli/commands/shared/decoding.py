@@ -8,8 +8,7 @@ from tokur_cli.engine.loading.models import LanguageModel
 from tokur_cli.engine.memory import available_bytes
 from tokur_cli.engine.tokens import ResponseTokenizer
 
-_ROWS = {"cpu": 64}
-_ACCELERATOR_ROWS = 256
+_ROWS = 256  # beyond them a further row gains little
 _CACHE_SHARE = 0.5  # of the memory that is free once the model is loaded
 
 
@@ -20,6 +19,8 @@ def make_decoder(
     *,
     max_new_tokens: int,
     stop: tuple[str, ...] = (),
+    step_ends: tuple[str, ...] = (),
+    step_tokens: int | None = None,
     max_rows: int | None = None,
     max_memory_gib: float | None = None,
 ) -> Decoder:
@@ -31,6 +32,8 @@ def make_decoder(
         sampling: how tokens are chosen.
         max_new_tokens: the longest response.
         stop: strings that end a response.
+        step_ends: strings that end a step of one.
+        step_tokens: the longest step; None for any length.
         max_rows: responses generated at once; None for what suits the device.
         max_memory_gib: GiB for keys and values; None for half of what is free.
 
@@ -51,6 +54,8 @@ def make_decoder(
         max_new_tokens=max_new_tokens,
         context_length=language_model.context_length,
         stop=stop,
-        max_rows=max_rows or _ROWS.get(device.type, _ACCELERATOR_ROWS),
+        step_ends=step_ends,
+        step_tokens=step_tokens,
+        max_rows=max_rows or _ROWS,
         cache_bytes=cache_bytes,
     )

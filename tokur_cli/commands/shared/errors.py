@@ -130,8 +130,15 @@ class InvalidRecords:
             if isinstance(item, RecordError):
                 self.skip_or_raise(item)
 
-    def finish(self) -> None:
-        """End the command with its own exit code if any record was skipped."""
+    def finish(self, *, none_of: str | None = None) -> None:
+        """End the command with its own exit code if any record was skipped.
+
+        Args:
+            none_of: the name of an input that had no good record, which is said.
+        """
+        if none_of is not None and not self.count:
+            say(self.command, f"{none_of}: holds no records")
         if self.count:
-            say(self.command, f"skipped {self.count} invalid record{'s' if self.count > 1 else ''}")
+            records = f"{self.count} invalid record{'s' if self.count > 1 else ''}"
+            say(self.command, f"skipped {records}" + (": none was left" if none_of is not None else ""))
             raise SystemExit(EXIT_SKIPPED)

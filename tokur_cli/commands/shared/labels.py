@@ -12,6 +12,7 @@ from tokur_cli.answers.code.execution import Execution, ExecutionOutcome
 from tokur_cli.answers.extraction import answer_of
 from tokur_cli.answers.grading import Grader, Outcome
 from tokur_cli.answers.labels import Label, label_of
+from tokur_cli.answers.rules.gym import answer_to, quality_of, task_of
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import SCHEMA, Record
 
@@ -44,12 +45,14 @@ class Labelled:
         label: 1 for right, 0 for wrong, a quality in between; NaN where it is not known.
         outcome: ``correct``, ``incorrect``, ``no_answer``, ``quality``, or one of ``UNLABELLED``.
         answer: the answer of the response as extracted; None if it gives none or is code.
+        quality: what the data set's own rule gives for the answer, from 0 to 1, where it is graded by one.
     """
 
     record: Record
     label: float = math.nan
     outcome: str = NO_REFERENCE
     answer: str | None = None
+    quality: float | None = None
 
 
 class Labeller:
@@ -61,6 +64,7 @@ class Labeller:
         run_code: runs responses' code as ``run_all`` does; None where it may not be run.
         answers: whether answers are needed of records that bring their label, too.
         on_error: called with bad records; what it raises ends the stream after all records before.
+        unsafe_rules: whether a data set's own rule may run an answer as code.
     """
 
     def __init__(
@@ -71,7 +75,9 @@ class Labeller:
         run_code: Callable[[Iterable[tuple[str, Mapping[str, Any]]]], Iterator[Execution]] | None,
         answers: bool,
         on_error: Callable[[RecordError], None],
+        unsafe_rules: bool = False,
     ) -> None:
+        self._unsafe_rules = unsafe_rules
         self._grader, self._field, self._run_code, self._answers, self._on_error = (
             grader,
             field,
@@ -120,11 +126,24 @@ class Labeller:
             labelled.outcome = CODE_NOT_RUN
             if self._run_code is not None:
                 to_run.append((labelled, record.response))
+        elif task_of(record.fields) is not None:
+            self._grade_by_rule(labelled)
         elif record.references:
             to_grade.append((labelled, record.response, record.references))
         elif self._answers:
             labelled.answer = answer_of(record.response, record.reference)
         return labelled
+
+    def _grade_by_rule(self, labelled: Labelled) -> None:
+        record = labelled.record
+        labelled.answer = answer_to(record.fields, record.response)
+        try:
+            labelled.quality = quality_of(record.fields, labelled.answer, may_run_code=self._unsafe_rules)
+        except RecordError as error:
+            raise record.error(error.message) from None
+        labelled.label = float(labelled.quality == 1.0)
+        outcome = Outcome.CORRECT if labelled.label else Outcome.INCORRECT
+        labelled.outcome = (outcome if labelled.answer is not None else Outcome.NO_ANSWER).value
 
     def _find_out(self, to_grade: list[tuple[Labelled, str, list[str]]], to_run: list[tuple[Labelled, str]]) -> None:
         """Grade and run what is on the lists."""
@@ -145,6 +164,8 @@ class Labeller:
 def graded(labelled: Labelled) -> Record:
     """Return the record with ``correct`` (or ``quality``) and ``tokur.answer``; a label field of its own stays."""
     record = labelled.record
+    if labelled.quality is not None:
+        record.set(QUALITY, labelled.quality)
     name = QUALITY if labelled.outcome == QUALITY else "correct"
     if name not in record.fields:
         record.set(name, _json_label(labelled))

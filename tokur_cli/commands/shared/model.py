@@ -6,6 +6,9 @@ Everything up to here runs without torch and transformers, whose import takes se
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 
 from tokur_cli.commands.options.model import ModelOptions
 from tokur_cli.commands.shared.errors import say
@@ -18,6 +21,7 @@ from tokur_cli.engine.loading.models import (
     describe_model,
     load_language_model,
 )
+from tokur_cli.records.errors import TokurError
 
 
 def load(options: ModelOptions, named_by_records: str | None, progress: Progress) -> LanguageModel:
@@ -26,7 +30,7 @@ def load(options: ModelOptions, named_by_records: str | None, progress: Progress
     Raises:
         TokurError: the model cannot be had.
     """
-    with lasting_objects():
+    with lasting_objects(), _naming_records(options):
         return load_language_model(
             _announced(options, named_by_records, progress),
             dtype=options.dtype,
@@ -43,7 +47,7 @@ def describe(options: ModelOptions, named_by_records: str | None, progress: Prog
     Raises:
         TokurError: the model cannot be had.
     """
-    with lasting_objects():
+    with lasting_objects(), _naming_records(options):
         return describe_model(
             _announced(options, named_by_records, progress),
             dtype=options.dtype,
@@ -53,9 +57,26 @@ def describe(options: ModelOptions, named_by_records: str | None, progress: Prog
         )
 
 
+def chosen(options: ModelOptions, named_by_records: str | None) -> ModelOptions:
+    """Return the options with the name of the model that they come to."""
+    of_records = not options.name and bool(named_by_records)
+    return replace(options, name=model_name(options, named_by_records), of_records=of_records)
+
+
 def model_name(options: ModelOptions, named_by_records: str | None) -> str:
     """Return the name of the model that ``load`` would load."""
     return options.name or named_by_records or os.environ.get("TOKUR_MODEL") or DEFAULT_MODEL
+
+
+@contextmanager
+def _naming_records(options: ModelOptions) -> Iterator[None]:
+    """Say of a model that cannot be had where its name came from, if not from the user."""
+    try:
+        yield
+    except TokurError as error:
+        if not options.of_records:
+            raise
+        raise TokurError(f"{error}; the records name {options.name}, -m names another model to take") from error
 
 
 def _announced(options: ModelOptions, named_by_records: str | None, progress: Progress) -> str:

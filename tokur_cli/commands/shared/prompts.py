@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +83,7 @@ class PromptForm:
         if prompt.text is not None and self._jinja is None:
             return prompt.text, True
         if prompt.messages is not None:
-            return tokenizer.render_chat(self._with_system(prompt.messages)), False
+            return tokenizer.render_chat(self._with_system(prompt.messages), prompt.tools), False
         question = self._question(record, prompt)
         if self.template == "raw" or (self._jinja and not tokenizer.has_chat_template):
             shown = "".join(f"{asked}\n{answer}\n\n" for asked, answer in self.examples)
@@ -94,6 +94,26 @@ class PromptForm:
             for role, content in zip(("user", "assistant"), example, strict=True)
         ]
         return tokenizer.render_chat(self._with_system([*turns, {"role": "user", "content": question}])), False
+
+    def remarks(self, record: Record, tokenizer: ResponseTokenizer) -> Iterator[str]:
+        """Yield what a prompt of ``apply`` lacks, or may lack, of what the response was made from.
+
+        Raises:
+            RecordError: the record has no prompt.
+        """
+        prompt = record.prompt
+        if record.computed("reasoning") == "withheld":
+            yield "the reasoning before some responses was withheld: they are scored as if there had been none"
+        is_text = prompt.text is not None and self._jinja is None and tokenizer.has_chat_template
+        if is_text and not tokenizer.holds_control_tokens(str(prompt.text)):
+            yield (
+                'a "prompt" without the chat template\'s control tokens is taken word for word; '
+                "--question-field prompt puts it into the template"
+            )
+        if prompt.messages is not None and prompt.tools is not None and not tokenizer.takes_tools:
+            yield "the model's chat template has no place for tools: prompts are scored without their definitions"
+        if prompt.messages is not None and prompt.tools is None and any("tool_calls" in t for t in prompt.messages):
+            yield "some prompts have calls of tools, but the records do not define them: they are scored without"
 
     def _with_system(self, messages: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
         return messages if self.system is None else [{"role": "system", "content": self.system}, *messages]

@@ -1,4 +1,4 @@
-"""A key/value cache whose rows all end at the same column, so that responses can join and leave a running batch.
+"""A cache for any family, whose rows all end at the same column, so that responses can join and leave a running batch.
 
     columns   0 1 2 3 4 5 6 7
     row 0     . . . p p p y y      p prompt, y response, . nothing (masked)
@@ -10,12 +10,18 @@ tokens, so any family's masks (causal, sliding windows) hold as they do for left
 
 from __future__ import annotations
 
+import itertools
+import sys
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
-from transformers import Cache, DynamicCache
+from transformers import Cache, DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
+
+from tokur_cli.engine.body import logits_from, run_body
+from tokur_cli.engine.halving import pad
 
 _SPARE_COLUMNS = 64  # columns allocated ahead
 
@@ -54,7 +60,99 @@ def _widen(storage: Tensor, length: int) -> Tensor:
     return wider
 
 
-def rejoin(
+class RollingCache:
+    """The keys and values of a batch whose rows are responses, in the model's own kind of attention.
+
+    Args:
+        model: of any family.
+        context_length: positions of the model; None for any number.
+    """
+
+    def __init__(self, model: PreTrainedModel, context_length: int | None) -> None:
+        self.model = model
+        self._last_position = (context_length or sys.maxsize) - 1
+        self._cache: Cache | None = None
+        self._filled = torch.zeros(0, dtype=torch.long, device=_device(model))  # (R,) columns of each row
+
+    def join(self, prompts: Sequence[Sequence[int]], copies: Sequence[int]) -> Tensor:
+        """Process prompts, padded on the right, and append rows for their responses.
+
+        Args:
+            prompts: token ids.
+            copies: rows that start from each.
+
+        Returns:
+            Logits (B, V) of what follows each prompt.
+        """
+        cache, logits = _processed(self.model, prompts)
+        lengths = list(map(len, prompts))
+        rows = torch.arange(len(self._filled))
+        self._cache = _rejoin(self._cache, rows, self._longest(), cache, list(zip(lengths, copies, strict=True)))
+        new = torch.tensor(lengths).repeat_interleave(torch.tensor(copies))
+        self._filled = torch.cat([self._filled, new.to(self._filled.device)])
+        return logits
+
+    def step(self, ids: Tensor) -> Tensor:
+        """Process each row's next token.
+
+        Args:
+            ids: (R,) on the device of the embeddings.
+
+        Returns:
+            Logits (R, V) of what follows.
+        """
+        assert self._cache is not None
+        length = self._cache.get_seq_length() + 1
+        first = length - 1 - self._filled
+        mask = torch.arange(length, device=first.device) >= first[:, None]
+        outputs = self.model(
+            input_ids=ids[:, None],
+            attention_mask=mask.long(),
+            position_ids=self._filled.clamp(max=self._last_position)[:, None],  # ended rows may run beyond it
+            past_key_values=self._cache,
+            use_cache=True,
+        )
+        self._filled = self._filled + 1
+        logits: Tensor = outputs.logits[:, -1]
+        return logits
+
+    def without(self, ended: Sequence[bool]) -> list[int]:
+        """Return the other rows."""
+        return list(itertools.compress(range(len(ended)), (not has for has in ended)))
+
+    def gather(self, index: Sequence[int]) -> None:
+        """Make row i what row ``index[i]`` is: rows may be repeated or left out."""
+        kept = torch.tensor(index)
+        self._filled = self._filled[kept.to(self._filled.device)]
+        self._cache = _rejoin(self._cache, kept, self._longest(), None, [])
+
+    def _longest(self) -> int:
+        return int(self._filled.max()) if len(self._filled) else 0
+
+
+def _device(model: PreTrainedModel) -> torch.device:
+    device: torch.device = next(model.get_input_embeddings().parameters()).device
+    return device
+
+
+def _processed(model: PreTrainedModel, prompts: Sequence[Sequence[int]]) -> tuple[DynamicCache, Tensor]:
+    """Process prompts, padded on the right: their keys and values, and the logits (B, V) of what follows."""
+    cache = DynamicCache()
+    outputs = run_body(model, input_ids=pad(prompts, _device(model)), past_key_values=cache, use_cache=True)
+    states = outputs["last_hidden_state"]
+    ends = torch.tensor([len(prompt) - 1 for prompt in prompts], device=states.device)
+    with logits_from(model, outputs) as logits:
+        following = logits(states[torch.arange(len(prompts), device=states.device), ends][None])[0]
+    return cache, following
+
+
+def bytes_per_token(model: PreTrainedModel) -> int:
+    """Return what a token's keys and values take; a model's config tells it in too many ways."""
+    layers: list[Any] = _processed(model, [[0]])[0].layers
+    return sum(layer.keys.nbytes + layer.values.nbytes for layer in layers)
+
+
+def _rejoin(
     running: Cache | None,
     kept: Tensor,
     kept_length: int,
@@ -83,7 +181,7 @@ def rejoin(
         old = running.layers[index] if running is not None else None
         new = prompts.layers[index] if prompts is not None else None
         pair = [
-            _rejoin(getattr(old, name, None), kept, kept_length, getattr(new, name, None), joining, length)
+            _rejoined(getattr(old, name, None), kept, kept_length, getattr(new, name, None), joining, length)
             for name in ("keys", "values")
         ]
         layers.append(RollingLayer(pair[0], pair[1], length))
@@ -92,7 +190,7 @@ def rejoin(
     return Cache(layers=layers)
 
 
-def _rejoin(
+def _rejoined(
     old: Tensor | None,
     kept: Tensor,
     kept_length: int,

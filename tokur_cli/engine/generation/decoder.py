@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Literal
 
 import torch
 from torch import Tensor
-from transformers import Cache, DynamicCache, PreTrainedModel
+from transformers import PreTrainedModel
 
-from tokur_cli.engine.body import logits_from, run_body
-from tokur_cli.engine.generation.cache import rejoin
+from tokur_cli.engine.generation.blocks import BlockCache
+from tokur_cli.engine.generation.cache import RollingCache, bytes_per_token
 from tokur_cli.engine.generation.sampling import RandomStream, Sampling, choose_tokens
-from tokur_cli.engine.halving import pad
 from tokur_cli.engine.memory import clear_device_cache, is_out_of_memory
+from tokur_cli.engine.uncertainty.packing import longest_packed
 from tokur_cli.records.errors import TokurError
 
-FinishReason = Literal["stop", "length", "stop_string"]
+_FREE_TO_JOIN = 1 / 8  # of the rows: fewer are not worth a pass over prompts
+_ENDED_TO_LEAVE = 1 / 16  # of the rows: fewer may run along
+
+FinishReason = Literal["stop", "length", "stop_string", "step"]
 
 
 @dataclass(frozen=True)
@@ -31,12 +34,21 @@ class DecodingRequest:
         key: what its random numbers depend on, besides the seed and the sample: the question's id.
         prompt_ids: at least one token id.
         samples: numbers of the samples.
+        begun: what their responses begin with, if they are to be continued.
+        round: which step of theirs this is; None for responses in one go.
     """
 
     index: int
     key: str
     prompt_ids: Sequence[int]
     samples: Sequence[int]
+    begun: Sequence[int] = ()
+    round: int | None = None
+
+    @property
+    def length(self) -> int:
+        """Tokens that are there already."""
+        return len(self.prompt_ids) + len(self.begun)
 
 
 @dataclass(frozen=True)
@@ -48,7 +60,7 @@ class DecodedResponse:
         sample: its number among the question's.
         token_ids: all generated ids, with an end-of-sequence token and the tokens of a stop string.
         text: what they spell without special tokens, up to a stop string.
-        finish_reason: ``stop`` (the model ended it), ``length`` or ``stop_string``.
+        finish_reason: ``stop`` (the model ended it), ``length`` or ``stop_string``; ``step`` where only a step ended.
     """
 
     index: int
@@ -69,10 +81,8 @@ class _Row:
     ids: list[int] = field(default_factory=list)
     done: bool = False
 
-    @property
-    def cached(self) -> int:
-        """Columns that it fills: the last token is not in the cache yet."""
-        return len(self.request.prompt_ids) + len(self.ids) - 1
+    def __post_init__(self) -> None:
+        self.ids += self.request.begun
 
 
 class Decoder:
@@ -86,6 +96,8 @@ class Decoder:
         max_new_tokens: the longest response, its end token included.
         context_length: positions of the model; None for any number.
         stop: strings that end a response where they first appear.
+        step_ends: strings that end a step where they first appear in it.
+        step_tokens: the longest step; None for any length.
         max_rows: responses generated at once; halved for good when memory does not suffice.
         prefill_tokens: padded positions of the prompts that are processed at once.
         cache_bytes: what the keys and values of the responses may take, at their longest; None for any amount.
@@ -102,6 +114,8 @@ class Decoder:
         max_new_tokens: int,
         context_length: int | None = None,
         stop: tuple[str, ...] = (),
+        step_ends: tuple[str, ...] = (),
+        step_tokens: int | None = None,
         max_rows: int = 64,
         prefill_tokens: int = 4096,
         cache_bytes: int | None = None,
@@ -109,12 +123,16 @@ class Decoder:
     ) -> None:
         self.model, self.decode, self.sampling, self.choose = model, decode, sampling, choose
         self.end_ids, self.stop = end_ids, stop
+        self.step_ends, self.step_tokens = step_ends, step_tokens
         self.max_new_tokens, self.context_length = max_new_tokens, context_length
         self.max_rows, self.prefill_tokens, self.cache_bytes = max_rows, prefill_tokens, cache_bytes
         self.device = next(model.get_input_embeddings().parameters()).device
-        self._stop_window = max((len(text.encode()) for text in stop), default=0) + 4
+        self._stop_window = max((len(text.encode()) for text in (*stop, *step_ends)), default=0) + 4
         self._rows: list[_Row] = []
-        self._cache: Cache | None = None
+        kind = BlockCache if longest_packed(model) is None else RollingCache
+        self._new_cache: Callable[[], BlockCache | RollingCache] = partial(kind, model, context_length)
+        self._last: Tensor  # (R,) the rows' last tokens
+        self._forget()
         self._waiting: deque[DecodingRequest] = deque()
         self._exhausted = False  # whether no more requests come
 
@@ -166,47 +184,57 @@ class Decoder:
             The request to give up, if even a batch of one response did not fit.
         """
         rows = [row for row in self._rows if not row.done]
-        self._rows, self._cache = [], None
+        self._rows = []
+        self._forget()
         by_request = {id(row.request): row.request for row in rows}
         for request in reversed(by_request.values()):
             samples = [row.sample for row in rows if row.request is request]
-            self._waiting.appendleft(DecodingRequest(request.index, request.key, request.prompt_ids, samples))
+            self._waiting.appendleft(replace(request, samples=samples))
         if self.max_rows == 1:
             return self._waiting.popleft()
         self.max_rows = max(1, min(self.max_rows, len(rows)) // 2)
         return None
 
     def _join(self, source: Iterator[DecodingRequest | None]) -> Iterator[DecodedResponse]:
-        """Drop ended rows and take in waiting requests, if there is enough of either to be worth the copy."""
-        kept = [index for index, row in enumerate(self._rows) if not row.done]
-        free = self.max_rows - len(kept)
-        enough = max(1, self.max_rows // 8)
-        joining = self._admit(source, [self._rows[index] for index in kept]) if not kept or free >= enough else []
-        ended = len(self._rows) - len(kept)
-        if not joining and (ended == 0 or ended < len(self._rows) // 4):
+        """Drop ended rows and take in waiting requests, if there is enough of either to be worth it."""
+        ended = sum(row.done for row in self._rows)
+        free = self.max_rows - (len(self._rows) - ended)
+        joining: list[DecodingRequest] = []
+        if ended == len(self._rows) or free >= self.max_rows * _FREE_TO_JOIN:
+            joining = self._admit(source, [row for row in self._rows if not row.done])
+        if ended and (joining or ended >= len(self._rows) * _ENDED_TO_LEAVE):
+            self._leave()
+        if not joining:
             return
-        rows = [self._rows[index] for index in kept]
-        kept_length = max((row.cached for row in rows), default=0)
+        joining.sort(key=lambda request: -request.length)
         new_rows = [
-            _Row(request, sample, RandomStream(self.sampling.seed, request.key, sample), self._limit(request))
+            _Row(
+                request,
+                sample,
+                RandomStream(self.sampling.seed, request.key, sample, request.round),
+                self._limit(request),
+            )
             for request in joining
             for sample in request.samples
         ]
-        self._rows = rows + new_rows  # before anything can fail for lack of memory: nothing is lost then
-        if not self._rows:
-            self._cache = None
-            return
-        prompts, logits = self._prefill(joining) if joining else (None, None)
-        self._cache = rejoin(
-            self._cache if rows else None,
-            torch.tensor(kept, dtype=torch.long),
-            kept_length,
-            prompts,
-            [(len(request.prompt_ids), len(request.samples)) for request in joining],
-        )
-        if logits is not None:
-            copies = torch.tensor([len(request.samples) for request in joining], device=logits.device)
-            yield from self._take_tokens(new_rows, logits.repeat_interleave(copies, dim=0))
+        self._rows += new_rows  # before anything can fail for lack of memory: nothing is lost then
+        logits = self._prefill(joining)
+        copies = torch.tensor([len(request.samples) for request in joining], device=logits.device)
+        yield from self._take_tokens(new_rows, logits.repeat_interleave(copies, dim=0))
+
+    def _leave(self) -> None:
+        """Drop the rows that have ended."""
+        order = self._cache.without([row.done for row in self._rows])
+        self._rows = [self._rows[index] for index in order]
+        if order:
+            self._cache.gather(order)
+            self._last = self._last[torch.tensor(order, device=self._last.device)]
+        else:
+            self._forget()
+
+    def _forget(self) -> None:
+        self._cache = self._new_cache()
+        self._last = torch.zeros(0, dtype=torch.long, device=self.device)
 
     def _limit(self, request: DecodingRequest) -> int:
         if self.context_length is None:
@@ -236,11 +264,11 @@ class Decoder:
                 self._waiting.popleft()
                 for first in range(0, len(request.samples), room)[::-1]:
                     part = request.samples[first : first + room]
-                    self._waiting.appendleft(DecodingRequest(request.index, request.key, request.prompt_ids, part))
+                    self._waiting.appendleft(replace(request, samples=part))
                 continue
             count += len(request.samples)
             longest = max(longest, length)
-            widest = max(widest, len(request.prompt_ids))
+            widest = max(widest, request.length)
             fits = count <= min(self.max_rows, self._most_rows(longest))
             fits = fits and (len(joining) + 1) * widest <= self.prefill_tokens
             if not fits and (joining or kept):
@@ -253,44 +281,24 @@ class Decoder:
 
     @cached_property
     def _bytes_per_token(self) -> int:
-        """What a token's keys and values take; a model's config tells it in too many ways."""
-        cache, _ = self._prefill([DecodingRequest(0, "", [0], [0])])
-        layers: list[Any] = cache.layers
-        return sum(layer.keys.nbytes + layer.values.nbytes for layer in layers)
+        return bytes_per_token(self.model)
 
-    def _prefill(self, requests: list[DecodingRequest]) -> tuple[DynamicCache, Tensor]:
-        """Process prompts, padded on the right: their keys and values, and the logits (B, V) of what follows."""
-        lengths = torch.tensor([len(request.prompt_ids) for request in requests])
-        ids = pad([request.prompt_ids for request in requests], self.device)
-        cache = DynamicCache()
-        outputs = run_body(self.model, input_ids=ids, past_key_values=cache, use_cache=True)
-        states = outputs["last_hidden_state"]
-        last = states[torch.arange(len(requests)), lengths.to(states.device) - 1]
-        with logits_from(self.model, outputs) as logits:
-            following = logits(last[None])[0]
-        return cache, following
+    def _prefill(self, requests: list[DecodingRequest]) -> Tensor:
+        """Process prompts and append rows for their samples: the logits (B, V) of what follows."""
+        begun = [[*request.prompt_ids, *request.begun] for request in requests]
+        return self._cache.join(begun, [len(request.samples) for request in requests])
 
     def _step(self) -> Iterator[DecodedResponse]:
         """Generate one token per row; rows that have ended run along until the batch is next put together."""
-        cached = [row.cached for row in self._rows]
-        assert self._cache is not None
-        length = self._cache.get_seq_length() + 1
-        ids = torch.tensor([[row.ids[-1]] for row in self._rows], device=self.device)
-        last = self.context_length - 1 if self.context_length else max(cached)  # ended rows may run beyond it
-        positions = torch.tensor([[min(count, last)] for count in cached], device=self.device)
-        mask = torch.arange(length) >= length - 1 - torch.tensor(cached)[:, None]
-        outputs = self.model(
-            input_ids=ids,
-            attention_mask=mask.to(self.device, torch.long),
-            position_ids=positions,
-            past_key_values=self._cache,
-            use_cache=True,
-        )
-        yield from self._take_tokens(self._rows, outputs.logits[:, -1])
+        last, self._last = self._last, self._last[:0]
+        yield from self._take_tokens(self._rows, self._cache.step(last))
 
     def _take_tokens(self, rows: list[_Row], logits: Tensor) -> Iterator[DecodedResponse]:
-        random = [0.0 if row.done else row.random.at(len(row.ids)) for row in rows]
-        for row, token in zip(rows, self.choose(logits, self.sampling, random).tolist(), strict=True):
+        """Choose tokens for these rows, the batch's last ones, from logits (B, V)."""
+        random = [0.0 if row.done else row.random.at(len(row.ids) - len(row.request.begun)) for row in rows]
+        chosen = self.choose(logits, self.sampling, random)
+        self._last = torch.cat([self._last, chosen.to(self.device)])
+        for row, token in zip(rows, chosen.tolist(), strict=True):
             row.ids.append(token)
             if not row.done and (response := self._ended(row)) is not None:
                 row.done = True
@@ -304,10 +312,19 @@ class Decoder:
             reason = "stop_string"
         elif len(row.ids) >= row.limit:
             reason = "length"
+        elif self._ends_step(row):
+            reason = "step"
         if reason is None:
             return None
         text = text_before(self.decode(row.ids), self.stop if reason == "stop_string" else ())
         return DecodedResponse(row.request.index, row.sample, list(row.ids), text, reason)
+
+    def _ends_step(self, row: _Row) -> bool:
+        if row.request.round is None:
+            return False
+        step = row.ids[len(row.request.begun) :]
+        text = self.decode(step[-self._stop_window :])
+        return len(step) == self.step_tokens or any(end in text for end in self.step_ends)
 
 
 def text_before(text: str, stop: Sequence[str]) -> str:

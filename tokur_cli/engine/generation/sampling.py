@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -9,6 +10,9 @@ from torch import Tensor
 
 from tokur_cli.engine.noise import uniform
 
+_GROUP, _SMALL_GROUP = 256, 64  # neighbours in the vocabulary that are first looked at together
+_ENTRIES = {"cpu": 1 << 20}  # of the vocabulary, over all rows, that are worked on at once: they stay in the cache
+_ACCELERATOR_ENTRIES = 1 << 27
 _FIRST_CANDIDATES = 64  # how many likely tokens are looked at first for a nucleus; four times as many when it is larger
 
 
@@ -38,12 +42,13 @@ class RandomStream:
         seed: the run's.
         key: the question's id.
         sample: which of the question's responses.
+        round: of a generation in steps, each of which has numbers of its own; None for a response in one go.
     """
 
     _BLOCK = 64
 
-    def __init__(self, seed: int, key: str, sample: int) -> None:
-        self._key = (seed, "sample", key, sample)
+    def __init__(self, seed: int, key: str, sample: int, round: int | None = None) -> None:
+        self._key = (seed, "sample", key, sample) if round is None else (seed, "particle", key, sample, round)
         self._first, self._numbers = 0, uniform(self._key, 0, self._BLOCK)
 
     def at(self, step: int) -> float:
@@ -68,33 +73,79 @@ def choose_tokens(logits: Tensor, sampling: Sampling, random: list[float]) -> Te
     Returns:
         (B,) ids.
     """
+    together = max(1, _ENTRIES.get(logits.device.type, _ACCELERATOR_ENTRIES) // logits.shape[-1])
     if sampling.temperature == 0:
-        return logits.argmax(-1)
+        return torch.cat([_first_largest(rows) for rows in logits.split(together)])
+    uniform = torch.tensor(random, dtype=torch.float64, device=logits.device)
+    pairs = zip(logits.split(together), uniform.split(together), strict=True)
+    return torch.cat([_draw(rows, sampling, numbers) for rows, numbers in pairs])
+
+
+def _draw(logits: Tensor, sampling: Sampling, random: Tensor) -> Tensor:
+    """Draw ids (b,) from logits (b, V) by random numbers (b,)."""
     scaled = logits.float() / sampling.temperature
+    scaled -= scaled.amax(-1, keepdim=True)
+    weights = scaled.exp_()
     if sampling.top_k == 0 and sampling.top_p >= 1 and sampling.min_p == 0:
-        return _invert(scaled.softmax(-1), random)
-    values, ids = _candidates(scaled, sampling)
+        return _invert(weights, random)
+    values, ids = _candidates(weights, sampling)
     ids, order = ids.sort(-1)
     chosen = _invert(values.gather(-1, order), random)
     return ids.gather(-1, chosen[:, None]).squeeze(-1)
 
 
-def _invert(weights: Tensor, random: list[float]) -> Tensor:
-    """Return for each row the first index whose cumulated weight exceeds the row's share of the whole."""
-    cumulated = weights.double().cumsum(-1)
-    share = torch.tensor(random, dtype=torch.float64, device=weights.device)[:, None] * cumulated[:, -1:]
-    chosen = torch.searchsorted(cumulated, share, right=True).squeeze(-1)
-    return chosen.clamp(max=weights.shape[-1] - 1)
+def _first_largest(logits: Tensor) -> Tensor:
+    """Return where each row's largest value stands first, found by groups: PyTorch's own search is slow in bfloat16."""
+    group = _groups(logits, lambda part: part.amax(-1)).float().argmax(-1)
+    ids, values = _members(logits, group, float("-inf"))
+    return ids.gather(-1, values.float().argmax(-1, keepdim=True)).squeeze(-1)
 
 
-def _candidates(scaled: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
-    """Return (weights, ids), (B, C) each, of at least all tokens kept; those not kept have weight 0."""
-    size = scaled.shape[-1]
-    probability = scaled.softmax(-1)
+def _groups(values: Tensor, reduce: Callable[[Tensor], Tensor]) -> Tensor:
+    """Reduce groups of neighbours, the last one what is left: (b, V) to (b, groups)."""
+    whole = values.shape[-1] // _GROUP * _GROUP
+    parts = [reduce(values[:, :whole].unflatten(-1, (-1, _GROUP)))] if whole else []
+    if whole < values.shape[-1]:
+        parts.append(reduce(values[:, whole:])[:, None])
+    return torch.cat(parts, dim=-1)
+
+
+def _members(values: Tensor, group: Tensor, beyond: float) -> tuple[Tensor, Tensor]:
+    """Return ids and values, (b, group size) each, of a group a row: group (b,); past the end, ``beyond`` as value."""
+    ids = group[:, None] * _GROUP + torch.arange(_GROUP, device=values.device)
+    last = values.shape[-1] - 1
+    return ids, values.gather(-1, ids.clamp(max=last)).masked_fill(ids > last, beyond)
+
+
+def _invert(weights: Tensor, random: Tensor) -> Tensor:
+    """Return for each row the first index whose cumulated weight exceeds the row's share of the whole.
+
+    Groups of neighbours first, then within the group: their sums alone are cumulated in float64.
+
+    Args:
+        weights: (b, n), not negative.
+        random: (b,) shares in [0, 1).
+    """
+    cumulated = _groups(weights, lambda part: part.sum(-1)).double().cumsum(-1)
+    share = random[:, None] * cumulated[:, -1:]
+    group = torch.searchsorted(cumulated, share, right=True).clamp_(max=cumulated.shape[-1] - 1)
+    before = torch.where(group > 0, cumulated.gather(-1, (group - 1).clamp(min=0)), 0)
+    # As a share of the group's, whose sum in float32 was rounded; less than 1, so that a weight of 0 is never chosen
+    share = ((share - before) / (cumulated.gather(-1, group) - before)).clamp_(max=1 - 2**-53)
+    ids, members = _members(weights, group.squeeze(-1), 0)
+    within = members.double().cumsum(-1)
+    chosen = torch.searchsorted(within, share * within[:, -1:], right=True).clamp_(max=_GROUP - 1)
+    return ids.gather(-1, chosen).squeeze(-1)
+
+
+def _candidates(weights: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
+    """Return (weights, ids), (b, C) each, of at least all tokens kept; those not kept have weight 0."""
+    size = weights.shape[-1]
+    whole = weights.sum(-1, keepdim=True)
     count = min(sampling.top_k or _FIRST_CANDIDATES, size)
     while True:
-        values, ids = probability.topk(count, sorted=True)
-        kept = values / values.sum(-1, keepdim=True) if sampling.top_k else values
+        values, ids = _largest(weights, count)
+        kept = values / (values.sum(-1, keepdim=True) if sampling.top_k else whole)
         before = kept.cumsum(-1) - kept
         nucleus = (before < sampling.top_p) & (values >= sampling.min_p * values[:, :1])
         nucleus[:, 0] = True  # the most likely token always stays
@@ -102,3 +153,20 @@ def _candidates(scaled: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
         if sampling.top_k or count == size or not bool(nucleus[:, -1].any()):
             return torch.where(nucleus, values, 0), ids
         count = min(4 * count, size)
+
+
+def _largest(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return the ``count`` largest of each row (b, V) in falling order, and their ids.
+
+    They lie in the groups with the ``count`` largest maxima, which are found in one quick pass.
+    """
+    whole = values.shape[-1] // _SMALL_GROUP * _SMALL_GROUP
+    if whole < 4 * count * _SMALL_GROUP:
+        largest, ids = values.topk(count)
+        return largest, ids
+    groups = values[:, :whole].unflatten(-1, (-1, _SMALL_GROUP)).amax(-1).topk(count, sorted=False).indices
+    everywhere = torch.arange(values.shape[-1], device=values.device)
+    ids = (groups[..., None] * _SMALL_GROUP + everywhere[:_SMALL_GROUP]).flatten(1)
+    ids = torch.cat([ids, everywhere[whole:].expand(len(ids), -1)], dim=-1)
+    largest, places = values.gather(-1, ids).topk(count)
+    return largest, ids.gather(-1, places)

@@ -63,6 +63,7 @@ class TemplateProcess:
         messages: Sequence[Mapping[str, Any]],
         special_tokens: Mapping[str, Any],
         answer_follows: bool,
+        tools: Sequence[Mapping[str, Any]] | None = None,
     ) -> str:
         """Return a conversation's text, as transformers renders it.
 
@@ -71,12 +72,17 @@ class TemplateProcess:
             messages: the turns.
             special_tokens: the tokenizer's, by their names in templates.
             answer_follows: the text ends where the model's answer begins.
+            tools: definitions of tools that the model may call.
 
         Raises:
             TokurError: filling fails, in whatever way; says how.
         """
         return self._ask(
-            template=template, messages=messages, special_tokens=special_tokens, answer_follows=answer_follows
+            template=template,
+            messages=messages,
+            special_tokens=special_tokens,
+            answer_follows=answer_follows,
+            tools=tools,
         )
 
     def prepare_chat(self) -> None:

@@ -74,11 +74,17 @@ def _fill(template: str, values: dict[str, Any] | None = None) -> str:
     return "" if values is None else compiled.render(values)
 
 
-def _chat(template: str, messages: list[dict[str, Any]], special_tokens: dict[str, Any], answer_follows: bool) -> str:
+def _chat(
+    template: str,
+    messages: list[dict[str, Any]],
+    special_tokens: dict[str, Any],
+    answer_follows: bool,
+    tools: list[Any] | None,
+) -> str:
     from transformers.utils.chat_template_utils import render_jinja_template
 
     rendered: Any = render_jinja_template(
-        [messages], chat_template=template, add_generation_prompt=answer_follows, **special_tokens
+        [messages], tools=tools, chat_template=template, add_generation_prompt=answer_follows, **special_tokens
     )
     return str(rendered[0][0])  # (texts, where the assistant's tokens are)
 

@@ -11,10 +11,10 @@ l = log Σ_i exp(l_i). No key or value is copied for a response.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -120,16 +120,29 @@ class Layout:
         return np.concatenate([np.arange(begin, end) for begin, end in self._runs[sequence]])
 
 
+class Ahead(NamedTuple):
+    """What positions of a row attend to that was computed before it.
+
+    Args:
+        first, last: the positions, ``last`` excluded.
+        states: keys and values, one after another.
+    """
+
+    first: int
+    last: int
+    states: Sequence[KeysAndValues]
+
+
 class PackedAttention:
     """Attention over a packed row, in the form of transformers' attention interface.
 
     Args:
         layout: of the row.
-        ahead: keys and values of the prefixes that were computed ahead, one after another.
+        ahead: what was computed before it.
         keep: takes the keys and values of this row; None where nobody needs them.
     """
 
-    def __init__(self, layout: Layout, ahead: Sequence[KeysAndValues] = (), keep: KeysAndValues | None = None) -> None:
+    def __init__(self, layout: Layout, ahead: Sequence[Ahead] = (), keep: KeysAndValues | None = None) -> None:
         self.layout, self.ahead, self.keep = layout, ahead, keep
         self._blocks: dict[torch.device, list[tuple[Tensor, Tensor, Tensor]]] = {}
 
@@ -158,9 +171,9 @@ class PackedAttention:
         else:
             for rows, filled, places in self._padded_blocks(query.device):
                 merged.begin_block(rows, filled, places, key, value)
-        if self.ahead:
-            parts = zip(*(earlier[module] for earlier in self.ahead), strict=True)
-            merged.add(0, self.layout.length, *(torch.cat(states, dim=2).to(query.dtype) for states in parts))
+        for first, last, earlier in self.ahead:
+            parts = zip(*(states[module] for states in earlier), strict=True)
+            merged.add(first, last, *(torch.cat(states, dim=2).to(query.dtype) for states in parts))
         for span in self.layout.spans:
             if span.after > span.end:
                 merged.add(span.end, span.after, key[:, :, span.begin : span.end], value[:, :, span.begin : span.end])
@@ -181,16 +194,19 @@ class PackedAttention:
                     blocks[-1].append(span)
                 else:
                     blocks.append([span])
-            self._blocks[device] = [tuple(part.to(device) for part in _padded(block)) for block in blocks]  # type: ignore[misc]
+            self._blocks[device] = [_padded(block, device) for block in blocks]
         return self._blocks[device]
 
 
-def _padded(block: list[_Span]) -> tuple[Tensor, Tensor, Tensor]:
-    begins, ends = (torch.tensor(numbers)[:, None] for numbers in zip(*((s.begin, s.end) for s in block), strict=True))
-    places = begins + torch.arange(int((ends - begins).max()))
-    filled = (places < ends).flatten().nonzero()[:, 0]
-    places = places.minimum(ends - 1)
-    return places, filled, places.flatten()[filled]
+def _padded(block: list[_Span], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    begins, ends = (np.array(numbers)[:, None] for numbers in zip(*((s.begin, s.end) for s in block), strict=True))
+    places = begins + np.arange((ends - begins).max())
+    filled = np.flatnonzero(places < ends)
+    places = np.minimum(places, ends - 1)
+    placed, indices, filled_places = (
+        torch.from_numpy(numbers).to(device) for numbers in (places, filled, places.flatten()[filled])
+    )
+    return placed, indices, filled_places
 
 
 class _Merged:
@@ -274,7 +290,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, *, causal: bool, scale: fl
 
 
 @contextmanager
-def attention_by(model: PreTrainedModel, attention: PackedAttention) -> Iterator[None]:
+def attention_by(model: PreTrainedModel, attention: Callable[..., tuple[Tensor, None]]) -> Iterator[None]:
     """Have the model's layers attend by ``attention`` within the context."""
     config = model.config
     own = config._attn_implementation

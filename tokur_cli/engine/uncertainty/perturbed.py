@@ -39,6 +39,7 @@ class Draws:
         self.members = members
         self._noise: dict[_Place, Tensor] = {}
         self._bases: dict[_Place, Tensor] = {}
+        self._rows: dict[tuple[str, torch.device], Tensor] = {}
         self._steps: dict[tuple[str, torch.device], Tensor] = {}
 
     def coefficients(self, matrix: PerturbedMatrix, inputs: Tensor, steps: Tensor | None, count: int) -> Tensor:
@@ -69,6 +70,15 @@ class Draws:
             self._bases[key] = matrix.basis.to(like)
         return self._bases[key]
 
+    def rows(self, matrix: PerturbedMatrix, device: torch.device) -> Tensor | None:
+        """Return which of its module's output features are the projection's, on a device; None for all of them."""
+        if matrix.rows is None:
+            return None
+        key = (matrix.name, device)
+        if key not in self._rows:
+            self._rows[key] = matrix.rows.to(device)
+        return self._rows[key]
+
     def _weight_noise(self, matrix: PerturbedMatrix, like: Tensor) -> Tensor:
         """Return ε of all members, (M, in, r′), where and as ``like`` is."""
         key = (matrix.name, like.device, like.dtype)
@@ -91,14 +101,14 @@ class Draws:
 
 
 @contextmanager
-def perturbed(draws: Draws, steps: Tensor | None = None) -> Iterator[None]:
+def perturbed(draws: Draws, steps: Tensor | None = None, count: int = 0) -> Iterator[None]:
     """Have the model's forward passes see the draws within the context; no weight is touched, however it ends.
 
     Args:
         draws: the draws; a batch must have (1 + M)·B rows in member-major order.
         steps: (B, L) decoding step of each position, as in ``Draws.coefficients``.
+        count: number of steps, as there.
     """
-    count = 0 if steps is None else int(steps.max()) + 1  # once: on a GPU it waits for the device
     handles = []
     try:
         for matrix in draws.posterior.matrices:
@@ -125,9 +135,9 @@ class _Hook:
         basis = self.draws.basis(self.matrix, output)
         moved = output[base_rows:].view(len(coefficients), output.shape[-1])
         # addmm adds in float32 what it multiplies: in low precision one rounding less than a product and a sum
-        if self.matrix.rows is None:
+        rows = self.draws.rows(self.matrix, output.device)
+        if rows is None:
             moved.addmm_(coefficients, basis.T)
         else:
-            rows = self.matrix.rows.to(output.device)
             moved[:, rows] = torch.addmm(moved[:, rows], coefficients, basis.T)
         return output

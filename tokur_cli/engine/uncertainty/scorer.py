@@ -21,7 +21,14 @@ from tokur_cli.engine.body import logits_from, parts_of, run_body
 from tokur_cli.engine.halving import HalvingBatches
 from tokur_cli.engine.uncertainty.batches import Batch, cut_batches
 from tokur_cli.engine.uncertainty.lower_layers import copied_late, layers_from_first_perturbed
-from tokur_cli.engine.uncertainty.packing import KeysAndValues, Layout, PackedAttention, attention_by, longest_packed
+from tokur_cli.engine.uncertainty.packing import (
+    Ahead,
+    KeysAndValues,
+    Layout,
+    PackedAttention,
+    attention_by,
+    longest_packed,
+)
 from tokur_cli.engine.uncertainty.perturbed import Draws, perturbed
 from tokur_cli.engine.uncertainty.prefixes import Stretch, divide
 from tokur_cli.engine.uncertainty.tensors import BatchTensors, TokenizedResponse, packed, padded
@@ -65,12 +72,17 @@ class Scorer:
         self.estimator = estimator
         self.compare = compare
         self.device = next(model.get_input_embeddings().parameters()).device
-        self._longest_packed = longest_packed(model)
+        self.longest_packed = longest_packed(model)
         parts_of(model)  # seen before draws are added to what its projections put out
         self.members = 1 + (draws.members if draws else 0)
         self._upper_layers = layers_from_first_perturbed(model, draws.posterior) if draws else []
         self._ahead: list[_Prefix] = []
         self._halving = HalvingBatches(batch_tokens // self.members, make_room=self._ahead.clear)
+
+    @property
+    def batch_tokens(self) -> int:
+        """Positions in a batch, of one member."""
+        return self._halving.batch_tokens
 
     def score(
         self, responses: Sequence[TokenizedResponse], wanted: Sequence[bool] | None = None
@@ -101,7 +113,7 @@ class Scorer:
 
     def _batches(self, responses: Sequence[TokenizedResponse], lengths: Mapping[int, int]) -> Iterator[Batch]:
         """Cut the responses into batches of at most ``batch_tokens`` positions."""
-        longest = self._longest_packed
+        longest = self.longest_packed
         packable = [index for index, length in lengths.items() if longest is None or length <= longest]
         identities = {index: responses[index].identity() for index in packable}
         # A state that predicts a response token belongs to its batch
@@ -115,13 +127,19 @@ class Scorer:
         """Score a batch's responses, all of them or a half."""
         if batch.packed:
             first = batch.ahead[-1] if batch.ahead else 0
-            ahead = self._computed_ahead(responses[0], batch.ahead)
+            self._compute_ahead(responses[0], batch.ahead)
             layout = Layout(divide({i: response.identity() for i, response in enumerate(responses)}, first))
-            tensors = packed(responses, layout, first, self.device)
-            outputs = self._forward(tensors, PackedAttention(layout, ahead))
+            tensors = packed(responses, layout, self.device)
+            outputs = self.forward(tensors, PackedAttention(layout, self._before(layout)))
         else:
             tensors = padded(responses, self.device)
-            outputs = self._forward(tensors)
+            outputs = self.forward(tensors)
+        return self.reduced(responses, tensors, outputs)
+
+    def reduced(
+        self, responses: Sequence[TokenizedResponse], tensors: BatchTensors, outputs: ModelOutput
+    ) -> list[Quantities]:
+        """Return the quantities of a batch's responses from what the body put out."""
         states = outputs["last_hidden_state"].unflatten(0, (self.members, -1))  # (1 + M, B, L, d)
         hidden = states[:, tensors.row.to(states.device), tensors.column.to(states.device)]  # (1 + M, N, d)
         with logits_from(self.model, outputs) as logits:
@@ -141,11 +159,11 @@ class Scorer:
             for response, end in zip(responses, ends, strict=True)
         ]
 
-    def _forward(self, tensors: BatchTensors, attention: PackedAttention | None = None) -> ModelOutput:
+    def forward(self, tensors: BatchTensors, attention: PackedAttention | None = None) -> ModelOutput:
         """Run the model's body under all members: its output's rows are ((1 + M)·B, L), member-major."""
         steps = tensors.steps if self.sampling == "stepwise" else None
         with (
-            perturbed(self.draws, steps) if self.draws else nullcontext(),
+            perturbed(self.draws, steps, tensors.step_count) if self.draws else nullcontext(),
             copied_late(self._upper_layers, self.members) as copies,
             attention_by(self.model, attention) if attention else nullcontext(),
         ):
@@ -153,8 +171,8 @@ class Scorer:
             options = {} if tensors.positions is None else {"position_ids": tensors.positions}
             return run_body(self.model, input_ids=ids, use_cache=False, **options)
 
-    def _computed_ahead(self, response: TokenizedResponse, ends: tuple[int, ...]) -> list[KeysAndValues]:
-        """Return the keys and values of the response's prefixes, those of the batch before where they are the same.
+    def _compute_ahead(self, response: TokenizedResponse, ends: tuple[int, ...]) -> None:
+        """Compute the keys and values of the response's prefixes, but for those that the batch before had too.
 
         That batch may be of an earlier window: responses to the same few-shot prompt share it through the whole stream.
 
@@ -171,10 +189,14 @@ class Scorer:
             first = len(self._ahead[-1].prompt) if self._ahead else 0
             layout = Layout((Stretch(first, len(prompt), (0,), ()),))
             keep: KeysAndValues = {}
-            prefix = packed([TokenizedResponse(prompt, (0,))], layout, first, self.device)
-            self._forward(prefix, PackedAttention(layout, [a.states for a in self._ahead], keep))
+            prefix = packed([TokenizedResponse(prompt, (0,))], layout, self.device)
+            self.forward(prefix, PackedAttention(layout, self._before(layout), keep))
             self._ahead.append(_Prefix(prompt, keep))
-        return [prefix.states for prefix in self._ahead]
+
+    def _before(self, layout: Layout) -> list[Ahead]:
+        """Return what all positions of a row attend to that was computed ahead."""
+        states = [prefix.states for prefix in self._ahead]
+        return [Ahead(0, layout.length, states)] if states else []
 
 
 @dataclass(frozen=True)

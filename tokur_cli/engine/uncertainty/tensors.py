@@ -13,6 +13,8 @@ from torch import Tensor
 
 from tokur_cli.engine.uncertainty.packing import Layout
 
+_Numbers = npt.NDArray[np.int64]
+
 
 @dataclass(frozen=True)
 class TokenizedResponse:
@@ -21,10 +23,12 @@ class TokenizedResponse:
     Args:
         prompt_ids: P ≥ 1 token ids before the response.
         response_ids: T ≥ 1 token ids of the response.
+        begun: how many of the ``prompt_ids``, the last ones, are of the response too, scored before.
     """
 
     prompt_ids: Sequence[int]
     response_ids: Sequence[int]
+    begun: int = 0
 
     @property
     def length(self) -> int:
@@ -32,15 +36,15 @@ class TokenizedResponse:
         return len(self.prompt_ids) + len(self.response_ids) - 1
 
     @cached_property
-    def input_ids(self) -> npt.NDArray[np.int64]:
+    def input_ids(self) -> _Numbers:
         """The ids that a forward pass is given, (length,)."""
         return np.array([*self.prompt_ids, *self.response_ids[:-1]], dtype=np.int64)
 
-    def steps(self, length: int) -> npt.NDArray[np.int64]:
+    def steps(self, length: int) -> _Numbers:
         """Return the decoding step of the first ``length`` positions: −1 in the prompt."""
-        return np.maximum(np.arange(length) - len(self.prompt_ids), -1)
+        return np.maximum(np.arange(length) - len(self.prompt_ids) + self.begun, -1)
 
-    def identity(self) -> npt.NDArray[np.int64]:
+    def identity(self) -> _Numbers:
         """Return what the state at each position depends on, the positions before it apart: its id and step."""
         return self.input_ids << 32 | (self.steps(self.length) + 1)
 
@@ -49,9 +53,12 @@ class TokenizedResponse:
 class BatchTensors:
     """The tensors of responses with N response tokens in all, in B rows of L positions.
 
+    All of them go to the device before the forward pass: on a GPU, copying waits for whatever was asked of it before.
+
     Args:
         ids: (B, L) token ids.
         steps: (B, L) decoding step of a position, −1 in the prompt; padding is never read.
+        step_count: more than the largest of the steps.
         positions: (1, L) each position's place in its response; None where rows are responses.
         row, column: (N,) where the state that predicts each response token is.
         targets: (N,) ids of the response tokens.
@@ -60,6 +67,7 @@ class BatchTensors:
 
     ids: Tensor
     steps: Tensor
+    step_count: int
     positions: Tensor | None
     row: Tensor
     column: Tensor
@@ -73,25 +81,19 @@ def padded(responses: Sequence[TokenizedResponse], device: torch.device) -> Batc
     ids = np.zeros((len(responses), length), dtype=np.int64)
     for row, response in enumerate(responses):
         ids[row, : response.length] = response.input_ids
-    return BatchTensors(
-        ids=torch.from_numpy(ids).to(device),
-        steps=torch.from_numpy(np.stack([response.steps(length) for response in responses])).to(device),
-        positions=None,
-        row=_joined([np.full(len(response.response_ids), row) for row, response in enumerate(responses)]),
-        column=_joined([np.arange(len(r.prompt_ids) - 1, r.length) for r in responses]),
-        targets=_targets(responses),
-        starts=_starts(responses),
-    )
+    steps = np.stack([response.steps(length) for response in responses])
+    rows = [np.full(len(response.response_ids), row) for row, response in enumerate(responses)]
+    columns = [np.arange(len(response.prompt_ids) - 1, response.length) for response in responses]
+    return _on(device, responses, ids, steps, None, rows, columns)
 
 
-def packed(responses: Sequence[TokenizedResponse], layout: Layout, first: int, device: torch.device) -> BatchTensors:
+def packed(responses: Sequence[TokenizedResponse], layout: Layout, device: torch.device) -> BatchTensors:
     """Put all responses into one row.
 
     Args:
         responses: the responses.
         layout: where their stretches stand.
-        first: position of each response that the row begins with; what is before was computed ahead.
-        device: of the ids.
+        device: of the tensors.
     """
     ids, steps = np.empty((2, layout.length), dtype=np.int64)
     for index, response in enumerate(responses):
@@ -99,26 +101,33 @@ def packed(responses: Sequence[TokenizedResponse], layout: Layout, first: int, d
         positions = layout.positions[own]
         ids[own] = response.input_ids[positions]
         steps[own] = response.steps(response.length)[positions]
-    columns = [layout.where(i)[len(r.prompt_ids) - 1 - first :] for i, r in enumerate(responses)]
-    return BatchTensors(
-        ids=torch.from_numpy(ids[None]).to(device),
-        steps=torch.from_numpy(steps[None]).to(device),
-        positions=torch.from_numpy(layout.positions[None]).to(device),
-        row=_joined([np.zeros_like(column) for column in columns]),
-        column=_joined(columns),
-        targets=_targets(responses),
-        starts=_starts(responses),
-    )
+    columns = [layout.where(index)[-len(response.response_ids) :] for index, response in enumerate(responses)]
+    rows = [np.zeros_like(column) for column in columns]
+    return _on(device, responses, ids[None], steps[None], layout.positions[None], rows, columns)
 
 
-def _targets(responses: Sequence[TokenizedResponse]) -> Tensor:
-    return _joined([np.asarray(response.response_ids, dtype=np.int64) for response in responses])
+def _on(
+    device: torch.device,
+    responses: Sequence[TokenizedResponse],
+    ids: _Numbers,
+    steps: _Numbers,
+    positions: _Numbers | None,
+    rows: Sequence[_Numbers],
+    columns: Sequence[_Numbers],
+) -> BatchTensors:
+    """Put a batch on a device; ``rows`` and ``columns`` are a response's each."""
 
+    def put(numbers: _Numbers) -> Tensor:
+        return torch.from_numpy(numbers).to(device)
 
-def _starts(responses: Sequence[TokenizedResponse]) -> Tensor:
     counts = np.array([len(response.response_ids) for response in responses])
-    return torch.from_numpy(np.repeat(np.cumsum(counts) - counts, counts))
-
-
-def _joined(parts: Sequence[npt.NDArray[np.int64]]) -> Tensor:
-    return torch.from_numpy(np.concatenate(parts))
+    return BatchTensors(
+        ids=put(ids),
+        steps=put(steps),
+        step_count=int(steps.max()) + 1,
+        positions=None if positions is None else put(positions),
+        row=put(np.concatenate(rows)),
+        column=put(np.concatenate(columns)),
+        targets=put(np.concatenate([np.asarray(response.response_ids, dtype=np.int64) for response in responses])),
+        starts=put(np.repeat(np.cumsum(counts) - counts, counts)),
+    )

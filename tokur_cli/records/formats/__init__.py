@@ -7,7 +7,16 @@ from typing import Any
 
 from tokur_cli.records.formats.adapting import Format
 from tokur_cli.records.formats.conversations import ALPACA, LLM, SHAREGPT
-from tokur_cli.records.formats.datasets import GSM8K, HUMANEVAL, MATH, MESSAGES, PROMPT_COMPLETION, SVAMP
+from tokur_cli.records.formats.datasets import (
+    CHOICES,
+    GSM8K,
+    GYM,
+    HUMANEVAL,
+    MATH,
+    MESSAGES,
+    PROMPT_COMPLETION,
+    SVAMP,
+)
 from tokur_cli.records.formats.inspect import INSPECT
 from tokur_cli.records.formats.lm_eval import LM_EVAL
 from tokur_cli.records.formats.openai_batch import OPENAI_BATCH
@@ -29,6 +38,8 @@ FORMATS: dict[str, Format] = {
         HUMANEVAL,
         SVAMP,
         MATH,
+        GYM,
+        CHOICES,
         GSM8K,
         LLM,
         PROMPT_COMPLETION,

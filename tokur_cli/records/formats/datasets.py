@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
+from string import ascii_uppercase
 from typing import Any
 
-from tokur_cli.records.formats.adapting import required, row_format, spelled, whole_number, with_fields
+from tokur_cli.records.formats.adapting import required, row_format, spelled, typed, whole_number, with_fields
 from tokur_cli.records.prompt import read_response
 from tokur_cli.records.record import Record
 
+_LISTS = ("choices", "options")
+_KEYS = ("answerKey", "answer", "answer_index")
 _LOWERED = ("How ", "What ", "Which ", "Who ", "When ", "Where ")
 
 
@@ -86,6 +90,58 @@ def _adapt_humaneval(record: Record) -> Record:
     return with_fields(record, id=task, question=required(record, "prompt", "humaneval", str))
 
 
+def _adapt_choices(record: Record) -> Record:
+    """Return a question with its choices under the letters A, B, …; the reference is the right one's letter."""
+    form = CHOICES.name
+    question, (name, texts, labels) = required(record, "question", form, str), _choices(record)
+    if not 1 < len(texts) <= len(ascii_uppercase):
+        raise record.error(f'is not a {form} row: "{name}" has {len(texts)} choices')
+    letters = ascii_uppercase[: len(texts)]
+    lettered = "\n".join(f"{letter}. {text}" for letter, text in zip(letters, texts, strict=True))
+    key = next(key for key in _KEYS if key in record.fields)
+    answer = typed(record, f'"{key}"', record.fields[key], form, str, int)
+    if isinstance(answer, int):
+        places = {answer} & set(range(len(texts)))
+    else:
+        places = {place for place in range(len(texts)) if answer in (texts[place], (labels or letters)[place])}
+    if len(places) != 1 and answer not in ("", -1):  # where the answers of a test are kept secret
+        which = "several" if places else f"none of the {len(texts)}"
+        raise record.error(f'is not a {form} row: "{key}" is {json.dumps(answer)}, which is {which} of "{name}"')
+    return with_fields(record, question=f"{question}\n{lettered}", reference=letters[places.pop()] if places else None)
+
+
+def _choices(record: Record) -> tuple[str, list[str], list[str] | None]:
+    """Return the name of the field that has the choices, their texts and, where they have any, their labels."""
+    form, name = CHOICES.name, next(name for name in _LISTS if name in record.fields)
+    found = typed(record, f'"{name}"', record.fields[name], form, list, dict)
+    parts = {"": found}
+    if isinstance(found, dict):
+        parts = {".text": found.get("text"), ".label": found.get("label")}
+    for part, values in parts.items():
+        for place, value in enumerate(typed(record, f'"{name}{part}"', values, form, list)):
+            typed(record, f'"{name}{part}[{place}]"', value, form, str)
+    texts, labels = next(iter(parts.values())), parts.get(".label")
+    if labels is not None and len(labels) != len(texts):
+        raise record.error(f'is not a {form} row: "{name}" has {len(texts)} texts and {len(labels)} labels')
+    return name, texts, labels
+
+
+def _has_choices(fields: Mapping[str, Any]) -> bool:
+    has = [any(name in fields for name in names) for names in (_LISTS, _KEYS, ("question",))]
+    return all(has) and "reference" not in fields
+
+
+def _adapt_gym(record: Record) -> Record:
+    question = required(record, "question", GYM.name, str)
+    return with_fields(record, question=question, reference=required(record, "answer", GYM.name, str, type(None)))
+
+
+def _is_gym(fields: Mapping[str, Any]) -> bool:
+    metadata = fields.get("metadata")
+    made = isinstance(metadata, dict) and {"source_dataset", "source_index"} <= metadata.keys()
+    return made and {"question", "answer"} <= fields.keys() and "reference" not in fields
+
+
 def _is_gsm8k(fields: Mapping[str, Any]) -> bool:
     answer = fields.get("answer")
     return "question" in fields and "reference" not in fields and isinstance(answer, str) and "####" in answer
@@ -121,4 +177,16 @@ HUMANEVAL = row_format(
     "HumanEval rows: task_id, prompt, entry_point, test",
     lambda fields: {"task_id", "prompt", "entry_point"} <= fields.keys(),
     _adapt_humaneval,
+)
+CHOICES = row_format(
+    "choices",
+    "MMLU, MMLU-Pro, ARC and CommonsenseQA rows: question, choices or options, answer (a number from 0) or answerKey",
+    _has_choices,
+    _adapt_choices,
+)
+GYM = row_format(
+    "reasoning-gym",
+    "Reasoning Gym rows: question, answer, metadata with source_dataset and source_index",
+    _is_gym,
+    _adapt_gym,
 )

@@ -82,7 +82,7 @@ def _inline(record: Record, text: str) -> str:
 
 
 def _tools(record: Record, message: Any) -> list[dict[str, Any]]:
-    """Return the tools that the model was told of when it wrote a message, as OpenAI defines them."""
+    """Return the tools that the model was told of when it wrote a message."""
     events = record.get("events")
     for event in reversed(events if isinstance(events, list) else []):
         if not isinstance(event, dict) or event.get("event") != "model" or not isinstance(event.get("tools"), list):
@@ -93,7 +93,7 @@ def _tools(record: Record, message: Any) -> list[dict[str, Any]]:
             choices[0].get("message") if isinstance(choices, list) and choices and isinstance(choices[0], dict) else 0
         )
         if isinstance(written, dict) and written.get("id") == message is not None:
-            return [{"type": "function", "function": _inlined(record, tool)} for tool in event["tools"]]
+            return [_inlined(record, tool) for tool in event["tools"]]
     return []
 
 
@@ -127,6 +127,9 @@ def verdicts(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def _verdicts(scores: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, score in scores.items():
+        metadata = score.get("metadata") if isinstance(score, dict) else None
+        if isinstance(metadata, dict) and "tokur" in metadata:
+            continue  # tokur's own scorer says nothing of right and wrong
         value = score.get("value") if isinstance(score, dict) else None
         if isinstance(value, dict):
             yield from ((f"scores.{name}.value.{part}", verdict(item)) for part, item in value.items())

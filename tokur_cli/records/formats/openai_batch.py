@@ -10,7 +10,7 @@ from tokur_cli.records.errors import RecordError
 from tokur_cli.records.formats.adapting import Adapter, Format, article, required, typed, with_fields, with_tokur
 from tokur_cli.records.formats.logged_tokens import logged_tokens
 from tokur_cli.records.formats.requests import Requests
-from tokur_cli.records.formats.responses_api import as_chat_completion, read_input, read_tools
+from tokur_cli.records.formats.responses_api import as_chat_completion, check_tools, read_messages
 from tokur_cli.records.prompt import is_withheld, read_response
 from tokur_cli.records.record import Record
 from tokur_cli.records.scan import kind
@@ -107,8 +107,9 @@ def _read_prompt(record: Record, identity: str, requests: Requests | None) -> di
     if not isinstance(body, dict):
         raise record.error(f"{place} has no body")
     if "messages" in body or "input" in body:
-        messages = body["messages"] if "messages" in body else read_input(place, record, body)
-        return {"messages": messages, "tools": read_tools(place, record, body)}
+        messages = body["messages"] if "messages" in body else read_messages(place, record, body)
+        check_tools(place, record, body.get("tools"))
+        return {"messages": messages, "tools": body.get("tools")}
     if body.get("echo"):
         raise record.error(f"{place} asked for echo: prompt and response cannot be told apart")
     prompt = body.get("prompt")

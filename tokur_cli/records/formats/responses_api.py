@@ -38,7 +38,7 @@ def as_chat_completion(record: Record, body: dict[str, Any]) -> dict[str, Any]:
     return {**body, "choices": [choice]}
 
 
-def read_input(place: str, record: Record, body: dict[str, Any]) -> list[dict[str, Any]]:
+def read_messages(place: str, record: Record, body: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the messages that a request consists of.
 
     Args:
@@ -60,20 +60,15 @@ def read_input(place: str, record: Record, body: dict[str, Any]) -> list[dict[st
     return [{"role": "system", "content": instructions}, *turns] if instructions is not None else turns
 
 
-def read_tools(place: str, record: Record, body: dict[str, Any]) -> list[dict[str, Any]] | None:
-    """Return the definitions of a request's tools as chat completions have them; None if it has none.
+def check_tools(place: str, record: Record, tools: Any) -> None:
+    """Refuse a request's tools that no chat template can tell a model of.
 
     Raises:
-        RecordError: one is no function, so that no chat template can tell a model of it.
+        RecordError: one is no function, but a search, a file or the like.
     """
-    tools = _dicts(body.get("tools"))
-    for tool in tools:
+    for tool in _dicts(tools):
         if tool.get("type") != "function":
             raise record.error(f"{place} has the tool {tool.get('type')!r}; only functions can be told to a model")
-    return [
-        tool if "function" in tool else {"type": "function", "function": {k: v for k, v in tool.items() if k != "type"}}
-        for tool in tools
-    ] or None
 
 
 def _of_type(items: list[dict[str, Any]], form: str) -> list[dict[str, Any]]:

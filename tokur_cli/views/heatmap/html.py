@@ -13,7 +13,6 @@ from tokur_cli.views.heatmap.cells import Cell, cells_of
 from tokur_cli.views.heatmap.colours import HEX_STEPS, Theme, rgb_of_hex, text_on
 from tokur_cli.views.heatmap.response import HeatmapResponse, Quantity
 from tokur_cli.views.heatmap.scale import Scale
-from tokur_cli.views.heatmap.steps import step_spans, steps_of
 from tokur_cli.views.visible import NEWLINE, paragraphs, picture, shorten
 
 _STEP_LABEL_COLUMNS = 80
@@ -43,14 +42,11 @@ def write_html(
     Raises:
         RecordError: a response lacks one of the quantities.
     """
-    style = _palette_css() + _asset("page.css")
+    style = palette_css() + _asset("page.css")
     script = _asset("page.js")
-    policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
+    policy = content_policy(style, script)
     head, _, tail = _asset("page.html").partition("{data}")
-    for name, text in (("policy", policy), ("title", _escape(picture(title))), ("style", style)):
+    for name, text in (("policy", policy), ("title", escape(picture(title))), ("style", style)):
         head = head.replace("{" + name + "}", text)
     file.write(head)
     file.write(_json({"compare": compare, "quantities": [_scale_data(scale) for scale in scales]}))
@@ -63,11 +59,18 @@ def _asset(name: str) -> str:
     return files("tokur_cli.views.heatmap").joinpath("page", name).read_text(encoding="utf-8")
 
 
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+def content_policy(style: str, script: str | None = None) -> str:
+    """Return the policy of a page that has this style, this script if any, and nothing else."""
+
+    def of(text: str) -> str:
+        return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+    scripts = f"script-src '{of(script)}'; " if script is not None else ""
+    return f"default-src 'none'; {scripts}style-src '{of(style)}'; base-uri 'none'; form-action 'none'"
 
 
-def _escape(text: str) -> str:
+def escape(text: str) -> str:
+    """Return text that can stand between tags."""
     return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
@@ -85,7 +88,9 @@ def _quanta(values: Sequence[float | None], scale: Scale) -> list[int | None]:
     return [None if value is None else round(value * per_unit) for value in values]
 
 
-def _palette_css() -> str:
+def palette_css() -> str:
+    """Return the colours of the eight steps, sure to unsure, in both themes."""
+
     def variables(theme: Theme) -> str:
         parts = []
         for step, colour in enumerate(HEX_STEPS[theme]):
@@ -146,10 +151,7 @@ def _tokens_data(response: HeatmapResponse, scales: Sequence[Scale]) -> dict[str
     cells = cells_of(response.response, response.spans)
     one_to_one = [cell.tokens for cell in cells] == [range(token, token + 1) for token in range(len(response.spans))]
     steps = [
-        [step.tokens.start, step.tokens.stop, _label(response.response[start:end])]
-        for step, (start, end) in zip(
-            steps_of(response, scales[0].quantity), step_spans(response.response), strict=True
-        )
+        [tokens.start, tokens.stop, _label(response.response[start:end])] for (start, end), tokens in response.steps
     ]
     return {
         "cells": [_drawn(cell) for cell in cells],

@@ -49,6 +49,7 @@ class HeatmapResponse:
         correct: whether the answer is right, None if that is not known.
         answer: the answer extracted from the response.
         reference: the gold answer.
+        steps: the reasoning steps, which join to the whole text: code points ``(start, end)`` and the tokens of each.
 
     Raises:
         RecordError: lengths differ, a span lies outside the text or out of order, or a value is not finite.
@@ -64,6 +65,7 @@ class HeatmapResponse:
     correct: bool | None = None
     answer: str | None = None
     reference: str | None = None
+    steps: Sequence[tuple[tuple[int, int], range]] = ()
 
     def __post_init__(self) -> None:
         previous = (0, 0)

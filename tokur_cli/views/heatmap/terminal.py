@@ -41,7 +41,7 @@ def legend(scales: Sequence[Scale], look: Look) -> Block:
         title = StyledLine().add(shorten(picture(quantity.name), width // 2), _BOLD)
         title.add(shorten(f"  {picture(quantity.label)}, {quantity.unit}", width - title.width))
         origin = f"one scale for all responses: {scale.origin}"
-        blocks += [Block([title]), _swatches(scale, look, width), flow(origin.split(), width, _DIM, between=" ")]
+        blocks += [Block([title]), swatches(scale, look, width), flow(origin.split(), width, _DIM, between=" ")]
     signs = [f"{ABOVE} beyond the unsure end", f"{BELOW} beyond the sure end", f"{NO_VALUE} no value"]
     if look.drawn_marks == "none":
         signs = ["bold underlined: beyond an end", "no colour: no value"]
@@ -103,7 +103,7 @@ def compare_view(left: HeatmapResponse, right: HeatmapResponse, scales: Sequence
     return below([below([_question(left, 2 * half + len(GUTTER)), below(framed)], gap=1), _EMPTY])
 
 
-def _swatches(scale: Scale, look: Look, width: int) -> Block:
+def swatches(scale: Scale, look: Look, width: int) -> Block:
     """Return the eight steps, each with the value where it begins, between the words "sure" and "unsure"."""
     styles = step_styles(look.colours, look.theme)
     lines = [StyledLine().add("sure ")]

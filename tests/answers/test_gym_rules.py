@@ -1,0 +1,88 @@
+"""Reasoning Gym's rows are graded by Reasoning Gym's rules, and none of these runs an answer as code unasked."""
+
+import ast
+import inspect
+import json
+
+import pytest
+import reasoning_gym
+from reasoning_gym.dataset import ProceduralDataset
+from reasoning_gym.factory import DATASETS
+
+from tokur_cli.answers.rules.gym import EVALUATING, answer_to, quality_of, task_of
+from tokur_cli.records.errors import RecordError
+
+TUPLES = {"arc_agi", "rearc"}
+
+
+def row_of(task, index=0, **config):
+    return json.loads(json.dumps(reasoning_gym.create_dataset(task, size=index + 1, seed=3, **config)[index]))
+
+
+@pytest.mark.parametrize("task", ["zebra_puzzles", "leg_counting", "color_cube_rotation", "sudoku", "word_sorting"])
+def test_the_quality_is_what_the_task_itself_gives(task):
+    dataset = reasoning_gym.create_dataset(task, size=1, seed=3)
+    row = row_of(task)
+    assert task_of(row) == task
+    assert quality_of(row, row["answer"]) == 1
+    for answer in (row["answer"].upper(), f"It is {row['answer']}.", "", "no", None):
+        assert quality_of(row, answer) == pytest.approx(dataset.score_answer(answer, dataset[0]))
+
+
+def test_an_answer_stands_between_tags_or_as_in_any_response():
+    row = row_of("zebra_puzzles")
+    for response in (
+        f"<answer>x</answer> No: <answer>\n{row['answer']} </answer>.",
+        f"So the final answer is \\boxed{{{row['answer']}}}.",
+        f"The answer is {row['answer']}.",
+    ):
+        assert answer_to(row, response) == row["answer"]
+
+
+def test_what_a_rule_may_run_as_code_waits_to_be_allowed(tmp_path):
+    row = row_of("n_queens")
+    mark = tmp_path / "was-here"
+    attack = f"open({str(mark)!r}, 'w')"
+    with pytest.raises(
+        RecordError, match="the rule of n_queens may run the answer as Python code: allow it with --unsafe"
+    ):
+        quality_of(row, attack)
+    assert not mark.exists()
+    quality_of(row, attack, may_run_code=True)
+    assert mark.exists(), "the rule runs no code any more: take it off the list"
+
+
+def test_all_rules_that_know_of_evaluation_are_listed():
+    """Of every other task neither the module nor those of its parents can evaluate a text."""
+    evaluating = set()
+    for task, (kind, _) in DATASETS.items():
+        if kind.score_answer is ProceduralDataset.score_answer:
+            continue
+        parents = (parent for parent in kind.__mro__ if parent.__module__.startswith("reasoning_gym."))
+        nodes = [
+            node for parent in parents for node in ast.walk(ast.parse(inspect.getsource(inspect.getmodule(parent))))
+        ]
+        names = {node.id for node in nodes if isinstance(node, ast.Name)}
+        modules = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+        modules |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+        risky = {"sympy", "subprocess", "pickle", "importlib", "os"} & {module.split(".")[0] for module in modules}
+        if {"eval", "exec", "compile", "__import__"} & names or risky:
+            evaluating.add(task)
+    assert evaluating == EVALUATING
+
+
+@pytest.mark.parametrize("task", sorted(TUPLES))
+def test_rules_that_json_misleads_are_not_used(task):
+    row = row_of(task)
+    with pytest.raises(RecordError, match='does not fit its rows once they are JSON: give it a label "correct"'):
+        quality_of(row, row["answer"])
+
+
+def test_a_row_that_only_looks_like_a_task_is_an_error():
+    row = {"question": "a", "answer": "b", "metadata": {"source_dataset": "mine", "source_index": 3}}
+    with pytest.raises(RecordError, match="Reasoning Gym has no task mine"):
+        quality_of(row, "b")
+    assert task_of({**row, "metadata": {"source_dataset": "mine"}}) is None
+    broken = {**row_of("zebra_puzzles"), "answer": 3}
+    with pytest.raises(RecordError, match="the rule of zebra_puzzles failed: AttributeError"):
+        quality_of(broken, "b")

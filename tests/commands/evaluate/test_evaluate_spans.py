@@ -1,0 +1,222 @@
+"""``tokur evaluate --level step``: labelled spans of responses, against scikit-learn and sums by hand."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from tests.commands.score.test_score import parsed, write_lines
+
+SIGN = {"eu": 1, "logprob": -1}
+
+
+def response(number, *, rng, steps=5, tokens=4, wrong=3, **fields):
+    """A response of steps of single-character tokens, one step wrong, what comes after it not labelled."""
+    length = steps * tokens
+    text = "".join(rng.choice(list("ab12")) for _ in range(length))
+    claims = [
+        {"start": at * tokens, "end": (at + 1) * tokens, "correct": None if at > wrong else at != wrong}
+        for at in range(steps)
+    ]
+    eu = rng.exponential(size=length)
+    eu[wrong * tokens : (wrong + 1) * tokens] += 0.5
+    values = {"eu": eu.tolist(), "logprob": (-rng.exponential(size=length)).tolist()}
+    offsets = [[place, place + 1] for place in range(length)]
+    tokur = {"schema": 1, "tokens": {"offsets": offsets, **values}}
+    return {"id": f"q{number // 2}", "response": text, "claims": claims, **fields, "tokur": tokur}
+
+
+def responses(count=60, seed=0, **fields):
+    rng = np.random.default_rng(seed)
+    return [response(number, rng=rng, wrong=int(rng.integers(1, 5)), **fields) for number in range(count)]
+
+
+@pytest.fixture
+def evaluate(run_tokur, tmp_path):
+    def run(records, *options):
+        path = write_lines(tmp_path / "in.jsonl", records)
+        code, out, err = run_tokur("evaluate", "--level", "step", path, *options)
+        return code, {row["score"]: row for row in parsed(out)} if out.startswith("{") else out, err
+
+    return run
+
+
+def of_spans(records, name, how, keep=lambda _: True):
+    """Each labelled span's label and doubt, straight from the token arrays."""
+    for record in records:
+        for claim in record["claims"]:
+            places = [place for place in range(claim["start"], claim["end"]) if keep(record["response"][place])]
+            doubts = sorted((SIGN[name] * record["tokur"]["tokens"][name][place] for place in places), reverse=True)
+            if claim["correct"] is not None and doubts:
+                found = {"sum": sum(doubts), "mean": np.mean(doubts), "max": doubts[0], "top5": np.mean(doubts[:5])}
+                yield claim["correct"], found[how]
+
+
+@pytest.mark.parametrize("keep", [None, r"\d"])
+def test_every_quantity_and_aggregate_agrees_with_scikit_learn(evaluate, keep):
+    records = responses()
+    code, rows, err = evaluate(records, "--bootstrap", 0, *(["--tokens", keep] if keep else []))
+    assert code == 0, err
+    names = [f"{name}_{how}" for name in SIGN for how in ("sum", "mean", "max", "top5")]
+    assert list(rows) == [*names, "length", "position", "chance"]
+    for name in SIGN:
+        for how in ("sum", "mean", "max", "top5"):
+            label, doubt = zip(*of_spans(records, name, how, str.isdigit if keep else lambda _: True), strict=True)
+            row = rows[f"{name}_{how}"]
+            assert row["records"] == len(label)
+            assert row["auroc"]["value"] == pytest.approx(roc_auc_score(label, np.negative(doubt)))
+            assert row["auprc"]["value"] == pytest.approx(average_precision_score(label, np.negative(doubt)))
+    labelled = [claim["correct"] for record in records for claim in record["claims"] if claim["correct"] is not None]
+    assert rows["eu_sum"]["outcomes"] == {
+        "correct": sum(labelled),
+        "incorrect": 60,
+        "null_label": 300 - len(labelled),
+    }
+    assert rows["chance"]["auroc"]["value"] == 0.5
+    assert rows["chance"]["hit1"]["value"] == pytest.approx(1 / 5)
+    assert rows["length"]["within"]["value"] == 0.5  # all spans are as long
+    assert rows["position"]["within"]["value"] == 1  # no span after the wrong one is known to be right
+
+
+def test_hits_are_counted_among_all_spans_of_the_response(evaluate):
+    records = responses()
+    _, rows, _ = evaluate(records, "--bootstrap", 0)
+    for most, metric in ((1, "hit1"), (3, "hit3")):
+        hits = []
+        for record in records:
+            mean = np.array(record["tokur"]["tokens"]["eu"]).reshape(-1, 4).mean(axis=1)
+            wrong = next(place for place, claim in enumerate(record["claims"]) if claim["correct"] is False)
+            hits.append(wrong in np.argsort(-mean)[:most])
+        assert rows["eu_mean"][metric]["value"] == pytest.approx(np.mean(hits))
+
+
+def test_resamples_draw_questions_with_all_their_spans(evaluate):
+    """Records given twice under one id tell nothing new: the interval stays as wide."""
+    once = [{**record, "id": str(number)} for number, record in enumerate(responses())]
+    twice = [copy for record in once for copy in (record, record)]
+    widths = []
+    for records in (once, twice):
+        row = evaluate(records)[1]["eu_mean"]
+        widths.append([row[metric]["high"] - row[metric]["low"] for metric in ("auroc", "hit1", "within")])
+    assert widths[0] == pytest.approx(widths[1])
+    assert min(widths[0]) > 0.05
+
+
+def test_scores_are_compared_with_the_length_of_the_span_within_responses_too(evaluate):
+    _, rows, _ = evaluate(responses(), "--scores", "eu_mean", "--versus", "length")
+    assert list(rows) == ["eu_mean", "length", "position", "chance"]
+    difference = rows["eu_mean"]["difference"]
+    for metric in ("auroc", "within"):
+        assert difference[metric]["value"] == pytest.approx(
+            rows["eu_mean"][metric]["value"] - rows["length"][metric]["value"]
+        )
+        assert difference[metric]["low"] < difference[metric]["value"] < difference[metric]["high"]
+
+
+def test_claims_may_stand_elsewhere_and_records_without_any_are_counted(evaluate):
+    records = responses(20)
+    moved = [{**record, "claims": "said", "judge": {"steps": record["claims"]}} for record in records]
+    _, rows, _ = evaluate(records, "--bootstrap", 0)
+    code, elsewhere, err = evaluate(
+        [*moved, {"id": "x", "response": "a"}], "--label-field", "judge.steps", "--bootstrap", 0
+    )
+    assert code == 0
+    assert elsewhere["eu_sum"]["auroc"] == rows["eu_sum"]["auroc"]
+    assert "left out 1 responses without labelled spans" in err
+
+
+@pytest.mark.parametrize(
+    ("claims", "message"),
+    [
+        ("all", '"claims" is a string, not a list of spans'),
+        ([{"start": 0, "end": 99, "correct": True}], '"claims"[0] is [0, 99], outside the response of 20 code points'),
+        ([{"start": 3, "end": 3, "correct": True}], '"claims"[0] is [3, 3], outside the response'),
+        ([{"start": 0, "end": 2, "correct": "no"}], '"claims"[0] must be {"start": …, "end": …, "correct": …}'),
+        ([[0, 2, True]], '"claims"[0] must be'),
+    ],
+)
+def test_claims_that_cannot_be_read_are_named_with_their_place(evaluate, claims, message):
+    records = responses(4)
+    records[2]["claims"] = claims
+    code, _, err = evaluate(records)
+    assert code == 1
+    assert f"in.jsonl:3: {message}" in err
+    code, rows, err = evaluate(records, "--skip-invalid")
+    assert code == 3
+    assert rows["eu_sum"]["labelled"] > 0
+
+
+def test_spans_of_records_that_are_not_scored_or_not_labelled_say_what_to_do(evaluate):
+    records = responses(2)
+    del records[1]["tokur"]
+    code, _, err = evaluate(records)
+    assert code == 1
+    assert "in.jsonl:2: is not scored: run it through tokur score first" in err
+    code, _, err = evaluate([{"id": "x", "response": "a"}])
+    assert code == 1
+    assert 'no record has labelled spans: give each "claims"' in err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--scaling", "2"], "--scaling is for whole responses, not for --level step"),
+        (["--graded", "g.jsonl"], "--graded is for whole responses"),
+        (["--plot", "plots"], "--plot is for whole responses"),
+        (["--scores", "p_true"], "--scores: spans have no p_true; there are: eu, au"),
+        (["--scores", "eu_men"], "--scores: spans have no eu_men; did you mean eu_mean?"),
+        (["--versus", "p_true"], "--versus p_true: there is no such score"),
+        (["--tokens", "("], "--tokens (: this is no regular expression"),
+        (["--level", "response", "--tokens", "a"], "--tokens is for --level step"),
+    ],
+)
+def test_options_that_do_not_go_with_spans_are_usage_errors(evaluate, options, message):
+    code, _, err = evaluate(responses(2), *options)
+    assert code == 2
+    assert message in err
+
+
+def test_the_tables_speak_of_spans(tmp_path):
+    path = write_lines(tmp_path / "in.jsonl", responses())
+    main, child = pty.openpty()
+    command = [
+        sys.executable,
+        "-m",
+        "tokur_cli",
+        "evaluate",
+        "--level",
+        "step",
+        path,
+        "--scores",
+        "eu",
+        "--bootstrap",
+        "50",
+    ]
+    done = subprocess.run(
+        command, stdout=child, stderr=subprocess.PIPE, env={**os.environ, "COLUMNS": "100"}, check=True
+    )
+    os.close(child)
+    shown = os.read(main, 100_000).decode()
+    os.close(main)
+    assert "300 spans, " in shown
+    assert "all spans" in shown
+    assert "hit@1" in shown
+    assert b"left out" in done.stderr
+
+
+def test_a_token_counts_in_the_span_of_its_first_visible_character(evaluate):
+    """ " b" begins in the first span with its space, but is a token of the second."""
+    record = {
+        "id": "1",
+        "response": "a b",
+        "claims": [{"start": 0, "end": 2, "correct": True}, {"start": 2, "end": 3, "correct": False}],
+        "tokur": {"schema": 1, "tokens": {"offsets": [[0, 1], [1, 3]], "eu": [5.0, 1.0]}},
+    }
+    _, rows, _ = evaluate([record], "--bootstrap", 0)
+    assert rows["eu_sum"]["auroc"]["value"] == 0
+    assert json.dumps(rows["eu_sum"]["outcomes"]) == '{"correct": 1, "incorrect": 1}'

@@ -1,0 +1,189 @@
+"""``tokur generate --guide``: records, options, resuming, and what the other commands make of it."""
+
+import pytest
+
+from tests.commands.generate.test_generate import questions
+from tests.commands.score.test_score import parsed, write_lines
+from tests.commands.test_process import finish
+
+STEPS = ["--step-end", "a", "--step-end", "e", "--step-tokens", "6", "--max-new-tokens", "20", "--dtype", "float32"]
+GUIDED = ["-n", "4", *STEPS, "--guide"]
+
+
+@pytest.fixture
+def asked(tmp_path):
+    return write_lines(tmp_path / "questions.jsonl", questions())
+
+
+def particles(out):
+    """The records of each question."""
+    by_question = {}
+    for record in parsed(out):
+        by_question.setdefault(record["id"], []).append(record["tokur"])
+    return by_question
+
+
+def test_records_tell_how_they_came_about(run_tokur, tiny_folder, asked):
+    code, out, err = run_tokur("generate", asked, "-m", tiny_folder, *GUIDED, "eu", "--guide-temperature", "auto")
+    assert code == 0
+    assert [(r["id"], r["tokur"]["sample"]) for r in parsed(out)] == [(f"q{n}", s) for n in range(5) for s in range(4)]
+    copied = 0
+    for records in particles(out).values():
+        generation = records[0]["generation"]
+        assert (generation["guide"], generation["guide_temperature"], generation["temperature"]) == ("eu", "auto", 0.8)
+        assert generation["posterior"]["draws"] == 2
+        rounds = len(records[0]["particle"]["ends"])
+        lineages = [record["particle"] for record in records]
+        for slot, record in enumerate(records):
+            particle = record["particle"]
+            assert len(particle["ends"]) == len(particle["scores"]) == len(particle["slot_scores"]) == rounds
+            assert len(particle["ancestors"]) == len(particle["ess"]) == rounds - 1
+            assert particle["ends"] == sorted(particle["ends"])
+            assert particle["ends"][-1] == len(record["token_ids"])
+            assert particle["scores"][-1] == particle["slot_scores"][-1]
+            assert all(1 <= size <= 4 for size in particle["ess"])
+            # Back from the last round: what a slot holds began as what its ancestor held
+            places = [slot]
+            for round_ in reversed(range(rounds - 1)):
+                places.insert(0, lineages[places[0]]["ancestors"][round_])
+            assert places[0] == particle["root"]
+            for round_, place in enumerate(places):
+                assert lineages[place]["slot_scores"][round_] == particle["scores"][round_]
+            for other, other_record in enumerate(records):
+                if particle["root"] != other_record["particle"]["root"]:
+                    continue
+                its = [other]
+                for round_ in reversed(range(rounds - 1)):
+                    its.insert(0, lineages[its[0]]["ancestors"][round_])
+                common = sum(a == b for a, b in zip(places, its, strict=True))
+                end = particle["ends"][common - 1]
+                assert record["token_ids"][:end] == other_record["token_ids"][:end]
+                copied += other != slot
+            same = [other["token_ids"] for other in records].count(record["token_ids"])
+            assert particle["copies"] == same
+    assert copied
+    assert "of 4 lineages are left at the end" in err
+
+
+@pytest.mark.parametrize(
+    ("guide", "score"), [("eu", "eu_mean"), ("tu", "tu"), ("ll", "ll_sum"), ("pe", "pe"), ("deepconf", "deepconf_sum")]
+)
+def test_scoring_the_output_gives_the_last_score_again(run_tokur, tiny_folder, asked, tmp_path, guide, score):
+    over = "sum" if score == "tu" or score.endswith("_sum") else "mean"
+    _, out, _ = run_tokur("generate", asked, "-m", tiny_folder, *GUIDED, guide, "--guide-over", over)
+    path = write_lines(tmp_path / "particles.jsonl", parsed(out))
+    code, scored, err = run_tokur("score", path, "--dtype", "float32")
+    assert (code, err) == (0, "")
+    for record in parsed(scored):
+        last = record["tokur"]["particle"]["scores"][-1]
+        assert last == pytest.approx(record["tokur"]["scores"][score], rel=1e-4, abs=1e-6)
+
+
+def test_scores_of_the_same_run_are_those_of_scoring_afterwards(run_tokur, tiny_folder, asked, tmp_path):
+    command = ["generate", asked, "-m", tiny_folder, *GUIDED, "au", "--draws", "3", "--guide-over", "top5"]
+    _, out, _ = run_tokur(*command)
+    path = write_lines(tmp_path / "particles.jsonl", parsed(out))
+    _, afterwards, _ = run_tokur("score", path, "--dtype", "float32", "--draws", "3")
+    code, together, _ = run_tokur(*command, "--score")
+    assert code == 0
+    for one, other in zip(parsed(together), parsed(afterwards), strict=True):
+        assert one["response"] == other["response"]
+        assert one["tokur"]["run"] == other["tokur"]["run"]
+        assert one["tokur"]["tokens"].keys() == other["tokur"]["tokens"].keys()
+        for name, values in other["tokur"]["tokens"].items():
+            if name == "offsets":
+                assert one["tokur"]["tokens"][name] == values
+            else:
+                assert one["tokur"]["tokens"][name] == pytest.approx(values, rel=1e-3, abs=2e-5)
+        assert one["tokur"]["scores"] == pytest.approx(other["tokur"]["scores"], rel=1e-3, abs=2e-5)
+
+
+def test_batches_and_order_do_not_matter_but_n_does(run_tokur, tiny_folder, asked, tmp_path):
+    def texts(path, *options):
+        _, out, _ = run_tokur("generate", path, "-m", tiny_folder, *GUIDED, "eu", *options)
+        return {(r["id"], r["tokur"]["sample"]): r["response"] for r in parsed(out)}
+
+    expected = texts(asked)
+    assert texts(asked, "--batch-size", "1") == texts(asked, "--batch-size", "64") == expected
+    assert texts(write_lines(tmp_path / "back.jsonl", questions()[::-1])) == expected
+    six = texts(asked, "-n", "6")
+    assert any(six[place] != text for place, text in expected.items())
+
+
+def test_resuming_makes_a_question_again_and_writes_what_is_missing(run_tokur, tiny_folder, asked, tmp_path):
+    command = ["generate", asked, "-m", tiny_folder, *GUIDED, "eu", "-o", tmp_path / "out.jsonl"]
+    run_tokur(*command)
+    output = tmp_path / "out.jsonl"
+    whole = output.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    for kept in (0, 1, 6, 19, 20):
+        output.write_bytes(b"".join(lines[:kept]) + b'{"id": "q')
+        assert run_tokur(*command, "--resume")[0] == 0
+        assert [(r["id"], r["response"], r["tokur"]["sample"]) for r in parsed(output.read_text())] == [
+            (r["id"], r["response"], r["tokur"]["sample"]) for r in parsed(whole.decode())
+        ]
+        assert output.read_bytes().startswith(b"".join(lines[:kept]))
+    for options, said in (
+        (["--guide-over", "sum"], "guide_over"),
+        (["-n", "8"], "particles"),
+        (["--draws", "5"], "posterior"),
+    ):
+        code, _, err = run_tokur(*command, "--resume", *options)
+        assert code == 1
+        assert f"was written with {said} " in err
+    assert len(output.read_bytes().splitlines()) == 20
+
+
+@pytest.mark.slow
+def test_workers_share_the_questions(run_tokur, tiny_folder, tmp_path):
+    asked = write_lines(tmp_path / "in.jsonl", questions(70))
+    command = ["generate", asked, "-m", tiny_folder, *GUIDED, "eu", "--score", "-o"]
+    assert run_tokur(*command, tmp_path / "one.jsonl")[0] == 0
+    code, _, err = finish([*command, tmp_path / "two.jsonl", "--workers", 2])
+    assert code == 0, err
+    assert "lineages are left" in err
+    one, two = (parsed((tmp_path / name).read_text()) for name in ("one.jsonl", "two.jsonl"))
+    assert [record["response"] for record in one] == [record["response"] for record in two]
+
+
+@pytest.mark.parametrize("method", ["bon", "wbon"])
+def test_one_of_the_particles_is_chosen(run_tokur, tiny_folder, asked, tmp_path, method):
+    _, out, _ = run_tokur("generate", asked, "-m", tiny_folder, *GUIDED, "eu", "--score")
+    path = write_lines(tmp_path / "particles.jsonl", parsed(out))
+    code, chosen, err = run_tokur("select", path, "--by", "eu_mean", "--keep", "100%", "--method", method)
+    assert code == 0, err
+    assert [record["id"] for record in parsed(chosen)] == [f"q{n}" for n in range(5)]
+    for record, records in zip(parsed(chosen), particles(out).values(), strict=True):
+        assert record["tokur"]["particle"] == records[record["tokur"]["sample"]]["particle"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--guide", "eu", "--temperature", "0"], "--guide needs --temperature above 0"),
+        (["--guide", "eu", "-n", "1"], "-n 1 leaves no choice"),
+        (["--guide", "eu", "--backend", "vllm"], "leave --backend vllm out"),
+        (["--guide-over", "sum"], "--guide-over says how a generation is guided: give --guide eu too"),
+        (["--step-end", "x"], "--step-end says"),
+        (["--resample-below", "0"], "--resample-below says"),
+        (["--guide", "eu", "--step-end", ""], '--step-end "" ends every step'),
+        (["--guide", "eu", "--guide-temperature", "0"], '--guide-temperature has "0"; it must be a number above 0'),
+        (["--guide", "eu", "--guide-temperature", "warm"], '"warm"; it must be a number above 0, or auto'),
+        (["--guide", "eu", "--resample-below", "2"], "--resample-below"),
+        (["--guide", "au", "--posterior", "nowhere"], "nowhere: holds no posterior"),
+    ],
+)
+def test_what_makes_no_sense_is_said_before_a_model_is_loaded(run_tokur, asked, options, said):
+    code, out, err = run_tokur("generate", asked, "-m", "no-such-model", *options)
+    assert (code, out) == (1 if "--posterior" in options else 2, "")
+    assert said in " ".join(err.split())
+
+
+def test_weights_that_hardly_differ_are_told(run_tokur, tiny_folder, asked):
+    """At a high temperature all weights are the same: chance alone decides."""
+    _, _, err = run_tokur("generate", asked, "-m", tiny_folder, *GUIDED, "eu", "--guide-temperature", "1000")
+    assert "effective sample size 100.0% of the particles on average" in err
+    assert "the weights hardly differ" in err
+    _, _, err = run_tokur("generate", asked, "-m", tiny_folder, *GUIDED, "eu", "--guide-temperature", "0.001")
+    assert "hardly differ" not in err
+    assert err.count("tokur generate") == 1

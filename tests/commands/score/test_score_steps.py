@@ -1,0 +1,80 @@
+"""``tokur score --steps``: what is said of each step is what its tokens say."""
+
+import json
+
+import pytest
+
+from tests.commands.score.test_score import parsed, write_lines
+
+TEXT = "We add. 2 + 3 = 5\nSo 5.\n\nDone"
+BY = {
+    "auto": ["We add. ", "2 + 3 = 5\n", "So 5.\n\n", "Done"],
+    "lines": ["We add. 2 + 3 = 5\n", "So 5.\n\n", "Done"],
+    r"\n\n": ["We add. 2 + 3 = 5\nSo 5.\n\n", "Done"],
+}
+LESS_SURE = {"eu": 1, "au": 1, "tu": 1, "entropy": 1, "logprob": -1, "self_certainty": -1, "deepconf": -1}
+
+
+@pytest.fixture
+def response(tmp_path):
+    return write_lines(tmp_path / "response.jsonl", [{"question": "2 + 3?", "response": TEXT}])
+
+
+@pytest.mark.parametrize("by", BY)
+def test_each_step_says_what_its_tokens_say(run_tokur, tiny_folder, response, by):
+    code, out, err = run_tokur("score", response, "-m", tiny_folder, "--steps", "--step-by", by)
+    assert code == 0, err
+    tokur = parsed(out)[0]["tokur"]
+    assert list(tokur) == ["schema", "tokens", "step_by", "steps", "scores", "run"]
+    assert tokur["step_by"] == by
+    assert [TEXT[step["start"] : step["end"]] for step in tokur["steps"]] == BY[by]
+    tokens = tokur["tokens"]
+    for step in tokur["steps"]:
+        own = [place for place, (start, _) in enumerate(tokens["offsets"]) if step["start"] <= start < step["end"]]
+        assert set(step) == {"start", "end", *LESS_SURE}
+        for name, sign in LESS_SURE.items():
+            values = [tokens[name][place] for place in own]
+            least_sure = sorted(values, key=lambda value, sign=sign: -sign * value)[:5]
+            assert step[name]["sum"] == pytest.approx(sum(values), rel=1e-5)
+            assert step[name]["mean"] == pytest.approx(sum(values) / len(values), rel=1e-5)
+            assert step[name]["max"] == pytest.approx(least_sure[0], rel=1e-5)
+            assert step[name]["top5"] == pytest.approx(sum(least_sure) / len(least_sure), rel=1e-5)
+
+
+def test_steps_stay_without_token_arrays_and_go_where_none_are_asked_for(run_tokur, tiny_folder, response):
+    _, out, _ = run_tokur("score", response, "-m", tiny_folder, "--steps")
+    _, bare, _ = run_tokur("score", response, "-m", tiny_folder, "--steps", "--no-tokens")
+    assert parsed(bare)[0]["tokur"]["steps"] == parsed(out)[0]["tokur"]["steps"]
+    response.write_text(out)
+    _, again, _ = run_tokur("score", response, "-m", tiny_folder, "--seed", 1)
+    assert not {"steps", "step_by"} & parsed(again)[0]["tokur"].keys()
+
+
+def test_a_run_with_other_steps_is_not_continued(run_tokur, tiny_folder, response, tmp_path):
+    scored = tmp_path / "scored.jsonl"
+    options = ("score", response, "-m", tiny_folder, "-o", scored, "--resume", "--step-by")
+    assert run_tokur(*options, "lines")[0] == 0
+    assert run_tokur(*options, "lines")[0] == 0
+    code, _, err = run_tokur(*options, "sentences")
+    assert code == 1
+    assert "step_by" in err
+
+
+def test_a_separator_that_cannot_be_one_is_said_before_anything_is_read(run_tokur, tmp_path):
+    code, _, err = run_tokur("score", tmp_path / "missing.jsonl", "--step-by", "(")
+    assert code == 2
+    assert "--step-by (: this is no regular expression" in err
+
+
+def test_the_heat_map_shows_the_steps_that_were_scored(run_tokur, tiny_folder, response, tmp_path):
+    _, out, _ = run_tokur("score", response, "-m", tiny_folder, "--step-by", "lines")
+    response.write_text(out)
+    code, shown, err = run_tokur("heatmap", response)
+    assert code == 0, err
+    assert "We add. 2 + 3 = 5" in shown.split("least sure")[-1]
+    broken = parsed(out)[0]
+    broken["tokur"]["steps"][0]["end"] -= 1
+    response.write_text(json.dumps(broken) + "\n")
+    code, _, err = run_tokur("heatmap", response)
+    assert code == 1
+    assert '"tokur.steps" are not spans that join to the response' in err

@@ -1,0 +1,111 @@
+"""The algorithm in plain Python: whole forward passes, one particle at a time, scores by brute force in float64."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from tests.engine import oracle
+from tokur_cli.engine.generation.sampling import choose_tokens
+from tokur_cli.engine.noise import uniform
+
+CONFIDENCES = ("logprob", "self_certainty", "deepconf")
+
+
+def brute_force_tokens(model, posterior, members, prompt, response, sampling="stepwise"):
+    base = oracle.log_probabilities(model.double(), prompt, response)
+    model.float()
+    if sampling == "stepwise":
+
+        def noise(member):
+            return lambda matrix, step, x: (
+                posterior.sigma * torch.outer(x / x.norm(), posterior.step_noise(matrix, member, step, 1)[0].double())
+            )
+
+        draws = [
+            oracle.stepwise_log_probabilities(model, posterior, m, prompt, response, noise(m)) for m in range(members)
+        ]
+    else:
+        drawn = [oracle.fixed_draw(model, posterior, m) for m in range(members)]
+        draws = [oracle.log_probabilities(each, prompt, response) for each in drawn]
+    return oracle.reference_quantities(base, draws, response, joint=sampling == "joint")
+
+
+def score_so_far(values, over, step, confidence):
+    values = [float(value) for value in values]
+    if over == "mean":
+        return sum(values) / len(values)
+    if over == "sum":
+        return sum(values)
+    if over == "step":
+        return sum(values[step:]) / len(values[step:])
+    worst = sorted(values, reverse=not confidence)[:5]
+    return sum(worst) / len(worst)
+
+
+def index_of(weights, share):
+    reached = 0.0
+    for index, weight in enumerate(weights):
+        reached += weight
+        if share * sum(weights) < reached:
+            return index
+    return len(weights) - 1
+
+
+def grow(model, prompt, particle, slot, round_, run):
+    """One step of one particle."""
+    ids = list(particle["ids"])
+    key = (run["seed"], "particle", run["key"], slot, round_)
+    step = []
+    while True:
+        with torch.no_grad():
+            logits = model(torch.tensor([[*prompt, *ids]])).logits[:, -1]
+        number = uniform(key, 0, 4 * (len(step) // 4 + 1))[len(step)]
+        token = int(choose_tokens(logits, run["sampling"], [float(number)]))
+        ids.append(token)
+        step.append(token)
+        ended = token in run["end_ids"] or len(ids) == run["max_new_tokens"]
+        ended = ended or any(stop in run["decode"](ids) for stop in run["stop"])
+        if ended or len(step) == run["step_tokens"] or any(end in run["decode"](step) for end in run["step_ends"]):
+            return {**particle, "ids": ids, "ended": ended, "step": len(ids) - len(step)}
+
+
+def particle_filter(model, quantity, prompt, run):
+    """Return the particles at the end, as dictionaries; ``run`` holds the settings."""
+    confidence = quantity in CONFIDENCES
+    particles = [{"ids": [], "ended": False, "root": n, "scores": [], "ends": []} for n in range(run["count"])]
+    history = {"slot_scores": [], "ancestors": [], "ess": []}
+    round_ = 0
+    while True:
+        particles = [
+            particle if particle["ended"] else grow(model, prompt, particle, slot, round_, run)
+            for slot, particle in enumerate(particles)
+        ]
+        for slot, particle in enumerate(particles):
+            values = run["tokens"](prompt, particle["ids"])[quantity]
+            score = score_so_far(values, run["over"], particle["step"], confidence)
+            ends = [*particle["ends"], len(particle["ids"])]
+            particles[slot] = {**particle, "scores": [*particle["scores"], score], "ends": ends}
+        history["slot_scores"].append([particle["scores"][-1] for particle in particles])
+        if all(particle["ended"] for particle in particles):
+            return particles, history
+        part = [n for n, particle in enumerate(particles) if run["ended"] == "compete" or not particle["ended"]]
+        rewards = [particles[n]["scores"][-1] * (1 if confidence else -1) for n in part]
+        scale = run["temperature"]
+        if scale is None:
+            mean = sum(rewards) / len(rewards)
+            scale = math.sqrt(sum((reward - mean) ** 2 for reward in rewards) / len(rewards)) or math.inf
+        weights = [math.exp((reward - max(rewards)) / scale) for reward in rewards]
+        weights = [weight / sum(weights) for weight in weights]
+        size = 1 / sum(weight**2 for weight in weights)
+        ancestors = list(range(run["count"]))
+        if run["below"] == 1 or size < run["below"] * len(part):
+            numbers = uniform((run["seed"], "resample", run["key"], round_), 0, len(part))
+            for place, slot in enumerate(part):
+                share = numbers[place] if run["scheme"] == "multinomial" else (place + numbers[0]) / len(part)
+                ancestors[slot] = part[index_of(weights, share)]
+        history["ancestors"].append(ancestors)
+        history["ess"].append(size)
+        particles = [particles[ancestor] for ancestor in ancestors]
+        round_ += 1

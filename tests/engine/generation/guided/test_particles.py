@@ -1,0 +1,215 @@
+import copy
+import functools
+import math
+from functools import partial
+
+import pytest
+
+from tests.engine.generation.guided.plain import brute_force_tokens, particle_filter
+from tests.engine.generation.test_decoder import requests, text_of
+from tests.tiny import tiny_model
+from tokur_cli.engine.generation.decoder import DecodedResponse, Decoder, DecodingRequest
+from tokur_cli.engine.generation.guided.particles import Guide, ParticleFilter
+from tokur_cli.engine.generation.guided.resampling import Resampling
+from tokur_cli.engine.generation.sampling import Sampling
+from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.uncertainty.growing import GrowingScorer
+from tokur_cli.engine.uncertainty.perturbed import Draws
+from tokur_cli.engine.uncertainty.scorer import Scorer
+from tokur_cli.records.errors import TokurError
+from tokur_cli.scores.guides import GuideScore
+
+END = frozenset(range(20))
+STEP_ENDS = tuple(map(chr, range(40, 80)))
+COUNT = 4
+DRAWS = 2
+CASES = {
+    "paper": ("eu", "mean", Resampling()),
+    "recommended": ("eu", "top5", Resampling(None, "systematic", 0.9)),
+    "sum": ("tu", "sum", Resampling(5.0)),
+    "kept": ("au", "step", Resampling(None, ended="keep")),
+    "likelihood": ("ll", "top5", Resampling(0.5, ended="keep")),
+    "entropy": ("pe", "mean", Resampling(0.1, "systematic")),
+    "confidence": ("deepconf", "step", Resampling(None, below=0.6)),
+    "certainty": ("self_certainty", "sum", Resampling(3.0, "systematic", 0.5, "keep")),
+}
+
+
+def some_questions(count=3, seed=0):
+    return [DecodingRequest(r.index, r.key, r.prompt_ids, range(COUNT)) for r in requests(count, seed=seed)]
+
+
+def guided(model, by, over, resampling, asked, *, sampling="stepwise", layers=None, max_rows=8, batch=4096, stop=()):
+    score = GuideScore(by, over)
+    draws = Draws(build_posterior(model, sigma=0.3, seed=1, layers=layers), DRAWS)
+    decoder = Decoder(
+        model,
+        text_of,
+        Sampling(temperature=1.0, seed=3),
+        end_ids=END,
+        max_new_tokens=24,
+        stop=stop,
+        step_ends=STEP_ENDS,
+        step_tokens=7,
+        max_rows=max_rows,
+    )
+    scorer = Scorer(model, draws, sampling=sampling, batch_tokens=batch)
+    return ParticleFilter(decoder, GrowingScorer(scorer), Guide(score, score.sign, resampling)).serve(asked)
+
+
+def by_place(responses):
+    return {(response.index, response.sample): response for response in responses if response is not None}
+
+
+def token_ids(results):
+    return {(r.index, r.sample): r.token_ids for r in results if isinstance(r, DecodedResponse)}
+
+
+def check_equal_to_the_plain_algorithm(model, by, over, resampling, *, sampling="stepwise", layers=None, stop=()):
+    asked = some_questions(2)
+    got = by_place(guided(model, by, over, resampling, asked, sampling=sampling, layers=layers, stop=stop))
+    posterior = build_posterior(model, sigma=0.3, seed=1, layers=layers)
+    quantity = GuideScore(by, over).quantity
+    tokens = partial(
+        brute_force_tokens,
+        copy.deepcopy(model),
+        posterior,
+        DRAWS if quantity in ("tu", "au", "eu") else 0,
+        sampling=sampling,
+    )
+    remembered = functools.cache(lambda prompt, ids: tokens(list(prompt), list(ids)))
+    rounds = 0
+    for request in asked:
+        run = {
+            "seed": 3, "key": request.key, "sampling": Sampling(temperature=1.0, seed=3), "count": COUNT,
+            "end_ids": END, "stop": stop, "step_ends": STEP_ENDS, "step_tokens": 7, "max_new_tokens": 24,
+            "decode": text_of, "over": over, "temperature": resampling.temperature, "below": resampling.below,
+            "scheme": resampling.scheme, "ended": resampling.ended,
+            "tokens": lambda prompt, ids: remembered(tuple(prompt), tuple(ids)),
+        }  # fmt: skip
+        particles, history = particle_filter(model, quantity, request.prompt_ids, run)
+        rounds += len(history["ess"])
+        for slot, particle in enumerate(particles):
+            response = got[request.index, slot]
+            lineage = response.lineage
+            assert response.token_ids == particle["ids"]
+            assert lineage.ends == tuple(particle["ends"])
+            assert lineage.scores == pytest.approx(particle["scores"], abs=2e-5, rel=2e-4)
+            slot_scores = [scores[slot] for scores in history["slot_scores"]]
+            assert lineage.slot_scores == pytest.approx(slot_scores, abs=2e-5, rel=2e-4)
+            assert lineage.ancestors == tuple(ancestors[slot] for ancestors in history["ancestors"])
+            assert lineage.ess == pytest.approx(history["ess"], rel=2e-3)
+            assert lineage.root == particle["root"]
+            assert lineage.copies == [other["ids"] for other in particles].count(particle["ids"])
+    assert rounds >= 3  # of all questions: else nothing was compared
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_particles_are_those_of_the_plain_algorithm(case):
+    check_equal_to_the_plain_algorithm(tiny_model(), *CASES[case])
+
+
+@pytest.mark.parametrize(
+    ("family", "sampling", "layers"),
+    [
+        ("qwen3", "shared", None),
+        ("llama", "joint", None),
+        ("llama", "stepwise", "1:"),
+        ("gemma2", "stepwise", None),  # attention that cannot be packed
+        ("gpt2", "stepwise", None),
+    ],
+)
+def test_they_are_so_for_other_models_and_samplings(family, sampling, layers):
+    check_equal_to_the_plain_algorithm(
+        tiny_model(family), "eu", "mean", Resampling(None), sampling=sampling, layers=layers
+    )
+
+
+def test_a_stop_string_may_lie_across_the_end_of_a_step():
+    """The first token of a pair ends a step, the pair ends the response."""
+    model = tiny_model()
+    whole = by_place(guided(model, "ll", "mean", Resampling(), some_questions()))
+    pairs = [
+        response.text[end - 1 : end + 1]
+        for response in whole.values()
+        for end in response.lineage.ends
+        if end < len(response.token_ids) and response.text[end - 1] in STEP_ENDS
+    ]
+    check_equal_to_the_plain_algorithm(model, "ll", "mean", Resampling(), stop=(pairs[0],))
+    stopped = by_place(guided(model, "ll", "mean", Resampling(), some_questions(), stop=(pairs[0],)))
+    assert any(response.finish_reason == "stop_string" for response in stopped.values())
+    assert all(pairs[0] not in response.text for response in stopped.values())
+
+
+def test_batches_do_not_matter():
+    model = tiny_model()
+
+    def run(**options):
+        responses = by_place(guided(model, "eu", "mean", Resampling(None), some_questions(6, seed=1), **options))
+        return {place: (response.token_ids, response.lineage.ancestors) for place, response in responses.items()}
+
+    expected = run(max_rows=64)
+    assert len(expected) == 6 * COUNT
+    assert run(max_rows=1) == run(max_rows=5, batch=30) == expected
+    backwards = by_place(guided(model, "eu", "mean", Resampling(None), some_questions(6, seed=1)[::-1]))
+    assert {place: (r.token_ids, r.lineage.ancestors) for place, r in backwards.items()} == expected
+
+
+def test_questions_may_come_late():
+    """Where nothing is left to do None is told, once a pause, and what comes after it is taken up."""
+    model = tiny_model()
+    asked = some_questions()
+    expected = by_place(guided(model, "eu", "mean", Resampling(), asked))
+    told = []
+
+    def source():
+        yield asked[0]
+        while None not in told:
+            yield None
+        yield from asked[1:]
+
+    for result in guided(model, "eu", "mean", Resampling(), source()):
+        told.append(result)
+    assert [result.index for result in told[:COUNT]] == [0] * COUNT
+    assert told[COUNT] is None
+    assert token_ids(told) == token_ids(expected.values())
+
+
+def fail_in_the_decoder(monkeypatch, failing, expected):
+    serve = Decoder.serve
+
+    def little_memory(self, growths):
+        for result in serve(self, growths):
+            failed = isinstance(result, DecodedResponse) and result.index == failing.index and len(result.token_ids) > 7
+            yield (failing, TokurError("it failed")) if failed else result
+
+    monkeypatch.setattr(Decoder, "serve", little_memory)
+
+
+def fail_in_the_numbers(monkeypatch, failing, expected):
+    score = GuideScore.__call__
+    firsts = {float(response.quantities["eu"][0]) for response in expected.values() if response.index == failing.index}
+
+    def overflowing(self, tokens, step):
+        failed = len(tokens["eu"]) > 7 and float(tokens["eu"][0]) in firsts
+        return math.nan if failed else score(self, tokens, step)
+
+    monkeypatch.setattr(GuideScore, "__call__", overflowing)
+
+
+@pytest.mark.parametrize(
+    ("fail", "said"), [(fail_in_the_decoder, "it failed"), (fail_in_the_numbers, "try --dtype float32")]
+)
+def test_a_question_that_fails_is_one_error_and_the_others_go_on(monkeypatch, fail, said):
+    """In its second round, with other particles of it under way."""
+    model = tiny_model()
+    asked = some_questions(4)
+    expected = by_place(guided(model, "eu", "mean", Resampling(), asked))
+    failing = max(asked, key=lambda request: len(expected[request.index, 0].lineage.ends))
+    fail(monkeypatch, failing, expected)
+    results = list(guided(model, "eu", "mean", Resampling(), asked))
+    ((request, error),) = [result for result in results if isinstance(result, tuple)]
+    assert request == failing
+    assert said in str(error)
+    others = {place: ids for place, ids in token_ids(expected.values()).items() if place[0] != failing.index}
+    assert token_ids(results) == others

@@ -1,0 +1,90 @@
+"""Responses with reasoning are tokenized as the model's own template writes them; tools go into the template."""
+
+import pytest
+
+from tests.engine.test_turns import FAMILIES, MARKS, QUESTION, family
+from tests.tiny import tiny_tokenizer
+from tokur_cli.engine.tokens import ResponseTokenizer
+from tokur_cli.records.prompt import with_reasoning
+
+QWEN_3 = """{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}
+{%- if m.reasoning_content %}{{ '<think>\n' + m.reasoning_content.strip('\n') + '\n</think>\n\n' }}{% endif %}
+{{- m.content + '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"""
+GLM_4 = """[gMASK]<sop>{% for m in messages %}{{ '<|' + m.role + '|>' }}
+{%- if m.role == 'assistant' %}{{ '\n<think>' + (m.reasoning_content or '') | trim + '</think>' }}{% endif %}
+{{- '\n' + m.content }}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"""
+GPT_OSS = """{% for m in messages %}{% if m.role == 'assistant' and 'thinking' in m %}
+{{- '<|start|>assistant<|channel|>analysis<|message|>' + m.thinking + '<|end|>' }}{% endif %}
+{{- '<|start|>' + m.role + ('<|channel|>final' if m.role == 'assistant' else '') + '<|message|>' + m.content }}
+{{- '<|return|>' if loop.last and m.role == 'assistant' else '<|end|>' }}{% endfor %}
+{%- if add_generation_prompt %}{{ '<|start|>assistant' }}{% endif %}"""
+# drops earlier reasoning, and begins the next one itself
+R1 = """{% for m in messages %}{{ '<|' + m.role + '|>' + m.content.split('</think>')[-1] }}{% endfor %}
+{%- if add_generation_prompt %}{{ '<|assistant|><think>\n' }}{% endif %}"""
+TEMPLATES = {
+    "qwen-3": (QWEN_3, "<|im_end|>", "reasoning_content"),
+    "glm-4": (GLM_4, "<|user|>", "reasoning_content"),
+    "gpt-oss": (GPT_OSS, "<|return|>", "thinking"),
+}
+THOUGHT, TEXT = "6 + 1 is é.\n\nSo it is.", "Seven."
+
+
+def tokenizer_of(template, end):
+    tokenizer = tiny_tokenizer()
+    tokenizer.add_special_tokens({"additional_special_tokens": [*MARKS, "<|channel|>"]})
+    tokenizer.chat_template = template
+    return tokenizer, ResponseTokenizer(tokenizer, end_ids=[tokenizer.convert_tokens_to_ids(end)])
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_prompt_and_response_are_the_beginning_of_the_conversation_as_transformers_renders_it(name):
+    template, end, field = TEMPLATES[name]
+    tokenizer, tok = tokenizer_of(template, end)
+    answer = {"role": "assistant", "content": TEXT, field: THOUGHT}
+    rendered = tokenizer.apply_chat_template([QUESTION, answer], tokenize=False)
+    expected = tokenizer(rendered[: rendered.rindex(TEXT) + len(TEXT)])["input_ids"]
+    located = tok.tokenize(tok.render_chat([QUESTION]), with_reasoning(THOUGHT, TEXT))
+    assert [*located.tokens.prompt_ids, *located.tokens.response_ids] == expected
+
+
+@pytest.mark.parametrize("template", [*(template for template, _, _ in TEMPLATES.values()), R1])
+def test_each_token_stands_where_its_text_is_in_the_response_as_given(template):
+    _, tok = tokenizer_of(template, "<|user|>" if template in (R1, GLM_4) else "<|im_end|>")
+    response = with_reasoning(THOUGHT, TEXT)
+    located = tok.tokenize(tok.render_chat([QUESTION]), response)
+    pieces = [tok.decode([index]) for index in located.tokens.response_ids]
+    assert (located.offsets[0][0], located.offsets[-1][1]) == (0, len(response))
+    assert all(
+        end == start for (_, end), (start, _) in zip(located.offsets, located.offsets[1:], strict=False) if end <= start
+    )
+    text = [response[start:end] for start, end in located.offsets]
+    begin = response.index(TEXT)
+    assert [piece for piece, (start, _) in zip(pieces, located.offsets, strict=True) if start >= begin] == list(TEXT)
+    inside = [(piece, given) for piece, given in zip(pieces, text, strict=True) if piece in "61so" and piece]
+    assert all(piece in given for piece, given in inside)
+    assert "".join(piece for piece, _ in inside) >= "61so"
+
+
+def test_a_template_that_begins_the_reasoning_itself_is_not_given_its_beginning_twice():
+    _, tok = tokenizer_of(R1, "<|user|>")
+    prompt = tok.render_chat([QUESTION])
+    located = tok.tokenize(prompt, with_reasoning(THOUGHT, TEXT))
+    assert tok.decode(located.tokens.response_ids) == f"{THOUGHT}\n</think>\n\n{TEXT}"
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_templates_without_reasoning_leave_the_response_as_it_is(name):
+    tokenizer, ends, _ = family(name)
+    tok = ResponseTokenizer(tokenizer, end_ids=ends)
+    response = with_reasoning("6 + 1", "Seven.")
+    assert tok.decode(tok.tokenize(tok.render_chat([QUESTION]), response).tokens.response_ids) == response
+
+
+def test_tools_go_into_templates_that_have_a_place_for_them():
+    tool = {"type": "function", "function": {"name": "add", "description": "Add.", "parameters": {"type": "object"}}}
+    tokenizer, tok = tokenizer_of("{% for t in tools or [] %}{{ t.function.name }}{% endfor %}" + QWEN_3, "<|im_end|>")
+    assert tok.takes_tools
+    expected = tokenizer.apply_chat_template([QUESTION], tools=[tool], tokenize=False, add_generation_prompt=True)
+    assert tok.render_chat([QUESTION], [tool]) == expected
+    assert expected.startswith("add<")
+    assert not tokenizer_of(QWEN_3, "<|im_end|>")[1].takes_tools

@@ -1,0 +1,73 @@
+"""The wrong span among the spans of its response: against counting by hand, one response at a time."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+
+from tokur_cli.metrics.within import within_responses
+
+SPAN = st.tuples(st.sampled_from([0.0, 1.0, 2.0, 3.0, math.nan]), st.sampled_from([0.0, 1.0, math.nan]))
+
+
+def hit(spans, most):
+    """The share of all orders of the spans, least confident first, that have the first wrong one among the K first."""
+    wrong = next(place for place, (_, label) in enumerate(spans) if label == 0)
+    if math.isnan(spans[wrong][0]):
+        return 0.0
+    held = [place for place, (confidence, _) in enumerate(spans) if not math.isnan(confidence)]
+    orders = [
+        order
+        for order in itertools.permutations(held)
+        if all(spans[a][0] <= spans[b][0] for a, b in itertools.pairwise(order))
+    ]
+    return sum(wrong in order[:most] for order in orders) / len(orders)
+
+
+@given(st.lists(st.lists(SPAN, min_size=1, max_size=5), min_size=1, max_size=4))
+def test_hits_are_those_of_all_orders_and_within_is_the_auroc_of_each_response(responses):
+    confidence, label, response = zip(
+        *[(*span, place) for place, spans in enumerate(responses) for span in spans], strict=True
+    )
+    ((metrics, _),) = within_responses({"eu": confidence}, label, response, response, bootstrap=0).values()
+    ranked = [spans for spans in responses if len(spans) > 1 and any(known == 0 for _, known in spans)]
+    for metric, most in (("hit1", 1), ("hit3", 3)):
+        expected = pytest.approx(np.mean([hit(spans, most) for spans in ranked])) if ranked else None
+        assert metrics[metric].value == expected
+    areas = []
+    for spans in responses:
+        held = [(value, known) for value, known in spans if not math.isnan(value) and not math.isnan(known)]
+        if len({known for _, known in held}) == 2:
+            areas.append(roc_auc_score([known for _, known in held], [value for value, _ in held]))
+    assert metrics["within"].value == (pytest.approx(np.mean(areas)) if areas else None)
+
+
+def test_intervals_hold_what_fresh_questions_give():
+    """Of 200 sets of 60 questions about 95 % have an interval that holds the truth, two equal responses a question."""
+    rng = np.random.default_rng(0)
+    held = 0
+    response = np.repeat(np.arange(120), 4)
+    label = np.tile([1.0, 1.0, 0.0, 1.0], 120)
+    for _ in range(200):
+        confidence = np.repeat(rng.random((60, 4)), 2, axis=0).ravel()  # the truth is hit1 = 1/4
+        estimate = within_responses({"x": confidence}, label, response, response // 2, bootstrap=200)["x"][0]["hit1"]
+        held += estimate.low <= 0.25 <= estimate.high
+    assert 0.9 <= held / 200 <= 0.99
+
+
+def test_differences_are_paired():
+    rng = np.random.default_rng(1)
+    response = np.repeat(np.arange(100), 4)
+    label = np.tile([1.0, 1.0, 0.0, 1.0], 100)
+    worse = rng.random(400)
+    better = worse - 0.05 * (label == 0)  # always a little better: far from zero only because it is paired
+    metrics, differences = within_responses(
+        {"better": better, "worse": worse}, label, response, response, versus="worse"
+    )["better"]
+    assert differences["within"].value > 0
+    assert differences["within"].p < 0.05
+    assert metrics["within"].high - metrics["within"].low > 2 * (differences["within"].high - differences["within"].low)

@@ -1,0 +1,206 @@
+"""Data sets, tasks and tables are read as lines are: the same records, with the numbers of their rows in errors."""
+
+import csv
+import datetime
+import gzip
+import json
+import subprocess
+import sys
+
+import pyarrow
+import pytest
+import reasoning_gym
+from pyarrow import parquet
+
+from tests.records.reading import message_of
+from tokur_cli.records.errors import TokurError
+from tokur_cli.records.reader import read_records
+
+GSM8K = [{"question": f"What is {n} + {n}?", "answer": f"It is {2 * n}.\n#### {2 * n}"} for n in range(1000)]
+
+
+def records(name, **options):
+    return list(read_records(str(name), **options))
+
+
+def write(path, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".parquet":
+        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    elif path.suffix == ".csv":
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A data set with the splits train and test, of which test is longer than a batch of the library."""
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
+    write(tmp_path / "gsm8k" / "train-00000-of-00001.parquet", GSM8K[:3])
+    write(tmp_path / "gsm8k" / "test-00000-of-00001.parquet", GSM8K)
+    return tmp_path / "gsm8k"
+
+
+def test_a_folder_gives_the_records_that_lines_give(folder, tmp_path):
+    lines = records(write(tmp_path / "rows.jsonl", GSM8K))
+    found = records(f"hf:{folder}:test")
+    assert [record.fields for record in found] == [record.fields for record in lines]
+    assert [record.line for record in found] == list(range(1, 1001))
+    assert {record.source for record in found} == {f"hf:{folder}:test"}
+    for part, expected in (("[:2]", lines[:2]), ("[998:]", lines[998:]), ("[5:7]", lines[5:7]), ("[7:5]", [])):
+        assert [r.fields for r in records(f"hf:{folder}:test{part}")] == [r.fields for r in expected]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
+def test_files_of_every_form_make_a_data_set(tmp_path, form):
+    rows = [{"question": 'a, "b"\nc', "reference": "1.10", "level": 3}, {"question": "é", "reference": "x", "level": 4}]
+    write(tmp_path / "set" / f"test.{form}", rows)
+    found = records(f"hf:{tmp_path / 'set'}")
+    assert [(record.prompt.question, record.get("level")) for record in found] == [('a, "b"\nc', 3), ("é", 4)]
+
+
+def test_a_configuration_is_named_after_the_folder(tmp_path):
+    for name in ("one", "two"):
+        write(tmp_path / "set" / name / "test.jsonl", [{"question": name}])
+    names = "".join(f"- config_name: {name}\n  data_files: {name}/*.jsonl\n" for name in ("first", "second"))
+    names = names.replace("first/", "one/").replace("second/", "two/")
+    (tmp_path / "set" / "README.md").write_text(f"---\nconfigs:\n{names}---\n")
+    assert [record.prompt.question for record in records(f"hf:{tmp_path / 'set'}/second")] == ["two"]
+    for name, message in (("", "pick one among the available configs: ['first', 'second']"), ("/x", "'x' not found")):
+        with pytest.raises(TokurError) as raised:
+            records(f"hf:{tmp_path / 'set'}{name}")
+        assert message in str(raised.value)
+        assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("hf:{folder}", "has several splits; there are: train, test. Name one"),
+        ("hf:{folder}:dev", "has no split dev; there are: train, test"),
+        ("hf:{folder}/other/more", "there is no folder {folder}/other/more"),
+        ("hf:{folder}/train-00000-of-00001.parquet", "is a file, not a folder: leave the hf: out"),
+        ("hf:", "is not of the form hf:NAME[/CONFIG][:SPLIT]"),
+        ("hf:a:b:c", "is not of the form hf:NAME[/CONFIG][:SPLIT]"),
+        ("gym:zebra", "Reasoning Gym has no task zebra; there are: zebra_puzzles"),
+        ("gym:leg_countin?size=1", "no task leg_countin; there are: leg_counting"),
+        ("gym:leg_count_ing", "no task leg_count_ing; there are: leg_counting"),
+        ("gym:leg_counting?legs=3", "leg_counting cannot be made so: "),
+        ("gym:leg_counting?min_animals=9&max_animals=2", "leg_counting cannot be made so: "),
+        ("gym:leg_counting?size", "is not of the form gym:TASK?size=100&seed=1"),
+        ("nowhere.csv", "there is no such file"),
+        ("nowhere.parquet", "there is no such file"),
+    ],
+)
+def test_what_cannot_be_read_is_one_line_that_names_it(folder, name, message):
+    name = name.format(folder=folder)
+    with pytest.raises(TokurError) as raised:
+        records(name)
+    assert str(raised.value).startswith(f"{name}: ")
+    assert message.format(folder=folder) in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "library", "extra"),
+    [("hf:a/b", "datasets", "data"), ("gym:a", "reasoning_gym", "gym"), ("{file}", "pyarrow", "data")],
+)
+def test_a_missing_library_is_named_with_the_extra_that_brings_it(monkeypatch, tmp_path, name, library, extra):
+    monkeypatch.setitem(sys.modules, library, None)
+    for module in [name for name in sys.modules if name.startswith(f"{library}.")]:
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(TokurError, match=rf"pip install 'tokur\[{extra}\]'$"):
+        records(name.format(file=write(tmp_path / "x.parquet", [{"a": 1}])))
+
+
+def test_reading_a_data_set_imports_no_torch(folder):
+    code = (
+        "import sys; from tokur_cli.records.reader import read_records; "
+        f"next(read_records('hf:{folder}:test')); print('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout == b"False\n"
+
+
+def test_parquet_rows_keep_their_types_and_say_what_json_cannot(tmp_path):
+    rows = [
+        {"question": "a", "choices": ["u", "v"], "answer": 1, "when": datetime.date(2026, 1, 2), "x": None},
+        {"question": "b", "choices": ["u", "v"], "answer": 7, "when": None, "x": {"y": 0.1}},
+    ]
+    first, second = records(write(tmp_path / "rows.parquet", rows))
+    assert (first.reference, first.get("when"), first.get("x")) == ("B", "2026-01-02", None)
+    assert str(second).startswith(f"{tmp_path / 'rows.parquet'}:2: ")
+    assert '"answer" is 7' in message_of(second)
+    (record,) = records(write(tmp_path / "bytes.parquet", [{"question": "a", "image": b"\xff"}]))
+    assert "cannot be written as JSON" in message_of(record)
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1" + b"x" * 50)
+    with pytest.raises(TokurError, match=r"broken\.parquet: is not a Parquet file that can be read: "):
+        records(tmp_path / "broken.parquet")
+
+
+def test_csv_cells_are_text_but_for_labels(tmp_path):
+    lines = (
+        "id,question,reference,correct,quality",
+        '007,"a\nb, ""c""",1.10,True,',
+        "008,c,,FALSE,0.25",
+        "",
+        "9,d,x,,1",
+        "",
+    )
+    text = "\ufeff" + "\r\n".join(lines)
+    path = tmp_path / "rows.csv"
+    path.write_bytes(text.encode())
+    (tmp_path / "rows.csv.gz").write_bytes(gzip.compress(text.encode()))
+    for name in ("rows.csv", "rows.csv.gz"):
+        found = records(tmp_path / name)
+        assert [list(record.fields.values()) for record in found] == [
+            ["007", 'a\nb, "c"', "1.10", True, None],
+            ["008", "c", None, False, 0.25],
+            ["9", "d", "x", None, 1],
+        ]
+        assert [record.line for record in found] == [2, 4, 6]
+
+
+def test_a_bad_row_of_csv_is_an_error_in_its_place_and_a_bad_file_ends_it(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("id,question\n1,a,more\n2,b\n3\n")
+    first, second, third = records(path)
+    assert [str(first), str(third)] == [
+        f"{path}:2: has 3 cells, but the first row has 2",
+        f"{path}:4: has 1 cells, but the first row has 2",
+    ]
+    assert second.id == "2"
+    for content, message in (
+        (b'id,question\n1,"a', ":2: is not CSV: unexpected end of data"),
+        (b"id,id\n1,2\n", ":1: the first row names the columns"),
+        (b"id,\n1,2\n", ":1: the first row names the columns"),
+        (b"id,question\n1,\xe9\n", ": is not UTF-8: it holds the byte 0xe9"),
+        (b"id,question\n1," + b"x" * 100, ":2: is not CSV: field larger than field limit"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(TokurError) as raised:
+            records(path, max_line=50)
+        assert str(raised.value).startswith(f"{path}{message}")
+    assert records(write(tmp_path / "empty.csv", [{"a": 1}]))[0].get("a") == "1"
+
+
+@pytest.mark.parametrize("task", ["zebra_puzzles", "leg_counting", "color_cube_rotation"])
+def test_tasks_are_those_that_their_library_makes(task):
+    rows = reasoning_gym.create_dataset(task, size=3, seed=4)
+    found = records(f"gym:{task}?size=3&seed=4")
+    for index, (record, row) in enumerate(zip(found, rows, strict=True)):
+        assert (record.prompt.question, record.reference) == (row["question"], row["answer"])
+        assert record.get("metadata") == json.loads(json.dumps(row["metadata"]))
+        assert record.id == f"{task}-seed=4-{index}"
+    first = [record.fields for record in records(f"gym:{task}?size=1")]
+    assert first == [record.fields for record in records(f"gym:{task}?size=1&seed=0")]
+
+
+def test_the_configuration_of_a_task_is_typed_and_part_of_the_id():
+    (record,) = records("gym:leg_counting?size=1&min_animals=2&max_animals=2")
+    assert record.get("metadata")["num_animals"] == 2
+    assert record.id == "leg_counting-seed=0-min_animals=2-max_animals=2-0"

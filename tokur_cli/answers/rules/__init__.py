@@ -1,0 +1,1 @@
+"""Grading by the rule of the data set that a row is of."""

@@ -1,0 +1,90 @@
+"""Reasoning Gym's own rules: a number from 0 to 1 for an answer, 1 for one that is right."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from tokur_cli.answers.extraction import answer_of
+from tokur_cli.records.errors import RecordError, UsageError
+
+EVALUATING = frozenset(
+    {
+        "advanced_geometry",
+        "binary_matrix",
+        "bitwise_arithmetic",
+        "codeio",
+        "countdown",
+        "intermediate_integration",
+        "n_queens",
+        "number_sorting",
+        "polynomial_equations",
+        "polynomial_multiplication",
+        "puzzle24",
+        "simple_integration",
+        "spiral_matrix",
+        "string_insertion",
+    }
+)
+"""The tasks of version 0.1.25 whose rules may evaluate the answer as Python, or give it to SymPy, which does."""
+
+_CHANGED_BY_JSON = frozenset({"arc_agi", "rearc"})  # their rules compare tuples, which JSON has as lists
+_TAGGED = re.compile(r"<answer>\s?(.*?)\s?</answer>", re.DOTALL)
+
+
+def task_of(record: Mapping[str, Any]) -> str | None:
+    """Return the task that a row is of, None where it is not Reasoning Gym's."""
+    metadata = record.get("metadata")
+    if isinstance(metadata, dict) and {"source_dataset", "source_index"} <= metadata.keys() and "answer" in record:
+        name = metadata["source_dataset"]
+        return name if isinstance(name, str) else None
+    return None
+
+
+def answer_to(record: Mapping[str, Any], response: str) -> str | None:
+    """Return a response's answer: between the tags that Reasoning Gym asks for, else as in any other response."""
+    tagged = _TAGGED.findall(response)
+    reference = record.get("answer")
+    return tagged[-1].strip() if tagged else answer_of(response, reference if isinstance(reference, str) else None)
+
+
+def quality_of(record: Mapping[str, Any], answer: str | None, *, may_run_code: bool = False) -> float:
+    """Return what the task's ``score_answer`` gives for an answer, from 0 to 1.
+
+    Args:
+        record: the row's fields.
+        answer: the answer; None for none.
+        may_run_code: whether rules may be used that may run the answer as code.
+
+    Raises:
+        UsageError: the library is missing.
+        RecordError: there is no such task, or its rule cannot be used.
+    """
+    task = task_of(record) or ""
+    if task in _CHANGED_BY_JSON:
+        raise RecordError(f'the rule of {task} does not fit its rows once they are JSON: give it a label "correct"')
+    if task in EVALUATING and not may_run_code:
+        raise RecordError(
+            f"the rule of {task} may run the answer as Python code: allow it with --unsafe-code-execution, or give a "
+            'label "correct"'
+        )
+    rule = _rule(task)
+    if rule is None:
+        raise RecordError(f'Reasoning Gym has no task {task}: give it a label "correct"')
+    try:
+        return min(1.0, max(0.0, float(rule(answer, record))))
+    except Exception as error:  # whatever a rule makes of an answer or of a row that was changed
+        raise RecordError(f"the rule of {task} failed: {type(error).__name__}: {error}") from None
+
+
+@cache
+def _rule(task: str) -> Callable[[str | None, Mapping[str, Any]], float] | None:
+    try:
+        from reasoning_gym.factory import DATASETS, get_score_answer_fn
+    except ImportError:
+        raise UsageError(
+            f"rows of {task} are graded by Reasoning Gym's own rule, which needs its library: pip install 'tokur[gym]'"
+        ) from None
+    return get_score_answer_fn(task) if task in DATASETS else None

@@ -1,0 +1,109 @@
+"""tokur as a scorer of Inspect AI: ``inspect score log.eval --scorer tokur/uncertainty``."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
+from inspect_ai.solver import TaskState
+
+from tokur_cli.app.python import Tokur
+from tokur_cli.records.errors import RecordError
+
+DEFAULT_SCORES = "eu,ll_sum"
+
+
+class _Desk:
+    """Where threads hand in rows for one model: whoever finds it free scores all that wait, in one batch."""
+
+    def __init__(self, tokur: Tokur) -> None:
+        self._tokur = tokur
+        self._waiting: list[tuple[Mapping[str, Any], Future[dict[str, Any]]]] = []
+        self._guard, self._busy = threading.Lock(), threading.Lock()
+
+    def score(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the scored record.
+
+        Raises:
+            TokurError: it cannot be scored.
+        """
+        scored: Future[dict[str, Any]] = Future()
+        with self._guard:
+            self._waiting.append((row, scored))
+        with self._busy:
+            with self._guard:
+                batch, self._waiting = self._waiting, []
+            while batch:
+                batch = self._score_up_to_an_error(batch)
+        return scored.result()
+
+    def _score_up_to_an_error(
+        self, batch: list[tuple[Mapping[str, Any], Future[dict[str, Any]]]]
+    ) -> list[tuple[Mapping[str, Any], Future[dict[str, Any]]]]:
+        """Score rows; return those after the first bad one."""
+        done = 0
+        try:
+            for record in self._tokur.score([row for row, _ in batch]):
+                batch[done][1].set_result(record)
+                done += 1
+        except RecordError as error:
+            batch[done][1].set_exception(error)
+            return batch[done + 1 :]
+        except BaseException as error:
+            for _, waiting in batch[done:]:
+                waiting.set_exception(error)
+        return []
+
+
+_DESKS: dict[str, _Desk] = {}
+"""By what was asked for: a process loads a model once, whatever number of logs it scores."""
+
+
+def uncertainty(model: str | None = None, scores: str = DEFAULT_SCORES, **options: Any) -> Scorer:
+    """Score responses by the uncertainty of a model that reads them, as ``tokur score`` does.
+
+    Args:
+        model: hub id, folder or GGUF file; by default the one that wrote the responses, by its name in the log.
+        scores: comma-separated scores of tokur.
+        options: of ``tokur score``, by their names: ``draws=5``, ``dtype="float32"``.
+    """
+    key = repr((model, scores, sorted(options.items())))
+    if key not in _DESKS:
+        _DESKS[key] = _Desk(Tokur(model, scores=scores, no_tokens=True, **options))
+    desk = _DESKS[key]
+
+    async def score(state: TaskState, target: Target) -> Score:
+        try:
+            record = await asyncio.to_thread(desk.score, _row(state))
+        except RecordError as error:
+            return Score.unscored(reason="scoring_failed", explanation=error.message)
+        values = record["tokur"]["scores"]
+        return Score(
+            value={name: math.nan if value is None else value for name, value in values.items()},
+            metadata={"tokur": record["tokur"]["run"]},
+        )
+
+    return score
+
+
+def _row(state: TaskState) -> dict[str, Any]:
+    """Return a sample as a log has it, with the conversation that the model saw."""
+    return {
+        "id": state.sample_id,
+        "epoch": state.epoch,
+        "input": state.input_text,
+        "target": [],
+        "messages": [message.model_dump(exclude_none=True) for message in state.messages],
+        "output": state.output.model_dump(exclude_none=True),
+    }
+
+
+# Inspect puts the name of the package in front, tokur_cli where it is installed as a wheel, and nothing where it is
+# edited in place; of a function of no package it takes the name as it is
+uncertainty.__module__ = "tokur"
+uncertainty = scorer(metrics={"*": [mean()]}, name="tokur/uncertainty")(uncertainty)

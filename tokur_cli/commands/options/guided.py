@@ -1,0 +1,127 @@
+"""The options of generation guided by uncertainty."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Literal, NamedTuple
+
+from typer import Option
+
+from tokur_cli.commands.options import panels
+from tokur_cli.records.errors import UsageError
+
+PARTICLES, TEMPERATURE = 16, 0.8
+"""What ``-n`` and ``--temperature`` are with ``--guide``, the paper's."""
+
+By = Literal["eu", "au", "tu", "ll", "pe", "self_certainty", "deepconf"]
+Over = Literal["mean", "sum", "top5", "step"]
+
+
+class Guidance(NamedTuple):
+    """How a generation is guided; ``temperature`` is None for auto. What each part means is said by its option."""
+
+    by: By
+    over: Over
+    temperature: float | None
+    step_end: tuple[str, ...]
+    step_tokens: int
+    scheme: Literal["multinomial", "systematic"]
+    below: float
+    ended: Literal["compete", "keep"]
+
+
+@dataclass(frozen=True)
+class GuidedOptions:
+    """How the particles of guided generation are judged and resampled; None is the default.
+
+    Raises:
+        UsageError: an option without ``--guide``, or one that makes no sense.
+    """
+
+    panel: ClassVar[str] = panels.GUIDED
+
+    guide: Annotated[
+        By | None,
+        Option(
+            help="Let the N responses to a question grow together, step by step: after each step those of which the "
+            "model is surer by this score are copied in place of others."
+        ),
+    ] = None
+    guide_over: Annotated[
+        Over | None,
+        Option(
+            help="Over the tokens so far: mean, sum, top5 (mean of the five least sure); or step, the mean over the "
+            "last step alone. Default: mean."
+        ),
+    ] = None
+    guide_temperature: Annotated[
+        str | None,
+        Option(
+            metavar="NUMBER|auto",
+            help="T of the weights softmax(reward / T); auto: the rewards' standard deviation in each round. "
+            "Default: 1.",
+        ),
+    ] = None
+    step_end: Annotated[
+        list[str], Option(help="Text that ends a step; may be given several times. Default: a blank line.")
+    ] = field(default_factory=list)
+    step_tokens: Annotated[int | None, Option(min=1, help="Tokens of a step, at most. Default: 1024.")] = None
+    resample: Annotated[
+        Literal["multinomial", "systematic"] | None,
+        Option(
+            help="multinomial: N independent draws; systematic: one draw for all, so that fewer are lost by chance. "
+            "Default: multinomial."
+        ),
+    ] = None
+    resample_below: Annotated[
+        float | None,
+        Option(
+            min=0.0,
+            max=1.0,
+            help="Only where the effective sample size is below this share of N; 1: in every round. Default: 1.",
+        ),
+    ] = None
+    ended: Annotated[
+        Literal["compete", "keep"] | None,
+        Option(
+            help="compete: responses that have ended are resampled with the others; keep: they are safe. "
+            "Default: compete."
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        for name in vars(self):
+            if self.guide is None and getattr(self, name) not in (None, []):
+                raise UsageError(f"--{name.replace('_', '-')} says how a generation is guided: give --guide eu too")
+        if "" in self.step_end:
+            raise UsageError('--step-end "" ends every step before it begins: give a text')
+        _ = self.guidance
+
+    @property
+    def guidance(self) -> Guidance | None:
+        """What was asked for, with the defaults; None if nothing is guided."""
+        if self.guide is None:
+            return None
+        return Guidance(
+            self.guide,
+            self.guide_over or "mean",
+            _temperature(self.guide_temperature or "1"),
+            tuple(self.step_end) or ("\n\n",),
+            self.step_tokens or 1024,
+            self.resample or "multinomial",
+            1.0 if self.resample_below is None else self.resample_below,
+            self.ended or "compete",
+        )
+
+
+def _temperature(text: str) -> float | None:
+    if text == "auto":
+        return None
+    try:
+        temperature = float(text)
+    except ValueError:
+        temperature = math.nan
+    if not (math.isfinite(temperature) and temperature > 0):
+        raise UsageError(f'--guide-temperature has "{text}"; it must be a number above 0, or auto')
+    return temperature

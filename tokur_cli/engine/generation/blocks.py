@@ -1,0 +1,305 @@
+"""Keys and values of a running batch in blocks: a prompt's stand once for all its responses, and no column is dead.
+
+    block     responses that joined together, so that they are of one length, to prompts of like length
+    prompts   (Q, key heads, P, d) a layer, padded on the right to the block's longest prompt
+    own       pieces (N, key heads, columns, d) a layer: a row a response, its tokens from the left
+
+A step's token attends to its response and to its prompt in parts: with m_i a part's largest score,
+o_i = Σ exp(s − m_i) v and z_i = Σ exp(s − m_i), the whole is Σ_i exp(m_i − m) o_i / Σ_i exp(m_i − m) z_i. All responses
+to a prompt are one query of it, as are the query heads that share a key head: no key or value is repeated or copied.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from tokur_cli.engine.body import logits_from, parts_of, run_body
+from tokur_cli.engine.uncertainty.packing import KeysAndValues, Layout, PackedAttention, attention_by
+from tokur_cli.engine.uncertainty.prefixes import divide
+
+# Columns of a piece of the responses' keys and values. Whole pieces are read: a product with a part copies it on a CPU
+_PIECE = {"cpu": 32}
+_ACCELERATOR_PIECE = 128
+_SHORTEST = 0.5  # of a block's longest prompt: what its shortest one has at least
+_PROMPTS_KEPT = 0.75  # of a block's prompts: when fewer of them have unfinished responses, the others are dropped
+
+
+class BlockCache:
+    """The keys and values of a batch whose rows are responses, block after block.
+
+    Args:
+        model: of a family that can be packed whatever a response's length.
+        context_length: positions of the model; None for any number.
+    """
+
+    def __init__(self, model: PreTrainedModel, context_length: int | None) -> None:
+        self.model = model
+        parts_of(model)  # seen now, since that runs it with its own attention
+        self._last_position = (context_length or sys.maxsize) - 1
+        self._blocks: list[_Block] = []
+        self._positions: Tensor | None = None  # (R, 1) of the tokens that come next
+
+    def join(self, prompts: Sequence[Sequence[int]], copies: Sequence[int]) -> Tensor:
+        """Process prompts, what they have in common once, and append rows for their responses.
+
+        Args:
+            prompts: token ids; the longest first, so that there are few blocks.
+            copies: rows that start from each.
+
+        Returns:
+            Logits (B, V) of what follows each prompt.
+        """
+        device = next(self.model.get_input_embeddings().parameters()).device
+        layout = Layout(divide({index: np.asarray(ids, dtype=np.int64) for index, ids in enumerate(prompts)}))
+        places = [layout.where(index) for index in range(len(prompts))]
+        ids = np.empty(layout.length, dtype=np.int64)
+        for place, prompt in zip(places, prompts, strict=True):
+            ids[place] = prompt
+        states: KeysAndValues = {}
+        with attention_by(self.model, PackedAttention(layout, keep=states)):
+            outputs = run_body(
+                self.model,
+                input_ids=torch.from_numpy(ids[None]).to(device),
+                position_ids=torch.from_numpy(layout.positions[None]).to(device),
+                use_cache=False,
+            )
+        hidden = outputs["last_hidden_state"]
+        last = hidden[:, torch.tensor([place[-1] for place in places], device=hidden.device)]
+        with logits_from(self.model, outputs) as logits:
+            following = logits(last)[0]
+        self._blocks += [_Block(places[low:high], copies[low:high], states) for low, high in _alike(prompts)]
+        lengths = np.repeat([len(prompt) for prompt in prompts], copies)
+        positions = torch.from_numpy(lengths[:, None]).to(device)
+        self._positions = positions if self._positions is None else torch.cat([self._positions, positions])
+        return following
+
+    def step(self, ids: Tensor) -> Tensor:
+        """Process each row's next token.
+
+        Args:
+            ids: (R,) on the device of the embeddings.
+
+        Returns:
+            Logits (R, V) of what follows.
+        """
+        with attention_by(self.model, self._attend):
+            outputs = self.model(input_ids=ids[:, None], position_ids=self._positions, use_cache=False)
+        for block in self._blocks:
+            block.length += 1
+        assert self._positions is not None
+        self._positions = (self._positions + 1).clamp(max=self._last_position)  # ended rows may run beyond it
+        logits: Tensor = outputs.logits[:, -1]
+        return logits
+
+    def without(self, ended: Sequence[bool]) -> list[int]:
+        """Return an order of the other rows for which ``gather`` moves little."""
+        order: list[int] = []
+        for first, block in self._with_first_rows():
+            rows = range(first, first + block.rows)
+            left = sum(not ended[row] for row in rows)
+            movable = (row for row in rows[left:] if not ended[row])
+            order += [next(movable) if ended[row] else row for row in rows[:left]]
+        return order
+
+    def gather(self, index: Sequence[int]) -> None:
+        """Make row i what row ``index[i]`` is: rows move within their block, and may be repeated or left out."""
+        assert self._positions is not None
+        self._positions = self._positions[torch.tensor(index, device=self._positions.device, dtype=torch.long)]
+        for first, block in self._with_first_rows():
+            block.gather([row - first for row in index if first <= row < first + block.rows])
+        self._blocks = [block for block in self._blocks if block.rows]
+
+    def _with_first_rows(self) -> list[tuple[int, _Block]]:
+        ends = itertools.accumulate((block.rows for block in self._blocks), initial=0)
+        return list(zip(ends, self._blocks, strict=False))
+
+    def _attend(
+        self,
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attention_mask: None,
+        *,
+        scaling: float | None = None,
+        **_: Any,
+    ) -> tuple[Tensor, None]:
+        """Return (R, 1, heads, d) for a query (R, heads, 1, d), and keys and values (R, key heads, 1, d)."""
+        scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+        rows = [slice(first, first + block.rows) for first, block in self._with_first_rows()]
+        parts = [
+            block.attend(module, query[own, :, 0], key[own, :, 0], value[own, :, 0], scale)
+            for own, block in zip(rows, self._blocks, strict=True)
+        ]
+        return torch.cat(parts).to(query.dtype)[:, None], None
+
+
+class _Block:
+    """Responses of one length to prompts of like length.
+
+    Args:
+        places: for each prompt, where its positions stand in ``states``.
+        copies: responses to each.
+        states: keys and values (1, key heads, length, d) of a row of prompts.
+    """
+
+    def __init__(self, places: Sequence[npt.NDArray[np.int64]], copies: Sequence[int], states: KeysAndValues) -> None:
+        self.length = 0
+        self._lengths = [len(place) for place in places]
+        longest = max(self._lengths)
+        columns = torch.from_numpy(np.stack([np.pad(place, (0, longest - len(place))) for place in places]))
+        self._prompts: KeysAndValues = {
+            module: (_picked(keys, columns), _picked(values, columns)) for module, (keys, values) in states.items()
+        }
+        self._own: dict[nn.Module, list[tuple[Tensor, Tensor]]] = {}
+        self._set_owners([prompt for prompt, count in enumerate(copies) for _ in range(count)])
+
+    @property
+    def rows(self) -> int:
+        """How many responses it has."""
+        return len(self._owners)
+
+    def gather(self, index: Sequence[int]) -> None:
+        """Make response i what response ``index[i]`` is."""
+        moved = [(row, source) for row, source in enumerate(index) if row != source]
+        if moved:
+            to, source = torch.tensor(moved).T
+            for pieces in self._own.values():
+                for states in itertools.chain(*pieces):
+                    states[to.to(states.device)] = states[source.to(states.device)]
+        owners = [self._owners[row] for row in index]
+        live = sorted(set(owners))
+        if len(live) < _PROMPTS_KEPT * len(self._lengths):
+            self._lengths = [self._lengths[prompt] for prompt in live]
+            longest = max(self._lengths, default=0)
+            kept = torch.tensor(live, dtype=torch.long)
+            for module, pair in self._prompts.items():
+                fewer = (states[kept.to(states.device), :, :longest].contiguous() for states in pair)
+                self._prompts[module] = next(fewer), next(fewer)
+            owners = [live.index(prompt) for prompt in owners]
+        self._set_owners(owners)
+
+    def _set_owners(self, owners: list[int]) -> None:
+        """Note whose prompt each response continues: owners (N,)."""
+        self._owners = owners
+        asking: list[list[int]] = [[] for _ in self._lengths]  # a prompt's responses
+        for row, prompt in enumerate(owners):
+            asking[prompt].append(row)
+        most = max(map(len, asking), default=0)
+        self._asking = torch.tensor([[*rows, *[0] * (most - len(rows))] for rows in asking])
+        slots = {row: prompt * most + slot for prompt, rows in enumerate(asking) for slot, row in enumerate(rows)}
+        self._slots = torch.tensor([slots[row] for row in range(len(owners))])
+        lengths = torch.tensor(self._lengths)
+        self._padding = None
+        if self._lengths and min(self._lengths) < max(self._lengths):
+            beyond = torch.arange(max(self._lengths)) >= lengths[:, None]
+            self._padding = torch.zeros(beyond.shape).masked_fill(beyond, float("-inf"))[:, None, None]  # (Q, 1, 1, P)
+
+    def attend(self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
+        """Return (N, heads, d) for a query (N, heads, d), and keys and values (N, key heads, d)."""
+        rows, key_heads, size = key.shape
+        query = query.reshape(rows, key_heads, -1, size)
+        pieces, used = self._extended(module, key, value)
+        parts = [_part(query, *piece, scale) for piece in pieces[:-1]]
+        parts.append(_part(query, *pieces[-1], scale, used=used))
+        parts.append(self._part_of_prompts(module, query, scale))
+        return _merged(parts).flatten(1, 2)
+
+    def _part_of_prompts(self, module: nn.Module, query: Tensor, scale: float) -> _Part:
+        _, key_heads, group, size = query.shape
+        asking, slots = self._asking.to(query.device), self._slots.to(query.device)
+        prompts, most = asking.shape
+        together = query.index_select(0, asking.flatten()).view(prompts, most, key_heads, group, size).transpose(1, 2)
+        padding = None if self._padding is None else self._padding.to(query.device)
+        part = _part(together.reshape(prompts, key_heads, -1, size), *self._prompts[module], scale, padding=padding)
+
+        def by_response(values: Tensor) -> Tensor:
+            return values.view(prompts, key_heads, most, group, -1).transpose(1, 2).flatten(0, 1).index_select(0, slots)
+
+        return by_response(part[0]), by_response(part[1]), by_response(part[2])
+
+    def _extended(self, module: nn.Module, key: Tensor, value: Tensor) -> tuple[list[tuple[Tensor, Tensor]], int]:
+        """Write the responses' next column.
+
+        Returns:
+            Keys and values of all columns in pieces, and how many columns of the last piece are in use.
+        """
+        width = _PIECE.get(key.device.type, _ACCELERATOR_PIECE)
+        pieces = self._own.setdefault(module, [])
+        number, column = divmod(self.length, width)
+        if number == len(pieces):
+            rows, heads, size = key.shape
+            pieces.append((key.new_zeros(rows, heads, width, size), key.new_zeros(rows, heads, width, size)))
+        for piece, states in zip(pieces[number], (key, value), strict=True):
+            piece[: self.rows, :, column] = states
+        return [(keys[: self.rows], values[: self.rows]) for keys, values in pieces], column + 1
+
+
+def _alike(prompts: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
+    """Cut prompts into runs of like length: (first, end) of each."""
+    first = 0
+    for index in range(1, len(prompts) + 1):
+        lengths = [len(prompt) for prompt in prompts[first : index + 1]]
+        if index == len(prompts) or min(lengths) < _SHORTEST * max(lengths):
+            yield first, index
+            first = index
+
+
+def _picked(states: Tensor, columns: Tensor) -> Tensor:
+    """Return (Q, key heads, P, d) from (1, key heads, length, d) and columns (Q, P)."""
+    picked = states[0].transpose(0, 1)[columns.to(states.device)]  # (Q, P, key heads, d)
+    return picked.transpose(1, 2).contiguous()
+
+
+_Part = tuple[Tensor, Tensor, Tensor]
+
+
+def _part(
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    scale: float,
+    *,
+    padding: Tensor | None = None,
+    used: int | None = None,
+) -> _Part:
+    """Return Σ exp(s − m) v (B, h, n, d), m and Σ exp(s − m), (B, h, n, 1).
+
+    Args:
+        query: (B, h, n, d).
+        keys: (B, h, P, d).
+        values: like the keys.
+        scale: of the scores.
+        padding: added to them, (B, 1, 1, P).
+        used: how many of the P count; None for all.
+    """
+    scores = torch.matmul(keys, query.transpose(2, 3)).transpose(2, 3)  # (B, h, n, P); the other way round takes longer
+    dtype = torch.float64 if scores.dtype == torch.float64 else torch.float32
+    exact = scores.to(dtype, memory_format=torch.contiguous_format) * scale
+    if padding is not None:
+        exact += padding
+    if used is not None:
+        exact[..., used:] = float("-inf")
+    largest = exact.amax(-1, keepdim=True)
+    exact -= largest
+    exact.exp_()
+    return torch.matmul(exact.to(values.dtype), values), largest, exact.sum(-1, keepdim=True)
+
+
+def _merged(parts: Sequence[_Part]) -> Tensor:
+    """Return the attention over all parts."""
+    outputs, maxima, sums = zip(*parts, strict=True)
+    largest = torch.stack(maxima).amax(0)
+    weights = [(maximum - largest).exp_() for maximum in maxima]
+    total = sum(weight * part for weight, part in zip(weights, sums, strict=True))
+    shares = (weight / total * output for weight, output in zip(weights, outputs, strict=True))
+    return torch.stack(list(shares)).sum(0)

@@ -1,0 +1,78 @@
+"""Which particles go on: from rewards to weights, and from weights to the indices of those that are copied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tokur_cli.engine.noise import uniform
+
+Weights = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Resampling:
+    """How particles are resampled; the defaults are the paper's (appendix "Particle Filtering").
+
+    Args:
+        temperature: T of softmax(rewards / T); None for the rewards' standard deviation in each round.
+        scheme: ``multinomial`` (N independent draws) or ``systematic`` (one draw, N places at equal distances: fewer
+            lineages are lost by chance, none where all weights are equal).
+        below: resampled only where the effective sample size is below this share of the particles; 1 for every round.
+        ended: whether ended particles take part (``compete``) or are left as they are (``keep``).
+    """
+
+    temperature: float | None = 1.0
+    scheme: Literal["multinomial", "systematic"] = "multinomial"
+    below: float = 1.0
+    ended: Literal["compete", "keep"] = "compete"
+
+    def ancestors(
+        self, rewards: Sequence[float], growing: Sequence[bool], key: tuple[object, ...]
+    ) -> tuple[list[int], float, int]:
+        """Resample one round.
+
+        Args:
+            rewards: (N,) of the particles, finite; more is better.
+            growing: (N,) whether they have not ended.
+            key: what the random numbers belong to.
+
+        Returns:
+            (N,) the particle that each slot goes on with, the effective sample size, and how many took part.
+        """
+        places = np.arange(len(rewards))
+        chosen = places if self.ended == "compete" else places[np.array(growing)]
+        weights = softmax_weights(np.array(rewards, dtype=np.float64)[chosen], self.temperature)
+        size = effective_size(weights)
+        if self.below == 1 or size < self.below * len(chosen):
+            places[chosen] = chosen[draw(weights, self.scheme, key)]
+        return places.tolist(), size, len(chosen)
+
+
+def softmax_weights(rewards: Weights, temperature: float | None) -> Weights:
+    """Return softmax(rewards / T), (N,); with no T its standard deviation, and equal weights where that is 0."""
+    scale = float(rewards.std()) if temperature is None else temperature
+    if scale == 0:
+        return np.full(len(rewards), 1 / len(rewards))
+    powers = np.exp((rewards - rewards.max()) / scale)
+    weights: Weights = powers / powers.sum()
+    return weights
+
+
+def effective_size(weights: Weights) -> float:
+    """Return 1 / Σ w², from 1 (one has all the weight) to N (all have the same)."""
+    return min(float(1 / np.square(weights).sum()), float(len(weights)))
+
+
+def draw(weights: Weights, scheme: Literal["multinomial", "systematic"], key: tuple[object, ...]) -> list[int]:
+    """Draw N of N indices by their weights, with the random numbers of ``key``."""
+    count = len(weights)
+    numbers = uniform(key, 0, count if scheme == "multinomial" else 1)
+    shares = numbers if scheme == "multinomial" else (np.arange(count) + numbers) / count
+    cumulated = weights.cumsum()
+    indices: list[int] = np.searchsorted(cumulated, shares * cumulated[-1], side="right").clip(max=count - 1).tolist()
+    return indices

@@ -1,0 +1,64 @@
+"""Which inputs are no lines of JSON, by their names, and their rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from tokur_cli.records.errors import RecordError
+from tokur_cli.records.published.gym import GYM, gym_rows
+from tokur_cli.records.published.hugging_face import HUGGING_FACE, hub_rows, local_path
+from tokur_cli.records.published.tables import csv_rows, parquet_rows
+from tokur_cli.records.record import Record
+from tokur_cli.records.streams import MAX_LINE
+
+_CSV = (".csv", ".csv.gz", ".csv.zst")
+_PARQUET = ".parquet"
+
+
+def published_rows(path: str, max_line: int = MAX_LINE) -> Iterator[Record | RecordError] | None:
+    """Return the rows of what is no lines of JSON: ``hf:…``, ``gym:…``, a ``.parquet`` or ``.csv`` file; else None.
+
+    Args:
+        path: an input's name.
+        max_line: the longest cell of a CSV file in bytes.
+
+    Yields:
+        Records, and errors in the place of rows that JSON cannot say. A record's line is the row's number, from 1; in a
+        CSV file it is the line on which the row begins.
+
+    Raises:
+        TokurError: while iterating: the input as a whole cannot be read, or needs a library that is not there.
+    """
+    if path.startswith(HUGGING_FACE):
+        return _numbered(hub_rows(path), path)
+    if path.startswith(GYM):
+        return _numbered(gym_rows(path), path)
+    if path.endswith(_PARQUET):
+        return _numbered(parquet_rows(path), path)
+    if path.endswith(_CSV):
+        return _records(csv_rows(path, max_line), path)
+    return None
+
+
+def file_behind(name: str) -> str | None:
+    """Return the file or the folder that an input's name means; None where it is none of this machine's."""
+    if name.startswith(GYM):
+        return None
+    if not name.startswith(HUGGING_FACE):
+        return name
+    path = local_path(name)
+    return path if path is not None and os.path.exists(path) else None
+
+
+def _numbered(rows: Iterator[dict[str, Any]], source: str) -> Iterator[Record | RecordError]:
+    return _records(enumerate(rows, start=1), source)
+
+
+def _records(rows: Iterator[tuple[int, Any]], source: str) -> Iterator[Record | RecordError]:
+    for number, row in rows:
+        try:
+            yield row if isinstance(row, RecordError) else Record.of(row, source, number)
+        except RecordError as error:
+            yield error
