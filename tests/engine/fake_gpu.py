@@ -7,7 +7,6 @@ shapes that do not fit are errors. What is read from the GPU, for which a real p
 from __future__ import annotations
 
 import ctypes
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
