@@ -76,6 +76,7 @@ def evaluate(
         reading = _Reading(wanted, options, source, invalid, fitting)
         runs = reading.read(paths, target)
         reading.say_unknown()
+        reading.say_mixed()
         if runs and options.difficulty is not None:
             _group_by_difficulty(runs, options.difficulty, source, options, target, invalid)
     if not runs:
@@ -173,6 +174,7 @@ class _Reading:
         self._wanted, self._options, self._fitting = wanted, options, fitting
         self._source, self._invalid = source, invalid
         self._unknown: Counter[str] = Counter()
+        self._logged: Counter[bool] = Counter()
         self._runs_code = False
 
     def read(self, paths: Sequence[str], target: EvaluationOutput) -> list[Columns]:
@@ -230,6 +232,8 @@ class _Reading:
         record = labelled.record
         run = record.computed("run")
         seed = run.get("seed") if isinstance(run, dict) else None
+        if isinstance(run, dict):
+            self._logged["computed_from" in run] += 1
         values = scores_of(record, self._unknown)
         group = group_of(record, self._options.group_by) if self._options.group_by is not None else None
         if self._fitting is not None:
@@ -242,6 +246,16 @@ class _Reading:
         """Say which scores the catalogue does not know."""
         for name, count in self._unknown.items():
             say(COMMAND, f"left out the score {name} of {count:,} records: the catalogue does not know it")
+
+    def say_mixed(self) -> None:
+        """Say if scores of a model stand beside those of ``score --from-logprobs``, which another one may have made."""
+        logged, exact = self._logged[True], self._logged[False]
+        if logged and exact:
+            say(
+                COMMAND,
+                f"{logged:,} records were scored by the log-probabilities that they came with, {exact:,} by a model "
+                "here: their scores may not be comparable; evaluate them apart",
+            )
 
 
 def _present(runs: Sequence[Columns], options: EvaluationOptions) -> list[str]:
