@@ -141,7 +141,7 @@ def _group_by_difficulty(
 ) -> None:
     telling = runs
     if options.difficulty_from is not None:
-        reading = _Reading(Wanted({}), options, source, invalid)
+        reading = _Reading(Wanted({}), options, source, invalid, None)
         telling = reading.read([options.difficulty_from], replace(target, graded=None, force=False))
     failures: dict[str, int] = {}
     for run in telling:
