@@ -82,6 +82,21 @@ def test_the_heat_map_is_drawn_as_shown(run_tokur, tmp_path):
     assert [line for line in shown if line not in lines] == []
 
 
+def test_the_steps_have_the_figures_shown(run_tokur, tmp_path):
+    first = (ROOT / "samples" / "responses.jsonl").read_bytes().split(b"\n")[0]
+    block = block_with(TOUR, "--steps --no-tokens")
+    words = arguments(block.commands.partition("| ")[2], "tokur score")
+    code, out, _ = run_tokur(*words, write_lines(tmp_path / "in.jsonl", [first]))
+    assert code == 0
+    record = parsed(out)[0]
+    shown = re.findall(r'"start": (\d+), "end": (\d+), …, "eu": ({.*?})', block.printed)
+    assert len(shown) == len(record["tokur"]["steps"]) == 3
+    for (start, end, numbers), step in zip(shown, record["tokur"]["steps"], strict=True):
+        assert (int(start), int(end)) == (step["start"], step["end"])
+        for name, number in re.findall(r'"(\w+)": ([\d.]+)', numbers):
+            assert f"{step['eu'][name]:.{len(number.partition('.')[2])}f}" == number
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("readme", [FRONT, TOUR], ids=str)
 def test_the_scores_have_the_figures_shown(run_tokur, scored_samples, readme):
@@ -109,6 +124,24 @@ def printed(line):
 
 def spelling(measure, digits=2):
     return f"{100 * measure['value']:.{digits}f} [{100 * measure['low']:.1f}, {100 * measure['high']:.1f}]"
+
+
+@pytest.mark.slow
+def test_the_probabilities_are_as_good_as_shown(run_tokur, scored_samples, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    block = block_with(TOUR, "--fit calibration.json --table")
+    assert block.commands == "tokur evaluate scored.jsonl --fit calibration.json --table\n"
+    code, out, _ = run_tokur("evaluate", scored_samples, "--fit", tmp_path / "calibration.json", "--table")
+    assert code == 0
+    assert out.strip() == block.printed.strip()
+    code, out, _ = run_tokur("evaluate", scored_samples, "--fit", tmp_path / "default.json", "--by", "default")
+    rows = {row["score"]: row for row in parsed(out)}
+    auroc, brier = (f"{100 * rows['p_correct'][measure]['value']:.2f}" for measure in ("auroc", "brier"))
+    less, more = (rows["eu"]["difference"][measure] for measure in ("auroc", "brier"))  # eu's AUROC is the lower one
+    gains = ([-less["value"], -less["high"], -less["low"]], [more["value"], more["low"], more["high"]])
+    spelled = ["{:.1f} points [{:.1f}, {:.1f}]".format(*(100 * part for part in gain)) for gain in gains]
+    said = f"`p_correct` has an AUROC of {auroc} and a Brier score of {brier}; that is {' and '.join(spelled)} better"
+    assert said.replace("-", "−") in " ".join(text_of(TOUR).split())
 
 
 @pytest.mark.slow

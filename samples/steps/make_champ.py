@@ -5,6 +5,7 @@ python samples/steps/make_champ.py > champ.jsonl
 
 CHAMP (Mao, Kim & Zhou 2024, MIT licence) has 540 solutions of GPT-3.5, GPT-4, GPT-4 Turbo and PaLM 2 to 270 competition
 problems; in 444 of them people marked the first wrong step. Longer solutions than LONGEST are left out, to save time.
+Problems come in a random order, the same each time, so that the first lines are a sample of all.
 A record's ``sentences`` and ``lines`` are its steps, labelled: those before the marked text are right, those that share
 more than blank with it are wrong, and of those after it nothing is known; all steps of a solution without a mistake are
 right.
@@ -13,6 +14,7 @@ right.
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterator
 from importlib import resources
 from typing import Any
@@ -34,7 +36,11 @@ def labelled_steps(text: str, wrong: tuple[int, int] | None, by: str) -> Iterato
 
 def main() -> None:
     file = resources.files("champ_dataset") / "dataset_files" / "v0.json"
-    for name, problem in json.loads(file.read_text(encoding="utf-8"))["problems"].items():
+    problems = json.loads(file.read_text(encoding="utf-8"))["problems"]
+    names = sorted(problems)
+    random.Random(1).shuffle(names)
+    for name in names:
+        problem = problems[name]
         for condition, solution in problem["fws_annotations"].items():
             text = solution["text"]
             if len(text) > LONGEST:

@@ -1,14 +1,12 @@
 """A GPU that computes nothing: PyTorch's fake tensors, which have a device, a dtype and a shape but no numbers.
 
 Every operation checks its arguments as it would on a GPU: tensors on two devices, dtypes that do not go together and
-shapes that do not fit are errors; so is reading a number, for which a real program would wait. What comes out of a
-kernel is not known here.
+shapes that do not fit are errors. What is read from the GPU, for which a real program would wait, is counted, and is 0.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,19 +33,21 @@ class Operations(TorchDispatchMode):
 
     Attributes:
         calls: (name, its arguments' shapes) of every operation, in order.
-        copied: how many tensors went to the device and came from it.
+        sent, read: how many tensors went to the GPU and came from it.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[tuple[str, list[tuple[int, ...]]]] = []
-        self.copied: Counter[str] = Counter()
+        self.sent = self.read = 0
 
     def __torch_dispatch__(self, function: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
         options = options or {}
         name = function.name().partition("::")[2].partition(".")[0]
         tensors = [value for value in arguments if isinstance(value, Tensor)]
-        assert name != "_local_scalar_dense" or tensors[0].device != DEVICE, "the program waits for the GPU"
+        if name == "_local_scalar_dense" and tensors[0].device == DEVICE:
+            self.read += 1
+            return np.zeros((), _numpy_dtype(tensors[0])).item()
         if name in ONE_DTYPE:
             dtypes = {tensor.dtype for tensor in tensors if tensor.is_floating_point()}
             assert len(dtypes) == 1, f"{name} of {dtypes}"
@@ -59,51 +59,60 @@ class Operations(TorchDispatchMode):
         result = function(*arguments, **options)
         self.calls.append((name, [tuple(tensor.shape) for tensor in tensors]))
         if name == "_to_copy" and tensors[0].device != result.device:
-            self.copied["to the GPU" if result.device.type == "cuda" else "from the GPU"] += 1
+            self.sent += result.device == DEVICE
+            self.read += result.device != DEVICE
         return result
 
     def of(self, name: str) -> list[list[tuple[int, ...]]]:
         """Return the shapes that an operation was called with."""
         return [shapes for called, shapes in self.calls if called == name]
 
+    def forget(self) -> None:
+        """Begin anew."""
+        self.calls.clear()
+        self.sent = self.read = 0
+
 
 @contextmanager
 def fake_gpu(monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int]) -> Iterator[Operations]:
-    """Have tensors on ``DEVICE`` be fake ones within the context.
+    """Have tensors on ``DEVICE`` be fake ones within the context; their numbers are zeros to whoever asks.
 
     Args:
         monkeypatch: undoes what the test needs.
         capability: of the GPU: (8, 0) and above have flash attention.
     """
+    if torch.__version__ < "2.13":  # (compared as versions)
+        pytest.skip("the fake tensors of PyTorch before 2.13 know less of GPUs")
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    monkeypatch.setattr(FakeTensor, "numpy", _zeros, raising=False)
+    monkeypatch.setattr(FakeTensor, "tolist", lambda tensor: _zeros(tensor.cpu()).tolist(), raising=False)
     with _guard_of_no_device(), FakeTensorMode(allow_non_fake_inputs=True), Operations() as operations:
         yield operations
 
 
 @contextmanager
 def _guard_of_no_device() -> Iterator[None]:
-    """Let indexing and copying pass the guard that chooses the current GPU, which builds for CPUs lack.
+    """Let indexing and copying pass the guard that chooses the current GPU, where there is no guard or no GPU.
 
     That of the device "meta", which has nothing to choose from, stands in for it.
     """
     library = ctypes.CDLL(str(next(Path(torch.__file__).parent.glob("lib/libc10.[sd][oy]*"))))
     guards = (ctypes.c_void_p * (_META + 1)).in_dll(library, "_ZN3c104impl26device_guard_impl_registryE")
     own = guards[_CUDA]
-    guards[_CUDA] = own or guards[_META]
+    guards[_CUDA] = guards[_META]
     try:
         yield
     finally:
         guards[_CUDA] = own
 
 
-def results_are_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let fake tensors on the CPU become arrays of zeros, and those alone."""
+def _zeros(tensor: Tensor) -> np.ndarray[Any, Any]:
+    assert tensor.device.type == "cpu"
+    return np.zeros(tensor.shape, _numpy_dtype(tensor))
 
-    def numpy(tensor: FakeTensor) -> np.ndarray[Any, Any]:
-        assert tensor.device.type == "cpu"
-        return np.zeros(tensor.shape, str(tensor.dtype).removeprefix("torch."))
 
-    monkeypatch.setattr(FakeTensor, "numpy", numpy, raising=False)
+def _numpy_dtype(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
 
 
 def moved(model: nn.Module, dtype: torch.dtype) -> Any:

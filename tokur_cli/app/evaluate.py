@@ -7,6 +7,7 @@ from typing import Annotated
 from tokur_cli.app.groups import Without
 from tokur_cli.app.inputs import ScoredFiles, input_path
 from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOutput
+from tokur_cli.commands.options.fit import FitOptions
 from tokur_cli.commands.options.streams import InputOptions
 
 
@@ -14,6 +15,7 @@ def evaluate(
     *,
     scored: ScoredFiles = None,
     options: EvaluationOptions,
+    fit: FitOptions,
     target: EvaluationOutput,
     source: Annotated[InputOptions, Without("requests")],
 ) -> None:
@@ -28,8 +30,14 @@ def evaluate(
     half. AURC, PRR: answering only when confident. Brier, ECE: the confidence as
     a probability, calibrated on other questions. All but ECE with bootstrap
     intervals. Samples of one question (one id, else one prompt) stay together.
+
+    With --level step, spans of responses are evaluated: the sum, the mean, the
+    least sure token and the mean of the five least sure of every quantity.
+    Within: a wrong span less sure than a right one of its response. hit@K: the
+    first wrong span among the K least sure of its response. Length, position
+    and chance stand beside them.
     """
     paths = list(scored) if scored else [input_path(None)]
     from tokur_cli.commands.evaluate.command import evaluate as run
 
-    run(paths, source, options, target)
+    run(paths, source, options, fit, target)

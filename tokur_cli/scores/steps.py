@@ -49,8 +49,10 @@ def regular_expression(pattern: str, option: str) -> re.Pattern[str]:
         option: where the user gave it.
 
     Raises:
-        UsageError: it is none.
+        UsageError: it is none, or empty.
     """
+    if not pattern:
+        raise UsageError(f"{option} is empty: give a regular expression")
     try:
         return re.compile(pattern)
     except re.error as error:

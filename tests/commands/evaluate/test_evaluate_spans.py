@@ -160,6 +160,8 @@ def test_spans_of_records_that_are_not_scored_or_not_labelled_say_what_to_do(eva
     code, _, err = evaluate([{"id": "x", "response": "a"}])
     assert code == 1
     assert 'no record has labelled spans: give each "claims"' in err
+    code, _, err = evaluate([])
+    assert (code, "holds no records" in err) == (0, True)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +170,8 @@ def test_spans_of_records_that_are_not_scored_or_not_labelled_say_what_to_do(eva
         (["--scaling", "2"], "--scaling is for whole responses, not for --level step"),
         (["--graded", "g.jsonl"], "--graded is for whole responses"),
         (["--plot", "plots"], "--plot is for whole responses"),
-        (["--scores", "p_true"], "--scores: spans have no p_true; there are eu, au"),
+        (["--scores", "p_true"], "--scores: spans have no p_true; there are: eu, au"),
+        (["--scores", "eu_men"], "--scores: spans have no eu_men; did you mean eu_mean?"),
         (["--versus", "p_true"], "--versus p_true: there is no such score"),
         (["--tokens", "("], "--tokens (: this is no regular expression"),
         (["--level", "response", "--tokens", "a"], "--tokens is for --level step"),

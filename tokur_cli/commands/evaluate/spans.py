@@ -17,7 +17,7 @@ from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.labels import NULL_LABEL, Labelled
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
-from tokur_cli.records.errors import RecordError, TokurError, UsageError
+from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
 from tokur_cli.records.mapping import value_at
 from tokur_cli.records.record import Record
 from tokur_cli.records.scan import kind
@@ -47,10 +47,8 @@ def span_scores(names: str | None) -> dict[str, Orientation]:
     asked = set(known) if names is None else {name.strip() for name in names.split(",")}
     unknown = sorted(asked - known.keys() - ORIENTATIONS.keys() - BASELINES.keys())
     if unknown:
-        raise UsageError(
-            f"--scores: spans have no {', '.join(unknown)}; there are {', '.join(ORIENTATIONS)}, and of each "
-            + ", ".join(f"_{how}" for how in AGGREGATES)
-        )
+        names_known = there_are([*ORIENTATIONS, *known, *BASELINES], *unknown)
+        raise UsageError(f"--scores: spans have no {', '.join(unknown)}{names_known}")
     chosen = {score: known[score] for score in known if {score, score.rpartition("_")[0]} & asked}
     return {**chosen, **BASELINES}
 
@@ -100,12 +98,12 @@ class SpanReader:
 
         Raises:
             RecordError: the first bad record, unless they are skipped.
-            TokurError: no record has labelled spans.
+            TokurError: there are records, but none has labelled spans.
         """
         counts = [count_lines(path) for path in paths]
         progress.start(None if None in counts else sum(count or 0 for count in counts))
         runs = [self._read_file(path, progress) for path in paths]
-        if not any(run.label for run in runs):
+        if self.without_claims and not any(run.label for run in runs):
             raise TokurError(
                 f'no record has labelled spans: give each "{self._field}", '
                 'a list such as [{"start": 0, "end": 12, "correct": true}]'

@@ -15,7 +15,11 @@ from tokur_cli.commands.shared.errors import reporting
 from tokur_cli.engine.posterior.description import MOST_DRAWS, layer_slice
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
+from tokur_cli.scores.calibration import Calibration
 from tokur_cli.scores.steps import STEP_RULES, regular_expression
+
+DRAWS, RANK, SIGMA, SEED = 2, 8, 0.1, 0
+"""The paper's M, r′ and σ_q, and the default seed."""
 
 
 def parse_sigma(text: str, option: str = "--sigma", otherwise: str = "") -> float:
@@ -127,9 +131,14 @@ def explain_scores(names: str | None) -> str | None:
 
 @dataclass(frozen=True)
 class ScoringOptions(SamplingOptions):
-    """The posterior, what is computed under its draws, and what is kept of it."""
+    """The posterior, what is computed under its draws, and what is kept of it.
+
+    Raises:
+        UsageError: ``step_by`` is no regular expression.
+    """
 
     posterior: PosteriorOptions = field(default_factory=PosteriorOptions)
+    fitted: Calibration | None = None  # what the file of ``calibration`` holds, read once for all workers
 
     estimator: Annotated[
         Literal["paper", "kl", "fisher"],
@@ -148,14 +157,25 @@ class ScoringOptions(SamplingOptions):
             rich_help_panel=panels.OUTPUT,
         ),
     ] = None
+    calibration: Annotated[
+        str | None,
+        Reads(),
+        Option(
+            metavar="FILE",
+            help="What tokur evaluate --fit wrote for this model and these settings: adds p_correct, the probability "
+            "of being right.",
+            rich_help_panel=panels.OUTPUT,
+        ),
+    ] = None
     no_tokens: Annotated[
         bool, Option("--no-tokens", help="Leave the per-token arrays out.", rich_help_panel=panels.OUTPUT)
     ] = False
-    with_steps: Annotated[
+    steps: Annotated[
         bool,
         Option(
             "--steps",
-            help="Add each reasoning step with sum, mean, largest and mean of the five largest of every quantity.",
+            help="Add each reasoning step: of every quantity the sum, the mean, the least sure token's value and the "
+            "mean of the five least sure.",
             rich_help_panel=panels.OUTPUT,
         ),
     ] = False
@@ -163,8 +183,8 @@ class ScoringOptions(SamplingOptions):
         str | None,
         Option(
             metavar="auto|lines|sentences|REGEX",
-            help="How --steps cuts a response: auto (at headings, else numbered lines, else sentences), lines, "
-            "sentences, or after each match of a regular expression. Default: auto.",
+            help="Add steps, cut in this way: auto (at headings, else numbered lines, else sentences), lines, "
+            "sentences, or after each match of a regular expression. --steps alone: auto.",
             rich_help_panel=panels.OUTPUT,
         ),
     ] = None
@@ -174,9 +194,9 @@ class ScoringOptions(SamplingOptions):
             regular_expression(self.step_by, "--step-by")
 
     @property
-    def steps(self) -> str | None:
+    def step_rule(self) -> str | None:
         """How responses are cut into steps, see ``step_spans``; None for no steps."""
-        return self.step_by or ("auto" if self.with_steps else None)
+        return self.step_by or ("auto" if self.steps else None)
 
 
 @dataclass(frozen=True)
@@ -237,3 +257,19 @@ class BaselineOptions:
     def __post_init__(self) -> None:
         if self.attempt_temperature == 0:
             raise UsageError("--attempt-temperature is above 0: at 0 all attempts are the same")
+
+
+@dataclass(frozen=True)
+class LoggedOptions:
+    """Whether responses are scored by the log-probabilities that they came with."""
+
+    panel: ClassVar[str] = panels.INPUT
+
+    from_logprobs: Annotated[
+        bool,
+        Option(
+            "--from-logprobs",
+            help="Score without a model, by the log-probabilities that came with the responses (logprobs and "
+            "top_logprobs of OpenAI, vLLM or Inspect): ll, deepconf, bounds of pe.",
+        ),
+    ] = False

@@ -221,8 +221,8 @@ class Decoder:
             self._last = torch.cat([self._last, last])
         if prefilled:
             logits = self._prefill(prefilled)
-            copies = torch.tensor([len(request.samples) for request in prefilled], device=logits.device)
-            yield from self._take_tokens(new_rows, logits.repeat_interleave(copies, dim=0))
+            prompts = [index for index, request in enumerate(prefilled) for _ in request.samples]
+            yield from self._take_tokens(new_rows, logits[torch.tensor(prompts, device=logits.device)])
 
     def _is_resumed(self, request: DecodingRequest) -> bool:
         return bool(request.states) and isinstance(self._cache, BlockCache)
