@@ -10,7 +10,7 @@ and writes them. ``tokur score FILE`` goes this way:
     records        JSON lines to records and back: streams, foreign formats, resuming. A new format: ``records/formats``
     engine         the only room that imports torch and transformers, and that knows no record: ``loading`` a model,
                    ``posterior`` (its draws), ``uncertainty`` (draws together through the model, numbers per token),
-                   ``generation``, ``baselines`` (what they ask of a model)
+                   ``generation`` (guided by uncertainty too), ``baselines``
     scores         from a response's per-token numbers to scores. A new score: ``scores/catalogue``
     answers        answers extracted from responses, compared and graded; code run
     selection      the best of N by votes
