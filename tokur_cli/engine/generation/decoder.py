@@ -271,7 +271,7 @@ class Decoder:
                 self._waiting.append(following)
             request = self._waiting[0]
             length = len(request.prompt_ids) + self._limit(request)
-            room = max(1, min(self.max_rows, self._most_rows(length)))
+            room = max(1, min(self.max_rows, self.most_rows(length)))
             if len(request.samples) > room:
                 self._waiting.popleft()
                 for first in range(0, len(request.samples), room)[::-1]:
@@ -282,13 +282,13 @@ class Decoder:
             longest = max(longest, length)
             prefilled += not self._is_resumed(request)
             widest = widest if self._is_resumed(request) else max(widest, request.length)
-            fits = count <= min(self.max_rows, self._most_rows(longest))
+            fits = count <= min(self.max_rows, self.most_rows(longest))
             fits = fits and prefilled * widest <= self.prefill_tokens
             if not fits and (joining or kept):
                 return joining
             joining.append(self._waiting.popleft())
 
-    def _most_rows(self, length: int) -> int:
+    def most_rows(self, length: int) -> int:
         """Return how many responses may have keys and values for so many tokens each."""
         return self.max_rows if self.cache_bytes is None else self.cache_bytes // (length * self._bytes_per_token)
 

@@ -105,7 +105,7 @@ class GrowingScorer:
     """
 
     def __init__(self, scorer: Scorer) -> None:
-        self.scorer = scorer
+        self.scorer, self.members = scorer, scorer.members
         self._pieces: WeakSet[Piece] = WeakSet()
         self._prompts: WeakValueDictionary[tuple[int, ...], Piece] = WeakValueDictionary()
         self._halving = HalvingBatches(scorer.batch_tokens, make_room=self._give_up_states)

@@ -41,7 +41,9 @@ def some_questions(count=3, seed=0):
     return [DecodingRequest(r.index, r.key, r.prompt_ids, range(COUNT)) for r in requests(count, seed=seed)]
 
 
-def guided(model, by, over, resampling, asked, *, sampling="stepwise", layers=None, max_rows=8, batch=4096, stop=()):
+def guided(
+    model, by, over, resampling, asked, *, sampling="stepwise", layers=None, max_rows=8, batch=4096, stop=(), room=None
+):
     score = GuideScore(by, over)
     draws = Draws(build_posterior(model, sigma=0.3, seed=1, layers=layers), DRAWS)
     decoder = Decoder(
@@ -54,6 +56,7 @@ def guided(model, by, over, resampling, asked, *, sampling="stepwise", layers=No
         step_ends=STEP_ENDS,
         step_tokens=7,
         max_rows=max_rows,
+        cache_bytes=room,
     )
     scorer = Scorer(model, draws, sampling=sampling, batch_tokens=batch)
     return ParticleFilter(decoder, GrowingScorer(scorer), Guide(score, score.sign, resampling)).serve(asked)
@@ -152,7 +155,7 @@ def test_batches_do_not_matter():
 
     expected = run(max_rows=64)
     assert len(expected) == 6 * COUNT
-    assert run(max_rows=1) == run(max_rows=5, batch=30) == expected
+    assert run(max_rows=1) == run(max_rows=5, batch=30) == run(room=1) == expected
     backwards = by_place(guided(model, "eu", "mean", Resampling(None), some_questions(6, seed=1)[::-1]))
     assert {place: (r.token_ids, r.lineage.ancestors) for place, r in backwards.items()} == expected
 

@@ -155,7 +155,7 @@ class ParticleFilter:
             if self._queue:
                 yield self._queue.popleft()
                 continue
-            if exhausted or self._under_way >= _IN_STEPS * self.decoder.max_rows:
+            if exhausted or self._is_full():
                 yield None
                 continue
             try:
@@ -167,6 +167,18 @@ class ParticleFilter:
                 yield None
             else:
                 self._begin(following)
+
+    def _is_full(self) -> bool:
+        """Return whether another question would be too much for the batch or for the memory of keys and values."""
+        if not self._questions:
+            return False
+        requests = [question.request for question in self._questions.values()]
+        most = _IN_STEPS * self.decoder.max_rows
+        if self.decoder.cache_bytes is not None:
+            length = max(len(request.prompt_ids) for request in requests) + self.decoder.max_new_tokens
+            # A particle's stand in the decoder's batch and, under all members, in the scorer's pieces
+            most = min(most, self.decoder.most_rows(length) // (1 + self.scorer.members))
+        return self._under_way + len(requests[-1].samples) > most
 
     @property
     def _under_way(self) -> int:
