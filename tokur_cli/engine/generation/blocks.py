@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -111,7 +112,7 @@ class BlockCache:
         return order
 
     def gather(self, index: Sequence[int]) -> None:
-        """Make row i what row ``index[i]`` is: rows move within their block, and may be repeated or left out."""
+        """Make row i what row ``index[i]`` is: rows stay in their block, in any order, repeated or left out."""
         assert self._positions is not None
         self._positions = self._positions[torch.tensor(index, device=self._positions.device, dtype=torch.long)]
         for first, block in self._with_first_rows():
@@ -143,6 +144,26 @@ class BlockCache:
         return torch.cat(parts).to(query.dtype)[:, None], None
 
 
+@dataclass(frozen=True)
+class _Tables:
+    """Which response continues which prompt.
+
+    Args:
+        asking: (Q, S) the responses to each prompt; where a prompt has fewer than S, any.
+        slots: (N,) where a response stands among the Q·S.
+        padding: (Q, 1, 1, P) what is added to the scores of the prompts' positions; None where none is padding.
+    """
+
+    asking: Tensor
+    slots: Tensor
+    padding: Tensor | None
+
+    def to(self, device: torch.device) -> _Tables:
+        """Return them on a device."""
+        padding = None if self.padding is None else self.padding.to(device)
+        return _Tables(self.asking.to(device), self.slots.to(device), padding)
+
+
 class _Block:
     """Responses of one length to prompts of like length.
 
@@ -170,12 +191,12 @@ class _Block:
 
     def gather(self, index: Sequence[int]) -> None:
         """Make response i what response ``index[i]`` is."""
-        moved = [(row, source) for row, source in enumerate(index) if row != source]
-        if moved:
-            to, source = torch.tensor(moved).T
-            for pieces in self._own.values():
-                for states in itertools.chain(*pieces):
-                    states[to.to(states.device)] = states[source.to(states.device)]
+        chosen = torch.tensor(index, dtype=torch.long)
+        moved = (chosen != torch.arange(len(index))).nonzero()[:, 0]
+        for pieces in self._own.values():
+            pieces[:] = [
+                (_rearranged(keys, chosen, moved), _rearranged(values, chosen, moved)) for keys, values in pieces
+            ]
         owners = [self._owners[row] for row in index]
         live = sorted(set(owners))
         if len(live) < _PROMPTS_KEPT * len(self._lengths):
@@ -195,14 +216,17 @@ class _Block:
         for row, prompt in enumerate(owners):
             asking[prompt].append(row)
         most = max(map(len, asking), default=0)
-        self._asking = torch.tensor([[*rows, *[0] * (most - len(rows))] for rows in asking])
         slots = {row: prompt * most + slot for prompt, rows in enumerate(asking) for slot, row in enumerate(rows)}
-        self._slots = torch.tensor([slots[row] for row in range(len(owners))])
-        lengths = torch.tensor(self._lengths)
-        self._padding = None
+        padding = None
         if self._lengths and min(self._lengths) < max(self._lengths):
-            beyond = torch.arange(max(self._lengths)) >= lengths[:, None]
-            self._padding = torch.zeros(beyond.shape).masked_fill(beyond, float("-inf"))[:, None, None]  # (Q, 1, 1, P)
+            beyond = torch.arange(max(self._lengths)) >= torch.tensor(self._lengths)[:, None]
+            padding = torch.zeros(beyond.shape).masked_fill(beyond, float("-inf"))[:, None, None]  # (Q, 1, 1, P)
+        self._tables = _Tables(
+            asking=torch.tensor([[*rows, *[0] * (most - len(rows))] for rows in asking]),
+            slots=torch.tensor([slots[row] for row in range(len(owners))]),
+            padding=padding,
+        )
+        self._tables_on: dict[torch.device, _Tables] = {}
 
     def attend(self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
         """Return (N, heads, d) for a query (N, heads, d), and keys and values (N, key heads, d)."""
@@ -216,14 +240,17 @@ class _Block:
 
     def _part_of_prompts(self, module: nn.Module, query: Tensor, scale: float) -> _Part:
         _, key_heads, group, size = query.shape
-        asking, slots = self._asking.to(query.device), self._slots.to(query.device)
-        prompts, most = asking.shape
-        together = query.index_select(0, asking.flatten()).view(prompts, most, key_heads, group, size).transpose(1, 2)
-        padding = None if self._padding is None else self._padding.to(query.device)
-        part = _part(together.reshape(prompts, key_heads, -1, size), *self._prompts[module], scale, padding=padding)
+        if query.device not in self._tables_on:
+            self._tables_on[query.device] = self._tables.to(query.device)
+        tables = self._tables_on[query.device]
+        prompts, most = tables.asking.shape
+        together = query.index_select(0, tables.asking.flatten()).view(prompts, most, key_heads, group, size)
+        together = together.transpose(1, 2).reshape(prompts, key_heads, -1, size)
+        part = _part(together, *self._prompts[module], scale, padding=tables.padding)
 
         def by_response(values: Tensor) -> Tensor:
-            return values.view(prompts, key_heads, most, group, -1).transpose(1, 2).flatten(0, 1).index_select(0, slots)
+            by_slot = values.view(prompts, key_heads, most, group, -1).transpose(1, 2).flatten(0, 1)
+            return by_slot.index_select(0, tables.slots)
 
         return by_response(part[0]), by_response(part[1]), by_response(part[2])
 
@@ -252,6 +279,22 @@ def _alike(prompts: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
         if index == len(prompts) or min(lengths) < _SHORTEST * max(lengths):
             yield first, index
             first = index
+
+
+def _rearranged(states: Tensor, index: Tensor, moved: Tensor) -> Tensor:
+    """Return states whose row i is row ``index[i]``: the same tensor, where that leaves less than half of it unused.
+
+    Args:
+        states: (N, …), written to.
+        index: (n,).
+        moved: the rows i that aren't row i already.
+    """
+    device = states.device
+    if not len(states) // 2 < len(index) <= len(states):
+        return states[index.to(device)]
+    if len(moved):
+        states[moved.to(device)] = states[index[moved].to(device)]
+    return states
 
 
 def _picked(states: Tensor, columns: Tensor) -> Tensor:
