@@ -14,7 +14,6 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -144,26 +143,6 @@ class BlockCache:
         return torch.cat(parts).to(query.dtype)[:, None], None
 
 
-@dataclass(frozen=True)
-class _Tables:
-    """Which response continues which prompt.
-
-    Args:
-        asking: (Q, S) the responses to each prompt; where a prompt has fewer than S, any.
-        slots: (N,) where a response stands among the Q·S.
-        padding: (Q, 1, 1, P) what is added to the scores of the prompts' positions; None where none is padding.
-    """
-
-    asking: Tensor
-    slots: Tensor
-    padding: Tensor | None
-
-    def to(self, device: torch.device) -> _Tables:
-        """Return them on a device."""
-        padding = None if self.padding is None else self.padding.to(device)
-        return _Tables(self.asking.to(device), self.slots.to(device), padding)
-
-
 class _Block:
     """Responses of one length to prompts of like length.
 
@@ -191,12 +170,8 @@ class _Block:
 
     def gather(self, index: Sequence[int]) -> None:
         """Make response i what response ``index[i]`` is."""
-        chosen = torch.tensor(index, dtype=torch.long)
-        moved = (chosen != torch.arange(len(index))).nonzero()[:, 0]
         for pieces in self._own.values():
-            pieces[:] = [
-                (_rearranged(keys, chosen, moved), _rearranged(values, chosen, moved)) for keys, values in pieces
-            ]
+            pieces[:] = [(_rearranged(keys, index), _rearranged(values, index)) for keys, values in pieces]
         owners = [self._owners[row] for row in index]
         live = sorted(set(owners))
         if len(live) < _PROMPTS_KEPT * len(self._lengths):
@@ -212,21 +187,26 @@ class _Block:
     def _set_owners(self, owners: list[int]) -> None:
         """Note whose prompt each response continues: owners (N,)."""
         self._owners = owners
+        self._placed: dict[torch.device, tuple[Tensor, Tensor, Tensor | None]] = {}
         asking: list[list[int]] = [[] for _ in self._lengths]  # a prompt's responses
         for row, prompt in enumerate(owners):
             asking[prompt].append(row)
         most = max(map(len, asking), default=0)
+        self._asking = torch.tensor([[*rows, *[0] * (most - len(rows))] for rows in asking])
         slots = {row: prompt * most + slot for prompt, rows in enumerate(asking) for slot, row in enumerate(rows)}
-        padding = None
+        self._slots = torch.tensor([slots[row] for row in range(len(owners))])
+        lengths = torch.tensor(self._lengths)
+        self._padding = None
         if self._lengths and min(self._lengths) < max(self._lengths):
-            beyond = torch.arange(max(self._lengths)) >= torch.tensor(self._lengths)[:, None]
-            padding = torch.zeros(beyond.shape).masked_fill(beyond, float("-inf"))[:, None, None]  # (Q, 1, 1, P)
-        self._tables = _Tables(
-            asking=torch.tensor([[*rows, *[0] * (most - len(rows))] for rows in asking]),
-            slots=torch.tensor([slots[row] for row in range(len(owners))]),
-            padding=padding,
-        )
-        self._tables_on: dict[torch.device, _Tables] = {}
+            beyond = torch.arange(max(self._lengths)) >= lengths[:, None]
+            self._padding = torch.zeros(beyond.shape).masked_fill(beyond, float("-inf"))[:, None, None]  # (Q, 1, 1, P)
+
+    def _plan(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return asking, slots and padding on a layer's device: copied there once, not by each layer."""
+        if device not in self._placed:
+            padding = None if self._padding is None else self._padding.to(device)
+            self._placed[device] = self._asking.to(device), self._slots.to(device), padding
+        return self._placed[device]
 
     def attend(self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
         """Return (N, heads, d) for a query (N, heads, d), and keys and values (N, key heads, d)."""
@@ -240,17 +220,13 @@ class _Block:
 
     def _part_of_prompts(self, module: nn.Module, query: Tensor, scale: float) -> _Part:
         _, key_heads, group, size = query.shape
-        if query.device not in self._tables_on:
-            self._tables_on[query.device] = self._tables.to(query.device)
-        tables = self._tables_on[query.device]
-        prompts, most = tables.asking.shape
-        together = query.index_select(0, tables.asking.flatten()).view(prompts, most, key_heads, group, size)
-        together = together.transpose(1, 2).reshape(prompts, key_heads, -1, size)
-        part = _part(together, *self._prompts[module], scale, padding=tables.padding)
+        asking, slots, padding = self._plan(query.device)
+        prompts, most = asking.shape
+        together = query.index_select(0, asking.flatten()).view(prompts, most, key_heads, group, size).transpose(1, 2)
+        part = _part(together.reshape(prompts, key_heads, -1, size), *self._prompts[module], scale, padding=padding)
 
         def by_response(values: Tensor) -> Tensor:
-            by_slot = values.view(prompts, key_heads, most, group, -1).transpose(1, 2).flatten(0, 1)
-            return by_slot.index_select(0, tables.slots)
+            return values.view(prompts, key_heads, most, group, -1).transpose(1, 2).flatten(0, 1).index_select(0, slots)
 
         return by_response(part[0]), by_response(part[1]), by_response(part[2])
 
@@ -281,19 +257,13 @@ def _alike(prompts: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
             first = index
 
 
-def _rearranged(states: Tensor, index: Tensor, moved: Tensor) -> Tensor:
-    """Return states whose row i is row ``index[i]``: the same tensor, where that leaves less than half of it unused.
-
-    Args:
-        states: (N, …), written to.
-        index: (n,).
-        moved: the rows i that aren't row i already.
-    """
-    device = states.device
+def _rearranged(states: Tensor, index: Sequence[int]) -> Tensor:
+    """Return (n, …) whose row i is row ``index[i]`` of states (N, …): these themselves, unless half would be unused."""
     if not len(states) // 2 < len(index) <= len(states):
-        return states[index.to(device)]
-    if len(moved):
-        states[moved.to(device)] = states[index[moved].to(device)]
+        return states[list(index)]
+    moved = [row for row, source in enumerate(index) if row != source]
+    if moved:
+        states[moved] = states[[index[row] for row in moved]]
     return states
 
 
