@@ -7,7 +7,14 @@ from tests.engine.fake_gpu import DEVICE, fake_gpu, moved
 from tests.engine.generation.test_decoder import OTHERS, requests, text_of
 from tests.tiny import FAMILIES, tiny_model
 from tokur_cli.engine.generation.decoder import Decoder
+from tokur_cli.engine.generation.guided.particles import Guide, ParticleFilter
+from tokur_cli.engine.generation.guided.resampling import Resampling
 from tokur_cli.engine.generation.sampling import Sampling, choose_tokens
+from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.uncertainty.growing import GrowingScorer
+from tokur_cli.engine.uncertainty.perturbed import Draws
+from tokur_cli.engine.uncertainty.scorer import Scorer
+from tokur_cli.scores.guides import GuideScore
 
 ASKED = requests(5, samples=(0, 1))
 SAMPLINGS = {
@@ -75,3 +82,17 @@ def test_tokens_are_chosen_where_the_logits_are(sampling, dtype, monkeypatch):
         logits = torch.empty(256, 128_256, dtype=dtype, device=DEVICE)
         tokens = choose_tokens(logits, SAMPLINGS[sampling], [0.5] * 256)
         assert (tokens.shape, tokens.dtype, tokens.device) == ((256,), torch.long, DEVICE)
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma2"])
+def test_particles_grow_on_a_gpu_and_are_scored_there(family, monkeypatch):
+    model = tiny_model(family)
+    with fake_gpu(monkeypatch, (8, 0)):
+        model = moved(model, torch.bfloat16)
+        sampling = Sampling(temperature=1.0)
+        decoder = Decoder(model, text_of, sampling, end_ids=frozenset(), max_new_tokens=7, step_tokens=3)
+        scorer = GrowingScorer(Scorer(model, Draws(build_posterior(model), 2)))
+        guide = Guide(GuideScore("eu", "mean"), -1, Resampling())
+        responses = list(ParticleFilter(decoder, scorer, guide).serve(ASKED))
+    assert sorted((r.index, r.sample) for r in responses) == [(i, n) for i in range(5) for n in (0, 1)]
+    assert all(len(r.token_ids) == 7 for r in responses)
