@@ -49,15 +49,12 @@ def evaluate(
     """
     if len(set(paths)) < len(paths):
         raise UsageError("a file is given twice: each is a run of its own")
-    if fit.file is not None or target.graded is None:
-        check_target(fit.file, force=target.force)
-    if fit.file == STDIN and target.path is None:
-        raise UsageError("--fit - would mix the calibration and the results: give one of them a file")
-    fitting = None
-    if fit.file is not None:
-        fitting = Fitting(fit, options.seed)
+    fitting = _fitting(options, fit, target)
+    if fitting is None:
+        wanted = _wanted(options, target)
+    else:
         options = results_options(options, fitting)
-    wanted = _wanted(options, target) if fitting is None else Wanted(fitting.orientations, options.group_by)
+        wanted = Wanted(fitting.orientations, options.group_by)
     if target.plots is not None:
         from tokur_cli.views.plots import require_matplotlib
 
@@ -81,10 +78,10 @@ def evaluate(
     with Progress(COMMAND) as progress:
         progress.say("computing metrics and intervals")
         results = evaluate_runs(runs, names, options, {} if fitting is None else fitting.methods)
-    if fitting is not None and fit.file is not None:
-        with writing_whole(fit.file) as file:
+    if fitting is not None:
+        with writing_whole(fitting.file) as file:
             file.write(fitting.calibration(scored, results).as_json())
-        say(COMMAND, f"{fit.file} has {fitting.described}")
+        say(COMMAND, f"{fitting.file} has {fitting.described}")
     if names:
         _say_left_out(results, runs)
         _write(results, target)
@@ -96,6 +93,19 @@ def evaluate(
 
         write_plots(runs, results, target.plots)
     invalid.finish()
+
+
+def _fitting(options: EvaluationOptions, fit: FitOptions, target: EvaluationOutput) -> Fitting | None:
+    """Return the calibration that is asked for, yet to be fitted.
+
+    Raises:
+        UsageError: its file may not be written, or it cannot be made so.
+    """
+    if fit.file is not None or target.graded is None:
+        check_target(fit.file, force=target.force)
+    if fit.file == STDIN and target.path is None:
+        raise UsageError("--fit - would mix the calibration and the results: give one of them a file")
+    return None if fit.file is None else Fitting(fit.file, fit, options.seed)
 
 
 def _wanted(options: EvaluationOptions, target: EvaluationOutput) -> Wanted:
