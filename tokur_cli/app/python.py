@@ -152,7 +152,7 @@ def _filled(command: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     known = {
         flag.lstrip("-").replace("-", "_"): parameter.name
         for parameter in parser.params
-        if parameter.name not in {*_OF_FILES, "show_prompts"}
+        if parameter.name not in {*_OF_FILES, "show_prompts", "from_logprobs"}
         for flag in parameter.opts
         if flag.startswith("-")
     }

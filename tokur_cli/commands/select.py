@@ -170,7 +170,7 @@ class _Selection:
         scores = record.scores
         value = scores.get(self.options.by)
         if value is None:
-            self.other_scores.update(dict.fromkeys(scores))
+            self.other_scores.update(dict.fromkeys(name for name, other in scores.items() if other is not None))
         number = record.number(f'"tokur.scores.{self.options.by}"', value)
         return None if number is None else self.sign * number
 

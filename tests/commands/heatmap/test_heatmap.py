@@ -336,7 +336,7 @@ BAD = [
     ({"question": "?", "answer": "It is 2. #### 2"}, "run it through tokur score first"),
     (without(scored(), "tokur", "tokens"), "score it without --no-tokens"),
     (changed(scored(), [], "tokur", "tokens"), '"tokur.tokens" is a list'),
-    (without(scored(), "tokur", "tokens", "eu"), 'no token values named "eu" (there are: none)'),
+    (without(scored(), "tokur", "tokens", "eu"), 'no token values named "eu"'),
     (without(scored(), "tokur", "tokens", "offsets"), '"tokur.tokens.offsets" is null'),
     (changed(scored(), [0, 1], "tokur", "tokens", "offsets", 2), "before the span"),
     (changed(scored(), [2, 90], "tokur", "tokens", "offsets", 2), "outside the response"),

@@ -56,6 +56,7 @@ class Columns:
         answer: answers.
         outcomes: how often each outcome came out.
         are_probabilities: whether all scores are probabilities of being right, whatever they were made of.
+        numbers: the questions' numbers by what tells a question: its id, else its prompt.
     """
 
     name: str
@@ -68,7 +69,7 @@ class Columns:
     answer: list[str | None] = field(default_factory=list)
     outcomes: Counter[str] = field(default_factory=Counter)
     are_probabilities: bool = False
-    _numbers: dict[str, int] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
     _questions: int = 0
 
     def __post_init__(self) -> None:
@@ -112,7 +113,7 @@ class Columns:
         return np.lexsort((np.array(self.sample), np.array(self.question)))
 
     def _number(self, name: str | None) -> int:
-        number = self._questions if name is None else self._numbers.setdefault(name, self._questions)
+        number = self._questions if name is None else self.numbers.setdefault(name, self._questions)
         self._questions += number == self._questions
         return number
 

@@ -12,10 +12,12 @@ from typing import IO, Any
 from tokur_cli.answers.code.execution import Execution, probe, run_all
 from tokur_cli.answers.grading import Grader
 from tokur_cli.commands.evaluate.columns import Columns, Wanted, group_of, scores_of
+from tokur_cli.commands.evaluate.difficulty import failures_of, group_by_difficulty
 from tokur_cli.commands.evaluate.fitting import Fitting, results_options
 from tokur_cli.commands.evaluate.results import Results, as_rows, evaluate_runs
 from tokur_cli.commands.evaluate.spans import SpanReader, span_scores
 from tokur_cli.commands.evaluate.tables import as_csv, heading, left_out, reasons, tables
+from tokur_cli.commands.evaluate.worst import show_worst
 from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOutput
 from tokur_cli.commands.options.fit import FitOptions
 from tokur_cli.commands.options.streams import InputOptions
@@ -49,6 +51,11 @@ def evaluate(
     """
     if len(set(paths)) < len(paths):
         raise UsageError("a file is given twice: each is a run of its own")
+    if options.worst is not None:
+        if fit.file is not None:
+            raise UsageError("--worst shows records, --fit is made of all: run tokur evaluate twice")
+        show_worst(paths, source, options, target, options.worst)
+        return
     fitting = _fitting(options, fit, target)
     if fitting is None:
         wanted = _wanted(options, target)
@@ -66,6 +73,9 @@ def evaluate(
         reading = _Reading(wanted, options, source, invalid, fitting)
         runs = reading.read(paths, target)
         reading.say_unknown()
+        reading.say_mixed()
+        if runs and options.difficulty is not None:
+            _group_by_difficulty(runs, options.difficulty, source, options, target, invalid)
     if not runs:
         invalid.finish(none_of=", ".join(map(display_name, paths)))
         return
@@ -131,6 +141,24 @@ def _response_scores(options: EvaluationOptions) -> dict[str, Orientation]:
     }
 
 
+def _group_by_difficulty(
+    runs: Sequence[Columns],
+    count: int,
+    source: InputOptions,
+    options: EvaluationOptions,
+    target: EvaluationOutput,
+    invalid: InvalidRecords,
+) -> None:
+    telling = runs
+    if options.difficulty_from is not None:
+        reading = _Reading(Wanted({}), options, source, invalid, None)
+        telling = reading.read([options.difficulty_from], replace(target, graded=None, force=False))
+    failures: dict[str, int] = {}
+    for run in telling:
+        failures |= failures_of(run, count)
+    group_by_difficulty(runs, failures, count)
+
+
 def _read_spans(
     paths: Sequence[str], source: InputOptions, options: EvaluationOptions, wanted: Wanted, invalid: InvalidRecords
 ) -> list[Columns]:
@@ -156,6 +184,7 @@ class _Reading:
         self._wanted, self._options, self._fitting = wanted, options, fitting
         self._source, self._invalid = source, invalid
         self._unknown: Counter[str] = Counter()
+        self._logged: Counter[bool] = Counter()
         self._runs_code = False
 
     def read(self, paths: Sequence[str], target: EvaluationOutput) -> list[Columns]:
@@ -213,6 +242,8 @@ class _Reading:
         record = labelled.record
         run = record.computed("run")
         seed = run.get("seed") if isinstance(run, dict) else None
+        if isinstance(run, dict):
+            self._logged["computed_from" in run] += 1
         values = scores_of(record, self._unknown)
         group = group_of(record, self._options.group_by) if self._options.group_by is not None else None
         if self._fitting is not None:
@@ -225,6 +256,16 @@ class _Reading:
         """Say which scores the catalogue does not know."""
         for name, count in self._unknown.items():
             say(COMMAND, f"left out the score {name} of {count:,} records: the catalogue does not know it")
+
+    def say_mixed(self) -> None:
+        """Say if scores of a model stand beside those of ``score --from-logprobs``, which another one may have made."""
+        logged, exact = self._logged[True], self._logged[False]
+        if logged and exact:
+            say(
+                COMMAND,
+                f"{logged:,} records were scored by the log-probabilities that they came with, {exact:,} by a model "
+                "here: their scores may not be comparable; evaluate them apart",
+            )
 
 
 def _present(runs: Sequence[Columns], options: EvaluationOptions) -> list[str]:
@@ -251,7 +292,8 @@ def _say_left_out(results: Results, runs: Sequence[Columns]) -> None:
         say(COMMAND, line)
     without = sum(name is None for run in runs for name in run.group)
     if without:
-        say(COMMAND, f"left out of the groups: {without:,} records without {results.options.group_by}")
+        lacking = results.options.group_by or f"{results.options.difficulty} labelled samples of their question"
+        say(COMMAND, f"left out of the groups: {without:,} records without {lacking}")
 
 
 def _write(results: Results, target: EvaluationOutput) -> None:

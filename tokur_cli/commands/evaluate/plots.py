@@ -198,7 +198,7 @@ def _groups(records: _Pooled, drawn: Sequence[str], results: Results, metric: st
         list(results.groups),
         splits,
         {score: np.array(values, dtype=np.float64) for score, values in found.items()},  # NaN for None
-        f"{TITLES[metric]} and scores by {results.options.group_by}",
+        f"{TITLES[metric]} and scores by {results.options.grouping}",
         TITLES[metric],
     )
 

@@ -57,7 +57,7 @@ def evaluate_runs(
         TokurError: no record has a group, or too many have one of their own; or a run has no question whose responses
             all have labels, for scaling.
     """
-    groups = group_names(runs, options.group_by) if names and options.group_by is not None else []
+    groups = group_names(runs, options.grouping) if names and options.grouping is not None else []
     outcomes: Counter[str] = Counter()
     for run in runs:
         outcomes.update(run.outcomes)

@@ -238,7 +238,7 @@ def _group_table(results: Results) -> Table:
         undefined = dict.fromkeys(score.metrics[metric].reason for score in group.scores.values())
         notes += [f"{name}: {reason}" for reason in undefined if reason]
     columns = [Column(name, _better(metric)) for name in groups]
-    return Table(f"{TITLES[metric]} (%) by {results.options.group_by}", "score", columns, rows, notes)
+    return Table(f"{TITLES[metric]} (%) by {results.options.grouping}", "score", columns, rows, notes)
 
 
 def _scaling_table(curves: Scaling, method: str, options: EvaluationOptions) -> Table:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from tokur_cli.answers.grading import Grader
+from tokur_cli.commands.heatmap.quantities import TOKEN_QUANTITIES
 from tokur_cli.commands.shared.labels import is_code
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
@@ -54,6 +55,8 @@ def heatmap_response(
         )
         response = replace(response, steps=_steps(record, text, spans))  # spans that fit the text
         for name in needed:
+            if name not in values and (others := [other for other in TOKEN_QUANTITIES if other in tokens]):
+                raise RecordError(f'no token values named "{name}": give --score {",".join(others)}, which there are')
             response.token_values(name)
     except RecordError as error:
         raise record.error(error.message) from None

@@ -257,3 +257,19 @@ class BaselineOptions:
     def __post_init__(self) -> None:
         if self.attempt_temperature == 0:
             raise UsageError("--attempt-temperature is above 0: at 0 all attempts are the same")
+
+
+@dataclass(frozen=True)
+class LoggedOptions:
+    """Whether responses are scored by the log-probabilities that they came with."""
+
+    panel: ClassVar[str] = panels.INPUT
+
+    from_logprobs: Annotated[
+        bool,
+        Option(
+            "--from-logprobs",
+            help="Score without a model, by the log-probabilities that came with the responses (logprobs and "
+            "top_logprobs of OpenAI, vLLM or Inspect): ll, deepconf, bounds of pe.",
+        ),
+    ] = False
