@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import IO, Any
+from typing import Any
 
 from tokur_cli.answers.code.execution import Execution, probe, run_all
 from tokur_cli.answers.grading import Grader
@@ -32,7 +31,7 @@ from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.catalogue import ALL, CATALOGUE, DEFAULT, choose_scores
 from tokur_cli.scores.steps import Orientation
-from tokur_cli.views.tables import latex, print_table
+from tokur_cli.views.tables import latex, print_table, table_console
 
 COMMAND = "evaluate"
 
@@ -297,9 +296,12 @@ def _say_left_out(results: Results, runs: Sequence[Columns]) -> None:
 
 
 def _write(results: Results, target: EvaluationOutput) -> None:
-    if target.form == "table" or (target.path is None and target.form is None and sys.stdout.isatty()):
-        with writing_whole(target.path or STDIN) as file:
-            _print(results, file)
+    if target.is_table:
+        with writing_whole(target.path or STDIN) as file, table_console(file) as console:
+            console.print(heading(results))
+            console.print()
+            for table in tables(results):
+                print_table(table, console)
         return
     if target.form == "latex":
         text = f"% {heading(results)}\n" + "\n".join(map(latex, tables(results)))
@@ -309,15 +311,3 @@ def _write(results: Results, target: EvaluationOutput) -> None:
         text = "".join(encode_value(row).decode("utf-8") + "\n" for row in as_rows(results))
     with writing_whole(target.path or STDIN) as file:
         file.write(text)
-
-
-def _print(results: Results, file: IO[str]) -> None:
-    from rich.console import Console
-
-    console = Console(file=file, highlight=False, markup=False, emoji=False)
-    with console.capture() as printed:  # rich pads the last column, too
-        console.print(heading(results))
-        console.print()
-        for table in tables(results):
-            print_table(table, console)
-    file.writelines(line.rstrip() + "\n" for line in printed.get().splitlines())
