@@ -69,10 +69,7 @@ def evaluate(
     if options.level == "step":
         runs = _read_spans(paths, source, options, wanted, invalid)
     else:
-        reading = _Reading(wanted, options, source, invalid, fitting)
-        runs = reading.read(paths, target)
-        reading.say_unknown()
-        reading.say_mixed()
+        runs = _read_responses(paths, _Reading(wanted, options, source, invalid, fitting), target)
         if runs and options.difficulty is not None:
             _group_by_difficulty(runs, options.difficulty, source, options, target, invalid)
     if not runs:
@@ -156,6 +153,13 @@ def _group_by_difficulty(
     for run in telling:
         failures |= failures_of(run, count)
     group_by_difficulty(runs, failures, count)
+
+
+def _read_responses(paths: Sequence[str], reading: _Reading, target: EvaluationOutput) -> list[Columns]:
+    runs = reading.read(paths, target)
+    reading.say_unknown()
+    reading.say_mixed()
+    return runs
 
 
 def _read_spans(
