@@ -145,6 +145,26 @@ def test_the_probabilities_are_as_good_as_shown(run_tokur, scored_samples, tmp_p
 
 
 @pytest.mark.slow
+def test_sampled_responses_have_the_probabilities_and_the_coverage_told(run_tokur, scored_n16, tmp_path):
+    tour = " ".join(text_of(TOUR).split())
+    code, out, _ = run_tokur("evaluate", scored_n16, "--fit", tmp_path / "calibration.json")
+    assert code == 0
+    auroc = {row["score"]: f"{100 * row['auroc']['value']:.2f}" for row in parsed(out)}
+    told = (
+        f"the AUROC is {auroc['p_correct']} for `p_correct`, {auroc['eu']} for `eu` and {auroc['ll_sum']} for `ll_sum`."
+    )
+    assert told in tour
+    options = "--keep 100% --abstain 0.3"
+    _, _, err = run_tokur("select", scored_n16, *options.split())
+    answered, questions = re.search(r"answered (\d+) of (\d+) questions", err).groups()
+    right, majority = re.search(r"accuracy of what is answered ([\d.]+)%.* majority ([\d.]+)%", err).groups()
+    assert (
+        f"`tokur select scored_n16.jsonl {options}` answers {answered} of the {questions} questions, {right} % of them "
+        f"right, where the majority of all 16 is right in {majority} %."
+    ) in tour
+
+
+@pytest.mark.slow
 def test_the_table_beside_the_baselines_agrees(run_tokur, scored_samples):
     """Of its rows those that need nothing but the scoring's own passes."""
     code, out, _ = run_tokur("evaluate", scored_samples)
