@@ -3,6 +3,8 @@
 import json
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from tests.commands.score.test_score import parsed, write_lines
 from tests.readmes import ROOT, block_with, text_of
 
 pytestmark = [pytest.mark.real_model, pytest.mark.usefixtures("all_threads")]
-FRONT, TOUR = Path("README.md"), Path("samples/README.md")
+FRONT, TOUR, STUDY = Path("README.md"), Path("samples/README.md"), Path("samples/steps/README.md")
 N16 = "samples/responses_n16.jsonl"
 EVALUATE = "tokur evaluate scored.jsonl --scores"
 INTERVALS = re.compile(r"\| .*`.*( \| [\d.]+ \[[\d.]+, [\d.]+\]){3} \|")  # a row of three figures
@@ -145,6 +147,26 @@ def test_the_probabilities_are_as_good_as_shown(run_tokur, scored_samples, tmp_p
 
 
 @pytest.mark.slow
+def test_sampled_responses_have_the_probabilities_and_the_coverage_told(run_tokur, scored_n16, tmp_path):
+    tour = " ".join(text_of(TOUR).split())
+    code, out, _ = run_tokur("evaluate", scored_n16, "--fit", tmp_path / "calibration.json")
+    assert code == 0
+    auroc = {row["score"]: f"{100 * row['auroc']['value']:.2f}" for row in parsed(out)}
+    told = (
+        f"the AUROC is {auroc['p_correct']} for `p_correct`, {auroc['eu']} for `eu` and {auroc['ll_sum']} for `ll_sum`."
+    )
+    assert told in tour
+    options = "--keep 100% --abstain 0.3"
+    _, _, err = run_tokur("select", scored_n16, *options.split())
+    answered, questions = re.search(r"answered (\d+) of (\d+) questions", err).groups()
+    right, majority = re.search(r"accuracy of what is answered ([\d.]+)%.* majority ([\d.]+)%", err).groups()
+    assert (
+        f"`tokur select scored_n16.jsonl {options}` answers {answered} of the {questions} questions, {right} % of them "
+        f"right, where the majority of all 16 is right in {majority} %."
+    ) in tour
+
+
+@pytest.mark.slow
 def test_the_table_beside_the_baselines_agrees(run_tokur, scored_samples):
     """Of its rows those that need nothing but the scoring's own passes."""
     code, out, _ = run_tokur("evaluate", scored_samples)
@@ -208,3 +230,43 @@ def test_the_choices_are_right_as_often_as_shown(run_tokur, scored_n16):
         assert others == [shown[title] for title in titles]
     front = f"{shown['eu_mean']} right; a majority vote of all 16 has {shown[titles[1]]}, a single response "
     assert f"| {front}{shown[titles[0]]} |" in text_of(FRONT)
+
+
+@pytest.mark.slow
+def test_the_equations_of_the_study_are_told_apart_as_shown(run_tokur, tmp_path):
+    block = block_with(STUDY, "make_equations")
+    made = subprocess.run(
+        [sys.executable, ROOT / "samples" / "steps" / "make_equations.py"],
+        stdin=(ROOT / "samples" / "responses.jsonl").open(),
+        capture_output=True,
+        check=True,
+    )
+    assert "make_equations.py < samples/responses.jsonl | head -65 | tokur score --dtype float32 >" in block.commands
+    equations = write_lines(tmp_path / "equations.jsonl", [line + b"\n" for line in made.stdout.split(b"\n")[:65]])
+    path = scored(["score", "--dtype", "float32", str(equations)], tmp_path / "scored.jsonl")
+
+    def evaluated(words):
+        code, out, err = run_tokur(*[path if word == "equations.jsonl" else word for word in words])
+        assert code == 0, err
+        return {row["score"]: row for row in parsed(out)}
+
+    found = evaluated(arguments(block.commands, "tokur evaluate"))
+    first, _, second = block.printed.partition("Score − ")
+    shown = {line.split()[0]: printed(line) for line in first.splitlines() if "[" in line}
+    assert shown == {
+        name: [spelling(row[measure]) for measure in ("auroc", "auprc", "acc")] for name, row in found.items()
+    }
+    shown = {line.split()[0]: printed(line) for line in second.splitlines() if "[" in line}
+    assert shown == {
+        name: [spelling(row["difference"][measure]) for measure in ("auroc", "within")]
+        for name, row in found.items()
+        if name != "eu_sum"
+    }
+    prose = " ".join(text_of(STUDY).split())
+    commands = [line for line in block_with(STUDY, "--tokens").lines() if line.startswith("tokur")]
+    whole, digits = (evaluated(shlex.split(line)[1:]) for line in commands)
+    of_tu, of_logprob = (
+        [spelling(rows[name]["auroc"], 1) for rows in (whole, digits)] for name in ("tu_mean", "logprob_mean")
+    )
+    assert f"AUROC of `tu_mean` rises from {of_tu[0]} to {of_tu[1]}" in prose
+    assert f"`logprob_mean` from {of_logprob[0].split()[0]} to {of_logprob[1].split()[0]}." in prose
