@@ -180,7 +180,8 @@ class EvaluationOutput:
     panel: ClassVar[str] = panels.OUTPUT
 
     path: Annotated[str | None, Writes(), Option("--output", "-o", help="Write a file, not standard output.")] = None
-    json: Annotated[bool, Option("--json", help="JSONL, one line per score, as in a pipe.")] = False
+    table: Annotated[bool, Option("--table", help="Tables, as on a terminal.")] = False
+    json: Annotated[bool, Option("--jsonl", "--json", help="JSONL, one line per score, as in a pipe.")] = False
     latex: Annotated[bool, Option("--latex", help="Tables for booktabs.")] = False
     csv: Annotated[bool, Option("--csv", help="CSV, one row per score and group.")] = False
     plots: Annotated[
@@ -191,16 +192,19 @@ class EvaluationOutput:
     graded: Annotated[
         str | None, Writes(), Option(metavar="FILE", help='Write the records with "correct" and "tokur.answer".')
     ] = None
-    force: Annotated[bool, Option("--force", help="Replace what the --graded file holds.")] = False
+    force: Annotated[bool, Option("--force", help="Replace what the --graded or the --fit file holds.")] = False
 
     def __post_init__(self) -> None:
-        if self.json + self.latex + self.csv > 1:
-            raise UsageError("--json, --latex and --csv cannot go together: give one of them")
+        if self.table + self.json + self.latex + self.csv > 1:
+            raise UsageError("--table, --jsonl, --latex and --csv cannot go together: give one of them")
         if self.graded == STDIN and self.path is None:
             raise UsageError("--graded - would mix records and results: give one of them a file, with -o or --graded")
-        check_target(self.graded, force=self.force)
+        if self.graded is not None:
+            check_target(self.graded, force=self.force)
 
     @property
-    def form(self) -> Literal["json", "latex", "csv"] | None:
+    def form(self) -> Literal["table", "json", "latex", "csv"] | None:
         """The form that was asked for; None for tables on a terminal and JSONL elsewhere."""
-        return "json" if self.json else "latex" if self.latex else "csv" if self.csv else None
+        return (
+            "table" if self.table else "json" if self.json else "latex" if self.latex else "csv" if self.csv else None
+        )

@@ -1,0 +1,157 @@
+"""``tokur score --from-logprobs``: scores of the log-probabilities that came with the responses, without a model."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Any, get_type_hints
+
+import numpy as np
+from typer.models import OptionInfo
+
+from tokur_cli import __version__
+from tokur_cli.commands.options.scoring import ScoringOptions
+from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
+from tokur_cli.commands.shared.arrivals import Pause, as_they_come
+from tokur_cli.commands.shared.errors import InvalidRecords
+from tokur_cli.commands.shared.progress import Progress, count_lines
+from tokur_cli.commands.shared.reading import read_input
+from tokur_cli.records.errors import RecordError, UsageError
+from tokur_cli.records.formats.logprobs import LoggedToken, logged_logprobs
+from tokur_cli.records.record import SCHEMA, Record
+from tokur_cli.records.writer import open_output
+from tokur_cli.scores.bounds import confidence, entropy_bounds
+from tokur_cli.scores.catalogue import Features, Score, choose_scores
+
+COMMAND = "score"
+LOGPROBS = "logprobs"
+"""What ``tokur.run.computed_from`` says of such scores; those of a model have no such field."""
+
+_FEATURES = {"logprob", "deepconf"}
+_WITHOUT_MODEL = ("scores", "no_tokens")
+
+
+def score_logged(source: InputOptions, scoring: ScoringOptions, target: ResumableOutput, others: Sequence[Any]) -> None:
+    """Score a stream of responses that come with their log-probabilities.
+
+    Args:
+        source: the responses.
+        scoring: which scores, and whether tokens are kept.
+        target: where the records go.
+        others: the groups of options that need a model; none of them may be given.
+
+    Raises:
+        UsageError: an option or a score was asked for that needs a model.
+        TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
+    """
+    for option in (option for group in (scoring, *others) for option in _given(group)):
+        raise UsageError(f"{option} needs a model, and --from-logprobs uses none: leave one of the two out")
+    scores = choose_scores(scoring.scores)
+    if scoring.scores is not None:
+        _refuse(score for score in scores if not score.default or not _computable(score))
+    run = {"computed_from": LOGPROBS, "version": __version__}
+    settings = {**run, "scores": [score.name for score in scores], "tokens": not scoring.no_tokens}
+    invalid = InvalidRecords(COMMAND, source.skip_invalid)
+    with (
+        open_output(
+            target.path, force=target.force, resume=target.resume, settings=settings, settings_of=_settings_of
+        ) as writer,
+        Progress(COMMAND) as progress,
+    ):
+        progress.start(count_lines(source.path))
+        for item in as_they_come(source.path, read_input(source)):
+            if isinstance(item, Pause):
+                continue
+            progress.advance(1)
+            try:
+                if isinstance(item, RecordError):
+                    raise item
+                if not writer.already_written(item):
+                    writer.write(_scored(item, scores, run, keep_tokens=not scoring.no_tokens))
+            except RecordError as error:
+                invalid.skip_or_raise(error)
+        writer.finish()
+    invalid.finish()
+
+
+def _settings_of(tokur: dict[str, Any]) -> dict[str, Any]:
+    return {**tokur.get("run", {}), "scores": list(tokur.get("scores", {})), "tokens": "tokens" in tokur}
+
+
+def _given(group: Any) -> Iterator[str]:
+    """Yield the names of a group's options that were given and need a model."""
+    hints = get_type_hints(type(group), include_extras=True)
+    for field in dataclasses.fields(group):
+        marks = getattr(hints[field.name], "__metadata__", ())
+        declared = next((mark for mark in marks if isinstance(mark, OptionInfo)), None)
+        if dataclasses.is_dataclass(getattr(group, field.name)):
+            yield from _given(getattr(group, field.name))
+        elif declared and field.name not in _WITHOUT_MODEL and getattr(group, field.name) != field.default:
+            named = declared.default  # where typer keeps the first name that an annotation gives an option
+            yield named if isinstance(named, str) else f"--{field.name.replace('_', '-')}"
+
+
+def _computable(score: Score) -> bool:
+    return set(score.needs) <= _FEATURES
+
+
+def _refuse(scores: Iterator[Score]) -> None:
+    for score in scores:
+        there = ", ".join(score.name for score in choose_scores(None) if _computable(score))
+        raise UsageError(f"--scores {score.name} needs a model; --from-logprobs gives {there}")
+
+
+def _scored(record: Record, scores: Sequence[Score], run: dict[str, Any], *, keep_tokens: bool) -> Record:
+    """Return the record with what its log-probabilities tell; NaN, which is written as null, where they do not.
+
+    Raises:
+        RecordError: it has none, or they are of another text.
+    """
+    response, tokens = record.response, logged_logprobs(record)
+    offsets = _offsets(record, response, tokens)
+    known = [math.nan if token.logprob is None else token.logprob for token in tokens]
+    features: Features = {
+        "logprob": np.array(known, dtype=np.float64),
+        "deepconf": np.array([confidence(token.likeliest) for token in tokens], dtype=np.float64),
+    }
+    bounds = [entropy_bounds(token.likeliest, token.logprob if token.unlisted else None) for token in tokens]
+    low, high = (math.fsum(ends) for ends in zip(*bounds, strict=True))
+    tokur = {"schema": SCHEMA, **record.tokur}
+    for name in ("tokens", "scores", "bounds", "run"):
+        tokur.pop(name, None)
+    if keep_tokens:
+        tokur["tokens"] = {"offsets": offsets, **features}
+    tokur["scores"] = {score.name: score.compute(features) if _computable(score) else None for score in scores}
+    tokur["bounds"] = {"pe": [low / len(tokens), high / len(tokens)], "pe_sum": [low, high]}
+    tokur["run"] = run
+    record.set("tokur", tokur)
+    return record
+
+
+def _offsets(record: Record, response: str, tokens: Sequence[LoggedToken]) -> list[tuple[int, int]]:
+    """Return each token's span in the response, in code points; tokens that share a character share its span.
+
+    Text around the response (white space that was stripped, a stop string that was cut off) gets empty spans.
+
+    Raises:
+        RecordError: the tokens spell another text.
+    """
+    text, wanted = b"".join(token.text for token in tokens), response.encode("utf-8")
+    before = 0 if text.startswith(wanted) else len(text) - len(text.lstrip())
+    if not text.startswith(wanted, before):
+        raise record.error(
+            "its log-probabilities are of another text than its response: was reasoning cut off from it, or a call of "
+            "a tool?"
+        )
+    begins = np.array([byte & 0xC0 != 0x80 for byte in text], dtype=np.int64)  # where characters begin
+    count = np.concatenate([[0], np.cumsum(begins)])  # characters that have begun before each byte
+    ends = list(accumulate(len(token.text) for token in tokens))
+    first, size = int(count[before]), len(response)
+    spans = []
+    for start, end in zip([0, *ends], ends, strict=False):
+        within = start < end and not begins[start]  # a character that the token before it began
+        span = int(count[start]) - within - first, int(count[end]) - first
+        spans.append((min(max(span[0], 0), size), min(max(span[1], 0), size)))
+    return spans

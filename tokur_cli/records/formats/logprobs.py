@@ -1,0 +1,140 @@
+"""The log-probabilities that services return beside a response: of its tokens, and of the likeliest at each place."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tokur_cli.records.mapping import value_at
+from tokur_cli.records.prompt import is_bytes
+from tokur_cli.records.record import Record
+from tokur_cli.records.scan import kind
+
+# Where they stand in a record: its own, a saved completion's, those of a batch's row and of an Inspect sample
+_PLACES = tuple(
+    f"{body}{place}"
+    for body in ("", "source.response.body.", "response.body.", "output.")
+    for place in ("logprobs", "choices.0.logprobs")
+)
+_OUTPUTS = ("source.response.body.output", "response.body.output")  # of OpenAI's Responses API
+_VERY_UNLIKELY = -9999.0  # no number: the service does not say how unlikely
+_MOST = 1e-3  # of a log-probability, as services round
+_LIKELIEST_OF_ALL = -0.6932  # log of a half, rounded down: no other token is likelier than this one
+
+
+@dataclass(frozen=True)
+class LoggedToken:
+    """What a service says about one token of a response.
+
+    Attributes:
+        text: the token's bytes.
+        logprob: log p of the token in nats; None where the service does not say.
+        likeliest: log p of the likeliest tokens at this place, as far as they are known to be that, in nats.
+        unlisted: whether the token is none of the ``likeliest``.
+    """
+
+    text: bytes
+    logprob: float | None
+    likeliest: tuple[float, ...]
+    unlisted: bool
+
+
+def logged_logprobs(record: Record) -> list[LoggedToken]:
+    """Return what a record's log says about each token of its response.
+
+    Read are the ``logprobs`` of chat completions (``content``), of completions (``tokens``, ``token_logprobs``,
+    ``top_logprobs``) and of the Responses API (a list), in the record itself or where batches and Inspect logs have
+    them.
+
+    Raises:
+        RecordError: there are none, or not in one of these forms.
+    """
+    what, found = _find(record)
+    if isinstance(found, dict) and isinstance(found.get("tokens"), list):
+        rows = _rows_of_completions(found)
+    else:
+        listed = found.get("content") if isinstance(found, dict) else found
+        if not isinstance(listed, list):
+            raise record.error(f'"{what}" is {kind(found)} without a list of tokens')
+        rows = listed
+    if not rows:
+        raise record.error(f'"{what}" holds no tokens')
+    return [_read(record, f"{what}, token {number}", row) for number, row in enumerate(rows, start=1)]
+
+
+def _find(record: Record) -> tuple[str, Any]:
+    for place in _PLACES:
+        try:
+            value = value_at(record.fields, place)
+        except LookupError:
+            continue
+        if value is not None:
+            return place, value
+    for place in _OUTPUTS:
+        try:
+            listed = list(_of_responses_api(value_at(record.fields, place)))
+        except LookupError:
+            continue
+        if listed:
+            return f"{place}.content.logprobs", listed
+    raise record.error(
+        'has no "logprobs": ask the service for them ("logprobs": true, "top_logprobs": 20), or leave out '
+        "--from-logprobs to score with a model"
+    )
+
+
+def _of_responses_api(output: Any) -> Iterator[Any]:
+    """Yield the tokens of every part of every message."""
+    for item in output if isinstance(output, list) else []:
+        parts = item.get("content") if isinstance(item, dict) and item.get("type") == "message" else None
+        for part in parts if isinstance(parts, list) else []:
+            if isinstance(part, dict) and isinstance(part.get("logprobs"), list):
+                yield from part["logprobs"]
+
+
+def _rows_of_completions(logprobs: dict[str, Any]) -> list[Any]:
+    """Return parallel lists as a list of tokens in the form of chat completions."""
+    numbers, likeliest = logprobs.get("token_logprobs") or (), logprobs.get("top_logprobs") or ()
+    return [
+        {
+            "token": token,
+            "logprob": number,
+            "top_logprobs": [{"token": name, "logprob": value} for name, value in (top or {}).items()],
+        }
+        for token, number, top in itertools.zip_longest(logprobs["tokens"], numbers, likeliest)
+    ]
+
+
+def _read(record: Record, what: str, row: Any) -> LoggedToken:
+    if not isinstance(row, dict) or not isinstance(row.get("token"), str):
+        raise record.error(f'{what}: is no object with "token" and "logprob"')
+    text = bytes(row["bytes"]) if is_bytes(row.get("bytes")) else row["token"].encode("utf-8", "surrogatepass")
+    logprob = _number(record, f"{what}: logprob", row.get("logprob"))
+    top = row.get("top_logprobs") or []
+    if not isinstance(top, list) or not all(isinstance(other, dict) for other in top):
+        raise record.error(f"{what}: top_logprobs is {kind(top)}, not a list of objects")
+    own = (row["token"], logprob)
+    listed = [(other.get("token"), _number(record, f"{what}: top_logprobs", other.get("logprob"))) for other in top]
+    known = [(token, number) for token, number in listed if number is not None]
+    if known and known[0] == own and _came_for_itself([number for _, number in known]):
+        known = known[1:]
+    return LoggedToken(text, logprob, tuple(sorted((n for _, n in known), reverse=True)), own not in known)
+
+
+def _came_for_itself(listed: list[float]) -> bool:
+    """Return whether the first of a list may be there as the sampled token only.
+
+    vLLM puts the sampled token first, whether it is one of the likeliest or not. Where it is less likely than all the
+    others, or alone, and not more likely than all tokens together that are not listed, that cannot be told.
+    """
+    first, *others = listed
+    return first < min(others) if others else first < _LIKELIEST_OF_ALL
+
+
+def _number(record: Record, what: str, value: Any) -> float | None:
+    number = record.number(what, value)
+    if number is not None and number > _MOST:
+        raise record.error(f"{what} is {number:g}, which is the logarithm of no probability")
+    return None if number is None or number <= _VERY_UNLIKELY else min(number, 0.0)
