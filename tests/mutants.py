@@ -9,7 +9,8 @@ the sample, which another run has made.
 
 A change is one of cosmic-ray's (an operator, a number, a comparison, a `not`, a loop that never runs, …), one a place.
 Changes of annotations are left out: nothing reads them. Each changed copy meets the tests under the same path, those
-of its own file first, up to the first failure; what lives is printed as a diff, and a table comes last.
+of its own file first, up to the first failure; what lives is printed as a diff, and a table comes last, also when the
+run is stopped early.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
 
-TOO_LONG = 60  # seconds of a processor, and six times that on the clock; what never ends is noticed too
+TOO_LONG = 120  # seconds of a processor, and three times that on the clock; what never ends is noticed too
 PRELOADED = ("numpy", "sklearn.isotonic", "torch", "transformers", "pytest")
 NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info")
 
@@ -88,14 +89,18 @@ def is_noticed(tests: list[str]) -> bool:
             os.dup2(nowhere, stream)
         resource.setrlimit(resource.RLIMIT_CPU, (TOO_LONG, TOO_LONG))
         os._exit(importlib.import_module("pytest").main(["-x", "-q", "-p", "no:cacheprovider", *tests]))
-    until = time.monotonic() + 6 * TOO_LONG  # a busy machine is no test that notices
-    while time.monotonic() < until:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            return status != 0
-        time.sleep(0.05)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
+    until = time.monotonic() + 3 * TOO_LONG  # a busy machine is no test that notices
+    ended = 0
+    try:
+        while time.monotonic() < until:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                return status != 0
+            time.sleep(0.05)
+    finally:
+        if not ended:
+            os.killpg(child, signal.SIGKILL)
+            os.waitpid(child, 0)
     return True
 
 
@@ -106,6 +111,39 @@ def folder_of_both(name: str) -> str:
     return name
 
 
+def survey(name: str, count: int, first: int, seed: int) -> None:
+    """Change a room's code in a sample of places, the same for a seed; print what lives, and a line of the table."""
+    random.seed(f"{seed} {name}")
+    files = sorted(Path("tokur_cli", name).rglob("*.py"))
+    sample = [(file, *place) for file in files for place in places(file)]
+    random.shuffle(sample)
+    if is_noticed([f"tests/{name}"]):
+        sys.exit(f"the tests of {name} fail without any change")
+    number, results = 0, Counter()
+    try:
+        for file, operator, occurrence in sample:
+            if results.total() == count:
+                break
+            code = file.read_text(encoding="utf-8")
+            changed = mutate_code(code, get_operator(operator)(), occurrence)
+            if changed is None or meaning(changed) in (None, meaning(code)):
+                continue
+            number += 1
+            if number <= first:
+                continue
+            file.write_text(changed, encoding="utf-8")
+            noticed = is_noticed(tests_of(file))
+            file.write_text(code, encoding="utf-8")
+            results[noticed] += 1
+            if not noticed:
+                diff = difflib.unified_diff(
+                    code.split("\n"), changed.split("\n"), str(file), str(file), n=1, lineterm=""
+                )
+                print(f"\n{name} {number}, {operator}", *diff, sep="\n", flush=True)
+    finally:
+        print(f"\n| {name} | {results.total()} | {results[True]} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rooms", nargs="+", type=folder_of_both)
@@ -113,11 +151,11 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="changes of the sample to pass over")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     for library in PRELOADED:
         importlib.import_module(library)
     hypothesis.settings.register_profile("patient", deadline=None)
     hypothesis.settings.load_profile("patient")
-    table = Counter()
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, "copy")
         shutil.copytree(Path.cwd(), copy, ignore=NOT_COPIED)
@@ -126,35 +164,8 @@ def main() -> None:
         del sys.modules["tests"]
         os.environ |= {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
         sys.dont_write_bytecode = True
-        for room in options.rooms:
-            random.seed(f"{options.seed} {room}")
-            files = sorted(Path("tokur_cli", room).rglob("*.py"))
-            sample = [(file, *place) for file in files for place in places(file)]
-            random.shuffle(sample)
-            if is_noticed([f"tests/{room}"]):
-                sys.exit(f"the tests of {room} fail without any change")
-            number = 0
-            for file, operator, occurrence in sample:
-                if table[room, "changes"] == options.count:
-                    break
-                code = file.read_text(encoding="utf-8")
-                changed = mutate_code(code, get_operator(operator)(), occurrence)
-                if changed is None or meaning(changed) in (None, meaning(code)):
-                    continue
-                number += 1
-                if number <= options.first:
-                    continue
-                file.write_text(changed, encoding="utf-8")
-                noticed = is_noticed(tests_of(file))
-                file.write_text(code, encoding="utf-8")
-                table[room, "changes"] += 1
-                table[room, "noticed"] += noticed
-                if not noticed:
-                    diff = difflib.unified_diff(
-                        code.split("\n"), changed.split("\n"), str(file), str(file), n=1, lineterm=""
-                    )
-                    print(f"\n{room} {number}, {operator}", *diff, sep="\n", flush=True)
-            print(f"\n| {room} | {table[room, 'changes']} | {table[room, 'noticed']} |", flush=True)
+        for name in options.rooms:
+            survey(name, options.count, options.first, options.seed)
 
 
 if __name__ == "__main__":

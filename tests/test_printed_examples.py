@@ -127,6 +127,24 @@ def spelling(measure, digits=2):
 
 
 @pytest.mark.slow
+def test_the_probabilities_are_as_good_as_shown(run_tokur, scored_samples, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    block = block_with(TOUR, "--fit calibration.json --table")
+    assert block.commands == "tokur evaluate scored.jsonl --fit calibration.json --table\n"
+    code, out, _ = run_tokur("evaluate", scored_samples, "--fit", tmp_path / "calibration.json", "--table")
+    assert code == 0
+    assert out.strip() == block.printed.strip()
+    code, out, _ = run_tokur("evaluate", scored_samples, "--fit", tmp_path / "default.json", "--by", "default")
+    rows = {row["score"]: row for row in parsed(out)}
+    auroc, brier = (f"{100 * rows['p_correct'][measure]['value']:.2f}" for measure in ("auroc", "brier"))
+    less, more = (rows["eu"]["difference"][measure] for measure in ("auroc", "brier"))  # eu's AUROC is the lower one
+    gains = ([-less["value"], -less["high"], -less["low"]], [more["value"], more["low"], more["high"]])
+    spelled = ["{:.1f} points [{:.1f}, {:.1f}]".format(*(100 * part for part in gain)) for gain in gains]
+    said = f"`p_correct` has an AUROC of {auroc} and a Brier score of {brier}; that is {' and '.join(spelled)} better"
+    assert said.replace("-", "−") in " ".join(text_of(TOUR).split())
+
+
+@pytest.mark.slow
 def test_the_table_beside_the_baselines_agrees(run_tokur, scored_samples):
     """Of its rows those that need nothing but the scoring's own passes."""
     code, out, _ = run_tokur("evaluate", scored_samples)

@@ -65,7 +65,7 @@ def test_without_standard_output_a_file_is_written_all_the_same(tmp_path):
 @pytest.mark.parametrize("arguments", [*PRINTING, *SPEAKING])
 def test_a_full_disk_is_said_in_one_line(arguments, tmp_path):
     code, _, err = tokur(arguments, "> /dev/full", tmp_path)
-    name = " ".join(["tokur", arguments[0]]) if arguments in PRINTING or "--scores" in arguments else "tokur"
+    name = " ".join(["tokur", arguments[0]]) if arguments in PRINTING else "tokur"
     assert code == 1
     assert err.splitlines()[-1] == f"{name}: standard output: cannot be written: No space left on device"
     assert "Traceback" not in err

@@ -55,14 +55,14 @@ def test_evaluate_explains_the_scores_as_score_does(run_tokur):
     ("name", "data", "said"),
     [
         (
-            "a.csv",
+            "a.txt",
             b"question,answer\n6 times 7?,42\n",
             ":1: is not valid JSON: Expecting value at column 1; it looks like CSV",
         ),
         ("a", b'\xef\xbb\xbf"id";"Response"\n1;42\n', "; it looks like CSV"),
         ("a.tsv", b"id\tprompt\n1\tWhy?\n", "; it looks like CSV"),
-        ("a.csv.gz", gzip.compress(b"question,answer\n"), "; it looks like CSV"),
-        ("a.parquet", b"PAR1\x15\x04\x15\x06", ": is a Parquet file"),
+        ("a.gz", gzip.compress(b"question,answer\n"), "; it looks like CSV"),
+        ("a", b"PAR1\x15\x04\x15\x06", ": is a Parquet file: give it by a name that ends in .parquet"),
         ("a.json", json.dumps({"results": [RESPONSE]}, indent=2).encode(), "; each record is one line: jq -c . "),
     ],
 )
@@ -76,15 +76,12 @@ def test_files_in_other_forms_are_called_by_name(run_tokur, tmp_path, name, data
 
 
 def test_the_advice_for_csv_works(run_tokur, tmp_path):
-    import re
-    import subprocess
-
-    path = tmp_path / "IN.csv"
-    path.write_text('id,question,response,reference\n1,"6 times, 7?",42,42\n')
-    advice = re.search(r"python -c .*", run_tokur("evaluate", path)[2])[0]
-    subprocess.run(advice.replace("python", "python3", 1), shell=True, check=True, cwd=tmp_path)
-    code, _, err = run_tokur("evaluate", tmp_path / "OUT.jsonl", "--graded", tmp_path / "graded.jsonl")
-    assert (code, "accuracy 100" in err) == (0, True), err
+    text = 'id,question,response,reference\n1,"6 times, 7?",42,42\n'
+    (tmp_path / "IN").write_text(text)
+    assert "it looks like CSV, which is read by a name that ends in .csv" in run_tokur("evaluate", tmp_path / "IN")[2]
+    (tmp_path / "IN.csv").write_text(text)
+    code, _, err = run_tokur("evaluate", tmp_path / "IN.csv", "--graded", tmp_path / "OUT.jsonl")
+    assert (code, "1 correct" in err) == (0, True), err
 
 
 DEEPEVAL = {"name": "t", "input": "6 times 7?", "actual_output": "42", "expected_output": "42", "success": True}

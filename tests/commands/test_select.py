@@ -68,7 +68,9 @@ def test_one_record_a_question_with_the_answer_its_votes_and_the_runners_up(sele
             {"answer": "3", "votes": 1, "weight": 1.0},
             {"answer": None, "votes": 1, "weight": 1.0},
         ],
-        "selection": {"by": "eu_mean", "keep": 1.0, "method": "maj", "weight": None, "n": None, "seed": None},
+        "selection": {
+            "by": "eu_mean", "keep": 1.0, "method": "maj", "weight": None, "n": None, "seed": None, "abstain": None,
+        },
     }  # fmt: skip
     assert err == [
         "N differs: 1 question with 7 responses, 1 with others (q2: 1)",
@@ -90,7 +92,8 @@ def test_the_default_is_majority_of_the_top_tenth_by_the_length_normalised_eu(se
     code, selected, err = select(question("q1", answers))
     assert code == 0
     assert selected[0]["tokur"]["selection"] | {"version": ""} == {
-        "by": "eu_mean", "keep": 0.1, "method": "maj", "weight": None, "n": None, "seed": None, "version": "",
+        "by": "eu_mean", "keep": 0.1, "method": "maj", "weight": None, "n": None, "seed": None, "abstain": None,
+        "version": "",
     }  # fmt: skip
     assert selected[0]["tokur"]["answer"] == "18"
     assert selected[0]["tokur"]["kept"] == 3
@@ -103,6 +106,55 @@ def test_a_score_on_either_side_of_zero_is_no_weight(run_tokur, tmp_path):
     code, _, err = run_tokur("select", path, "--by", "llm_check_hidden", "--method", "wbon", "--weight", "score")
     assert code == 2
     assert "take exp or rank" in err
+
+
+def certain(lines, probabilities):
+    for line, probability in zip(lines, probabilities, strict=True):
+        line["tokur"]["scores"]["p_correct"] = probability
+    return lines
+
+
+def test_no_answer_where_the_chosen_response_is_probably_wrong(select):
+    """Three questions: right and certain, wrong and certain, right and uncertain."""
+    lines = certain(question("q1", ["18", "7"]) + question("q2", ["7", "18"]), [0.9, 0.2, 0.8, 0.1])
+    lines += certain(question("q3", ["18", "7"]), [0.79, None])
+    options = ("--by", "p_correct", "--keep", "50%")
+    code, selected, err = select(lines, *options, "--abstain", "0.8")
+    assert code == 0
+    assert [one["tokur"]["answer"] for one in selected] == ["18", "7", None]
+    assert [one["tokur"]["certainty"] for one in selected] == [0.9, 0.8, 0.79]
+    assert [one["tokur"].get("withheld") for one in selected] == [None, None, "18"]
+    assert {one["tokur"]["selection"]["abstain"] for one in selected} == {0.8}
+    assert err[-2:] == [
+        "answered 2 of 3 questions (66.67%), too unsure of the others",
+        "coverage 66.67%, accuracy of what is answered 50.00%, Pass@1 50.00%, majority 66.67%, Pass@2 100.00% "
+        "(3 questions)",
+    ]
+    _, every, _ = select(lines, *options)
+    assert all("certainty" not in one["tokur"] for one in every)
+    _, records, _ = select(lines, *options, "--abstain", "0.8", "--records")
+    assert [one["tokur"]["select"]["chosen"] for one in records] == [True, False, True, False, False, False]
+
+
+def test_without_p_correct_the_share_of_the_vote_decides(select):
+    lines = question("q1", ["18", "18", "7"]) + question("q2", ["7", "18", "5", None])
+    for record in lines:
+        del record["reference"]
+    code, selected, err = select(lines, "--keep", "100%", "--abstain", "0.6")
+    assert code == 0
+    assert [one["tokur"]["certainty"] for one in selected] == [pytest.approx(2 / 3), 0.25]
+    assert [one["tokur"]["answer"] for one in selected] == ["18", None]
+    assert err[-1] == "answered 1 of 2 questions (50.00%), too unsure of the others"
+    code, _, err = select(lines, "--keep", "100%", "--abstain", "1")
+    assert [line for line in err if line.startswith("answered 0 of 2")]
+
+
+def test_abstaining_needs_something_to_be_certain_of(select):
+    lines = question("q1", ["18", "7"])
+    code, _, err = select(lines, "--method", "bon", "--abstain", "0.5")
+    assert (code, err) == (2, ["--abstain with --method bon needs --by p_correct: a single response has all the vote"])
+    code, _, _ = select(lines, "--abstain", "1.5")
+    assert code == 2
 
 
 def test_methods_and_weights_by_hand(select):

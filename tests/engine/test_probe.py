@@ -125,16 +125,15 @@ def test_positions_that_go_on_from_one_response_to_the_next_are_noticed():
 
 
 @pytest.mark.parametrize(
-    ("family", "cache", "method"), [("llama", _Block, "attend"), ("gemma2", RollingLayer, "update")]
+    ("family", "cache", "method", "place"), [("llama", _Block, "attend", 2), ("gemma2", RollingLayer, "update", 0)]
 )
-def test_a_cache_that_takes_other_keys_is_noticed(family, cache, method, monkeypatch):
+def test_a_cache_that_takes_other_keys_is_noticed(family, cache, method, place, monkeypatch):
     probe = probe_model("tiny", tiny_model(family), tiny_tokenizer())
     probe.check_generation()
     own = getattr(cache, method)
 
     def wrong(self, *arguments):
-        *before, keys, values, rest = arguments
-        return own(self, *before, keys.roll(1, dims=-1), values, rest)
+        return own(self, *arguments[:place], arguments[place].roll(1, dims=-1), *arguments[place + 1 :])
 
     monkeypatch.setattr(cache, method, wrong)
     with pytest.raises(TokurError, match=rf"\({family}\): .* nats at token .*; generation"):

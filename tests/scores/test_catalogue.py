@@ -18,6 +18,7 @@ TOKENS = {
     "self_certainty": np.array([10.0, 12.0, 14.0], np.float32),
     "deepconf": np.array([6.0, 3.0, 9.0], np.float32),
     "p_true": np.float64(0.75),
+    "p_correct": np.float64(0.625),
     "attention_log_diagonal": np.array([-1.0, -2.5], np.float32),
     "hidden_eigenvalues": np.array([np.e - 1e-3, 1 / np.e - 1e-3, np.e**3 - 1e-3]),
     "top_entropy": np.array([0.5, 1.0, 0.75], np.float32),
@@ -31,7 +32,7 @@ BY_HAND = {
     "tu": 5.0, "au": 3.75, "eu": 1.25, "tu_mean": 5 / 3, "au_mean": 1.25, "eu_mean": 1.25 / 3,
     "ll": -2.75 / 3, "ll_sum": -2.75, "pe": 3.5 / 3, "pe_sum": 3.5, "self_certainty": 12.0, "self_certainty_sum": 36.0,
     "deepconf": 6.0, "deepconf_sum": 18.0, "deepconf_group": 6.0, "deepconf_bottom10": 6.0, "deepconf_tail": 6.0,
-    "neg_length": -3.0, "p_true": 0.75, "llm_check_attention": -3.5, "llm_check_hidden": 1.0,
+    "neg_length": -3.0, "p_true": 0.75, "p_correct": 0.625, "llm_check_attention": -3.5, "llm_check_hidden": 1.0,
     "llm_check_perplexity": math.exp(2.75 / 3), "llm_check_window_entropy": 2.0, "llm_check_logit_entropy": 0.75,
     # Centred over their features the states are (1, −1, 0), 0 and (−1, 1, 0): eigenvalues 4, 0 and 0
     "inside": (math.log(4.001) + 2 * math.log(0.001)) / 3,

@@ -7,6 +7,7 @@ from typing import Annotated
 from tokur_cli.app.groups import Without
 from tokur_cli.app.inputs import ScoredFiles, input_path
 from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOutput
+from tokur_cli.commands.options.fit import FitOptions
 from tokur_cli.commands.options.streams import InputOptions
 
 
@@ -14,6 +15,7 @@ def evaluate(
     *,
     scored: ScoredFiles = None,
     options: EvaluationOptions,
+    fit: FitOptions,
     target: EvaluationOutput,
     source: Annotated[InputOptions, Without("requests")],
 ) -> None:
@@ -38,4 +40,4 @@ def evaluate(
     paths = list(scored) if scored else [input_path(None)]
     from tokur_cli.commands.evaluate.command import evaluate as run
 
-    run(paths, source, options, target)
+    run(paths, source, options, fit, target)

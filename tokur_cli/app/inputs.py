@@ -11,7 +11,10 @@ from tokur_cli.commands.options.files import Reads
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.streams import STDIN
 
-_FORMS = "plain, gzip or zstd; - or nothing for standard input."
+_FORMS = (
+    "plain, gzip or zstd; - or nothing for standard input; or a .csv or .parquet file, a data set hf:NAME:SPLIT, tasks "
+    "gym:TASK?size=N."
+)
 _INPUT = Reads(lambda given: [given] if isinstance(given, str) else given or [STDIN])
 ScoredResponses = Annotated[str | None, _INPUT, typer.Argument(help=f"JSONL of scored responses, {_FORMS}")]
 Responses = Annotated[str | None, _INPUT, typer.Argument(help=f"JSONL of responses, {_FORMS}")]

@@ -64,9 +64,9 @@ class Tokur:
         self._options = {"model": model, **options}
         groups = _filled(score, self._options)
         self._model, posterior = groups["model"], groups["posterior"]
-        self._scoring = replace(groups["scoring"], posterior=posterior)
+        scoring = replace(groups["scoring"], posterior=posterior)
         self._baselines = replace(groups["baselines"], seed=posterior.seed or 0)
-        self._model_of_posterior = check_scoring(self._scoring)
+        self._scoring, self._model_of_posterior = check_scoring(scoring)
         self._form = PromptForm(groups["prompts"])
         self._loaded: tuple[str, Any] | None = None  # the model that is loaded, by its name
         self._pipeline: Scoring | None = None

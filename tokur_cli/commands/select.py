@@ -20,6 +20,7 @@ from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_
 from tokur_cli.records.record import SCHEMA, Record
 from tokur_cli.records.streams import display_name
 from tokur_cli.records.writer import RecordWriter, open_output
+from tokur_cli.scores.calibration import P_CORRECT
 from tokur_cli.scores.catalogue import CATALOGUE
 from tokur_cli.selection.gathering import Candidate, Gathering, Question, draw, question_key
 from tokur_cli.selection.notes import Notes
@@ -93,6 +94,8 @@ class _Selection:
             raise UsageError(
                 f"--weight score: {options.by} may be negative or positive, so it is not a weight; take exp or rank"
             )
+        if options.abstain is not None and options.method == "bon" and options.by != P_CORRECT:
+            raise UsageError(f"--abstain with --method bon needs --by {P_CORRECT}: a single response has all the vote")
         orientation = CATALOGUE[options.by].orientation
         weight = options.weight or DEFAULT_WEIGHT
         self.rule = Rule(
@@ -107,10 +110,12 @@ class _Selection:
             "weight": weight if options.method == "wbon" else None,
             "n": options.count,
             "seed": options.seed if options.count is not None else None,
+            "abstain": options.abstain,
             "version": __version__,
         }
         self.invalid = InvalidRecords(COMMAND, skip_invalid)
-        self.tally = Tally()
+        self.tally = Tally(abstains=options.abstain is not None)
+        self.questions = self.answered = 0
         self.notes = Notes(options.by, self.rule.needs_score, options.count)
         self.other_scores: dict[str, None] = {}
         self.taken = 0
@@ -150,6 +155,9 @@ class _Selection:
         mean = f"{self.options.by}_mean"
         if mean in CATALOGUE and self.rule.needs_score:
             yield f"{self.options.by} adds up over tokens and favours short responses; the paper selects by {mean}"
+        if self.options.abstain is not None and self.questions:
+            part = self.answered / self.questions
+            yield f"answered {self.answered:,} of {self.questions:,} questions ({part:.2%}), too unsure of the others"
         summary = self.tally.summary()
         if summary:
             yield summary
@@ -177,17 +185,26 @@ class _Selection:
             self.notes.look_at(question, responses, duplicates, drawn)
             classes = answer_classes([response.answer for response in drawn], equivalence)
             choice = choose([response.confidence for response in drawn], classes.labels, self.rule)
-            self._count(question, drawn, classes, choice, equivalence)
+            certainty = None if choice is None else self._certainty(drawn, choice)
+            is_certain = self.options.abstain is None or (certainty is not None and certainty >= self.options.abstain)
+            self.questions, self.answered = self.questions + 1, self.answered + is_certain
+            self._count(question, drawn, classes, choice, equivalence, is_certain)
             if choice is None:
                 self.invalid.skip_or_raise(self._nothing_kept(question))
             if self.options.records:
-                verdicts.update(_verdicts(drawn, classes, choice))
+                verdicts.update(_verdicts(drawn, classes, choice, is_certain))
             elif choice is not None:
-                writer.write(self._selected(gathering.record(drawn[choice.chosen]), drawn, choice))
+                selected = self._selected(gathering.record(drawn[choice.chosen]), drawn, choice)
+                writer.write(
+                    selected if self.options.abstain is None else _with_certainty(selected, certainty, is_certain)
+                )
         if self.options.records:
             for response in gathering.in_input_order():
                 verdict = verdicts.get(response.offset, _Verdict(drawn=False))
                 writer.write(_with_verdict(gathering.record(response), response.answer, verdict))
+
+    def _certainty(self, drawn: list[Candidate], choice: Choice) -> float | None:
+        return drawn[choice.chosen].confidence if self.options.by == P_CORRECT else choice.share
 
     def _nothing_kept(self, question: Question) -> RecordError:
         others = ", ".join(name for name in CATALOGUE if name in self.other_scores)
@@ -205,13 +222,14 @@ class _Selection:
         classes: AnswerClasses,
         choice: Choice | None,
         equivalence: Equivalence,
+        is_certain: bool,
     ) -> None:
         if not question.references:
             return
         majority = choose([None] * len(drawn), classes.labels, MAJORITY)
         assert majority is not None
         correct = _correct(question.references, [response.answer for response in drawn], equivalence)
-        self.tally.add(correct, choice.chosen if choice else None, majority.chosen)
+        self.tally.add(correct, choice.chosen if choice else None, majority.chosen, is_certain=is_certain)
 
     def _selected(self, record: Record, drawn: list[Candidate], choice: Choice) -> Record:
         """Return the chosen response's record, with what speaks for it and against it."""
@@ -238,6 +256,15 @@ class _Selection:
         return record
 
 
+def _with_certainty(record: Record, certainty: float | None, is_certain: bool) -> Record:
+    """Return a selected record with how certain its answer is, and without the answer where that is too little."""
+    tokur = {**record.tokur, "certainty": certainty}
+    if not is_certain:
+        tokur |= {"answer": None, "withheld": tokur["answer"]}
+    record.set("tokur", tokur)
+    return record
+
+
 def _comes_back(record: Record) -> TokurError:
     where = str(record.error(f"question {record.id or 'of this prompt'} comes back after another one"))
     return TokurError(f"{where}: leave out --grouped")
@@ -258,7 +285,9 @@ def _correct(references: list[str], answers: list[str | None], equivalence: Equi
     return [False if answer is None else right[answer] for answer in answers]
 
 
-def _verdicts(drawn: list[Candidate], classes: AnswerClasses, choice: Choice | None) -> dict[int, _Verdict]:
+def _verdicts(
+    drawn: list[Candidate], classes: AnswerClasses, choice: Choice | None, is_certain: bool
+) -> dict[int, _Verdict]:
     """Return what became of the drawn responses, by where their text is."""
     verdicts = [
         _Verdict(drawn=True, label=None if label is None else classes.representatives[label])
@@ -269,7 +298,7 @@ def _verdicts(drawn: list[Candidate], classes: AnswerClasses, choice: Choice | N
             verdicts[index].rank = rank
         for index, weight in choice.weights.items():
             verdicts[index].kept, verdicts[index].weight = True, weight
-        verdicts[choice.chosen].chosen = True
+        verdicts[choice.chosen].chosen = is_certain
     return {response.offset: verdict for response, verdict in zip(drawn, verdicts, strict=True)}
 
 

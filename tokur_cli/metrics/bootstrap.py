@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tokur_cli.metrics.calibration import log_losses
 from tokur_cli.metrics.ranked import Floats, Ranked
 from tokur_cli.metrics.ranking import auprc_of, auroc_of, top_accuracy_of
 from tokur_cli.metrics.rejection import aurc_of, prr_of
@@ -21,7 +22,7 @@ from tokur_cli.metrics.rejection import aurc_of, prr_of
 MOST_GROUPS = 1_024
 _CHUNK_NUMBERS = 2_000_000
 
-RESAMPLED = ("auroc", "auprc", "acc", "aurc", "prr", "brier")
+RESAMPLED = ("auroc", "auprc", "acc", "aurc", "prr", "brier", "log_loss")
 """The metrics that have intervals. ECE has none: resampling adds to its bias, so that its interval would mislead."""
 
 
@@ -32,10 +33,13 @@ class ScoredSet:
     Attributes:
         confidence: (N,), NaN where the record has no score.
         probability: (N,) calibrated, NaN where the record has no score; None for no Brier score.
+        is_probability: whether the confidence is the probability itself: only then there is a log loss, since what
+            isotonic regression calls impossible may happen.
     """
 
     confidence: Floats
     probability: Floats | None = None
+    is_probability: bool = False
 
 
 def resampled(
@@ -117,7 +121,7 @@ class _Subset:
         self._is_all = len(records) == len(label)
         self.label = label[records]
         self._oracle = Ranked(self.label, self.label, MOST_GROUPS)
-        self._squares: list[Floats] = []
+        self._errors: list[Floats] = []
         self.draw(np.ones((1, len(label))))
 
     def draw(self, weight: Floats) -> None:
@@ -127,12 +131,12 @@ class _Subset:
         self.oracle = aurc_of(sums)
         self.error = 1.0 - sums.all_right / sums.all
         # One product for all scores: the weights are read from memory once, not once per score
-        self.brier = self.weight @ np.array(self._squares).T / sums.all[:, None] if self._squares else None
+        self.errors = self.weight @ np.array(self._errors).T / sums.all[:, None] if self._errors else None
 
-    def add_squares(self, squares: Floats) -> int:
-        """Take (N,) squared errors of a score's probabilities; return its column in ``brier`` (R, scores)."""
-        self._squares.append(squares)
-        return len(self._squares) - 1
+    def add_errors(self, errors: Floats) -> int:
+        """Take (N,) errors of a score's probabilities; return their column in ``errors`` (R, columns), their means."""
+        self._errors.append(errors)
+        return len(self._errors) - 1
 
 
 class _Prepared:
@@ -141,9 +145,12 @@ class _Prepared:
     def __init__(self, score: ScoredSet, subset: _Subset) -> None:
         self._subset = subset
         confidence = score.confidence[subset.records]
-        self._column = None
+        self._columns: dict[str, int] = {}
         if score.probability is not None:
-            self._column = subset.add_squares((score.probability[subset.records] - subset.label) ** 2)
+            probability = score.probability[subset.records]
+            self._columns["brier"] = subset.add_errors((probability - subset.label) ** 2)
+            if score.is_probability:
+                self._columns["log_loss"] = subset.add_errors(log_losses(probability, subset.label))
         self._ranked = Ranked(confidence, subset.label, MOST_GROUPS)
         self.shift = dict.fromkeys(RESAMPLED, 0.0)
         if self._ranked.is_merged:
@@ -162,6 +169,6 @@ class _Prepared:
         }
         if ranked.is_binary:
             values |= {"auroc": auroc_of(sums), "auprc": auprc_of(sums)}
-        if self._column is not None and self._subset.brier is not None:
-            values["brier"] = self._subset.brier[:, self._column]
+        if self._subset.errors is not None:
+            values |= {metric: self._subset.errors[:, column] for metric, column in self._columns.items()}
         return values

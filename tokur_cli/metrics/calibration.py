@@ -1,6 +1,9 @@
-"""Probabilities from confidences, and how far they are from what happens: isotonic calibration, Brier score, ECE."""
+"""Probabilities from scores: fitted, predicted for questions that were left out, and compared with what happens."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -9,6 +12,130 @@ from tokur_cli.metrics.ranked import Floats
 
 FOLDS = 5
 BINS = 15
+
+Predict = Callable[[Floats], Floats]
+"""From (N, K) scores to (N,) probabilities."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A fitted p = 1 / (1 + e^−(intercept + values · weights)).
+
+    Attributes:
+        weights: (K,), of the values as they are.
+        intercept: of the same.
+        predict: scikit-learn's own.
+    """
+
+    weights: Floats
+    intercept: float
+    predict: Predict
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A fitted p that is linear between points and level beyond them.
+
+    Attributes:
+        points: (P, 2), values rising.
+        predict: scikit-learn's own.
+    """
+
+    points: Floats
+    predict: Predict
+
+
+def fit_platt(values: Floats, label: Floats) -> Line:
+    """Fit a logistic curve without regularisation, to targets that are not quite 0 and 1 (Platt 1999).
+
+    The targets are (n₊ + 1)/(n₊ + 2) for right and 1/(n₋ + 2) for wrong, n₊ and n₋ the numbers of right and wrong ones.
+
+    Args:
+        values: (N, 1).
+        label: (N,), in [0, 1].
+    """
+    right = label.sum()
+    high, low = (right + 1) / (right + 2), 1 / (len(label) - right + 2)
+    return _fit_line(values, label * high + (1 - label) * low, strength=np.inf)
+
+
+def fit_logistic(values: Floats, label: Floats) -> Line:
+    """Fit a logistic regression of standardised values, with scikit-learn's L2 regularisation (C = 1).
+
+    Args:
+        values: (N, K).
+        label: (N,), in [0, 1].
+    """
+    return _fit_line(values, label, strength=1.0)
+
+
+def _fit_line(values: Floats, target: Floats, strength: float) -> Line:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import StandardScaler
+
+    scaler = StandardScaler().fit(values)
+    scaled = scaler.transform(values)
+    # A target between 0 and 1 is a right and a wrong record, weighted
+    model = LogisticRegression(C=strength, max_iter=1000, tol=1e-8).fit(
+        np.concatenate((scaled, scaled)),
+        np.repeat((1, 0), len(target)),
+        sample_weight=np.concatenate((target, 1 - target)),
+    )
+    weights = model.coef_[0] / scaler.scale_
+    intercept = float(model.intercept_[0] - weights @ scaler.mean_)
+
+    def predict(values: Floats) -> Floats:
+        return np.asarray(model.predict_proba(scaler.transform(values))[:, 1])
+
+    return Line(weights, intercept, predict)
+
+
+def fit_isotonic(values: Floats, label: Floats, *, rising: bool = True) -> Curve:
+    """Fit an isotonic regression, in which no probability is nearer to 0 or 1 than 1/(N + 2).
+
+    Args:
+        values: (N, 1).
+        label: (N,), in [0, 1].
+        rising: whether larger values are more often right; else they are less often.
+    """
+    from sklearn.isotonic import IsotonicRegression
+
+    least = 1 / (len(label) + 2)
+    model = IsotonicRegression(y_min=least, y_max=1 - least, increasing=rising, out_of_bounds="clip")
+    model.fit(values[:, 0], label)
+    points = np.column_stack((model.X_thresholds_, model.y_thresholds_)).astype(np.float64)
+    return Curve(points, lambda values: np.asarray(model.predict(values[:, 0])))
+
+
+def held_out(
+    values: Floats,
+    label: Floats,
+    fit: Callable[[Floats, Floats], Predict],
+    *,
+    cluster: ArrayLike | None = None,
+    folds: int = FOLDS,
+    seed: int = 0,
+) -> Floats:
+    """Return each record's probability of being right, from what was fitted on the questions of the other folds.
+
+    Args:
+        values: (N, K), finite.
+        label: (N,), in [0, 1].
+        fit: takes the values and labels of some records.
+        cluster: (N,) number of the question of each record; by default each is its own. At least ``folds`` questions.
+        folds: how many folds the questions are split into, at random but with their mean labels spread evenly.
+        seed: of the split.
+
+    Returns:
+        (N,), in [0, 1].
+    """
+    members = np.arange(len(label)) if cluster is None else np.asarray(cluster)
+    fold = _folds(np.unique(members, return_inverse=True)[1], label, folds, seed)
+    probability = np.empty(len(label))
+    for number in range(folds):
+        inside = fold == number
+        probability[inside] = fit(values[~inside], label[~inside])(values[inside])
+    return probability
 
 
 def calibrated(
@@ -19,24 +146,21 @@ def calibrated(
     Args:
         confidence: (N,), finite.
         label: (N,), in [0, 1].
-        cluster: (N,) number of the question of each record; by default each is its own. At least ``folds`` questions.
-        folds: how many folds the questions are split into, at random but with their mean labels spread evenly.
-        seed: of the split.
+        cluster: see ``held_out``.
+        folds: see ``held_out``.
+        seed: see ``held_out``.
 
     Returns:
         (N,), in [0, 1].
     """
     from sklearn.isotonic import IsotonicRegression
 
-    confidence, label = np.asarray(confidence, dtype=np.float64), np.asarray(label, dtype=np.float64)
-    members = np.arange(len(label)) if cluster is None else np.asarray(cluster)
-    fold = _folds(np.unique(members, return_inverse=True)[1], label, folds, seed)
-    probability = np.empty(len(label))
-    for held_out in range(folds):
-        inside = fold == held_out
-        model = IsotonicRegression(out_of_bounds="clip")
-        probability[inside] = model.fit(confidence[~inside], label[~inside]).predict(confidence[inside])
-    return probability
+    def fit(values: Floats, label: Floats) -> Predict:
+        model = IsotonicRegression(out_of_bounds="clip").fit(values[:, 0], label)
+        return lambda values: np.asarray(model.predict(values[:, 0]))
+
+    values, label = np.asarray(confidence, dtype=np.float64)[:, None], np.asarray(label, dtype=np.float64)
+    return held_out(values, label, fit, cluster=cluster, folds=folds, seed=seed)
 
 
 def _folds(question: NDArray[np.intp], label: Floats, folds: int, seed: int) -> NDArray[np.intp]:
@@ -69,3 +193,15 @@ def ece(probability: ArrayLike, label: ArrayLike, bins: int = BINS) -> float:
     probability, label = np.asarray(probability, dtype=np.float64), np.asarray(label, dtype=np.float64)
     index = np.minimum((probability * bins).astype(np.intp), bins - 1)
     return float(np.abs(np.bincount(index, weights=label - probability)).sum() / len(label))
+
+
+def log_losses(probability: ArrayLike, label: ArrayLike) -> Floats:
+    """Return −y log p − (1 − y) log(1 − p) of each record (N,), in nats; p is kept a rounding error from 0 and 1.
+
+    Args:
+        probability: (N,), in [0, 1].
+        label: (N,), in [0, 1].
+    """
+    least = np.finfo(np.float64).eps
+    p, y = np.clip(np.asarray(probability, dtype=np.float64), least, 1 - least), np.asarray(label, dtype=np.float64)
+    return np.asarray(-y * np.log(p) - (1 - y) * np.log1p(-p))

@@ -7,14 +7,14 @@ counted; nothing is imputed. A metric that is not defined is None with the reaso
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tokur_cli.metrics.bootstrap import RESAMPLED, ScoredSet, interval, resampled, two_sided_p
-from tokur_cli.metrics.calibration import FOLDS, brier, calibrated, ece
+from tokur_cli.metrics.calibration import FOLDS, brier, calibrated, ece, log_losses
 from tokur_cli.metrics.delong import delong
 from tokur_cli.metrics.estimate import Estimate
 from tokur_cli.metrics.ranked import Floats, Ranked
@@ -23,7 +23,7 @@ from tokur_cli.metrics.rejection import aurc_of, prr_of
 
 METRICS = (*RESAMPLED, "ece")
 
-LOWER_IS_BETTER = frozenset({"aurc", "brier", "ece"})
+LOWER_IS_BETTER = frozenset({"aurc", "brier", "log_loss", "ece"})
 """The metrics whose smaller values are better; of all others the larger ones are."""
 
 
@@ -34,7 +34,8 @@ class ScoreResult:
     Attributes:
         records: how many labelled records have it, summed over runs.
         missing: how many labelled records do not.
-        metrics: by name, all ``METRICS``; of spans of responses those of ``within_responses``, too.
+        metrics: by name, all ``METRICS``; of probabilities the log loss, too, and of spans of responses those of
+            ``within_responses``.
         differences: from the baseline, by the same names, on the records that have both; empty without a baseline.
         delong_p: p-value of no difference in AUROC from the baseline by DeLong's test, see ``delong``; None where it is
             not defined, and over several runs.
@@ -107,6 +108,7 @@ def evaluate_scores(
     seed: int = 0,
     versus: str | None = None,
     cluster: ArrayLike | None = None,
+    probabilities: Collection[str] = (),
 ) -> Evaluation:
     """Evaluate every score of one run.
 
@@ -118,6 +120,7 @@ def evaluate_scores(
         versus: the score that all others are compared with.
         cluster: (N,) number of the question of each record; by default each is its own. Resamples, p-values and the
             folds of the calibration go by question.
+        probabilities: the scores that are probabilities of being right as they are, and are not calibrated.
 
     Raises:
         KeyError: ``versus`` is not one of the scores.
@@ -130,7 +133,7 @@ def evaluate_scores(
         raise ValueError("labels must lie in [0, 1]")
     clusters = (np.arange(len(label)) if cluster is None else np.asarray(cluster))[labelled]
     scores = {
-        name: _scored(np.asarray(values, dtype=np.float64)[labelled], known, clusters, seed)
+        name: _scored(np.asarray(values, dtype=np.float64)[labelled], known, clusters, seed, name in probabilities)
         for name, values in confidences.items()
     }
     baseline = scores[versus] if versus is not None else None
@@ -155,10 +158,14 @@ def evaluate_scores(
     return Evaluation(len(known), questions, int((~labelled).sum()), accuracy, _is_binary(known), results)
 
 
-def _scored(confidence: Floats, label: Floats, cluster: NDArray[np.generic], seed: int) -> ScoredSet:
+def _scored(
+    confidence: Floats, label: Floats, cluster: NDArray[np.generic], seed: int, is_probability: bool
+) -> ScoredSet:
     """Return a score with its calibrated probabilities, where there are questions enough to calibrate on."""
     confidence = np.where(np.isfinite(confidence), confidence, np.nan)
     held = np.isfinite(confidence)
+    if is_probability:
+        return ScoredSet(confidence, confidence, is_probability=True)
     if len(np.unique(cluster[held])) < 2 * FOLDS:
         return ScoredSet(confidence)
     probability = np.full(len(label), np.nan)
@@ -167,7 +174,8 @@ def _scored(confidence: Floats, label: Floats, cluster: NDArray[np.generic], see
 
 
 def _part(score: ScoredSet, records: NDArray[np.bool_]) -> ScoredSet:
-    return ScoredSet(score.confidence[records], None if score.probability is None else score.probability[records])
+    probability = None if score.probability is None else score.probability[records]
+    return ScoredSet(score.confidence[records], probability, score.is_probability)
 
 
 def _is_binary(label: Floats) -> bool:
@@ -179,7 +187,7 @@ def _metrics(score: ScoredSet, label: Floats) -> dict[str, Estimate]:
     held = np.isfinite(score.confidence)
     confidence, label = score.confidence[held], label[held]
     if not len(label):
-        return {metric: Estimate(None, reason="no record has this score") for metric in METRICS}
+        return {metric: Estimate(None, reason="no record has this score") for metric in METRICS if metric != "log_loss"}
     sums, oracle = Ranked(confidence, label).sums(), Ranked(label, label).sums()
     area = aurc_of(sums)
     one_class = None
@@ -197,7 +205,10 @@ def _metrics(score: ScoredSet, label: Floats) -> dict[str, Estimate]:
         few = f"fewer than {2 * FOLDS} questions to calibrate on"
         return values | {"brier": Estimate(None, reason=few), "ece": Estimate(None, reason=few)}
     probability = score.probability[held]
-    return values | {"brier": Estimate(brier(probability, label)), "ece": Estimate(ece(probability, label))}
+    values |= {"brier": Estimate(brier(probability, label)), "ece": Estimate(ece(probability, label))}
+    if score.is_probability:
+        values["log_loss"] = Estimate(float(log_losses(probability, label).mean()))
+    return values
 
 
 def _estimate(value: float, reason: str | None) -> Estimate:

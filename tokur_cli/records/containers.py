@@ -47,10 +47,7 @@ def read_rows(stream: io.BufferedReader, source: str, max_line: int = MAX_LINE) 
     """
     head = stream.peek().removeprefix(BOM)
     if head.startswith(_PARQUET):
-        raise TokurError(
-            f"{source}: is a Parquet file, not JSON lines: python -c 'import pandas, sys; "
-            'pandas.read_parquet(sys.argv[1]).to_json(sys.argv[2], orient="records", lines=True)\' IN.parquet OUT.jsonl'
-        )
+        raise TokurError(f"{source}: is a Parquet file: give it by a name that ends in .parquet")
     if head.startswith(_ZIP):
         for name, text in _archived_samples(stream, source, max_line):
             yield _parse(text and on_one_line(without_constants(text)), f"{source}/{name}", 1, max_line)
@@ -71,10 +68,7 @@ def _hint(line: bytes | None) -> str:
         return "; each record is one line: jq -c . puts an object on one, jq -c '.results[]' each of the rows in it"
     cells = [cell.strip(b'"').lower() for cell in re.split(rb"[,;\t]", line)]
     if len(cells) > 1 and _CSV_HEADER.fullmatch(line) and not _COLUMNS.isdisjoint(cells):
-        return (
-            "; it looks like CSV: python -c 'import csv, json, sys; "
-            "[print(json.dumps(row)) for row in csv.DictReader(sys.stdin)]' < IN.csv > OUT.jsonl"
-        )
+        return "; it looks like CSV, which is read by a name that ends in .csv, with commas"
     return ""
 
 

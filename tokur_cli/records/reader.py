@@ -11,7 +11,7 @@ from tokur_cli.records.errors import RecordError, UsageError, there_are
 from tokur_cli.records.formats import FORMATS, NATIVE, Format, recognise
 from tokur_cli.records.formats.requests import Requests
 from tokur_cli.records.mapping import FieldMapping
-from tokur_cli.records.published.rows import published_rows
+from tokur_cli.records.published.rows import is_published, published_rows
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import MAX_LINE, STDIN, display_name, open_input
 
@@ -77,8 +77,9 @@ def _read(
         requests = None
         if requests_path is not None:
             requests = stack.enter_context(Requests.open(requests_path, max_line))
-        rows = published_rows(path, max_line)
-        if rows is None:
+        if is_published(path):
+            rows = published_rows(path, max_line)
+        else:
             rows = read_rows(stack.enter_context(open_input(path)), source, max_line)
         yield from _adapted(rows, source, form, mapping, requests)
 

@@ -33,6 +33,7 @@ BEYOND_TOKENS = (
     "set_mean_log_likelihoods",
     "set_similarity",
     "set_states",
+    "p_correct",
 )
 """Features that take more than the passes of the scoring itself:
 
@@ -40,6 +41,7 @@ BEYOND_TOKENS = (
     attention_log_diagonal    (H,): mean log attention of the response's tokens to themselves, for each head of a layer
     hidden_eigenvalues        (T,): of the centred Gram matrix of the response's hidden states at a layer
     top_entropy               (T,): entropy over the 50 largest logits
+    p_correct                 (): what a calibration makes of other scores; with one, their features take its place
 
 and of the set of K texts that the response is judged by, attempts to verify it or the samples of its question:
 
@@ -351,6 +353,14 @@ CATALOGUE: dict[str, Score] = {
             ("set_similarity",),
             _of_graph(degree, lambda confidence: 1 - confidence),
             Cost(generations="K", model="similarity"),
+        ),
+        Score(
+            "p_correct",
+            "confidence",
+            "Platt 1999",
+            "probability of being right, from other scores, with --calibration",
+            ("p_correct",),
+            lambda features: float(features["p_correct"]),
         ),
     )
 }

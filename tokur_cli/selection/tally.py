@@ -9,34 +9,43 @@ from collections.abc import Sequence
 class Tally:
     """Accuracies over the questions whose responses all have labels.
 
-    - the choice: whether the chosen response is right; a question without a choice counts as wrong;
+    - the choice: whether the chosen response is right; a question without a choice counts as wrong, one whose choice is
+      too uncertain for an answer does not count;
     - Pass@1: the part of the N responses that is right;
     - majority: whether the answer that most of the N responses give is right, without any score;
     - Pass@N: whether any of the N is right.
+
+    Args:
+        abstains: whether a choice may be too uncertain.
 
     Attributes:
         unlabelled: questions left out because their reference, or a response of theirs, cannot be compared.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, abstains: bool = False) -> None:
         self.unlabelled = 0
+        self._abstains = abstains
         self._pass_at_1: list[float] = []
-        self._chosen = self._majority = self._any = 0
+        self._answered = self._chosen = self._majority = self._any = 0
         self._sizes: set[int] = set()
 
-    def add(self, correct: Sequence[bool | None], chosen: int | None, majority: int) -> None:
+    def add(
+        self, correct: Sequence[bool | None], chosen: int | None, majority: int, *, is_certain: bool = True
+    ) -> None:
         """Count a question.
 
         Args:
             correct: whether each of its N ≥ 1 responses is right; None where that is not known.
             chosen: the index of the chosen response; None where there is none.
             majority: the index of a response with the answer of the plain majority.
+            is_certain: whether the choice is certain enough for an answer.
         """
         if None in correct:
             self.unlabelled += 1
             return
         self._pass_at_1.append(sum(map(bool, correct)) / len(correct))
-        self._chosen += chosen is not None and bool(correct[chosen])
+        self._answered += is_certain
+        self._chosen += is_certain and chosen is not None and bool(correct[chosen])
         self._majority += bool(correct[majority])
         self._any += any(correct)
         self._sizes.add(len(correct))
@@ -48,10 +57,15 @@ class Tally:
             return None
         left_out = f", {self.unlabelled:,} without labels left out" if self.unlabelled else ""
         questions = f"({count:,} question{'s' if count > 1 else ''}{left_out})"
+        accuracy = f"accuracy {self._chosen / count:.2%}"
+        if self._abstains:
+            right = f"{self._chosen / self._answered:.2%}" if self._answered else "unknown"
+            accuracy = f"coverage {self._answered / count:.2%}, accuracy of what is answered {right}"
         if self._sizes == {1}:
-            return f"accuracy {self._chosen / count:.2%} {questions}: with one response each there is nothing to choose"
+            nothing = "" if self._abstains else ": with one response each there is nothing to choose"
+            return f"{accuracy} {questions}{nothing}"
         size = str(self._sizes.copy().pop()) if len(self._sizes) == 1 else "N"
         return (
-            f"accuracy {self._chosen / count:.2%}, Pass@1 {math.fsum(self._pass_at_1) / count:.2%}, "
+            f"{accuracy}, Pass@1 {math.fsum(self._pass_at_1) / count:.2%}, "
             f"majority {self._majority / count:.2%}, Pass@{size} {self._any / count:.2%} " + questions
         )

@@ -91,6 +91,11 @@ class Choice:
         """The response that carries the chosen answer."""
         return self.classes[0].best
 
+    @property
+    def share(self) -> float:
+        """The chosen answer's share of the vote."""
+        return self.classes[0].weight / math.fsum(one.weight for one in self.classes)
+
 
 def parse_keep(text: str) -> Fraction:
     """Return the part that a percentage such as ``10%`` stands for, exactly.

@@ -160,6 +160,8 @@ def test_spans_of_records_that_are_not_scored_or_not_labelled_say_what_to_do(eva
     code, _, err = evaluate([{"id": "x", "response": "a"}])
     assert code == 1
     assert 'no record has labelled spans: give each "claims"' in err
+    code, _, err = evaluate([])
+    assert (code, "holds no records" in err) == (0, True)
 
 
 @pytest.mark.parametrize(

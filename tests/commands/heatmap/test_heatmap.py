@@ -260,7 +260,30 @@ def test_only_needs_records_that_say_whether_they_are_right(run_tokur, tmp_path)
     path = write_lines(tmp_path / "unlabelled.jsonl", [scored(0), scored(1, correct="B")])
     code, _, err = run_tokur("heatmap", path, "--only", "correct")
     assert code == 1
-    assert "tokur evaluate --graded" in err
+    assert 'no record says whether it is right, by "correct" (true or false) or by a "reference"' in err
+
+
+def test_without_a_label_the_answer_is_compared_with_the_reference(run_tokur, tmp_path):
+    """A label wins over the reference, and code is not an answer that could be compared."""
+    code_row = {"prompt": "def f():", "test": "assert f()", "entry_point": "f"}
+    records = [
+        scored(0, response="It is 1/2.", reference="0.5"),
+        scored(1, response="It is 3.", reference="4"),
+        scored(2, response="It is 4.", reference="4", correct=False),
+        scored(3, response="It is 4.", reference="4", quality=None),
+        scored(4, response="It is 4.", reference="4", **code_row),
+        scored(5, response="It is 4."),
+    ]
+    for record in records:
+        record["tokur"]["tokens"] = {"offsets": [[0, len(record["response"])]], "eu": [0.1]}
+    path = write_lines(tmp_path / "in.jsonl", records)
+    _, out, _ = run_tokur("heatmap", path)
+    headings = [line for line in out.split("\n") if line.startswith("── ")]
+    verdicts = [("✓ right" in line, "✗ wrong" in line) for line in headings]
+    assert verdicts == [(True, False), (False, True), (False, True), (False, False), (False, False), (False, False)]
+    assert "answer 1/2" in out
+    _, out, _ = run_tokur("heatmap", path, "--only", "incorrect")
+    assert shown(out) == ["q1", "q2"]
 
 
 def test_comparing_puts_the_right_one_left_of_the_wrong_one(run_tokur):

@@ -5,6 +5,8 @@ Needs ``chromium`` (or ``google-chrome``) and ``chromedriver`` on the path and s
 
 import shutil
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -259,6 +261,31 @@ def test_a_response_of_ten_thousand_tokens_is_painted(open_page):
     one_of(page, "#quantities label:nth-of-type(2)").click()
     assert one_of(page, "#legend .name").text == "au"
     assert time.monotonic() - begun < 20
+
+
+def test_two_scores_lead_and_the_others_are_folded(open_page):
+    scores = {"eu": 1.25, "ll": -0.5, "p_correct": 0.875, "pe": None}
+    page = open_page([replace(view_samples.right(), scores=scores)])
+    assert [line.text for line in all_of(page, ".scores") if line.is_displayed()] == ["eu 1.25 p_correct 0.875"]
+    one_of(page, "summary").click()
+    assert one_of(page, "summary").text == "2 other scores"
+    assert [line.text for line in all_of(page, ".scores")] == ["eu 1.25 p_correct 0.875", "ll -0.5 pe –"]
+
+
+@pytest.mark.parametrize("columns", [360, 400])
+def test_the_page_fits_a_phone(browser, tmp_path, run_tokur, columns):
+    """With all seven quantities to choose from, as the records have them."""
+    scored = Path(__file__).parents[2] / "data" / "scored.jsonl"
+    assert run_tokur("heatmap", scored, "--html", tmp_path / "page.html")[0] == 0
+    metrics = {"width": columns, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    try:
+        browser.get((tmp_path / "page.html").as_uri())
+        wait(browser, timeout=20).until(lambda page: all_of(page, ".text span"))
+        assert len(all_of(browser, "#quantities label")) == 7
+        assert browser.execute_script("return document.documentElement.scrollWidth") == columns
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 @pytest.mark.slow

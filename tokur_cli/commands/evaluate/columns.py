@@ -18,6 +18,7 @@ from tokur_cli.records.errors import TokurError
 from tokur_cli.records.mapping import value_at
 from tokur_cli.records.record import Record
 from tokur_cli.records.scan import kind
+from tokur_cli.scores.calibration import P_CORRECT
 from tokur_cli.scores.catalogue import CATALOGUE
 from tokur_cli.scores.steps import Orientation
 from tokur_cli.selection.gathering import known_question, question_key
@@ -54,6 +55,8 @@ class Columns:
         group: names of the groups, None where a record has none.
         answer: answers.
         outcomes: how often each outcome came out.
+        are_probabilities: whether all scores are probabilities of being right, whatever they were made of.
+        numbers: the questions' numbers by what tells a question: its id, else its prompt.
     """
 
     name: str
@@ -65,7 +68,8 @@ class Columns:
     group: list[str | None] = field(default_factory=list)
     answer: list[str | None] = field(default_factory=list)
     outcomes: Counter[str] = field(default_factory=Counter)
-    _numbers: dict[str, int] = field(default_factory=dict)
+    are_probabilities: bool = False
+    numbers: dict[str, int] = field(default_factory=dict)
     _questions: int = 0
 
     def __post_init__(self) -> None:
@@ -100,12 +104,16 @@ class Columns:
         values = np.array(self.scores[name], dtype=np.float64)
         return -values if self.wanted.scores[name] == "uncertainty" else values
 
+    def is_probability(self, name: str) -> bool:
+        """Return whether a score is a probability of being right."""
+        return self.are_probabilities or name == P_CORRECT
+
     def in_order(self) -> NDArray[np.intp]:
         """Return (N,) the records in the order of their questions, then of their samples."""
         return np.lexsort((np.array(self.sample), np.array(self.question)))
 
     def _number(self, name: str | None) -> int:
-        number = self._questions if name is None else self._numbers.setdefault(name, self._questions)
+        number = self._questions if name is None else self.numbers.setdefault(name, self._questions)
         self._questions += number == self._questions
         return number
 
@@ -118,12 +126,14 @@ def scores_of(record: Record, unknown: Counter[str]) -> dict[str, float]:
         unknown: counts the names that the catalogue does not know.
 
     Raises:
-        RecordError: they are not an object of numbers.
+        RecordError: they are not an object of numbers, or ``p_correct`` is no probability.
     """
     values = {}
     for name, value in record.scores.items():
         if name in CATALOGUE:
             number = record.number(f'"tokur.scores.{name}"', value)
+            if name == P_CORRECT and number is not None and not 0 <= number <= 1:
+                raise record.error(f'"tokur.scores.{name}" is {number:g}, which is no probability')
             values[name] = math.nan if number is None else number
         else:
             unknown[name] += 1

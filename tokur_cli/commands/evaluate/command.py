@@ -7,15 +7,19 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any
+from typing import IO, Any
 
 from tokur_cli.answers.code.execution import Execution, probe, run_all
 from tokur_cli.answers.grading import Grader
 from tokur_cli.commands.evaluate.columns import Columns, Wanted, group_of, scores_of
+from tokur_cli.commands.evaluate.difficulty import failures_of, group_by_difficulty
+from tokur_cli.commands.evaluate.fitting import Fitting, results_options
 from tokur_cli.commands.evaluate.results import Results, as_rows, evaluate_runs
 from tokur_cli.commands.evaluate.spans import SpanReader, span_scores
 from tokur_cli.commands.evaluate.tables import as_csv, heading, left_out, reasons, tables
+from tokur_cli.commands.evaluate.worst import show_worst
 from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOutput
+from tokur_cli.commands.options.fit import FitOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.labels import Labelled, Labeller, graded
@@ -23,7 +27,7 @@ from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
-from tokur_cli.records.outputs import STANDARD_OUTPUT, naming, writing_whole
+from tokur_cli.records.outputs import check_target, writing_whole
 from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.catalogue import ALL, CATALOGUE, DEFAULT, choose_scores
@@ -37,16 +41,30 @@ def evaluate(
     paths: Sequence[str],
     source: InputOptions,
     options: EvaluationOptions,
+    fit: FitOptions,
     target: EvaluationOutput,
 ) -> None:
-    """Evaluate the scores of one or several files.
+    """Evaluate the scores of one or several files, or fit a calibration to them and evaluate its probabilities.
 
     Raises:
         TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
     if len(set(paths)) < len(paths):
         raise UsageError("a file is given twice: each is a run of its own")
-    wanted = _wanted(options, target)
+    if options.worst is not None:
+        if fit.file is not None:
+            raise UsageError("--worst shows records, --fit is made of all: run tokur evaluate twice")
+        show_worst(paths, source, options, target, options.worst)
+        return
+    if fit.file is not None or target.graded is None:
+        check_target(fit.file, force=target.force)
+    if fit.file == STDIN and target.path is None:
+        raise UsageError("--fit - would mix the calibration and the results: give one of them a file")
+    fitting = None
+    if fit.file is not None:
+        fitting = Fitting(fit, options.seed)
+        options = results_options(options, fitting)
+    wanted = _wanted(options, target) if fitting is None else Wanted(fitting.orientations, options.group_by)
     if target.plots is not None:
         from tokur_cli.views.plots import require_matplotlib
 
@@ -55,19 +73,28 @@ def evaluate(
     if options.level == "step":
         runs = _read_spans(paths, source, options, wanted, invalid)
     else:
-        reading = _Reading(wanted, options, source, invalid)
+        reading = _Reading(wanted, options, source, invalid, fitting)
         runs = reading.read(paths, target)
         reading.say_unknown()
         reading.say_mixed()
+        if runs and options.difficulty is not None:
+            _group_by_difficulty(runs, options.difficulty, source, options, target, invalid)
     if not runs:
         invalid.finish(none_of=", ".join(map(display_name, paths)))
         return
-    names = _present(runs, options)
+    scored = runs[0]
+    if fitting is not None:
+        runs = [fitting.hold_out(runs)]
+    names = _present(runs, options) if fitting is None else list(fitting.methods)
     if not names and target.graded is None:
         raise TokurError("no record has a score: run tokur score first, or give --graded FILE to label the records")
     with Progress(COMMAND) as progress:
         progress.say("computing metrics and intervals")
-        results = evaluate_runs(runs, names, options)
+        results = evaluate_runs(runs, names, options, {} if fitting is None else fitting.methods)
+    if fitting is not None and fit.file is not None:
+        with writing_whole(fit.file) as file:
+            file.write(fitting.calibration(scored, results).as_json())
+        say(COMMAND, f"{fit.file} has {fitting.described}")
     if names:
         _say_left_out(results, runs)
         _write(results, target)
@@ -104,6 +131,24 @@ def _response_scores(options: EvaluationOptions) -> dict[str, Orientation]:
     }
 
 
+def _group_by_difficulty(
+    runs: Sequence[Columns],
+    count: int,
+    source: InputOptions,
+    options: EvaluationOptions,
+    target: EvaluationOutput,
+    invalid: InvalidRecords,
+) -> None:
+    telling = runs
+    if options.difficulty_from is not None:
+        reading = _Reading(Wanted({}), options, source, invalid, None)
+        telling = reading.read([options.difficulty_from], replace(target, graded=None, force=False))
+    failures: dict[str, int] = {}
+    for run in telling:
+        failures |= failures_of(run, count)
+    group_by_difficulty(runs, failures, count)
+
+
 def _read_spans(
     paths: Sequence[str], source: InputOptions, options: EvaluationOptions, wanted: Wanted, invalid: InvalidRecords
 ) -> list[Columns]:
@@ -119,9 +164,14 @@ class _Reading:
     """Reads files into columns: one run a file, and within a file one for each seed that it was scored under."""
 
     def __init__(
-        self, wanted: Wanted, options: EvaluationOptions, source: InputOptions, invalid: InvalidRecords
+        self,
+        wanted: Wanted,
+        options: EvaluationOptions,
+        source: InputOptions,
+        invalid: InvalidRecords,
+        fitting: Fitting | None,
     ) -> None:
-        self._wanted, self._options = wanted, options
+        self._wanted, self._options, self._fitting = wanted, options, fitting
         self._source, self._invalid = source, invalid
         self._unknown: Counter[str] = Counter()
         self._logged: Counter[bool] = Counter()
@@ -186,6 +236,8 @@ class _Reading:
             self._logged["computed_from" in run] += 1
         values = scores_of(record, self._unknown)
         group = group_of(record, self._options.group_by) if self._options.group_by is not None else None
+        if self._fitting is not None:
+            self._fitting.add(labelled, values)
         if seed not in found:
             found[seed] = Columns(display_name(path), self._wanted)
         found[seed].add(labelled, values, group)
@@ -230,12 +282,14 @@ def _say_left_out(results: Results, runs: Sequence[Columns]) -> None:
         say(COMMAND, line)
     without = sum(name is None for run in runs for name in run.group)
     if without:
-        say(COMMAND, f"left out of the groups: {without:,} records without {results.options.group_by}")
+        lacking = results.options.group_by or f"{results.options.difficulty} labelled samples of their question"
+        say(COMMAND, f"left out of the groups: {without:,} records without {lacking}")
 
 
 def _write(results: Results, target: EvaluationOutput) -> None:
-    if target.path is None and target.form is None and sys.stdout.isatty():
-        _print(results)
+    if target.form == "table" or (target.path is None and target.form is None and sys.stdout.isatty()):
+        with writing_whole(target.path or STDIN) as file:
+            _print(results, file)
         return
     if target.form == "latex":
         text = f"% {heading(results)}\n" + "\n".join(map(latex, tables(results)))
@@ -247,12 +301,13 @@ def _write(results: Results, target: EvaluationOutput) -> None:
         file.write(text)
 
 
-def _print(results: Results) -> None:
+def _print(results: Results, file: IO[str]) -> None:
     from rich.console import Console
 
-    console = Console(highlight=False, markup=False, emoji=False)
-    with naming(STANDARD_OUTPUT):
+    console = Console(file=file, highlight=False, markup=False, emoji=False)
+    with console.capture() as printed:  # rich pads the last column, too
         console.print(heading(results))
         console.print()
         for table in tables(results):
             print_table(table, console)
+    file.writelines(line.rstrip() + "\n" for line in printed.get().splitlines())

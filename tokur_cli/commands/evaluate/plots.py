@@ -22,6 +22,8 @@ from tokur_cli.views import plots
 MOST_POINTS = 2_000
 """Points of a curve: more cannot be seen, and would make the SVG of 100,000 records megabytes."""
 
+RELIABILITY_POINTS = 10
+
 _GROUP_PANELS = ("au", "tu", "eu")
 
 _PLANES = (("eu_mean", "au_mean"), ("eu", "au"))
@@ -75,9 +77,11 @@ def write_plots(runs: Sequence[Columns], results: Results, folder: str) -> None:
     if metric == "auroc":
         _roc(records, overall, best, folder)
     _risk(records, overall, best, folder)
+    if probabilities := [name for name in best if runs[0].is_probability(name)]:
+        _reliability(records, overall, probabilities, folder)
     _splits(records, best, overall.is_binary, folder)
     for pair in _PLANES:
-        if set(pair) <= overall.scores.keys():
+        if set(pair) <= overall.scores.keys() and not runs[0].is_probability(pair[0]):
             _plane(records, pair, folder)
             break
     if results.groups:
@@ -149,6 +153,29 @@ def _risk(records: _Pooled, overall: Evaluation, drawn: Sequence[str], folder: s
     )
 
 
+def _reliability(records: _Pooled, overall: Evaluation, drawn: Sequence[str], folder: str) -> None:
+    """Draw how often what was said to be right so often is: each point is as many records as any other."""
+    found = []
+    for score in drawn:
+        probability, label = records.confidence(score)
+        order = np.argsort(probability, kind="stable")
+        parts = np.array_split(order, min(RELIABILITY_POINTS, len(order)))
+        said, right = (np.array([values[part].mean() for part in parts]) for values in (probability, label))
+        error = np.array([label[part].std() / math.sqrt(len(part)) for part in parts])
+        found.append(plots.Curve(_named(overall, score, "ece"), said, right, error))
+    diagonal = np.array([0.0, 1.0])
+    plots.lines(
+        os.path.join(folder, "reliability"),
+        found,
+        title=f"Reliability, ECE in % ({RELIABILITY_POINTS} parts of equal size ± standard error)",
+        x_label="probability of being right",
+        y_label="part that is right",
+        reference=plots.Curve("as often as said", diagonal, diagonal),
+        markers=True,
+        square=True,
+    )
+
+
 def _splits(records: _Pooled, drawn: Sequence[str], is_binary: bool, folder: str) -> None:
     what = "right and wrong responses" if is_binary else "responses of quality ≥ ½ (right) and < ½ (wrong)"
     splits = [records.split(score) for score in drawn]
@@ -171,7 +198,7 @@ def _groups(records: _Pooled, drawn: Sequence[str], results: Results, metric: st
         list(results.groups),
         splits,
         {score: np.array(values, dtype=np.float64) for score, values in found.items()},  # NaN for None
-        f"{TITLES[metric]} and scores by {results.options.group_by}",
+        f"{TITLES[metric]} and scores by {results.options.grouping}",
         TITLES[metric],
     )
 

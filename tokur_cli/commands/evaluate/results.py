@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ class Results:
         outcomes: how often each outcome came out.
         scaling: among N responses per question; None where that was not asked for.
         options: how they were evaluated.
+        methods: how the probabilities were fitted that the scores stand for; empty where they stand for themselves.
     """
 
     overall: Evaluation
@@ -38,21 +39,25 @@ class Results:
     outcomes: Counter[str]
     scaling: Scaling | None
     options: EvaluationOptions
+    methods: Mapping[str, str] = field(default_factory=dict)
 
 
-def evaluate_runs(runs: Sequence[Columns], names: Sequence[str], options: EvaluationOptions) -> Results:
+def evaluate_runs(
+    runs: Sequence[Columns], names: Sequence[str], options: EvaluationOptions, methods: Mapping[str, str]
+) -> Results:
     """Evaluate every run and put the runs together.
 
     Args:
         runs: the records.
         names: the scores; without any there are neither groups nor scaling.
         options: how.
+        methods: how the probabilities were fitted that the scores stand for.
 
     Raises:
         TokurError: no record has a group, or too many have one of their own; or a run has no question whose responses
             all have labels, for scaling.
     """
-    groups = group_names(runs, options.group_by) if names and options.group_by is not None else []
+    groups = group_names(runs, options.grouping) if names and options.grouping is not None else []
     outcomes: Counter[str] = Counter()
     for run in runs:
         outcomes.update(run.outcomes)
@@ -62,6 +67,7 @@ def evaluate_runs(runs: Sequence[Columns], names: Sequence[str], options: Evalua
         outcomes,
         _scaling(runs, names, options) if names and options.sizes else None,
         options,
+        methods,
     )
 
 
@@ -83,6 +89,7 @@ def _evaluate(
                 seed=options.seed,
                 versus=options.versus,
                 cluster=np.array(run.question)[members],
+                probabilities=[name for name in names if run.is_probability(name)],
             )
             if isinstance(run, SpanColumns):
                 evaluation = _with_responses(evaluation, run, members, names, options)
@@ -154,7 +161,8 @@ def as_rows(results: Results) -> list[dict[str, Any]]:
         common = _counts(evaluation, results.outcomes) if group is None else {"group": group, **_counts(evaluation)}
         curves = results.scaling if group is None else None
         for name, score in evaluation.scores.items():
-            row = {"score": name, **common, "records": score.records, "missing": score.missing}
+            method = {"method": results.methods[name]} if name in results.methods else {}
+            row = {"score": name, **method, **common, "records": score.records, "missing": score.missing}
             row |= {metric: estimate.as_json() for metric, estimate in score.metrics.items()}
             if versus is not None and name != versus:
                 row["versus"] = versus

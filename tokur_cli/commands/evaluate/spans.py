@@ -98,12 +98,12 @@ class SpanReader:
 
         Raises:
             RecordError: the first bad record, unless they are skipped.
-            TokurError: no record has labelled spans.
+            TokurError: there are records, but none has labelled spans.
         """
         counts = [count_lines(path) for path in paths]
         progress.start(None if None in counts else sum(count or 0 for count in counts))
         runs = [self._read_file(path, progress) for path in paths]
-        if not any(run.label for run in runs):
+        if self.without_claims and not any(run.label for run in runs):
             raise TokurError(
                 f'no record has labelled spans: give each "{self._field}", '
                 'a list such as [{"start": 0, "end": 12, "correct": true}]'

@@ -12,6 +12,7 @@ from typing import Any
 from tokur_cli.commands.evaluate.results import Results
 from tokur_cli.commands.options.evaluate import EvaluationOptions
 from tokur_cli.commands.shared.labels import UNLABELLED
+from tokur_cli.metrics.calibration import log_losses
 from tokur_cli.metrics.estimate import Estimate
 from tokur_cli.metrics.evaluation import LOWER_IS_BETTER, Evaluation, ScoreResult
 from tokur_cli.metrics.scaling import Scaling
@@ -27,6 +28,7 @@ TITLES = {
     "prr": "PRR",
     "brier": "Brier",
     "ece": "ECE",
+    "log_loss": "log loss",
     "within": "AUROC within",
     "hit1": "hit@1",
     "hit3": "hit@3",
@@ -41,6 +43,8 @@ def tables(results: Results) -> list[Table]:
         _metrics_table(results, "Right above wrong", ("auroc", "auprc", "acc")),
         _metrics_table(results, "Rejection and calibration", ("aurc", "prr", "brier", "ece")),
     ]
+    if any("log_loss" in score.metrics for score in results.overall.scores.values()):
+        found[1 if results.methods else 2 :] = [_probabilities_table(results.overall)]
     if results.options.level == "step":
         found.insert(1, _metrics_table(results, "The wrong spans within their responses", WITHIN))
     if results.options.versus is not None:
@@ -157,6 +161,27 @@ def _metrics_table(results: Results, title: str, metrics: Sequence[str]) -> Tabl
     return Table(f"{title} (%){_interval_note(overall)}", "score", columns, rows)
 
 
+def _probabilities_table(overall: Evaluation) -> Table:
+    """Return how good the scores that are probabilities are as such, beside one probability for all: the accuracy."""
+    rows = []
+    if overall.is_binary and (mean := overall.accuracy.value) is not None:
+        surprise = Estimate(float(log_losses([mean], [mean])[0]))
+        rows.append(Row("the accuracy", [Percentage(mean * (1 - mean)), MISSING, _nats(surprise)], competes=False))
+    for name, score in overall.scores.items():
+        if "log_loss" in score.metrics:
+            cells: list[Percentage | str] = [_cell(score.metrics[metric]) for metric in ("brier", "ece")]
+            rows.append(Row(name, [*cells, _nats(score.metrics["log_loss"])]))
+    columns = [Column("Brier (%) ↓", "lower"), Column("ECE (%) ↓", "lower"), Column("log loss (nats) ↓")]
+    return Table(f"Probabilities of being right{_interval_note(overall)}", "score", columns, rows)
+
+
+def _nats(estimate: Estimate, sign: str = "") -> str:
+    if estimate.value is None:
+        return MISSING
+    aside = f" [{estimate.low:{sign}.3f}, {estimate.high:{sign}.3f}]" if estimate.low is not None else ""
+    return f"{estimate.value:{sign}.3f}{aside}"
+
+
 def _interval_note(overall: Evaluation) -> str:
     if overall.runs > 1:
         return f", mean ± std over {overall.runs} runs"
@@ -169,12 +194,14 @@ def _have_intervals(scores: Iterable[Mapping[str, Estimate]]) -> bool:
 
 def _comparison_table(results: Results, versus: str) -> Table:
     overall = results.overall
-    metrics = ("auroc", "acc") if overall.is_binary else ("prr", "acc")
+    metrics: tuple[str, ...] = ("auroc", "acc") if overall.is_binary else ("prr", "acc")
     if results.options.level == "step":
         metrics = ("auroc", "within")
+    elif any("log_loss" in score.differences for score in overall.scores.values()):
+        metrics = (metrics[0], "brier", "log_loss")
     columns = []
     for metric in metrics:
-        columns += [Column(f"Δ{TITLES[metric]}"), Column("p")]
+        columns += [Column(f"Δ{TITLES[metric]}{' (nats)' * (metric == 'log_loss')}"), Column("p")]
         if metric == "auroc":
             columns.append(Column("DeLong p"))
     others = {name: score for name, score in overall.scores.items() if name != versus}
@@ -190,7 +217,8 @@ def _compared(score: ScoreResult, metrics: Sequence[str]) -> list[Percentage | s
     cells: list[Percentage | str] = []
     for metric in metrics:
         difference = score.differences.get(metric, Estimate(None))
-        cells += [replace(_cell(difference), signed=True), _p(difference.p)]
+        shown = _nats(difference, "+") if metric == "log_loss" else replace(_cell(difference), signed=True)
+        cells += [shown, _p(difference.p)]
         if metric == "auroc":
             cells.append(_p(score.delong_p))
     return cells
@@ -210,7 +238,7 @@ def _group_table(results: Results) -> Table:
         undefined = dict.fromkeys(score.metrics[metric].reason for score in group.scores.values())
         notes += [f"{name}: {reason}" for reason in undefined if reason]
     columns = [Column(name, _better(metric)) for name in groups]
-    return Table(f"{TITLES[metric]} (%) by {results.options.group_by}", "score", columns, rows, notes)
+    return Table(f"{TITLES[metric]} (%) by {results.options.grouping}", "score", columns, rows, notes)
 
 
 def _scaling_table(curves: Scaling, method: str, options: EvaluationOptions) -> Table:

@@ -11,6 +11,7 @@ from tokur_cli.commands.options.model import DecodingOptions, ModelOptions, Prom
 from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
+from tokur_cli.commands.score.calibrated import with_calibration
 from tokur_cli.commands.shared.arrivals import Pause, as_they_come
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.kept_posterior import check_posterior_options
@@ -23,7 +24,6 @@ from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import display_name
 from tokur_cli.records.writer import RecordWriter, open_output
-from tokur_cli.scores.catalogue import choose_scores
 
 if TYPE_CHECKING:
     from tokur_cli.commands.generate.generation import Responding
@@ -53,8 +53,10 @@ def generate(
     if score and decoding.backend == "vllm":
         raise UsageError("--score needs the weights at hand, which vLLM keeps to itself: pipe into tokur score")
     model_of_posterior = check_posterior_options(scoring.posterior) if score or decoding.guidance else None
+    if scoring.calibration is not None and not score:
+        raise UsageError("--calibration is for scores: give --score too")
     if score:
-        choose_scores(scoring.scores)
+        scoring = with_calibration(scoring)
     if score and baselines.over == "samples" and target.resume:
         raise UsageError(
             "--over samples compares all samples of a question, --resume generates only those that are missing: leave "

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
+from tokur_cli.answers.grading import Grader
 from tokur_cli.commands.heatmap.gallery import Gallery
 from tokur_cli.commands.heatmap.output import columns_of, standard_picture
 from tokur_cli.commands.heatmap.quantities import TOKEN_QUANTITIES, choose_quantities
@@ -72,8 +73,9 @@ def heatmap(
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     scales = ScaleBuilder(asked, others)
     with Gallery(choice) as gallery:
-        with nullcontext() if target.path is None else open_output(target.path, force=target.force) as writer:
-            _read(source, asked, scales, gallery, invalid, writer)
+        records = nullcontext() if target.path is None else open_output(target.path, force=target.force)
+        with records as writer, Grader() as grader:
+            _read(source, asked, scales, gallery, invalid, writer, grader)
         if scales.responses:
             gallery.check()
             chosen = [scales.scale(quantity.name, scaling.vmin, scaling.vmax) for quantity in asked]
@@ -125,6 +127,7 @@ def _read(
     gallery: Gallery,
     invalid: InvalidRecords,
     writer: RecordWriter | None,
+    grader: Grader,
 ) -> None:
     """Pass every record on, count its values for the scales, and keep it if it is one of those to show."""
     needed = [quantity.name for quantity in asked]
@@ -133,7 +136,7 @@ def _read(
             invalid.skip_or_raise(item)
             continue
         try:
-            response = heatmap_response(item, needed, scales.others)
+            response = heatmap_response(item, needed, scales.others, grader)
             sample = item.sample
         except RecordError as error:
             invalid.skip_or_raise(error)

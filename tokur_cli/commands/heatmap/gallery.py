@@ -74,8 +74,8 @@ class Gallery:
         choice = self._choice
         if self._offered and choice.only and not self._labelled:
             raise TokurError(
-                f'--only {choice.only}: no record says whether it is right ("correct" true or false): '
-                "tokur evaluate --graded FILE writes that"
+                f"--only {choice.only}: no record says whether it is right, "
+                'by "correct" (true or false) or by a "reference" to compare with'
             )
         if self._offered and not self._places:
             raise TokurError(f"none of the {self._offered:,} responses matches {choice}")

@@ -8,7 +8,9 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+from tokur_cli.answers.grading import Grader
 from tokur_cli.commands.heatmap.quantities import TOKEN_QUANTITIES
+from tokur_cli.commands.shared.labels import is_code
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
 from tokur_cli.records.scan import kind
@@ -16,13 +18,17 @@ from tokur_cli.scores.steps import Span, step_spans, tokens_of_steps
 from tokur_cli.views.heatmap.response import HeatmapResponse
 
 
-def heatmap_response(record: Record, needed: Sequence[str], wanted: Sequence[str]) -> HeatmapResponse:
+def heatmap_response(
+    record: Record, needed: Sequence[str], wanted: Sequence[str], grader: Grader | None = None
+) -> HeatmapResponse:
     """Return what is painted of a scored record.
 
     Args:
         record: the record.
         needed: token quantities that it must have.
         wanted: token quantities that are taken too if it has them.
+        grader: compares the answer with the reference where the record does not say whether it is right; None to leave
+            that open.
 
     Raises:
         RecordError: it is not scored, has no token arrays or none of a needed quantity, or they do not fit its text.
@@ -31,7 +37,8 @@ def heatmap_response(record: Record, needed: Sequence[str], wanted: Sequence[str
     tokens = _token_arrays(record, tokur)
     spans = _spans(record, tokens)
     values = {name: _values(record, name, tokens[name]) for name in (*needed, *wanted) if name in tokens}
-    answer, turns = tokur.get("answer"), record.turns
+    correct, answer = _verdict(record, tokur, grader)
+    turns = record.turns
     text = record.response
     try:
         response = HeatmapResponse(
@@ -42,8 +49,8 @@ def heatmap_response(record: Record, needed: Sequence[str], wanted: Sequence[str
             sample=record.sample if "sample" in tokur else None,
             question=turns[-1]["content"] if turns else None,
             scores={name: record.number(f'"tokur.scores.{name}"', value) for name, value in record.scores.items()},
-            correct=_correct(record),
-            answer=answer if isinstance(answer, str) else None,
+            correct=correct,
+            answer=answer,
             reference=record.reference,
         )
         response = replace(response, steps=_steps(record, text, spans))  # spans that fit the text
@@ -117,6 +124,17 @@ def _float(value: float) -> float:
         return float(value)
     except OverflowError:
         return math.inf
+
+
+def _verdict(record: Record, tokur: dict[str, Any], grader: Grader | None) -> tuple[bool | None, str | None]:
+    """Return whether the response is right, and its answer: as the record says, else by its reference."""
+    answer = tokur.get("answer")
+    answer = answer if isinstance(answer, str) else None
+    says = "correct" in record.fields or "quality" in record.fields
+    if says or grader is None or is_code(record) or not record.references:
+        return _correct(record), answer
+    (grade,) = grader.grade([(record.response, record.references)])
+    return grade.correct, answer or grade.answer
 
 
 def _correct(record: Record) -> bool | None:

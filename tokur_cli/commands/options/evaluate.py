@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal
 from typer import Option
 
 from tokur_cli.commands.options import panels
-from tokur_cli.commands.options.files import Writes
+from tokur_cli.commands.options.files import Reads, Writes
 from tokur_cli.commands.options.scoring import explain_scores
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import check_target
@@ -26,7 +26,7 @@ class EvaluationOptions:
 
     Raises:
         UsageError: ``sizes`` are not whole numbers from 1, ``kept_part`` is not above 0 % and up to 100 %, ``tokens``
-            is no regular expression, or options do not go with the level.
+            is no regular expression, or options do not go together.
     """
 
     panel: ClassVar[str] = panels.EVALUATION
@@ -87,6 +87,20 @@ class EvaluationOptions:
     group_by: Annotated[
         str | None, Option(help="Field (dots reach inward) by whose value records are evaluated apart, too.")
     ] = None
+    difficulty: Annotated[
+        int | None,
+        Option(
+            min=1,
+            max=99,
+            metavar="N",
+            help="Evaluate apart, too, the questions of which equally many of the first N samples are wrong.",
+        ),
+    ] = None
+    difficulty_from: Annotated[
+        str | None,
+        Reads(),
+        Option(metavar="FILE", help="With --difficulty: the samples that tell, of another model; matched by id."),
+    ] = None
     scaling: Annotated[
         str | None,
         Option(metavar="N,N,…", help="Accuracy of votes among N of the responses to each question."),
@@ -97,6 +111,15 @@ class EvaluationOptions:
         Option(metavar="PERCENT", help="With --scaling: the most confident part of the N, which votes; rounded up."),
     ] = "10%"
     seed: Annotated[int, Option(min=0, help="Seed of resamples and draws.")] = 0
+    worst: Annotated[
+        int | None,
+        Option(
+            min=1,
+            metavar="N",
+            help="List the N responses that are least sure by a score (--scores, eu by default), each with its answer, "
+            "right or wrong, and its least sure step; nothing is evaluated.",
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         _ = self.sizes, self.kept_part
@@ -104,6 +127,7 @@ class EvaluationOptions:
             regular_expression(self.tokens, "--tokens")
         of_responses = {
             "--scaling": self.scaling is not None,
+            "--difficulty": self.difficulty is not None,
             "--allow-code-execution": self.allow_code_execution,
             "--unsafe-code-execution": self.unsafe_code_execution,
         }
@@ -112,6 +136,15 @@ class EvaluationOptions:
                 raise UsageError(f"{option} is for whole responses, not for --level step")
         if self.tokens is not None and self.level == "response":
             raise UsageError("--tokens is for --level step")
+        if self.difficulty_from is not None and self.difficulty is None:
+            raise UsageError("--difficulty-from goes with --difficulty N: how many samples of a question count?")
+        if self.difficulty is not None and self.group_by is not None:
+            raise UsageError("--difficulty and --group-by both make groups: give one of them")
+
+    @property
+    def grouping(self) -> str | None:
+        """What the groups are made by, in words; None without groups."""
+        return self.group_by if self.difficulty is None else f"wrong ones of {self.difficulty} samples"
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -147,7 +180,8 @@ class EvaluationOutput:
     panel: ClassVar[str] = panels.OUTPUT
 
     path: Annotated[str | None, Writes(), Option("--output", "-o", help="Write a file, not standard output.")] = None
-    json: Annotated[bool, Option("--json", help="JSONL, one line per score, as in a pipe.")] = False
+    table: Annotated[bool, Option("--table", help="Tables, as on a terminal.")] = False
+    json: Annotated[bool, Option("--jsonl", "--json", help="JSONL, one line per score, as in a pipe.")] = False
     latex: Annotated[bool, Option("--latex", help="Tables for booktabs.")] = False
     csv: Annotated[bool, Option("--csv", help="CSV, one row per score and group.")] = False
     plots: Annotated[
@@ -158,16 +192,19 @@ class EvaluationOutput:
     graded: Annotated[
         str | None, Writes(), Option(metavar="FILE", help='Write the records with "correct" and "tokur.answer".')
     ] = None
-    force: Annotated[bool, Option("--force", help="Replace what the --graded file holds.")] = False
+    force: Annotated[bool, Option("--force", help="Replace what the --graded or the --fit file holds.")] = False
 
     def __post_init__(self) -> None:
-        if self.json + self.latex + self.csv > 1:
-            raise UsageError("--json, --latex and --csv cannot go together: give one of them")
+        if self.table + self.json + self.latex + self.csv > 1:
+            raise UsageError("--table, --jsonl, --latex and --csv cannot go together: give one of them")
         if self.graded == STDIN and self.path is None:
             raise UsageError("--graded - would mix records and results: give one of them a file, with -o or --graded")
-        check_target(self.graded, force=self.force)
+        if self.graded is not None:
+            check_target(self.graded, force=self.force)
 
     @property
-    def form(self) -> Literal["json", "latex", "csv"] | None:
+    def form(self) -> Literal["table", "json", "latex", "csv"] | None:
         """The form that was asked for; None for tables on a terminal and JSONL elsewhere."""
-        return "json" if self.json else "latex" if self.latex else "csv" if self.csv else None
+        return (
+            "table" if self.table else "json" if self.json else "latex" if self.latex else "csv" if self.csv else None
+        )

@@ -52,7 +52,10 @@ class ChoiceOptions:
     ] = field(default_factory=list)
     only: Annotated[
         Literal["correct", "incorrect"] | None,
-        Option(help="Only right or only wrong ones, as the records' field correct (or a quality of 1 or 0) says."),
+        Option(
+            help="Only right or only wrong ones, as the field correct (or a quality of 1 or 0) says, else by the "
+            "reference."
+        ),
     ] = None
     sort: Annotated[
         str | None,

@@ -2,6 +2,6 @@
 
 MODEL, DECODING, GUIDED = "Model", "Decoding", "Guided"
 POSTERIOR, STRENGTH, BASELINES = "Posterior", "Strength", "Baselines"
-SELECTION, EVALUATION = "Selection", "Evaluation"
+SELECTION, EVALUATION, CALIBRATION = "Selection", "Evaluation", "Calibration"
 SCALE, CHOICE, PICTURE = "Scale", "Choice", "Picture"
 INPUT, OUTPUT, WORKERS = "Input", "Output", "Workers"

@@ -15,7 +15,11 @@ from tokur_cli.commands.shared.errors import reporting
 from tokur_cli.engine.posterior.description import MOST_DRAWS, layer_slice
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
+from tokur_cli.scores.calibration import Calibration
 from tokur_cli.scores.steps import STEP_RULES, regular_expression
+
+DRAWS, RANK, SIGMA, SEED = 2, 8, 0.1, 0
+"""The paper's M, r′ and σ_q, and the default seed."""
 
 
 def parse_sigma(text: str, option: str = "--sigma", otherwise: str = "") -> float:
@@ -134,6 +138,7 @@ class ScoringOptions(SamplingOptions):
     """
 
     posterior: PosteriorOptions = field(default_factory=PosteriorOptions)
+    fitted: Calibration | None = None  # what the file of ``calibration`` holds, read once for all workers
 
     estimator: Annotated[
         Literal["paper", "kl", "fisher"],
@@ -149,6 +154,16 @@ class ScoringOptions(SamplingOptions):
             "table of them and what they take.",
             callback=explain_scores,
             is_eager=True,
+            rich_help_panel=panels.OUTPUT,
+        ),
+    ] = None
+    calibration: Annotated[
+        str | None,
+        Reads(),
+        Option(
+            metavar="FILE",
+            help="What tokur evaluate --fit wrote for this model and these settings: adds p_correct, the probability "
+            "of being right.",
             rich_help_panel=panels.OUTPUT,
         ),
     ] = None

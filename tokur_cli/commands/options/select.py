@@ -47,6 +47,16 @@ class SelectOptions:
             "--n", "-n", min=1, help="Select from N responses per question, drawn without replacement. Default: all."
         ),
     ] = None
+    abstain: Annotated[
+        float | None,
+        Option(
+            min=0.0,
+            max=1.0,
+            metavar="PART",
+            help="No answer where the choice is less certain than this: by p_correct of the chosen response with --by "
+            "p_correct, else by the chosen answer's share of the vote.",
+        ),
+    ] = None
     seed: Annotated[int, Option(help="Seed of the draw; it goes with the id and the sample.")] = 0
     grouped: Annotated[
         bool,

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 
 from tokur_cli.commands.options.perturb import KeepOptions, StrengthOptions
-from tokur_cli.commands.options.scoring import PosteriorOptions, SamplingOptions
+from tokur_cli.commands.options.scoring import SIGMA, PosteriorOptions, SamplingOptions
 from tokur_cli.commands.perturb.strength import CALIBRATION_RESPONSES, Trying, read_trial, try_strengths, write_fields
 from tokur_cli.commands.shared.errors import InvalidRecords, say
-from tokur_cli.commands.shared.posterior import SIGMA, make_posterior, with_sigma
+from tokur_cli.commands.shared.posterior import make_posterior, with_sigma
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.commands.workers.pool import InProcess

@@ -10,6 +10,7 @@ from tokur_cli.commands.options.model import ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
+from tokur_cli.commands.score.calibrated import with_calibration
 from tokur_cli.commands.shared.arrivals import as_they_come
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.kept_posterior import check_posterior_options
@@ -20,7 +21,6 @@ from tokur_cli.commands.shared.reading import look_ahead, model_named, read_inpu
 from tokur_cli.commands.workers.pool import workforce
 from tokur_cli.records.streams import display_name
 from tokur_cli.records.writer import open_output
-from tokur_cli.scores.catalogue import choose_scores
 
 if TYPE_CHECKING:
     from tokur_cli.commands.score.pipeline import Scoring
@@ -43,7 +43,7 @@ def score(
     Raises:
         TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
-    model_of_posterior = check_scoring(scoring)
+    scoring, model_of_posterior = check_scoring(scoring)
     form = PromptForm(prompts)  # as are a template and examples that cannot be read
     items, first = look_ahead(read_input(source), "prompt", "response", skip_invalid=source.skip_invalid)
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
@@ -78,15 +78,18 @@ def score(
     invalid.finish()
 
 
-def check_scoring(options: ScoringOptions) -> str | None:
-    """Refuse what can be refused before a model is loaded, and return the model that a kept posterior is of.
+def check_scoring(options: ScoringOptions) -> tuple[ScoringOptions, str | None]:
+    """Refuse what can be refused before a model is loaded.
+
+    Returns:
+        The options with what their calibration's file holds, and the model that a kept posterior is of.
 
     Raises:
         UsageError: a misspelt score, or options that cannot go together.
-        TokurError: the kept posterior cannot be read.
+        TokurError: the kept posterior or the calibration cannot be read.
     """
-    choose_scores(options.scores)
-    return check_posterior_options(options.posterior)
+    model_of_posterior = check_posterior_options(options.posterior)
+    return with_calibration(options), model_of_posterior
 
 
 def _make_scoring(

@@ -11,6 +11,7 @@ from tokur_cli.commands.baselines.features import ScoredResponse, over_samples
 from tokur_cli.commands.baselines.samples import until_error
 from tokur_cli.commands.baselines.setup import Setup
 from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
+from tokur_cli.commands.score.calibrated import chosen_scores
 from tokur_cli.commands.score.windows import ScoredLine, ScoringTask
 from tokur_cli.commands.shared.posterior import make_posterior
 from tokur_cli.commands.shared.progress import Progress
@@ -22,7 +23,7 @@ from tokur_cli.engine.uncertainty.scorer import Quantities, Scorer
 from tokur_cli.engine.uncertainty.vocabulary import DRAW_QUANTITIES
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import SCHEMA, Record
-from tokur_cli.scores.catalogue import choose_scores, compute_scores
+from tokur_cli.scores.catalogue import compute_scores
 from tokur_cli.scores.steps import describe_steps
 
 T = TypeVar("T")
@@ -88,7 +89,7 @@ class Scoring:
         guided_by: Collection[str] = (),
     ) -> None:
         self.form, self.language_model, self.note = form, language_model, note
-        self.scores, self.keep_tokens = choose_scores(options.scores), not options.no_tokens
+        self.scores, self.keep_tokens = chosen_scores(options), not options.no_tokens
         self.step_by = options.step_rule
         self.tokenizer = ResponseTokenizer(
             language_model.tokenizer, language_model.context_length, language_model.end_ids
@@ -112,6 +113,9 @@ class Scoring:
         self.baselines = Baselines(needs, Setup(baselines, language_model, self.tokenizer, budget, progress))
         self.over_samples = over_samples(needs, baselines)
         self.run_settings = {**_run_settings(options, language_model, draws), **self.baselines.settings}
+        if options.fitted is not None:
+            options.fitted.check(self.run_settings, str(options.calibration))
+            self.run_settings["calibration"] = options.fitted.digest
         self._said: set[str] = set()
 
     @property

@@ -8,13 +8,13 @@ from typing import NamedTuple, TypeVar
 from tokur_cli.commands.baselines.features import largest_window, over_samples
 from tokur_cli.commands.baselines.samples import standing_together, windows_of_questions
 from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
+from tokur_cli.commands.score.calibrated import chosen_scores
 from tokur_cli.commands.shared.arrivals import Pause
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
-from tokur_cli.scores.catalogue import choose_scores
 
 T = TypeVar("T")
 
@@ -117,7 +117,7 @@ def _cut(
     items: Iterable[Record | RecordError | Pause], options: ScoringOptions, baselines: BaselineOptions
 ) -> Iterator[list[Record | RecordError]]:
     """Cut the input into the windows whose records are scored together; a pause ends one."""
-    needs = {need for score in choose_scores(options.scores) for need in score.needs}
+    needs = {need for score in chosen_scores(options) for need in score.needs}
     sizes = window_sizes(largest_window(needs, baselines))
     if over_samples(needs, baselines):
         return windows_of_questions(standing_together(items), sizes)

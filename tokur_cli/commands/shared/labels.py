@@ -45,6 +45,7 @@ class Labelled:
         label: 1 for right, 0 for wrong, a quality in between; NaN where it is not known.
         outcome: ``correct``, ``incorrect``, ``no_answer``, ``quality``, or one of ``UNLABELLED``.
         answer: the answer of the response as extracted; None if it gives none or is code.
+        source: where the label is from: the name of a field, ``reference`` or ``tests``; None where there is none.
         quality: what the data set's own rule gives for the answer, from 0 to 1, where it is graded by one.
     """
 
@@ -52,6 +53,7 @@ class Labelled:
     label: float = math.nan
     outcome: str = NO_REFERENCE
     answer: str | None = None
+    source: str | None = None
     quality: float | None = None
 
 
@@ -117,12 +119,12 @@ class Labeller:
         except RecordError as error:
             raise record.error(error.message) from None
         labelled = Labelled(record)
-        is_code = all(isinstance(record.get(field), str) for field in _CODE_FIELDS)
+        runs = is_code(record)
         if brought is not None:
             _put(labelled, brought)
-            if self._answers and not is_code:
+            if self._answers and not runs:
                 labelled.answer = answer_of(record.response, record.reference)
-        elif is_code:
+        elif runs:
             labelled.outcome = CODE_NOT_RUN
             if self._run_code is not None:
                 to_run.append((labelled, record.response))
@@ -151,14 +153,19 @@ class Labeller:
         for (labelled, _, _), grade in zip(to_grade, self._grader.grade(pairs), strict=True):
             labelled.outcome, labelled.answer = grade.outcome.value, grade.answer
             if grade.correct is not None:
-                labelled.label = float(grade.correct)
+                labelled.label, labelled.source = float(grade.correct), "reference"
         if not to_run or self._run_code is None:
             return
         programs = ((response, labelled.record.fields) for labelled, response in to_run)
         for (labelled, _), execution in zip(to_run, self._run_code(programs), strict=True):
             passed = execution.outcome is ExecutionOutcome.PASSED
-            labelled.label = float(passed)
+            labelled.label, labelled.source = float(passed), "tests"
             labelled.outcome = (Outcome.CORRECT if passed else Outcome.INCORRECT).value
+
+
+def is_code(record: Record) -> bool:
+    """Return whether the response is code, which the tests of its row judge."""
+    return all(isinstance(record.get(field), str) for field in _CODE_FIELDS)
 
 
 def graded(labelled: Labelled) -> Record:
@@ -183,7 +190,7 @@ def _put(labelled: Labelled, brought: Label) -> None:
     if brought.value is None:
         labelled.outcome = NULL_LABEL
         return
-    labelled.label = brought.value
+    labelled.label, labelled.source = brought.value, brought.field
     is_graded = brought.field == QUALITY or brought.value not in (0.0, 1.0)
     outcome = Outcome.CORRECT if brought.value == 1.0 else Outcome.INCORRECT
     labelled.outcome = QUALITY if is_graded else outcome.value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from tokur_cli.commands.options.scoring import PosteriorOptions
+from tokur_cli.commands.options.scoring import DRAWS, RANK, SEED, SIGMA, PosteriorOptions
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.engine.loading.cache import cache_folder
 from tokur_cli.engine.loading.models import LanguageModel
@@ -13,9 +13,6 @@ from tokur_cli.engine.posterior.folder import load_posterior
 from tokur_cli.engine.posterior.posterior import Posterior, build_posterior
 from tokur_cli.engine.posterior.projections import DEFAULT_TARGETS, count_layers
 from tokur_cli.engine.uncertainty.perturbed import Draws
-
-DRAWS, RANK, SIGMA, SEED = 2, 8, 0.1, 0
-"""The paper's M, r′ and σ_q, and the default seed."""
 
 
 def make_posterior(

@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from tokur_cli.commands.shared.errors import say
+from tokur_cli.records.published.rows import is_published
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -80,8 +81,8 @@ class Progress:
 
 
 def count_lines(path: str) -> int | None:
-    """Return the number of lines of a plain file; None for a pipe or a compressed file, whose end cannot be seen."""
-    if path == "-" or not sys.stderr.isatty():
+    """Return the number of lines of a plain file; None for what has none that can be counted: a pipe, a table."""
+    if path == "-" or is_published(path) or not sys.stderr.isatty():
         return None
     try:
         with open(path, "rb") as stream:

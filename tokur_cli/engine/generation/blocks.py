@@ -191,6 +191,7 @@ class _Block:
     def _set_owners(self, owners: list[int]) -> None:
         """Note whose prompt each response continues: owners (N,)."""
         self._owners = owners
+        self._placed: dict[torch.device, tuple[Tensor, Tensor, Tensor | None]] = {}
         asking: list[list[int]] = [[] for _ in self._lengths]  # a prompt's responses
         for row, prompt in enumerate(owners):
             asking[prompt].append(row)
@@ -204,6 +205,13 @@ class _Block:
             beyond = torch.arange(max(self._lengths)) >= lengths[:, None]
             self._padding = torch.zeros(beyond.shape).masked_fill(beyond, float("-inf"))[:, None, None]  # (Q, 1, 1, P)
 
+    def _plan(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return asking, slots and padding on a layer's device: copied there once, not by each layer."""
+        if device not in self._placed:
+            padding = None if self._padding is None else self._padding.to(device)
+            self._placed[device] = self._asking.to(device), self._slots.to(device), padding
+        return self._placed[device]
+
     def attend(self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
         """Return (N, heads, d) for a query (N, heads, d), and keys and values (N, key heads, d)."""
         rows, key_heads, size = key.shape
@@ -216,10 +224,9 @@ class _Block:
 
     def _part_of_prompts(self, module: nn.Module, query: Tensor, scale: float) -> _Part:
         _, key_heads, group, size = query.shape
-        asking, slots = self._asking.to(query.device), self._slots.to(query.device)
+        asking, slots, padding = self._plan(query.device)
         prompts, most = asking.shape
         together = query.index_select(0, asking.flatten()).view(prompts, most, key_heads, group, size).transpose(1, 2)
-        padding = None if self._padding is None else self._padding.to(query.device)
         part = _part(together.reshape(prompts, key_heads, -1, size), *self._prompts[module], scale, padding=padding)
 
         def by_response(values: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformers import Cache, DynamicCache, PreTrainedModel
@@ -88,7 +89,7 @@ class RollingCache:
         lengths = list(map(len, prompts))
         rows = torch.arange(len(self._filled))
         self._cache = _rejoin(self._cache, rows, self._longest(), cache, list(zip(lengths, copies, strict=True)))
-        new = torch.tensor(lengths).repeat_interleave(torch.tensor(copies))
+        new = torch.from_numpy(np.repeat(lengths, copies))
         self._filled = torch.cat([self._filled, new.to(self._filled.device)])
         return logits
 

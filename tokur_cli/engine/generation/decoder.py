@@ -219,8 +219,8 @@ class Decoder:
         ]
         self._rows += new_rows  # before anything can fail for lack of memory: nothing is lost then
         logits = self._prefill(joining)
-        copies = torch.tensor([len(request.samples) for request in joining], device=logits.device)
-        yield from self._take_tokens(new_rows, logits.repeat_interleave(copies, dim=0))
+        prompts = [index for index, request in enumerate(joining) for _ in request.samples]
+        yield from self._take_tokens(new_rows, logits[torch.tensor(prompts, device=logits.device)])
 
     def _leave(self) -> None:
         """Drop the rows that have ended."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tokur_cli import __version__
+from tokur_cli.records.encoding import Checks, check_fields, parse_object
 from tokur_cli.records.errors import TokurError, UsageError
 
 FORMAT = 1
@@ -91,7 +90,7 @@ def _or_null(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 _LARGEST = 3.4e38  # of the float32 that it is computed in
 _TEXT, _COUNT, _HASH = "text", "an integer from 1", "a SHA-256"
-_WANTED: dict[str, tuple[str, Callable[[Any], bool]]] = {
+_WANTED: Checks = {
     "model": (_TEXT, _is_text),
     "revision": (f"{_TEXT}, or null", _or_null(_is_text)),
     "fingerprint": (_HASH, _is_hash),
@@ -117,42 +116,23 @@ def read_description(folder: str) -> PosteriorDescription:
     """
     path = Path(folder, DESCRIPTION)
     try:
-        values = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_without_duplicates)
+        values = parse_object(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         raise TokurError(f"{folder}: holds no posterior; `tokur perturb -o {folder}` writes one") from None
     except OSError as error:
         raise TokurError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise _unlike(path, str(error)) from None
-    if not isinstance(values, dict):
-        raise _unlike(path, "it holds no object")
     written = values.get("format")
     if type(written) is int and written > FORMAT:
         raise TokurError(
             f"{path}: has format {written}, and this tokur ({__version__}) reads up to {FORMAT}: update tokur"
         )
-    optional = {"basis_sha256", "version", "format"}
-    for name, (wanted, is_right) in _WANTED.items():
-        if name not in values:
-            if name not in optional:
-                raise _unlike(path, f'"{name}" is missing')
-        elif not is_right(values[name]):
-            raise _unlike(path, f'"{name}" is {_shown(values[name])}, not {wanted}')
-    if unknown := set(values) - {field.name for field in fields(PosteriorDescription)}:
-        raise _unlike(path, f'"{min(unknown)}" is not a field of it')
+    try:
+        check_fields(values, _WANTED, optional=("basis_sha256", "version", "format"))
+    except ValueError as error:
+        raise _unlike(path, str(error)) from None
     return PosteriorDescription(**values)
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    for name, times in Counter(name for name, _ in pairs).items():
-        if times > 1:
-            raise ValueError(f'"{name}" is there {times} times')
-    return dict(pairs)
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 40 else f"{text[:39]}…"
 
 
 def _unlike(path: Path, what: str) -> TokurError:

@@ -17,8 +17,13 @@ _CSV = (".csv", ".csv.gz", ".csv.zst")
 _PARQUET = ".parquet"
 
 
-def published_rows(path: str, max_line: int = MAX_LINE) -> Iterator[Record | RecordError] | None:
-    """Return the rows of what is no lines of JSON: ``hf:…``, ``gym:…``, a ``.parquet`` or ``.csv`` file; else None.
+def is_published(path: str) -> bool:
+    """Return whether an input's name is one that :func:`published_rows` reads."""
+    return path.startswith((HUGGING_FACE, GYM)) or path.endswith((_PARQUET, *_CSV))
+
+
+def published_rows(path: str, max_line: int = MAX_LINE) -> Iterator[Record | RecordError]:
+    """Read the rows of ``hf:…``, ``gym:…``, a ``.parquet`` or a ``.csv`` file.
 
     Args:
         path: an input's name.
@@ -37,9 +42,7 @@ def published_rows(path: str, max_line: int = MAX_LINE) -> Iterator[Record | Rec
         return _numbered(gym_rows(path), path)
     if path.endswith(_PARQUET):
         return _numbered(parquet_rows(path), path)
-    if path.endswith(_CSV):
-        return _records(csv_rows(path, max_line), path)
-    return None
+    return _records(csv_rows(path, max_line), path)
 
 
 def file_behind(name: str) -> str | None:

@@ -5,6 +5,7 @@ const lines = document.getElementById("data").textContent.split("\n");
 const { compare, quantities } = JSON.parse(lines[0]);
 const STEPS = 8;
 const TOP = 5;
+const LEADING = ["p_correct", "eu"]; // the scores that are shown at once, the others when they are asked for
 const responses = [];
 for (let line = 1; line < lines.length; line += 2) {
   responses.push({ head: JSON.parse(lines[line]), line: line + 1, index: responses.length, card: null, shown: null });
@@ -71,6 +72,14 @@ function classOf(tokens, cell) {
 
 // ---- one response -----------------------------------------------------------------------------------------------
 
+function scoreLine(scores) {
+  const line = element("p", { className: "scores" });
+  for (const [score, value] of scores) {
+    line.append(element("span", {}, `${score} `, element("b", { textContent: value })), " ");
+  }
+  return line;
+}
+
 function makeCard(response) {
   const { head } = response;
   const verdict = head.correct === null ? "unknown" : head.correct ? "right" : "wrong";
@@ -88,12 +97,12 @@ function makeCard(response) {
   card.setAttribute("aria-labelledby", title.id);
   card.response = response;
   if (head.question) card.append(element("p", { className: "question", textContent: head.question }));
-  if (head.scores.length) {
-    const scores = element("p", { className: "scores" });
-    for (const [score, value] of head.scores) {
-      scores.append(element("span", {}, `${score} `, element("b", { textContent: value })), " ");
-    }
-    card.append(scores);
+  const leading = head.scores.filter(([score]) => LEADING.includes(score));
+  const others = head.scores.filter(([score]) => !LEADING.includes(score));
+  if (leading.length) card.append(scoreLine(leading));
+  if (others.length) {
+    const title = `${others.length} ${leading.length ? "other " : ""}score${others.length > 1 ? "s" : ""}`;
+    card.append(element("details", {}, element("summary", { textContent: title }), scoreLine(others)));
   }
   response.body = element("div", { className: "body" });
   response.height = 140 + Math.ceil(head.length / 90) * 28; // a guess, until it was shown once

@@ -1,0 +1,90 @@
+"""``tokur evaluate --difficulty`` groups questions by how many of N samples are wrong."""
+
+import random
+
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from tests.commands.score.test_score import parsed, write_lines
+
+
+def samples(questions, count, seed, shuffled=True):
+    rng = random.Random(seed)
+    records = [
+        {
+            "id": f"q{q}",
+            "correct": rng.random() < q / questions,
+            "tokur": {"sample": n, "scores": {"eu": rng.random()}},
+        }
+        for q in range(questions)
+        for n in range(count)
+    ]
+    if shuffled:
+        rng.shuffle(records)
+    return records
+
+
+def failures(records, count):
+    found = {}
+    for record in records:
+        if record["tokur"]["sample"] < count:
+            found[record["id"]] = found.get(record["id"], 0) + (not record["correct"])
+    return found
+
+
+def test_groups_are_of_questions_with_equally_many_wrong_samples(tmp_path, run_tokur):
+    records = samples(40, 6, 1)
+    code, out, err = run_tokur(
+        "evaluate", write_lines(tmp_path / "a.jsonl", records), "--difficulty", 4, "--bootstrap", 0
+    )
+    assert code == 0, err
+    level = failures(records, 4)  # two samples of each question are evaluated but do not tell
+    rows = {row["group"]: row for row in parsed(out) if "group" in row}
+    assert list(rows) == sorted({str(value) for value in level.values()})
+    for group, row in rows.items():
+        members = [record for record in records if level[record["id"]] == int(group)]
+        label = [record["correct"] for record in members]
+        assert (row["labelled"], row["questions"]) == (len(members), len(members) // 6)
+        if len(set(label)) > 1:
+            value = roc_auc_score(label, [-record["tokur"]["scores"]["eu"] for record in members])
+            assert row["auroc"]["value"] == pytest.approx(value)
+
+
+def test_another_models_samples_tell_the_difficulty_by_id(tmp_path, run_tokur):
+    others = write_lines(tmp_path / "others.jsonl", samples(30, 10, 2))
+    level = failures(parsed(others.read_text()), 10)
+    own = samples(32, 1, 3)  # two questions that the other model was not asked
+    code, out, err = run_tokur(
+        *("evaluate", write_lines(tmp_path / "own.jsonl", own), "--bootstrap", 0),
+        *("--difficulty", 10, "--difficulty-from", others),
+    )
+    assert code == 0, err
+    assert "left out of the groups: 2 records without 10 labelled samples of their question" in err
+    counts = {row["group"]: row["labelled"] for row in parsed(out) if "group" in row}
+    assert counts == {str(value): list(level.values()).count(value) for value in sorted(set(level.values()))}
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (["--difficulty", 5], 1, "--difficulty 5: no question has 5 samples with labels"),
+        (["--difficulty-from", "x"], 2, "--difficulty-from goes with --difficulty N"),
+        (["--difficulty", 2, "--group-by", "level"], 2, "--difficulty and --group-by both make groups"),
+        (["--difficulty", 2, "--level", "step"], 2, "--difficulty is for whole responses"),
+        (["--difficulty", 2, "--difficulty-from", "nowhere.jsonl"], 1, "nowhere.jsonl: there is no such file"),
+    ],
+)
+def test_what_makes_no_groups_is_refused(tmp_path, run_tokur, options, code, message):
+    path = write_lines(tmp_path / "a.jsonl", samples(5, 4, 1))
+    found, out, err = run_tokur("evaluate", path, *options)
+    assert (found, out) == (code, "")
+    assert message in err
+
+
+def test_a_question_with_an_unlabelled_sample_has_no_difficulty(tmp_path, run_tokur):
+    records = samples(6, 3, 1, shuffled=False)
+    records[1]["correct"] = None
+    path = write_lines(tmp_path / "a.jsonl", records)
+    _, out, err = run_tokur("evaluate", path, "--difficulty", 3, "--bootstrap", 0)
+    assert sum(row["labelled"] for row in parsed(out) if "group" in row) == 15
+    assert "3 records without 3 labelled samples" in err

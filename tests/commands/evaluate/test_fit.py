@@ -1,0 +1,257 @@
+"""``tokur evaluate --fit``: scikit-learn by brute force as the oracle, from the records to the file and the figures."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from tests.commands.score.test_score import parsed, write_lines
+from tests.commands.test_start import run as run_without_torch
+
+RUN = {
+    "model": "m", "revision": None, "dtype": "float32", "rank": 8, "sigma": 0.1, "draws": 2, "sampling": "stepwise",
+    "estimator": "paper", "targets": "q_proj,k_proj", "layers": None, "seed": 0, "version": "0.1.0",
+}  # fmt: skip
+BY = ("eu", "ll_sum", "neg_length")
+
+
+def graded(questions=60, samples=3, seed=0, run=RUN):
+    generator = np.random.default_rng(seed)
+    for number in range(questions):
+        easy = generator.random()
+        for sample in range(samples):
+            correct = bool(generator.random() < easy)
+            scores = {
+                "eu": float(generator.gamma(2) * (1 if correct else 2)),
+                "ll_sum": float(-20 * generator.gamma(2) * (1 if correct else 1.5)),
+                "neg_length": -float(generator.integers(20, 90)),
+            }
+            yield {
+                "id": f"q{number}",
+                "correct": correct,
+                "tokur": {"schema": 1, "sample": sample, "scores": scores, "run": run},
+            }
+
+
+@pytest.fixture
+def fit(run_tokur, tmp_path):
+    """Fit to records; returns (exit code, output, standard error, the calibration or None)."""
+
+    def run(records, *options, name="calibration.json"):
+        path = write_lines(tmp_path / "graded.jsonl", records)
+        file = tmp_path / name
+        code, out, err = run_tokur("evaluate", path, "--fit", file, "--bootstrap", "20", *options)
+        return code, out, err, json.loads(file.read_text()) if file.exists() else None
+
+    return run
+
+
+def arrays(records, names):
+    values = np.array([[record["tokur"]["scores"][name] for name in names] for record in records])
+    return values, np.array([float(record["correct"]) for record in records])
+
+
+def held_out_by_hand(values, label, question, model):
+    """Each question's probabilities from a model of the questions of the other folds.
+
+    A question's fold is found by what is documented: questions in a random order, by their mean label, dealt out.
+    """
+    names = list(dict.fromkeys(question))
+    mean = np.array([label[[name == one for one in question]].mean() for name in names])
+    shuffled = np.random.default_rng(0).permutation(len(names))
+    dealt = sorted(shuffled, key=lambda place: mean[place])
+    fold = {names[place]: turn % 5 for turn, place in enumerate(dealt)}
+    of_record = np.array([fold[name] for name in question])
+    probability = np.empty(len(label))
+    for number in range(5):
+        inside = of_record == number
+        probability[inside] = model(values[~inside], label[~inside], values[inside])
+    return probability
+
+
+def logistic(values, label, asked):
+    model = make_pipeline(StandardScaler(), LogisticRegression(tol=1e-8)).fit(values, label)
+    return model.predict_proba(asked)[:, 1]
+
+
+def test_figures_are_those_of_probabilities_for_questions_that_were_left_out(fit):
+    records = list(graded())
+    code, out, err, calibration = fit(records)
+    assert code == 0, err
+    rows = {row["score"]: row for row in parsed(out)}
+    assert list(rows) == ["p_correct", *BY]
+    assert {name: row["method"] for name, row in rows.items()} == {"p_correct": "logistic"} | dict.fromkeys(BY, "platt")
+    values, label = arrays(records, BY)
+    expected = held_out_by_hand(values, label, [record["id"] for record in records], logistic)
+    row = rows["p_correct"]
+    assert row["auroc"]["value"] == pytest.approx(roc_auc_score(label, expected), abs=1e-3)
+    assert row["brier"]["value"] == pytest.approx(brier_score_loss(label, expected), abs=1e-4)
+    assert row["log_loss"]["value"] == pytest.approx(log_loss(label, expected), abs=1e-4)
+    assert row["log_loss"]["low"] < row["log_loss"]["value"] < row["log_loss"]["high"]
+    for metric in ("auroc", "brier", "log_loss"):
+        difference = rows["eu"]["difference"][metric]["value"]
+        assert difference == pytest.approx(rows["eu"][metric]["value"] - row[metric]["value"])
+    for metric in ("auroc", "brier", "ece", "log_loss"):
+        assert calibration["cross_validation"][metric] == row[metric]
+    assert "logistic regression on eu, ll_sum, neg_length; its figures are of questions that were left out" in err
+
+
+def test_the_file_has_scikit_learns_model_of_all_records_and_says_what_it_is_of(fit):
+    records = list(graded())
+    _, _, _, calibration = fit(records)
+    values, label = arrays(records, BY)
+    margin = calibration["intercept"] + values @ np.array(calibration["weights"])
+    assert 1 / (1 + np.exp(-margin)) == pytest.approx(logistic(values, label, values), abs=1e-4)
+    assert calibration["scores"] == list(BY)
+    assert calibration["points"] is None
+    assert calibration["settings"] == {name: RUN[name] for name in RUN if name not in ("seed", "version")}
+    assert (calibration["records"], calibration["questions"], calibration["labels"]) == (180, 60, {"correct": 180})
+
+
+def test_one_score_is_fitted_by_platt_scaling_or_isotonic_regression(fit):
+    records = list(graded())
+    _, out, _, calibration = fit(records, "--by", "eu")
+    assert [(row["score"], row["method"]) for row in parsed(out)] == [("p_correct", "platt")]
+    assert calibration["weights"][0] < 0
+    code, out, _, calibration = fit(records, "--by", "eu", "--fit-method", "isotonic", name="isotonic.json")
+    assert code == 0
+    scores, probabilities = np.array(calibration["points"]).T
+    assert (np.diff(scores) > 0).all()
+    assert (np.diff(probabilities) <= 0).all()  # an uncertainty: more of it is less often right
+    assert ((probabilities > 0) & (probabilities < 1)).all()
+    assert parsed(out)[0]["log_loss"]["value"] < 1
+
+
+def test_records_without_a_label_or_a_score_are_left_out_and_counted(fit):
+    records = list(graded())
+    records[0]["tokur"]["scores"]["ll_sum"] = None
+    records[1]["correct"] = None
+    _, _, err, calibration = fit(records)
+    assert (calibration["records"], calibration["labels"]) == (178, {"correct": 178})
+    assert "left out 1 record whose label is null" in err
+    assert "left out for p_correct, eu, ll_sum, neg_length: 1 record without it" in err
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda records: [{**one, "correct": True} for one in records], "there are 60 and 0"),
+        (lambda records: records[:6], "--fit needs at least 10 questions with a right response and 10 with a wrong"),
+        (lambda records: [{**one, "tokur": {**one["tokur"], "scores": {"eu": 1}}} for one in records], "are 0 and 0"),
+        (
+            lambda records: [*records[:-1], *graded(1, 1, run={**RUN, "estimator": "fisher"})],
+            "graded.jsonl:180: was scored with estimator fisher, records before it with paper",
+        ),
+        (lambda records: [*records[:-1], *graded(1, 1, run=None)], 'graded.jsonl:180: has no "tokur.run"'),
+        (
+            lambda records: list(graded(run={"computed_from": "logprobs"})),
+            'graded.jsonl:1: has no "tokur.run" that names the model',
+        ),
+        (lambda records: [*records, *graded(1, 1, run={**RUN, "seed": 1})], "--fit takes one run"),
+    ],
+)
+def test_records_that_no_calibration_can_be_of_are_refused(fit, change, said):
+    code, out, err, calibration = fit(change(list(graded())))
+    assert (code, out, calibration) == (1, "", None)
+    assert said in err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--by", "eu,lll"], "unknown score lll"),
+        (["--by", "eu,p_correct"], "--by p_correct: is what is fitted"),
+        (["--by", "eu,ll", "--fit-method", "platt"], "--fit-method platt takes one score, not 2"),
+        (["--versus", "ll"], "--versus does not go with --fit"),
+        (["--scores", "ll"], "--scores does not go with --fit"),
+        (["--scaling", "2"], "--scaling does not go with --fit"),
+        (["--level", "step"], "--level step does not go with --fit"),
+    ],
+)
+def test_options_that_contradict_a_fit_are_refused(fit, options, said):
+    code, _, err, calibration = fit(list(graded()), *options)
+    assert (code, calibration) == (2, None)
+    assert said in err
+
+
+def test_a_way_to_fit_needs_a_file(run_tokur, tmp_path):
+    code, _, err = run_tokur("evaluate", write_lines(tmp_path / "in.jsonl", graded()), "--by", "eu")
+    assert code == 2
+    assert "--by is about a calibration: say where it goes with --fit FILE" in err
+
+
+def test_a_file_is_replaced_with_force_only_and_never_the_input(fit, run_tokur, tmp_path):
+    fit(list(graded()))
+    code, _, err, _ = fit(list(graded()))
+    assert code == 2
+    assert "has something in it: give --force to replace it" in err
+    code, _, _, calibration = fit(list(graded()), "--force", "--by", "eu")
+    assert (code, calibration["scores"]) == (0, ["eu"])
+    graded_file = tmp_path / "graded.jsonl"
+    code, _, err = run_tokur("evaluate", graded_file, "--fit", graded_file, "--force")
+    assert code == 2
+    assert graded_file.read_text().count("\n") == 180
+
+
+def test_tables_and_plots_show_the_probabilities(fit, tmp_path):
+    code, out, _, _ = fit(list(graded()), "--table", "--plot", tmp_path / "plots")
+    assert code == 0
+    assert "Probabilities of being right with 95 % intervals" in out
+    assert not any(line.endswith(" ") for line in out.splitlines())
+    for name in ("reliability", "risk-coverage", "roc"):
+        assert (tmp_path / "plots" / f"{name}.svg").read_text().count("p_correct") == 1
+    assert not (tmp_path / "plots" / "eu-au.svg").exists()
+
+
+def test_p_correct_of_records_is_a_probability_as_it_is(run_tokur, tmp_path):
+    """Nothing calibrates it once more: Brier score and log loss are those of the numbers that the records have."""
+    records = list(graded())
+    for place, record in enumerate(records):
+        record["tokur"]["scores"] = {"p_correct": place % 10 / 10 + 0.05, "eu": 1.0}
+    _, label = arrays(records, ["eu"])
+    said = np.array([record["tokur"]["scores"]["p_correct"] for record in records])
+    path = write_lines(tmp_path / "scored.jsonl", records)
+    _, out, _ = run_tokur("evaluate", path, "--plot", tmp_path / "plots")
+    rows = {row["score"]: row for row in parsed(out)}
+    assert rows["p_correct"]["brier"]["value"] == pytest.approx(brier_score_loss(label, said))
+    assert rows["p_correct"]["log_loss"]["value"] == pytest.approx(log_loss(label, said))
+    assert "log_loss" not in rows["eu"]
+    assert (tmp_path / "plots" / "reliability.png").exists()
+    records[3]["tokur"]["scores"]["p_correct"] = 1.5
+    code, _, err = run_tokur("evaluate", write_lines(path, records))
+    assert code == 1
+    assert 'scored.jsonl:4: "tokur.scores.p_correct" is 1.5, which is no probability' in err
+
+
+def test_tables_can_be_had_in_a_pipe_and_lines_on_a_terminal(run_tokur, tmp_path):
+    path = write_lines(tmp_path / "scored.jsonl", graded())
+    _, lines, _ = run_tokur("evaluate", path, "--bootstrap", "0")
+    _, table, _ = run_tokur("evaluate", path, "--bootstrap", "0", "--table")
+    assert table.startswith("180 records, 180 with a label")
+    assert run_tokur("evaluate", path, "--bootstrap", "0", "--jsonl")[1] == lines
+    assert run_tokur("evaluate", path, "--bootstrap", "0", "--table", "-o", tmp_path / "table.txt")[:2] == (0, "")
+    assert (tmp_path / "table.txt").read_text() == table
+    code, _, err = run_tokur("evaluate", path, "--table", "--jsonl")
+    assert code == 2
+    assert "--table, --jsonl, --latex and --csv cannot go together" in err
+
+
+def test_a_calibration_of_other_settings_is_refused_before_a_model_is_loaded(fit, tmp_path):
+    fit(list(graded()))
+    file = tmp_path / "calibration.json"
+    code, _, err, _ = run_without_torch(["score", "--calibration", file, "--estimator", "fisher"])
+    assert code == 2, err
+    assert "calibration.json: was fitted on scores with estimator paper, these are made with fisher" in err
+    code, _, err, _ = run_without_torch(["generate", "--score", "--calibration", file, "--draws", "8"])
+    assert code == 2
+    assert "draws 2, these are made with 8" in err
+    code, _, err, _ = run_without_torch(["score", "--calibration", tmp_path / "nowhere.json"])
+    assert code == 1
+    assert "nowhere.json: there is no such file" in err
+    code, _, err, _ = run_without_torch(["score", "--scores", "p_correct"])
+    assert code == 2
+    assert "--scores p_correct needs --calibration FILE" in err

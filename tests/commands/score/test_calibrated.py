@@ -1,0 +1,84 @@
+"""``--calibration``: a real model's scores, fitted and applied, beside scikit-learn on the same numbers."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from tests.commands.score.test_score import parsed, records, write_lines
+
+
+@pytest.fixture(scope="module")
+def responses():
+    return [{**record, "correct": len(record["response"]) % 3 == 0} for record in records(40)]
+
+
+@pytest.fixture
+def calibration(run_tokur, tiny_folder, responses, tmp_path):
+    """The records scored, and what was fitted to them."""
+    _, out, _ = run_tokur("score", write_lines(tmp_path / "in.jsonl", responses), "-m", tiny_folder)
+    path = write_lines(tmp_path / "scored.jsonl", parsed(out))
+    code, _, err = run_tokur("evaluate", path, "--fit", tmp_path / "fit.json", "--bootstrap", 0)
+    assert code == 0, err
+    return parsed(out), tmp_path / "fit.json"
+
+
+def test_p_correct_is_scikit_learns_probability(run_tokur, tiny_folder, calibration, tmp_path):
+    scored, file = calibration
+    code, out, err = run_tokur("score", tmp_path / "in.jsonl", "-m", tiny_folder, "--calibration", file)
+    assert code == 0, err
+    again = parsed(out)
+    values = np.array([[one["tokur"]["scores"][name] for name in ("eu", "ll_sum", "neg_length")] for one in scored])
+    label = [one["correct"] for one in scored]
+    model = make_pipeline(StandardScaler(), LogisticRegression(tol=1e-8)).fit(values, label)
+    found = [one["tokur"]["scores"]["p_correct"] for one in again]
+    assert found == pytest.approx(model.predict_proba(values)[:, 1], abs=1e-4)
+    for one, before in zip(again, scored, strict=True):
+        run = one["tokur"]["run"]
+        assert len(run.pop("calibration")) == 16
+        assert run == before["tokur"]["run"]
+        assert list(one["tokur"]["scores"]) == [*before["tokur"]["scores"], "p_correct"]
+
+
+def test_it_is_all_that_is_computed_where_it_is_all_that_is_asked_for(run_tokur, tiny_folder, calibration, tmp_path):
+    _, out, _ = run_tokur(
+        "score", tmp_path / "in.jsonl", "-m", tiny_folder, "--calibration", calibration[1], "--scores", "p_correct"
+    )
+    assert {tuple(one["tokur"]["scores"]) for one in parsed(out)} == {("p_correct",)}
+
+
+def test_responses_get_it_as_they_are_generated(run_tokur, tiny_folder, calibration, tmp_path):
+    questions = write_lines(tmp_path / "questions.jsonl", [{"id": "a", "question": "1 + 1?"}])
+    code, out, err = run_tokur(
+        "generate", questions, "-m", tiny_folder, "--max-new-tokens", 8, "--score", "--calibration", calibration[1]
+    )
+    assert code == 0, err
+    scores = parsed(out)[0]["tokur"]["scores"]
+    fitted = json.loads(calibration[1].read_text())
+    margin = fitted["intercept"] + sum(
+        weight * scores[name] for name, weight in zip(fitted["scores"], fitted["weights"], strict=True)
+    )
+    assert scores["p_correct"] == pytest.approx(1 / (1 + np.exp(-margin)))
+
+
+def test_another_model_is_refused(run_tokur, tiny_folder, calibration, tmp_path):
+    fitted = json.loads(calibration[1].read_text())
+    fitted["settings"]["model"] = "another/model"
+    calibration[1].write_text(json.dumps(fitted))
+    code, out, err = run_tokur("score", tmp_path / "in.jsonl", "-m", tiny_folder, "--calibration", calibration[1])
+    assert (code, out) == (2, "")
+    assert f"was fitted on scores with model another/model, these are made with {tiny_folder}" in err
+
+
+def test_a_run_is_not_continued_with_another_calibration(run_tokur, tiny_folder, calibration, tmp_path):
+    command = ("score", tmp_path / "in.jsonl", "-m", tiny_folder, "-o", tmp_path / "out.jsonl", "--calibration")
+    assert run_tokur(*command, calibration[1])[0] == 0
+    fitted = json.loads(calibration[1].read_text())
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps({**fitted, "intercept": fitted["intercept"] + 1}))
+    code, _, err = run_tokur(*command, other, "--resume")
+    assert code != 0
+    assert "calibration" in err

@@ -1,0 +1,77 @@
+"""Generation on a GPU that computes nothing: devices, dtypes and shapes, and what a step waits for."""
+
+import pytest
+import torch
+
+from tests.engine.fake_gpu import DEVICE, fake_gpu, moved
+from tests.engine.generation.test_decoder import OTHERS, requests, text_of
+from tests.tiny import FAMILIES, tiny_model
+from tokur_cli.engine.generation.decoder import Decoder
+from tokur_cli.engine.generation.sampling import Sampling, choose_tokens
+
+ASKED = requests(5, samples=(0, 1))
+SAMPLINGS = {
+    "greedy": Sampling(),
+    "all tokens": Sampling(temperature=0.7),
+    "top-k": Sampling(temperature=0.7, top_k=5),
+    "top-p": Sampling(temperature=0.7, top_p=0.9),
+    "min-p": Sampling(temperature=0.7, min_p=0.1),
+}
+
+
+def decode(model, steps, sampling=Sampling(), **options):  # noqa: B008 (immutable)
+    decoder = Decoder(model, text_of, sampling, end_ids=frozenset(), max_new_tokens=steps, **options)
+    responses = list(decoder.run(ASKED))
+    assert sorted((r.index, r.sample) for r in responses) == [(i, n) for i in range(5) for n in (0, 1)]
+    assert all(len(r.token_ids) == steps for r in responses)
+
+
+@pytest.mark.parametrize(
+    ("family", "dtype"),
+    [
+        ("llama", torch.bfloat16),
+        ("llama", torch.float32),
+        ("gpt2", torch.bfloat16),
+        ("gemma2", torch.bfloat16),
+        ("mistral-sliding", torch.float16),
+    ],
+)
+def test_families_decode_on_a_gpu_in_batches_that_rows_leave_and_join(family, dtype, monkeypatch):
+    if family in OTHERS:
+        monkeypatch.setitem(FAMILIES, family, OTHERS[family])
+    model = tiny_model(family)
+    with fake_gpu(monkeypatch, (8, 0)):
+        decode(moved(model, dtype), 3, max_rows=4, cache_bytes=10**6)
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_a_step_waits_for_its_tokens_alone(sampling, monkeypatch):
+    """And for whether a nucleus needs more candidates."""
+    reads = []
+    for steps in (3, 13):
+        model = tiny_model("llama", num_hidden_layers=1)
+        with fake_gpu(monkeypatch, (8, 0)) as operations:
+            decode(moved(model, torch.bfloat16), steps, SAMPLINGS[sampling])
+            reads.append(operations.read)
+    assert reads[1] - reads[0] == 10 * (2 if sampling in ("top-p", "min-p") else 1)
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma2"])
+def test_what_a_step_sends_to_the_gpu_does_not_grow_with_its_layers(family, monkeypatch):
+    sent = {}
+    for layers in (2, 4):
+        for steps in (3, 8):
+            model = tiny_model(family, num_hidden_layers=layers)
+            with fake_gpu(monkeypatch, (8, 0)) as operations:
+                decode(moved(model, torch.bfloat16), steps)
+                sent[layers, steps] = operations.sent
+    assert sent[2, 8] - sent[2, 3] == sent[4, 8] - sent[4, 3]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_tokens_are_chosen_where_the_logits_are(sampling, dtype, monkeypatch):
+    with fake_gpu(monkeypatch, (8, 0)):
+        logits = torch.empty(256, 128_256, dtype=dtype, device=DEVICE)
+        tokens = choose_tokens(logits, SAMPLINGS[sampling], [0.5] * 256)
+        assert (tokens.shape, tokens.dtype, tokens.device) == ((256,), torch.long, DEVICE)

@@ -1,0 +1,165 @@
+"""A calibration applied: scikit-learn's probabilities by a formula, files that are refused, other settings too."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import LogisticRegression
+
+from tokur_cli.records.errors import TokurError, UsageError
+from tokur_cli.scores.calibration import Calibration, read_calibration, relevant_settings, scores_to_compute
+from tokur_cli.scores.catalogue import BEYOND_TOKENS, CATALOGUE
+
+RUN = {
+    "model": "m", "revision": None, "dtype": "float32", "rank": 8, "sigma": 0.1, "draws": 2, "sampling": "stepwise",
+    "estimator": "paper", "targets": "q_proj", "layers": None, "attempts": 10, "seed": 0, "version": "0.1.0",
+}  # fmt: skip
+LOGISTIC = Calibration(
+    "logistic", ("eu", "ll_sum"), (-0.5, 0.1), 1.5, None, relevant_settings(RUN, ["eu", "ll_sum"]), 30, 25,
+    {"reference": 28, "correct": 2}, {"folds": 5},
+)  # fmt: skip
+ISOTONIC = Calibration(
+    "isotonic", ("ll",), None, None, ((-2.0, 0.1), (-1.0, 0.5), (0.5, 0.9)), relevant_settings(RUN, ["ll"]), 30, 25,
+    {"quality": 30}, {"folds": 5},
+)  # fmt: skip
+
+
+def test_a_logistic_calibration_gives_scikit_learns_probabilities():
+    generator = np.random.default_rng(0)
+    values, label = generator.normal(size=(50, 2)), np.tile([0, 1], 25)
+    model = LogisticRegression().fit(values, label)
+    own = Calibration(
+        "logistic", ("eu", "ll"), tuple(model.coef_[0].tolist()), float(model.intercept_[0]), None, {}, 50, 50, {}, {}
+    )
+    assert [own.probability(row) for row in values.tolist()] == pytest.approx(model.predict_proba(values)[:, 1])
+
+
+def test_an_isotonic_calibration_gives_scikit_learns_probabilities_and_is_level_beyond_its_ends():
+    generator = np.random.default_rng(1)
+    values = generator.normal(size=40)
+    label = (generator.random(40) < 1 / (1 + np.exp(-values))).astype(float)
+    model = IsotonicRegression(out_of_bounds="clip").fit(values, label)
+    points = tuple(zip(model.X_thresholds_.tolist(), model.y_thresholds_.tolist(), strict=True))
+    own = Calibration("isotonic", ("ll",), None, None, points, {}, 40, 40, {}, {})
+    asked = np.concatenate((values, np.linspace(-5, 5, 101)))
+    assert [own.probability([value]) for value in asked.tolist()] == pytest.approx(model.predict(asked))
+
+
+@pytest.mark.parametrize("values", [(math.nan, 1.0), (1.0, math.nan), (math.inf, 1.0)])
+def test_there_is_no_probability_where_a_score_is_missing(values):
+    assert math.isnan(LOGISTIC.probability(values))
+
+
+def test_large_scores_do_not_overflow():
+    assert LOGISTIC.probability((1e6, 0.0)) == 0.0
+    assert LOGISTIC.probability((-1e6, 0.0)) == 1.0
+
+
+@pytest.mark.parametrize("calibration", [LOGISTIC, ISOTONIC])
+def test_a_file_is_read_as_it_was_written(calibration, tmp_path):
+    path = tmp_path / "calibration.json"
+    path.write_text(calibration.as_json(), encoding="utf-8")
+    assert read_calibration(str(path)) == calibration
+    assert read_calibration(str(path)).digest == calibration.digest
+
+
+BROKEN = [
+    ("method", "platts", '"method" is "platts", not platt, isotonic or logistic'),
+    ("scores", ["eu", "no"], '"scores" is ["eu", "no"], not a list of scores'),
+    ("scores", ["eu", "eu"], '"scores"'),
+    ("scores", ["eu", "p_correct"], '"scores"'),
+    ("scores", [], '"scores" is []'),
+    ("scores", ["eu"], '"scores" has 1 names for 2 weights'),
+    ("weights", [1, "2"], '"weights" is [1, "2"], not a list of finite numbers, or null'),
+    ("weights", [1, math.inf], '"weights" is [1, Infinity]'),
+    ("weights", [1, True], '"weights"'),
+    ("weights", None, '"weights" is missing of logistic'),
+    ("intercept", math.nan, '"intercept" is NaN, not a finite number, or null'),
+    ("points", [[0, 0.5]], '"points" is not part of logistic'),
+    ("settings", [], '"settings" is [], not an object'),
+    ("records", 0, '"records" is 0, not an integer from 1'),
+    ("questions", 1.5, '"questions" is 1.5'),
+    ("labels", {"reference": -1}, '"labels" is {"reference": -1}, not an object of integers from 1'),
+    ("cross_validation", None, '"cross_validation" is null'),
+    ("version", 1, '"version" is 1'),
+    ("schema", "1", '"schema" is "1"'),
+    ("more", 1, '"more" is not a field of it'),
+]
+
+
+@pytest.mark.parametrize(("field", "value", "said"), BROKEN)
+def test_every_field_of_the_file_is_checked(field, value, said, tmp_path):
+    path = tmp_path / "calibration.json"
+    path.write_text(json.dumps({**json.loads(LOGISTIC.as_json()), field: value}))
+    with pytest.raises(TokurError) as refused:
+        read_calibration(str(path))
+    assert str(refused.value).startswith(f"{path}: is not what tokur evaluate --fit writes: ")
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("points", [[], [[0, 1.5]], [[1, 0.1], [1, 0.2]], [[2, 0.1], [1, 0.2]], [[1]], "no"])
+def test_points_are_probabilities_over_rising_scores(points, tmp_path):
+    path = tmp_path / "calibration.json"
+    path.write_text(json.dumps({**json.loads(ISOTONIC.as_json()), "points": points}))
+    with pytest.raises(TokurError, match=r'"points" is .*, not a list of .score, probability. with rising scores'):
+        read_calibration(str(path))
+
+
+def test_files_that_are_none_say_so(tmp_path):
+    path = tmp_path / "calibration.json"
+    with pytest.raises(TokurError, match="there is no such file; `tokur evaluate GRADED --fit"):
+        read_calibration(str(path))
+    whole = json.loads(LOGISTIC.as_json())
+    for text, said in (
+        (json.dumps({**whole, "schema": 2, "new": 1}), "has schema 2, and this tokur .* reads up to 1: update tokur"),
+        ("[]", "it holds no object"),
+        (LOGISTIC.as_json()[:100], "Expecting|Unterminated|delimiter"),
+        ('{"method": 1, "method": 2}', '"method" is there 2 times'),
+        (json.dumps({name: value for name, value in whole.items() if name != "scores"}), '"scores" is missing'),
+    ):
+        path.write_text(text)
+        with pytest.raises(TokurError, match=said):
+            read_calibration(str(path))
+
+
+@pytest.mark.parametrize("name", ["model", "revision", "dtype", "rank", "sigma", "draws", "sampling", "estimator"])
+def test_scores_of_other_settings_are_refused_by_name(name):
+    other = {**RUN, name: "other"}
+    LOGISTIC.check(RUN, "c.json")
+    with pytest.raises(UsageError) as refused:
+        LOGISTIC.check(other, "c.json")
+    shown = "none" if RUN[name] is None else str(RUN[name])
+    assert f"c.json: was fitted on scores with {name} {shown}, these are made with other" in str(refused.value)
+
+
+def test_only_settings_that_its_scores_depend_on_are_told():
+    assert relevant_settings(RUN, ["ll", "neg_length"]) == {"model": "m", "revision": None, "dtype": "float32"}
+    assert relevant_settings(RUN, ["eu"]).keys() == RUN.keys() - {"seed", "version", "attempts"}
+    assert relevant_settings(RUN, ["ll", "inside"])["attempts"] == 10
+    ISOTONIC.check({**RUN, "estimator": "fisher", "seed": 1, "version": "9"}, "c.json")
+
+
+def test_p_correct_is_computed_from_the_features_of_its_scores_alone():
+    (score,) = scores_to_compute("p_correct", LOGISTIC)
+    assert set(score.needs) == {"eu", "logprob"}
+    features = {"eu": np.array([0.25, 0.5]), "logprob": np.array([-1.0, -2.0])}
+    assert score.compute(features) == pytest.approx(1 / (1 + math.exp(-(1.5 - 0.5 * 0.75 - 0.1 * 3))))
+    assert score.default
+    assert not CATALOGUE["p_correct"].default
+    assert "p_correct" in BEYOND_TOKENS
+
+
+def test_all_scores_are_all_that_can_be_computed():
+    every = [name for name in CATALOGUE if name != "p_correct"]
+    assert [score.name for score in scores_to_compute("all", None)] == every
+    assert [score.name for score in scores_to_compute("all", LOGISTIC)] == [*every, "p_correct"]
+    assert [score.name for score in scores_to_compute("ll", LOGISTIC)] == ["ll", "p_correct"]
+    with pytest.raises(UsageError, match="--scores p_correct needs --calibration FILE"):
+        scores_to_compute("ll, p_correct", None)
+
+
+def test_other_numbers_have_another_digest():
+    assert replace(LOGISTIC, intercept=1.0).digest != LOGISTIC.digest

@@ -1,0 +1,202 @@
+"""``--fit``: from labelled scores to a calibration, and to probabilities for questions that were left out."""
+
+from __future__ import annotations
+
+import copy
+import math
+from array import array
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tokur_cli.commands.evaluate.columns import Columns
+from tokur_cli.commands.evaluate.results import Results
+from tokur_cli.commands.options.evaluate import EvaluationOptions
+from tokur_cli.commands.options.fit import FitOptions
+from tokur_cli.commands.shared.labels import Labelled
+from tokur_cli.metrics.calibration import FOLDS, Curve, Line, fit_isotonic, fit_logistic, fit_platt, held_out
+from tokur_cli.metrics.ranked import Floats
+from tokur_cli.records.errors import TokurError, UsageError
+from tokur_cli.scores.calibration import P_CORRECT, Calibration, Method, relevant_settings
+from tokur_cli.scores.catalogue import Score, choose_scores
+from tokur_cli.scores.steps import Orientation
+
+DEFAULT_BY = "eu,ll_sum,neg_length"
+FEWEST = 10
+"""Questions with a right response, and questions with a wrong one: two of each in every fold."""
+
+_FIGURES = ("auroc", "brier", "ece", "log_loss")
+
+Fit: TypeAlias = "Line | Curve"
+
+
+@dataclass
+class Fitting:
+    """A calibration on its way: the records that it is fitted on.
+
+    Args:
+        options: what it is fitted of.
+        seed: of the folds.
+
+    Raises:
+        UsageError: an unknown score, or several for a method that takes one.
+    """
+
+    options: FitOptions
+    seed: int
+    scores: tuple[Score, ...] = field(init=False)
+    method: Method = field(init=False)
+    labels: Counter[str] = field(default_factory=Counter)
+    settings: dict[str, Any] | None = None
+    held: NDArray[np.bool_] | None = None
+
+    def __post_init__(self) -> None:
+        self.scores = tuple(choose_scores(self.options.by or DEFAULT_BY))
+        if P_CORRECT in self.by:
+            raise UsageError(f"--by {P_CORRECT}: is what is fitted; name other scores")
+        self.method = self.options.method or ("platt" if len(self.scores) == 1 else "logistic")
+        if self.method != "logistic" and len(self.scores) > 1:
+            raise UsageError(f"--fit-method {self.method} takes one score, not {len(self.scores)}: give one with --by")
+
+    @property
+    def by(self) -> list[str]:
+        """The scores' names."""
+        return [score.name for score in self.scores]
+
+    @property
+    def orientations(self) -> dict[str, Orientation]:
+        """Which way each score points."""
+        return {score.name: score.orientation for score in self.scores}
+
+    @property
+    def methods(self) -> Mapping[str, str]:
+        """How each probability is fitted: ``p_correct``, and beside one of several scores each alone."""
+        alone = dict.fromkeys(self.by, "platt") if len(self.by) > 1 else {}
+        return {P_CORRECT: self.method, **alone}
+
+    @property
+    def described(self) -> str:
+        """What was fitted, and what the figures are of."""
+        ways = {"platt": "Platt scaling", "isotonic": "isotonic regression", "logistic": "logistic regression"}
+        alone = ", and so are those of each score alone by Platt scaling" if len(self.by) > 1 else ""
+        return (
+            f"{P_CORRECT} by {ways[self.method]} on {', '.join(self.by)}; its figures are of questions that were left "
+            f"out{alone}"
+        )
+
+    def add(self, labelled: Labelled, values: Mapping[str, float]) -> None:
+        """Take note of how a record's scores were made and where its label is from, if it can be fitted on.
+
+        Raises:
+            RecordError: its scores do not say how they were made, or were made in another way than those before.
+        """
+        if labelled.source is None or not all(math.isfinite(values.get(name, math.nan)) for name in self.by):
+            return
+        record = labelled.record
+        run = record.computed("run")
+        if not isinstance(run, dict) or run.get("model") is None:
+            raise record.error(
+                'has no "tokur.run" that names the model whose scores these are: score it with tokur score'
+            )
+        settings = relevant_settings(run, self.by)
+        if self.settings is None:
+            self.settings = settings
+        for name, value in settings.items():
+            if value != self.settings.get(name):
+                raise record.error(
+                    f"was scored with {name} {value}, records before it with {self.settings.get(name)}: a calibration "
+                    "is of scores that were made in one way"
+                )
+        self.labels[labelled.source] += 1
+
+    def hold_out(self, runs: list[Columns]) -> Columns:
+        """Return the records with probabilities in place of scores, each fitted on other questions.
+
+        Raises:
+            TokurError: there are several runs, or too few questions with a right or with a wrong response.
+        """
+        if len(runs) > 1:
+            raise TokurError("--fit takes one run: put its files together, or leave out the records of other seeds")
+        run = runs[0]
+        label, question = np.array(run.label), np.array(run.question)
+        values = np.column_stack([np.array(run.scores[name]) for name in self.by])
+        self.held = np.isfinite(values).all(axis=1) & np.isfinite(label)
+        _check_enough(label[self.held], question[self.held])
+        probabilities = copy.copy(run)
+        probabilities.wanted = replace(run.wanted, scores=dict.fromkeys(self.methods, "confidence"))
+        probabilities.are_probabilities, probabilities.scores = True, {}
+        for name in self.methods:
+            columns = slice(None) if name == P_CORRECT else [self.by.index(name)]
+            probability = np.full(len(label), math.nan)
+            probability[self.held] = held_out(
+                values[self.held][:, columns],
+                label[self.held],
+                partial(self._predict, name),
+                cluster=question[self.held],
+                seed=self.seed,
+            )
+            probabilities.scores[name] = array("d", probability)
+        return probabilities
+
+    def calibration(self, run: Columns, results: Results) -> Calibration:
+        """Return what is fitted on all records.
+
+        Args:
+            run: the scores.
+            results: how good the probabilities are for questions that were left out.
+        """
+        assert self.held is not None
+        label, question = np.array(run.label)[self.held], np.array(run.question)[self.held]
+        values = np.column_stack([np.array(run.scores[name])[self.held] for name in self.by])
+        fitted = self._fit(P_CORRECT, values, label)
+        figures = results.overall.scores[P_CORRECT].metrics
+        return Calibration(
+            method=self.method,
+            scores=tuple(self.by),
+            weights=tuple(fitted.weights.tolist()) if isinstance(fitted, Line) else None,
+            intercept=fitted.intercept if isinstance(fitted, Line) else None,
+            points=tuple((s, p) for s, p in fitted.points.tolist()) if isinstance(fitted, Curve) else None,
+            settings=self.settings or {},
+            records=len(label),
+            questions=len(np.unique(question)),
+            labels=dict(self.labels),
+            cross_validation={"folds": FOLDS, "seed": self.seed}
+            | {metric: figures[metric].as_json() for metric in _FIGURES},
+        )
+
+    def _predict(self, name: str, values: Floats, label: Floats) -> Any:
+        return self._fit(name, values, label).predict
+
+    def _fit(self, name: str, values: Floats, label: Floats) -> Fit:
+        method = self.methods[name]
+        if method == "isotonic":
+            return fit_isotonic(values, label, rising=self.scores[0].orientation == "confidence")
+        return (fit_platt if method == "platt" else fit_logistic)(values, label)
+
+
+def results_options(options: EvaluationOptions, fitting: Fitting) -> EvaluationOptions:
+    """Return how probabilities are evaluated: each score's beside ``p_correct``.
+
+    Raises:
+        UsageError: options that do not go with ``--fit``.
+    """
+    for option, given in (("--scores", options.scores), ("--versus", options.versus), ("--scaling", options.scaling)):
+        if given is not None:
+            raise UsageError(f"{option} does not go with --fit: it is about scores, --fit is about probabilities")
+    if options.level != "response":
+        raise UsageError(f"--level {options.level} does not go with --fit, which is of whole responses")
+    return replace(options, versus=P_CORRECT if len(fitting.by) > 1 else None)
+
+
+def _check_enough(label: Floats, question: NDArray[np.intp]) -> None:
+    right, wrong = (len(np.unique(question[part])) for part in (label > 0, label < 1))
+    if min(right, wrong) < FEWEST:
+        raise TokurError(
+            f"--fit needs at least {FEWEST} questions with a right response and {FEWEST} with a wrong one that have "
+            f"all scores: there are {right} and {wrong}"
+        )

@@ -1,0 +1,210 @@
+"""The responses to look at first: those that the model is least sure of, a line each."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tokur_cli.answers.grading import Grader
+from tokur_cli.commands.heatmap.quantities import TOKEN_QUANTITIES
+from tokur_cli.commands.heatmap.records import heatmap_response
+from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOutput
+from tokur_cli.commands.options.streams import InputOptions
+from tokur_cli.commands.shared.errors import InvalidRecords, say
+from tokur_cli.commands.shared.labels import Labelled, Labeller
+from tokur_cli.commands.shared.reading import read_input
+from tokur_cli.records.encoding import encode_value
+from tokur_cli.records.errors import RecordError, TokurError, UsageError
+from tokur_cli.records.outputs import STANDARD_OUTPUT, naming, writing_whole
+from tokur_cli.records.record import Record
+from tokur_cli.records.streams import STDIN, display_name
+from tokur_cli.scores.catalogue import Score, choose_scores
+from tokur_cli.views.heatmap.steps import doubtful_step, steps_of
+from tokur_cli.views.tables import MISSING
+from tokur_cli.views.visible import picture, shorten, width_of
+
+COMMAND = "evaluate"
+DEFAULT_SCORE = "eu"
+_MOST_COLUMNS = 24  # of an answer and of an id
+_GAP = 2
+
+
+@dataclass(slots=True)
+class _Found:
+    """What was read: all records that have the score, and the least sure of them."""
+
+    records: int = 0
+    without: int = 0
+    lines: list[dict[str, Any]] | None = None
+
+
+def show_worst(
+    paths: Sequence[str], source: InputOptions, options: EvaluationOptions, target: EvaluationOutput, count: int
+) -> None:
+    """Print the least sure responses, the least sure one first; of equals the one that was read first.
+
+    Args:
+        paths: scored records.
+        source: how they are read.
+        options: ``scores`` names the one score that ranks, ``eu`` by default.
+        target: where they go: a table on a terminal, JSON lines elsewhere.
+        count: how many.
+
+    Raises:
+        UsageError: several scores, or options of the evaluation beside.
+        TokurError: no record has the score, or the first bad record (unless bad ones are skipped).
+    """
+    score = _chosen(options, target)
+    invalid = InvalidRecords(COMMAND, source.skip_invalid)
+    found = _read(paths, source, options, score, invalid, count)
+    if not found.records + found.without:
+        invalid.finish(none_of=", ".join(map(display_name, paths)))
+        return
+    if not found.records:
+        raise TokurError(f"no record has the score {score.name}: run tokur score first, or name another with --scores")
+    if found.without:
+        say(COMMAND, f"left out {found.without:,} records without {score.name}")
+    if target.path is None and target.form is None and sys.stdout.isatty():
+        _print(found, score)
+    else:
+        with writing_whole(target.path or STDIN) as file:
+            file.writelines(encode_value(line).decode("utf-8") + "\n" for line in found.lines or ())
+    invalid.finish()
+
+
+def _chosen(options: EvaluationOptions, target: EvaluationOutput) -> Score:
+    beside = {
+        "--versus": options.versus,
+        "--group-by": options.group_by,
+        "--difficulty": options.difficulty,
+        "--scaling": options.scaling,
+        "--latex": target.latex,
+        "--csv": target.csv,
+        "--plot": target.plots,
+        "--graded": target.graded,
+    }
+    given = [name for name, value in beside.items() if value]
+    if given or options.level != "response":
+        raise UsageError(f"--worst lists responses and evaluates nothing: leave {(given or ['--level step'])[0]} out")
+    scores = choose_scores(options.scores or DEFAULT_SCORE)
+    if len(scores) > 1:
+        raise UsageError(f"--worst ranks by one score, and --scores {options.scores} names {len(scores)}")
+    return scores[0]
+
+
+def _read(
+    paths: Sequence[str],
+    source: InputOptions,
+    options: EvaluationOptions,
+    score: Score,
+    invalid: InvalidRecords,
+    count: int,
+) -> _Found:
+    found = _Found()
+    least: list[tuple[float, int, dict[str, Any]]] = []
+    sign = 1.0 if score.orientation == "uncertainty" else -1.0
+    with Grader() as grader:
+        labeller = Labeller(
+            grader, field=options.label_field, run_code=None, answers=True, on_error=invalid.skip_or_raise
+        )
+        for path in paths:
+            for labelled in labeller.label(read_input(replace(source, path=path))):
+                try:
+                    record = labelled.record
+                    value = record.number(f'"tokur.scores.{score.name}"', record.scores.get(score.name))
+                    if value is None:
+                        found.without += 1
+                        continue
+                    found.records += 1
+                    entry = sign * value, -found.records
+                    if len(least) == count and entry < least[0][:2]:
+                        continue
+                    line = _line(labelled, score, value)
+                    (heapq.heappush if len(least) < count else heapq.heapreplace)(least, (*entry, line))
+                except RecordError as error:
+                    invalid.skip_or_raise(error)
+    found.lines = [line for _, _, line in sorted(least, reverse=True)]
+    return found
+
+
+def _line(labelled: Labelled, score: Score, value: float) -> dict[str, Any]:
+    record = labelled.record
+    label = None if math.isnan(labelled.label) else labelled.label
+    return {
+        "id": record.id,
+        "sample": record.sample,
+        "place": f"{record.source}:{record.line}",
+        "score": score.name,
+        "value": value,
+        "answer": labelled.answer,
+        "reference": record.reference,
+        "correct": label if label not in (0.0, 1.0) else label == 1.0,
+        "step": _least_sure_step(record, score),
+    }
+
+
+def _least_sure_step(record: Record, score: Score) -> dict[str, Any] | None:
+    """Return the least sure step by the quantity that the score is made of, else by the first that the record has.
+
+    None without the values of single tokens.
+    """
+    tokens = record.computed("tokens")
+    if not isinstance(tokens, dict):
+        return None
+    names = [name for name in (*score.needs, *TOKEN_QUANTITIES) if name in TOKEN_QUANTITIES]
+    quantity = next((TOKEN_QUANTITIES[name] for name in names if name in tokens), None)
+    if quantity is None:
+        return None
+    response = heatmap_response(record, [quantity.name], [])
+    steps = steps_of(response, quantity)
+    index = doubtful_step(steps, quantity)
+    if index is None:
+        return None
+    step = steps[index]
+    text = response.response[step.start : step.end].strip()
+    return {"start": step.start, "end": step.end, "text": text, "quantity": quantity.name, "sum": step.total}
+
+
+def _print(found: _Found, score: Score) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    lines = found.lines or []
+    titles = [score.name, "", "answer", "id", "sample", "the least sure step"]
+    rows = [titles, *(_cells(line) for line in lines)]
+    if not any(line["sample"] for line in lines):
+        rows = [[*row[:4], row[5]] for row in rows]
+    widths = [max(map(width_of, column)) for column in zip(*rows, strict=True)]
+    room = max(width_of(titles[-1]), console.width - sum(widths[:-1]) - _GAP * (len(widths) - 1))
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
+    for title in rows[0]:
+        table.add_column(title, no_wrap=True, justify="right" if title in (score.name, "sample") else "left")
+    for row in rows[1:]:
+        table.add_row(*map(Text, row[:-1]), Text(shorten(row[-1], room)))
+    direction = "higher" if score.orientation == "uncertainty" else "lower"
+    with naming(STANDARD_OUTPUT):
+        console.print(
+            f"the least sure {len(lines):,} of {found.records:,} responses by {score.name} ({direction} is less sure)"
+        )
+        console.print()
+        console.print(table, crop=False)
+
+
+def _cells(line: Mapping[str, Any]) -> list[str]:
+    answer = MISSING if line["answer"] is None else shorten(picture(line["answer"]), _MOST_COLUMNS)
+    name = shorten(picture(line["id"] or line["place"]), _MOST_COLUMNS)
+    step = line["step"]["text"] if line["step"] else MISSING
+    sample = str(line["sample"])
+    return [f"{line['value']:.4g}", _verdict(line["correct"]), answer, name, sample, picture(" ".join(step.split()))]
+
+
+def _verdict(correct: bool | float | None) -> str:
+    if correct is None:
+        return MISSING
+    return ("right" if correct else "wrong") if isinstance(correct, bool) else f"{correct:.2f}"

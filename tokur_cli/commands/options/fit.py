@@ -1,0 +1,50 @@
+"""The options of ``tokur evaluate --fit``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from typer import Option
+
+from tokur_cli.commands.options import panels
+from tokur_cli.commands.options.files import Writes
+from tokur_cli.records.errors import UsageError
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """What a calibration is fitted of, and where it goes.
+
+    Raises:
+        UsageError: there is a way to fit but nothing to write.
+    """
+
+    panel: ClassVar[str] = panels.CALIBRATION
+
+    file: Annotated[
+        str | None,
+        Writes(),
+        Option(
+            "--fit",
+            metavar="FILE",
+            help="Fit the probability of being right to these records and write what score --calibration takes; the "
+            "results are those of probabilities for questions that were left out.",
+        ),
+    ] = None
+    by: Annotated[
+        str | None,
+        Option(metavar="SCORES", help="Comma-separated scores that it is made of. Default: eu,ll_sum,neg_length."),
+    ] = None
+    method: Annotated[
+        Literal["platt", "isotonic", "logistic"] | None,
+        Option(
+            "--fit-method",
+            help="platt or isotonic: of one score; logistic: of several. Default: platt for one, else logistic.",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        for option, value in (("--by", self.by), ("--fit-method", self.method)):
+            if value is not None and self.file is None:
+                raise UsageError(f"{option} is about a calibration: say where it goes with --fit FILE")

@@ -1,0 +1,277 @@
+"""A calibration: what makes a probability of being right, ``p_correct``, of a response's other scores.
+
+Platt scaling and logistic regression: p = 1 / (1 + e^−(b + Σ_i w_i s_i)), with s the scores as the records have them.
+Isotonic regression: of one score, linear between points (s, p) and level beyond the first and the last one. Sources:
+Platt 1999, Zadrozny & Elkan 2002. ``tokur evaluate --fit`` finds the numbers; applying them takes no library.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
+
+from tokur_cli import __version__
+from tokur_cli.records.encoding import Checks, check_fields, parse_object
+from tokur_cli.records.errors import TokurError, UsageError
+
+if TYPE_CHECKING:
+    from tokur_cli.scores.catalogue import Features, Score
+
+Method = Literal["platt", "isotonic", "logistic"]
+
+SCHEMA = 1
+P_CORRECT = "p_correct"
+
+_OF_DRAWS = ("rank", "sigma", "draws", "sampling", "estimator", "targets", "layers")
+_OF_MODEL = ("model", "revision", "dtype")
+_ANY_RUN = ("seed", "version", "calibration")
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What a calibration's file holds.
+
+    Args:
+        method: how it was fitted.
+        scores: what it takes, by name.
+        weights: w, one a score; None for isotonic regression.
+        intercept: b; None for isotonic regression.
+        points: (s, p), s rising; None for the other methods.
+        settings: how the scores were made that it was fitted on: what they depend on of ``tokur.run``.
+        records: how many it was fitted on.
+        questions: how many these answer.
+        labels: how many of the records' labels came from where: a field, ``reference`` or ``tests``.
+        cross_validation: how good its probabilities are for questions that it was not fitted on.
+        version: of tokur.
+        schema: of the file.
+    """
+
+    method: Method
+    scores: tuple[str, ...]
+    weights: tuple[float, ...] | None
+    intercept: float | None
+    points: tuple[tuple[float, float], ...] | None
+    settings: Mapping[str, Any]
+    records: int
+    questions: int
+    labels: Mapping[str, int]
+    cross_validation: Mapping[str, Any]
+    version: str = __version__
+    schema: int = SCHEMA
+
+    def probability(self, values: Sequence[float]) -> float:
+        """Return the probability of being right, in [0, 1]; NaN where a score is.
+
+        Args:
+            values: one a score, in the order of ``scores``.
+        """
+        if any(math.isnan(value) for value in values):
+            return math.nan
+        if self.points is not None:
+            return _between(self.points, values[0])
+        assert self.weights is not None
+        assert self.intercept is not None
+        products = [weight * value for weight, value in zip(self.weights, values, strict=True)]
+        if any(math.isinf(product) for product in products):
+            return math.nan
+        return _logistic(math.fsum((self.intercept, *products)))
+
+    def check(self, run: Mapping[str, Any], name: str) -> None:
+        """Refuse to be applied to scores that are made in another way than those that it was fitted on.
+
+        Args:
+            run: their settings, as in ``tokur.run``, or those that are known.
+            name: of the calibration's file.
+
+        Raises:
+            UsageError: one differs.
+        """
+        for setting, fitted in self.settings.items():
+            if setting in run and run[setting] != fitted:
+                raise UsageError(
+                    f"--calibration {name}: was fitted on scores with {setting} {_shown(fitted)}, these are made with "
+                    f"{_shown(run[setting])}: score as it says, or fit another one with tokur evaluate --fit"
+                )
+
+    def as_json(self) -> str:
+        """Return the text of the file."""
+        return json.dumps(asdict(self), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+
+    @property
+    def digest(self) -> str:
+        """What tells it from other calibrations: the beginning of the SHA-256 of its file's text."""
+        return hashlib.sha256(self.as_json().encode()).hexdigest()[:16]
+
+    def score(self) -> Score:
+        """Return ``p_correct`` as it is computed with this calibration."""
+        from dataclasses import replace
+
+        from tokur_cli.scores.catalogue import CATALOGUE
+
+        scores = [CATALOGUE[name] for name in self.scores]
+
+        def compute(features: Features) -> float:
+            return self.probability([score.compute(features) for score in scores])
+
+        needs = tuple(dict.fromkeys(need for score in scores for need in score.needs))
+        return replace(CATALOGUE[P_CORRECT], needs=needs, compute=compute)
+
+
+def relevant_settings(run: Mapping[str, Any], scores: Sequence[str]) -> dict[str, Any]:
+    """Return what some scores depend on of a ``tokur.run``: no seed, and draws only where a score has to do with them.
+
+    Args:
+        run: of a record that has the scores.
+        scores: their names.
+    """
+    from tokur_cli.scores.catalogue import BEYOND_TOKENS, CATALOGUE, DRAWS
+
+    chosen = [CATALOGUE[name] for name in scores]
+    names = [*_OF_MODEL, *(_OF_DRAWS if any(score.cost == DRAWS for score in chosen) else ())]
+    if any(set(score.needs) & set(BEYOND_TOKENS) for score in chosen):
+        names += [name for name in run if name not in (*_OF_MODEL, *_OF_DRAWS, *_ANY_RUN)]
+    return {name: run.get(name) for name in names}
+
+
+def scores_to_compute(names: str | None, calibration: Calibration | None) -> list[Score]:
+    """Return the scores of a comma-separated list, and ``p_correct`` where there is a calibration.
+
+    Args:
+        names: as for ``choose_scores``.
+        calibration: what makes ``p_correct``.
+
+    Raises:
+        UsageError: an unknown name, none at all, or ``p_correct`` without a calibration.
+    """
+    from tokur_cli.scores.catalogue import choose_scores
+
+    chosen = [score for score in choose_scores(names) if score.name != P_CORRECT]
+    if calibration is not None:
+        return [*chosen, calibration.score()]
+    if names is not None and P_CORRECT in map(str.strip, names.split(",")):
+        raise UsageError(f"--scores {P_CORRECT} needs --calibration FILE, which tokur evaluate --fit FILE writes")
+    return chosen
+
+
+def read_calibration(path: str) -> Calibration:
+    """Read a calibration's file.
+
+    Raises:
+        TokurError: it cannot be read, is of a newer schema, or a field is missing, unknown, there twice or not what it
+            must be.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            values = parse_object(file.read())
+    except FileNotFoundError:
+        raise TokurError(f"{path}: there is no such file; `tokur evaluate GRADED --fit {path}` writes one") from None
+    except OSError as error:
+        raise TokurError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise _unlike(path, str(error)) from None
+    written = values.get("schema")
+    if type(written) is int and written > SCHEMA:
+        raise TokurError(
+            f"{path}: has schema {written}, and this tokur ({__version__}) reads up to {SCHEMA}: update tokur"
+        )
+    try:
+        check_fields(values, _WANTED)
+        _check_shape(values)
+    except ValueError as error:
+        raise _unlike(path, str(error)) from None
+    for name in ("scores", "weights"):
+        values[name] = None if values[name] is None else tuple(values[name])
+    values["points"] = None if values["points"] is None else tuple((place, p) for place, p in values["points"])
+    return Calibration(**values)
+
+
+def _logistic(value: float) -> float:
+    if value < 0:
+        return math.exp(value) / (1 + math.exp(value))
+    return 1 / (1 + math.exp(-value))
+
+
+def _between(points: Sequence[tuple[float, float]], value: float) -> float:
+    """Return the height at a place of a curve that is linear between its points."""
+    after = bisect_right(points, value, key=lambda point: point[0])
+    if after in (0, len(points)):
+        return points[max(after - 1, 0)][1]
+    (left, low), (right, high) = points[after - 1], points[after]
+    return low + (high - low) * (value - left) / (right - left)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+def _are_names(value: Any) -> bool:
+    from tokur_cli.scores.catalogue import CATALOGUE
+
+    known = CATALOGUE.keys() - {P_CORRECT}
+    is_list = isinstance(value, list) and bool(value) and all(isinstance(name, str) for name in value)
+    return is_list and len(set(value)) == len(value) and set(value) <= known
+
+
+def _are_points(value: Any) -> bool:
+    if not isinstance(value, list) or not value:
+        return False
+    pairs = all(isinstance(point, list) and len(point) == 2 and all(map(_is_number, point)) for point in value)
+    if not pairs or any(not 0 <= p <= 1 for _, p in value):
+        return False
+    return all(left < right for (left, _), (right, _) in pairwise(value))
+
+
+def _are_counts(value: Any) -> bool:
+    return isinstance(value, dict) and all(type(count) is int and count > 0 for count in value.values())
+
+
+def _check_shape(values: Mapping[str, Any]) -> None:
+    """Check that a method has its own numbers and no others.
+
+    Raises:
+        ValueError: it has not.
+    """
+    is_isotonic = values["method"] == "isotonic"
+    for name in ("weights", "intercept", "points"):
+        if (values[name] is None) != (is_isotonic != (name == "points")):
+            raise ValueError(f'"{name}" is {"missing" if values[name] is None else "not part"} of {values["method"]}')
+    numbers = 1 if is_isotonic else len(values["weights"])
+    if numbers != len(values["scores"]):
+        raise ValueError(f'"scores" has {len(values["scores"])} names for {numbers} weights')
+
+
+_NUMBER, _COUNT = "a finite number, or null", "an integer from 1"
+_WANTED: Checks = {
+    "method": ("platt, isotonic or logistic", lambda value: value in ("platt", "isotonic", "logistic")),
+    "scores": ("a list of scores", _are_names),
+    "weights": (
+        "a list of finite numbers, or null",
+        lambda value: value is None or (isinstance(value, list) and all(map(_is_number, value))),
+    ),
+    "intercept": (_NUMBER, lambda value: value is None or _is_number(value)),
+    "points": (
+        "a list of [score, probability] with rising scores, or null",
+        lambda value: value is None or _are_points(value),
+    ),
+    "settings": ("an object", lambda value: isinstance(value, dict)),
+    "records": (_COUNT, lambda value: type(value) is int and value >= 1),
+    "questions": (_COUNT, lambda value: type(value) is int and value >= 1),
+    "labels": ("an object of integers from 1", _are_counts),
+    "cross_validation": ("an object", lambda value: isinstance(value, dict)),
+    "version": ("text", lambda value: isinstance(value, str)),
+    "schema": (_COUNT, lambda value: type(value) is int and value >= 1),
+}
+
+
+def _shown(value: Any) -> str:
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _unlike(path: str, what: str) -> TokurError:
+    return TokurError(f"{path}: is not what tokur evaluate --fit writes: {what}; have it written again")
