@@ -30,7 +30,7 @@ NOT_RUN = {
     r"inspect score": "tests/app/test_inspect.py scores a log",
 }
 MODELS = r"(?<=-m )(MODEL|Qwen/Qwen2\.5-3B-Instruct)\b"
-SHORT = {"questions.jsonl": 12, "responses.jsonl": 6, "responses_n16.jsonl": 128}
+SHORT = {"questions.jsonl": 12, "responses.jsonl": 24, "responses_n16.jsonl": 128}
 
 
 @pytest.fixture
@@ -42,10 +42,11 @@ def surroundings(tmp_path):
     samples.mkdir(parents=True)
     for name, count in SHORT.items():
         with (samples / name).open("w", encoding="utf-8") as file:
-            for line in (ROOT / "samples" / name).read_text(encoding="utf-8").split("\n")[:count]:
-                record = json.loads(line)
-                if "tokur" in record:
-                    record["response"] = record["response"][:80]
+            lines = (ROOT / "samples" / name).read_text(encoding="utf-8").split("\n")[:count]
+            for number, record in enumerate(map(json.loads, lines)):
+                if "tokur" in record:  # every second one right, so that a calibration can be fitted
+                    answer = record["reference"] if number % 2 else "-1"
+                    record["response"] = f"{record['response'][:40]}\n#### {answer}"
                     kept = {"schema", "sample", "seed", "finish_reason"}
                     record["tokur"] = {name: value for name, value in record["tokur"].items() if name in kept}
                 file.write(json.dumps(record) + "\n")
