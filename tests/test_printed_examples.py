@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands.score.test_score import parsed, write_lines
-from tests.readmes import ROOT, block_with, text_of
+from tests.readmes import ROOT, block_with, blocks_of, text_of
 
 pytestmark = [pytest.mark.real_model, pytest.mark.usefixtures("all_threads")]
 FRONT, TOUR, STUDY = Path("README.md"), Path("samples/README.md"), Path("samples/steps/README.md")
@@ -97,6 +97,34 @@ def test_the_steps_have_the_figures_shown(run_tokur, tmp_path):
         assert (int(start), int(end)) == (step["start"], step["end"])
         for name, number in re.findall(r'"(\w+)": ([\d.]+)', numbers):
             assert f"{step['eu'][name]:.{len(number.partition('.')[2])}f}" == number
+
+
+@pytest.mark.slow
+def test_the_program_prints_what_is_shown():
+    block = next(block for block in blocks_of(TOUR, "python") if "import Tokur" in block.commands)
+    assert 'dtype="float32"' in block.commands
+    ended = subprocess.run([sys.executable, "-c", block.commands], check=True, capture_output=True, text=True)
+    assert ended.stdout == block.printed
+
+
+@pytest.mark.slow
+def test_the_least_sure_responses_are_those_shown(run_tokur, tmp_path):
+    block = block_with(TOUR, "--worst")
+    (score, evaluate), count = block.lines(), 40
+    assert score == f"head -n {count} samples/responses.jsonl | tokur score --dtype float32 > scored40.jsonl"
+    rows = (ROOT / "samples" / "responses.jsonl").read_bytes().splitlines(keepends=True)[:count]
+    _, records, _ = run_tokur("score", write_lines(tmp_path / "in.jsonl", rows), "--dtype", "float32")
+    path = tmp_path / "scored40.jsonl"
+    path.write_text(records, encoding="utf-8")
+    code, out, _ = run_tokur(*[path if word == path.name else word for word in shlex.split(evaluate)[1:]])
+    assert code == 0
+    lines = block.printed.splitlines()[3:]
+    for line, found in zip(lines, parsed(out), strict=True):
+        value, verdict, *rest = line.split()
+        assert (value, verdict == "right") == (f"{found['value']:.4g}", found["correct"])
+        assert found["id"] in rest
+        step = " ".join(found["step"]["text"].split())
+        assert step.startswith(line.partition(found["id"])[2].strip().removesuffix("…"))
 
 
 @pytest.mark.slow
@@ -225,7 +253,8 @@ def test_the_choices_are_right_as_often_as_shown(run_tokur, scored_n16):
     for name in loop:
         code, _, err = run_tokur("select", scored_n16, "--by", name)
         assert code == 0
-        chosen, *others = (f"{float(number):.1f} %" for number in summary.search(err).groups())
+        right = [round(float(number) * 7.04) for number in summary.search(err).groups()]  # of 704 responses
+        chosen, *others = (f"{100 * count / 704:.1f} %" for count in right)
         assert chosen == shown[name], name
         assert others == [shown[title] for title in titles]
     front = f"{shown['eu_mean']} right; a majority vote of all 16 has {shown[titles[1]]}, a single response "

@@ -127,6 +127,16 @@ def test_a_terminal_gets_a_line_each_that_fits(records, tmp_path):
         assert {line.split()[1] for line in lines[3:]} == {"right", "wrong"}
 
 
+def test_the_table_goes_where_it_is_asked_for(records, tmp_path, run_tokur):
+    path, file = write_lines(tmp_path / "scored.jsonl", records), tmp_path / "table.txt"
+    code, out, err = run_tokur("evaluate", path, "--worst", 3, "--table")
+    assert (code, err) == (0, "")
+    assert out.startswith("the least sure 3 of 30 responses by eu (higher is less sure)\n\n")
+    assert "\x1b" not in out
+    assert run_tokur("evaluate", path, "--worst", 3, "--table", "-o", file) == (0, "", "")
+    assert file.read_text() == out
+
+
 def _read(descriptor):
     try:
         return os.read(descriptor, 65_536)

@@ -145,7 +145,7 @@ class EvaluationOptions:
     @property
     def grouping(self) -> str | None:
         """What the groups are made by, in words; None without groups."""
-        return self.group_by if self.difficulty is None else f"wrong ones of {self.difficulty} samples"
+        return self.group_by if self.difficulty is None else f"wrong samples of {self.difficulty}"
 
     @property
     def sizes(self) -> tuple[int, ...]:
