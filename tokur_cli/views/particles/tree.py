@@ -78,6 +78,6 @@ class ParticleTree:
         """What is shown, in words."""
         count, rounds = len(self.endings), len(self.scores)
         return (
-            f"{self.question}: {count} particles guided by {self.guide.name} in {rounds} rounds; "
+            f"{self.question}: {count} particles guided by {self.guide.name} in {rounds} round{'s' * (rounds > 1)}; "
             f"the responses go back to {len(self.lasting[0])} of them"
         )
