@@ -1,4 +1,4 @@
-"""The script of the paper's online table, and the commands that the tour shows for guided generation."""
+"""The script of the paper's online table."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands.score.test_score import parsed, write_lines
-from tests.readmes import ROOT, block_with
+from tests.readmes import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -45,14 +45,3 @@ def test_the_script_prints_the_table_and_goes_on_where_it_was_stopped(tiny_folde
     last.write_bytes(last.read_bytes()[:2000])
     assert run_in(tmp_path, "sh", script, **settings) == table
     assert len(parsed(last.read_text())) == 6
-
-
-@pytest.mark.real_model
-def test_the_tours_guided_generation_runs(tmp_path):
-    block = block_with(Path("samples/README.md"), "--guide eu")
-    out = run_in(tmp_path, "bash", "-ec", block.commands)
-    assert "word-002: 16 particles guided by eu in " in out
-    assert len(parsed((tmp_path / "particles.jsonl").read_text())) == 48
-    assert [record["id"] for record in parsed((tmp_path / "best.jsonl").read_text())] == [
-        "word-001", "word-002", "word-003",
-    ]  # fmt: skip

@@ -27,6 +27,7 @@ NOT_RUN = {
     r"(sbatch|kubectl) ": "needs a cluster",
     r"python (samples|tests/data)/": "needs files or libraries from elsewhere",
     r"python -m vllm": "needs vLLM",
+    r"INPUT=\S+ LIMIT=\d+ sh samples/paper/": "tests/test_paper_script.py runs it",
     r"inspect score": "tests/app/test_inspect.py scores a log",
 }
 MODELS = r"(?<=-m )(MODEL|Qwen/Qwen2\.5-3B-Instruct)\b"
