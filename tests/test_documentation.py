@@ -9,6 +9,7 @@ from typer.main import get_command
 
 from tests.readmes import READMES, ROOT, blocks_of, text_of
 from tokur_cli.app import app
+from tokur_cli.scores.catalogue import CATALOGUE
 
 FRONT = Path("README.md")
 COMMANDS = get_command(app).commands
@@ -73,8 +74,9 @@ def test_programs_of_the_tests_that_a_readme_names_take_the_options_it_shows(rea
             assert f"--{option}" in source or option.replace("-", "_") in source, f"{module}: --{option}"
 
 
-def test_the_front_page_is_short():
+def test_the_front_page_is_short_and_counts_the_scores():
     assert len(text_of(FRONT).encode()) <= 12_000
+    assert f"all {len(CATALOGUE)} scores" in " ".join(text_of(FRONT).split())
 
 
 def test_continuous_integration_installs_and_scores_as_the_front_page_says():

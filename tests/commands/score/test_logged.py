@@ -190,12 +190,12 @@ def test_a_log_that_cannot_be_used_is_a_bad_record(run_tokur, tmp_path, row, sai
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["-m", "gpt2"], "--model needs a model"),
-        (["--draws", "4"], "--draws needs a model"),
-        (["--posterior", "folder"], "--posterior needs a model"),
-        (["--workers", "2"], "--workers needs a model"),
-        (["--template", "math"], "--template needs a model"),
-        (["--estimator", "fisher"], "--estimator needs a model"),
+        (["-m", "gpt2"], "--model is for scoring with a model"),
+        (["--draws", "4"], "--draws is for scoring with a model"),
+        (["--posterior", "folder"], "--posterior is for scoring with a model"),
+        (["--workers", "2"], "--workers is for scoring with a model"),
+        (["--template", "math"], "--template is for scoring with a model"),
+        (["--estimator", "fisher"], "--estimator is for scoring with a model"),
         (["--scores", "eu,ll"], "--scores eu needs a model; --from-logprobs gives ll, ll_sum, deepconf"),
         (["--scores", "p_true"], "--scores p_true needs a model"),
     ],
@@ -204,6 +204,16 @@ def test_options_that_need_a_model_are_refused(run_tokur, options, said):
     code, out, err = run_tokur("score", VLLM, "--from-logprobs", *options)
     assert (code, out) == (2, "")
     assert said in err
+
+
+def test_an_input_without_good_records_says_so(run_tokur, tmp_path):
+    assert run_tokur("score", write_lines(tmp_path / "empty.jsonl", []), "--from-logprobs") == (
+        0, "", f"tokur score: {tmp_path / 'empty.jsonl'}: holds no records\n"
+    )  # fmt: skip
+    path = write_lines(tmp_path / "bad.jsonl", [{"question": "?", "response": "a"}])
+    code, out, err = run_tokur("score", path, "--from-logprobs", "--skip-invalid")
+    assert (code, out) == (3, "")
+    assert "skipped 1 invalid record: none was left" in err
 
 
 def test_neither_torch_nor_a_model_is_loaded():

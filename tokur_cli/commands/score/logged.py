@@ -14,16 +14,16 @@ from typer.models import OptionInfo
 from tokur_cli import __version__
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
-from tokur_cli.commands.shared.arrivals import Pause, as_they_come
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.formats.logprobs import LoggedToken, logged_logprobs
 from tokur_cli.records.record import SCHEMA, Record
+from tokur_cli.records.streams import display_name
 from tokur_cli.records.writer import open_output
 from tokur_cli.scores.bounds import confidence, entropy_bounds
-from tokur_cli.scores.catalogue import Features, Score, choose_scores
+from tokur_cli.scores.catalogue import DEFAULT, Features, Score, choose_scores
 
 COMMAND = "score"
 LOGPROBS = "logprobs"
@@ -46,11 +46,16 @@ def score_logged(source: InputOptions, scoring: ScoringOptions, target: Resumabl
         UsageError: an option or a score was asked for that needs a model.
         TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
-    for option in (option for group in (scoring, *others) for option in _given(group)):
-        raise UsageError(f"{option} needs a model, and --from-logprobs uses none: leave one of the two out")
+    given = [option for group in (scoring, *others) for option in _given(group)]
+    if given:
+        raise UsageError(
+            f"{given[0]} is for scoring with a model, and --from-logprobs uses none: leave one of them out"
+        )
     scores = choose_scores(scoring.scores)
-    if scoring.scores is not None:
-        _refuse(score for score in scores if not score.default or not _computable(score))
+    beyond = [score.name for score in scores if not _computable(score)]
+    if beyond and scoring.scores not in (None, DEFAULT):
+        there = ", ".join(score.name for score in choose_scores(None) if _computable(score))
+        raise UsageError(f"--scores {beyond[0]} needs a model; --from-logprobs gives {there}")
     run = {"computed_from": LOGPROBS, "version": __version__}
     settings = {**run, "scores": [score.name for score in scores], "tokens": not scoring.no_tokens}
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
@@ -61,19 +66,19 @@ def score_logged(source: InputOptions, scoring: ScoringOptions, target: Resumabl
         Progress(COMMAND) as progress,
     ):
         progress.start(count_lines(source.path))
-        for item in as_they_come(source.path, read_input(source)):
-            if isinstance(item, Pause):
-                continue
+        good = 0
+        for item in read_input(source):
             progress.advance(1)
             try:
                 if isinstance(item, RecordError):
                     raise item
                 if not writer.already_written(item):
                     writer.write(_scored(item, scores, run, keep_tokens=not scoring.no_tokens))
+                good += 1
             except RecordError as error:
                 invalid.skip_or_raise(error)
         writer.finish()
-    invalid.finish()
+    invalid.finish(none_of=None if good else display_name(source.path))
 
 
 def _settings_of(tokur: dict[str, Any]) -> dict[str, Any]:
@@ -95,12 +100,6 @@ def _given(group: Any) -> Iterator[str]:
 
 def _computable(score: Score) -> bool:
     return set(score.needs) <= _FEATURES
-
-
-def _refuse(scores: Iterator[Score]) -> None:
-    for score in scores:
-        there = ", ".join(score.name for score in choose_scores(None) if _computable(score))
-        raise UsageError(f"--scores {score.name} needs a model; --from-logprobs gives {there}")
 
 
 def _scored(record: Record, scores: Sequence[Score], run: dict[str, Any], *, keep_tokens: bool) -> Record:

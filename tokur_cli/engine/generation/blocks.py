@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -76,11 +76,36 @@ class BlockCache:
         last = hidden[:, torch.tensor([place[-1] for place in places], device=hidden.device)]
         with logits_from(self.model, outputs) as logits:
             following = logits(last)[0]
-        self._blocks += [_Block(places[low:high], copies[low:high], states) for low, high in _alike(prompts)]
-        lengths = np.repeat([len(prompt) for prompt in prompts], copies)
-        positions = torch.from_numpy(lengths[:, None]).to(device)
-        self._positions = positions if self._positions is None else torch.cat([self._positions, positions])
+        self._append(places, copies, states)
         return following
+
+    def resume(self, paths: Sequence[Sequence[KeysAndValues]], copies: Sequence[int]) -> None:
+        """Append rows for responses whose keys and values are there, but for their last tokens'.
+
+        Args:
+            paths: of each, the longest first, keys and values (≥ 1, key heads, length, d) of its parts, of which the
+                first row counts; several may have parts in common.
+            copies: rows that start from each.
+        """
+        parts = {id(part): part for path in paths for part in path}
+        lengths = [next(iter(part.values()))[0].shape[2] for part in parts.values()]
+        ends = itertools.accumulate(lengths)
+        where = {key: np.arange(end - length, end) for key, length, end in zip(parts, lengths, ends, strict=True)}
+        states = {
+            module: (
+                torch.cat([part[module][0][:1] for part in parts.values()], dim=2),
+                torch.cat([part[module][1][:1] for part in parts.values()], dim=2),
+            )
+            for module in next(iter(parts.values()))
+        }
+        self._append([np.concatenate([where[id(part)] for part in path]) for path in paths], copies, states)
+
+    def _append(self, places: Sequence[npt.NDArray[np.int64]], copies: Sequence[int], states: KeysAndValues) -> None:
+        """Append rows for what stands at these places of a row with these keys and values."""
+        self._blocks += [_Block(places[low:high], copies[low:high], states) for low, high in _alike(places)]
+        device = next(self.model.get_input_embeddings().parameters()).device
+        positions = torch.from_numpy(np.repeat([len(place) for place in places], copies)[:, None]).to(device)
+        self._positions = positions if self._positions is None else torch.cat([self._positions, positions])
 
     def step(self, ids: Tensor) -> Tensor:
         """Process each row's next token.
@@ -111,7 +136,7 @@ class BlockCache:
         return order
 
     def gather(self, index: Sequence[int]) -> None:
-        """Make row i what row ``index[i]`` is: rows move within their block, and may be repeated or left out."""
+        """Make row i what row ``index[i]`` is: rows stay in their block, in any order, repeated or left out."""
         assert self._positions is not None
         self._positions = self._positions[torch.tensor(index, device=self._positions.device, dtype=torch.long)]
         for first, block in self._with_first_rows():
@@ -170,12 +195,8 @@ class _Block:
 
     def gather(self, index: Sequence[int]) -> None:
         """Make response i what response ``index[i]`` is."""
-        moved = [(row, source) for row, source in enumerate(index) if row != source]
-        if moved:
-            to, source = torch.tensor(moved).T
-            for pieces in self._own.values():
-                for states in itertools.chain(*pieces):
-                    states[to.to(states.device)] = states[source.to(states.device)]
+        for pieces in self._own.values():
+            pieces[:] = [(_rearranged(keys, index), _rearranged(values, index)) for keys, values in pieces]
         owners = [self._owners[row] for row in index]
         live = sorted(set(owners))
         if len(live) < _PROMPTS_KEPT * len(self._lengths):
@@ -251,7 +272,7 @@ class _Block:
         return [(keys[: self.rows], values[: self.rows]) for keys, values in pieces], column + 1
 
 
-def _alike(prompts: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
+def _alike(prompts: Sequence[Sized]) -> Iterator[tuple[int, int]]:
     """Cut prompts into runs of like length: (first, end) of each."""
     first = 0
     for index in range(1, len(prompts) + 1):
@@ -259,6 +280,16 @@ def _alike(prompts: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
         if index == len(prompts) or min(lengths) < _SHORTEST * max(lengths):
             yield first, index
             first = index
+
+
+def _rearranged(states: Tensor, index: Sequence[int]) -> Tensor:
+    """Return (n, …) whose row i is row ``index[i]`` of states (N, …): these themselves, unless half would be unused."""
+    if not len(states) // 2 < len(index) <= len(states):
+        return states[list(index)]
+    moved = [row for row, source in enumerate(index) if row != source]
+    if moved:
+        states[moved] = states[[index[row] for row in moved]]
+    return states
 
 
 def _picked(states: Tensor, columns: Tensor) -> Tensor:

@@ -1,0 +1,94 @@
+"""Every command of every README runs, in a shell, one after the other, on the first records of the samples.
+
+The model is a tiny random one, under whatever name the READMEs give it: what is printed is compared elsewhere
+(``test_printed_examples``), with the real one.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.readmes import READMES, ROOT, blocks_of, text_of
+from tests.tiny import tiny_model_folder
+
+NOT_RUN = {
+    r"python3 -m venv": ".ci/run does it",
+    r"\.venv/bin/(pytest|ruff)": ".ci/run does it",
+    r"pip install": ".ci/run does it, or a library of another name",
+    r"vllm serve": "tests/engine/posterior/test_adapters_vllm.py puts the adapters into vLLM",
+    r"tokur .*--gpus-per-worker": "needs GPUs",
+    r"tokur .*--workers auto": "needs GPUs",
+    r"\(umask 077 && ray": "makes a token of the user's",
+    r"(sbatch|kubectl) ": "needs a cluster",
+    r"python (samples|tests/data)/": "needs files or libraries from elsewhere",
+    r"python -m vllm": "needs vLLM",
+    r"inspect score": "tests/app/test_inspect.py scores a log",
+}
+MODELS = r"(?<=-m )(MODEL|Qwen/Qwen2\.5-3B-Instruct)\b"
+SHORT = {"questions.jsonl": 12, "responses.jsonl": 24, "responses_n16.jsonl": 128}
+
+
+@pytest.fixture
+def surroundings(tmp_path):
+    """A folder with the samples, cut short and without the real model's tokens, and ``tokur`` on the path."""
+    model = tiny_model_folder(tmp_path, max_position_embeddings=4096)
+    folder = tmp_path / "clone"
+    samples = folder / "samples"
+    samples.mkdir(parents=True)
+    for name, count in SHORT.items():
+        with (samples / name).open("w", encoding="utf-8") as file:
+            lines = (ROOT / "samples" / name).read_text(encoding="utf-8").split("\n")[:count]
+            for number, record in enumerate(map(json.loads, lines)):
+                if "tokur" in record:  # every second one right, so that a calibration can be fitted
+                    answer = record["reference"] if number % 2 else "-1"
+                    record["response"] = f"{record['response'][:40]}\n#### {answer}"
+                    kept = {"schema", "sample", "seed", "finish_reason"}
+                    record["tokur"] = {name: value for name, value in record["tokur"].items() if name in kept}
+                file.write(json.dumps(record) + "\n")
+    (folder / "tests").symlink_to(ROOT / "tests")
+    (folder / "bin").mkdir()
+    program = folder / "bin" / "tokur"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m tokur_cli "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    environment = os.environ | {
+        "PATH": f"{folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "TOKUR_MODEL": str(model),
+        "OMP_NUM_THREADS": "1",
+    }
+    return folder, environment, model
+
+
+@pytest.mark.slow
+@pytest.mark.real_model  # its cache, for the model of similarity
+@pytest.mark.parametrize("readme", [readme for readme in READMES if blocks_of(readme)], ids=str)
+def test_the_commands_of_a_readme_run(surroundings, readme):
+    folder, environment, model = surroundings
+    for name in ("questions.jsonl", "responses.jsonl"):  # which the reader has
+        (folder / name).write_bytes((folder / "samples" / name).read_bytes())
+    refused = []
+    for block in blocks_of(readme):
+        lines = [line.replace(".venv/bin/", "") for line in block.lines() if not is_left_out(line)]
+        script = "\n".join(re.sub(MODELS, str(model), line) for line in lines)
+        process = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script], cwd=folder, env=environment, capture_output=True, text=True
+        )
+        if process.returncode:
+            refused.append(f"{script}\n{process.stderr}")
+    assert not refused, "\n\n".join(refused)
+
+
+def is_left_out(line):
+    return any(re.match(pattern, line) for pattern in NOT_RUN)
+
+
+def test_nothing_is_left_out_that_no_readme_has():
+    lines = [line for readme in READMES for block in blocks_of(readme) for line in block.lines()]
+    for pattern in NOT_RUN:
+        assert any(re.match(pattern, line) for line in lines), pattern
+    assert text_of(Path("README.md")).count("Qwen/Qwen2.5-3B-Instruct") == 2
