@@ -34,11 +34,11 @@ def text_of(readme: Path) -> str:
     return (ROOT / readme).read_text(encoding="utf-8")
 
 
-def blocks_of(readme: Path) -> list[Block]:
-    """Return the blocks of shell commands of a README; an unnamed block after one is what it prints."""
+def blocks_of(readme: Path, of: str = "sh") -> list[Block]:
+    """Return the blocks of shell commands (or of Python) of a README; an unnamed block after one is what it prints."""
     blocks, found = [], [(match[1], match[2]) for match in _BLOCK.finditer(text_of(readme))]
     for (language, code), (following, printed) in zip(found, [*found, ("none", "")][1:], strict=True):
-        if language == "sh":
+        if language == of:
             blocks.append(Block(code, printed if following in ("", "json") else ""))
     return blocks
 

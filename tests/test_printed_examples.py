@@ -3,15 +3,17 @@
 import json
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.commands.score.test_score import parsed, write_lines
-from tests.readmes import ROOT, block_with, text_of
+from tests.readmes import ROOT, block_with, blocks_of, text_of
 
 pytestmark = [pytest.mark.real_model, pytest.mark.usefixtures("all_threads")]
-FRONT, TOUR = Path("README.md"), Path("samples/README.md")
+FRONT, TOUR, STUDY = Path("README.md"), Path("samples/README.md"), Path("samples/steps/README.md")
 N16 = "samples/responses_n16.jsonl"
 EVALUATE = "tokur evaluate scored.jsonl --scores"
 INTERVALS = re.compile(r"\| .*`.*( \| [\d.]+ \[[\d.]+, [\d.]+\]){3} \|")  # a row of three figures
@@ -98,6 +100,34 @@ def test_the_steps_have_the_figures_shown(run_tokur, tmp_path):
 
 
 @pytest.mark.slow
+def test_the_program_prints_what_is_shown():
+    block = next(block for block in blocks_of(TOUR, "python") if "import Tokur" in block.commands)
+    assert 'dtype="float32"' in block.commands
+    ended = subprocess.run([sys.executable, "-c", block.commands], check=True, capture_output=True, text=True)
+    assert ended.stdout == block.printed
+
+
+@pytest.mark.slow
+def test_the_least_sure_responses_are_those_shown(run_tokur, tmp_path):
+    block = block_with(TOUR, "--worst")
+    (score, evaluate), count = block.lines(), 40
+    assert score == f"head -n {count} samples/responses.jsonl | tokur score --dtype float32 > scored40.jsonl"
+    rows = (ROOT / "samples" / "responses.jsonl").read_bytes().splitlines(keepends=True)[:count]
+    _, records, _ = run_tokur("score", write_lines(tmp_path / "in.jsonl", rows), "--dtype", "float32")
+    path = tmp_path / "scored40.jsonl"
+    path.write_text(records, encoding="utf-8")
+    code, out, _ = run_tokur(*[path if word == path.name else word for word in shlex.split(evaluate)[1:]])
+    assert code == 0
+    lines = block.printed.splitlines()[3:]
+    for line, found in zip(lines, parsed(out), strict=True):
+        value, verdict, *rest = line.split()
+        assert (value, verdict == "right") == (f"{found['value']:.4g}", found["correct"])
+        assert found["id"] in rest
+        step = " ".join(found["step"]["text"].split())
+        assert step.startswith(line.partition(found["id"])[2].strip().removesuffix("…"))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("readme", [FRONT, TOUR], ids=str)
 def test_the_scores_have_the_figures_shown(run_tokur, scored_samples, readme):
     block = block_with(readme, EVALUATE)
@@ -142,6 +172,26 @@ def test_the_probabilities_are_as_good_as_shown(run_tokur, scored_samples, tmp_p
     spelled = ["{:.1f} points [{:.1f}, {:.1f}]".format(*(100 * part for part in gain)) for gain in gains]
     said = f"`p_correct` has an AUROC of {auroc} and a Brier score of {brier}; that is {' and '.join(spelled)} better"
     assert said.replace("-", "−") in " ".join(text_of(TOUR).split())
+
+
+@pytest.mark.slow
+def test_sampled_responses_have_the_probabilities_and_the_coverage_told(run_tokur, scored_n16, tmp_path):
+    tour = " ".join(text_of(TOUR).split())
+    code, out, _ = run_tokur("evaluate", scored_n16, "--fit", tmp_path / "calibration.json")
+    assert code == 0
+    auroc = {row["score"]: f"{100 * row['auroc']['value']:.2f}" for row in parsed(out)}
+    told = (
+        f"the AUROC is {auroc['p_correct']} for `p_correct`, {auroc['eu']} for `eu` and {auroc['ll_sum']} for `ll_sum`."
+    )
+    assert told in tour
+    options = "--keep 100% --abstain 0.3"
+    _, _, err = run_tokur("select", scored_n16, *options.split())
+    answered, questions = re.search(r"answered (\d+) of (\d+) questions", err).groups()
+    right, majority = re.search(r"accuracy of what is answered ([\d.]+)%.* majority ([\d.]+)%", err).groups()
+    assert (
+        f"`tokur select scored_n16.jsonl {options}` answers {answered} of the {questions} questions, {right} % of them "
+        f"right, where the majority of all 16 is right in {majority} %."
+    ) in tour
 
 
 @pytest.mark.slow
@@ -209,3 +259,43 @@ def test_the_choices_are_right_as_often_as_shown(run_tokur, scored_n16):
         assert others == [shown[title] for title in titles]
     front = f"{shown['eu_mean']} right; a majority vote of all 16 has {shown[titles[1]]}, a single response "
     assert f"| {front}{shown[titles[0]]} |" in text_of(FRONT)
+
+
+@pytest.mark.slow
+def test_the_equations_of_the_study_are_told_apart_as_shown(run_tokur, tmp_path):
+    block = block_with(STUDY, "make_equations")
+    made = subprocess.run(
+        [sys.executable, ROOT / "samples" / "steps" / "make_equations.py"],
+        stdin=(ROOT / "samples" / "responses.jsonl").open(),
+        capture_output=True,
+        check=True,
+    )
+    assert "make_equations.py < samples/responses.jsonl | head -65 | tokur score --dtype float32 >" in block.commands
+    equations = write_lines(tmp_path / "equations.jsonl", [line + b"\n" for line in made.stdout.split(b"\n")[:65]])
+    path = scored(["score", "--dtype", "float32", str(equations)], tmp_path / "scored.jsonl")
+
+    def evaluated(words):
+        code, out, err = run_tokur(*[path if word == "equations.jsonl" else word for word in words])
+        assert code == 0, err
+        return {row["score"]: row for row in parsed(out)}
+
+    found = evaluated(arguments(block.commands, "tokur evaluate"))
+    first, _, second = block.printed.partition("Score − ")
+    shown = {line.split()[0]: printed(line) for line in first.splitlines() if "[" in line}
+    assert shown == {
+        name: [spelling(row[measure]) for measure in ("auroc", "auprc", "acc")] for name, row in found.items()
+    }
+    shown = {line.split()[0]: printed(line) for line in second.splitlines() if "[" in line}
+    assert shown == {
+        name: [spelling(row["difference"][measure]) for measure in ("auroc", "within")]
+        for name, row in found.items()
+        if name != "eu_sum"
+    }
+    prose = " ".join(text_of(STUDY).split())
+    commands = [line for line in block_with(STUDY, "--tokens").lines() if line.startswith("tokur")]
+    whole, digits = (evaluated(shlex.split(line)[1:]) for line in commands)
+    of_tu, of_logprob = (
+        [spelling(rows[name]["auroc"], 1) for rows in (whole, digits)] for name in ("tu_mean", "logprob_mean")
+    )
+    assert f"AUROC of `tu_mean` rises from {of_tu[0]} to {of_tu[1]}" in prose
+    assert f"`logprob_mean` from {of_logprob[0].split()[0]} to {of_logprob[1].split()[0]}." in prose

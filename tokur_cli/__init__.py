@@ -7,12 +7,13 @@ and writes them. ``tokur score FILE`` goes this way:
                    of ``commands/options``
     commands       read, compute, write: a folder per command; ``score/pipeline`` takes windows of records through it,
                    ``workers`` have that done by several processes
-    records        JSON lines to records and back: streams, foreign formats, resuming. A new format: ``records/formats``
+    records        JSON lines to records and back: streams, foreign formats, resuming; data sets and tables
+                   (``published``). A new format: ``records/formats``
     engine         the only room that imports torch and transformers, and that knows no record: ``loading`` a model,
                    ``posterior`` (its draws), ``uncertainty`` (draws together through the model, numbers per token),
                    ``generation``, ``baselines`` (what they ask of a model)
     scores         from a response's per-token numbers to scores. A new score: ``scores/catalogue``
-    answers        answers extracted from responses, compared and graded; code run
+    answers        answers extracted from responses, compared and graded; code run; a data set's own rule (``rules``)
     selection      the best of N by votes
     metrics        how well scores tell right from wrong. A new metric: ``metrics/evaluation``
     views          heat maps, tables and plots

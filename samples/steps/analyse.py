@@ -1,6 +1,7 @@
 """Is the first wrong step less sure than the right steps before it, at the same length and the same place?
 
 python samples/steps/analyse.py sentences < champ_scored.jsonl
+python samples/steps/analyse.py sentences '\\d' < champ_scored.jsonl      # only tokens with a digit count
 
 Each wrong step is compared with the right steps before it in its response. The share of pairs in which it is the less
 sure one is its AUROC within the response; the table has the mean over responses:
@@ -18,6 +19,7 @@ the first, and how good it is off the second.
 from __future__ import annotations
 
 import json
+import re
 import sys
 import zlib
 from dataclasses import dataclass
@@ -53,16 +55,25 @@ class Response:
     wrong: NDArray[np.bool_]
 
 
-def read(by: str) -> list[Response]:
-    """Read scored records; a change is that of the mean to the step before, 0 for the first."""
+def read(by: str, counted: str = "") -> list[Response]:
+    """Read scored records; a change is that of the mean to the step before, 0 for the first.
+
+    Args:
+        by: the field of the steps.
+        counted: a regular expression: only tokens with a match count, and steps without any are left out.
+    """
     responses = []
     for line in sys.stdin:
         record = json.loads(line)
         tokens = record["tokur"]["tokens"]
         places = np.array(token_places(record["response"], tokens["offsets"]))
+        counts = np.array(
+            [re.search(counted, record["response"][slice(*span)]) is not None for span in tokens["offsets"]]
+        )
         rows, lengths, wrong = [], [], []
         for step in record[by]:
-            own = (step["start"] <= places) & (places < step["end"])
+            within = (step["start"] <= places) & (places < step["end"])
+            own = within & counts
             if step["correct"] is None or not own.any():
                 continue
             row = []
@@ -71,8 +82,10 @@ def read(by: str) -> list[Response]:
                 sign = 1 if ORIENTATIONS[name] == "uncertainty" else -1
                 row += [sign * found[how] for how in AGGREGATES]
             rows.append(row)
-            lengths.append(own.sum())
+            lengths.append(within.sum())
             wrong.append(not step["correct"])
+        if not rows:
+            continue
         table = np.array(rows)
         means = table[:, AGGREGATES.index("mean") :: len(AGGREGATES)]
         changes = np.diff(means, axis=0, prepend=means[:1])
@@ -200,7 +213,7 @@ def study(pairs: Pairs, half: int, generator: np.random.Generator) -> tuple[Floa
 
 
 def main() -> None:
-    responses = [response for response in read(sys.argv[1]) if not response.wrong.all()]
+    responses = [response for response in read(*sys.argv[1:]) if not response.wrong.all()]
     pairs = Pairs(responses)
     generator = np.random.default_rng(0)
     (first, _), (second, ends) = (study(pairs, half, generator) for half in (0, 1))

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 from collections.abc import Iterator
 from importlib import resources
 from typing import Any
@@ -62,4 +63,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends it quietly
     main()

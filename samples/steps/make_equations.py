@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import sys
 from fractions import Fraction
 
@@ -60,4 +61,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends it quietly
     main()

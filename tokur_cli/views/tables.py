@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import IO, TYPE_CHECKING, Literal
 
 from tokur_cli.views.visible import picture
 
@@ -118,6 +119,17 @@ class Table:
                 if len(ranked) > 1 and value in ranked[:2]:
                     found[number][place] = "best" if value == ranked[0] else "second"
         return found
+
+
+@contextmanager
+def table_console(file: IO[str]) -> Iterator[Console]:
+    """Give a console for tables whose lines go to a file without the blanks that rich pads the last column with."""
+    from rich.console import Console
+
+    console = Console(file=file, highlight=False, markup=False, emoji=False)
+    with console.capture() as printed:
+        yield console
+    file.writelines(line.rstrip() + "\n" for line in printed.get().splitlines())
 
 
 def print_table(table: Table, console: Console) -> None:

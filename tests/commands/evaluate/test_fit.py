@@ -122,6 +122,7 @@ def test_one_score_is_fitted_by_platt_scaling_or_isotonic_regression(fit):
     scores, probabilities = np.array(calibration["points"]).T
     assert (np.diff(scores) > 0).all()
     assert (np.diff(probabilities) <= 0).all()  # an uncertainty: more of it is less often right
+    assert probabilities[0] - probabilities[-1] > 0.3
     assert ((probabilities > 0) & (probabilities < 1)).all()
     assert parsed(out)[0]["log_loss"]["value"] < 1
 

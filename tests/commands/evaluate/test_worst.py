@@ -92,6 +92,17 @@ def test_what_cannot_be_listed_is_refused(records, tmp_path, run_tokur, options,
     assert message in err
 
 
+def test_a_pipe_gets_the_table_where_that_is_asked_for(records, run_tokur, tmp_path):
+    path = write_lines(tmp_path / "scored.jsonl", records)
+    code, out, _ = run_tokur("evaluate", path, "--worst", 3, "--table")
+    assert code == 0
+    assert out.startswith("the least sure 3 of 30 responses by eu (higher is less sure)\n\n")
+    assert out.splitlines()[2].split()[:2] == ["eu", "answer"]
+    assert len(out.splitlines()) == 6
+    assert run_tokur("evaluate", path, "--worst", 3, "--table", "-o", tmp_path / "table.txt")[:2] == (0, "")
+    assert (tmp_path / "table.txt").read_text() == out
+
+
 def test_a_terminal_gets_a_line_each_that_fits(records, tmp_path):
     records[4]["id"] = "an id\x1b[31m of some length that nobody wants to read"
     path = write_lines(tmp_path / "scored.jsonl", records)
@@ -114,6 +125,16 @@ def test_a_terminal_gets_a_line_each_that_fits(records, tmp_path):
         assert max(map(len, lines)) <= columns
         assert "\x1b[31m" not in shown.decode()
         assert {line.split()[1] for line in lines[3:]} == {"right", "wrong"}
+
+
+def test_the_table_goes_where_it_is_asked_for(records, tmp_path, run_tokur):
+    path, file = write_lines(tmp_path / "scored.jsonl", records), tmp_path / "table.txt"
+    code, out, err = run_tokur("evaluate", path, "--worst", 3, "--table")
+    assert (code, err) == (0, "")
+    assert out.startswith("the least sure 3 of 30 responses by eu (higher is less sure)\n\n")
+    assert "\x1b" not in out
+    assert run_tokur("evaluate", path, "--worst", 3, "--table", "-o", file) == (0, "", "")
+    assert file.read_text() == out
 
 
 def _read(descriptor):

@@ -76,7 +76,7 @@ def test_real_responses_are_painted_with_their_scores_and_verdicts(run_tokur):
     code, out, err = run_tokur("heatmap", REAL, "--marks", "none", "--width", 100)
     assert (code, err) == (0, "")
     assert [re.search(r"(right|wrong)? ──$|─$", line)[1] for line in out.split("\n") if line.startswith("── ")] == [
-        "right", "wrong", "wrong", "right", None
+        "right", "wrong", "wrong", "right", "wrong"
     ]  # fmt: skip
     for record in real():
         assert record["response"].split("\n")[0][:60] in out

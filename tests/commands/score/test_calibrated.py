@@ -64,6 +64,14 @@ def test_responses_get_it_as_they_are_generated(run_tokur, tiny_folder, calibrat
     assert scores["p_correct"] == pytest.approx(1 / (1 + np.exp(-margin)))
 
 
+def test_python_takes_a_calibration_too(run_tokur, tiny_folder, calibration, tmp_path):
+    from tokur_cli import Tokur
+
+    _, out, _ = run_tokur("score", tmp_path / "in.jsonl", "-m", tiny_folder, "--calibration", calibration[1])
+    found = Tokur(str(tiny_folder), calibration=str(calibration[1])).score(parsed((tmp_path / "in.jsonl").read_text()))
+    assert [dict(one) for one in found] == parsed(out)
+
+
 def test_another_model_is_refused(run_tokur, tiny_folder, calibration, tmp_path):
     fitted = json.loads(calibration[1].read_text())
     fitted["settings"]["model"] = "another/model"

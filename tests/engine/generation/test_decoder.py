@@ -116,7 +116,7 @@ def test_rows_of_a_cache_move_repeat_and_leave(cache_class):
             step()
         gather([0, 6])
         step()
-        gather([0, 0, 0, 1])
+        gather([0] * 9 + [1] * 8)
         step()
 
 

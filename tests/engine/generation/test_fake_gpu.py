@@ -7,7 +7,14 @@ from tests.engine.fake_gpu import DEVICE, fake_gpu, moved
 from tests.engine.generation.test_decoder import OTHERS, requests, text_of
 from tests.tiny import FAMILIES, tiny_model
 from tokur_cli.engine.generation.decoder import Decoder
+from tokur_cli.engine.generation.guided.particles import Guide, ParticleFilter
+from tokur_cli.engine.generation.guided.resampling import Resampling
 from tokur_cli.engine.generation.sampling import Sampling, choose_tokens
+from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.uncertainty.growing import GrowingScorer
+from tokur_cli.engine.uncertainty.perturbed import Draws
+from tokur_cli.engine.uncertainty.scorer import Scorer
+from tokur_cli.scores.guides import GuideScore
 
 ASKED = requests(5, samples=(0, 1))
 SAMPLINGS = {
@@ -48,24 +55,24 @@ def test_families_decode_on_a_gpu_in_batches_that_rows_leave_and_join(family, dt
 def test_a_step_waits_for_its_tokens_alone(sampling, monkeypatch):
     """And for whether a nucleus needs more candidates."""
     reads = []
-    for steps in (3, 13):
+    for steps in (2, 6):
         model = tiny_model("llama", num_hidden_layers=1)
         with fake_gpu(monkeypatch, (8, 0)) as operations:
             decode(moved(model, torch.bfloat16), steps, SAMPLINGS[sampling])
             reads.append(operations.read)
-    assert reads[1] - reads[0] == 10 * (2 if sampling in ("top-p", "min-p") else 1)
+    assert reads[1] - reads[0] == 4 * (2 if sampling in ("top-p", "min-p") else 1)
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma2"])
 def test_what_a_step_sends_to_the_gpu_does_not_grow_with_its_layers(family, monkeypatch):
     sent = {}
-    for layers in (2, 4):
-        for steps in (3, 8):
+    for layers in (1, 2):
+        for steps in (2, 4):
             model = tiny_model(family, num_hidden_layers=layers)
             with fake_gpu(monkeypatch, (8, 0)) as operations:
                 decode(moved(model, torch.bfloat16), steps)
                 sent[layers, steps] = operations.sent
-    assert sent[2, 8] - sent[2, 3] == sent[4, 8] - sent[4, 3]
+    assert sent[1, 4] - sent[1, 2] == sent[2, 4] - sent[2, 2]
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
@@ -75,3 +82,17 @@ def test_tokens_are_chosen_where_the_logits_are(sampling, dtype, monkeypatch):
         logits = torch.empty(256, 128_256, dtype=dtype, device=DEVICE)
         tokens = choose_tokens(logits, SAMPLINGS[sampling], [0.5] * 256)
         assert (tokens.shape, tokens.dtype, tokens.device) == ((256,), torch.long, DEVICE)
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma2"])
+def test_particles_grow_on_a_gpu_and_are_scored_there(family, monkeypatch):
+    model = tiny_model(family, num_hidden_layers=1)
+    with fake_gpu(monkeypatch, (8, 0)):
+        model = moved(model, torch.bfloat16)
+        sampling = Sampling(temperature=1.0)
+        decoder = Decoder(model, text_of, sampling, end_ids=frozenset(), max_new_tokens=5, step_tokens=2)
+        scorer = GrowingScorer(Scorer(model, Draws(build_posterior(model), 2)))
+        guide = Guide(GuideScore("eu", "mean"), -1, Resampling())
+        responses = list(ParticleFilter(decoder, scorer, guide).serve(ASKED[:2]))
+    assert sorted((r.index, r.sample) for r in responses) == [(i, n) for i in range(2) for n in (0, 1)]
+    assert all(len(r.token_ids) == 5 for r in responses)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import IO, Any
+from typing import Any
 
 from tokur_cli.answers.code.execution import Execution, probe, run_all
 from tokur_cli.answers.grading import Grader
@@ -32,7 +31,7 @@ from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.catalogue import ALL, CATALOGUE, DEFAULT, choose_scores
 from tokur_cli.scores.steps import Orientation
-from tokur_cli.views.tables import latex, print_table
+from tokur_cli.views.tables import latex, print_table, table_console
 
 COMMAND = "evaluate"
 
@@ -56,15 +55,12 @@ def evaluate(
             raise UsageError("--worst shows records, --fit is made of all: run tokur evaluate twice")
         show_worst(paths, source, options, target, options.worst)
         return
-    if fit.file is not None or target.graded is None:
-        check_target(fit.file, force=target.force)
-    if fit.file == STDIN and target.path is None:
-        raise UsageError("--fit - would mix the calibration and the results: give one of them a file")
-    fitting = None
-    if fit.file is not None:
-        fitting = Fitting(fit, options.seed)
+    fitting = _fitting(options, fit, target)
+    if fitting is None:
+        wanted = _wanted(options, target)
+    else:
         options = results_options(options, fitting)
-    wanted = _wanted(options, target) if fitting is None else Wanted(fitting.orientations, options.group_by)
+        wanted = Wanted(fitting.orientations, options.group_by)
     if target.plots is not None:
         from tokur_cli.views.plots import require_matplotlib
 
@@ -73,10 +69,7 @@ def evaluate(
     if options.level == "step":
         runs = _read_spans(paths, source, options, wanted, invalid)
     else:
-        reading = _Reading(wanted, options, source, invalid, fitting)
-        runs = reading.read(paths, target)
-        reading.say_unknown()
-        reading.say_mixed()
+        runs = _read_responses(paths, _Reading(wanted, options, source, invalid, fitting), target)
         if runs and options.difficulty is not None:
             _group_by_difficulty(runs, options.difficulty, source, options, target, invalid)
     if not runs:
@@ -91,10 +84,10 @@ def evaluate(
     with Progress(COMMAND) as progress:
         progress.say("computing metrics and intervals")
         results = evaluate_runs(runs, names, options, {} if fitting is None else fitting.methods)
-    if fitting is not None and fit.file is not None:
-        with writing_whole(fit.file) as file:
+    if fitting is not None:
+        with writing_whole(fitting.file) as file:
             file.write(fitting.calibration(scored, results).as_json())
-        say(COMMAND, f"{fit.file} has {fitting.described}")
+        say(COMMAND, f"{fitting.file} has {fitting.described}")
     if names:
         _say_left_out(results, runs)
         _write(results, target)
@@ -106,6 +99,19 @@ def evaluate(
 
         write_plots(runs, results, target.plots)
     invalid.finish()
+
+
+def _fitting(options: EvaluationOptions, fit: FitOptions, target: EvaluationOutput) -> Fitting | None:
+    """Return the calibration that is asked for, yet to be fitted.
+
+    Raises:
+        UsageError: its file may not be written, or it cannot be made so.
+    """
+    if fit.file is not None or target.graded is None:
+        check_target(fit.file, force=target.force)
+    if fit.file == STDIN and target.path is None:
+        raise UsageError("--fit - would mix the calibration and the results: give one of them a file")
+    return None if fit.file is None else Fitting(fit.file, fit, options.seed)
 
 
 def _wanted(options: EvaluationOptions, target: EvaluationOutput) -> Wanted:
@@ -147,6 +153,13 @@ def _group_by_difficulty(
     for run in telling:
         failures |= failures_of(run, count)
     group_by_difficulty(runs, failures, count)
+
+
+def _read_responses(paths: Sequence[str], reading: _Reading, target: EvaluationOutput) -> list[Columns]:
+    runs = reading.read(paths, target)
+    reading.say_unknown()
+    reading.say_mixed()
+    return runs
 
 
 def _read_spans(
@@ -287,9 +300,12 @@ def _say_left_out(results: Results, runs: Sequence[Columns]) -> None:
 
 
 def _write(results: Results, target: EvaluationOutput) -> None:
-    if target.form == "table" or (target.path is None and target.form is None and sys.stdout.isatty()):
-        with writing_whole(target.path or STDIN) as file:
-            _print(results, file)
+    if target.is_table:
+        with writing_whole(target.path or STDIN) as file, table_console(file) as console:
+            console.print(heading(results))
+            console.print()
+            for table in tables(results):
+                print_table(table, console)
         return
     if target.form == "latex":
         text = f"% {heading(results)}\n" + "\n".join(map(latex, tables(results)))
@@ -299,15 +315,3 @@ def _write(results: Results, target: EvaluationOutput) -> None:
         text = "".join(encode_value(row).decode("utf-8") + "\n" for row in as_rows(results))
     with writing_whole(target.path or STDIN) as file:
         file.write(text)
-
-
-def _print(results: Results, file: IO[str]) -> None:
-    from rich.console import Console
-
-    console = Console(file=file, highlight=False, markup=False, emoji=False)
-    with console.capture() as printed:  # rich pads the last column, too
-        console.print(heading(results))
-        console.print()
-        for table in tables(results):
-            print_table(table, console)
-    file.writelines(line.rstrip() + "\n" for line in printed.get().splitlines())

@@ -40,6 +40,7 @@ class Fitting:
     """A calibration on its way: the records that it is fitted on.
 
     Args:
+        file: where it goes.
         options: what it is fitted of.
         seed: of the folds.
 
@@ -47,6 +48,7 @@ class Fitting:
         UsageError: an unknown score, or several for a method that takes one.
     """
 
+    file: str
     options: FitOptions
     seed: int
     scores: tuple[Score, ...] = field(init=False)

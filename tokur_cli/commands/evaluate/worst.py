@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import heapq
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tokur_cli.answers.grading import Grader
 from tokur_cli.commands.heatmap.quantities import TOKEN_QUANTITIES
@@ -19,13 +18,16 @@ from tokur_cli.commands.shared.labels import Labelled, Labeller
 from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
-from tokur_cli.records.outputs import STANDARD_OUTPUT, naming, writing_whole
+from tokur_cli.records.outputs import writing_whole
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.scores.catalogue import Score, choose_scores
 from tokur_cli.views.heatmap.steps import doubtful_step, steps_of
-from tokur_cli.views.tables import MISSING
+from tokur_cli.views.tables import MISSING, table_console
 from tokur_cli.views.visible import picture, shorten, width_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 COMMAND = "evaluate"
 DEFAULT_SCORE = "eu"
@@ -68,10 +70,11 @@ def show_worst(
         raise TokurError(f"no record has the score {score.name}: run tokur score first, or name another with --scores")
     if found.without:
         say(COMMAND, f"left out {found.without:,} records without {score.name}")
-    if target.path is None and target.form is None and sys.stdout.isatty():
-        _print(found, score)
-    else:
-        with writing_whole(target.path or STDIN) as file:
+    with writing_whole(target.path or STDIN) as file:
+        if target.is_table:
+            with table_console(file) as console:
+                _print(found, score, console)
+        else:
             file.writelines(encode_value(line).decode("utf-8") + "\n" for line in found.lines or ())
     invalid.finish()
 
@@ -169,12 +172,10 @@ def _least_sure_step(record: Record, score: Score) -> dict[str, Any] | None:
     return {"start": step.start, "end": step.end, "text": text, "quantity": quantity.name, "sum": step.total}
 
 
-def _print(found: _Found, score: Score) -> None:
-    from rich.console import Console
+def _print(found: _Found, score: Score, console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(highlight=False, markup=False, emoji=False)
     lines = found.lines or []
     titles = [score.name, "", "answer", "id", "sample", "the least sure step"]
     rows = [titles, *(_cells(line) for line in lines)]
@@ -188,12 +189,11 @@ def _print(found: _Found, score: Score) -> None:
     for row in rows[1:]:
         table.add_row(*map(Text, row[:-1]), Text(shorten(row[-1], room)))
     direction = "higher" if score.orientation == "uncertainty" else "lower"
-    with naming(STANDARD_OUTPUT):
-        console.print(
-            f"the least sure {len(lines):,} of {found.records:,} responses by {score.name} ({direction} is less sure)"
-        )
-        console.print()
-        console.print(table, crop=False)
+    console.print(
+        f"the least sure {len(lines):,} of {found.records:,} responses by {score.name} ({direction} is less sure)"
+    )
+    console.print()
+    console.print(table, crop=False)
 
 
 def _cells(line: Mapping[str, Any]) -> list[str]:

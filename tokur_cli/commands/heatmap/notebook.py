@@ -35,4 +35,4 @@ def picture_of(fields: Mapping[str, Any]) -> str | None:
     figure = svg_figure([response], [scales.scale(quantity.name)], columns=_COLUMNS)
     data = base64.b64encode(figure.encode()).decode()
     alt = escape(f"Heat map of the {quantity.label} in: {response.response}")
-    return f'<img alt="{alt}" src="data:image/svg+xml;base64,{data}">'
+    return f'<img alt="{alt}" style="max-width:100%" src="data:image/svg+xml;base64,{data}">'

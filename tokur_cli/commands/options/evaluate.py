@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import sys
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, ClassVar, Literal
@@ -144,7 +145,7 @@ class EvaluationOptions:
     @property
     def grouping(self) -> str | None:
         """What the groups are made by, in words; None without groups."""
-        return self.group_by if self.difficulty is None else f"wrong ones of {self.difficulty} samples"
+        return self.group_by if self.difficulty is None else f"wrong samples of {self.difficulty}"
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -201,6 +202,11 @@ class EvaluationOutput:
             raise UsageError("--graded - would mix records and results: give one of them a file, with -o or --graded")
         if self.graded is not None:
             check_target(self.graded, force=self.force)
+
+    @property
+    def is_table(self) -> bool:
+        """Whether tables are printed."""
+        return self.form == "table" or (self.form is None and self.path is None and sys.stdout.isatty())
 
     @property
     def form(self) -> Literal["table", "json", "latex", "csv"] | None:

@@ -104,7 +104,7 @@ class DecodingOptions:
     )
     batch_size: Annotated[
         int | None,
-        Option(min=1, help="Responses at once; halved when memory does not suffice. Default: by device."),
+        Option(min=1, help="Responses at once; halved when memory does not suffice. Default: 256."),
     ] = None
     max_memory: Annotated[
         float | None, Option(min=0.0, help="GiB for keys and values. Default: half of what is free.")

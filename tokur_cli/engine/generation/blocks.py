@@ -111,7 +111,7 @@ class BlockCache:
         return order
 
     def gather(self, index: Sequence[int]) -> None:
-        """Make row i what row ``index[i]`` is: rows move within their block, and may be repeated or left out."""
+        """Make row i what row ``index[i]`` is: rows stay in their block, in any order, repeated or left out."""
         assert self._positions is not None
         self._positions = self._positions[torch.tensor(index, device=self._positions.device, dtype=torch.long)]
         for first, block in self._with_first_rows():
@@ -170,12 +170,8 @@ class _Block:
 
     def gather(self, index: Sequence[int]) -> None:
         """Make response i what response ``index[i]`` is."""
-        moved = [(row, source) for row, source in enumerate(index) if row != source]
-        if moved:
-            to, source = torch.tensor(moved).T
-            for pieces in self._own.values():
-                for states in itertools.chain(*pieces):
-                    states[to.to(states.device)] = states[source.to(states.device)]
+        for pieces in self._own.values():
+            pieces[:] = [(_rearranged(keys, index), _rearranged(values, index)) for keys, values in pieces]
         owners = [self._owners[row] for row in index]
         live = sorted(set(owners))
         if len(live) < _PROMPTS_KEPT * len(self._lengths):
@@ -259,6 +255,16 @@ def _alike(prompts: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
         if index == len(prompts) or min(lengths) < _SHORTEST * max(lengths):
             yield first, index
             first = index
+
+
+def _rearranged(states: Tensor, index: Sequence[int]) -> Tensor:
+    """Return (n, …) whose row i is row ``index[i]`` of states (N, …): these themselves, unless half would be unused."""
+    if not len(states) // 2 < len(index) <= len(states):
+        return states[list(index)]
+    moved = [row for row, source in enumerate(index) if row != source]
+    if moved:
+        states[moved] = states[[index[row] for row in moved]]
+    return states
 
 
 def _picked(states: Tensor, columns: Tensor) -> Tensor:
