@@ -11,7 +11,7 @@ and writes them. ``tokur score FILE`` goes this way:
                    (``published``). A new format: ``records/formats``
     engine         the only room that imports torch and transformers, and that knows no record: ``loading`` a model,
                    ``posterior`` (its draws), ``uncertainty`` (draws together through the model, numbers per token),
-                   ``generation``, ``baselines`` (what they ask of a model)
+                   ``generation`` (guided by uncertainty too), ``baselines``
     scores         from a response's per-token numbers to scores. A new score: ``scores/catalogue``
     answers        answers extracted from responses, compared and graded; code run; a data set's own rule (``rules``)
     selection      the best of N by votes

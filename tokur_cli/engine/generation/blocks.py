@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -76,11 +76,36 @@ class BlockCache:
         last = hidden[:, torch.tensor([place[-1] for place in places], device=hidden.device)]
         with logits_from(self.model, outputs) as logits:
             following = logits(last)[0]
-        self._blocks += [_Block(places[low:high], copies[low:high], states) for low, high in _alike(prompts)]
-        lengths = np.repeat([len(prompt) for prompt in prompts], copies)
-        positions = torch.from_numpy(lengths[:, None]).to(device)
-        self._positions = positions if self._positions is None else torch.cat([self._positions, positions])
+        self._append(places, copies, states)
         return following
+
+    def resume(self, paths: Sequence[Sequence[KeysAndValues]], copies: Sequence[int]) -> None:
+        """Append rows for responses whose keys and values are there, but for their last tokens'.
+
+        Args:
+            paths: of each, the longest first, keys and values (≥ 1, key heads, length, d) of its parts, of which the
+                first row counts; several may have parts in common.
+            copies: rows that start from each.
+        """
+        parts = {id(part): part for path in paths for part in path}
+        lengths = [next(iter(part.values()))[0].shape[2] for part in parts.values()]
+        ends = itertools.accumulate(lengths)
+        where = {key: np.arange(end - length, end) for key, length, end in zip(parts, lengths, ends, strict=True)}
+        states = {
+            module: (
+                torch.cat([part[module][0][:1] for part in parts.values()], dim=2),
+                torch.cat([part[module][1][:1] for part in parts.values()], dim=2),
+            )
+            for module in next(iter(parts.values()))
+        }
+        self._append([np.concatenate([where[id(part)] for part in path]) for path in paths], copies, states)
+
+    def _append(self, places: Sequence[npt.NDArray[np.int64]], copies: Sequence[int], states: KeysAndValues) -> None:
+        """Append rows for what stands at these places of a row with these keys and values."""
+        self._blocks += [_Block(places[low:high], copies[low:high], states) for low, high in _alike(places)]
+        device = next(self.model.get_input_embeddings().parameters()).device
+        positions = torch.from_numpy(np.repeat([len(place) for place in places], copies)[:, None]).to(device)
+        self._positions = positions if self._positions is None else torch.cat([self._positions, positions])
 
     def step(self, ids: Tensor) -> Tensor:
         """Process each row's next token.
@@ -247,7 +272,7 @@ class _Block:
         return [(keys[: self.rows], values[: self.rows]) for keys, values in pieces], column + 1
 
 
-def _alike(prompts: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
+def _alike(prompts: Sequence[Sized]) -> Iterator[tuple[int, int]]:
     """Cut prompts into runs of like length: (first, end) of each."""
     first = 0
     for index in range(1, len(prompts) + 1):

@@ -16,7 +16,7 @@ from tokur_cli.engine.generation.blocks import BlockCache
 from tokur_cli.engine.generation.cache import RollingCache, bytes_per_token
 from tokur_cli.engine.generation.sampling import RandomStream, Sampling, choose_tokens
 from tokur_cli.engine.memory import clear_device_cache, is_out_of_memory
-from tokur_cli.engine.uncertainty.packing import longest_packed
+from tokur_cli.engine.uncertainty.packing import KeysAndValues, longest_packed
 from tokur_cli.records.errors import TokurError
 
 _FREE_TO_JOIN = 1 / 8  # of the rows: fewer are not worth a pass over prompts
@@ -36,6 +36,8 @@ class DecodingRequest:
         samples: numbers of the samples.
         begun: what their responses begin with, if they are to be continued.
         round: which step of theirs this is; None for responses in one go.
+        states: keys and values of what is there, but for the last token's, part after part, as ``BlockCache.resume``
+            takes them; empty if they are to be computed.
     """
 
     index: int
@@ -44,6 +46,7 @@ class DecodingRequest:
     samples: Sequence[int]
     begun: Sequence[int] = ()
     round: int | None = None
+    states: Sequence[KeysAndValues] = ()
 
     @property
     def length(self) -> int:
@@ -207,20 +210,29 @@ class Decoder:
         if not joining:
             return
         joining.sort(key=lambda request: -request.length)
-        new_rows = [
-            _Row(
-                request,
-                sample,
-                RandomStream(self.sampling.seed, request.key, sample, request.round),
-                self._limit(request),
-            )
-            for request in joining
-            for sample in request.samples
+        resumed = [request for request in joining if self._is_resumed(request)]
+        prefilled = [request for request in joining if not self._is_resumed(request)]
+        resumed_rows, new_rows = self._rows_of(resumed), self._rows_of(prefilled)
+        self._rows += resumed_rows + new_rows  # before anything can fail for lack of memory: nothing is lost then
+        if resumed:
+            assert isinstance(self._cache, BlockCache)
+            self._cache.resume([request.states for request in resumed], [len(request.samples) for request in resumed])
+            last = torch.tensor([row.ids[-1] for row in resumed_rows], device=self.device)
+            self._last = torch.cat([self._last, last])
+        if prefilled:
+            logits = self._prefill(prefilled)
+            prompts = [index for index, request in enumerate(prefilled) for _ in request.samples]
+            yield from self._take_tokens(new_rows, logits[torch.tensor(prompts, device=logits.device)])
+
+    def _is_resumed(self, request: DecodingRequest) -> bool:
+        return bool(request.states) and isinstance(self._cache, BlockCache)
+
+    def _rows_of(self, requests: Sequence[DecodingRequest]) -> list[_Row]:
+        return [
+            _Row(r, sample, RandomStream(self.sampling.seed, r.key, sample, r.round), self._limit(r))
+            for r in requests
+            for sample in r.samples
         ]
-        self._rows += new_rows  # before anything can fail for lack of memory: nothing is lost then
-        logits = self._prefill(joining)
-        prompts = [index for index, request in enumerate(joining) for _ in request.samples]
-        yield from self._take_tokens(new_rows, logits[torch.tensor(prompts, device=logits.device)])
 
     def _leave(self) -> None:
         """Drop the rows that have ended."""
@@ -246,7 +258,7 @@ class Decoder:
         joining: list[DecodingRequest] = []
         count = len(kept)
         longest = max((len(row.request.prompt_ids) + row.limit for row in kept), default=0)
-        widest = 0
+        prefilled = widest = 0
         while True:
             if not self._waiting:
                 try:
@@ -259,7 +271,7 @@ class Decoder:
                 self._waiting.append(following)
             request = self._waiting[0]
             length = len(request.prompt_ids) + self._limit(request)
-            room = max(1, min(self.max_rows, self._most_rows(length)))
+            room = max(1, min(self.max_rows, self.most_rows(length)))
             if len(request.samples) > room:
                 self._waiting.popleft()
                 for first in range(0, len(request.samples), room)[::-1]:
@@ -268,14 +280,15 @@ class Decoder:
                 continue
             count += len(request.samples)
             longest = max(longest, length)
-            widest = max(widest, request.length)
-            fits = count <= min(self.max_rows, self._most_rows(longest))
-            fits = fits and (len(joining) + 1) * widest <= self.prefill_tokens
+            prefilled += not self._is_resumed(request)
+            widest = widest if self._is_resumed(request) else max(widest, request.length)
+            fits = count <= min(self.max_rows, self.most_rows(longest))
+            fits = fits and prefilled * widest <= self.prefill_tokens
             if not fits and (joining or kept):
                 return joining
             joining.append(self._waiting.popleft())
 
-    def _most_rows(self, length: int) -> int:
+    def most_rows(self, length: int) -> int:
         """Return how many responses may have keys and values for so many tokens each."""
         return self.max_rows if self.cache_bytes is None else self.cache_bytes // (length * self._bytes_per_token)
 

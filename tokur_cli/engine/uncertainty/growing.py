@@ -62,6 +62,12 @@ class Scored:
     quantities: Quantities
     piece: Piece | None
 
+    @property
+    def states(self) -> list[KeysAndValues]:
+        """Keys and values of the response but for its last token, part after part; none if any of them is lacking."""
+        states = [piece.states for piece in _path(self.piece)]
+        return [state for state in states if state is not None] if None not in states else []
+
 
 @dataclass(frozen=True)
 class Growth:
@@ -99,7 +105,7 @@ class GrowingScorer:
     """
 
     def __init__(self, scorer: Scorer) -> None:
-        self.scorer = scorer
+        self.scorer, self.members = scorer, scorer.members
         self._pieces: WeakSet[Piece] = WeakSet()
         self._prompts: WeakValueDictionary[tuple[int, ...], Piece] = WeakValueDictionary()
         self._halving = HalvingBatches(scorer.batch_tokens, make_room=self._give_up_states)

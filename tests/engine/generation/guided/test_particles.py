@@ -1,5 +1,6 @@
 import copy
 import functools
+import itertools
 import math
 from functools import partial
 
@@ -8,6 +9,7 @@ import pytest
 from tests.engine.generation.guided.plain import brute_force_tokens, particle_filter
 from tests.engine.generation.test_decoder import requests, text_of
 from tests.tiny import tiny_model
+from tokur_cli.engine.generation.blocks import BlockCache
 from tokur_cli.engine.generation.decoder import DecodedResponse, Decoder, DecodingRequest
 from tokur_cli.engine.generation.guided.particles import Guide, ParticleFilter
 from tokur_cli.engine.generation.guided.resampling import Resampling
@@ -39,7 +41,9 @@ def some_questions(count=3, seed=0):
     return [DecodingRequest(r.index, r.key, r.prompt_ids, range(COUNT)) for r in requests(count, seed=seed)]
 
 
-def guided(model, by, over, resampling, asked, *, sampling="stepwise", layers=None, max_rows=8, batch=4096, stop=()):
+def guided(
+    model, by, over, resampling, asked, *, sampling="stepwise", layers=None, max_rows=8, batch=4096, stop=(), room=None
+):
     score = GuideScore(by, over)
     draws = Draws(build_posterior(model, sigma=0.3, seed=1, layers=layers), DRAWS)
     decoder = Decoder(
@@ -52,6 +56,7 @@ def guided(model, by, over, resampling, asked, *, sampling="stepwise", layers=No
         step_ends=STEP_ENDS,
         step_tokens=7,
         max_rows=max_rows,
+        cache_bytes=room,
     )
     scorer = Scorer(model, draws, sampling=sampling, batch_tokens=batch)
     return ParticleFilter(decoder, GrowingScorer(scorer), Guide(score, score.sign, resampling)).serve(asked)
@@ -150,7 +155,7 @@ def test_batches_do_not_matter():
 
     expected = run(max_rows=64)
     assert len(expected) == 6 * COUNT
-    assert run(max_rows=1) == run(max_rows=5, batch=30) == expected
+    assert run(max_rows=1) == run(max_rows=5, batch=30) == run(room=1) == expected
     backwards = by_place(guided(model, "eu", "mean", Resampling(None), some_questions(6, seed=1)[::-1]))
     assert {place: (r.token_ids, r.lineage.ancestors) for place, r in backwards.items()} == expected
 
@@ -213,3 +218,42 @@ def test_a_question_that_fails_is_one_error_and_the_others_go_on(monkeypatch, fa
     assert said in str(error)
     others = {place: ids for place, ids in token_ids(expected.values()).items() if place[0] != failing.index}
     assert token_ids(results) == others
+
+
+def test_a_step_goes_on_from_the_keys_and_values_of_its_scoring(monkeypatch):
+    """The decoder processes each prompt once, and nothing of what particles wrote."""
+    processed = []
+    join = BlockCache.join
+
+    def noted(self, prompts, copies):
+        processed.extend(zip(map(tuple, prompts), copies, strict=True))
+        return join(self, prompts, copies)
+
+    monkeypatch.setattr(BlockCache, "join", noted)
+    asked = some_questions()
+    responses = by_place(guided(tiny_model(), "eu", "mean", Resampling(), asked))
+    assert max(len(response.lineage.ends) for response in responses.values()) > 2
+    assert sorted(processed) == sorted((tuple(request.prompt_ids), COUNT) for request in asked)
+
+
+def test_too_little_memory_computes_what_was_given_up_again(monkeypatch):
+    """States that scoring gave up, or a decoder's batch that did not fit, cost time but change no response."""
+    model = tiny_model()
+    expected = token_ids(guided(model, "eu", "mean", Resampling(), some_questions()))
+    forward, step = Scorer.forward, BlockCache.step
+
+    def short_of_memory(whole, *times):
+        calls = itertools.count()
+
+        def sometimes(self, *arguments):
+            if next(calls) in times:
+                raise MemoryError
+            return whole(self, *arguments)
+
+        return sometimes
+
+    monkeypatch.setattr(Scorer, "forward", short_of_memory(forward, 1, 5))
+    assert token_ids(guided(model, "eu", "mean", Resampling(), some_questions())) == expected
+    monkeypatch.setattr(Scorer, "forward", forward)
+    monkeypatch.setattr(BlockCache, "step", short_of_memory(step, 3, 17))
+    assert token_ids(guided(model, "eu", "mean", Resampling(), some_questions(), max_rows=64)) == expected

@@ -142,7 +142,8 @@ class ParticleFilter:
             elif result is not None:
                 self._note(result)
             waiting = sum(len(question.particles) for question in self._grown)
-            if self._grown and (result is None or waiting * _HOLLOW >= self.decoder.max_rows):
+            enough = min(self.decoder.max_rows, self._under_way) / _HOLLOW
+            if self._grown and (result is None or waiting >= enough):
                 yield from self._end_rounds()
             elif result is None and not self._questions:
                 yield None
@@ -154,8 +155,7 @@ class ParticleFilter:
             if self._queue:
                 yield self._queue.popleft()
                 continue
-            particles = sum(len(question.particles) for question in self._questions.values())
-            if exhausted or particles >= _IN_STEPS * self.decoder.max_rows:
+            if exhausted or self._is_full():
                 yield None
                 continue
             try:
@@ -168,6 +168,23 @@ class ParticleFilter:
             else:
                 self._begin(following)
 
+    def _is_full(self) -> bool:
+        """Return whether another question would be too much for the batch or for the memory of keys and values."""
+        if not self._questions:
+            return False
+        requests = [question.request for question in self._questions.values()]
+        most = _IN_STEPS * self.decoder.max_rows
+        if self.decoder.cache_bytes is not None:
+            length = max(len(request.prompt_ids) for request in requests) + self.decoder.max_new_tokens
+            # A particle's stand in the decoder's batch and, under all members, in the scorer's pieces
+            most = min(most, self.decoder.most_rows(length) // (1 + self.scorer.members))
+        return self._under_way + len(requests[-1].samples) > most
+
+    @property
+    def _under_way(self) -> int:
+        """Particles of the questions under way."""
+        return sum(len(question.particles) for question in self._questions.values())
+
     def _begin(self, request: DecodingRequest) -> None:
         empty = DecodedResponse(request.index, 0, [], "", "step")
         particles = [_Particle(slot, replace(empty, sample=slot)) for slot in request.samples]
@@ -176,13 +193,22 @@ class ParticleFilter:
 
     def _grow(self, question: _Question) -> None:
         """Have every particle that has not ended grow by a step."""
-        request = question.request
-        growing = [slot for slot, particle in enumerate(question.particles) if particle.growing]
-        question.awaited = len(growing)
-        alike = [growing] if question.round == 0 else [[slot] for slot in growing]
-        for slots in alike:
-            begun = question.particles[slots[0]].response.token_ids
-            self._queue.append(replace(request, samples=slots, begun=begun, round=question.round))
+        alike: dict[int, list[int]] = {}  # slots that hold the same particle
+        for slot, particle in enumerate(question.particles):
+            if particle.growing:
+                alike.setdefault(id(particle) if particle.scored else 0, []).append(slot)
+        question.awaited = sum(map(len, alike.values()))
+        for slots in alike.values():
+            particle = question.particles[slots[0]]
+            self._queue.append(
+                replace(
+                    question.request,
+                    samples=slots,
+                    begun=particle.response.token_ids,
+                    round=question.round,
+                    states=particle.scored.states if particle.scored else (),
+                )
+            )
 
     def _note(self, response: DecodedResponse) -> None:
         """Note that a particle has grown."""
