@@ -30,6 +30,8 @@ NOT_RUN = {
     r"python -m vllm": "needs vLLM",
     r"INPUT=\S+ LIMIT=\d+ sh samples/paper/": "tests/test_paper_script.py runs it",
     r"inspect score": "tests/app/test_inspect.py scores a log",
+    r"INPUT=": "tests/test_paper_script.py runs the script",
+    r"tokur .*(champ|equations)": "needs a data set from elsewhere; tests/test_step_study.py runs the programs",
 }
 MODELS = r"(?<=-m )(MODEL|Qwen/Qwen2\.5-3B-Instruct)\b"
 SHORT = {"questions.jsonl": 12, "responses.jsonl": 24, "responses_n16.jsonl": 128}
