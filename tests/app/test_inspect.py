@@ -1,5 +1,7 @@
 """tokur as a scorer of the real Inspect AI adds to a log what ``tokur score`` computes of it."""
 
+import json
+import math
 import os
 import shutil
 import subprocess
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands.score.test_score import parsed
+from tests.commands.score.test_score import parsed, records, write_lines
 from tests.records.reading import DATA
 
 inspect_ai = pytest.importorskip("inspect_ai")
@@ -92,6 +94,23 @@ def test_a_process_loads_a_model_once_and_asks_it_in_one_thread_at_a_time(uncert
     assert all(at_once)
 
 
+def test_with_a_calibration_a_log_gains_the_probability_of_being_right(uncertainty, run_tokur, tiny_folder, tmp_path):
+    rows = [{**record, "correct": len(record["response"]) % 3 == 0} for record in records(40)]
+    given, scored, fit = (tmp_path / name for name in ("in.jsonl", "scored.jsonl", "fit.json"))
+    _, out, _ = run_tokur("score", write_lines(given, rows), "-m", tiny_folder, "--dtype", "float32")
+    code, _, err = run_tokur("evaluate", write_lines(scored, parsed(out)), "--fit", fit, "--bootstrap", 0)
+    assert code == 0, err
+    fitted = json.loads(fit.read_text())
+    scorer = uncertainty(
+        model=str(tiny_folder), scores=",".join(fitted["scores"]), dtype="float32", calibration=str(fit)
+    )
+    for sample in scored_log(DATA / "inspect_included.eval", scorer).samples:
+        value = sample.scores["uncertainty"].value
+        weighted = zip(fitted["weights"], fitted["scores"], strict=True)
+        margin = fitted["intercept"] + sum(weight * value[name] for weight, name in weighted)
+        assert value["p_correct"] == pytest.approx(1 / (1 + math.exp(-margin)))
+
+
 @pytest.mark.slow
 def test_the_command_line_of_inspect_finds_the_scorer(run_tokur, tiny_folder, tmp_path):
     path = tmp_path / "log.eval"
@@ -119,10 +138,10 @@ def test_the_command_line_of_inspect_finds_the_scorer(run_tokur, tiny_folder, tm
         "score", path, "-m", tiny_folder, "--draws", "3", "--scores", "eu,ll_sum", "--dtype", "float32"
     )
     assert code == 0, err
-    records = parsed(out)
-    for record in records:
+    scored = parsed(out)
+    for record in scored:
         said = record["scores"]["uncertainty"]["value"]
         assert said == pytest.approx(record["tokur"]["scores"], rel=1e-4)
         assert record["scores"]["uncertainty"]["metadata"]["tokur"]["draws"] == 3
-    labels = {record["id"]: record.get("correct", record.get("quality")) for record in records}
+    labels = {record["id"]: record.get("correct", record.get("quality")) for record in scored}
     assert labels == {"sum": True, "sky": 0.5, "sea": False, "sand": None}, "by the log's own scorer"

@@ -121,7 +121,7 @@ def test_a_missing_library_is_named_with_the_extra_that_brings_it(monkeypatch, t
 def test_reading_a_data_set_imports_no_torch(folder):
     code = (
         "import sys; from tokur_cli.records.reader import read_records; "
-        f"next(read_records('hf:{folder}:test')); print('torch' in sys.modules)"
+        f"list(read_records('hf:{folder}:test')); print('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout == b"False\n"
 
