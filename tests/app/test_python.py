@@ -89,6 +89,13 @@ def test_options_of_generate_are_refused_when_it_is_called():
         Tokur("none").generate([], samples=2)
 
 
+@pytest.mark.parametrize("one", [{"question": "a", "response": "b"}, "What is 2 + 3?"])
+def test_a_single_record_is_refused(one):
+    for ask in (Tokur("none").score, Tokur("none").generate):
+        with pytest.raises(UsageError, match="give a list of records"):
+            list(ask(one))
+
+
 def test_no_records_load_no_model():
     assert list(Tokur("none").score([])) == []
     assert list(Tokur("none").generate([])) == []

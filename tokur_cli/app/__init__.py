@@ -83,7 +83,7 @@ def _refuse(error: Any) -> int:
     """Show an error of click's, in which what was typed is harmless, and return the exit code."""
     from typer import rich_utils
 
-    message = harmless(error.format_message())
+    message = harmless(error.format_message().replace(": Value error, ", ": "))
     error.format_message = lambda: message
     rich_utils.rich_format_error(error)
     return int(error.exit_code)

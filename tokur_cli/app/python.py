@@ -81,7 +81,7 @@ class Tokur:
             RecordError: after all before it, a bad record; it names its number, from 1.
             TokurError: whatever else stops the command.
         """
-        items, first = look_ahead(read_rows_of(records, _SOURCE), "prompt", "response", skip_invalid=False)
+        items, first = look_ahead(read_rows_of(_several(records), _SOURCE), "prompt", "response", skip_invalid=False)
         if first is None:
             return
         with Progress("score") as progress:
@@ -116,7 +116,7 @@ class Tokur:
     def _generate(
         self, questions: Iterable[Mapping[str, Any]], groups: dict[str, Any], decoding: Any
     ) -> Iterator[dict[str, Any]]:
-        items, first = look_ahead(read_rows_of(questions, _SOURCE), "prompt", skip_invalid=False)
+        items, first = look_ahead(read_rows_of(_several(questions), _SOURCE), "prompt", skip_invalid=False)
         if first is None:
             return
         with Progress("generate") as progress:
@@ -140,6 +140,17 @@ class Tokur:
             self._loaded = name, load(replace(self._model, name=name), None, progress)
             gc.unfreeze()  # unlike a command, this process may outlive the model
         return self._loaded[1]
+
+
+def _several(records: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+    """Return the records.
+
+    Raises:
+        UsageError: it is a single one, whose fields would be taken for records.
+    """
+    if isinstance(records, Mapping | str):
+        raise UsageError("give a list of records, not a single one")
+    return records
 
 
 def _filled(command: Any, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -232,7 +232,9 @@ class Record:
             if answer is not None:
                 return answer
         if "response" not in self.fields and (texts := paths_of_texts(self.fields)):
-            raise self.error(f'"response" is missing; --response-field names another field{texts}')
+            raise self.error(
+                f'"response" is missing: tokur generate answers questions, --response-field names another field{texts}'
+            )
         return self.text("response")
 
     @property

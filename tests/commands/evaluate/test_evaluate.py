@@ -640,3 +640,23 @@ def test_evaluation_starts_without_torch_or_transformers_and_scikit_learn(tmp_pa
         "sys.exit(str(heavy) if heavy else 0)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_words_that_no_response_marks_as_its_answer_are_told(evaluate):
+    said = [
+        ("Paris", "The capital of France is Paris."),
+        ("Marie Curie", "It was Marie Curie in 1903."),
+        ("Rome", "The answer is Milan."),  # wrong beyond doubt
+        ("Oslo", "The answer is Oslo."),
+        ("7", "There are none."),  # no words
+        ("B", "I don't know."),  # a choice
+        ("\\frac{1}{2}", "It is a half."),
+    ]
+    records = [
+        scored(number, 0.1 * number, reference=reference, response=response)
+        for number, (reference, response) in enumerate(said)
+    ]
+    code, _, err = evaluate(records)
+    assert code == 0
+    assert "2 responses count as wrong whose reference is words and which do not mark their answer" in err
+    assert "count as wrong" not in evaluate(records[2:])[2]

@@ -187,3 +187,10 @@ def test_weights_that_hardly_differ_are_told(run_tokur, tiny_folder, asked):
     _, _, err = run_tokur("generate", asked, "-m", tiny_folder, *GUIDED, "eu", "--guide-temperature", "0.001")
     assert "hardly differ" not in err
     assert err.count("tokur generate") == 1
+
+
+def test_a_single_step_is_said_to_leave_nothing_to_resample(run_tokur, tiny_folder, asked):
+    options = ("-n", "4", "--max-new-tokens", "8", "--guide", "eu", "--step-tokens", "8")
+    code, _, err = run_tokur("generate", asked, "-m", tiny_folder, *options)
+    assert code == 0
+    assert "all responses ended in their first step, so nothing was resampled" in err

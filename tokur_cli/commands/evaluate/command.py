@@ -159,6 +159,7 @@ def _read_responses(paths: Sequence[str], reading: _Reading, target: EvaluationO
     runs = reading.read(paths, target)
     reading.say_unknown()
     reading.say_mixed()
+    reading.say_unmarked()
     return runs
 
 
@@ -188,6 +189,7 @@ class _Reading:
         self._source, self._invalid = source, invalid
         self._unknown: Counter[str] = Counter()
         self._logged: Counter[bool] = Counter()
+        self._unmarked = 0
         self._runs_code = False
 
     def read(self, paths: Sequence[str], target: EvaluationOutput) -> list[Columns]:
@@ -212,6 +214,7 @@ class _Reading:
             )
             for path in paths:
                 runs += self._read_file(path, labeller, writer, progress)
+            self._unmarked = labeller.unmarked
         return runs
 
     def _read_file(
@@ -259,6 +262,15 @@ class _Reading:
         """Say which scores the catalogue does not know."""
         for name, count in self._unknown.items():
             say(COMMAND, f"left out the score {name} of {count:,} records: the catalogue does not know it")
+
+    def say_unmarked(self) -> None:
+        """Say if responses count as wrong that may well be right, in words."""
+        if self._unmarked:
+            say(
+                COMMAND,
+                f"{self._unmarked:,} responses count as wrong whose reference is words and which do not mark their "
+                'answer ("The answer is …"): label them by a field "correct" if that is not meant',
+            )
 
     def say_mixed(self) -> None:
         """Say if scores of a model stand beside those of ``score --from-logprobs``, which another one may have made."""

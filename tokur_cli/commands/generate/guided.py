@@ -74,6 +74,12 @@ class Course:
     def tell(self, command: str) -> None:
         """Say on standard error how much the weights differed and how many lineages are left."""
         if not self._shares:
+            if self._questions:
+                say(
+                    command,
+                    "all responses ended in their first step, so nothing was resampled: a --step-end that comes "
+                    "sooner, or fewer --step-tokens, make steps shorter",
+                )
             return
         share = sum(self._shares) / len(self._shares)
         left, of = self._lineages / self._questions, self._particles / self._questions

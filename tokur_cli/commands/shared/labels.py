@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -32,6 +33,9 @@ UNLABELLED = {
     Outcome.TIMEOUT.value: "whose comparison ran out of time or memory",
 }
 """Outcomes that leave a record without a label, and what to call such records."""
+
+_WORDS = re.compile(r"[^\W\d_]{2}[^\d\\$=]*")
+"""A reference in words: neither a number, a formula, nor the letter of a choice."""
 
 _CODE_FIELDS = ("prompt", "test", "entry_point")
 
@@ -67,6 +71,10 @@ class Labeller:
         answers: whether answers are needed of records that bring their label, too.
         on_error: called with bad records; what it raises ends the stream after all records before.
         unsafe_rules: whether a data set's own rule may run an answer as code.
+
+    Attributes:
+        unmarked: how many responses count as wrong since they do not mark which of their words answer the question
+            ("The answer is …"), where the reference is words too.
     """
 
     def __init__(
@@ -80,6 +88,7 @@ class Labeller:
         unsafe_rules: bool = False,
     ) -> None:
         self._unsafe_rules = unsafe_rules
+        self.unmarked = 0
         self._grader, self._field, self._run_code, self._answers, self._on_error = (
             grader,
             field,
@@ -150,8 +159,10 @@ class Labeller:
     def _find_out(self, to_grade: list[tuple[Labelled, str, list[str]]], to_run: list[tuple[Labelled, str]]) -> None:
         """Grade and run what is on the lists."""
         pairs = ((response, references) for _, response, references in to_grade)
-        for (labelled, _, _), grade in zip(to_grade, self._grader.grade(pairs), strict=True):
+        for (labelled, _, references), grade in zip(to_grade, self._grader.grade(pairs), strict=True):
             labelled.outcome, labelled.answer = grade.outcome.value, grade.answer
+            by_chance = grade.correct is False and grade.rule in (None, "last_expression")
+            self.unmarked += by_chance and all(map(_WORDS.fullmatch, references))
             if grade.correct is not None:
                 labelled.label, labelled.source = float(grade.correct), "reference"
         if not to_run or self._run_code is None:
