@@ -1,36 +1,219 @@
-"""The script of the paper's online table."""
+"""The scripts that make the paper's tables and figures."""
 
+import json
 import os
 import re
+import statistics
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from tests.commands.score.test_score import parsed, write_lines
-from tests.readmes import ROOT
+from tests.readmes import ROOT, blocks_of, text_of
+from tests.tiny import tiny_model_folder
+from tokur_cli.scores.catalogue import CATALOGUE, DEFAULT, choose_scores
 
-pytestmark = pytest.mark.slow
+PAPER = ROOT / "samples" / "paper"
+BASELINES = {"pe", "ll", "self_certainty", "deepconf", "tu", "au", "eu", "ll_sum", "neg_length"}
+QUICK = {"LIMIT": "2", "TOKENS": "12", "TEMPLATE": "chat", "DTYPE": "float32", "FORM": "--jsonl", "SEEDS": "0"}
 
 
-def run_in(folder, *command, **environment):
-    """Run a shell in a folder that has the samples, with this installation's tokur."""
+def start(folder, script, programs, **settings):
+    """Run a script in a folder that has the samples, with the ``tokur`` of another folder."""
     if not (folder / "samples").exists():
         (folder / "samples").symlink_to(ROOT / "samples")
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1", **environment}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    path = os.pathsep.join([str(programs), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1", **settings}
+    command = ["sh", f"samples/paper/{script}"]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
-def test_the_script_prints_the_table_and_goes_on_where_it_was_stopped(tiny_folder, tmp_path):
-    rows = [{"id": f"q{n}", "question": f"{n}+{n}?", "reference": str(2 * n)} for n in range(3)]
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A tiny model with room for a puzzle's or a program's prompt."""
+    return tiny_model_folder(tmp_path_factory.mktemp("models"), max_position_embeddings=4096)
+
+
+@pytest.fixture
+def make(model, tmp_path):
+    """Run a script as QUICK says on two of three questions, the first of which the model is said to answer rightly."""
+    rows = [{"id": f"q{n}", "question": f"{n}+{n}?", "reference": str(2 * n), "correct": n == 0} for n in range(3)]
     asked = write_lines(tmp_path / "asked.jsonl", rows)
-    settings = {"MODEL": str(tiny_folder), "INPUT": str(asked), "LIMIT": "2", "N": "3", "TOKENS": "12", "SEEDS": "0 1"}
-    script = "samples/paper/online.sh"
-    table = run_in(tmp_path, "sh", script, **settings)
+
+    def run(script, **settings):
+        defaults = {"MODEL": str(model), "INPUT": str(asked)}
+        done = start(tmp_path, script, Path(sys.executable).parent, **QUICK | defaults | settings)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+def results(out):
+    """What ``evaluate --jsonl`` wrote, under the titles that stand before it."""
+    found, rows = {}, []
+    for line in filter(None, out.splitlines()):
+        if line.startswith("{"):
+            rows.append(json.loads(line))
+        else:
+            rows = found[line] = []
+    return found
+
+
+def records_of(path):
+    return parsed(path.read_text(encoding="utf-8"))
+
+
+def test_the_scripts_are_portable_and_sound():
+    subprocess.run(
+        ["shellcheck", "--external-sources", "--source-path=SCRIPTDIR", *(path.name for path in PAPER.glob("*.sh"))],
+        cwd=PAPER,
+        env={**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])},
+        check=True,
+    )
+
+
+def test_the_readme_has_every_script_and_only_variables_that_they_take():
+    readme = Path("samples/paper/README.md")
+    lines = [line for block in blocks_of(readme) for line in block.lines()]
+    table = re.search(r"^\| variable .*?\n\n", text_of(readme), flags=re.MULTILINE | re.DOTALL)
+    told = set(re.findall(r"`([A-Z]+)`", table[0]))
+    text = {path.name: path.read_text(encoding="utf-8") for path in PAPER.glob("*.sh")}
+    taken = {name for script in text.values() for name in re.findall(r"^([A-Z]+)=\$\{\1:-", script, flags=re.MULTILINE)}
+    assert told == taken | {"INPUT"}
+    run = [re.fullmatch(r"((?:\w+=\S+ )*)sh samples/paper/(\w+\.sh)", line) for line in lines]
+    assert {found[2] for found in run if found} == text.keys() - {"common.sh"}
+    for line in lines:
+        assert set(re.findall(r"\b([A-Z]+)=", line)) <= told, line
+
+
+MATH500, GSM8K = "hf:HuggingFaceH4/MATH-500:test", "hf:openai/gsm8k/main:train"
+DEEPSCALER = "hf:agentica-org/DeepScaleR-Preview-Dataset:train"
+GYM = [f"gym:{task}?size=100&seed=1" for task in ("zebra_puzzles", "leg_counting", "color_cube_rotation")]
+LLAMA, QWEN = "meta-llama/Llama-3.2-1B-Instruct", "Qwen/Qwen2.5-3B-Instruct"
+AS_THEY_STAND = {
+    "detect": (
+        LLAMA,
+        [f"{MATH500}[:500]", f"{GSM8K}[:1300]", f"{DEEPSCALER}[:5000]"],
+    ),
+    "scaling": (LLAMA, [f"{GSM8K}[:1300]", f"{MATH500}[:500]"]),
+    "online": (LLAMA, [f"{MATH500}[:500]"]),
+    "logic": (QWEN, GYM),
+    "code": (QWEN, ["hf:openai/openai_humaneval:test[:164]"]),
+    "facts": (QWEN, ["hf:lvogel123/factscore:train[:1000000]"]),
+    "difficulty": (LLAMA, ["hf:Open-Reasoner-Zero/orz_math_57k_collection:train[:5500]"]),
+    "sigma": (LLAMA, ["hf:openai/gsm8k/main:test[:1319]"]),
+    "temperature": (LLAMA, [f"{MATH500}[:500]"]),
+    "stepwise": (LLAMA, [f"{MATH500}[:500]"]),
+    "cases": (LLAMA, [f"{GSM8K}[:8]", f"{MATH500}[:8]"]),
+}
+SAMPLED = {"scaling": ("512", "0.8"), "stepwise": ("512", "0.8"), "online": ("16", "0.8"), "difficulty": ("10", "0.8")}
+
+
+@pytest.mark.parametrize("name", AS_THEY_STAND)
+def test_as_they_stand_they_ask_for_the_papers_data_and_settings(name, tmp_path):
+    """A program in the place of tokur keeps what it is asked for."""
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "tokur"
+    program.write_text(
+        '#!/bin/sh\nprintf \'%s\\t\' "$@" >> "$ASKED"; echo >> "$ASKED"\n'
+        'while [ $# -gt 0 ]; do [ "$1" != -o ] || : > "$2"; shift; done\n'
+        "echo accuracy 1% majority 1% Pass@1 1% Pass@16 1% >&2; echo '{}'\n",
+        encoding="utf-8",
+    )
+    program.chmod(0o755)
+    asked = tmp_path / "asked"
+    done = start(tmp_path, f"{name}.sh", program.parent, ASKED=str(asked), FORM="--latex")
+    assert done.returncode == 0, done.stderr
+    if name == "detect":
+        titles = [line for line in done.stdout.splitlines() if line not in ("", "{}")]
+        assert titles == ["% math500", "% gsm8k", "% deepscaler"]
+    calls = [line.rstrip("\t").split("\t") for line in asked.read_text(encoding="utf-8").splitlines()]
+    made = [call for call in calls if call[0] == "generate"]
+    language_model, inputs = AS_THEY_STAND[name]
+    assert list(dict.fromkeys(call[1] for call in made)) == inputs
+    assert after(made[0], "-m") == language_model
+    assert {after(call, "--template") for call in made} == {"math" if language_model == LLAMA else "chat"}
+    if name in SAMPLED:
+        assert (after(made[-1], "-n"), after(made[-1], "--temperature")) == SAMPLED[name]
+    if name in ("detect", "logic", "code"):  # what is greedy needs no seed; the draws have three
+        assert not {"-n", "--temperature", "--seed"} & {word for call in made for word in call}
+        seeds = [after(call, "--seed") for call in calls if call[0] == "score"]
+        assert seeds == ["0", "1", "2"] * len(inputs)
+    if name in ("scaling", "stepwise"):
+        votes = [call for call in calls if call[0] == "evaluate"]
+        assert {after(call, "--scaling") for call in votes} == {"16,32,64,128,256,512"}
+        assert {(after(call, "--keep"), after(call, "--repeats")) for call in votes} == {("10%", "10")}
+
+
+def after(call, option):
+    return call[call.index(option) + 1] if option in call else None
+
+
+@pytest.mark.slow
+def test_detect_evaluates_every_score_under_every_seed_and_goes_on_where_it_was_stopped(make, tmp_path):
+    settings = {"SCORES": "default", "SEEDS": "0 1"}
+    out = make("detect.sh", **settings)
+    rows = {row["score"]: row for row in results(out)["responses"]}
+    assert rows.keys() == {score.name for score in choose_scores(DEFAULT)}
+    runs = [records_of(tmp_path / "detect" / f"responses-{seed}.jsonl") for seed in (0, 1)]
+    for seed, records in enumerate(runs):
+        assert [record["id"] for record in records] == ["q0", "q1"]
+        run, generation = records[0]["tokur"]["run"], records[0]["tokur"]["generation"]
+        assert (run["seed"], run["draws"], run["rank"], run["sigma"], run["sampling"]) == (seed, 2, 8, 0.1, "stepwise")
+        assert (generation["temperature"], generation["max_new_tokens"]) == (0, 12)
+    for name, row in rows.items():
+        sign = 1 if CATALOGUE[name].orientation == "confidence" else -1
+        values = [
+            roc_auc_score([r["correct"] for r in records], [sign * r["tokur"]["scores"][name] for r in records])
+            for records in runs
+        ]
+        assert row["auroc"]["value"] == pytest.approx(statistics.mean(values))
+    last = tmp_path / "detect" / "responses-1.jsonl"
+    whole = last.read_bytes()
+    last.write_bytes(whole[: len(whole) * 3 // 4])
+    assert make("detect.sh", **settings) == out
+    assert last.read_bytes() == whole
+
+
+@pytest.mark.slow
+def test_a_bad_row_ends_a_script_before_it_prints_a_table_and_other_settings_are_refused(model, tmp_path):
+    asked = tmp_path / "asked.jsonl"
+    asked.write_text('{"id": "q0", "question": "0+0?", "reference": "0"}\n{"id": "q1", "question": 5}\n')
+    programs = Path(sys.executable).parent
+    settings = QUICK | {"MODEL": str(model), "INPUT": str(asked), "SCORES": "eu"}
+    done = start(tmp_path, "detect.sh", programs, **settings)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "questions.jsonl:2: " in done.stderr
+    done = start(tmp_path, "detect.sh", programs, **settings | {"TOKENS": "13"})
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "max_new_tokens" in done.stderr
+
+
+@pytest.mark.slow
+def test_scaling_votes_among_n_and_its_halves(make, tmp_path):
+    out = make("scaling.sh", N="4")
+    rows = [row for row in results(out)["responses-scored"] if row["score"] is not None]
+    assert {row["score"] for row in rows} == {"ll", "self_certainty", "deepconf", "tu_mean", "au_mean", "eu_mean"}
+    for row in rows:
+        points = {(point["method"], point["n"]): point["mean"] for point in row["scaling"]}
+        assert points.keys() == {(method, size) for method in ("maj", "wbon") for size in (2, 4)}
+        assert set(points.values()) == {0.5}  # every sample of one question is right, every one of the other wrong
+    records = records_of(tmp_path / "scaling" / "responses-scored.jsonl")
+    assert [record["tokur"]["sample"] for record in records] == [0, 1, 2, 3] * 2
+    assert {record["tokur"]["generation"]["temperature"] for record in records} == {0.8}
+    plots = {path.name for path in (tmp_path / "scaling" / "responses-scored-plots").iterdir()}
+    assert {"scaling-maj.svg", "scaling-wbon.svg"} <= plots
+
+
+@pytest.mark.slow
+def test_the_online_script_prints_the_table_and_goes_on_where_it_was_stopped(make, tmp_path):
+    settings = {"N": "3", "SEEDS": "0 1"}
+    table = make("online.sh", **settings)
     head, *lines = table.splitlines()
     assert head.split() == ["BoN", "WBoN", "majority", "Pass@1", "Pass@3"]
     assert [re.split("  +", line)[0] for line in lines] == [
@@ -40,8 +223,121 @@ def test_the_script_prints_the_table_and_goes_on_where_it_was_stopped(tiny_folde
     assert all(len(re.findall(r"\d+\.\d\d ± +\d+\.\d\d", line)) == 5 for line in lines)
     made = sorted((tmp_path / "online").glob("*-[01].jsonl"))
     assert len(made) == 12
-    assert all(len(parsed(path.read_text())) == 6 for path in made)
+    assert all(len(records_of(path)) == 6 for path in made)
     last = tmp_path / "online" / "recommended-1.jsonl"
     last.write_bytes(last.read_bytes()[:2000])
-    assert run_in(tmp_path, "sh", script, **settings) == table
-    assert len(parsed(last.read_text())) == 6
+    assert make("online.sh", **settings) == table
+    assert len(records_of(last)) == 6
+
+
+@pytest.mark.slow
+def test_logic_asks_and_grades_three_tasks(make, tmp_path):
+    found = results(make("logic.sh"))
+    assert list(found) == ["zebra_puzzles", "leg_counting", "color_cube_rotation"]
+    for task, rows in found.items():
+        assert {row["score"] for row in rows} == BASELINES
+        assert (rows[0]["labelled"], rows[0]["accuracy"]["value"]) == (2, 0)
+        records = records_of(tmp_path / "logic" / f"{task}-0.jsonl")
+        assert [record["metadata"]["source_dataset"] for record in records] == [task] * 2
+        assert "<answer>" in records[0]["tokur"]["generation"]["system"]
+
+
+@pytest.mark.slow
+def test_code_runs_the_tests_of_humaneval(make):
+    rows = results(make("code.sh", INPUT=str(ROOT / "tests" / "data" / "humaneval_rows.jsonl")))["humaneval"]
+    assert {row["score"] for row in rows} == BASELINES
+    assert rows[0]["outcomes"] == {"incorrect": 2}
+
+
+@pytest.mark.slow
+def test_facts_gives_the_precision_of_the_more_certain_half(make, tmp_path):
+    qualities = [0.5, 1.0, 0.25, 0.75, 0.0]
+    judged = [
+        {"id": f"p{n}", "question": f"Who is {n}?", "response": f"He is {'x' * n}.", "quality": quality}
+        for n, quality in enumerate(qualities)
+    ]
+    settings = {"INPUT": str(write_lines(tmp_path / "judged.jsonl", judged)), "LIMIT": "4"}
+    rows = {row["score"]: row for row in results(make("facts.sh", **settings))["judged"]}
+    assert rows.keys() == BASELINES
+    records = records_of(tmp_path / "facts" / "judged-0.jsonl")
+    assert len(records) == 4
+    for name, row in rows.items():
+        sign = -1 if CATALOGUE[name].orientation == "confidence" else 1
+        ranked = sorted((sign * record["tokur"]["scores"][name], record["quality"]) for record in records)
+        assert row["acc"]["value"] == pytest.approx((ranked[0][1] + ranked[1][1]) / 2)
+        assert row["accuracy"]["value"] == pytest.approx(0.625)
+
+
+@pytest.mark.slow
+def test_difficulty_is_told_by_another_models_attempts(make, tmp_path, model):
+    other = tmp_path / "other"
+    other.symlink_to(model)
+    rows = [json.loads(line) for line in make("difficulty.sh", JUDGE=str(other), N="3").splitlines()]
+    groups = {row["group"]: row["labelled"] for row in rows if "group" in row}
+    assert groups == {"0": 1, "3": 1}  # all attempts at one question are right, none at the other
+    assert {row["score"] for row in rows} == {"tu", "au", "eu"}
+    attempts = records_of(tmp_path / "difficulty" / "attempts.jsonl")
+    assert {record["tokur"]["model"] for record in attempts} == {str(other)}
+    assert len(attempts) == 6
+    responses = records_of(tmp_path / "difficulty" / "scored.jsonl")
+    assert {record["tokur"]["model"] for record in responses} == {str(model)}
+    assert (tmp_path / "difficulty" / "plots" / "groups.svg").exists()
+
+
+@pytest.mark.slow
+def test_sigma_has_a_row_for_each_strength(make, tmp_path, run_tokur, model):
+    head, *rows = make("sigma.sh", SIGMAS="0.1 1").splitlines()
+    assert head.split() == ["σ", "TU", "AU", "EU", "AUROC", "TU", "AU", "EU"]
+    assert [row.split()[0] for row in rows] == ["0.1", "1"]
+    for row in rows:
+        sigma, *printed = row.split()
+        arguments = ("--sigma", sigma, "--dtype", "float32", "-m", model)
+        _, out, _ = run_tokur("score", tmp_path / "sigma" / "responses.jsonl", *arguments)
+        scored = parsed(out)
+        for name, mean, auroc in zip(("tu", "au", "eu"), printed[:3], printed[3:], strict=True):
+            values = [value for record in scored for value in record["tokur"]["tokens"][name]]
+            assert float(mean) == pytest.approx(statistics.mean(values), abs=1e-3)
+            right, wrong = (record["tokur"]["scores"][name] for record in scored)
+            assert float(auroc) == (right < wrong)
+
+
+@pytest.mark.slow
+def test_temperature_has_a_row_for_each_temperature(make, tmp_path):
+    head, cold, hot, _, *rest = make("temperature.sh", TEMPERATURES="0 1").splitlines()
+    assert head.split() == ["τ", "TU", "AU", "EU", "AUROC", "TU", "AU", "EU"]
+    assert [line.split()[0] for line in (cold, hot)] == ["0", "1"]
+    assert all(len(line.split()) == 7 for line in (cold, hot))
+    rows = [json.loads(line) for line in rest]
+    assert {(row["group"], row["score"]) for row in rows if "group" in row} == {
+        (temperature, score) for temperature in ("0.0", "1.0") for score in BASELINES
+    }
+    for row in rows:
+        if row.get("group") and row["score"] in ("tu", "au", "eu"):
+            line = cold if row["group"] == "0.0" else hot
+            place = ("tu", "au", "eu").index(row["score"])
+            assert float(line.split()[4 + place]) == row["auroc"]["value"]
+
+
+@pytest.mark.slow
+def test_stepwise_compares_the_draws_on_the_same_responses(make, tmp_path):
+    found = results(make("stepwise.sh", N="2"))
+    assert list(found) == ["stepwise", "joint"]
+    scored = {name: records_of(tmp_path / "stepwise" / f"{name}.jsonl") for name in found}
+    for name, records in scored.items():
+        assert {record["tokur"]["run"]["sampling"] for record in records} == {name}
+        assert {row["score"] for row in found[name]} - {None} == {"tu_mean", "au_mean", "eu_mean"}
+    texts = [[record["response"] for record in records] for records in scored.values()]
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.slow
+def test_cases_are_painted_by_both_uncertainties(make, tmp_path):
+    make("cases.sh", N="2")
+    text = "".join(ElementTree.parse(tmp_path / "cases" / "solutions.svg").getroot().itertext())
+    assert all(shown in text for shown in ("q0 · sample 0", "q0 · sample 1", "aleatoric", "epistemic"))
+    assert "q1" not in text
+    assert '"q1"' in (tmp_path / "cases" / "solutions.html").read_text(encoding="utf-8")
+    assert [record["correct"] for record in records_of(tmp_path / "cases" / "solutions-graded.jsonl")] == [
+        *[True] * 2,
+        *[False] * 2,
+    ]

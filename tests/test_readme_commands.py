@@ -28,9 +28,8 @@ NOT_RUN = {
     r"python (samples|tests/data)/": "needs files or libraries from elsewhere",
     r"tokur .*\b(champ|champ_scored|equations)\.jsonl": "needs what such a program makes",
     r"python -m vllm": "needs vLLM",
-    r"INPUT=\S+ LIMIT=\d+ sh samples/paper/": "tests/test_paper_script.py runs it",
     r"inspect score": "tests/app/test_inspect.py scores a log",
-    r"INPUT=": "tests/test_paper_script.py runs the script",
+    r"(\w+=\S+ )*sh samples/paper/": "tests/test_paper_script.py runs the scripts",
     r"tokur .*(champ|equations)": "needs a data set from elsewhere; tests/test_step_study.py runs the programs",
 }
 MODELS = r"(?<=-m )(MODEL|Qwen/Qwen2\.5-3B-Instruct)\b"

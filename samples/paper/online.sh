@@ -2,30 +2,20 @@
 # The paper's table of guided generation ("TokUR as Implicit Reward for Test-Time Scaling (Online)"), beside plain
 # sampling: accuracy in percent, mean ± standard deviation over the seeds.
 #
-#   INPUT=questions.jsonl MODEL=Qwen/Qwen2.5-3B-Instruct LIMIT=100 sh samples/paper/online.sh
-#
-# What is computed is kept in the folder OUT: stopped, the script goes on from there when it is run again.
+#   MODEL=Qwen/Qwen2.5-3B-Instruct LIMIT=100 sh samples/paper/online.sh
 set -eu
 
-MODEL=${MODEL:-smollm2-135m-instruct}
-INPUT=${INPUT:-$(dirname "$0")/../questions.jsonl} # questions with references, one JSON object a line
-LIMIT=${LIMIT:-1000000}                            # questions, at most
-N=${N:-16}                                         # responses to each
-TOKENS=${TOKENS:-512}                              # of a response, at most
-SEEDS=${SEEDS:-0 1 2}
-TEMPLATE=${TEMPLATE:-chat}
-OUT=${OUT:-online}
-
-mkdir -p "$OUT"
-head -n "$LIMIT" "$INPUT" > "$OUT/questions.jsonl"
+N=${N:-16}          # responses to each question
+LIMIT=${LIMIT:-500} # questions
+. "$(dirname "$0")/common.sh"
+asked=$(first "${INPUT:-hf:HuggingFaceH4/MATH-500:test}" "$LIMIT")
 
 # respond NAME OPTIONS… — N scored responses to each question with each seed, in OUT/NAME-SEED.jsonl
 respond() {
     name=$1
     shift
     for seed in $SEEDS; do
-        tokur generate "$OUT/questions.jsonl" -m "$MODEL" --template "$TEMPLATE" -n "$N" --temperature 0.8 \
-            --max-new-tokens "$TOKENS" --seed "$seed" --score --no-tokens "$@" -o "$OUT/$name-$seed.jsonl" --resume
+        answer "$name-$seed" "$asked" -n "$N" --temperature 0.8 --seed "$seed" --score --no-tokens "$@"
     done
 }
 

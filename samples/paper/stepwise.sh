@@ -1,0 +1,17 @@
+#!/bin/sh
+# The paper's figure of stepwise and joint draws: test-time scaling by the uncertainties of either.
+#
+#   BACKEND=vllm sh samples/paper/stepwise.sh
+set -eu
+
+N=${N:-512} # and its halves
+LIMIT=${LIMIT:-500}
+. "$(dirname "$0")/common.sh"
+scores=tu_mean,au_mean,eu_mean
+
+asked=$(first "${INPUT:-hf:HuggingFaceH4/MATH-500:test}" "$LIMIT")
+answer responses "$asked" -n "$N" --temperature 0.8
+for sampling in stepwise joint; do
+    score responses "$sampling" --sampling "$sampling" --scores "$scores" --no-tokens
+    votes "$sampling" "$scores"
+done

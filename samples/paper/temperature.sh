@@ -1,0 +1,22 @@
+#!/bin/sh
+# The paper's figure of the decoding temperature: a row for each τ, then how well scores tell right from wrong at each.
+#
+#   LIMIT=100 sh samples/paper/temperature.sh
+set -eu
+
+LIMIT=${LIMIT:-500}
+TEMPERATURES=${TEMPERATURES:-0 0.2 0.4 0.6 0.8 1}
+. "$(dirname "$0")/common.sh"
+
+asked=$(first "${INPUT:-hf:HuggingFaceH4/MATH-500:test}" "$LIMIT")
+printf '%-5s%10s%10s%10s%10s%10s%10s\n' τ TU AU EU 'AUROC TU' AU EU
+for temperature in $TEMPERATURES; do
+    answer "t$temperature" "$asked" --temperature "$temperature"
+    score "t$temperature" "t$temperature-scored" --scores pe,ll,self_certainty,deepconf,tu,au,eu,ll_sum,neg_length --no-tokens
+    row=$(strength "t$temperature" 0.1)
+    printf '%-4s%s\n' "$temperature" "$row"
+done
+printf '\n'
+for temperature in $TEMPERATURES; do
+    cat "$OUT/t$temperature-scored.jsonl"
+done | tokur evaluate --group-by tokur.generation.temperature --bootstrap 0 "$FORM"
