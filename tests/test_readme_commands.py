@@ -33,7 +33,7 @@ NOT_RUN = {
     r"tokur .*(champ|equations)": "needs a data set from elsewhere; tests/test_step_study.py runs the programs",
 }
 MODELS = r"(?<=-m )(MODEL|Qwen/Qwen2\.5-3B-Instruct)\b"
-SHORT = {"questions.jsonl": 12, "responses.jsonl": 24, "responses_n16.jsonl": 128}
+SHORT = {"questions.jsonl": 12, "responses.jsonl": 24, "responses_n16.jsonl": 160}
 
 
 @pytest.fixture
