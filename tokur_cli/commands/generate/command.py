@@ -18,11 +18,10 @@ from tokur_cli.commands.shared.kept_posterior import check_posterior_options
 from tokur_cli.commands.shared.model import describe, load, model_name
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.prompts import PromptForm
-from tokur_cli.commands.shared.reading import look_ahead, read_input
+from tokur_cli.commands.shared.reading import look_ahead, read_input, write_nothing
 from tokur_cli.commands.workers.pool import workforce
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.record import Record
-from tokur_cli.records.streams import display_name
 from tokur_cli.records.writer import RecordWriter, open_output
 
 if TYPE_CHECKING:
@@ -66,10 +65,7 @@ def generate(
     items, first = look_ahead(read_input(source), "prompt", skip_invalid=source.skip_invalid)
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     if first is None:  # no model is loaded
-        with open_output(target.path, force=target.force, resume=target.resume) as writer:
-            invalid.skip_all(items)
-            writer.finish()
-        invalid.finish(none_of=display_name(source.path))
+        write_nothing(items, invalid, source, target)
         return
     model = replace(model, name=model_name(model, model_of_posterior))
     make = partial(_make_responding, model, decoding, form, scoring, baselines, score)

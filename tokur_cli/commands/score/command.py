@@ -17,9 +17,8 @@ from tokur_cli.commands.shared.kept_posterior import check_posterior_options
 from tokur_cli.commands.shared.model import chosen, describe, load
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.prompts import PromptForm
-from tokur_cli.commands.shared.reading import look_ahead, model_named, read_input
+from tokur_cli.commands.shared.reading import look_ahead, model_named, read_input, write_nothing
 from tokur_cli.commands.workers.pool import workforce
-from tokur_cli.records.streams import display_name
 from tokur_cli.records.writer import open_output
 
 if TYPE_CHECKING:
@@ -48,10 +47,7 @@ def score(
     items, first = look_ahead(read_input(source), "prompt", "response", skip_invalid=source.skip_invalid)
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     if first is None:  # no model is loaded
-        with open_output(target.path, force=target.force, resume=target.resume) as writer:
-            invalid.skip_all(items)
-            writer.finish()
-        invalid.finish(none_of=display_name(source.path))
+        write_nothing(items, invalid, source, target)
         return
     model = chosen(replace(model, name=model.name or model_of_posterior), model_named(first))
     make = partial(_make_scoring, model, form, scoring, baselines)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from tokur_cli.commands.options.streams import InputOptions
+from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
+from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.reader import read_records
 from tokur_cli.records.record import Record
+from tokur_cli.records.streams import display_name
+from tokur_cli.records.writer import open_output
 
 
 def read_input(source: InputOptions) -> Iterator[Record | RecordError]:
@@ -49,6 +52,16 @@ def look_ahead(
         else:
             return itertools.chain(seen, items), item
     return iter(seen), None
+
+
+def write_nothing(
+    items: Iterator[Record | RecordError], invalid: InvalidRecords, source: InputOptions, target: ResumableOutput
+) -> None:
+    """End a command whose input has no good record: an empty output, and the bad records reported."""
+    with open_output(target.path, force=target.force, resume=target.resume) as writer:
+        invalid.skip_all(items)
+        writer.finish()
+    invalid.finish(none_of=display_name(source.path))
 
 
 def model_named(record: Record) -> str | None:
