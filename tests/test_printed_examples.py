@@ -10,44 +10,25 @@ from pathlib import Path
 import pytest
 
 from tests.commands.score.test_score import parsed, write_lines
+from tests.printed import EVALUATE, TOUR, arguments, score, scored
 from tests.readmes import ROOT, block_with, blocks_of, text_of
 
 pytestmark = [pytest.mark.real_model, pytest.mark.usefixtures("all_threads")]
-FRONT, TOUR, STUDY = Path("README.md"), Path("samples/README.md"), Path("samples/steps/README.md")
+FRONT, STUDY = Path("README.md"), Path("samples/steps/README.md")
 N16 = "samples/responses_n16.jsonl"
-EVALUATE = "tokur evaluate scored.jsonl --scores"
 INTERVALS = re.compile(r"\| .*`.*( \| [\d.]+ \[[\d.]+, [\d.]+\]){3} \|")  # a row of three figures
-
-
-def arguments(command, start):
-    """The words of the first command of a block that begins with ``start``, up to a pipe or a redirection."""
-    line = next(line for line in command.splitlines() if line.strip().startswith(start))
-    return shlex.split(re.split(r" [|>] ", line)[0])[1:]
-
-
-def scored(words, path):
-    """Score what the words of a README's command say, in a process of its own."""
-    from tests.commands.test_process import finish
-
-    assert "float32" in words
-    code, out, err = finish([str(ROOT / word) if word.startswith("samples/") else word for word in words])
-    assert code == 0, err
-    path.write_text(out, encoding="utf-8")
-    return path
 
 
 @pytest.fixture(scope="module")
 def scored_samples(tmp_path_factory):
     """All sample responses, scored as the tour says before its table of scores."""
-    words = arguments(block_with(TOUR, EVALUATE).commands, "tokur score")
-    return scored(words, tmp_path_factory.mktemp("scored") / "scored.jsonl")
+    return scored("responses", tmp_path_factory.mktemp("scored") / "scored.jsonl", every=6)
 
 
 @pytest.fixture(scope="module")
 def scored_n16(tmp_path_factory):
     """Sixteen samples a question, scored as the tour says after its table of choices."""
-    words = arguments(block_with(TOUR, "for by in").commands, "tokur score")
-    return scored(words, tmp_path_factory.mktemp("scored") / "scored_n16.jsonl")
+    return scored("responses_n16", tmp_path_factory.mktemp("scored") / "scored_n16.jsonl", every=23)
 
 
 def test_the_shortened_record_is_the_first_one(run_tokur, tmp_path):
@@ -218,8 +199,7 @@ def test_the_table_beside_the_baselines_agrees(run_tokur, scored_samples):
 
 @pytest.mark.slow
 def test_fisher_has_the_figures_shown(run_tokur, tmp_path):
-    words = arguments(block_with(TOUR, EVALUATE).commands, "tokur score")
-    path = scored([*words, "--estimator", "fisher"], tmp_path / "scored.jsonl")
+    path = scored("responses-fisher", tmp_path / "scored.jsonl", every=12)
     code, out, _ = run_tokur("evaluate", path, "--scores", "eu,ll_sum", "--versus", "ll_sum")
     assert code == 0
     row = next(row for row in parsed(out) if row["score"] == "eu")
@@ -271,8 +251,8 @@ def test_the_equations_of_the_study_are_told_apart_as_shown(run_tokur, tmp_path)
         check=True,
     )
     assert "make_equations.py < samples/responses.jsonl | head -65 | tokur score --dtype float32 >" in block.commands
-    equations = write_lines(tmp_path / "equations.jsonl", [line + b"\n" for line in made.stdout.split(b"\n")[:65]])
-    path = scored(["score", "--dtype", "float32", str(equations)], tmp_path / "scored.jsonl")
+    records = score(["score", "--dtype", "float32"], made.stdout.splitlines()[:65])
+    path = write_lines(tmp_path / "scored.jsonl", [json.dumps(record).encode() + b"\n" for record in records])
 
     def evaluated(words):
         code, out, err = run_tokur(*[path if word == "equations.jsonl" else word for word in words])

@@ -2,10 +2,13 @@
 
 import importlib.util
 import json
+import re
 import sys
+import zlib
 
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from tests.readmes import ROOT
 
@@ -91,3 +94,55 @@ def test_the_share_of_surer_steps_is_counted_by_hand():
     assert study.above(response, 3, before, np.inf)[0] == pytest.approx((1 + 0.5 + 0) / 3)
     assert study.above(response, 3, before, 1.2)[0] == pytest.approx((1 + 0) / 2)  # 8 is a quarter less than 10
     assert np.isnan(study.above(response, 3, before[:0], 2.0)[0])
+
+
+def test_what_is_chosen_on_one_half_has_its_figures_of_both(monkeypatch, capsys, tmp_path):
+    rng, rows = np.random.default_rng(0), []
+    for number in range(60):
+        wrong = number % 3 == 0
+        text = f"So 7 + 5 = {13 if wrong else 12}, that is {number}."
+        tokens = {name: rng.exponential(size=len(text)) for name in ("eu", "au", "tu", "entropy")}
+        tokens["au"][text.index("=") + 2] += wrong
+        tokens["logprob"] = -rng.exponential(size=len(text)) - wrong * (np.arange(len(text)) > text.index("="))
+        offsets = [[place, place + 1] for place in range(len(text))]
+        whole, result = ({"start": 3, "end": 13}, {"start": 11, "end": 13, "correct": not wrong})
+        arrays = {name: values.tolist() for name, values in tokens.items()}
+        record = {"id": f"q{number // 2}", "response": text, "claims": [whole], "results": [result]}
+        rows.append({**record, "tokur": {"tokens": {"offsets": offsets, **arrays}}})
+    path = tmp_path / "equations.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    choose = program("choose")
+    monkeypatch.setattr(choose, "RESAMPLES", 20)
+    monkeypatch.setattr(sys, "argv", ["choose.py", f"again={path}"])
+    choose.main()
+    out, err = capsys.readouterr()
+
+    wrong = np.array([not row["results"][0]["correct"] for row in rows])
+    half = np.array([zlib.crc32(row["id"].encode()) % 2 for row in rows])
+    assert f"half 1: {sum(half == 0)} equations, {sum(wrong[half == 0])} wrong," in err
+    spans = {"equation": range(3, 13), "digits": (3, 7, 11, 12), "result": (11, 12), "first": (10,)}
+
+    def by_hand(row, kind, quantity, how):
+        values = np.array(row["tokur"]["tokens"][quantity]) * (-1 if quantity == "logprob" else 1)
+        if kind == "change":
+            return values[11:13].mean() - values[3:9].mean()
+        chosen = sorted(values[list(spans[kind])])
+        of_all = {"sum": sum(chosen), "mean": np.mean(chosen), "max": chosen[-1], "top5": np.mean(chosen[-5:])}
+        return of_all[how or "sum"]
+
+    def aurocs(*of):
+        found = np.array([by_hand(row, *of) for row in rows])
+        return [100 * roc_auc_score(wrong[half == part], found[half == part]) for part in (0, 1)]
+
+    row = re.compile(r"\| (\w+)(?:, (\w+))? \| `(\w+)`, again \| ([\d.]+) \| ([\d.]+) \[(.*?), (.*?)\] \| (\S+) ")
+    shown = row.findall(out)
+    assert len(shown) == 5 * 5
+    assert [float(row[3]) for row in shown] == sorted((float(row[3]) for row in shown), reverse=True)
+    beside = aurocs("result", "logprob", "sum")[1]
+    for kind, how, quantity, first, second, low, high, gain in shown:
+        expected = aurocs(kind, quantity, how)
+        assert (first, second) == tuple(f"{value:.1f}" for value in expected)
+        assert float(gain) == pytest.approx(expected[1] - beside, abs=0.051)
+        assert float(low) <= expected[1] <= float(high)
+        if how:
+            assert expected[0] == max(aurocs(kind, quantity, other)[0] for other in ("sum", "mean", "max", "top5"))
