@@ -120,7 +120,7 @@ def test_what_is_chosen_on_one_half_has_its_figures_of_both(monkeypatch, capsys,
     wrong = np.array([not row["results"][0]["correct"] for row in rows])
     half = np.array([zlib.crc32(row["id"].encode()) % 2 for row in rows])
     assert f"half 1: {sum(half == 0)} equations, {sum(wrong[half == 0])} wrong," in err
-    spans = {"equation": range(3, 13), "digits": (3, 7, 11, 12), "result": (11, 12), "first": (10,)}
+    spans = {"equation": range(3, 13), "digits": (3, 7, 11, 12), "result": (11, 12), "first": (11,), "after": (10,)}
 
     def by_hand(row, kind, quantity, how):
         values = np.array(row["tokur"]["tokens"][quantity]) * (-1 if quantity == "logprob" else 1)
@@ -136,7 +136,7 @@ def test_what_is_chosen_on_one_half_has_its_figures_of_both(monkeypatch, capsys,
 
     row = re.compile(r"\| (\w+)(?:, (\w+))? \| `(\w+)`, again \| ([\d.]+) \| ([\d.]+) \[(.*?), (.*?)\] \| (\S+) ")
     shown = row.findall(out)
-    assert len(shown) == 5 * 5
+    assert len(shown) == 6 * 5
     assert [float(row[3]) for row in shown] == sorted((float(row[3]) for row in shown), reverse=True)
     beside = aurocs("result", "logprob", "sum")[1]
     for kind, how, quantity, first, second, low, high, gain in shown:

@@ -6,7 +6,8 @@ Each file holds the same equations of make_equations.py, scored; a name before "
 another. The tokens that count are, in turn,
 
     equation   all of it                    digits   those of it that hold a digit
-    result     the number after the "="     first    the first token after the "="
+    result     the number after the "="     first    the first of that number
+    after      the first after the "=", which may be a blank
     change     the mean over the result less the mean over what stands before the "="
 
 Each row has the AUROC in percent on the half by which the rows are ordered, and on the other half with a 95 % interval
@@ -30,7 +31,6 @@ from tokur_cli.scores.steps import AGGREGATES, ORIENTATIONS, aggregates, token_p
 Floats = NDArray[np.float64]
 
 QUANTITIES = ("eu", "au", "tu", "entropy", "logprob")
-KINDS = ("equation", "digits", "result", "first", "change")
 BASELINE = ("result", "logprob", "sum")
 RESAMPLES = 1000
 
@@ -44,12 +44,13 @@ def doubts(record: dict, claim: dict, result: dict) -> dict[Row, float]:
     has_digit = np.array([any(map(str.isdigit, text[slice(*span)])) for span in tokens["offsets"]])
     equals = text.index("=", claim["start"], claim["end"])
     whole = (claim["start"] <= places) & (places < claim["end"])
-    after = np.flatnonzero(places > equals)[:1]
+    of_result = np.flatnonzero((result["start"] <= places) & (places < result["end"]))
     counted = {
         "equation": np.flatnonzero(whole),
         "digits": np.flatnonzero(whole & has_digit),
-        "result": np.flatnonzero((result["start"] <= places) & (places < result["end"])),
-        "first": after,
+        "result": of_result,
+        "first": of_result[:1],
+        "after": np.flatnonzero(places > equals)[:1],
     }
     before = np.flatnonzero(whole & (places < equals))
     found = {}
@@ -59,7 +60,7 @@ def doubts(record: dict, claim: dict, result: dict) -> dict[Row, float]:
         for kind, chosen in counted.items():
             if len(chosen):
                 of_kind = aggregates(values[chosen].tolist(), ORIENTATIONS[quantity])
-                for how in ("sum",) if kind == "first" else AGGREGATES:
+                for how in ("sum",) if kind in ("first", "after") else AGGREGATES:
                     found[kind, quantity, how] = sign * of_kind[how]
         if len(counted["result"]) and len(before):
             found["change", quantity, "mean"] = sign * (values[counted["result"]].mean() - values[before].mean())
@@ -126,7 +127,8 @@ def main() -> None:
         less_low, less_high = 100 * gains[:, place]
         gain = 100 * (found[place] - found[-1])
         score = f"`{quantity}`, {title}" if title else f"`{quantity}`"
-        cells = [kind if kind in ("first", "change") else f"{kind}, {how}", score, f"{100 * first[column]:.1f}"]
+        tokens = kind if kind in ("first", "after", "change") else f"{kind}, {how}"
+        cells = [tokens, score, f"{100 * first[column]:.1f}"]
         cells += [f"{100 * found[place]:.1f} [{low:.1f}, {high:.1f}]", f"{gain:+.1f} [{less_low:.1f}, {less_high:.1f}]"]
         print(f"| {' | '.join(cells)} |")
 
