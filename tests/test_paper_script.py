@@ -16,6 +16,7 @@ from tests.commands.score.test_score import parsed, write_lines
 from tests.readmes import ROOT, blocks_of, text_of
 from tests.tiny import tiny_model_folder
 from tokur_cli.scores.catalogue import CATALOGUE, DEFAULT, choose_scores
+from tokur_cli.views.heatmap.colours import HEX_STEPS
 
 PAPER = ROOT / "samples" / "paper"
 BASELINES = {"pe", "ll", "self_certainty", "deepconf", "tu", "au", "eu", "ll_sum", "neg_length"}
@@ -333,7 +334,11 @@ def test_stepwise_compares_the_draws_on_the_same_responses(make, tmp_path):
 @pytest.mark.slow
 def test_cases_are_painted_by_both_uncertainties(make, tmp_path):
     make("cases.sh", N="2")
-    text = "".join(ElementTree.parse(tmp_path / "cases" / "solutions.svg").getroot().itertext())
+    figure = ElementTree.parse(tmp_path / "cases" / "solutions.svg").getroot()
+    text = "".join(figure.itertext())
+    fills = {box.get("fill") for box in figure.iter("{http://www.w3.org/2000/svg}rect")}
+    assert fills >= {*HEX_STEPS["red"]["light"], *HEX_STEPS["green"]["light"]}  # those of the legends
+    assert not fills & set(HEX_STEPS["cividis"]["light"])
     assert all(shown in text for shown in ("q0 · sample 0", "q0 · sample 1", "aleatoric", "epistemic"))
     assert "q1" not in text
     assert '"q1"' in (tmp_path / "cases" / "solutions.html").read_text(encoding="utf-8")
