@@ -21,7 +21,7 @@ from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOut
 from tokur_cli.commands.options.fit import FitOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say
-from tokur_cli.commands.shared.labels import Labelled, Labeller, graded
+from tokur_cli.commands.shared.labels import Labelled, Labeller, graded, told_unmarked
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.records.encoding import encode_value
@@ -266,11 +266,7 @@ class _Reading:
     def say_unmarked(self) -> None:
         """Say if responses count as wrong that may well be right, in words."""
         if self._unmarked:
-            say(
-                COMMAND,
-                f"{self._unmarked:,} responses count as wrong whose reference is words and which do not mark their "
-                'answer ("The answer is …"): label them by a field "correct" if that is not meant',
-            )
+            say(COMMAND, told_unmarked(self._unmarked) + ': label them by a field "correct" if that is not meant')
 
     def say_mixed(self) -> None:
         """Say if scores of a model stand beside those of ``score --from-logprobs``, which another one may have made."""
