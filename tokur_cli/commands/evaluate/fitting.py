@@ -187,6 +187,8 @@ def results_options(options: EvaluationOptions, fitting: Fitting) -> EvaluationO
     Raises:
         UsageError: options that do not go with ``--fit``.
     """
+    if options.tokens is not None:
+        raise UsageError("--tokens does not go with --fit: tokur score --calibration knows whole responses alone")
     for option, given in (("--scores", options.scores), ("--versus", options.versus), ("--scaling", options.scaling)):
         if given is not None:
             raise UsageError(f"{option} does not go with --fit: it is about scores, --fit is about probabilities")

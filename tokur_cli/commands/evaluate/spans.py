@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from tokur_cli.answers.grading import Outcome
 from tokur_cli.commands.evaluate.columns import Columns, Wanted, group_of
+from tokur_cli.commands.evaluate.tokens import has_match
 from tokur_cli.commands.heatmap.records import heatmap_response
 from tokur_cli.commands.options.evaluate import EvaluationOptions
 from tokur_cli.commands.options.streams import InputOptions
@@ -140,7 +141,7 @@ class SpanReader:
         scores: list[dict[str, float]] = []
         for start, end in spans:
             within = [token for token, place in enumerate(places) if start <= place < end]
-            counted = [token for token in within if self._counts(response.response, response.spans[token])]
+            counted = [token for token in within if has_match(self._tokens, response.response, response.spans[token])]
             values = {
                 name: [math.nan if (value := of[token]) is None else value for token in counted]
                 for name, of in response.values.items()
@@ -154,9 +155,6 @@ class SpanReader:
                 | {"length": len(within), "position": sum(place < start for place in places), "chance": 0.0}
             )
         return scores
-
-    def _counts(self, text: str, offsets: Span) -> bool:
-        return self._tokens is None or self._tokens.search(text[slice(*offsets)]) is not None
 
 
 def labelled_spans(record: Record, path: str) -> list[tuple[Span, bool | None]] | None:
