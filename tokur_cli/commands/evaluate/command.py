@@ -93,6 +93,8 @@ def evaluate(
         with writing_whole(fitting.file) as file:
             file.write(fitting.calibration(scored, results).as_json())
         say(COMMAND, f"{fitting.file} has {fitting.described}")
+        if warning := fitting.warning(scored, results):
+            say(COMMAND, warning)
     if names:
         _say_left_out(results, runs)
         _write(results, target)
