@@ -129,11 +129,11 @@ def known_question(record: Record) -> str | None:
     """
     if record.id is not None:
         return "id " + record.id
-    prompt = _prompt_digest(record)
+    prompt = prompt_digest(record)
     return None if prompt is None else "prompt " + prompt
 
 
-def _prompt_digest(record: Record) -> str | None:
+def prompt_digest(record: Record) -> str | None:
     """Return a digest of the first there is of ``question``, ``messages`` and ``prompt``."""
     if record.get("question") is not None:
         text = record.text("question").encode()
@@ -213,7 +213,7 @@ class Gathering:
         self._spool.clear()
 
     def _question(self, key: str, record: Record) -> Question:
-        prompt, references = _prompt_digest(record), record.references
+        prompt, references = prompt_digest(record), record.references
         question = self.questions.get(key)
         if question is None:
             question = Question(key, _name(record), prompt, references, record.source, record.line)

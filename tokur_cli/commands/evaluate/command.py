@@ -15,6 +15,7 @@ from tokur_cli.commands.evaluate.columns import Columns, Wanted, group_of, score
 from tokur_cli.commands.evaluate.difficulty import failures_of, group_by_difficulty
 from tokur_cli.commands.evaluate.fitting import Fitting, results_options
 from tokur_cli.commands.evaluate.results import Results, as_rows, evaluate_runs
+from tokur_cli.commands.evaluate.runs import check_runs
 from tokur_cli.commands.evaluate.spans import SpanReader, span_scores
 from tokur_cli.commands.evaluate.tables import as_csv, heading, left_out, reasons, tables
 from tokur_cli.commands.evaluate.tokens import scores_of_matches
@@ -78,6 +79,8 @@ def evaluate(
     if not runs:
         invalid.finish(none_of=", ".join(map(display_name, paths)))
         return
+    if fitting is None:
+        check_runs(runs)
     scored = runs[0]
     if fitting is not None:
         runs = [fitting.hold_out(runs)]
@@ -268,7 +271,7 @@ class _Reading:
         if self._fitting is not None:
             self._fitting.add(labelled, values)
         if seed not in found:
-            found[seed] = Columns(display_name(path), self._wanted)
+            found[seed] = Columns(path, self._wanted)
         found[seed].add(labelled, values, group)
 
     def _scores(self, record: Record) -> dict[str, float]:

@@ -22,7 +22,6 @@ from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_
 from tokur_cli.records.mapping import value_at
 from tokur_cli.records.record import Record
 from tokur_cli.records.scan import kind
-from tokur_cli.records.streams import display_name
 from tokur_cli.scores.steps import AGGREGATES, ORIENTATIONS, Orientation, Span, aggregates, token_places
 from tokur_cli.selection.gathering import known_question
 
@@ -69,7 +68,7 @@ class SpanColumns(Columns):
         self, record: Record, spans: Sequence[tuple[float, str, dict[str, float]]], group: str | None
     ) -> None:
         """Add the spans of a response, each a label, an outcome and scores."""
-        question = self._number(known_question(record))
+        question = self._number(known_question(record), record)
         for label, outcome, values in spans:
             self._append(Labelled(record, label, outcome), values, group, question, record.sample)
             self.response.append(self._responses)
@@ -112,7 +111,7 @@ class SpanReader:
         return [run for run in runs if run.label]
 
     def _read_file(self, path: str, progress: Progress) -> Columns:
-        columns = SpanColumns(display_name(path), self._wanted)
+        columns = SpanColumns(path, self._wanted)
         for item in read_input(replace(self._source, path=path)):
             progress.advance(1)
             try:
