@@ -16,6 +16,7 @@ from tests.commands.score.test_score import parsed, write_lines
 from tests.readmes import ROOT, blocks_of, text_of
 from tests.tiny import tiny_model_folder
 from tokur_cli.scores.catalogue import CATALOGUE, DEFAULT, choose_scores
+from tokur_cli.views.heatmap.colours import HEX_STEPS
 
 PAPER = ROOT / "samples" / "paper"
 BASELINES = {"pe", "ll", "self_certainty", "deepconf", "tu", "au", "eu", "ll_sum", "neg_length"}
@@ -81,14 +82,16 @@ def test_the_readme_has_every_script_and_only_variables_that_they_take():
     readme = Path("samples/paper/README.md")
     lines = [line for block in blocks_of(readme) for line in block.lines()]
     table = re.search(r"^\| variable .*?\n\n", text_of(readme), flags=re.MULTILINE | re.DOTALL)
-    told = set(re.findall(r"`([A-Z]+)`", table[0]))
+    told = set(re.findall(r"`([A-Z_]+)`", table[0]))
     text = {path.name: path.read_text(encoding="utf-8") for path in PAPER.glob("*.sh")}
-    taken = {name for script in text.values() for name in re.findall(r"^([A-Z]+)=\$\{\1:-", script, flags=re.MULTILINE)}
+    taken = {
+        name for script in text.values() for name in re.findall(r"^([A-Z_]+)=\$\{\1:-", script, flags=re.MULTILINE)
+    }
     assert told == taken | {"INPUT"}
     run = [re.fullmatch(r"((?:\w+=\S+ )*)sh samples/paper/(\w+\.sh)", line) for line in lines]
     assert {found[2] for found in run if found} == text.keys() - {"common.sh"}
     for line in lines:
-        assert set(re.findall(r"\b([A-Z]+)=", line)) <= told, line
+        assert set(re.findall(r"\b([A-Z_]+)=", line)) <= told, line
 
 
 MATH500, GSM8K = "hf:HuggingFaceH4/MATH-500:test", "hf:openai/gsm8k/main:train"
@@ -105,7 +108,7 @@ AS_THEY_STAND = {
     "logic": (QWEN, GYM),
     "code": (QWEN, ["hf:openai/openai_humaneval:test[:164]"]),
     "facts": (QWEN, ["hf:lvogel123/factscore:train[:1000000]"]),
-    "difficulty": (LLAMA, ["hf:Open-Reasoner-Zero/orz_math_57k_collection:train[:5500]"]),
+    "difficulty": (LLAMA, ["hf:Open-Reasoner-Zero/orz_math_57k_collection:train[:20000]"]),
     "sigma": (LLAMA, ["hf:openai/gsm8k/main:test[:1319]"]),
     "temperature": (LLAMA, [f"{MATH500}[:500]"]),
     "stepwise": (LLAMA, [f"{MATH500}[:500]"]),
@@ -121,7 +124,7 @@ def test_as_they_stand_they_ask_for_the_papers_data_and_settings(name, tmp_path)
     program = tmp_path / "bin" / "tokur"
     program.write_text(
         '#!/bin/sh\nprintf \'%s\\t\' "$@" >> "$ASKED"; echo >> "$ASKED"\n'
-        'while [ $# -gt 0 ]; do [ "$1" != -o ] || : > "$2"; shift; done\n'
+        'while [ $# -gt 0 ]; do case $1 in -o | --graded) : > "$2" ;; esac; shift; done\n'
         "echo accuracy 1% majority 1% Pass@1 1% Pass@16 1% >&2; echo '{}'\n",
         encoding="utf-8",
     )
@@ -285,6 +288,24 @@ def test_difficulty_is_told_by_another_models_attempts(make, tmp_path, model):
 
 
 @pytest.mark.slow
+def test_equally_many_questions_of_each_difficulty_are_taken_and_more_are_added(make, tmp_path, model):
+    labels = [True, False, None, False, True, False, True, True]
+    rows = [{"id": f"q{n}", "question": f"{n}?", "correct": label} for n, label in enumerate(labels)]
+    rows[1]["question"] = 'Is "correct": true JSON?'
+    settings = {
+        "INPUT": str(write_lines(tmp_path / "mixed.jsonl", rows)),
+        "N": "2",
+        "PER_LEVEL": "2",
+        "JUDGE": str(model),
+    }
+    scored = tmp_path / "difficulty" / "scored.jsonl"
+    for limit, groups, chosen in (("4", {"0": 1, "2": 2}, "q0 q1 q3"), ("8", {"0": 2, "2": 2}, "q0 q1 q3 q4")):
+        found = [json.loads(line) for line in make("difficulty.sh", LIMIT=limit, **settings).splitlines()]
+        assert {row["group"]: row["labelled"] for row in found if "group" in row} == groups
+        assert [record["id"] for record in records_of(scored)] == chosen.split()
+
+
+@pytest.mark.slow
 def test_sigma_has_a_row_for_each_strength(make, tmp_path, run_tokur, model):
     head, *rows = make("sigma.sh", SIGMAS="0.1 1").splitlines()
     assert head.split() == ["σ", "TU", "AU", "EU", "AUROC", "TU", "AU", "EU"]
@@ -333,7 +354,11 @@ def test_stepwise_compares_the_draws_on_the_same_responses(make, tmp_path):
 @pytest.mark.slow
 def test_cases_are_painted_by_both_uncertainties(make, tmp_path):
     make("cases.sh", N="2")
-    text = "".join(ElementTree.parse(tmp_path / "cases" / "solutions.svg").getroot().itertext())
+    figure = ElementTree.parse(tmp_path / "cases" / "solutions.svg").getroot()
+    text = "".join(figure.itertext())
+    fills = {box.get("fill") for box in figure.iter("{http://www.w3.org/2000/svg}rect")}
+    assert fills >= {*HEX_STEPS["red"]["light"], *HEX_STEPS["green"]["light"]}  # those of the legends
+    assert not fills & set(HEX_STEPS["cividis"]["light"])
     assert all(shown in text for shown in ("q0 · sample 0", "q0 · sample 1", "aleatoric", "epistemic"))
     assert "q1" not in text
     assert '"q1"' in (tmp_path / "cases" / "solutions.html").read_text(encoding="utf-8")

@@ -141,6 +141,10 @@ def test_a_prompt_that_no_template_made_is_said_to_be_taken_word_for_word(run_to
         code, _, err = run_tokur("score", path, "-m", tiny_folder)
         assert (code, err.count(said)) == (0, expected)
         assert run_tokur("score", path, "-m", tiny_folder, "--question-field", "prompt")[2].count(said) == 0
+        write_lines(path, [{"prompt": prompt, "id": name} for name in "ab"])
+        for options, count in (([], expected), (["--score"], expected), (["--question-field", "prompt"], 0)):
+            code, _, err = run_tokur("generate", path, "-m", tiny_folder, "--max-new-tokens", 2, *options)
+            assert (code, err.count(said)) == (0, count)
 
 
 def test_rows_with_a_system_prompt_score_as_the_chat_that_they_are(run_tokur, tiny_folder, tmp_path):

@@ -404,11 +404,31 @@ def test_answers_that_could_not_be_compared_are_neither_right_nor_wrong(select, 
     assert err[-1].startswith("accuracy 100.00% (1 question, 1 without labels left out)")
 
 
+def test_responses_that_do_not_mark_their_answer_in_words_are_counted(select):
+    texts = ["It rained all day.", "There were 5 of them.", "The answer is Paris.", "The answer is Rome."]
+    lines = [
+        {**response("q1", sample, "?", 0.1), "reference": "Paris", "response": text}
+        for sample, text in enumerate(texts)
+    ]
+    numbers = [{**response("q2", 0, None, 0.1), "reference": "7"}]  # as wrong, but its reference is no word
+    _, _, err = select([*lines, *numbers], "--keep", "100%")
+    said = 'count as wrong whose reference is words and which do not mark their answer ("The answer is …")'
+    assert f"2 responses {said}" in err
+    _, _, err = select(lines[2:], "--keep", "100%")
+    assert "count as wrong" not in " ".join(err)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--by", "certainty"], "--by certainty: unknown score; did you mean self_certainty? there are: tu, au, eu,"),
-        (["--keep", "10"], "--keep 10: give a percentage above 0% and up to 100%, such as 10%"),
+        (["--keep", "50"], "--keep 50: give a percentage above 0% and up to 100%, such as 50%"),
+        (["--keep", "0.5"], "--keep 0.5: give a percentage above 0% and up to 100%, such as 10%"),
+        (["--keep", "101"], "--keep 101: give a percentage above 0% and up to 100%, such as 10%"),
+        (["--abstain", "80%"], "--abstain 80%: give a part from 0 to 1, such as 0.8"),
+        (["--abstain", "65"], "--abstain 65: give a part from 0 to 1, such as 0.65"),
+        (["--abstain", "nan"], "--abstain nan: give a part from 0 to 1, such as 0.8"),
+        (["--abstain", "-0.1"], "--abstain -0.1: give a part from 0 to 1, such as 0.8"),
         (["--weight", "rank"], "--weight goes with --method wbon: maj weighs nothing"),
         (["--format", "csv"], "--format csv: there is no such format"),
         (["--n", "0"], "Invalid value for '--n'"),

@@ -10,10 +10,11 @@ from typing import Any
 from tokur_cli import __version__
 from tokur_cli.answers.classes import AnswerClasses, answer_classes
 from tokur_cli.answers.equivalence import Comparison, Equivalence
-from tokur_cli.answers.extraction import answer_of, reference_answer
+from tokur_cli.answers.extraction import extract_answer, is_multiple_choice, reference_answer
 from tokur_cli.commands.options.select import SelectOptions
 from tokur_cli.commands.options.streams import InputOptions, RecordOutput
 from tokur_cli.commands.shared.errors import InvalidRecords, say
+from tokur_cli.commands.shared.labels import is_unmarked, told_unmarked
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
@@ -115,7 +116,7 @@ class _Selection:
         }
         self.invalid = InvalidRecords(COMMAND, skip_invalid)
         self.tally = Tally(abstains=options.abstain is not None)
-        self.questions = self.answered = 0
+        self.questions = self.answered = self.unmarked = 0
         self.notes = Notes(options.by, self.rule.needs_score, options.count)
         self.other_scores: dict[str, None] = {}
         self.taken = 0
@@ -143,7 +144,8 @@ class _Selection:
                     gathering.clear()
                     if key in done:
                         raise _comes_back(item)
-                gathering.add(key, item, self._answer(item), self._confidence(item))
+                answer, unmarked = self._answer(item)
+                gathering.add(key, item, answer, self._confidence(item), unmarked=unmarked)
                 self.taken += 1
             except RecordError as error:
                 self.invalid.skip_or_raise(error)
@@ -152,6 +154,8 @@ class _Selection:
     def messages(self) -> Iterator[str]:
         """Yield the messages for the end, the summary last."""
         yield from self.notes.lines()
+        if self.unmarked:
+            yield told_unmarked(self.unmarked)
         mean = f"{self.options.by}_mean"
         if mean in CATALOGUE and self.rule.needs_score:
             yield f"{self.options.by} adds up over tokens and favours short responses; the paper selects by {mean}"
@@ -162,9 +166,12 @@ class _Selection:
         if summary:
             yield summary
 
-    def _answer(self, record: Record) -> str | None:
-        answer = answer_of(record.response, record.reference)
-        return None if answer is None else sys.intern(answer)  # most answers come many times
+    def _answer(self, record: Record) -> tuple[str | None, bool]:
+        """Return the answer, and whether the response does not mark it though the reference is words."""
+        found = extract_answer(record.response, choices=is_multiple_choice(record.reference))
+        references = record.references
+        unmarked = bool(references) and is_unmarked(None if found is None else found.rule, references)
+        return None if found is None else sys.intern(found.text), unmarked  # most answers come many times
 
     def _confidence(self, record: Record) -> float | None:
         scores = record.scores
@@ -229,6 +236,9 @@ class _Selection:
         majority = choose([None] * len(drawn), classes.labels, MAJORITY)
         assert majority is not None
         correct = _correct(question.references, [response.answer for response in drawn], equivalence)
+        self.unmarked += sum(
+            right is False and response.unmarked for right, response in zip(correct, drawn, strict=True)
+        )
         self.tally.add(correct, choice.chosen if choice else None, majority.chosen, is_certain=is_certain)
 
     def _selected(self, record: Record, drawn: list[Candidate], choice: Choice) -> Record:

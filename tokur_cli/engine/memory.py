@@ -11,7 +11,10 @@ __all__ = ["available_bytes", "clear_device_cache", "is_out_of_memory"]
 
 def is_out_of_memory(error: Exception) -> bool:
     """Return whether a smaller batch may succeed where this error came up."""
-    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or bool(should_reduce_batch_size(error))
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    # accelerate takes it for granted that an error's only argument is its text
+    return isinstance(error, RuntimeError) and bool(should_reduce_batch_size(RuntimeError(str(error))))
 
 
 def available_bytes(device: torch.device) -> int:

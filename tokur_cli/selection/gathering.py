@@ -31,6 +31,7 @@ class Candidate:
         answer: as extracted; None for no answer.
         confidence: higher is better; None where the score is missing.
         offset: where its text is in the spool.
+        unmarked: whether it does not say which of its words is the answer, though the reference is words.
     """
 
     sample: int | None
@@ -38,6 +39,7 @@ class Candidate:
     answer: str | None
     confidence: float | None
     offset: int
+    unmarked: bool = False
 
 
 @dataclass(slots=True)
@@ -127,11 +129,11 @@ def known_question(record: Record) -> str | None:
     """
     if record.id is not None:
         return "id " + record.id
-    prompt = _prompt_digest(record)
+    prompt = prompt_digest(record)
     return None if prompt is None else "prompt " + prompt
 
 
-def _prompt_digest(record: Record) -> str | None:
+def prompt_digest(record: Record) -> str | None:
     """Return a digest of the first there is of ``question``, ``messages`` and ``prompt``."""
     if record.get("question") is not None:
         text = record.text("question").encode()
@@ -170,7 +172,9 @@ class Gathering:
     def __exit__(self, *exception: object) -> None:
         self._spool.close()
 
-    def add(self, key: str, record: Record, answer: str | None, confidence: float | None) -> None:
+    def add(
+        self, key: str, record: Record, answer: str | None, confidence: float | None, *, unmarked: bool = False
+    ) -> None:
         """Take a response to its question.
 
         Args:
@@ -178,6 +182,7 @@ class Gathering:
             record: the response's; its token arrays are taken from it.
             answer: as extracted; None for no answer.
             confidence: higher is better; None where the score is missing.
+            unmarked: as in ``Candidate``.
 
         Raises:
             RecordError: the record's prompt or reference is another one than that of its question so far.
@@ -191,7 +196,7 @@ class Gathering:
             record.set("tokur", {name: value for name, value in tokur.items() if name not in TOKEN_ARRAYS})
         slim = record.encode()
         offset = self._spool.add(text or slim)
-        question.responses.append(Candidate(sample, _digest(slim), answer, confidence, offset))
+        question.responses.append(Candidate(sample, _digest(slim), answer, confidence, offset, unmarked))
 
     def record(self, response: Candidate) -> Record:
         """Return the response's record again."""
@@ -208,7 +213,7 @@ class Gathering:
         self._spool.clear()
 
     def _question(self, key: str, record: Record) -> Question:
-        prompt, references = _prompt_digest(record), record.references
+        prompt, references = prompt_digest(record), record.references
         question = self.questions.get(key)
         if question is None:
             question = Question(key, _name(record), prompt, references, record.source, record.line)

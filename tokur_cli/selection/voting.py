@@ -106,7 +106,9 @@ def parse_keep(text: str) -> Fraction:
     match = _PERCENT.fullmatch(text.strip())
     share = Fraction(match[1]) / 100 if match else Fraction(0)
     if not 0 < share <= 1:
-        raise UsageError(f"--keep {text}: give a percentage above 0% and up to 100%, such as 10%")
+        meant = _PERCENT.fullmatch(f"{text.strip()}%")
+        such_as = f"{text.strip()}%" if meant and 1 <= Fraction(meant[1]) <= 100 else "10%"
+        raise UsageError(f"--keep {text}: give a percentage above 0% and up to 100%, such as {such_as}")
     return share
 
 

@@ -184,6 +184,40 @@ def test_several_seeds_in_one_file_are_runs_of_their_own(evaluate):
     assert "seeds 0, 1" in err
 
 
+def test_runs_of_different_questions_or_settings_are_refused_by_file_and_line(evaluate):
+    code, _, err = evaluate(hand_worked(), hand_worked()[:3])
+    assert code == 1
+    assert "in0.jsonl:4: answers a question that " in err
+    code, _, err = evaluate(hand_worked(), [*hand_worked(), scored(9, 0.1, correct=True)])
+    assert (code, "in1.jsonl:5: answers a question that " in err) == (1, True)
+    one, other = hand_worked(), hand_worked()
+    for record, seed, sigma in ((one[0], 0, 0.1), (other[0], 1, 0.3)):
+        record["tokur"] |= {"run": {"seed": seed, "sigma": sigma, "version": f"0.{seed}"}, "generation": {"seed": seed}}
+    for record in one[1:]:
+        record["tokur"]["run"] = one[0]["tokur"]["run"]
+    for record in other[1:]:
+        record["tokur"]["run"] = other[0]["tokur"]["run"]
+    code, _, err = evaluate(one, other)
+    assert code == 1
+    assert "in1.jsonl:1: has run.sigma 0.3, " in err
+    other[0]["tokur"]["run"]["sigma"] = 0.1
+    code, (row,), _ = evaluate(one, other)
+    assert (code, row["runs"]) == (0, 2)
+
+
+def test_another_question_with_the_same_id_is_a_bad_record(evaluate):
+    records = hand_worked(question="1+1?")
+    records += [scored(1, 0.5, correct=True, question="1+1?"), scored(2, 0.5, correct=True, question="2+2?")]
+    del records[1]["question"]  # a record without one may be of any
+    code, _, err = evaluate(records)
+    assert code == 1
+    assert "in0.jsonl:6: has the id of another question (q2: see line 3)" in err
+    code, (row,), _ = evaluate(records, options=["--skip-invalid"])
+    assert (code, row["labelled"], row["questions"]) == (3, 5, 4)
+    records[1]["question"] = {"text": "no prompt"}  # as good as none
+    assert evaluate(records[:5])[0] == 0
+
+
 def test_groups_are_evaluated_apart_in_the_order_of_their_numbers(evaluate):
     records = [*hand_worked(level=10), *hand_worked(level=9), scored(9, 0.5, correct=True)]
     records[0]["tokur"]["scores"]["eu"] = 0.5

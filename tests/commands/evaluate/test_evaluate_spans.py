@@ -174,7 +174,6 @@ def test_spans_of_records_that_are_not_scored_or_not_labelled_say_what_to_do(eva
         (["--scores", "eu_men"], "--scores: spans have no eu_men; did you mean eu_mean?"),
         (["--versus", "p_true"], "--versus p_true: there is no such score"),
         (["--tokens", "("], "--tokens (: this is no regular expression"),
-        (["--level", "response", "--tokens", "a"], "--tokens is for --level step"),
     ],
 )
 def test_options_that_do_not_go_with_spans_are_usage_errors(evaluate, options, message):

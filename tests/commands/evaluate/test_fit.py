@@ -256,3 +256,20 @@ def test_a_calibration_of_other_settings_is_refused_before_a_model_is_loaded(fit
     code, _, err, _ = run_without_torch(["score", "--scores", "p_correct"])
     assert code == 2
     assert "--scores p_correct needs --calibration FILE" in err
+
+
+def test_probabilities_that_are_no_better_than_the_accuracy_are_said_to_be_so(fit):
+    records = list(graded())
+    assert "tells no more than the accuracy" not in fit(records)[2]
+    generator = np.random.default_rng(3)
+    for record in records:  # scores that know nothing
+        record["tokur"]["scores"] = {name: float(generator.normal()) for name in BY}
+    code, out, err, calibration = fit(records, name="useless.json")
+    assert code == 0
+    label = np.array([float(record["correct"]) for record in records])
+    constant = brier_score_loss(label, np.full(len(label), label.mean()))
+    (row,) = (row for row in parsed(out) if row["score"] == "p_correct")
+    assert row["brier"]["value"] >= constant
+    brier = f"{row['brier']['value']:.4f}, and {constant:.4f} if every response is given {label.mean():.2%}"
+    assert f"p_correct tells no more than the accuracy: its Brier score is {brier}" in err
+    assert calibration is not None

@@ -16,6 +16,7 @@ from tests.commands.score.test_score import write_lines
 from tokur_cli.commands.heatmap.quantities import TOKEN_QUANTITIES
 from tokur_cli.engine.uncertainty.vocabulary import QUANTITIES
 from tokur_cli.scores.catalogue import CATALOGUE
+from tokur_cli.views.heatmap.colours import HEX_STEPS
 
 REAL = Path(__file__).parent.parent.parent / "data" / "scored.jsonl"
 HARD = (
@@ -117,6 +118,49 @@ def test_two_quantities_stand_below_one_another_or_beside_as_there_is_room(run_t
         _, out, _ = run_tokur("heatmap", REAL, "--score", "eu, au", "--limit", 1, "--width", width)
         assert bool(re.search(r"^eu  sure.*│ au  sure", out, re.MULTILINE)) == beside
         assert bool(re.search(r"^au  sure", out, re.MULTILINE)) != beside
+
+
+PAINTED = re.compile(r"\x1b\[[\d;]*48;2;(\d+);(\d+);(\d+)m")
+
+
+def painted(text):
+    """The backgrounds in a terminal's text, ``#rrggbb``."""
+    return {"#" + bytes(map(int, rgb)).hex() for rgb in PAINTED.findall(text)}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_each_quantity_has_its_palette_on_the_terminal_and_in_a_figure(run_tokur, tmp_path, monkeypatch, theme):
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    palettes = ["--score", "au,eu", "--palette", "red, green", "--theme", theme, "--limit", 1]
+    _, out, _ = run_tokur("heatmap", REAL, *palettes, "--color", "always", "--width", 60, "--top", 0)
+    legend, _, response = out.partition("── ")
+    for text in (legend, response):
+        red, green = text.split("\x1b[1meu\x1b[0m")
+        assert painted(red) <= set(HEX_STEPS["red"][theme])
+        assert painted(green) <= set(HEX_STEPS["green"][theme])
+        assert len(painted(red)) > 2
+        assert len(painted(green)) > 2
+    assert run_tokur("heatmap", REAL, *palettes, "--svg", tmp_path / "figure.svg")[0] == 0
+    root = ET.parse(tmp_path / "figure.svg").getroot()
+    boxes = [(float(box.get("x", 0)), box.get("fill")) for box in root.iter("{http://www.w3.org/2000/svg}rect")]
+    cells = [box for box in boxes if box[1] in {*HEX_STEPS["red"][theme], *HEX_STEPS["green"][theme]}][:-16]
+    middle = float(root.get("width")) / 2
+    assert {fill for x, fill in cells if x < middle} <= set(HEX_STEPS["red"][theme])
+    assert {fill for x, fill in cells if x > middle} <= set(HEX_STEPS["green"][theme])
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("reed,green", "no palette is called reed; did you mean red? there are: cividis, red, green"),
+        ("red,green,cividis", "--palette names 3 palettes and --score 2 quantities: give one for each, or one for all"),
+        ("", "there are: cividis, red, green"),
+    ],
+)
+def test_palettes_are_one_for_each_quantity_or_one_for_all(run_tokur, given, said):
+    code, out, err = run_tokur("heatmap", REAL, "--score", "au,eu", "--palette", given)
+    assert (code, out) == (2, "")
+    assert said in err
 
 
 def test_an_unknown_quantity_is_a_usage_error_that_lists_them(run_tokur):

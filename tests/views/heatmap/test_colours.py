@@ -29,6 +29,12 @@ PALETTES = {
     "vga": {0: "#000000", 4: "#0000aa", 6: "#00aaaa", 7: "#aaaaaa", 11: "#ffff55", 15: "#ffffff"},
     "campbell": {0: "#0c0c0c", 4: "#0037da", 6: "#3a96dd", 7: "#cccccc", 11: "#f9f1a5", 15: "#f2f2f2"},
 }
+REDS_AND_GREENS = {
+    "xterm": {1: "#cd0000", 2: "#00cd00", 9: "#ff0000", 10: "#00ff00"},
+    "vga": {1: "#aa0000", 2: "#00aa00", 9: "#ff5555", 10: "#55ff55"},
+    "campbell": {1: "#c50f1f", 2: "#13a10e", 9: "#e74856", 10: "#16c60c"},
+}
+every_palette = pytest.mark.parametrize("palette", ["cividis", "red", "green"])
 
 
 def linear(rgb):
@@ -52,10 +58,10 @@ def seen(rgb, deficiency):
     return oklab([sum(w * c for w, c in zip(row, linear(rgb), strict=True)) for row in DEFICIENCIES[deficiency]])
 
 
-def steps(theme, system):
+def steps(palette, theme, system):
     if system == "256":
-        return [rgb_of_xterm(index) for index in XTERM_STEPS[theme]]
-    return [rgb_of_hex(colour) for colour in HEX_STEPS[theme]]
+        return [rgb_of_xterm(index) for index in XTERM_STEPS[palette][theme]]
+    return [rgb_of_hex(colour) for colour in HEX_STEPS[palette][theme]]
 
 
 def test_contrast_is_that_of_wcag():
@@ -64,11 +70,12 @@ def test_contrast_is_that_of_wcag():
     assert contrast((10, 20, 30), (10, 20, 30)) == 1
 
 
+@every_palette
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("system", ["truecolor", "256"])
-def test_text_on_every_step_has_a_contrast_of_at_least_4_5(theme, system):
-    assert len(steps(theme, system)) == STEPS == 8
-    for rgb in steps(theme, system):
+def test_text_on_every_step_has_a_contrast_of_at_least_4_5(palette, theme, system):
+    assert len(steps(palette, theme, system)) == STEPS == 8
+    for rgb in steps(palette, theme, system):
         assert contrast(rgb, text_on(rgb)) >= 4.5
 
 
@@ -76,36 +83,50 @@ def test_black_or_white_reads_on_any_grey():
     assert min(contrast((grey,) * 3, text_on((grey,) * 3)) for grey in range(256)) >= 4.5
 
 
-@pytest.mark.parametrize("palette", PALETTES.values(), ids=PALETTES)
+@every_palette
+@pytest.mark.parametrize("terminal", PALETTES)
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_16_colours_keep_their_order_and_contrast_in_common_palettes(theme, palette):
-    pairs = [(palette[back], palette[ink]) for back, ink in ANSI_STEPS[theme] if back is not None and ink is not None]
+def test_the_16_colours_keep_their_order_and_contrast_in_common_palettes(theme, terminal, palette):
+    known = PALETTES[terminal] | REDS_AND_GREENS[terminal]
+    used = ANSI_STEPS[palette][theme]
+    assert len(used) == STEPS
+    pairs = [(known[back], known[ink]) for back, ink in used if back is not None and ink is not None]
     lightness = [oklab(linear(rgb_of_hex(back)))[0] for back, _ in pairs]
     assert lightness == sorted(lightness, reverse=theme == "light")
     assert all(contrast(rgb_of_hex(back), rgb_of_hex(ink)) >= 4.5 for back, ink in pairs)
 
 
+@every_palette
 @pytest.mark.parametrize("deficiency", DEFICIENCIES)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("system", ["truecolor", "256"])
-def test_every_eye_sees_the_steps_apart_and_in_order(theme, system, deficiency):
-    colours = [seen(rgb, deficiency) for rgb in steps(theme, system)]
+def test_every_eye_sees_the_steps_apart_and_in_order(palette, theme, system, deficiency):
+    colours = [seen(rgb, deficiency) for rgb in steps(palette, theme, system)]
     lightness = [colour[0] for colour in colours]
     assert lightness == sorted(lightness, reverse=theme == "light")
     gaps = [math.dist(one, other) for one, other in pairwise(colours)]
     assert min(gaps) > 0.06
 
 
+@every_palette
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_steps_are_even_in_oklab(theme):
-    colours = [oklab(linear(rgb)) for rgb in steps(theme, "truecolor")]
+def test_the_steps_are_even_in_oklab(palette, theme):
+    colours = [oklab(linear(rgb)) for rgb in steps(palette, theme, "truecolor")]
     gaps = [math.dist(one, other) for one, other in pairwise(colours)]
     assert max(gaps) < 1.25 * min(gaps)
 
 
 def test_the_unsure_ends_are_those_of_cividis():
-    assert HEX_STEPS["dark"][-1] == "#fee838"
-    assert HEX_STEPS["light"][-1] == "#00224e"
+    assert HEX_STEPS["cividis"]["dark"][-1] == "#fee838"
+    assert HEX_STEPS["cividis"]["light"][-1] == "#00224e"
+
+
+@pytest.mark.parametrize(("palette", "channel"), [("red", 0), ("green", 1)])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("system", ["truecolor", "256"])
+def test_red_is_red_and_green_is_green(palette, channel, theme, system):
+    for rgb in steps(palette, theme, system)[2:7]:
+        assert all(rgb[channel] >= 1.3 * other for place, other in enumerate(rgb) if place != channel)
 
 
 def test_xterm_colours_are_those_of_the_cube_and_the_greys():

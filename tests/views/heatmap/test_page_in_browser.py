@@ -3,6 +3,7 @@
 Needs ``chromium`` (or ``google-chrome``) and ``chromedriver`` on the path and selenium; skipped where one is missing.
 """
 
+import re
 import shutil
 import time
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 
 from tests.views.heatmap import view_samples
 from tokur_cli.views.heatmap.cells import cells_of
+from tokur_cli.views.heatmap.colours import HEX_STEPS
 from tokur_cli.views.heatmap.html import write_html
 from tokur_cli.views.heatmap.response import HeatmapResponse
 from tokur_cli.views.heatmap.scale import ScaleBuilder
@@ -52,10 +54,11 @@ def scales(responses):
 
 @pytest.fixture
 def open_page(browser, tmp_path):
-    def opened(responses, **options):
+    def opened(responses, palettes=("cividis", "cividis", "cividis"), **options):
         path = tmp_path / "page.html"
+        used = [replace(scale, palette=name) for scale, name in zip(scales(responses), palettes, strict=True)]
         with path.open("w", encoding="utf-8") as file:
-            write_html(file, responses, scales(responses), **options)
+            write_html(file, responses, used, **options)
         browser.get(path.as_uri())
         wait(browser, timeout=20).until(lambda page: all_of(page, ".text span"))  # painted when the observer reports
         return browser
@@ -123,6 +126,35 @@ def test_switching_the_quantity_repaints_tokens_legend_and_lists(page):
     keys(page, "1")
     assert classes(page, 1) == expected_classes(pair[1], scales(pair)[0])
     assert one_of(page, "#quantities input:checked").get_attribute("value") == "0"
+
+
+def backgrounds(page, selector):
+    """The colours behind elements as the browser draws them, ``#rrggbb``."""
+    drawn = page.execute_script(
+        "return [...document.querySelectorAll(arguments[0])].map((one) => getComputedStyle(one).backgroundColor)",
+        selector,
+    )
+    return ["#" + bytes(map(int, re.findall(r"\d+", colour)[:3])).hex() for colour in drawn]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_each_quantity_has_its_own_colours(open_page, theme):
+    response = view_samples.wrong()
+    page = open_page([response], palettes=("green", "red", "cividis"))
+    page.execute_script("document.documentElement.dataset.theme = arguments[0]", theme)
+    token = response.values["eu"].index(max(response.values["eu"]))
+    for place, (name, scale) in enumerate(zip(("green", "red", "cividis"), scales([response]), strict=True)):
+        keys(page, str(place + 1))
+        colours = HEX_STEPS[name][theme]
+        expected = [colours[scale.step(value)] for value in response.values[scale.quantity.name]]
+        assert backgrounds(page, "article .text span") == expected
+        assert backgrounds(page, "#legend .scale b") == list(colours)
+        webdriver.ActionChains(page).move_to_element(one_of(page, "h1, #legend")).perform()
+        webdriver.ActionChains(page).move_to_element(all_of(page, "article .text span")[token]).perform()
+        assert backgrounds(page, "#values td") == [
+            HEX_STEPS[palette][theme][one.step(response.values[one.quantity.name][token])]
+            for palette, one in zip(("green", "red", "cividis"), scales([response]), strict=True)
+        ]
 
 
 def test_hovering_shows_the_value_of_every_quantity(page):

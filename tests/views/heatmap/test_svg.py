@@ -59,11 +59,13 @@ def test_text_on_every_background_can_be_read():
     root = ElementTree.fromstring(svg_figure([response], scales([response], "eu")))
     elements = list(root)
     steps = [
-        element for element in elements if element.tag == f"{SVG}rect" and element.get("fill") in HEX_STEPS["light"]
+        element
+        for element in elements
+        if element.tag == f"{SVG}rect" and element.get("fill") in HEX_STEPS["cividis"]["light"]
     ]
     assert len({element.get("fill") for element in steps}) == 8
     for back, text in pairwise(elements):
-        if text.get("class") == "mono" and back.get("fill") in HEX_STEPS["light"]:
+        if text.get("class") == "mono" and back.get("fill") in HEX_STEPS["cividis"]["light"]:
             ink = {"#000": "#000000", "#fff": "#ffffff"}[text.get("fill")]
             assert contrast(rgb_of_hex(back.get("fill")), rgb_of_hex(ink)) >= 4.5
 

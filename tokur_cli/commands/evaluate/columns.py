@@ -8,20 +8,23 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tokur_cli.commands.evaluate.runs import settings_of
 from tokur_cli.commands.shared.labels import Labelled
 from tokur_cli.metrics.ranked import Floats
-from tokur_cli.records.errors import TokurError
+from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.mapping import value_at
 from tokur_cli.records.record import Record
 from tokur_cli.records.scan import kind
+from tokur_cli.records.streams import display_name
 from tokur_cli.scores.calibration import P_CORRECT
 from tokur_cli.scores.catalogue import CATALOGUE
 from tokur_cli.scores.steps import Orientation
-from tokur_cli.selection.gathering import known_question, question_key
+from tokur_cli.selection.gathering import known_question, prompt_digest, question_key
 
 MOST_GROUP_VALUES = 100
 
@@ -46,7 +49,8 @@ class Columns:
     """The records of one run: one file, or the part of a file that was scored under one seed.
 
     Attributes:
-        name: the run's file, with the seed where there are several.
+        path: the run's file.
+        name: what messages call the run: the file, with the seed where there are several.
         label: labels, NaN where there is none.
         scores: values by score, NaN where a record has none.
         question: number of the question of each record, from 0; a record with neither an id nor a prompt is a question
@@ -57,10 +61,13 @@ class Columns:
         outcomes: how often each outcome came out.
         are_probabilities: whether all scores are probabilities of being right, whatever they were made of.
         numbers: the questions' numbers by what tells a question: its id, else its prompt.
+        lines: the line of the first record of each question; 0 where that is not known.
+        settings: how the first record was made.
     """
 
-    name: str
+    path: str
     wanted: Wanted
+    name: str = field(init=False)
     label: array[float] = field(default_factory=lambda: array("d"))
     scores: dict[str, array[float]] = field(init=False)
     question: array[int] = field(default_factory=lambda: array("q"))
@@ -70,20 +77,24 @@ class Columns:
     outcomes: Counter[str] = field(default_factory=Counter)
     are_probabilities: bool = False
     numbers: dict[str, int] = field(default_factory=dict)
-    _questions: int = 0
+    lines: array[int] = field(default_factory=lambda: array("q"))
+    settings: dict[str, Any] = field(default_factory=dict)
+    _prompts: array[int] = field(default_factory=lambda: array("Q"))
 
     def __post_init__(self) -> None:
+        self.name = display_name(self.path)
         self.scores = {name: array("d") for name in self.wanted.scores}
 
     def add(self, labelled: Labelled, values: Mapping[str, float], group: str | None) -> None:
         """Add a record, with its scores and its group.
 
         Raises:
-            RecordError: it does not tell its question though answers are wanted, or its id or sample number is invalid.
+            RecordError: it does not tell its question though answers are wanted, has the id of another question, or its
+                id or sample number is invalid.
         """
         record = labelled.record
         question = question_key(record) if self.wanted.answers else known_question(record)
-        self._append(labelled, values, group, self._number(question), record.sample)
+        self._append(labelled, values, group, self._number(question, record), record.sample)
 
     def _append(
         self, labelled: Labelled, values: Mapping[str, float], group: str | None, question: int, sample: int
@@ -112,9 +123,26 @@ class Columns:
         """Return (N,) the records in the order of their questions, then of their samples."""
         return np.lexsort((np.array(self.sample), np.array(self.question)))
 
-    def _number(self, name: str | None) -> int:
-        number = self._questions if name is None else self.numbers.setdefault(name, self._questions)
-        self._questions += number == self._questions
+    def _number(self, name: str | None, record: Record) -> int:
+        """Return the number of a record's question, which is ``name``.
+
+        Raises:
+            RecordError: its prompt is another one than that of the question so far.
+        """
+        count = len(self.lines)
+        number = count if name is None else self.numbers.setdefault(name, count)
+        try:
+            prompt = int((prompt_digest(record) or "0")[:16], 16)
+        except RecordError:  # evaluation itself needs no prompt
+            prompt = 0
+        if number == count:
+            self.settings = self.settings if count else settings_of(record)
+            self.lines.append(record.line or 0)
+            self._prompts.append(prompt)
+        elif prompt and self._prompts[number] and prompt != self._prompts[number]:
+            raise record.error(f"has the id of another question ({record.id}: see line {self.lines[number]})")
+        else:
+            self._prompts[number] = self._prompts[number] or prompt
         return number
 
 

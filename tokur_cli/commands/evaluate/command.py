@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -14,19 +15,22 @@ from tokur_cli.commands.evaluate.columns import Columns, Wanted, group_of, score
 from tokur_cli.commands.evaluate.difficulty import failures_of, group_by_difficulty
 from tokur_cli.commands.evaluate.fitting import Fitting, results_options
 from tokur_cli.commands.evaluate.results import Results, as_rows, evaluate_runs
+from tokur_cli.commands.evaluate.runs import check_runs
 from tokur_cli.commands.evaluate.spans import SpanReader, span_scores
 from tokur_cli.commands.evaluate.tables import as_csv, heading, left_out, reasons, tables
+from tokur_cli.commands.evaluate.tokens import scores_of_matches
 from tokur_cli.commands.evaluate.worst import show_worst
 from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOutput
 from tokur_cli.commands.options.fit import FitOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say
-from tokur_cli.commands.shared.labels import Labelled, Labeller, graded
+from tokur_cli.commands.shared.labels import Labelled, Labeller, graded, told_unmarked
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
 from tokur_cli.records.outputs import check_target, writing_whole
+from tokur_cli.records.record import Record
 from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.catalogue import ALL, CATALOGUE, DEFAULT, choose_scores
@@ -75,11 +79,15 @@ def evaluate(
     if not runs:
         invalid.finish(none_of=", ".join(map(display_name, paths)))
         return
+    if fitting is None:
+        check_runs(runs)
     scored = runs[0]
     if fitting is not None:
         runs = [fitting.hold_out(runs)]
     names = _present(runs, options) if fitting is None else list(fitting.methods)
     if not names and target.graded is None:
+        if options.tokens is not None:
+            raise TokurError(f"--tokens {options.tokens}: no record has a score of tokens that match")
         raise TokurError("no record has a score: run tokur score first, or give --graded FILE to label the records")
     with Progress(COMMAND) as progress:
         progress.say("computing metrics and intervals")
@@ -88,6 +96,8 @@ def evaluate(
         with writing_whole(fitting.file) as file:
             file.write(fitting.calibration(scored, results).as_json())
         say(COMMAND, f"{fitting.file} has {fitting.described}")
+        if warning := fitting.warning(scored, results):
+            say(COMMAND, warning)
     if names:
         _say_left_out(results, runs)
         _write(results, target)
@@ -132,9 +142,13 @@ def _wanted(options: EvaluationOptions, target: EvaluationOutput) -> Wanted:
 
 def _response_scores(options: EvaluationOptions) -> dict[str, Orientation]:
     asked = choose_scores(ALL if options.scores is None else options.scores)
-    return {
-        score.name: score.orientation for score in CATALOGUE.values() if score in asked or score.name == options.versus
-    }
+    scores = [score for score in CATALOGUE.values() if score in asked or score.name == options.versus]
+    if options.tokens is not None:
+        named = scores if options.scores not in (None, ALL) else [s for s in scores if s.name == options.versus]
+        if beyond := [score.name for score in named if not score.default]:
+            raise UsageError(f"--tokens: values of tokens do not give {', '.join(beyond)}: leave it out")
+        scores = [score for score in scores if score.default]
+    return {score.name: score.orientation for score in scores}
 
 
 def _group_by_difficulty(
@@ -160,6 +174,7 @@ def _read_responses(paths: Sequence[str], reading: _Reading, target: EvaluationO
     reading.say_unknown()
     reading.say_mixed()
     reading.say_unmarked()
+    reading.say_without_match()
     return runs
 
 
@@ -189,7 +204,8 @@ class _Reading:
         self._source, self._invalid = source, invalid
         self._unknown: Counter[str] = Counter()
         self._logged: Counter[bool] = Counter()
-        self._unmarked = 0
+        self._tokens = None if options.tokens is None else re.compile(options.tokens)
+        self._unmarked = self._without_match = 0
         self._runs_code = False
 
     def read(self, paths: Sequence[str], target: EvaluationOutput) -> list[Columns]:
@@ -250,13 +266,25 @@ class _Reading:
         seed = run.get("seed") if isinstance(run, dict) else None
         if isinstance(run, dict):
             self._logged["computed_from" in run] += 1
-        values = scores_of(record, self._unknown)
+        values = self._scores(record)
         group = group_of(record, self._options.group_by) if self._options.group_by is not None else None
         if self._fitting is not None:
             self._fitting.add(labelled, values)
         if seed not in found:
-            found[seed] = Columns(display_name(path), self._wanted)
+            found[seed] = Columns(path, self._wanted)
         found[seed].add(labelled, values, group)
+
+    def _scores(self, record: Record) -> dict[str, float]:
+        if self._tokens is None or not self._wanted.scores:
+            return scores_of(record, self._unknown)
+        values = scores_of_matches(record, [CATALOGUE[name] for name in self._wanted.scores], self._tokens)
+        self._without_match += values is None
+        return values or {}
+
+    def say_without_match(self) -> None:
+        """Say how many records have no score since none of their tokens has a match."""
+        if self._without_match:
+            say(COMMAND, f"{self._without_match:,} records have no score: no token matches {self._options.tokens}")
 
     def say_unknown(self) -> None:
         """Say which scores the catalogue does not know."""
@@ -266,11 +294,7 @@ class _Reading:
     def say_unmarked(self) -> None:
         """Say if responses count as wrong that may well be right, in words."""
         if self._unmarked:
-            say(
-                COMMAND,
-                f"{self._unmarked:,} responses count as wrong whose reference is words and which do not mark their "
-                'answer ("The answer is …"): label them by a field "correct" if that is not meant',
-            )
+            say(COMMAND, told_unmarked(self._unmarked) + ': label them by a field "correct" if that is not meant')
 
     def say_mixed(self) -> None:
         """Say if scores of a model stand beside those of ``score --from-logprobs``, which another one may have made."""

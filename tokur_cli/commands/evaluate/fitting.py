@@ -171,6 +171,17 @@ class Fitting:
             | {metric: figures[metric].as_json() for metric in _FIGURES},
         )
 
+    def warning(self, run: Columns, results: Results) -> str | None:
+        """Return in words that the probabilities are no better than the accuracy alone, if so by their Brier score."""
+        label = np.array(run.label)[self.held]
+        brier, constant = results.overall.scores[P_CORRECT].metrics["brier"].value, float(label.var())
+        if brier is None or brier < constant:
+            return None
+        return (
+            f"{P_CORRECT} tells no more than the accuracy: its Brier score is {brier:.4f}, and {constant:.4f} if every "
+            f"response is given {label.mean():.2%}; fit on more questions, or on other scores (--by)"
+        )
+
     def _predict(self, name: str, values: Floats, label: Floats) -> Any:
         return self._fit(name, values, label).predict
 
@@ -187,6 +198,8 @@ def results_options(options: EvaluationOptions, fitting: Fitting) -> EvaluationO
     Raises:
         UsageError: options that do not go with ``--fit``.
     """
+    if options.tokens is not None:
+        raise UsageError("--tokens does not go with --fit: tokur score --calibration knows whole responses alone")
     for option, given in (("--scores", options.scores), ("--versus", options.versus), ("--scaling", options.scaling)):
         if given is not None:
             raise UsageError(f"{option} does not go with --fit: it is about scores, --fit is about probabilities")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from tokur_cli.answers.grading import Outcome
 from tokur_cli.commands.evaluate.columns import Columns, Wanted, group_of
+from tokur_cli.commands.evaluate.tokens import has_match
 from tokur_cli.commands.heatmap.records import heatmap_response
 from tokur_cli.commands.options.evaluate import EvaluationOptions
 from tokur_cli.commands.options.streams import InputOptions
@@ -21,7 +22,6 @@ from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_
 from tokur_cli.records.mapping import value_at
 from tokur_cli.records.record import Record
 from tokur_cli.records.scan import kind
-from tokur_cli.records.streams import display_name
 from tokur_cli.scores.steps import AGGREGATES, ORIENTATIONS, Orientation, Span, aggregates, token_places
 from tokur_cli.selection.gathering import known_question
 
@@ -68,7 +68,7 @@ class SpanColumns(Columns):
         self, record: Record, spans: Sequence[tuple[float, str, dict[str, float]]], group: str | None
     ) -> None:
         """Add the spans of a response, each a label, an outcome and scores."""
-        question = self._number(known_question(record))
+        question = self._number(known_question(record), record)
         for label, outcome, values in spans:
             self._append(Labelled(record, label, outcome), values, group, question, record.sample)
             self.response.append(self._responses)
@@ -111,7 +111,7 @@ class SpanReader:
         return [run for run in runs if run.label]
 
     def _read_file(self, path: str, progress: Progress) -> Columns:
-        columns = SpanColumns(display_name(path), self._wanted)
+        columns = SpanColumns(path, self._wanted)
         for item in read_input(replace(self._source, path=path)):
             progress.advance(1)
             try:
@@ -140,7 +140,7 @@ class SpanReader:
         scores: list[dict[str, float]] = []
         for start, end in spans:
             within = [token for token, place in enumerate(places) if start <= place < end]
-            counted = [token for token in within if self._counts(response.response, response.spans[token])]
+            counted = [token for token in within if has_match(self._tokens, response.response, response.spans[token])]
             values = {
                 name: [math.nan if (value := of[token]) is None else value for token in counted]
                 for name, of in response.values.items()
@@ -154,9 +154,6 @@ class SpanReader:
                 | {"length": len(within), "position": sum(place < start for place in places), "chance": 0.0}
             )
         return scores
-
-    def _counts(self, text: str, offsets: Span) -> bool:
-        return self._tokens is None or self._tokens.search(text[slice(*offsets)]) is not None
 
 
 def labelled_spans(record: Record, path: str) -> list[tuple[Span, bool | None]] | None:

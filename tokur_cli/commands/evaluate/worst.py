@@ -85,6 +85,7 @@ def _chosen(options: EvaluationOptions, target: EvaluationOutput) -> Score:
         "--group-by": options.group_by,
         "--difficulty": options.difficulty,
         "--scaling": options.scaling,
+        "--tokens": options.tokens,
         "--latex": target.latex,
         "--csv": target.csv,
         "--plot": target.plots,

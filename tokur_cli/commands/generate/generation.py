@@ -15,8 +15,9 @@ from tokur_cli.commands.score.pipeline import Scoring
 from tokur_cli.commands.score.windows import ScoringTask, windows
 from tokur_cli.commands.shared.arrivals import Pause
 from tokur_cli.commands.shared.decoding import make_decoder
+from tokur_cli.commands.shared.errors import say
 from tokur_cli.commands.shared.progress import Progress
-from tokur_cli.commands.shared.prompts import PromptForm, question_id, with_ids_of
+from tokur_cli.commands.shared.prompts import WORD_FOR_WORD, PromptForm, question_id, with_ids_of
 from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
 from tokur_cli.engine.generation.decoder import DecodedResponse, Decoder, DecodingRequest
 from tokur_cli.engine.generation.guided.particles import GuidedResponse, ParticleFilter
@@ -27,6 +28,7 @@ from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import SCHEMA, Record
 
+_COMMAND = "generate"
 _RESPONSES_TOGETHER = 128  # handed out to a worker at once
 
 
@@ -189,6 +191,7 @@ class Generation:
             self.settings |= guided.settings_of(options.guidance, options.samples)
             self.settings["posterior"] = force.settings["posterior"]
         self.course = guided.Course()
+        self._has_said = False
         self._score = score
         self._questions: dict[int, tuple[Record, DecodingRequest, list[int]]] = {}  # with the samples to be written
         self._responses: dict[int, dict[int, DecodedResponse]] = {}
@@ -270,7 +273,11 @@ class Generation:
         self, index: int, record: Record, already_written: Callable[[Record], bool]
     ) -> DecodingRequest | RecordError:
         try:
-            prompt, special_tokens = self.form.apply(with_ids_of(record, self.model_name), self.tokenizer)
+            asked = with_ids_of(record, self.model_name)
+            prompt, special_tokens = self.form.apply(asked, self.tokenizer)
+            if not self._has_said and self.form.is_word_for_word(asked.prompt, self.tokenizer):
+                say(_COMMAND, WORD_FOR_WORD)
+                self._has_said = True
             prompt_ids = self.tokenizer.tokenize_prompt(prompt, special_tokens=special_tokens)
             if record.id is None:
                 record.set("id", question_id(record, prompt_ids))

@@ -12,7 +12,7 @@ from dataclasses import replace
 from tokur_cli.answers.grading import Grader
 from tokur_cli.commands.heatmap.gallery import Gallery
 from tokur_cli.commands.heatmap.output import columns_of, standard_picture
-from tokur_cli.commands.heatmap.quantities import TOKEN_QUANTITIES, choose_quantities
+from tokur_cli.commands.heatmap.quantities import TOKEN_QUANTITIES, choose_palettes, choose_quantities
 from tokur_cli.commands.heatmap.records import heatmap_response
 from tokur_cli.commands.options.heatmap import ChoiceOptions, PassthroughOptions, PictureOptions, ScaleOptions
 from tokur_cli.commands.options.streams import InputOptions
@@ -65,6 +65,7 @@ def heatmap(
         _show_particles(source, choice.particles, picture, target)
         return
     asked = choose_quantities(scaling.quantities)
+    palettes = choose_palettes(scaling.palettes, len(asked))
     for name, value in (("--vmin", scaling.vmin), ("--vmax", scaling.vmax)):
         if value is not None and not math.isfinite(value):
             raise UsageError(f"{name} {value}: is not a finite number")
@@ -78,7 +79,10 @@ def heatmap(
             _read(source, asked, scales, gallery, invalid, writer, grader)
         if scales.responses:
             gallery.check()
-            chosen = [scales.scale(quantity.name, scaling.vmin, scaling.vmax) for quantity in asked]
+            chosen = [
+                replace(scales.scale(quantity.name, scaling.vmin, scaling.vmax), palette=palette)
+                for quantity, palette in zip(asked, palettes, strict=True)
+            ]
             if picture.html:
                 every = chosen + [scales.scale(name) for name in scales.others if scales.has_values(name)]
                 with writing_whole(picture.html) as file:

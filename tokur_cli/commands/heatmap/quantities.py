@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import cast, get_args
+
 from tokur_cli.records.errors import UsageError, there_are
+from tokur_cli.views.heatmap.colours import Palette
 from tokur_cli.views.heatmap.response import Quantity
 
 TOKEN_QUANTITIES: dict[str, Quantity] = {
@@ -32,3 +35,22 @@ def choose_quantities(names: str) -> list[Quantity]:
         what = f"no quantity of single tokens is called {', '.join(unknown)}" if unknown else "--score names none"
         raise UsageError(what + there_are(TOKEN_QUANTITIES, *unknown))
     return [TOKEN_QUANTITIES[name] for name in asked]
+
+
+def choose_palettes(names: str, count: int) -> list[Palette]:
+    """Return the palettes of a comma-separated list, one for each of ``count`` quantities; a single one is for all.
+
+    Raises:
+        UsageError: an unknown name, or another number of names.
+    """
+    asked = [name.strip() for name in names.split(",")]
+    unknown = [name for name in asked if name not in get_args(Palette)]
+    if unknown:
+        raise UsageError(
+            f"--palette: no palette is called {', '.join(unknown)}" + there_are(get_args(Palette), *unknown)
+        )
+    if len(asked) not in (1, count):
+        raise UsageError(
+            f"--palette names {len(asked)} palettes and --score {count} quantities: give one for each, or one for all"
+        )
+    return cast(list[Palette], asked * count if len(asked) == 1 else asked)

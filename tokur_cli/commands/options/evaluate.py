@@ -51,7 +51,8 @@ class EvaluationOptions:
         str | None,
         Option(
             metavar="REGEX",
-            help="With --level step: count only tokens whose text holds a match, such as \\d for those with digits.",
+            help="Scores of only the tokens whose text holds a match, such as \\d for those with digits, from the "
+            "records' token arrays.",
         ),
     ] = None
     label_field: Annotated[
@@ -135,8 +136,6 @@ class EvaluationOptions:
         for option in (name for name, given in of_responses.items() if given):
             if self.level == "step":
                 raise UsageError(f"{option} is for whole responses, not for --level step")
-        if self.tokens is not None and self.level == "response":
-            raise UsageError("--tokens is for --level step")
         if self.difficulty_from is not None and self.difficulty is None:
             raise UsageError("--difficulty-from goes with --difficulty N: how many samples of a question count?")
         if self.difficulty is not None and self.group_by is not None:

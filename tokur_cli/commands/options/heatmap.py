@@ -27,6 +27,14 @@ class ScaleOptions:
             help="Comma-separated quantities of single tokens: eu, au, tu, entropy, logprob, self_certainty, deepconf.",
         ),
     ] = "eu"
+    palettes: Annotated[
+        str,
+        Option(
+            "--palette",
+            metavar="NAME[,NAME]",
+            help="The colours: cividis, red or green. One for each quantity of --score, in its order, or one for all.",
+        ),
+    ] = "cividis"
     vmin: Annotated[float | None, Option(help="Lowest value of the scale. Default: the lowest in the input.")] = None
     vmax: Annotated[
         float | None,

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 from typer import Option
 
 from tokur_cli.commands.options import panels
+from tokur_cli.records.errors import UsageError
+
+
+def _part(text: str) -> float:
+    """Return a part from 0 to 1.
+
+    Raises:
+        UsageError: it is none.
+    """
+    try:
+        part = float(text)
+    except ValueError:
+        part = math.nan
+    if not 0 <= part <= 1:
+        percent = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%?\s*", text)
+        such_as = f"{float(percent[1]) / 100:g}" if percent and float(percent[1]) <= 100 else "0.8"
+        raise UsageError(f"--abstain {text}: give a part from 0 to 1, such as {such_as}")
+    return part
 
 
 @dataclass(frozen=True)
@@ -50,8 +70,7 @@ class SelectOptions:
     abstain: Annotated[
         float | None,
         Option(
-            min=0.0,
-            max=1.0,
+            parser=_part,
             metavar="PART",
             help="No answer where the choice is less certain than this: by p_correct of the chosen response with --by "
             "p_correct, else by the chosen answer's share of the vote.",

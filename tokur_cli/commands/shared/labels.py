@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from tokur_cli.answers.code.execution import Execution, ExecutionOutcome
-from tokur_cli.answers.extraction import answer_of
+from tokur_cli.answers.extraction import ExtractionRule, answer_of
 from tokur_cli.answers.grading import Grader, Outcome
 from tokur_cli.answers.labels import Label, label_of
 from tokur_cli.answers.rules.gym import answer_to, quality_of, task_of
@@ -161,8 +161,7 @@ class Labeller:
         pairs = ((response, references) for _, response, references in to_grade)
         for (labelled, _, references), grade in zip(to_grade, self._grader.grade(pairs), strict=True):
             labelled.outcome, labelled.answer = grade.outcome.value, grade.answer
-            by_chance = grade.correct is False and grade.rule in (None, "last_expression")
-            self.unmarked += by_chance and all(map(_WORDS.fullmatch, references))
+            self.unmarked += grade.correct is False and is_unmarked(grade.rule, references)
             if grade.correct is not None:
                 labelled.label, labelled.source = float(grade.correct), "reference"
         if not to_run or self._run_code is None:
@@ -177,6 +176,24 @@ class Labeller:
 def is_code(record: Record) -> bool:
     """Return whether the response is code, which the tests of its row judge."""
     return all(isinstance(record.get(field), str) for field in _CODE_FIELDS)
+
+
+def is_unmarked(rule: ExtractionRule | None, references: Sequence[str]) -> bool:
+    """Return whether the references are words and a response does not mark its answer, so that it can hardly be right.
+
+    Args:
+        rule: what found the answer; None where nothing did.
+        references: the right answers, one or more.
+    """
+    return rule in (None, "last_expression") and all(map(_WORDS.fullmatch, references))
+
+
+def told_unmarked(count: int) -> str:
+    """Return what to tell of ``count`` unmarked responses that count as wrong."""
+    return (
+        f"{count:,} responses count as wrong whose reference is words and which do not mark their answer "
+        '("The answer is …")'
+    )
 
 
 def graded(labelled: Labelled) -> Record:

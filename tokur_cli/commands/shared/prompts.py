@@ -42,6 +42,11 @@ Where [answer] is just the final number or expression that solves the problem.
 Problem: {{ question }}"""
 """The step-by-step prompt of the paper (appendix "Prompt Templates"), first published by Meta."""
 
+WORD_FOR_WORD = (
+    'a "prompt" without the chat template\'s control tokens is taken word for word; '
+    "--question-field prompt puts it into the template"
+)
+
 
 class PromptForm:
     """How a record's question becomes a prompt.
@@ -104,16 +109,17 @@ class PromptForm:
         prompt = record.prompt
         if record.computed("reasoning") == "withheld":
             yield "the reasoning before some responses was withheld: they are scored as if there had been none"
-        is_text = prompt.text is not None and self._jinja is None and tokenizer.has_chat_template
-        if is_text and not tokenizer.holds_control_tokens(str(prompt.text)):
-            yield (
-                'a "prompt" without the chat template\'s control tokens is taken word for word; '
-                "--question-field prompt puts it into the template"
-            )
+        if self.is_word_for_word(prompt, tokenizer):
+            yield WORD_FOR_WORD
         if prompt.messages is not None and prompt.tools is not None and not tokenizer.takes_tools:
             yield "the model's chat template has no place for tools: prompts are scored without their definitions"
         if prompt.messages is not None and prompt.tools is None and any("tool_calls" in t for t in prompt.messages):
             yield "some prompts have calls of tools, but the records do not define them: they are scored without"
+
+    def is_word_for_word(self, prompt: Prompt, tokenizer: ResponseTokenizer) -> bool:
+        """Return whether a prompt is text without what the model's chat template puts around a question."""
+        is_text = prompt.text is not None and self._jinja is None and tokenizer.has_chat_template
+        return is_text and not tokenizer.holds_control_tokens(str(prompt.text))
 
     def _with_system(self, messages: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
         return messages if self.system is None else [{"role": "system", "content": self.system}, *messages]

@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import IO, Any
 
 from tokur_cli.views.heatmap.cells import Cell, cells_of
-from tokur_cli.views.heatmap.colours import HEX_STEPS, Theme, rgb_of_hex, text_on
+from tokur_cli.views.heatmap.colours import HEX_STEPS, Palette, Theme, rgb_of_hex, text_on
 from tokur_cli.views.heatmap.response import HeatmapResponse, Quantity
 from tokur_cli.views.heatmap.scale import Scale
 from tokur_cli.views.visible import NEWLINE, paragraphs, picture, shorten
@@ -42,7 +42,7 @@ def write_html(
     Raises:
         RecordError: a response lacks one of the quantities.
     """
-    style = palette_css() + _asset("page.css")
+    style = palette_css({scale.palette: None for scale in scales}) + _asset("page.css")
     script = _asset("page.js")
     policy = content_policy(style, script)
     head, _, tail = _asset("page.html").partition("{data}")
@@ -88,22 +88,25 @@ def _quanta(values: Sequence[float | None], scale: Scale) -> list[int | None]:
     return [None if value is None else round(value * per_unit) for value in values]
 
 
-def palette_css() -> str:
-    """Return the colours of the eight steps, sure to unsure, in both themes."""
+def palette_css(palettes: Iterable[Palette] = ("cividis",)) -> str:
+    """Return the colours of the eight steps, sure to unsure, in both themes, for what has ``data-palette``."""
 
-    def variables(theme: Theme) -> str:
+    def variables(palette: Palette, theme: Theme) -> str:
         parts = []
-        for step, colour in enumerate(HEX_STEPS[theme]):
+        for step, colour in enumerate(HEX_STEPS[palette][theme]):
             ink = "#000" if text_on(rgb_of_hex(colour)) == (0, 0, 0) else "#fff"
             parts.append(f"--step{step}:{colour};--ink{step}:{ink}")
         return ";".join(parts)
 
     classes = "".join(f".step{step}{{background:var(--step{step});color:var(--ink{step})}}" for step in range(8))
-    light, dark = variables("light"), variables("dark")
-    return (
-        f":root{{{light}}}@media(prefers-color-scheme:dark){{:root:not([data-theme=light]){{{dark}}}}}"
-        f":root[data-theme=dark]{{{dark}}}{classes}\n"
-    )
+    rules = []
+    for palette in palettes:
+        light, dark, here = variables(palette, "light"), variables(palette, "dark"), f"[data-palette={palette}]"
+        rules.append(
+            f"{here}{{{light}}}@media(prefers-color-scheme:dark){{:root:not([data-theme=light]) {here}{{{dark}}}}}"
+            f":root[data-theme=dark] {here}{{{dark}}}"
+        )
+    return "".join(rules) + classes + "\n"
 
 
 def _scale_data(scale: Scale) -> dict[str, Any]:
@@ -119,6 +122,7 @@ def _scale_data(scale: Scale) -> dict[str, Any]:
         "edges": [scale.format(edge) for edge in scale.edges],
         "decimals": scale.decimals,
         "origin": scale.origin,
+        "palette": scale.palette,
     }
 
 

@@ -12,7 +12,16 @@ from rich.color import Color
 from rich.console import Console
 from rich.style import Style
 
-from tokur_cli.views.heatmap.colours import ANSI_STEPS, HEX_STEPS, XTERM_STEPS, Theme, rgb_of_hex, rgb_of_xterm, text_on
+from tokur_cli.views.heatmap.colours import (
+    ANSI_STEPS,
+    HEX_STEPS,
+    XTERM_STEPS,
+    Palette,
+    Theme,
+    rgb_of_hex,
+    rgb_of_xterm,
+    text_on,
+)
 
 ColourSystem: TypeAlias = Literal["truecolor", "256", "16", "none"]
 Marks: TypeAlias = Literal["auto", "none", "bars", "values"]
@@ -118,25 +127,25 @@ def heatmap_console(file: IO[str], look: Look) -> Console:
     )
 
 
-@lru_cache(maxsize=16)
-def step_styles(colours: ColourSystem, theme: Theme) -> tuple[Style, ...]:
+@lru_cache(maxsize=64)
+def step_styles(colours: ColourSystem, theme: Theme, palette: Palette = "cividis") -> tuple[Style, ...]:
     """Return the style of each of the eight steps, sure to unsure; without colours they are all plain."""
     if colours == "truecolor":
-        rgbs = [rgb_of_hex(colour) for colour in HEX_STEPS[theme]]
+        rgbs = [rgb_of_hex(colour) for colour in HEX_STEPS[palette][theme]]
         return tuple(Style(color=Color.from_rgb(*text_on(rgb)), bgcolor=Color.from_rgb(*rgb)) for rgb in rgbs)
     if colours == "256":
         # 16 and 231 are the fixed black and white; 0 and 15 can be repainted.
-        inks = [16 if text_on(rgb_of_xterm(index)) == (0, 0, 0) else 231 for index in XTERM_STEPS[theme]]
+        inks = [16 if text_on(rgb_of_xterm(index)) == (0, 0, 0) else 231 for index in XTERM_STEPS[palette][theme]]
         return tuple(
             Style(color=Color.from_ansi(ink), bgcolor=Color.from_ansi(index))
-            for ink, index in zip(inks, XTERM_STEPS[theme], strict=True)
+            for ink, index in zip(inks, XTERM_STEPS[palette][theme], strict=True)
         )
     if colours == "16":
         return tuple(
             Style()
             if back is None or text is None
             else Style(color=Color.from_ansi(text), bgcolor=Color.from_ansi(back))
-            for back, text in ANSI_STEPS[theme]
+            for back, text in ANSI_STEPS[palette][theme]
         )
     return (Style(),) * len(BARS)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tokur_cli.records.errors import TokurError, UsageError
-from tokur_cli.views.heatmap.colours import STEPS
+from tokur_cli.views.heatmap.colours import STEPS, Palette
 from tokur_cli.views.heatmap.response import HeatmapResponse, Quantity
 
 HIGH_QUANTILE = 0.99
@@ -81,12 +81,14 @@ class Scale:
         sure: the value at the sure end.
         unsure: the value at the unsure end.
         origin: in words, where the ends come from.
+        palette: the colours of the steps.
     """
 
     quantity: Quantity
     sure: float
     unsure: float
     origin: str
+    palette: Palette = "cividis"
 
     @property
     def edges(self) -> list[float]:

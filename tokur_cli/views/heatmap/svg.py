@@ -187,7 +187,7 @@ def _paint(
             outline = f'rx="2" fill="none" stroke="{canvas.inks.soft}" stroke-dasharray="1 2"'
             canvas.box(x + 0.5, y + 0.5, length - 1, _CELL_HEIGHT - 1, outline)
         return canvas.inks.text
-    colour = HEX_STEPS[theme][scale.step(value)]
+    colour = HEX_STEPS[scale.palette][theme][scale.step(value)]
     ink = "#000" if text_on(rgb_of_hex(colour)) == (0, 0, 0) else "#fff"
     canvas.box(x + 0.2, y, length - 0.4, _CELL_HEIGHT, f'rx="2" fill="{colour}"')
     if scale.clipped(value):
@@ -203,7 +203,7 @@ def _legend(canvas: _Canvas, scale: Scale, top: float, theme: Theme) -> float:
     top += _SMALL_ROW
     canvas.text(_MARGIN, top + 10, "sure", "small")
     left = _MARGIN + 32
-    for step, colour in enumerate(HEX_STEPS[theme]):
+    for step, colour in enumerate(HEX_STEPS[scale.palette][theme]):
         canvas.box(left + step * _SWATCH, top, _SWATCH, 12, f'fill="{colour}"')
     canvas.box(left, top, STEPS * _SWATCH, 12, f'fill="none" stroke="{inks.soft}" stroke-width="0.5"')
     canvas.text(left + STEPS * _SWATCH + 8, top + 10, "unsure", "small")

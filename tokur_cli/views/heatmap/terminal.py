@@ -105,7 +105,7 @@ def compare_view(left: HeatmapResponse, right: HeatmapResponse, scales: Sequence
 
 def swatches(scale: Scale, look: Look, width: int) -> Block:
     """Return the eight steps, each with the value where it begins, between the words "sure" and "unsure"."""
-    styles = step_styles(look.colours, look.theme)
+    styles = step_styles(look.colours, look.theme, scale.palette)
     lines = [StyledLine().add("sure ")]
     for step, edge in enumerate(scale.edges[:STEPS]):
         text = f"{BARS[step] if look.drawn_marks == 'bars' else ' '}{scale.format(edge)} "
@@ -144,7 +144,7 @@ def _panel_title(scale: Scale, look: Look, width: int) -> list[StyledLine]:
     elif look.drawn_marks == "bars":
         strip.add(BARS)
     else:
-        for style in step_styles(look.colours, look.theme):
+        for style in step_styles(look.colours, look.theme, scale.palette):
             strip.add("  " if width >= 60 else " ", style)
     strip.add(f" {scale.format(scale.unsure)} unsure")
     if name.width + 2 + strip.width > width:
@@ -156,7 +156,7 @@ def _panel(response: HeatmapResponse, cells: Sequence[Cell], scale: Scale, look:
     """Return one response painted by one quantity, under the quantity's name and its scale in small."""
     values = response.token_values(scale.quantity.name)
     cell_values = [cell.value(values, scale.quantity) for cell in cells]
-    styles = step_styles(look.colours, look.theme)
+    styles = step_styles(look.colours, look.theme, scale.palette)
     notes = None
     if look.drawn_marks == "values":
         notes = [_note(cell, value, scale) for cell, value in zip(cells, cell_values, strict=True)]
@@ -248,7 +248,7 @@ def _top_tokens(
     found = most_unsure(response, cells, scales[0].quantity, look.top)
     if not found:
         return Block()
-    styles = step_styles(look.colours, look.theme)
+    styles = step_styles(look.colours, look.theme, scales[0].palette)
     rows = [["token", *(picture(scale.quantity.name) + " " for scale in scales)]]
     for unsure in found:
         cell = cells[unsure.cell]

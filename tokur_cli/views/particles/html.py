@@ -45,7 +45,7 @@ def write_tree(file: IO[str], tree: ParticleTree) -> None:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{content_policy(style)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
+        f"<title>{title}</title>\n<style>{style}</style>\n</head>\n<body data-palette=cividis>\n<h1>{title}</h1>\n"
         f"<p>{escape(tree.guide.label)}. A line leads from a particle to each slot that went on from it; what is faded "
         "is in no response at the end.</p>\n"
     )

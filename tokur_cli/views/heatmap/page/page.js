@@ -268,6 +268,7 @@ function openValues(response, cell, speak) {
   const table = element("table", {}, element("tr", {}, element("th"), ...titles));
   for (const [q, { name }] of quantities.entries()) {
     const row = element("tr", {}, element("th", { textContent: name, className: q === quantity ? "chosen" : "" }));
+    row.dataset.palette = quantities[q].palette;
     for (const token of members) {
       const value = tokens.values[q][token];
       const look = value === null ? "" : `step${stepOf(q, value)}${isOutside(q, value) ? " outside" : ""}`;
@@ -351,6 +352,7 @@ function drawLegend() {
     scale.append(element("b", { className: `step${step}`, textContent: edges[step] }));
   }
   scale.append(`${edges[STEPS]} unsure`);
+  document.body.dataset.palette = quantities[quantity].palette;
   $("legend").replaceChildren(
     element("span", {}, element("span", { className: "name", textContent: name }), ` ${label}, ${unit}`),
     scale,

@@ -1,0 +1,57 @@
+"""Runs whose figures are averaged are runs of the same questions, made in one way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tokur_cli.records.errors import RecordError
+from tokur_cli.records.record import Record
+
+if TYPE_CHECKING:
+    from tokur_cli.commands.evaluate.columns import Columns
+
+_OF_A_RUN = ("seed", "version")
+"""What may differ between runs."""
+
+
+def settings_of(record: Record) -> dict[str, Any]:
+    """Return how a record's response and its scores were made, without what may differ between runs.
+
+    Raises:
+        RecordError: ``tokur`` is not an object, or of a newer schema.
+    """
+    parts = (record.computed("generation"), record.computed("run"))
+    return {
+        f"{of}.{name}": value
+        for of, part in zip(("generation", "run"), parts, strict=True)
+        if isinstance(part, Mapping)
+        for name, value in part.items()
+        if name not in _OF_A_RUN
+    }
+
+
+def check_runs(runs: Sequence[Columns]) -> None:
+    """Refuse runs that have not the same questions, or whose first records were made in different ways.
+
+    Raises:
+        RecordError: so it is; it names the first record that shows it.
+    """
+    for run in runs[1:]:
+        for name, value in run.settings.items():
+            if name in runs[0].settings and value != runs[0].settings[name]:
+                raise RecordError(
+                    f"has {name} {value}, {runs[0].name} has {runs[0].settings[name]}: files are runs of one kind, "
+                    "whose figures are averaged; evaluate them apart, or put them into one file and use --group-by",
+                    run.path,
+                    run.lines[0] or None,
+                )
+    for one, other in [(run, runs[0]) for run in runs[1:]] + [(runs[0], run) for run in runs[1:]]:
+        for name, number in one.numbers.items():
+            if name not in other.numbers:
+                raise RecordError(
+                    f"answers a question that {other.name} has not: files are runs of the same questions, whose "
+                    "figures are averaged; put the questions of one run into one file",
+                    one.path,
+                    one.lines[number] or None,
+                )
