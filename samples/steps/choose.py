@@ -12,7 +12,7 @@ another. The tokens that count are, in turn,
 
 Each row has the AUROC in percent on the half by which the rows are ordered, and on the other half with a 95 % interval
 by bootstrap over questions, beside the difference to the sum of the result's log-probabilities in the first file. Each
-kind of tokens and each quantity has one row: that of the aggregate that is best on the first half.
+kind of tokens and each quantity has one row: that of the aggregate and the file that are best on the first half.
 """
 
 from __future__ import annotations
@@ -99,9 +99,9 @@ def main() -> None:
     _, number = np.unique(questions, return_inverse=True)
     half = np.array([zlib.crc32(question.encode()) % 2 for question in questions])
     first = auroc(doubt[half == 0], wrong[half == 0])
-    best: dict[tuple[str, str, str], int] = {}
-    for column in np.argsort(-first, kind="stable"):
-        best.setdefault(names[column][:3], int(column))
+    best: dict[tuple[str, str], int] = {}
+    for column in np.argsort(-np.round(first, 4), kind="stable"):
+        best.setdefault(names[column][1:3], int(column))
     shown = list(best.values())
     columns = [*shown, baseline]
     doubt, others = doubt[half == 1][:, columns], wrong[half == 1]
