@@ -208,6 +208,21 @@ def test_questions_are_taken_up_as_batch_and_memory_have_room(max_rows, position
     assert max(seen) == most
 
 
+@pytest.mark.parametrize("max_rows", [8, 64])
+def test_rounds_are_judged_together_as_soon_as_a_quarter_of_the_batch_waits(max_rows, monkeypatch):
+    judge, seen = ParticleFilter._judge, []
+
+    def noted(self, questions):
+        under_way = COUNT * len(self._questions)
+        seen.append((COUNT * len(questions), min(max_rows, under_way) / 4))
+        return judge(self, questions)
+
+    monkeypatch.setattr(ParticleFilter, "_judge", noted)
+    list(guided(tiny_model(), "ll", "mean", Resampling(), some_questions(16), max_rows=max_rows))
+    assert len({quarter for _, quarter in seen}) > 1
+    assert all(quarter <= waiting < quarter + COUNT for waiting, quarter in seen)
+
+
 def fail_in_the_decoder(monkeypatch, failing, expected):
     serve = Decoder.serve
 
