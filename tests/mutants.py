@@ -21,7 +21,6 @@ import difflib
 import importlib
 import os
 import random
-import resource
 import shutil
 import signal
 import sys
@@ -36,7 +35,8 @@ from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
 
-TOO_LONG = 120  # seconds of a processor, and three times that on the clock; what never ends is noticed too
+TOO_LONG = 20  # seconds of a processor for a test: what never ends is noticed too
+WAITED = 360  # seconds on the clock for all tests: a busy machine is no test that notices
 PRELOADED = ("numpy", "sklearn.isotonic", "torch", "transformers", "pytest")
 NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info")
 
@@ -79,6 +79,13 @@ def tests_of(file: Path) -> list[str]:
     return [*([str(own)] if own.is_file() else []), *map(str, sorted(room.glob("test_*.py")))]
 
 
+class Timer:
+    """Ends this process by SIGPROF when a test takes too long; a plugin of pytest."""
+
+    def pytest_runtest_setup(self) -> None:
+        signal.setitimer(signal.ITIMER_PROF, TOO_LONG)
+
+
 def is_noticed(tests: list[str]) -> bool:
     """Run tests in a child of this process, which has the large libraries already, in this folder."""
     child = os.fork()
@@ -87,9 +94,10 @@ def is_noticed(tests: list[str]) -> bool:
         nowhere = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(nowhere, stream)
-        resource.setrlimit(resource.RLIMIT_CPU, (TOO_LONG, TOO_LONG))
-        os._exit(importlib.import_module("pytest").main(["-x", "-q", "-p", "no:cacheprovider", *tests]))
-    until = time.monotonic() + 3 * TOO_LONG  # a busy machine is no test that notices
+        signal.setitimer(signal.ITIMER_PROF, TOO_LONG)  # for what the modules do when they are imported
+        options = ["-x", "-q", "-p", "no:cacheprovider", *tests]
+        os._exit(importlib.import_module("pytest").main(options, plugins=[Timer()]))
+    until = time.monotonic() + WAITED
     ended = 0
     try:
         while time.monotonic() < until:

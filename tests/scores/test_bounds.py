@@ -59,6 +59,13 @@ def test_what_is_known_whole_has_its_entropy():
     assert entropy_bounds([1e-6 - 1e-6]) == (0.0, 0.0)
 
 
+@pytest.mark.parametrize("tokens", [1, 2, 4])
+def test_the_lowest_entropy_is_that_of_equal_tokens_where_they_fill_the_whole(tokens):
+    """One of them known, or none of a single one."""
+    low, _ = entropy_bounds([-math.log(tokens)] if tokens > 1 else [])
+    assert low == pytest.approx(math.log(tokens), abs=1e-12)
+
+
 def test_rounded_probabilities_of_more_than_one_leave_no_rest():
     low, high = entropy_bounds([math.log(0.6), math.log(0.400001)])
     assert low == high == pytest.approx(entropy(np.array([0.6, 0.4])), abs=1e-5)

@@ -86,6 +86,7 @@ BROKEN = [
     ("cross_validation", None, '"cross_validation" is null'),
     ("version", 1, '"version" is 1'),
     ("schema", "1", '"schema" is "1"'),
+    ("schema", 0, '"schema" is 0, not an integer from 1'),
     ("more", 1, '"more" is not a field of it'),
 ]
 

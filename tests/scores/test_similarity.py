@@ -166,6 +166,7 @@ def test_both_stay_in_their_ranges(similarity):
     [
         (np.ones(3), r"shape \(K, K\)"),
         (np.ones((2, 3)), r"shape \(K, K\)"),
+        (np.ones((3, 2)), r"shape \(K, K\)"),
         (np.ones((0, 0)), r"K ≥ 1"),
         ([[1, 1.2], [0, 1]], "from 0 to 1"),
         ([[1, -0.1], [0, 1]], "from 0 to 1"),

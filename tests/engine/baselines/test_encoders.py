@@ -235,6 +235,22 @@ def test_texts_are_put_in_lower_case_where_the_model_wants_it(embedding_folder):
     np.testing.assert_allclose(similarity(embedding_folder).matrix(TEXTS), expected, atol=1e-5)
 
 
+def test_texts_are_messages_to_a_model_that_embeds_messages(embedding_folder):
+    """As sentence-transformers saves a model with a chat template; a cross-encoder's pairs are no conversation."""
+    reading = {"method": "forward", "method_output_name": "last_hidden_state"}
+    told = {"text": reading, "message": {**reading, "format": "flat"}}
+    edit(embedding_folder, "sentence_bert_config.json", modality_config=told, module_output_name="token_embeddings")
+    model = transformers.AutoModel.from_pretrained(embedding_folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(embedding_folder)
+    vectors = []
+    for text in TEXTS:
+        turn = tokenizer.apply_chat_template([{"role": "user", "content": text}], tokenize=False)
+        inputs = tokenizer(turn, add_special_tokens=False, return_tensors="pt", truncation=True, max_length=LONGEST)
+        with torch.no_grad():
+            vectors.append(model(**inputs).last_hidden_state[0].double().mean(0).numpy())
+    np.testing.assert_allclose(similarity(embedding_folder).matrix(TEXTS), cosines(vectors), atol=1e-5)
+
+
 @pytest.fixture
 def dense_folder(tmp_path):
     """An embedding model with a layer behind its pooling."""

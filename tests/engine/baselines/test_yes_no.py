@@ -44,17 +44,21 @@ def test_nothing_is_asked_where_there_is_no_prompt():
 
 
 class Words:
-    """A tokenizer with whole words, a parenthesis with its letter in one token or in two."""
+    """A tokenizer with whole words, a parenthesis with its letter in one token or in two; ids as large as real ones."""
 
     def __call__(self, text, add_special_tokens):
         assert not add_special_tokens
         ids = {"True": [1], "False": [2], " True": [1], " False": [2], "true": [3], "false": [3],
                "(A)": [4, 5, 6], "(B)": [4, 7, 6], " (A)": [8, 6], " (B)": [9, 6]}  # fmt: skip
-        return {"input_ids": ids.get(text, [0])}
+        return {"input_ids": [1000 * index for index in ids.get(text, [0])]}
 
 
 def test_forms_count_once_and_from_where_they_part():
-    assert find_forks(Words(), TRUE_OR_FALSE) == [Fork((), 1, 2), Fork((4,), 5, 7), Fork((), 8, 9)]
+    assert find_forks(Words(), TRUE_OR_FALSE) == [
+        Fork((), 1000, 2000),
+        Fork((4000,), 5000, 7000),
+        Fork((), 8000, 9000),
+    ]
 
 
 def test_a_tokenizer_that_tells_no_form_apart_is_refused():

@@ -120,6 +120,37 @@ def test_rows_of_a_cache_move_repeat_and_leave(cache_class):
         step()
 
 
+def test_blocks_hold_prompts_of_like_length_and_each_prompt_once():
+    """None more than twice as long as another of its block; prompts of ended responses are dropped in time."""
+    model = tiny_model("llama")
+    cache = BlockCache(model, None)
+
+    def stored():
+        """Positions of prompts that are held, block after block: prompts × the longest."""
+        return [next(iter(block._prompts.values()))[0].shape[::2] for block in cache._blocks]
+
+    with torch.inference_mode():
+        cache.join([[7] * size for size in (40, 25, 20, 19, 9)], [3, 1, 2, 1, 1])
+        assert stored() == [(3, 40), (1, 19), (1, 9)]
+        cache.gather([0, 2, 3, 4, 5, 7])  # a response to the longest ends, and the only one to 19
+        assert stored() == [(3, 40), (1, 9)]
+        cache.gather([2, 3, 4, 5])  # none to the longest is left
+        assert stored() == [(2, 25), (1, 9)]
+
+
+def test_rows_that_go_on_stay_where_they_are_if_they_can():
+    """As many move as have ended among the first."""
+    model = tiny_model("llama")
+    cache = BlockCache(model, None)
+    with torch.inference_mode():
+        cache.join([[7] * 40, [7] * 10], [6, 4])
+    ended = [row in (1, 3, 5, 8) for row in range(10)]
+    order = cache.without(ended)
+    assert sorted(order) == [0, 2, 4, 6, 7, 9]
+    assert [row for place, row in enumerate(order) if place < 3] == [0, 4, 2]
+    assert order[3:] == [6, 7, 9]
+
+
 def test_long_responses_are_those_of_whole_forward_passes():
     """Longer than the columns that the cache has to spare, twice."""
     model, sampling = tiny_model("llama"), Sampling(temperature=1.0, seed=2)
@@ -218,6 +249,21 @@ def test_the_context_ends_a_response():
     got = decode(model, asked, end_ids=frozenset(), max_new_tokens=100, context_length=40, max_rows=2)
     assert [len(got[index, 0].token_ids) for index in (0, 1)] == [5, 35]
     assert {response.finish_reason for response in got.values()} == {"length"}
+
+
+@pytest.mark.parametrize("cache_class", [BlockCache, RollingCache])
+def test_responses_that_ended_at_the_contexts_end_may_run_along(cache_class, monkeypatch):
+    """Beyond it there is no position, and the others are to be what they are without them."""
+    packed = None if cache_class is BlockCache else 0
+    monkeypatch.setattr("tokur_cli.engine.generation.decoder.longest_packed", lambda _: packed)
+    model = tiny_model("gpt2", n_positions=40)
+    long, short = DecodingRequest(0, "q", [9] * 38, [0]), DecodingRequest(1, "r", [9] * 5, range(39))
+    options = {"end_ids": frozenset(), "max_new_tokens": 12, "context_length": 40, "max_rows": 40}
+    got = decode(model, [long, short], Sampling(temperature=1.0), **options)
+    assert len(got[0, 0].token_ids) == 2
+    alone = decode(model, [short], Sampling(temperature=1.0), **options)
+    assert {key: got[key].token_ids for key in alone} == {key: alone[key].token_ids for key in alone}
+    assert {len(response.token_ids) for response in alone.values()} == {12}
 
 
 def test_prompts_are_processed_once_for_all_their_samples(monkeypatch):

@@ -113,6 +113,8 @@ def test_random_numbers_depend_on_seed_question_sample_and_step_alone():
     stream = RandomStream(0, "q1", 3)
     forwards = [stream.at(step) for step in range(200)]
     assert [RandomStream(0, "q1", 3).at(step) for step in (199, 64, 0)] == [forwards[i] for i in (199, 64, 0)]
+    assert [stream.at(step) for step in reversed(range(200))] == forwards[::-1]
+    assert len(set(forwards)) == 200
     others = [RandomStream(*key).at(0) for key in ((1, "q1", 3), (0, "q2", 3), (0, "q1", 4))]
     assert len({forwards[0], *others}) == 4
     assert 0 <= min(forwards) < max(forwards) < 1

@@ -228,6 +228,15 @@ def test_too_little_memory_names_the_needed_and_the_available(device_map, tmp_pa
         load(folder, device_map=device_map)
 
 
+@pytest.mark.parametrize("free", [{0: 10**12, "cpu": 2 * 10**9}, {"mps": 2 * 10**9}, {0: 2 * 10**9}])
+def test_what_the_processor_computes_has_to_fit_in_the_main_memory(free, monkeypatch):
+    """A GPU's memory beside it does not count; a Mac's or an integrated GPU's is the main memory itself."""
+    monkeypatch.setattr("accelerate.utils.get_max_memory", lambda: free)
+    hardware.require_memory(2 * 10**9)
+    with pytest.raises(TokurError, match=r"needs 3\.0 GB, but main memory has 2\.0 GB"):
+        hardware.require_memory(3 * 10**9)
+
+
 def test_a_model_goes_to_one_gpu_if_it_fits_and_over_all_if_not(monkeypatch):
     monkeypatch.setattr("accelerate.utils.get_max_memory", lambda: {0: 1000, 1: 2000, "cpu": 10**6})
     assert hardware.place_weights("auto", 1700) == {"device_map": {"": 1}}

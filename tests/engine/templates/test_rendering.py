@@ -127,6 +127,31 @@ def test_a_process_that_was_killed_is_replaced(templates):
     assert templates.fill("b", {}) == "b"
 
 
+def test_closing_ends_the_process_and_the_next_template_starts_another():
+    templates = TemplateProcess(SECONDS, MEMORY)
+    templates.close()
+    assert templates.fill("a", {}) == "a"
+    process = templates._process
+    templates.close()
+    assert process.returncode == -signal.SIGKILL
+    assert templates.fill("b", {}) == "b"
+    templates.close()
+
+
+def test_who_is_interrupted_over_a_template_gets_the_next_ones_text():
+    templates = TemplateProcess(60, MEMORY)
+    templates.fill("a", {})
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(KeyboardInterrupt):
+            templates.fill("{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}late", {})
+        assert templates.fill("b", {}) == "b"
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        templates.close()
+
+
 def test_a_template_outlives_no_parent(tmp_path):
     """The parent is killed over a template that does not end: the kernel's timer ends its process too."""
     code = textwrap.dedent("""

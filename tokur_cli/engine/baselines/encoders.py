@@ -322,7 +322,7 @@ def _relation_columns(config: PreTrainedConfig, name: str) -> list[int]:
     columns = [
         [column for column, label in labels.items() if label.lower().startswith(relation)] for relation in RELATIONS
     ]
-    if len(labels) != len(RELATIONS) or any(len(found) != 1 for found in columns):
+    if len(labels) != len(RELATIONS) or not all(columns):
         raise TokurError(
             f"{name} isn't a natural language inference model that tells entailment, neutral and contradiction apart "
             f"by its labels: they are {', '.join(labels[column] for column in sorted(labels))}; "

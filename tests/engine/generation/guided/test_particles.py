@@ -180,6 +180,49 @@ def test_questions_may_come_late():
     assert token_ids(told) == token_ids(expected.values())
 
 
+@pytest.mark.parametrize(
+    ("max_rows", "positions", "most"),
+    [
+        (8, None, 4),  # two batches of particles
+        (64, 4 * 3 * COUNT, 3),  # a particle has them in the decoder, for the mean weights and for two draws
+        (64, 4 * 3 * COUNT - 1, 2),
+        (64, 1, 1),
+    ],
+)
+def test_questions_are_taken_up_as_batch_and_memory_have_room(max_rows, positions, most):
+    """Memory for the keys and values of so many responses of full length, 256 bytes a token."""
+    under_way, seen = 0, []
+
+    def source():
+        nonlocal under_way
+        for request in some_questions(7):
+            under_way += 1
+            seen.append(under_way)
+            yield DecodingRequest(request.index, request.key, [9] * 16, range(COUNT))
+
+    room = None if positions is None else positions * (16 + 24) * 256
+    results = guided(tiny_model(), "eu", "mean", Resampling(), source(), max_rows=max_rows, room=room)
+    for number, _ in enumerate(filter(None, results), start=1):
+        under_way -= number % COUNT == 0
+    assert (len(seen), under_way) == (7, 0)
+    assert max(seen) == most
+
+
+@pytest.mark.parametrize("max_rows", [8, 64])
+def test_rounds_are_judged_together_as_soon_as_a_quarter_of_the_batch_waits(max_rows, monkeypatch):
+    judge, seen = ParticleFilter._judge, []
+
+    def noted(self, questions):
+        under_way = COUNT * len(self._questions)
+        seen.append((COUNT * len(questions), min(max_rows, under_way) / 4))
+        return judge(self, questions)
+
+    monkeypatch.setattr(ParticleFilter, "_judge", noted)
+    list(guided(tiny_model(), "ll", "mean", Resampling(), some_questions(16), max_rows=max_rows))
+    assert len({quarter for _, quarter in seen}) > 1
+    assert all(quarter <= waiting < quarter + COUNT for waiting, quarter in seen)
+
+
 def fail_in_the_decoder(monkeypatch, failing, expected):
     serve = Decoder.serve
 

@@ -1,0 +1,180 @@
+"""What is asked of vLLM, and what becomes of its replies: a stand-in for it, that any machine has.
+
+The real one is run by ``tests/commands/generate/test_generate_vllm.py`` where it is installed.
+"""
+
+import itertools
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from tests.engine.generation.test_decoder import text_of
+from tokur_cli.engine.generation.decoder import DecodingRequest
+from tokur_cli.engine.generation.sampling import Sampling
+from tokur_cli.engine.generation.vllm import VllmDecoder
+from tokur_cli.engine.loading.models import ModelDescription
+from tokur_cli.records.errors import TokurError
+
+DESCRIPTION = ModelDescription("place", None, "name", "abc", "bfloat16", 6000, (3, 2))
+
+
+class StandIn:
+    """Every request takes two steps; what it writes is decided by ``reply``."""
+
+    def __init__(self, reply):
+        self.reply, self.asked, self.running, self.most = reply, {}, {}, 0
+
+    def add_request(self, name, prompt, parameters):
+        assert name not in self.asked
+        self.asked[name] = (prompt["prompt_token_ids"], parameters)
+        self.running[name] = 2
+        self.most = max(self.most, len(self.running))
+
+    def step(self):
+        outputs = []
+        for name in list(self.running):
+            self.running[name] -= 1
+            finished = self.running[name] == 0
+            if finished:
+                del self.running[name]
+            ids, *reasons = self.reply(name) if finished else ([1], None, None)
+            output = SimpleNamespace(token_ids=tuple(ids), finish_reason=reasons[0], stop_reason=reasons[1])
+            outputs.append(SimpleNamespace(request_id=name, finished=finished, outputs=[output]))
+        return outputs
+
+
+@pytest.fixture
+def vllm(monkeypatch):
+    """The stand-in as the module ``vllm``, with the settings that its engine was loaded with."""
+    engine = StandIn(lambda name: ([65, 66], "length", None))
+    engine.cpu, engine.fails = True, None
+
+    def load(**settings):
+        if engine.fails is not None:
+            raise engine.fails
+        engine.settings = settings
+        return SimpleNamespace(llm_engine=engine)
+
+    modules = {"vllm": ModuleType("vllm"), "vllm.platforms": ModuleType("vllm.platforms")}
+    for name, module in modules.items():
+        module.__spec__ = ModuleSpec(name, None)
+        monkeypatch.setitem(sys.modules, name, module)
+    modules["vllm"].LLM = load
+    modules["vllm"].SamplingParams = SimpleNamespace
+    modules["vllm.platforms"].current_platform = SimpleNamespace(is_cpu=lambda: engine.cpu)
+    for name in ("VLLM_LOGGING_STREAM", "VLLM_ENABLE_V1_MULTIPROCESSING"):
+        monkeypatch.setenv(name, "as the user has it")
+    return engine
+
+
+def decoder(sampling=Sampling(), description=DESCRIPTION, **options):  # noqa: B008 (immutable)
+    return VllmDecoder(description, text_of, sampling, **{"max_new_tokens": 50, "tell": pytest.fail, **options})
+
+
+def asked_for(engine, sampling=Sampling(), prompt=(7, 8, 9), **options):  # noqa: B008 (immutable)
+    """The parameters of one request."""
+    engine.asked.clear()
+    list(decoder(sampling, **options).serve([DecodingRequest(0, "q", prompt, [0])]))
+    ((ids, parameters),) = engine.asked.values()
+    assert ids == list(prompt)
+    return parameters
+
+
+def test_every_sample_is_a_request_and_every_reply_a_response(vllm):
+    replies = {
+        "5-0": ([65, 66, 67], "length", None),
+        "5-2": ([65, 3], "stop", 3),  # a token that ends responses
+        "6-1": ([66, 2], "stop", None),  # the one that vLLM knows by itself
+        "6-4": ([65, 66, 67, 68], "stop", "CD"),
+        "6-5": ([67, 68], "length", None),
+    }
+    vllm.reply = replies.get
+    asked = [DecodingRequest(5, "a", [7, 8], [0, 2]), DecodingRequest(6, "b", [9], [1, 4, 5])]
+    got = {f"{r.index}-{r.sample}": r for r in decoder(stop=("CD", "ZZ")).serve(asked)}
+    assert {name: response.token_ids for name, response in got.items()} == {n: ids for n, (ids, *_) in replies.items()}
+    assert {name: (response.text, response.finish_reason) for name, response in got.items()} == {
+        "5-0": ("ABC", "length"),
+        "5-2": ("A\x03", "stop"),
+        "6-1": ("B\x02", "stop"),
+        "6-4": ("AB", "stop_string"),
+        "6-5": ("CD", "length"),
+    }
+    assert {name: ids for name, (ids, _) in vllm.asked.items()} == {n: [7, 8] if n[0] == "5" else [9] for n in replies}
+
+
+def test_vllm_knows_of_512_responses_at_once_and_no_request_is_read_before_there_is_room(vllm):
+    read = []
+
+    def endless():
+        for index in itertools.count():
+            read.append(index)
+            yield DecodingRequest(index, f"q{index}", [7], [0, 1])
+
+    responses = decoder().serve(endless())
+    got = [next(responses) for _ in range(1300)]
+    assert len({(r.index, r.sample) for r in got}) == 1300
+    assert vllm.most == 512
+    assert len(read) == 3 * 512 / 2
+
+
+def test_nothing_is_told_while_vllm_is_at_work_and_none_once_a_pause(vllm):
+    """A response takes two steps, before each of which a pause is read; then comes one with nothing left to do."""
+    first, second = (DecodingRequest(index, "q", [7], [0]) for index in range(2))
+    told = [response and response.index for response in decoder().serve([None, first, *[None] * 3, second])]
+    assert told == [None, 0, None, 1]
+
+
+def test_what_a_response_may_be_is_asked_for(vllm):
+    sampling = Sampling(temperature=0.7, top_k=5, top_p=0.9, min_p=0.1, seed=4)
+    parameters = asked_for(vllm, sampling, stop=("\n", "END"))
+    assert (parameters.temperature, parameters.top_k, parameters.top_p, parameters.min_p) == (0.7, 5, 0.9, 0.1)
+    assert parameters.stop == ["\n", "END"]
+    assert sorted(parameters.stop_token_ids) == [2, 3]
+    assert parameters.max_tokens == 50
+    assert asked_for(vllm, prompt=[7] * 5990).max_tokens == 10, "to the context's end"
+    endless = ModelDescription("place", None, "name", None, "float32", None, ())
+    assert asked_for(vllm, prompt=[7] * 5990, description=endless).max_tokens == 50
+
+
+def test_seeds_are_told_apart_by_run_question_and_sample_and_repeat(vllm):
+    def seeds(seed, key, samples):
+        vllm.asked.clear()
+        list(decoder(Sampling(1.0, seed=seed)).serve([DecodingRequest(0, key, [7], samples)]))
+        return [parameters.seed for _, parameters in vllm.asked.values()]
+
+    assert seeds(0, "q", [3, 1]) == seeds(0, "q", [1, 3])[::-1]
+    many = [*seeds(0, "q", range(300)), *seeds(1, "q", range(300)), *seeds(0, "r", range(300))]
+    assert len(set(many)) == 900
+    assert min(many) >= 0
+    assert 2**31 < max(many) < 2**32, "as NumPy and PyTorch take them"
+
+
+@pytest.mark.parametrize("context_length", [None, 100, 6000])
+def test_on_a_cpu_no_prompt_is_split(vllm, context_length):
+    """Chunked prefill turns random generators back, which PyTorch's on a CPU cannot be."""
+    description = ModelDescription("place", None, "name", "abc", "bfloat16", context_length, ())
+    decoder(description=description, cache_bytes=10**9)
+    settings = vllm.settings
+    assert (settings["model"], settings["revision"], settings["dtype"]) == ("place", "abc", "bfloat16")
+    assert (settings["max_model_len"], settings["kv_cache_memory_bytes"]) == (context_length, 10**9)
+    assert settings["trust_remote_code"] is False
+    assert settings["enable_prefix_caching"] is True
+    assert settings["enable_chunked_prefill"] is False
+    assert settings["max_num_batched_tokens"] >= (context_length or 0)
+    assert settings["enforce_eager"] is True
+
+
+def test_on_a_gpu_vllm_decides_how_it_computes(vllm):
+    vllm.cpu = False
+    decoder(trust_remote_code=True)
+    assert vllm.settings["trust_remote_code"] is True
+    assert vllm.settings.keys().isdisjoint({"enable_chunked_prefill", "max_num_batched_tokens", "enforce_eager"})
+
+
+@pytest.mark.parametrize("error", [RuntimeError, ValueError])
+def test_a_model_that_vllm_cannot_load_is_an_error_that_says_why(vllm, error):
+    vllm.fails = error("no such architecture")
+    with pytest.raises(TokurError, match="vLLM cannot load name: no such architecture"):
+        decoder()
