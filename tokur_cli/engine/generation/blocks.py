@@ -2,11 +2,10 @@
 
     block     responses that joined together, so that they are of one length, to prompts of like length
     prompts   (Q, key heads, P, d) a layer, padded on the right to the block's longest prompt
-    own       pieces (N, key heads, columns, d) a layer: a row a response, its tokens from the left
+    own       (N, key heads, columns, d) a layer: a row a response, its tokens from the left, in two pieces
 
-A step's token attends to its response and to its prompt in parts: with m_i a part's largest score,
-o_i = Σ exp(s − m_i) v and z_i = Σ exp(s − m_i), the whole is Σ_i exp(m_i − m) o_i / Σ_i exp(m_i − m) z_i. All responses
-to a prompt are one query of it, as are the query heads that share a key head: no key or value is repeated or copied.
+All responses to a prompt are one query of its keys, as are the query heads that share a key head: no key or value is
+repeated. A step's scores of the prompt and of the pieces are put together for one softmax and taken apart again.
 """
 
 from __future__ import annotations
@@ -26,7 +25,8 @@ from tokur_cli.engine.body import logits_from, parts_of, run_body
 from tokur_cli.engine.uncertainty.packing import KeysAndValues, Layout, PackedAttention, attention_by
 from tokur_cli.engine.uncertainty.prefixes import divide
 
-# Columns of a piece of the responses' keys and values. Whole pieces are read: a product with a part copies it on a CPU
+# Columns that are added at once to the responses' keys and values, as a piece that is read whole: a product with a part
+# of a tensor copies it on a CPU. What is full is put together to one piece: many small products take longer
 _PIECE = {"cpu": 32}
 _ACCELERATOR_PIECE = 128
 _SHORTEST = 0.5  # of a block's longest prompt: what its shortest one has at least
@@ -212,13 +212,13 @@ class _Block:
     def _set_owners(self, owners: list[int]) -> None:
         """Note whose prompt each response continues: owners (N,)."""
         self._owners = owners
-        self._placed: dict[torch.device, tuple[Tensor, Tensor, Tensor | None]] = {}
+        self._placed: dict[torch.device, tuple[Tensor, Tensor, Tensor, Tensor | None]] = {}
         asking: list[list[int]] = [[] for _ in self._lengths]  # a prompt's responses
         for row, prompt in enumerate(owners):
             asking[prompt].append(row)
         most = max(map(len, asking), default=0)
         self._asking = torch.tensor([[*rows, *[0] * (most - len(rows))] for rows in asking])
-        slots = {row: prompt * most + slot for prompt, rows in enumerate(asking) for slot, row in enumerate(rows)}
+        slots = {row: slot for rows in asking for slot, row in enumerate(rows)}
         self._slots = torch.tensor([slots[row] for row in range(len(owners))])
         lengths = torch.tensor(self._lengths)
         self._padding = None
@@ -226,50 +226,64 @@ class _Block:
             beyond = torch.arange(max(self._lengths)) >= lengths[:, None]
             self._padding = torch.zeros(beyond.shape).masked_fill(beyond, float("-inf"))[:, None, None]  # (Q, 1, 1, P)
 
-    def _plan(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return asking, slots and padding on a layer's device: copied there once, not by each layer."""
+    def _plan(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """Return asking, owners, slots and padding on a layer's device: copied there once, not by each layer."""
         if device not in self._placed:
             padding = None if self._padding is None else self._padding.to(device)
-            self._placed[device] = self._asking.to(device), self._slots.to(device), padding
+            owners = torch.tensor(self._owners).to(device)
+            self._placed[device] = self._asking.to(device), owners, self._slots.to(device), padding
         return self._placed[device]
 
     def attend(self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
         """Return (N, heads, d) for a query (N, heads, d), and keys and values (N, key heads, d)."""
         rows, key_heads, size = key.shape
         query = query.reshape(rows, key_heads, -1, size)
-        pieces, used = self._extended(module, key, value)
-        parts = [_part(query, *piece, scale) for piece in pieces[:-1]]
-        parts.append(_part(query, *pieces[-1], scale, used=used))
-        parts.append(self._part_of_prompts(module, query, scale))
-        return _merged(parts).flatten(1, 2)
-
-    def _part_of_prompts(self, module: nn.Module, query: Tensor, scale: float) -> _Part:
-        _, key_heads, group, size = query.shape
-        asking, slots, padding = self._plan(query.device)
+        asking, owners, slots, padding = self._plan(query.device)
         prompts, most = asking.shape
-        together = query.index_select(0, asking.flatten()).view(prompts, most, key_heads, group, size).transpose(1, 2)
-        part = _part(together.reshape(prompts, key_heads, -1, size), *self._prompts[module], scale, padding=padding)
 
-        def by_response(values: Tensor) -> Tensor:
-            return values.view(prompts, key_heads, most, group, -1).transpose(1, 2).flatten(0, 1).index_select(0, slots)
+        def by_prompt(states: Tensor) -> Tensor:
+            """(N, key heads, group, n) to (Q, key heads, most · group, n)."""
+            asked = states.index_select(0, asking.flatten()).unflatten(0, (prompts, most))
+            return asked.transpose(1, 2).flatten(2, 3)
 
-        return by_response(part[0]), by_response(part[1]), by_response(part[2])
+        def by_response(states: Tensor) -> Tensor:
+            return states.unflatten(2, (most, -1)).transpose(1, 2)[owners, slots]
+
+        prompt_keys, prompt_values = self._prompts[module]
+        pieces, spare = self._extended(module, key, value)
+        to_prompts = _products(by_prompt(query), prompt_keys)
+        if padding is not None:
+            to_prompts += padding
+        parts = [by_response(to_prompts), *(_products(query, keys) for keys, _ in pieces)]
+        scores = torch.cat(parts, dim=-1)  # (N, key heads, group, columns)
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32)) * scale
+        scores[..., scores.shape[-1] - spare :] = float("-inf")
+        weights = scores.softmax(-1).to(value.dtype).split([part.shape[-1] for part in parts], dim=-1)
+        output = by_response(torch.matmul(by_prompt(weights[0]), prompt_values)).to(scores.dtype)
+        for own, (_, values) in zip(weights[1:], pieces, strict=True):
+            output += torch.matmul(own, values)
+        return output.flatten(1, 2)
 
     def _extended(self, module: nn.Module, key: Tensor, value: Tensor) -> tuple[list[tuple[Tensor, Tensor]], int]:
         """Write the responses' next column.
 
         Returns:
-            Keys and values of all columns in pieces, and how many columns of the last piece are in use.
+            Keys and values of all columns in pieces, and how many of the last columns are not in use.
         """
         width = _PIECE.get(key.device.type, _ACCELERATOR_PIECE)
         pieces = self._own.setdefault(module, [])
-        number, column = divmod(self.length, width)
-        if number == len(pieces):
-            rows, heads, size = key.shape
+        rows, heads, size = key.shape
+        column = self.length % width
+        if column == 0:
+            if len(pieces) > 1:
+                keys, values = (
+                    torch.cat([states[:rows] for states in part], dim=2) for part in zip(*pieces, strict=True)
+                )
+                pieces[:] = [(keys, values)]
             pieces.append((key.new_zeros(rows, heads, width, size), key.new_zeros(rows, heads, width, size)))
-        for piece, states in zip(pieces[number], (key, value), strict=True):
-            piece[: self.rows, :, column] = states
-        return [(keys[: self.rows], values[: self.rows]) for keys, values in pieces], column + 1
+        for piece, states in zip(pieces[-1], (key, value), strict=True):
+            piece[:rows, :, column] = states
+        return [(keys[:rows], values[:rows]) for keys, values in pieces], width - 1 - column
 
 
 def _alike(prompts: Sequence[Sized]) -> Iterator[tuple[int, int]]:
@@ -298,46 +312,6 @@ def _picked(states: Tensor, columns: Tensor) -> Tensor:
     return picked.transpose(1, 2).contiguous()
 
 
-_Part = tuple[Tensor, Tensor, Tensor]
-
-
-def _part(
-    query: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    scale: float,
-    *,
-    padding: Tensor | None = None,
-    used: int | None = None,
-) -> _Part:
-    """Return Σ exp(s − m) v (B, h, n, d), m and Σ exp(s − m), (B, h, n, 1).
-
-    Args:
-        query: (B, h, n, d).
-        keys: (B, h, P, d).
-        values: like the keys.
-        scale: of the scores.
-        padding: added to them, (B, 1, 1, P).
-        used: how many of the P count; None for all.
-    """
-    scores = torch.matmul(keys, query.transpose(2, 3)).transpose(2, 3)  # (B, h, n, P); the other way round takes longer
-    dtype = torch.float64 if scores.dtype == torch.float64 else torch.float32
-    exact = scores.to(dtype, memory_format=torch.contiguous_format) * scale
-    if padding is not None:
-        exact += padding
-    if used is not None:
-        exact[..., used:] = float("-inf")
-    largest = exact.amax(-1, keepdim=True)
-    exact -= largest
-    exact.exp_()
-    return torch.matmul(exact.to(values.dtype), values), largest, exact.sum(-1, keepdim=True)
-
-
-def _merged(parts: Sequence[_Part]) -> Tensor:
-    """Return the attention over all parts."""
-    outputs, maxima, sums = zip(*parts, strict=True)
-    largest = torch.stack(maxima).amax(0)
-    weights = [(maximum - largest).exp_() for maximum in maxima]
-    total = sum(weight * part for weight, part in zip(weights, sums, strict=True))
-    shares = (weight / total * output for weight, output in zip(weights, outputs, strict=True))
-    return torch.stack(list(shares)).sum(0)
+def _products(query: Tensor, keys: Tensor) -> Tensor:
+    """Return (B, h, n, P) for a query (B, h, n, d) and keys (B, h, P, d)."""
+    return torch.matmul(query, keys.transpose(2, 3))
