@@ -243,11 +243,13 @@ class _Block:
 
         def by_prompt(states: Tensor) -> Tensor:
             """(N, key heads, group, n) to (Q, key heads, most · group, n)."""
-            asked = states.index_select(0, asking.flatten()).unflatten(0, (prompts, most))
+            asked = states.index_select(0, asking.flatten()).view(prompts, most, *states.shape[1:])
             return asked.transpose(1, 2).flatten(2, 3)
 
         def by_response(states: Tensor) -> Tensor:
-            return states.unflatten(2, (most, -1)).transpose(1, 2)[owners, slots]
+            """The other way round."""
+            asked = states.view(prompts, key_heads, most, -1, states.shape[-1])
+            return asked.transpose(1, 2)[owners, slots]
 
         prompt_keys, prompt_values = self._prompts[module]
         pieces, spare = self._extended(module, key, value)
