@@ -205,7 +205,7 @@ def test_examples_come_before_the_question(run_tokur, tiny_folder, tmp_path):
     ):
         path = write_lines(tmp_path / "q.jsonl", [row])
         _, out, err = run_tokur("generate", path, "-m", tiny_folder, "--max-new-tokens", "3", *options)
-        assert err == ""
+        assert ("taken word for word" in err) if name == "text" else err == ""
         prompts[name] = parsed(out)[0]["tokur"]["prompt_token_ids"]
     assert prompts["chat"] == prompts["turns"]
     assert prompts["raw"] == prompts["text"]
