@@ -52,6 +52,7 @@ def test_the_shortened_record_is_the_first_one(run_tokur, tmp_path):
     assert f'"offsets": [{", ".join(map(str, tokur["tokens"]["offsets"][:2]))}, …]' in shown
 
 
+@pytest.mark.slow
 def test_the_heat_map_is_drawn_as_shown(run_tokur, tmp_path):
     block = block_with(TOUR, "tokur heatmap --sample 8")
     assert block.commands == f"grep word-007 {N16} | tokur score --dtype float32 | tokur heatmap --sample 8\n"

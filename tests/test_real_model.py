@@ -29,6 +29,7 @@ def plain_model():
     return model.eval()
 
 
+@pytest.mark.slow
 def test_baselines_equal_a_plain_transformers_loop(run_tokur, plain_model, tmp_path):
     path = write_lines(tmp_path / "in.jsonl", sample_lines("responses.jsonl", 6))
     code, out, err = run_tokur("score", path, "--dtype", "float32", "--scores", "ll,pe,self_certainty,deepconf")

@@ -29,12 +29,14 @@ def tokur(arguments, redirections, cwd):
     return run.returncode, run.stdout, run.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", ["2>&-", "<&- 2>&-"])
 @pytest.mark.parametrize("arguments", PRINTING)
 def test_without_standard_error_nothing_of_it_is_in_the_output(arguments, closed, tmp_path):
     assert tokur(arguments, closed, tmp_path) == (0, tokur(arguments, "", tmp_path)[1], "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["-o", "--graded"])
 def test_without_standard_error_nothing_of_it_is_in_a_file(option, tmp_path):
     (tmp_path / "bad.jsonl").write_bytes(SCORED.read_bytes() + b"broken\n")
@@ -61,6 +63,7 @@ def test_without_standard_output_a_file_is_written_all_the_same(tmp_path):
     assert (tmp_path / "out").read_text() == tokur(["select", SCORED], "", tmp_path)[1]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
 @pytest.mark.parametrize("arguments", [*PRINTING, *SPEAKING])
 def test_a_full_disk_is_said_in_one_line(arguments, tmp_path):

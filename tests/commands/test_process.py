@@ -99,6 +99,7 @@ def test_a_closed_pipe_ends_quietly(tiny_folder, tmp_path):
     assert process.stderr.read().decode() == f"tokur score: loading {tiny_folder}\n"
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_whole_records_and_exits_with_130(tiny_folder, tmp_path):
     given = write_lines(tmp_path / "in.jsonl", records(5000))
     output = tmp_path / "out.jsonl"
@@ -112,6 +113,7 @@ def test_ctrl_c_leaves_whole_records_and_exits_with_130(tiny_folder, tmp_path):
     assert len(parsed(output.read_text())) < 5000
 
 
+@pytest.mark.slow
 def test_a_pipe_is_read_without_being_named_and_a_terminal_is_a_usage_error(tiny_folder, tmp_path):
     lines = b"".join(json.dumps(record).encode() + b"\n" for record in records(3))
     process = start(["score", "-m", tiny_folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

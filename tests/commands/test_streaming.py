@@ -83,6 +83,7 @@ def test_score_delivers_while_the_pipe_is_open(tiny_folder):
     assert (code, len(found)) == (0, 3)
 
 
+@pytest.mark.slow
 def test_score_delivers_from_a_compressed_pipe_and_from_a_named_one(tiny_folder, tmp_path):
     compressor = zlib.compressobj(wbits=31)
     pipe = tmp_path / "pipe"
@@ -96,6 +97,7 @@ def test_score_delivers_from_a_compressed_pipe_and_from_a_named_one(tiny_folder,
         assert running.process.wait(SECONDS) == 0
 
 
+@pytest.mark.slow
 def test_a_followed_file_is_scored_as_it_grows(tiny_folder, tmp_path):
     growing = tmp_path / "growing.jsonl"
     lines = encoded(records(3))
@@ -115,6 +117,7 @@ def test_a_followed_file_is_scored_as_it_grows(tiny_folder, tmp_path):
         process.communicate()
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_ends_a_run_that_waits_for_more(tiny_folder):
     with Running("score", "-m", tiny_folder, stderr=subprocess.PIPE) as running:
         running.give(b"".join(encoded(records(1))))
@@ -126,6 +129,7 @@ def test_a_reader_that_leaves_ends_a_run_that_waits_for_more(tiny_folder):
         running.process.stdout = None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scored", [[], ["--score"]], ids=["plain", "scored"])
 def test_generate_delivers_while_the_pipe_is_open(tiny_folder, scored):
     questions = encoded([{"id": f"q{number}", "question": "1 + 1?"} for number in range(3)])
@@ -139,6 +143,7 @@ def test_generate_delivers_while_the_pipe_is_open(tiny_folder, scored):
         assert running.close()[0] == 0
 
 
+@pytest.mark.slow
 def test_samples_of_a_question_are_scored_when_the_next_one_begins(tiny_folder):
     rows = [{**row, "id": f"q{number // 2}", "question": str(number // 2)} for number, row in enumerate(records(6))]
     lines = encoded(rows)
@@ -152,6 +157,7 @@ def test_samples_of_a_question_are_scored_when_the_next_one_begins(tiny_folder):
     assert (code, ids(found)) == (0, ["q0", "q0", "q1", "q1", "q2"])
 
 
+@pytest.mark.slow
 def test_a_regular_file_has_the_bytes_of_full_windows(run_tokur, tiny_folder, tmp_path):
     """Its windows are cut by number alone, however slowly it is read: 40 records are 16 and 24."""
     given = write_lines(tmp_path / "in.jsonl", records(40))

@@ -40,6 +40,7 @@ def ids(out):
     return [record["id"] for record in parsed(out)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("template", FAILING)
 @pytest.mark.parametrize("command", ["score", "generate"])
 def test_a_template_that_fails_is_an_error_of_its_record(run_tokur, tiny_folder, tmp_path, command, template):

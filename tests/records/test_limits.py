@@ -127,6 +127,7 @@ def test_deep_nesting_is_an_error_of_its_record(tmp_path, opening):
     assert outcomes(tmp_path / "in", max_line=MAX_LINE) == [("[0]", 1, "is nested too deeply to be read"), 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["zeros.zst", "zeros.gz", "lines.zst", "array.zst", "spaces.zst", "zeros.eval"])
 def test_memory_is_bounded_whatever_an_archive_swells_to(tmp_path, form):
     """One or two gigabytes, read by a process that may have 0.7."""

@@ -99,6 +99,7 @@ def tokur(*arguments, cwd, **streams):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [["heatmap", "--html"], ["heatmap", "--svg"], ["evaluate", "--bootstrap", "0", "-o"],
                 ["select", "--force", "-o"], ["evaluate", "--force", "--graded"]]
@@ -116,6 +117,7 @@ def test_a_command_does_not_destroy_what_it_reads(options, tmp_path):
         assert (tmp_path / "s.jsonl").read_bytes() == SCORED.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "option",
     ["--model", "--requests", "--few-shot", "--template", "--posterior", "--nli-model", "--similarity-model"],
@@ -166,6 +168,7 @@ def test_plots_do_not_replace_what_is_read(tmp_path):
 # ---- finished work --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "ways"),
     [

@@ -63,6 +63,7 @@ def _show(kept: str) -> str:
     return "; ".join([*lines, f"cd {shlex.quote(str(REPOSITORY))}; "])
 
 
+@pytest.mark.slow
 @bubblewrapped
 @pytest.mark.parametrize(("user", "name"), TRIALS)
 def test_no_code_leaves_bubblewrap(user, name):

@@ -73,6 +73,7 @@ def test_a_row_without_its_fields_is_a_record_error():
         run("    return x", {"prompt": "", "entry_point": "f"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "expected"),
     [

@@ -493,6 +493,7 @@ def test_an_input_is_not_written_over_by_its_graded_records(evaluate, tmp_path):
     assert "is also an input" in err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 def test_code_is_run_only_with_permission(evaluate, monkeypatch):
     row = {"prompt": "def f(x):\n", "test": "def check(f):\n    assert f(2) == 4\n", "entry_point": "f"}
@@ -581,6 +582,7 @@ def test_plots_are_written_as_png_and_svg(evaluate, tmp_path):
     assert "AUROC" in (folder / "roc.svg").read_text()
 
 
+@pytest.mark.slow
 def test_plots_are_drawn_without_a_word_where_the_home_cannot_be_written(tmp_path):
     pytest.importorskip("matplotlib")
     path = write_lines(tmp_path / "in.jsonl", many(60))

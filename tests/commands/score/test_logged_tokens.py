@@ -81,6 +81,7 @@ def test_text_of_nobody_in_particular_is_tokenized_without_a_word(run_tokur, tin
     assert (code, err) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.real_model
 @pytest.mark.usefixtures("all_threads")
 def test_what_vllm_wrote_is_scored_by_the_ids_that_vllm_reports(run_tokur, tmp_path):

@@ -29,6 +29,7 @@ def run(force, tasks):
     return [(task, list(outcomes)) for task, outcomes in force.map(tasks, lost)]
 
 
+@pytest.mark.slow
 def test_answers_come_in_order_from_all_workers_and_a_killed_one_costs_nothing_else(capfd, monkeypatch):
     """At once, since starting Ray takes seconds: order, division, reading ahead, deaths, an input that breaks off."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")

@@ -69,6 +69,7 @@ def said(err):
     return err.splitlines()[1:]
 
 
+@pytest.mark.slow
 def test_two_workers_write_the_bytes_of_one_process_from_a_pipe_and_say_nothing(
     run_tokur, tiny_folder, tmp_path, temporary
 ):
@@ -252,7 +253,11 @@ def test_launchers_are_refused_with_one_line(run_tokur, monkeypatch, rank, speak
     [
         (["--workers", "none"], '--workers has "none"; it must be a number from 1, or auto'),
         (["--gpus-per-worker", "2"], "--gpus-per-worker divides GPUs among workers: give --workers too"),
-        (["--workers", "2", "--gpus-per-worker", "2"], "2 workers with 2 GPUs each need 4, but this machine has 0"),
+        pytest.param(
+            ["--workers", "2", "--gpus-per-worker", "2"],
+            "2 workers with 2 GPUs each need 4, but this machine has 0",
+            marks=pytest.mark.slow,  # it imports Ray
+        ),
     ],
 )
 def test_workers_that_cannot_be_are_refused(run_tokur, monkeypatch, tmp_path, options, message):

@@ -398,6 +398,7 @@ class Memory:
             raise torch.OutOfMemoryError("CUDA out of memory")
 
 
+@pytest.mark.slow
 def test_batches_are_halved_where_memory_is_short(nli_folder):
     expected = entailment(nli_folder).probabilities(PAIRS)
     model = entailment(nli_folder)
@@ -494,6 +495,7 @@ def test_a_hub_model_is_fetched_once_without_what_nothing_reads(embedding_folder
     assert fetched == [("org/tiny", {"revision": "c0ffee"})]
 
 
+@pytest.mark.slow
 def test_folders_are_loaded_in_silence_without_a_look_at_the_network(
     nli_folder, embedding_folder, cross_encoder_folder
 ):

@@ -33,6 +33,7 @@ def decode(model, steps, sampling=Sampling(), **options):  # noqa: B008 (immutab
     assert all(len(r.token_ids) == steps for r in responses)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "dtype"),
     [
@@ -51,6 +52,7 @@ def test_families_decode_on_a_gpu_in_batches_that_rows_leave_and_join(family, dt
         decode(moved(model, dtype), 3, max_rows=4, cache_bytes=10**6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_a_step_waits_for_its_tokens_alone(sampling, monkeypatch):
     """And for whether a nucleus needs more candidates."""
@@ -84,6 +86,7 @@ def test_tokens_are_chosen_where_the_logits_are(sampling, dtype, monkeypatch):
         assert (tokens.shape, tokens.dtype, tokens.device) == ((256,), torch.long, DEVICE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["llama", "gemma2"])
 def test_particles_grow_on_a_gpu_and_are_scored_there(family, monkeypatch):
     model = tiny_model(family, num_hidden_layers=1)

@@ -64,6 +64,7 @@ def kept_weights(logits, sampling):
     return torch.zeros_like(p).scatter(-1, ids, torch.where(keep, values, 0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sampling", [Sampling(1.0), Sampling(0.7, 50), Sampling(0.9, 0, 0.9), Sampling(1.0, 0, 1.0, 0.1)]
 )

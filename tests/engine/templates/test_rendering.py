@@ -66,6 +66,7 @@ def test_whatever_fails_is_an_error_that_names_the_line(templates, template):
     assert templates.fill("{{ level }}", {"level": "high"}) == "high"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_template_that_does_not_end_or_fills_memory_is_stopped(templates, name):
     began = time.monotonic()
@@ -76,6 +77,7 @@ def test_a_template_that_does_not_end_or_fills_memory_is_stopped(templates, name
     assert templates.fill("{{ level }}", {"level": "high"}) == "high"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a string in one step", "loops", "by doubling"])
 def test_chat_templates_are_stopped_too(templates, name):
     with pytest.raises(TokurError, match=r"takes too much memory|takes longer than"):
@@ -85,6 +87,7 @@ def test_chat_templates_are_stopped_too(templates, name):
     )
 
 
+@pytest.mark.slow
 def test_a_text_that_is_too_long_is_an_error():
     process = TemplateProcess(20, 1_000_000_000)
     with pytest.raises(TokurError, match="it makes 70,000,000 characters, more than 64,000,000"):
@@ -152,6 +155,7 @@ def test_who_is_interrupted_over_a_template_gets_the_next_ones_text():
         templates.close()
 
 
+@pytest.mark.slow
 def test_a_template_outlives_no_parent(tmp_path):
     """The parent is killed over a template that does not end: the kernel's timer ends its process too."""
     code = textwrap.dedent("""

@@ -52,6 +52,7 @@ def test_it_refuses_what_a_gpu_refuses(monkeypatch):
         assert operations.read == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "capability", "kernel", "key_heads"),
     [
@@ -78,6 +79,7 @@ def test_attention_takes_the_best_kernel_of_the_gpu(dtype, capability, kernel, k
             assert key[2:] == value[2:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["llama", "gpt2", "gpt_neox", "gemma3", "gemma2"])
 def test_families_go_through_a_gpu_and_are_waited_for_once_a_batch(family, monkeypatch):
     model = tiny_model(family)

@@ -137,6 +137,7 @@ def backgrounds(page, selector):
     return ["#" + bytes(map(int, re.findall(r"\d+", colour)[:3])).hex() for colour in drawn]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_each_quantity_has_its_own_colours(open_page, theme):
     response = view_samples.wrong()

@@ -114,6 +114,7 @@ def test_particles_are_those_of_the_plain_algorithm(case):
     check_equal_to_the_plain_algorithm(tiny_model(), *CASES[case])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "sampling", "layers"),
     [
