@@ -79,8 +79,8 @@ def evaluate(
     if not runs:
         invalid.finish(none_of=", ".join(map(display_name, paths)))
         return
-    if fitting is None:
-        check_runs(runs)
+    if fitting is None and (apart := check_runs(runs)):
+        say(COMMAND, f"{apart:,} questions are not in all {len(runs)} runs, whose figures are averaged")
     scored = runs[0]
     if fitting is not None:
         runs = [fitting.hold_out(runs)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +32,11 @@ def settings_of(record: Record) -> dict[str, Any]:
     }
 
 
-def check_runs(runs: Sequence[Columns]) -> None:
-    """Refuse runs that have not the same questions, or whose first records were made in different ways.
+def check_runs(runs: Sequence[Columns]) -> int:
+    """Refuse runs without a question in common, or whose first records were made in different ways.
+
+    Returns:
+        How many questions are not in all runs: a record that failed in one of them may leave a gap there.
 
     Raises:
         RecordError: so it is; it names the first record that shows it.
@@ -46,12 +50,11 @@ def check_runs(runs: Sequence[Columns]) -> None:
                     run.path,
                     run.lines[0] or None,
                 )
-    for one, other in [(run, runs[0]) for run in runs[1:]] + [(runs[0], run) for run in runs[1:]]:
-        for name, number in one.numbers.items():
-            if name not in other.numbers:
-                raise RecordError(
-                    f"answers a question that {other.name} has not: files are runs of the same questions, whose "
-                    "figures are averaged; put the questions of one run into one file",
-                    one.path,
-                    one.lines[number] or None,
-                )
+        if run.numbers and runs[0].numbers and run.numbers.keys().isdisjoint(runs[0].numbers):
+            raise RecordError(
+                f"answers no question of {runs[0].name}: files are runs of the same questions, whose figures are "
+                "averaged; put the questions of one run into one file",
+                run.path,
+            )
+    runs_with: Counter[str] = Counter(name for run in runs for name in run.numbers)
+    return sum(count < len(runs) for count in runs_with.values())
