@@ -51,7 +51,7 @@ def rows_of(words: list[str]) -> list[bytes]:
 
 
 def scored(name: str, path: Path, every: int) -> Path:
-    """Write all responses with their scores: every so many computed and compared with what is kept, the others' kept.
+    """Write all responses with their kept scores, once those of every so many are computed and found to be the same.
 
     Raises:
         AssertionError: a score is not what is kept.

@@ -253,10 +253,10 @@ class _Block:
 
         prompt_keys, prompt_values = self._prompts[module]
         pieces, spare = self._extended(module, key, value)
-        to_prompts = _products(by_prompt(query), prompt_keys)
+        to_prompts = torch.matmul(by_prompt(query), prompt_keys.transpose(2, 3))
         if padding is not None:
             to_prompts += padding
-        parts = [by_response(to_prompts), *(_products(query, keys) for keys, _ in pieces)]
+        parts = [by_response(to_prompts), *(torch.matmul(query, keys.transpose(2, 3)) for keys, _ in pieces)]
         scores = torch.cat(parts, dim=-1)  # (N, key heads, group, columns)
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32)) * scale
         scores[..., scores.shape[-1] - spare :] = float("-inf")
@@ -312,8 +312,3 @@ def _picked(states: Tensor, columns: Tensor) -> Tensor:
     """Return (Q, key heads, P, d) from (1, key heads, length, d) and columns (Q, P)."""
     picked = states[0].transpose(0, 1)[columns.to(states.device)]  # (Q, P, key heads, d)
     return picked.transpose(1, 2).contiguous()
-
-
-def _products(query: Tensor, keys: Tensor) -> Tensor:
-    """Return (B, h, n, P) for a query (B, h, n, d) and keys (B, h, P, d)."""
-    return torch.matmul(query, keys.transpose(2, 3))
