@@ -6,6 +6,7 @@ import torch
 from tests.engine.fake_gpu import DEVICE, fake_gpu, moved
 from tests.engine.generation.test_decoder import OTHERS, requests, text_of
 from tests.tiny import FAMILIES, tiny_model
+from tokur_cli.engine.generation.blocks import BlockCache
 from tokur_cli.engine.generation.decoder import Decoder
 from tokur_cli.engine.generation.guided.particles import Guide, ParticleFilter
 from tokur_cli.engine.generation.guided.resampling import Resampling
@@ -90,6 +91,8 @@ def test_tokens_are_chosen_where_the_logits_are(sampling, dtype, monkeypatch):
 @pytest.mark.parametrize("family", ["llama", "gemma2"])
 def test_particles_grow_on_a_gpu_and_are_scored_there(family, monkeypatch):
     model = tiny_model(family, num_hidden_layers=1)
+    resumed, resume = [], BlockCache.resume
+    monkeypatch.setattr(BlockCache, "resume", lambda cache, *rows: (resumed.append(rows), resume(cache, *rows)))
     with fake_gpu(monkeypatch, (8, 0)):
         model = moved(model, torch.bfloat16)
         sampling = Sampling(temperature=1.0)
@@ -99,3 +102,4 @@ def test_particles_grow_on_a_gpu_and_are_scored_there(family, monkeypatch):
         responses = list(ParticleFilter(decoder, scorer, guide).serve(ASKED[:2]))
     assert sorted((r.index, r.sample) for r in responses) == [(i, n) for i in range(2) for n in (0, 1)]
     assert all(len(r.token_ids) == 5 for r in responses)
+    assert len(resumed) == (2 if family == "llama" else 0)  # the second and the third step begin where the first ended
