@@ -47,7 +47,8 @@ row() {
 }
 
 respond plain
-for guide in ll tu au eu; do
+respond ll --guide ll --scores ll # which needs no draws
+for guide in tu au eu; do
     respond "$guide" --guide "$guide"
 done
 respond recommended --guide eu --guide-over top5 --guide-temperature auto --resample systematic --resample-below 0.5

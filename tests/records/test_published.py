@@ -14,6 +14,7 @@ from pyarrow import parquet
 
 from tests.records.reading import message_of
 from tokur_cli.records.errors import TokurError
+from tokur_cli.records.mapping import FieldMapping
 from tokur_cli.records.reader import read_records
 
 GSM8K = [{"question": f"What is {n} + {n}?", "answer": f"It is {2 * n}.\n#### {2 * n}"} for n in range(1000)]
@@ -62,6 +63,19 @@ def test_files_of_every_form_make_a_data_set(tmp_path, form):
     write(tmp_path / "set" / f"test.{form}", rows)
     found = records(f"hf:{tmp_path / 'set'}")
     assert [(record.prompt.question, record.get("level")) for record in found] == [('a, "b"\nc', 3), ("é", 4)]
+
+
+def test_rows_that_are_lists_are_read_by_the_numbers_of_their_parts(tmp_path):
+    """As Open-Reasoner-Zero publishes its mathematics: one JSON array of conversations."""
+    turns = [
+        [{"from": "human", "value": f"What is {n} + {n}?"}, {"from": "assistant", "ground_truth": {"value": f"{2 * n}"}}]
+        for n in range(3)
+    ]
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "collection.json").write_text(json.dumps(turns), encoding="utf-8")
+    mapping = FieldMapping(question="0.value", reference="1.ground_truth.value")
+    found = records(f"hf:{tmp_path / 'set'}:train", mapping=mapping)
+    assert [(r.prompt.question, r.reference) for r in found] == [(f"What is {n} + {n}?", f"{2 * n}") for n in range(3)]
 
 
 def test_a_configuration_is_named_after_the_folder(tmp_path):
