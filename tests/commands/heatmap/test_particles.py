@@ -112,9 +112,17 @@ def test_a_record_that_does_not_tell_its_guide_is_told(run_tokur, tmp_path):
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [(["--compare"], "leave --compare out"), (["--id", "q8"], "leave --id out"), (["--svg", "x.svg"], "leave --svg")],
+    [
+        (["--compare"], "leave --compare out"),
+        (["--id", "q8"], "leave --id out"),
+        (["--svg", "x.svg"], "leave --svg out"),
+        (["--score", "au"], "leave --score out"),
+        (["--palette", "red"], "leave --palette out"),
+        (["--vmin", "0"], "leave --vmin out"),
+        (["--vmax", "2"], "leave --vmax out"),
+    ],
 )
-def test_other_choices_are_refused(run_tokur, guided, options, said):
+def test_what_says_nothing_of_particles_is_refused(run_tokur, guided, options, said):
     code, _, err = run_tokur("heatmap", guided, "--particles", "q7", *options)
     assert code == 2
     assert said in err

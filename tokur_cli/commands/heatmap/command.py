@@ -62,7 +62,7 @@ def heatmap(
         TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
     if choice.particles is not None:
-        _show_particles(source, choice.particles, picture, target)
+        _show_particles(source, choice.particles, scaling, picture, target)
         return
     asked = choose_quantities(scaling.quantities)
     palettes = choose_palettes(scaling.palettes, len(asked))
@@ -98,12 +98,18 @@ def heatmap(
     invalid.finish(none_of=None if scales.responses else display_name(source.path))
 
 
-def _show_particles(source: InputOptions, question: str, picture: PictureOptions, target: PassthroughOptions) -> None:
+def _show_particles(
+    source: InputOptions, question: str, scaling: ScaleOptions, picture: PictureOptions, target: PassthroughOptions
+) -> None:
     """Draw how one question's particles came about."""
     from tokur_cli.commands.heatmap.particles import particle_tree  # has the scores with it, and so needs numpy
 
     if picture.svg:
         raise UsageError("--particles draws a page or text: give --html, or leave --svg out")
+    options = {"--score": "quantities", "--palette": "palettes", "--vmin": "vmin", "--vmax": "vmax"}
+    for option, name in options.items():
+        if getattr(scaling, name) != getattr(ScaleOptions, name):
+            raise UsageError(f"--particles shows the rewards that they were guided by: leave {option} out")
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     records: list[Record] = []
     with nullcontext() if target.path is None else open_output(target.path, force=target.force) as writer:

@@ -7,17 +7,16 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from typer import Option
+from typer import BadParameter, Option
 
 from tokur_cli.commands.options import panels
-from tokur_cli.records.errors import UsageError
 
 
 def _part(text: str) -> float:
     """Return a part from 0 to 1.
 
     Raises:
-        UsageError: it is none.
+        BadParameter: it is none.
     """
     try:
         part = float(text)
@@ -26,7 +25,7 @@ def _part(text: str) -> float:
     if not 0 <= part <= 1:
         percent = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%?\s*", text)
         such_as = f"{float(percent[1]) / 100:g}" if percent and float(percent[1]) <= 100 else "0.8"
-        raise UsageError(f"--abstain {text}: give a part from 0 to 1, such as {such_as}")
+        raise BadParameter(f"{text} is not a part from 0 to 1, such as {such_as}")
     return part
 
 
