@@ -108,7 +108,8 @@ def test_ctrl_c_leaves_whole_records_and_exits_with_130(tiny_folder, tmp_path):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert err.decode() == f"tokur score: loading {tiny_folder}\ntokur score: interrupted\n"
+    told = f"interrupted: {output} keeps what is done: go on with --resume"
+    assert err.decode() == f"tokur score: loading {tiny_folder}\ntokur score: {told}\n"
     assert output.read_bytes().endswith(b"}\n")
     assert len(parsed(output.read_text())) < 5000
 

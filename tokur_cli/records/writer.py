@@ -65,7 +65,7 @@ def open_output(
             lock(file, path)
             check_target(path, force=force, resume=resume)  # again: another run may have ended meanwhile
         return RecordWriter(
-            file, path, resume=bool(resume), settings=settings, settings_of=settings_of, identity=identity
+            file, path, resume=resume, settings=settings, settings_of=settings_of, identity=identity
         )
     except TokurError:
         file.close()
@@ -78,7 +78,7 @@ class RecordWriter:
     Args:
         file: the output file, or None for standard output.
         name: its name, for messages.
-        resume: keep the file's complete lines and continue after them.
+        resume: keep the file's complete lines and continue after them; None where a command cannot.
         settings: what this run computes with.
         settings_of: the settings that a ``tokur`` object was written with.
         identity: what an output record and its input record have in common.
@@ -90,13 +90,14 @@ class RecordWriter:
         file: io.BufferedWriter[Any] | None,
         name: str,
         *,
-        resume: bool = False,
+        resume: bool | None = None,
         settings: Settings | None = None,
         settings_of: SettingsOf | None = None,
         identity: Identity = Record.passthrough,
         standard_output: BinaryIO | None = None,
     ) -> None:
         self._file = file
+        self._can_be_resumed = file is not None and resume is not None
         # It makes bytes of {} once, to see what comes out; records are bytes already
         self._lines = jsonlines.Writer(file or standard_output or sys.stdout.buffer, dumps=bytes, flush=True)
         self._name = name
@@ -118,6 +119,8 @@ class RecordWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if isinstance(error, KeyboardInterrupt) and self._can_be_resumed and self._positioned:
+            error.args = (f"{self._name} keeps what is done: go on with --resume",)
         try:
             if kind is None:
                 self.finish()

@@ -51,10 +51,12 @@ def exit_code(error: BaseException | None) -> int:
     return 0 if error is None or isinstance(error, BrokenPipeError) else EXIT_FAILED
 
 
-def message_for(error: Exception) -> str:
+def message_for(error: Exception | KeyboardInterrupt) -> str:
     """Return the message for an error: for an error in the code, also how to find its place."""
     if isinstance(error, TokurError):
         return str(error)
+    if isinstance(error, KeyboardInterrupt):
+        return ": ".join(["interrupted", *error.args])
     return f"{type(error).__name__}: {error} (TOKUR_DEBUG=1 shows where)"
 
 
@@ -84,7 +86,7 @@ def reporting(command: str) -> Iterator[None]:
         if debug:
             raise
         _release_standard_output()
-        say(command, "interrupted" if isinstance(error, KeyboardInterrupt) else message_for(error))
+        say(command, message_for(error))
         raise SystemExit(exit_code(error)) from None
     finally:
         if starting:
