@@ -499,6 +499,21 @@ def test_a_page_switches_between_all_quantities_with_the_asked_ones_first(run_to
     assert "Heat map of scored.jsonl" in page.read_text(encoding="utf-8")
 
 
+def test_a_page_tells_with_what_the_responses_were_scored(run_tokur, tmp_path):
+    def told(*records):
+        run_tokur("heatmap", write_lines(tmp_path / "in.jsonl", records), "--html", tmp_path / "page.html")
+        return re.search(r'<p id="scored">(.*)</p>', (tmp_path / "page.html").read_text(encoding="utf-8"))[1]
+
+    first, second, *_ = real()
+    words = "smollm2-135m-instruct in bfloat16, σ 0.1, rank 8, draws 2, stepwise, seed 0"
+    assert told(first, second) == f"Scored with {words}."
+    others = changed(second, 7, "tokur", "run", "seed")
+    assert told(first, others) == f"Scored with {words}, the others with other settings."
+    assert told(without(first, "tokur", "run")) == ""
+    own = changed(first, {"model": "<b>me</b>", "sigma": None, "draws": 0}, "tokur", "run")
+    assert told(own) == "Scored with &lt;b>me&lt;/b>, draws 0."
+
+
 def test_a_page_leaves_out_what_some_response_has_not(run_tokur, tmp_path):
     empty = changed(scored(3), [None] * 6, "tokur", "tokens", "tu")
     path = write_lines(tmp_path / "some.jsonl", [empty, without(scored(2), "tokur", "tokens", "au")])

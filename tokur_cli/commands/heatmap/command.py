@@ -13,7 +13,7 @@ from tokur_cli.answers.grading import Grader
 from tokur_cli.commands.heatmap.gallery import Gallery
 from tokur_cli.commands.heatmap.output import columns_of, standard_picture
 from tokur_cli.commands.heatmap.quantities import TOKEN_QUANTITIES, choose_palettes, choose_quantities
-from tokur_cli.commands.heatmap.records import heatmap_response
+from tokur_cli.commands.heatmap.records import heatmap_response, scored_with
 from tokur_cli.commands.options.heatmap import ChoiceOptions, PassthroughOptions, PictureOptions, ScaleOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords
@@ -76,7 +76,7 @@ def heatmap(
     with Gallery(choice) as gallery:
         records = nullcontext() if target.path is None else open_output(target.path, force=target.force)
         with records as writer, Grader() as grader:
-            _read(source, asked, scales, gallery, invalid, writer, grader)
+            settings = _read(source, asked, scales, gallery, invalid, writer, grader)
         if scales.responses:
             gallery.check()
             chosen = [
@@ -86,7 +86,14 @@ def heatmap(
             if picture.html:
                 every = chosen + [scales.scale(name) for name in scales.others if scales.has_values(name)]
                 with writing_whole(picture.html) as file:
-                    write_html(file, gallery.responses(), every, title=_title(source.path), compare=choice.compare)
+                    write_html(
+                        file,
+                        gallery.responses(),
+                        every,
+                        title=_title(source.path),
+                        scored=_told(settings),
+                        compare=choice.compare,
+                    )
             if picture.svg:
                 _write_figure(picture.svg, gallery, chosen, picture, choice.compare)
             if not (picture.html or picture.svg):
@@ -138,9 +145,14 @@ def _read(
     invalid: InvalidRecords,
     writer: RecordWriter | None,
     grader: Grader,
-) -> None:
-    """Pass every record on, count its values for the scales, and keep it if it is one of those to show."""
+) -> list[str]:
+    """Pass every record on, count its values for the scales, and keep it if it is one of those to show.
+
+    Returns:
+        With what they were scored, all that differ.
+    """
     needed = [quantity.name for quantity in asked]
+    settings: dict[str, None] = {}
     for item in read_input(replace(source, format=NATIVE.name)):
         if isinstance(item, RecordError):
             invalid.skip_or_raise(item)
@@ -152,9 +164,19 @@ def _read(
             invalid.skip_or_raise(error)
         else:
             scales.add(response)
+            settings[scored_with(item)] = None
             gallery.offer(response, item.id or response.question or response.id, sample)
         if writer:  # one that cannot be painted is a record all the same
             writer.write(item)
+    return [words for words in settings if words]
+
+
+def _told(settings: Sequence[str]) -> str:
+    """Return in a sentence with what responses were scored, the first of them first."""
+    if not settings:
+        return ""
+    others = ", the others with other settings" if len(settings) > 1 else ""
+    return f"Scored with {settings[0]}{others}."
 
 
 def _title(path: str) -> str:

@@ -63,6 +63,18 @@ def heatmap_response(
     return response
 
 
+def scored_with(record: Record) -> str:
+    """Return in words what a record's uncertainties come from: ``MODEL in float32, σ 0.1, rank 8, draws 2, seed 0``.
+
+    What the record does not say is left out.
+    """
+    run = record.computed("run")
+    known = {name: value for name, value in run.items() if value is not None} if isinstance(run, dict) else {}
+    model = " in ".join(str(known[name]) for name in ("model", "dtype") if name in known)
+    words = {"sigma": "σ {}", "rank": "rank {}", "draws": "draws {}", "sampling": "{}", "seed": "seed {}"}
+    return ", ".join([model, *(text.format(known[name]) for name, text in words.items() if name in known)]).strip(", ")
+
+
 def _token_arrays(record: Record, tokur: dict[str, Any]) -> dict[str, Any]:
     tokens = tokur.get("tokens")
     if isinstance(tokens, dict):

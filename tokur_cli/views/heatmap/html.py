@@ -24,6 +24,7 @@ def write_html(
     scales: Sequence[Scale],
     *,
     title: str = "tokur heatmap",
+    scored: str = "",
     compare: bool = False,
 ) -> None:
     """Write a page that paints responses, one after the other, so that any number fits in memory.
@@ -37,6 +38,7 @@ def write_html(
         responses: what to paint; each must have values for every scale.
         scales: the quantities to switch between; the first one is shown at first.
         title: the page's title.
+        scored: with what the responses were scored, in a sentence.
         compare: whether to put the responses in two columns.
 
     Raises:
@@ -46,7 +48,8 @@ def write_html(
     script = _asset("page.js")
     policy = content_policy(style, script)
     head, _, tail = _asset("page.html").partition("{data}")
-    for name, text in (("policy", policy), ("title", escape(picture(title))), ("style", style)):
+    told = {"title": escape(picture(title)), "scored": escape(picture(scored))}
+    for name, text in {"policy": policy, "style": style, **told}.items():
         head = head.replace("{" + name + "}", text)
     file.write(head)
     file.write(_json({"compare": compare, "quantities": [_scale_data(scale) for scale in scales]}))
