@@ -1,0 +1,52 @@
+"""Rows to evaluate."""
+
+import numpy as np
+
+# Four responses whose uncertainties rank right 0.1, wrong 0.2, right 0.3, wrong 0.4: of the four pairs of a right and a
+# wrong one three are in order (AUROC 3/4), precision at the right ones is 1/1 and 2/3 (average 5/6), and of the more
+# confident half one of two is right.
+HAND = ((True, 0.1), (False, 0.2), (True, 0.3), (False, 0.4))
+
+
+def scored(number, value=None, *, name="eu", **fields):
+    tokur = {"schema": 1, "scores": {name: value}} if name else {"schema": 1}
+    return {"id": f"q{number}", **fields, "tokur": tokur}
+
+
+def hand_worked(**fields):
+    return [scored(number, value, correct=correct, **fields) for number, (correct, value) in enumerate(HAND)]
+
+
+def many(count=200, seed=0, names=("eu", "ll"), **fields):
+    rng = np.random.default_rng(seed)
+    for number in range(count):
+        correct = bool(rng.random() < 0.4)
+        scores = {name: round(rng.normal((1 if name == "ll" else -1) * correct, 1), 1) for name in names}
+        yield {"id": f"q{number}", "correct": correct, **fields, "tokur": {"schema": 1, "scores": scores}}
+
+
+def answered(number, answer, reference="7", **fields):
+    return scored(number, 0.1 * number, response=f"The answer is {answer}.", reference=reference, **fields)
+
+
+def samples():
+    """Two questions with four samples: by majority 5 wins and is wrong; the most confident answer is right."""
+    for question in ("a", "b"):
+        for sample, (answer, uncertainty) in enumerate((("7", 0.1), ("5", 0.5), ("5.0", 0.6), ("7", 0.9))):
+            record = scored(0, uncertainty, response=f"The answer is {answer}")
+            record |= {"id": question, "reference": "7"}
+            record["tokur"]["sample"] = sample if question == "a" else 3 - sample
+            yield record
+
+
+def without_id(records):
+    for record in records:
+        fields = {name: value for name, value in record.items() if name != "id"}
+        yield {"question": f"What is {record['id']}?", **fields}
+
+
+def copied(records, copies):
+    """Every record several times, as samples of its question."""
+    for record in records:
+        for sample in range(copies):
+            yield {**record, "tokur": {**record["tokur"], "sample": sample}}

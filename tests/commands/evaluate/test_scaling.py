@@ -1,0 +1,65 @@
+"""``tokur evaluate --scaling``: the accuracy of votes among N responses."""
+
+import pytest
+
+from tests.commands.evaluate.rows import samples, scored, without_id
+
+
+def test_scaling_takes_the_most_confident_and_the_whole_set_has_no_spread(evaluate):
+    _, (row, plain), _ = evaluate(samples(), options=["--scaling", "4,1", "--keep", "25%", "--repeats", 5])
+    assert plain["score"] is None
+    points = {(point["method"], point["n"]): point for point in row["scaling"] + plain["scaling"]}
+    assert points["maj", 4] == {"method": "maj", "n": 4, "mean": 1.0, "std": 0.0, "accuracies": [1.0] * 5}
+    assert points["wbon", 4]["mean"] == 1.0
+    assert points["pass@1", 4]["mean"] == 0.5
+    assert points["pass@n", 4]["mean"] == 1.0
+    assert 0 <= points["pass@1", 1]["mean"] <= 1
+    # 2 : 2 votes; the class with the more confident response wins for a score, the lower sample without one:
+    # of question a that is 7, of b, whose samples are numbered backwards, also 7
+    assert points["majority", 4]["mean"] == 1.0
+
+
+def test_a_score_that_few_responses_have_is_missing_at_small_n_and_drawn_at_large_n(evaluate, tmp_path):
+    pytest.importorskip("matplotlib")
+    records = [
+        {**scored(0, 0.1, response="7", reference="7"), "tokur": {"sample": sample, "scores": {"ll": -sample}}}
+        for sample in range(64)
+    ]
+    records[0]["tokur"]["scores"]["eu"] = 0.1
+    options = ["--scaling", "1,64", "--repeats", 1, "--latex", "--plot", tmp_path / "plots"]
+    code, text, _ = evaluate(records, options=options)
+    assert code == 0
+    assert [line for line in text.split("\n") if line.startswith("eu &")][-2:] == ["eu & -- & 100.00 \\\\"] * 2
+    assert (tmp_path / "plots" / "scaling-maj.svg").exists()
+
+
+def test_numbers_of_responses_are_taken_once_and_in_order(evaluate):
+    _, rows, _ = evaluate(samples(), options=["--scaling", "4, 1,4,2,1", "--repeats", 3])
+    for row in rows:
+        sizes = {}
+        for point in row["scaling"]:
+            assert len(point["accuracies"]) == 3
+            sizes.setdefault(point["method"], []).append(point["n"])
+        assert all(found == [1, 2, 4] for found in sizes.values())
+
+
+def test_scaling_needs_to_know_the_question(evaluate):
+    records = [{"correct": True, "response": "7", "tokur": {"scores": {"eu": 1}}}]
+    code, _, err = evaluate(records, options=["--scaling", "2"])
+    assert code == 1
+    assert 'in0.jsonl:1: has no "id", "question", "messages" or "prompt"' in err
+
+
+def test_scaling_knows_questions_without_ids_by_their_prompts(evaluate):
+    options = ["--scaling", "4,2", "--keep", "50%"]
+    _, by_id, _ = evaluate(samples(), options=options)
+    _, by_prompt, _ = evaluate(without_id(samples()), options=options)
+    assert by_prompt == by_id
+
+
+def test_scaling_without_any_labelled_question_is_an_error(evaluate):
+    records = list(samples())
+    records[0]["reference"] = records[4]["reference"] = None
+    code, _, err = evaluate(records, options=["--scaling", "2"])
+    assert code == 1
+    assert "every question has a response without a label" in err
