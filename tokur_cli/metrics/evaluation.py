@@ -241,9 +241,9 @@ class _Resampling:
         return drawn.get(name, {}), drawn.get(versus, {})
 
     def _draw(self, scores: Mapping[str, ScoredSet], records: NDArray[np.bool_]) -> dict[str, dict[str, Floats]]:
-        if not self._resamples or not records.any():
+        questions, cluster = np.unique(self._cluster[records], return_inverse=True)
+        if not self._resamples or len(questions) < 2:  # all resamples of one would be the same
             return {}
-        cluster = np.unique(self._cluster[records], return_inverse=True)[1]
         label = self._label[records]
         return resampled(scores, label, resamples=self._resamples, seed=self._seed, cluster=cluster)
 

@@ -50,9 +50,9 @@ def within_responses(
         For each score its metrics, and their differences from those of ``versus``, empty without it.
     """
     table = _Table(np.asarray(label, dtype=np.float64), np.asarray(response))
-    question = np.unique(np.asarray(cluster)[table.first], return_inverse=True)[1]  # (Q,)
+    questions, question = np.unique(np.asarray(cluster)[table.first], return_inverse=True)  # (Q,) the second
     values = {name: table.metrics(np.asarray(scores, dtype=np.float64)) for name, scores in confidences.items()}
-    weights = list(draws(len(question), bootstrap, seed, question)) if len(question) else []
+    weights = list(draws(len(question), bootstrap, seed, question)) if len(questions) > 1 else []
 
     def resampled(of_response: Floats) -> Floats:
         known = np.isfinite(of_response)

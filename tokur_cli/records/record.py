@@ -345,6 +345,10 @@ class Record:
         """Return the record without ``tokur`` and other computed fields: the same bytes before and after the work."""
         return self._encode(("tokur", *computed))
 
+    def without(self, *names: str) -> Record:
+        """Return a record that lacks these fields and has the others as they will be written."""
+        return Record.parse(self._encode(names), self.source, self.line)
+
     def _encode(self, without: tuple[str, ...]) -> bytes:
         pieces = ["{"]
         for separator, name, key, value in self._chunks():

@@ -97,7 +97,7 @@ class RecordWriter:
         standard_output: BinaryIO | None = None,
     ) -> None:
         self._file = file
-        self._can_be_resumed = file is not None and resume is not None
+        self._can_be_resumed = resume is not None and file is not None and os.path.isfile(name)
         # It makes bytes of {} once, to see what comes out; records are bytes already
         self._lines = jsonlines.Writer(file or standard_output or sys.stdout.buffer, dumps=bytes, flush=True)
         self._name = name

@@ -88,3 +88,22 @@ def test_a_question_with_an_unlabelled_sample_has_no_difficulty(tmp_path, run_to
     _, out, err = run_tokur("evaluate", path, "--difficulty", 3, "--bootstrap", 0)
     assert sum(row["labelled"] for row in parsed(out) if "group" in row) == 15
     assert "3 records without 3 labelled samples" in err
+
+
+def test_each_run_is_grouped_by_its_own_samples(tmp_path, run_tokur):
+    wrong = ({"q0", "q1"}, {"q2", "q3"})
+    paths = [
+        write_lines(
+            tmp_path / f"run{number}.jsonl",
+            [
+                {"id": f"q{q}", "correct": f"q{q}" not in names, "tokur": {"sample": n, "scores": {"eu": q + n}}}
+                for q in range(4)
+                for n in range(2)
+            ],
+        )
+        for number, names in enumerate(wrong)
+    ]
+    code, out, err = run_tokur("evaluate", *paths, "--difficulty", 2, "--bootstrap", 0)
+    assert code == 0, err
+    accuracies = {row["group"]: row["accuracy"]["values"] for row in parsed(out) if "group" in row}
+    assert accuracies == {"0": [1.0, 1.0], "2": [0.0, 0.0]}

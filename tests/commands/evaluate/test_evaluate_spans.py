@@ -221,3 +221,13 @@ def test_a_token_counts_in_the_span_of_its_first_visible_character(evaluate):
     _, rows, _ = evaluate([record], "--bootstrap", 0)
     assert rows["eu_sum"]["auroc"]["value"] == 0
     assert json.dumps(rows["eu_sum"]["outcomes"]) == '{"correct": 1, "incorrect": 1}'
+
+
+@pytest.mark.parametrize(("asked", "missing"), [("eu", "eu"), ("logprob,eu_top5", "eu_top5"), ("eu, length", "eu")])
+def test_a_score_that_no_span_has_is_an_error(evaluate, asked, missing):
+    records = responses(4)
+    for record in records:
+        del record["tokur"]["tokens"]["eu"]
+    code, out, err = evaluate(records, "--scores", asked)
+    assert (code, out) == (1, "")
+    assert f"--scores: no record has {missing}: run tokur score first" in err

@@ -121,3 +121,47 @@ def test_a_file_given_twice_is_not_two_runs(run_tokur, tmp_path):
     code, out, err = run_tokur("evaluate", path, path)
     assert (code, out) == (2, "")
     assert "given twice" in err
+
+
+def made(records, run=None, generation=None):
+    return [{**record, "tokur": {**record["tokur"], "run": run, "generation": generation}} for record in records]
+
+
+def test_seeds_may_differ_wherever_they_stand(evaluate):
+    """Those of the attempts to verify a response, and of the posterior that guided it."""
+    runs = [
+        made(hand_worked(), {"seed": n, "attempt_seed": n}, {"posterior": {"sigma": 0.1, "seed": n}}) for n in (0, 1)
+    ]
+    code, (row,), err = evaluate(*runs)
+    assert (code, row["runs"]) == (0, 2), err
+    runs[1][0]["tokur"]["generation"] = {"posterior": {"sigma": 0.3, "seed": 1}}
+    code, _, err = evaluate(*runs)
+    assert code == 1
+    assert "has generation.posterior {'sigma': 0.3}, " in err
+
+
+@pytest.mark.parametrize("place", [0, 2, 4])
+def test_a_record_that_nothing_was_drawn_for_is_no_run_of_its_own(evaluate, place):
+    records = made(hand_worked(), {"seed": 3})
+    records.insert(place, {"id": "q9", "correct": True, "tokur": {"schema": 1}})
+    code, (row,), err = evaluate(records)
+    assert (code, row.get("runs"), row["labelled"], row["missing"]) == (0, None, 5, 1), err
+    assert "run of its own" not in err
+
+
+def test_one_question_has_no_intervals_and_no_p_value(evaluate):
+    records = [
+        {"id": "q", "correct": correct, "tokur": {"sample": n, "scores": {"eu": eu, "ll": -eu * eu % 3}}}
+        for n, (correct, eu) in enumerate([(True, 0.1), (False, 0.2), (True, 0.3), (False, 0.4), (True, 0.5)])
+    ]
+    code, rows, err = evaluate(records, options=["--versus", "ll"])
+    assert code == 0
+    assert "tokur evaluate: no intervals: fewer than 2 questions to resample\n" in err
+    for row in rows:
+        assert row["auroc"]["value"] is not None
+        assert "low" not in row["auroc"]
+        assert not row.get("difference")
+    records[0]["id"] = "another"
+    _, rows, err = evaluate(records, options=["--versus", "ll"])
+    assert "no intervals" not in err
+    assert all("low" in row["acc"] for row in rows)

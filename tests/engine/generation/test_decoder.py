@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 import torch
 
@@ -301,6 +303,31 @@ def test_too_little_memory_halves_the_batch_and_loses_nothing(monkeypatch):
     assert {key for key in expected if key[0] != 5} <= got.keys()
     assert len(got) == sum(not isinstance(result, tuple) for result in results), "each once"
     assert all(got[key].token_ids == expected[key].token_ids for key in got)
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma2"])
+@pytest.mark.parametrize("operation", ["join", "gather", "step"])
+def test_too_little_memory_at_any_moment_loses_nothing(family, operation, monkeypatch):
+    model, asked = tiny_model(family), requests(12)
+    sampling = Sampling(temperature=1.0, seed=3)
+    often = frozenset(range(40))  # so that responses end at different times
+    expected = decode(model, asked, sampling, end_ids=often)
+    cache = BlockCache if family == "llama" else RollingCache
+    whole = getattr(cache, operation)
+    for failing in range(1, 5):
+        calls = itertools.count(1)
+
+        def small_machine(*arguments, failing=failing, calls=calls):
+            if next(calls) == failing:
+                raise torch.OutOfMemoryError("CUDA out of memory.")
+            return whole(*arguments)
+
+        monkeypatch.setattr(cache, operation, small_machine)
+        got = decode(model, asked, sampling, end_ids=often)
+        assert next(calls) > failing
+        assert {key: response.token_ids for key, response in got.items()} == {
+            key: response.token_ids for key, response in expected.items()
+        }
 
 
 def test_a_prompt_that_never_fits_is_an_error_of_its_own(monkeypatch):

@@ -159,13 +159,13 @@ def _group_by_difficulty(
     target: EvaluationOutput,
     invalid: InvalidRecords,
 ) -> None:
-    telling = runs
-    if options.difficulty_from is not None:
+    if options.difficulty_from is None:
+        failures = [failures_of(run, count) for run in runs]
+    else:
         reading = _Reading(Wanted({}), options, source, invalid, None)
         telling = reading.read([options.difficulty_from], replace(target, graded=None, force=False))
-    failures: dict[str, int] = {}
-    for run in telling:
-        failures |= failures_of(run, count)
+        known = {name: failed for run in telling for name, failed in failures_of(run, count).items()}
+        failures = [known] * len(runs)
     group_by_difficulty(runs, failures, count)
 
 
@@ -270,6 +270,10 @@ class _Reading:
         group = group_of(record, self._options.group_by) if self._options.group_by is not None else None
         if self._fitting is not None:
             self._fitting.add(labelled, values)
+        if seed is None:  # nothing was drawn for it: it belongs to whatever run there is
+            seed = next(iter(found), None)
+        elif None in found:
+            found[seed] = found.pop(None)
         if seed not in found:
             found[seed] = Columns(path, self._wanted)
         found[seed].add(labelled, values, group)
@@ -317,8 +321,12 @@ def _present(runs: Sequence[Columns], options: EvaluationOptions) -> list[str]:
     names = [name for name in runs[0].scores if name in having]
     if options.versus is not None and options.versus not in having:
         raise TokurError(f"--versus {options.versus}: no record has this score")
-    if options.scores not in (None, ALL, DEFAULT) and options.level == "response":
-        missing = [score.name for score in choose_scores(options.scores) if score.name not in having]
+    if options.scores not in (None, ALL, DEFAULT):
+        if options.level == "response":
+            missing = [score.name for score in choose_scores(options.scores) if score.name not in having]
+        else:  # a quantity stands for all that is computed of it
+            having |= {name.rpartition("_")[0] for name in having}
+            missing = [name for name in map(str.strip, options.scores.split(",")) if name not in having]
         if missing:
             raise TokurError(f"--scores: no record has {', '.join(missing)}: run tokur score first")
     return names

@@ -26,14 +26,19 @@ def failures_of(run: Columns, count: int) -> dict[str, int]:
     }
 
 
-def group_by_difficulty(runs: Sequence[Columns], failures: Mapping[str, int], count: int) -> None:
+def group_by_difficulty(runs: Sequence[Columns], failures: Sequence[Mapping[str, int]], count: int) -> None:
     """Make groups of the records of questions with equally many failures; None where these are not known.
+
+    Args:
+        runs: the runs.
+        failures: of the questions of each, see ``failures_of``.
+        count: of how many samples.
 
     Raises:
         TokurError: they are known for no question.
     """
-    for run in runs:
-        names = {number: str(failures[name]) for name, number in run.numbers.items() if name in failures}
+    for run, failed in zip(runs, failures, strict=True):
+        names = {number: str(failed[name]) for name, number in run.numbers.items() if name in failed}
         run.group = [names.get(number) for number in run.question]
     if not any(name is not None for run in runs for name in run.group):
         raise TokurError(f"--difficulty {count}: no question has {count} samples with labels")

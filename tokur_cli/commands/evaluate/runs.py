@@ -12,7 +12,7 @@ from tokur_cli.records.record import Record
 if TYPE_CHECKING:
     from tokur_cli.commands.evaluate.columns import Columns
 
-_OF_A_RUN = ("seed", "version")
+_OF_A_RUN = ("seed", "attempt_seed", "version")
 """What may differ between runs."""
 
 
@@ -22,12 +22,20 @@ def settings_of(record: Record) -> dict[str, Any]:
     Raises:
         RecordError: ``tokur`` is not an object, or of a newer schema.
     """
-    parts = (record.computed("generation"), record.computed("run"))
+    parts = {of: record.computed(of) for of in ("generation", "run")}
     return {
         f"{of}.{name}": value
-        for of, part in zip(("generation", "run"), parts, strict=True)
+        for of, part in parts.items()
         if isinstance(part, Mapping)
-        for name, value in part.items()
+        for name, value in _lasting(part).items()
+    }
+
+
+def _lasting(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings, and those within them, without what may differ."""
+    return {
+        name: _lasting(value) if isinstance(value, Mapping) else value
+        for name, value in settings.items()
         if name not in _OF_A_RUN
     }
 

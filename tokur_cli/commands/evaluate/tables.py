@@ -63,7 +63,7 @@ def heading(results: Results) -> str:
     noun = _noun(results)
     parts = [f"{overall.records + overall.unlabelled:,} {noun}s{runs}, {overall.records:,} with a label"]
     if overall.runs == 1 and overall.questions < overall.records:
-        parts.append(f"{overall.questions:,} questions")
+        parts.append(_count(overall.questions, "question"))
     if overall.accuracy.value is not None:
         what = "accuracy" if overall.is_binary else "mean quality"
         cell = _cell(overall.accuracy)
@@ -95,6 +95,8 @@ def reasons(results: Results) -> list[str]:
         for metric, estimate in score.metrics.items():
             if estimate.reason:
                 told.setdefault(estimate.reason, {})[TITLES[metric]] = None
+    if results.options.bootstrap and results.overall.runs == results.overall.questions == 1:
+        told["fewer than 2 questions to resample"] = {"intervals": None}
     return [f"no {', '.join(names)}: {reason}" for reason, names in told.items()]
 
 

@@ -56,7 +56,8 @@ def generate(
         raise UsageError("--calibration is for scores: give --score too")
     if score:
         scoring = with_calibration(scoring)
-    if score and baselines.over == "samples" and target.resume:
+    has_groups = score and baselines.over == "samples"
+    if has_groups and target.resume:
         raise UsageError(
             "--over samples compares all samples of a question, --resume generates only those that are missing: leave "
             "--score out and pipe the finished file into tokur score"
@@ -79,7 +80,7 @@ def generate(
         with open_output(
             target.path,
             force=target.force,
-            resume=target.resume,
+            resume=None if has_groups else target.resume,
             settings={**generation.settings, **force.settings},
             settings_of=generation.settings_of,
             identity=lambda record: (record.passthrough("response"), record.sample),

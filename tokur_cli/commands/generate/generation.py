@@ -238,6 +238,8 @@ class Generation:
         while turn in self._ready:
             yield from self._ready.pop(turn)
             turn += 1
+        if self._questions:
+            raise RuntimeError(f"{len(self._questions)} questions were lost")
 
     def _requests(
         self,
@@ -253,7 +255,8 @@ class Generation:
                 yield None
                 continue
             index = next(indices)
-            request = item if isinstance(item, RecordError) else self._request(index, item, already_written)
+            question = item if isinstance(item, RecordError) else _unanswered(item)
+            request = question if isinstance(question, RecordError) else self._request(index, question, already_written)
             if isinstance(request, RecordError):
                 self._ready[index] = [request]
                 if not skip_invalid:
@@ -261,11 +264,11 @@ class Generation:
             elif not request.samples:
                 self._ready[index] = []
             else:
-                assert isinstance(item, Record)
+                assert isinstance(question, Record)
                 missing = list(request.samples)
                 if self.options.guidance:  # they grow together
                     request = replace(request, samples=range(self.options.samples))
-                self._questions[index] = item, request, missing
+                self._questions[index] = question, request, missing
                 self._responses[index] = {}
                 yield request
 
@@ -326,6 +329,21 @@ class Generation:
             },
         )
         return record
+
+
+def _unanswered(record: Record) -> Record | RecordError:
+    """Return a record without what is about the response that it has: labels, and the turn that ends its messages."""
+    try:
+        has_turn = isinstance(record.get("messages"), list) and record.split_messages()[1] is not None
+    except RecordError as error:
+        return error
+    if not has_turn and record.get("response") is None:
+        return record
+    labels: dict[str, Any] = {"correct": (bool, type(None)), "quality": (int, float, type(None)), "claims": list}
+    record = record.without(*(name for name, types in labels.items() if isinstance(record.get(name), types)))
+    if has_turn:
+        record.set("messages", record.fields["messages"][:-1])
+    return record
 
 
 def _lost(task: Iterable[DecodingRequest | None]) -> Iterator[tuple[DecodingRequest, TokurError]]:

@@ -206,7 +206,11 @@ class Decoder:
         if ended == len(self._rows) or free >= self.max_rows * _FREE_TO_JOIN:
             joining = self._admit(source, [row for row in self._rows if not row.done])
         if ended and (joining or ended >= len(self._rows) * _ENDED_TO_LEAVE):
-            self._leave()
+            try:
+                self._leave()
+            except BaseException:  # for lack of memory: nothing is lost then
+                self._waiting.extendleft(reversed(joining))
+                raise
         if not joining:
             return
         joining.sort(key=lambda request: -request.length)
