@@ -90,6 +90,22 @@ def test_an_existing_file_is_kept_until_the_first_record_and_then_replaced(tmp_p
     assert path.read_bytes() == b""
 
 
+@pytest.mark.parametrize(
+    ("name", "resume", "written", "told"),
+    [
+        ("out", False, 1, True), ("out", False, 0, False), ("out", None, 1, False), ("/dev/null", False, 1, False),
+        (None, False, 1, False),
+    ],
+)  # fmt: skip
+def test_ctrl_c_tells_how_to_go_on_where_that_goes(name, resume, written, told, tmp_path, capsysbinary):
+    path = str(tmp_path / name) if name == "out" else name
+    with pytest.raises(KeyboardInterrupt) as raised, open_output(path, resume=resume) as writer:
+        for _ in range(written):
+            writer.write(Record.parse(b"{}", None, None))
+        raise KeyboardInterrupt
+    assert raised.value.args == ((f"{path} keeps what is done: go on with --resume",) if told else ())
+
+
 def test_resuming_a_file_that_is_not_there_starts_it(tmp_path):
     compute(lines_of(3), tmp_path / "a", resume=True)
     compute(lines_of(3), tmp_path / "b")

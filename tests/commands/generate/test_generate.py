@@ -211,6 +211,29 @@ def test_examples_come_before_the_question(run_tokur, tiny_folder, tmp_path):
     assert prompts["raw"] == prompts["text"]
 
 
+def test_what_is_about_the_old_response_goes_with_it(run_tokur, tiny_folder, tmp_path):
+    turns = [{"role": "user", "content": "3+3?"}, {"role": "assistant", "content": "7"}]
+    said = {"correct": True, "quality": 0.5, "claims": [{"start": 0, "end": 1, "correct": True}]}
+    rows = [
+        {"id": "again", "question": "4+4?", "response": "9", **said, "note": 1},
+        {"id": "chat", "messages": turns, "reference": "6", **said},
+        {"id": "asked", "question": "Capital of France?", "correct": "Paris"},  # what the source calls its answer
+        {"id": "turn", "messages": [*turns, {"role": "user", "content": "Sure?"}], "response": None},
+    ]
+    path, out = write_lines(tmp_path / "q.jsonl", rows), tmp_path / "out.jsonl"
+    command = ["generate", path, "-m", tiny_folder, "--max-new-tokens", "3", "-o", out]
+    code, _, err = run_tokur(*command)
+    assert (code, err) == (0, "")
+    again, chat, asked, turn = made = parsed(out.read_text())
+    assert chat == {"id": "chat", "messages": turns[:1], "reference": "6"} | {n: chat[n] for n in ("response", "tokur")}
+    assert set(again) == {"id", "question", "response", "note", "tokur"}
+    assert (asked["correct"], turn["messages"]) == ("Paris", rows[3]["messages"])
+    assert all(record["response"] not in ("7", "9") for record in made)
+    out.write_bytes(out.read_bytes()[:-50])
+    assert run_tokur(*command, "--resume")[0] == 0
+    assert parsed(out.read_text()) == made
+
+
 def test_stop_strings_are_named_as_the_reason(run_tokur, tiny_folder, asked):
     _, out, _ = run_tokur("generate", asked, "-m", tiny_folder, *SAMPLED)
     stop = next(r["response"][3] for r in parsed(out) if len(r["response"]) > 6 and r["response"][3].isascii())
