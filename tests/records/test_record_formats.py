@@ -284,8 +284,8 @@ def test_choices_are_asked_with_letters_and_the_reference_is_a_letter(tmp_path, 
     assert record.get("source") == {"question": "Which is a prime?"}
     assert (record.get("choices"), record.get("answer")) == (row.get("choices"), row.get("answer"))
     with Grader() as grader:
-        answers = [(f"The answer is {letter}.", record.reference) for letter in "CB"]
-        assert [grade.correct for grade in grader.grade(answers)] == [True, False]
+        outcomes = grader.grade((letter, record.reference) for letter in "CB")
+        assert [outcome.correct for outcome in outcomes] == [True, False]
 
 
 def test_a_question_whose_answer_is_kept_secret_has_no_reference(tmp_path):
