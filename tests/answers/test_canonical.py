@@ -1,10 +1,11 @@
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tokur_cli.answers.canonical import canonical
+from tokur_cli.answers.extraction import extract_answer, reference_answer
 
 
 @pytest.mark.parametrize(
@@ -174,6 +175,26 @@ def test_every_decimal_is_read_back_with_thousands_separated(digits, places):
     assert canonical(text).number.value == Fraction(text.replace(",", ""))
 
 
-@given(st.text(max_size=60))
-def test_any_text_has_a_canonical_form(text):
+@pytest.mark.parametrize("empty", [r"\text{}", r" \text{ }", r"\mathrm{}"])
+@pytest.mark.parametrize("answer", [r"3\sqrt{2}", "5", r"\frac{1}{2}", "x+1", "(1,2)", "B"])
+def test_an_empty_unit_says_nothing(answer, empty):
+    read, plain = canonical(answer + empty), canonical(answer)
+    assert (read.kind, read.text, read.number, read.unit) == (plain.kind, plain.text, plain.number, plain.unit)
+
+
+PIECES = [
+    *(r"\text{", r"\text{}", r"\mathrm{", r"\boxed{", r"\frac", r"\sqrt", r"\overline{", r"\left", r"\right", r"\\"),
+    *(r"\begin{pmatrix}", r"\,", r"\!", r"\%", r"\(", r"\)", "$", "$$", "&", "{", "}", "{1}", "{0}", "{-3}", r"\circ"),
+    *("10^", "5", "12", "1,000", ".5", "e5", "٣", "５", "½", "²", "^2", "π", "°", "%", "€", "x", "+", "-", "/"),
+    *("=", "_", " ", "\n", ".", ",", ":", "(", ")", "**", "cm", "hour", "million", "two", "and", "or", "A", "B.", "A:"),
+    *("#### ", "the answer is ", "Final answer: "),
+]
+
+
+@settings(max_examples=1000)
+@given(st.lists(st.sampled_from(PIECES), max_size=6).map("".join) | st.text(max_size=60))
+def test_any_text_has_a_canonical_form_and_an_answer_or_none(text):
     assert canonical(text).kind in ("number", "choice", "words", "expression")
+    for found in (extract_answer(text), extract_answer(text, choices=True)):
+        assert found is None or found.text
+    assert reference_answer(text) is None or text.strip()

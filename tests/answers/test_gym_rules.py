@@ -36,7 +36,7 @@ def test_an_answer_stands_between_tags_or_as_in_any_response():
         f"So the final answer is \\boxed{{{row['answer']}}}.",
         f"The answer is {row['answer']}.",
     ):
-        assert answer_to(row, response) == row["answer"]
+        assert answer_to(row, response).text == row["answer"]
 
 
 def test_what_a_rule_may_run_as_code_waits_to_be_allowed(tmp_path):

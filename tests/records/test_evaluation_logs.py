@@ -38,6 +38,26 @@ def test_lm_eval_rows_give_a_record_a_repeat_and_only_one_filter_is_read(name):
     assert records[1].fields["resps"] == [[records[1].response]]
 
 
+def test_lm_eval_files_of_several_tasks_in_one_lose_nothing(tmp_path):
+    """As of ``cat samples_a.jsonl samples_b.jsonl``; the tasks number their documents alike but filter differently."""
+
+    def rows(task, count, *filters):
+        arguments = {"gen_args_0": {"arg_0": task, "arg_1": {}}}
+        common = {"doc": {}, "target": "4", "arguments": arguments}
+        return [
+            {**common, "doc_id": number, "resps": [[f"{task} {number}"]], "filter": name}
+            for name in filters
+            for number in range(count)
+        ]
+
+    several = (
+        rows("a", 2, "strict-match", "flexible-extract") + rows("b", 3, "none") + rows("c", 1, "x", "strict-match")
+    )
+    records = read_rows(tmp_path, *several)
+    assert [record.response for record in records] == ["a 0", "a 1", "b 0", "b 1", "b 2", "c 0"]
+    assert [record.line for record in records] == [1, 2, 5, 6, 7, 8]
+
+
 def test_lm_eval_rows_without_responses_say_so():
     assert "log-likelihoods" in message_of(read("lm_eval_loglikelihood.jsonl")[0])
 

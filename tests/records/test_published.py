@@ -68,7 +68,10 @@ def test_files_of_every_form_make_a_data_set(tmp_path, form):
 def test_rows_that_are_lists_are_read_by_the_numbers_of_their_parts(tmp_path):
     """As Open-Reasoner-Zero publishes its mathematics: one JSON array of conversations."""
     turns = [
-        [{"from": "human", "value": f"What is {n} + {n}?"}, {"from": "assistant", "ground_truth": {"value": f"{2 * n}"}}]
+        [
+            {"from": "human", "value": f"What is {n} + {n}?"},
+            {"from": "assistant", "ground_truth": {"value": f"{2 * n}"}},
+        ]
         for n in range(3)
     ]
     (tmp_path / "set").mkdir()

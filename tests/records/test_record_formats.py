@@ -57,6 +57,20 @@ def test_math_rows_are_read_with_and_without_an_answer_field(tmp_path):
     assert read_row(tmp_path, '{"problem": "P", "answer": 1.10}').reference == "1.10"
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"problem": "2+2?", "answer": "5"},
+        {"problem": "2+2?", "solution": "I do not know."},
+        {"Body": "", "Question": "2+2?", "Answer": 5},
+    ],
+)
+def test_a_reference_that_is_there_stays(tmp_path, row):
+    record = read_row(tmp_path, {**row, "reference": "4", "response": "The answer is 5."})
+    assert (record.prompt.question, record.reference) == ("2+2?", "4")
+    assert "source" not in record.fields
+
+
 def test_deepscaler_arrays_are_read_element_by_element(tmp_path):
     path = DATA / "deepscaler.json"
     records = read("deepscaler.json")
@@ -270,8 +284,8 @@ def test_choices_are_asked_with_letters_and_the_reference_is_a_letter(tmp_path, 
     assert record.get("source") == {"question": "Which is a prime?"}
     assert (record.get("choices"), record.get("answer")) == (row.get("choices"), row.get("answer"))
     with Grader() as grader:
-        answers = [(f"The answer is {letter}.", record.reference) for letter in "CB"]
-        assert [grade.correct for grade in grader.grade(answers)] == [True, False]
+        outcomes = grader.grade((letter, record.reference) for letter in "CB")
+        assert [outcome.correct for outcome in outcomes] == [True, False]
 
 
 def test_a_question_whose_answer_is_kept_secret_has_no_reference(tmp_path):

@@ -269,7 +269,7 @@ def _unit_behind(text: str) -> Unit | None:
     if behind is None:
         return None
     power = behind["power"] or ""
-    words = (behind["text"] or behind["word"]).lower().split()
+    words = (behind["text"] or behind["word"] or "").lower().split()
     return unit_of(words, 2 if "2" in power else 3 if "3" in power else 1)
 
 
@@ -358,7 +358,7 @@ def _read_tail(text: str, currency: str | None, *, apart: bool) -> tuple[Fractio
     exponent = match["text_power"] or match["power"] or ""
     unit = unit_of(words if scale == 1 else words[1:], 2 if "2" in exponent else 3 if "3" in exponent else 1)
     # "5 x", "6abc", "2 pi" and "3 or more" are expressions: an unknown word is one only if long, apart and no operator.
-    is_word = apart and len(words[0]) >= 3 and _NO_UNITS.isdisjoint(words)
+    is_word = bool(words) and apart and len(words[0]) >= 3 and _NO_UNITS.isdisjoint(words)
     if match["words"] and scale == 1 and unit is None and not is_word:
         return None
     return scale, front or unit

@@ -26,8 +26,18 @@ from typing import Literal
 from tokur_cli.answers.canonical import canonical
 
 ExtractionRule = Literal[
-    "boxed", "hash", "answer_line", "final_answer", "answer_is", "open_box", "choice", "whole", "last_expression"
+    "tagged",
+    "boxed",
+    "hash",
+    "answer_line",
+    "final_answer",
+    "answer_is",
+    "open_box",
+    "choice",
+    "whole",
+    "last_expression",
 ]
+"""``tagged`` is of Reasoning Gym's rows alone, see ``rules.gym``."""
 
 _FINAL: ExtractionRule = "final_answer"
 _PLAIN: ExtractionRule = "answer_is"
@@ -171,12 +181,6 @@ def is_multiple_choice(reference: str | None) -> bool:
     """Return whether a question wants a letter; only its reference can tell."""
     gold = reference_answer(reference)
     return gold is not None and canonical(gold).kind == "choice"
-
-
-def answer_of(response: str, reference: str | None) -> str | None:
-    """Return the text of a response's final answer, a letter where the reference is one; None where it gives none."""
-    found = extract_answer(response, choices=is_multiple_choice(reference))
-    return None if found is None else found.text
 
 
 def _first_line(text: str) -> str:

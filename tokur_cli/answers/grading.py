@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
 
 from tokur_cli.answers.canonical import canonical
 from tokur_cli.answers.equivalence import Comparison, Equivalence
-from tokur_cli.answers.extraction import ExtractionRule, extract_answer, reference_answer
+from tokur_cli.answers.extraction import reference_answer
 
 _BATCH = 1024
 
@@ -26,6 +25,11 @@ class Outcome(str, Enum):
     """There is no reference, or none that can be read: the response has no label."""
     TIMEOUT = "timeout"
     """The comparison ran out of time or memory: the response has no label."""
+
+    @property
+    def correct(self) -> bool | None:
+        """Whether the response is right; None where that is not known."""
+        return None if self in (Outcome.UNPARSABLE_REFERENCE, Outcome.TIMEOUT) else self is Outcome.CORRECT
 
 
 _PRECEDENCE = (
@@ -43,22 +47,6 @@ _OUTCOMES = {
     Comparison.UNPARSABLE: Outcome.UNPARSABLE_REFERENCE,
     Comparison.OUT_OF_LIMITS: Outcome.TIMEOUT,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Grade:
-    """The outcome for one response, with its answer as extracted and the rule that found it."""
-
-    outcome: Outcome
-    answer: str | None = None
-    rule: ExtractionRule | None = None
-
-    @property
-    def correct(self) -> bool | None:
-        """Whether the response is right; None where that is not known."""
-        if self.outcome in (Outcome.UNPARSABLE_REFERENCE, Outcome.TIMEOUT):
-            return None
-        return self.outcome is Outcome.CORRECT
 
 
 class Grader:
@@ -81,40 +69,37 @@ class Grader:
     def __exit__(self, *exception: object) -> None:
         self.equivalence.__exit__(*exception)
 
-    def grade(self, items: Iterable[tuple[str, object]]) -> Iterator[Grade]:
-        """Grade (response, reference) pairs, in order and a thousand at a time, so that workers share the work.
+    def grade(self, items: Iterable[tuple[str | None, object]]) -> Iterator[Outcome]:
+        """Grade (answer, reference) pairs, in order and a thousand at a time, so that workers share the work.
 
         Args:
-            items: the text of each response, and the value of its reference: a text, a number, or a list of texts, any
-                of which is right.
+            items: the answer of each response, None for none, and the value of its reference: a text, a number, or a
+                list of texts, any of which is right.
         """
         stream = iter(items)
         while batch := list(islice(stream, _BATCH)):
             golds = [value if isinstance(value, list) else [value] for _, value in batch]
-            pairs = [(response, gold) for (response, _), several in zip(batch, golds, strict=True) for gold in several]
-            grades = iter(self._grade_batch(pairs))
+            pairs = [(answer, gold) for (answer, _), several in zip(batch, golds, strict=True) for gold in several]
+            outcomes = iter(self._grade_batch(pairs))
             for several in golds:
-                grade = min((next(grades) for _ in several), key=lambda grade: _PRECEDENCE.index(grade.outcome))
-                self.counts[grade.outcome] += 1
-                yield grade
+                found = {next(outcomes) for _ in several} or {Outcome.UNPARSABLE_REFERENCE}
+                outcome = min(found, key=_PRECEDENCE.index)
+                self.counts[outcome] += 1
+                yield outcome
 
-    def _grade_batch(self, batch: list[tuple[str, object]]) -> list[Grade]:
-        grades: list[Grade | None] = []
-        pairs = []
-        found = []
-        for response, reference_value in batch:
-            reference = reference_answer(reference_value)
-            if reference is None:
-                grades.append(Grade(Outcome.UNPARSABLE_REFERENCE))
-                continue
-            gold = canonical(reference)
-            extraction = extract_answer(response, choices=gold.kind == "choice")
-            if extraction is None:
-                grades.append(Grade(Outcome.NO_ANSWER))
-                continue
-            grades.append(None)
-            found.append(extraction)
-            pairs.append((gold, canonical(extraction.text)))
-        outcomes = zip(found, self.equivalence.compare_canonical(pairs), strict=True)
-        graded = (Grade(_OUTCOMES[outcome], extraction.text, extraction.rule) for extraction, outcome in outcomes)
-        return [grade if grade is not None else next(graded) for grade in grades]
+    def _grade_batch(self, batch: list[tuple[str | None, object]]) -> list[Outcome]:
+        golds = [reference_answer(reference) for _, reference in batch]
+        pairs = [
+            (canonical(gold), canonical(answer))
+            for (answer, _), gold in zip(batch, golds, strict=True)
+            if gold is not None and answer is not None
+        ]
+        compared = iter(self.equivalence.compare_canonical(pairs))
+        return [
+            Outcome.UNPARSABLE_REFERENCE
+            if gold is None
+            else Outcome.NO_ANSWER
+            if answer is None
+            else _OUTCOMES[next(compared)]
+            for (answer, _), gold in zip(batch, golds, strict=True)
+        ]

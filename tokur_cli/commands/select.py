@@ -9,12 +9,12 @@ from typing import Any
 
 from tokur_cli import __version__
 from tokur_cli.answers.classes import AnswerClasses, answer_classes
-from tokur_cli.answers.equivalence import Comparison, Equivalence
-from tokur_cli.answers.extraction import extract_answer, is_multiple_choice, reference_answer
+from tokur_cli.answers.equivalence import Equivalence
+from tokur_cli.answers.grading import Grader
 from tokur_cli.commands.options.select import SelectOptions
 from tokur_cli.commands.options.streams import InputOptions, RecordOutput
 from tokur_cli.commands.shared.errors import InvalidRecords, say
-from tokur_cli.commands.shared.labels import is_unmarked, told_unmarked
+from tokur_cli.commands.shared.labels import found_in, is_code, is_compared, is_unmarked, told_unmarked, verdict_of
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
@@ -144,8 +144,7 @@ class _Selection:
                     gathering.clear()
                     if key in done:
                         raise _comes_back(item)
-                answer, unmarked = self._answer(item)
-                gathering.add(key, item, answer, self._confidence(item), unmarked=unmarked)
+                self._gather(key, item, gathering)
                 self.taken += 1
             except RecordError as error:
                 self.invalid.skip_or_raise(error)
@@ -166,12 +165,22 @@ class _Selection:
         if summary:
             yield summary
 
-    def _answer(self, record: Record) -> tuple[str | None, bool]:
-        """Return the answer, and whether the response does not mark it though the reference is words."""
-        found = extract_answer(record.response, choices=is_multiple_choice(record.reference))
-        references = record.references
-        unmarked = bool(references) and is_unmarked(None if found is None else found.rule, references)
-        return None if found is None else sys.intern(found.text), unmarked  # most answers come many times
+    def _gather(self, key: str, record: Record, gathering: Gathering) -> None:
+        if is_code(record) and self.rule.method != "bon":
+            method = self.rule.method
+            raise record.error(f"is code, and {method} counts equal answers, of which code has none: give --method bon")
+        found = found_in(record)
+        answer = None if found is None else sys.intern(found.text)  # most answers come many times
+        compared, references = is_compared(record), record.references
+        gathering.add(
+            key,
+            record,
+            answer,
+            self._confidence(record),
+            unmarked=compared and bool(references) and is_unmarked(found, references),
+            correct=verdict_of(record, answer),
+            compared=compared,
+        )
 
     def _confidence(self, record: Record) -> float | None:
         scores = record.scores
@@ -231,15 +240,20 @@ class _Selection:
         equivalence: Equivalence,
         is_certain: bool,
     ) -> None:
-        if not question.references:
+        correct = _correct(question.references, drawn, equivalence)
+        if not question.references and not any(right is not None for right in correct):
             return
         majority = choose([None] * len(drawn), classes.labels, MAJORITY)
         assert majority is not None
-        correct = _correct(question.references, [response.answer for response in drawn], equivalence)
         self.unmarked += sum(
             right is False and response.unmarked for right, response in zip(correct, drawn, strict=True)
         )
-        self.tally.add(correct, choice.chosen if choice else None, majority.chosen, is_certain=is_certain)
+        self.tally.add(
+            correct,
+            choice.chosen if choice else None,
+            None if majority.classes[0].label is None else majority.chosen,
+            is_certain=is_certain,
+        )
 
     def _selected(self, record: Record, drawn: list[Candidate], choice: Choice) -> Record:
         """Return the chosen response's record, with what speaks for it and against it."""
@@ -280,19 +294,12 @@ def _comes_back(record: Record) -> TokurError:
     return TokurError(f"{where}: leave out --grouped")
 
 
-def _correct(references: list[str], answers: list[str | None], equivalence: Equivalence) -> list[bool | None]:
-    """Return whether each answer is one of the references; None where that cannot be known."""
-    golds = [gold for gold in map(reference_answer, references) if gold is not None]
-    if not golds:
-        return [None] * len(answers)
-    distinct = list(dict.fromkeys(answer for answer in answers if answer is not None))
-    outcomes = iter(equivalence.compare([(gold, answer) for answer in distinct for gold in golds]))
-    right: dict[str, bool | None] = {}
-    for answer in distinct:
-        found = {next(outcomes) for _ in golds}
-        unknown = Comparison.OUT_OF_LIMITS in found or found == {Comparison.UNPARSABLE}
-        right[answer] = True if Comparison.EQUAL in found else None if unknown else False
-    return [False if answer is None else right[answer] for answer in answers]
+def _correct(references: list[str], responses: list[Candidate], equivalence: Equivalence) -> list[bool | None]:
+    """Return whether each response is right; None where that cannot be known."""
+    answers = list(dict.fromkeys(response.answer for response in responses if response.compared))
+    outcomes = Grader(equivalence).grade((answer, references) for answer in answers)
+    right = {answer: outcome.correct for answer, outcome in zip(answers, outcomes, strict=True)}
+    return [right[response.answer] if response.compared else response.correct for response in responses]
 
 
 def _verdicts(

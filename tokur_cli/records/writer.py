@@ -64,9 +64,7 @@ def open_output(
         if os.path.isfile(path):
             lock(file, path)
             check_target(path, force=force, resume=resume)  # again: another run may have ended meanwhile
-        return RecordWriter(
-            file, path, resume=resume, settings=settings, settings_of=settings_of, identity=identity
-        )
+        return RecordWriter(file, path, resume=resume, settings=settings, settings_of=settings_of, identity=identity)
     except TokurError:
         file.close()
         raise

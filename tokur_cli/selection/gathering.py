@@ -32,6 +32,8 @@ class Candidate:
         confidence: higher is better; None where the score is missing.
         offset: where its text is in the spool.
         unmarked: whether it does not say which of its words is the answer, though the reference is words.
+        correct: whether it is right, where that is known without its question's references.
+        compared: whether these are to tell.
     """
 
     sample: int | None
@@ -40,6 +42,8 @@ class Candidate:
     confidence: float | None
     offset: int
     unmarked: bool = False
+    correct: bool | None = None
+    compared: bool = True
 
 
 @dataclass(slots=True)
@@ -173,7 +177,15 @@ class Gathering:
         self._spool.close()
 
     def add(
-        self, key: str, record: Record, answer: str | None, confidence: float | None, *, unmarked: bool = False
+        self,
+        key: str,
+        record: Record,
+        answer: str | None,
+        confidence: float | None,
+        *,
+        unmarked: bool = False,
+        correct: bool | None = None,
+        compared: bool = True,
     ) -> None:
         """Take a response to its question.
 
@@ -183,6 +195,8 @@ class Gathering:
             answer: as extracted; None for no answer.
             confidence: higher is better; None where the score is missing.
             unmarked: as in ``Candidate``.
+            correct: as in ``Candidate``.
+            compared: as in ``Candidate``.
 
         Raises:
             RecordError: the record's prompt or reference is another one than that of its question so far.
@@ -196,7 +210,9 @@ class Gathering:
             record.set("tokur", {name: value for name, value in tokur.items() if name not in TOKEN_ARRAYS})
         slim = record.encode()
         offset = self._spool.add(text or slim)
-        question.responses.append(Candidate(sample, _digest(slim), answer, confidence, offset, unmarked))
+        question.responses.append(
+            Candidate(sample, _digest(slim), answer, confidence, offset, unmarked, correct, compared)
+        )
 
     def record(self, response: Candidate) -> Record:
         """Return the response's record again."""

@@ -12,7 +12,8 @@ class Tally:
     - the choice: whether the chosen response is right; a question without a choice counts as wrong, one whose choice is
       too uncertain for an answer does not count;
     - Pass@1: the part of the N responses that is right;
-    - majority: whether the answer that most of the N responses give is right, without any score;
+    - majority: whether the answer that most of the N responses give is right, without any score; it is left out where
+      no response has an answer, as code has none;
     - Pass@N: whether any of the N is right.
 
     Args:
@@ -26,18 +27,18 @@ class Tally:
         self.unlabelled = 0
         self._abstains = abstains
         self._pass_at_1: list[float] = []
-        self._answered = self._chosen = self._majority = self._any = 0
+        self._answered = self._chosen = self._voted = self._majority = self._any = 0
         self._sizes: set[int] = set()
 
     def add(
-        self, correct: Sequence[bool | None], chosen: int | None, majority: int, *, is_certain: bool = True
+        self, correct: Sequence[bool | None], chosen: int | None, majority: int | None, *, is_certain: bool = True
     ) -> None:
         """Count a question.
 
         Args:
             correct: whether each of its N ≥ 1 responses is right; None where that is not known.
             chosen: the index of the chosen response; None where there is none.
-            majority: the index of a response with the answer of the plain majority.
+            majority: the index of a response with the answer of the plain majority; None where none has an answer.
             is_certain: whether the choice is certain enough for an answer.
         """
         if None in correct:
@@ -46,7 +47,8 @@ class Tally:
         self._pass_at_1.append(sum(map(bool, correct)) / len(correct))
         self._answered += is_certain
         self._chosen += is_certain and chosen is not None and bool(correct[chosen])
-        self._majority += bool(correct[majority])
+        self._voted += majority is not None
+        self._majority += majority is not None and bool(correct[majority])
         self._any += any(correct)
         self._sizes.add(len(correct))
 
@@ -65,7 +67,8 @@ class Tally:
             nothing = "" if self._abstains else ": with one response each there is nothing to choose"
             return f"{accuracy} {questions}{nothing}"
         size = str(self._sizes.copy().pop()) if len(self._sizes) == 1 else "N"
+        majority = f"majority {self._majority / count:.2%}, " if self._voted else ""
         return (
             f"{accuracy}, Pass@1 {math.fsum(self._pass_at_1) / count:.2%}, "
-            f"majority {self._majority / count:.2%}, Pass@{size} {self._any / count:.2%} " + questions
+            f"{majority}Pass@{size} {self._any / count:.2%} " + questions
         )

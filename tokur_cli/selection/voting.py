@@ -3,7 +3,7 @@
 1. Responses are ranked by confidence, equals by their sample.
 2. The top ⌈P · N⌉ are kept, N being the responses that have the score.
 3. ``maj``: every kept response has weight 1. ``wbon``: see ``weights``. ``bon``: the most confident one that gives an
-   answer has weight 1, the others 0.
+   answer, if any does, has weight 1, the others 0.
 4. The class of equal answers with the largest sum of weights wins; of classes with equal sums the one whose most
    confident response ranks first. No answer is a class of its own, which never wins while another is there.
 5. The winner's most confident response carries the answer.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from tokur_cli.answers.extraction import answer_of
+from tokur_cli.answers.extraction import Extraction, extract_answer, is_multiple_choice
 from tokur_cli.records.errors import RecordError, UsageError
 
 EVALUATING = frozenset(
@@ -43,11 +43,13 @@ def task_of(record: Mapping[str, Any]) -> str | None:
     return None
 
 
-def answer_to(record: Mapping[str, Any], response: str) -> str | None:
+def answer_to(record: Mapping[str, Any], response: str) -> Extraction | None:
     """Return a response's answer: between the tags that Reasoning Gym asks for, else as in any other response."""
     tagged = _TAGGED.findall(response)
+    if tagged:
+        return Extraction(tagged[-1].strip(), "tagged")
     reference = record.get("answer")
-    return tagged[-1].strip() if tagged else answer_of(response, reference if isinstance(reference, str) else None)
+    return extract_answer(response, choices=isinstance(reference, str) and is_multiple_choice(reference))
 
 
 def quality_of(record: Mapping[str, Any], answer: str | None, *, may_run_code: bool = False) -> float:

@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tokur_cli.answers.extraction import answer_of
 from tokur_cli.commands.baselines.features import ScoredResponse, TextSet
 from tokur_cli.commands.baselines.questions import question_of
 from tokur_cli.commands.shared.arrivals import Pause
+from tokur_cli.commands.shared.labels import found_in
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
 from tokur_cli.selection.gathering import question_key
@@ -96,14 +96,14 @@ def text_set(samples: Sequence[ScoredResponse], tokenizer: ResponseTokenizer) ->
     Raises:
         RecordError: the first has no prompt.
     """
-    record = samples[0].record
-    question = question_of(record, tokenizer)
-    texts = [sample.record.response for sample in samples]
+    records = [sample.record for sample in samples]
+    question = question_of(records[0], tokenizer)
+    texts = [record.response for record in records]
     return TextSet(
         question=question,
         context=question,
         texts=texts,
-        answers=[answer_of(text, record.reference) for text in texts],
+        answers=[None if found is None else found.text for found in map(found_in, records)],
         tokens=[sample.located.tokens for sample in samples],
         log_probabilities=[sample.quantities["logprob"] for sample in samples],
     )

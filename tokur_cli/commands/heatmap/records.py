@@ -10,7 +10,7 @@ from typing import Any
 
 from tokur_cli.answers.grading import Grader
 from tokur_cli.commands.heatmap.quantities import TOKEN_QUANTITIES
-from tokur_cli.commands.shared.labels import is_code
+from tokur_cli.commands.shared.labels import brings_label, found_in, is_compared, verdict_of
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
 from tokur_cli.records.scan import kind
@@ -140,18 +140,15 @@ def _float(value: float) -> float:
 
 def _verdict(record: Record, tokur: dict[str, Any], grader: Grader | None) -> tuple[bool | None, str | None]:
     """Return whether the response is right, and its answer: as the record says, else by its reference."""
-    answer = tokur.get("answer")
-    answer = answer if isinstance(answer, str) else None
-    says = "correct" in record.fields or "quality" in record.fields
-    if says or grader is None or is_code(record) or not record.references:
-        return _correct(record), answer
-    (grade,) = grader.grade([(record.response, record.references)])
-    return grade.correct, answer or grade.answer
-
-
-def _correct(record: Record) -> bool | None:
-    """Return whether the response is right, if the record says: a boolean ``correct``, else a ``quality`` of 1 or 0."""
-    if isinstance(correct := record.get("correct"), bool):
-        return correct
-    quality = record.get("quality")
-    return bool(quality) if type(quality) in (int, float) and quality in (0, 1) else None
+    said = tokur.get("answer")
+    said = said if isinstance(said, str) else None
+    if brings_label(record):
+        return verdict_of(record, said), said
+    if grader is None or not record.references:
+        return None, said
+    found = found_in(record)
+    answer = None if found is None else found.text
+    if is_compared(record):
+        (outcome,) = grader.grade([(answer, record.references)])
+        return outcome.correct, said or answer
+    return verdict_of(record, answer), said or answer

@@ -10,11 +10,11 @@ from itertools import islice
 from typing import Any
 
 from tokur_cli.answers.code.execution import Execution, ExecutionOutcome
-from tokur_cli.answers.extraction import ExtractionRule, answer_of
+from tokur_cli.answers.extraction import Extraction, extract_answer, is_multiple_choice
 from tokur_cli.answers.grading import Grader, Outcome
 from tokur_cli.answers.labels import Label, label_of
 from tokur_cli.answers.rules.gym import answer_to, quality_of, task_of
-from tokur_cli.records.errors import RecordError
+from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.record import SCHEMA, Record
 
 WINDOW = 64
@@ -102,7 +102,7 @@ class Labeller:
         stream = iter(items)
         while window := list(islice(stream, WINDOW)):
             taken: list[Labelled] = []
-            to_grade: list[tuple[Labelled, str, list[str]]] = []
+            to_grade: list[tuple[Labelled, Extraction | None]] = []
             to_run: list[tuple[Labelled, str]] = []
             for item in window:
                 try:
@@ -120,7 +120,10 @@ class Labeller:
             yield from taken
 
     def _take(
-        self, record: Record, to_grade: list[tuple[Labelled, str, list[str]]], to_run: list[tuple[Labelled, str]]
+        self,
+        record: Record,
+        to_grade: list[tuple[Labelled, Extraction | None]],
+        to_run: list[tuple[Labelled, str]],
     ) -> Labelled:
         """Return a record with the label that it brings along, or put it on one of the lists."""
         try:
@@ -128,26 +131,25 @@ class Labeller:
         except RecordError as error:
             raise record.error(error.message) from None
         labelled = Labelled(record)
-        runs = is_code(record)
         if brought is not None:
             _put(labelled, brought)
-            if self._answers and not runs:
-                labelled.answer = answer_of(record.response, record.reference)
-        elif runs:
+            if self._answers:
+                labelled.answer = _text(found_in(record))
+            return labelled
+        found = found_in(record)
+        labelled.answer = _text(found)
+        if is_code(record):
             labelled.outcome = CODE_NOT_RUN
             if self._run_code is not None:
                 to_run.append((labelled, record.response))
         elif task_of(record.fields) is not None:
             self._grade_by_rule(labelled)
         elif record.references:
-            to_grade.append((labelled, record.response, record.references))
-        elif self._answers:
-            labelled.answer = answer_of(record.response, record.reference)
+            to_grade.append((labelled, found))
         return labelled
 
     def _grade_by_rule(self, labelled: Labelled) -> None:
         record = labelled.record
-        labelled.answer = answer_to(record.fields, record.response)
         try:
             labelled.quality = quality_of(record.fields, labelled.answer, may_run_code=self._unsafe_rules)
         except RecordError as error:
@@ -156,14 +158,14 @@ class Labeller:
         outcome = Outcome.CORRECT if labelled.label else Outcome.INCORRECT
         labelled.outcome = (outcome if labelled.answer is not None else Outcome.NO_ANSWER).value
 
-    def _find_out(self, to_grade: list[tuple[Labelled, str, list[str]]], to_run: list[tuple[Labelled, str]]) -> None:
+    def _find_out(self, to_grade: list[tuple[Labelled, Extraction | None]], to_run: list[tuple[Labelled, str]]) -> None:
         """Grade and run what is on the lists."""
-        pairs = ((response, references) for _, response, references in to_grade)
-        for (labelled, _, references), grade in zip(to_grade, self._grader.grade(pairs), strict=True):
-            labelled.outcome, labelled.answer = grade.outcome.value, grade.answer
-            self.unmarked += grade.correct is False and is_unmarked(grade.rule, references)
-            if grade.correct is not None:
-                labelled.label, labelled.source = float(grade.correct), "reference"
+        pairs = ((labelled.answer, labelled.record.references) for labelled, _ in to_grade)
+        for (labelled, found), outcome in zip(to_grade, self._grader.grade(pairs), strict=True):
+            labelled.outcome = outcome.value
+            self.unmarked += outcome.correct is False and is_unmarked(found, labelled.record.references)
+            if outcome.correct is not None:
+                labelled.label, labelled.source = float(outcome.correct), "reference"
         if not to_run or self._run_code is None:
             return
         programs = ((response, labelled.record.fields) for labelled, response in to_run)
@@ -178,14 +180,53 @@ def is_code(record: Record) -> bool:
     return all(isinstance(record.get(field), str) for field in _CODE_FIELDS)
 
 
-def is_unmarked(rule: ExtractionRule | None, references: Sequence[str]) -> bool:
+def found_in(record: Record) -> Extraction | None:
+    """Return the answer of a record's response; None where it gives none, and where it is code."""
+    if is_code(record):
+        return None
+    if task_of(record.fields) is not None:
+        return answer_to(record.fields, record.response)
+    return extract_answer(record.response, choices=any(map(is_multiple_choice, record.references)))
+
+
+def brings_label(record: Record) -> bool:
+    """Return whether a record has a field that says how good its response is, whatever it says."""
+    return "correct" in record.fields or QUALITY in record.fields
+
+
+def is_compared(record: Record) -> bool:
+    """Return whether it is the comparison with its references that tells if a response is right."""
+    return not (brings_label(record) or is_code(record) or task_of(record.fields) is not None)
+
+
+def verdict_of(record: Record, answer: str | None) -> bool | None:
+    """Return whether a response is right by its label, else by its data set's rule; None where neither says so.
+
+    Args:
+        record: the record. A boolean ``correct`` is a label, else a ``quality`` of 1 or 0.
+        answer: the answer of its response.
+    """
+    if isinstance(correct := record.get("correct"), bool):
+        return correct
+    if brings_label(record):
+        quality = record.get(QUALITY)
+        return bool(quality) if type(quality) in (int, float) and quality in (0, 1) else None
+    if is_compared(record) or is_code(record):
+        return None
+    try:
+        return quality_of(record.fields, answer) == 1
+    except (RecordError, UsageError):  # a rule that is not there or may not be used
+        return None
+
+
+def is_unmarked(found: Extraction | None, references: Sequence[str]) -> bool:
     """Return whether the references are words and a response does not mark its answer, so that it can hardly be right.
 
     Args:
-        rule: what found the answer; None where nothing did.
+        found: the answer; None where the response gives none.
         references: the right answers, one or more.
     """
-    return rule in (None, "last_expression") and all(map(_WORDS.fullmatch, references))
+    return (found is None or found.rule == "last_expression") and all(map(_WORDS.fullmatch, references))
 
 
 def told_unmarked(count: int) -> str:
@@ -212,6 +253,10 @@ def _json_label(labelled: Labelled) -> Any:
     if math.isnan(labelled.label):
         return None
     return labelled.label if labelled.outcome == QUALITY else labelled.label == 1.0
+
+
+def _text(found: Extraction | None) -> str | None:
+    return None if found is None else found.text
 
 
 def _put(labelled: Labelled, brought: Label) -> None:

@@ -46,11 +46,12 @@ def _adapt_gsm8k(record: Record) -> Record:
 
 def _adapt_math(record: Record) -> Record:
     fields: dict[str, Any] = {"question": required(record, "problem", "math", str)}
-    if "answer" in record.fields:
-        required(record, "answer", "math", str, int, float)
-        fields["reference"] = spelled(record, "answer")
-    else:
-        fields["reference"] = _last_boxed(record, required(record, "solution", "math", str))
+    if record.get("reference") is None:  # where there is one, the answer or solution may be the model's own
+        if "answer" in record.fields:
+            required(record, "answer", "math", str, int, float)
+            fields["reference"] = spelled(record, "answer")
+        else:
+            fields["reference"] = _last_boxed(record, required(record, "solution", "math", str))
     if "unique_id" in record.fields:
         fields["id"] = required(record, "unique_id", "math", str, int)
     return with_fields(record, **fields)
@@ -77,7 +78,7 @@ def _adapt_svamp(record: Record) -> Record:
         if is_clause and question.startswith(_LOWERED):
             question = question[0].lower() + question[1:]
         fields["question"] = f"{body}{',' if is_clause else '.'} {question}"
-    if "Answer" in record.fields:
+    if "Answer" in record.fields and record.get("reference") is None:
         answer = required(record, "Answer", "svamp", int, float, str)
         fields["reference"] = answer if isinstance(answer, str) else whole_number(answer)
     if "ID" in record.fields:

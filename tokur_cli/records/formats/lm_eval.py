@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
+from hashlib import blake2b
 from typing import Any
 
 from tokur_cli.records.errors import RecordError
@@ -15,16 +17,21 @@ _NAME = "lm-eval"
 
 
 def _new_adapter(requests: Requests | None) -> Adapter:
-    first_filter: list[Any] = []
+    first_filters: dict[bytes, str] = {}
 
     def adapt(record: Record) -> Iterator[Record | RecordError]:
-        # the harness writes every row once for each of the task's filters, differing in the extracted answer alone
-        if not first_filter:
-            first_filter.append(record.get("filter"))
-        if record.get("filter") == first_filter[0]:
+        # the harness writes every row once for each of its task's filters, differing in the extracted answer alone
+        name = sys.intern(str(record.get("filter")))
+        if first_filters.setdefault(_digest(record), name) == name:
             yield from _adapt_row(record)
 
     return adapt
+
+
+def _digest(record: Record) -> bytes:
+    """Return 8 bytes for what a row has in common with those of the other filters: document, prompt and responses."""
+    common = [record.json(name) for name in ("doc_id", "arguments", "resps") if name in record.fields]
+    return blake2b("\n".join(common).encode(), digest_size=8).digest()
 
 
 def _adapt_row(record: Record) -> Iterator[Record]:
