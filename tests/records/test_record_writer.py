@@ -99,10 +99,15 @@ def test_an_existing_file_is_kept_until_the_first_record_and_then_replaced(tmp_p
 )  # fmt: skip
 def test_ctrl_c_tells_how_to_go_on_where_that_goes(name, resume, written, told, tmp_path, capsysbinary):
     path = str(tmp_path / name) if name == "out" else name
-    with pytest.raises(KeyboardInterrupt) as raised, open_output(path, resume=resume) as writer:
-        for _ in range(written):
-            writer.write(Record.parse(b"{}", None, None))
-        raise KeyboardInterrupt
+
+    def interrupted():
+        with open_output(path, resume=resume) as writer:
+            for _ in range(written):
+                writer.write(Record.parse(b"{}", None, None))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as raised:
+        interrupted()
     assert raised.value.args == ((f"{path} keeps what is done: go on with --resume",) if told else ())
 
 
