@@ -142,8 +142,8 @@ class ResponseTokenizer:
                 prompt, or by itself after a prompt of ids.
             token_strings: its exact tokens as a log spells them, where ids are not known; they count if they spell the
                 response in this tokenizer's vocabulary, and may lack the end-of-sequence token.
-            special_tokens: whether the tokenizer puts its own (a beginning-of-sequence token) before a text prompt;
-                a rendered chat template has them already.
+            special_tokens: whether the tokenizer puts its own (a beginning-of-sequence token) before a text prompt
+                that does not begin with one; a rendered chat template has them already.
             finished: the response stopped by itself, so the token that ends it belongs to it (see ``Ending``) unless
                 its text spells one; exact ids have it.
 
@@ -268,8 +268,14 @@ class ResponseTokenizer:
         return spans if reached == len(decoded) else None
 
     def _encode(self, text: str, special_tokens: bool) -> list[int]:
-        ids: list[int] = self.tokenizer(text, add_special_tokens=special_tokens, verbose=False)["input_ids"]
+        add = special_tokens and not self._begins(text)
+        ids: list[int] = self.tokenizer(text, add_special_tokens=add, verbose=False)["input_ids"]
         return ids
+
+    def _begins(self, text: str) -> bool:
+        """Return whether a text has a beginning-of-sequence token already, as a chat that was rendered may."""
+        token = self.tokenizer.bos_token
+        return bool(token) and text.startswith(token)
 
     def _encode_together(
         self, prompt: str, response: str, special_tokens: bool
@@ -277,9 +283,8 @@ class ResponseTokenizer:
         """Tokenize prompt + response; a token that lies across the border belongs to the response."""
         if not self.tokenizer.is_fast:
             raise TokurError("this model's tokenizer cannot tell where its tokens are: give the response's token_ids")
-        encoding = self.tokenizer(
-            prompt + response, add_special_tokens=special_tokens, return_offsets_mapping=True, verbose=False
-        )
+        add = special_tokens and not self._begins(prompt)
+        encoding = self.tokenizer(prompt + response, add_special_tokens=add, return_offsets_mapping=True, verbose=False)
         ids: list[int] = encoding["input_ids"]
         spans: Offsets = encoding["offset_mapping"]
         inside = [index for index, (_, end) in enumerate(spans) if end > len(prompt)]

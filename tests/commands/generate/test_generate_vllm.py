@@ -22,11 +22,15 @@ def test_without_vllm_the_install_command_is_said(run_tokur, tiny_folder, tmp_pa
     assert "pip install 'tokur[vllm]'" in err
 
 
-def test_scoring_in_the_same_run_is_not_for_vllm(run_tokur, tiny_folder, tmp_path):
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [(["--score"], "pipe into tokur score"), (["--device-map", "cpu"], "--device-map is for --backend transformers")],
+)
+def test_what_vllm_does_not_take_is_refused(run_tokur, tiny_folder, tmp_path, options, said):
     path = write_lines(tmp_path / "q.jsonl", [{"question": "Hi"}])
-    code, out, err = run_tokur("generate", path, "-m", tiny_folder, "--backend", "vllm", "--score")
+    code, out, err = run_tokur("generate", path, "-m", tiny_folder, "--backend", "vllm", *options)
     assert (code, out) == (2, "")
-    assert "pipe into tokur score" in err
+    assert said in err
 
 
 @needs_vllm

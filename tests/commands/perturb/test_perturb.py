@@ -196,6 +196,9 @@ def test_calibration_follows_the_scale_of_the_weights(run_tokur, tiny_folder, re
     [
         (("--sweep", "0.1", "--calibrate"), "give one of the two"),
         (("--sweep", "0.1", "-o", "x"), "keeps none"),
+        (("--sweep", "0.1", "--sigma", "0.7"), "leave --sigma out"),
+        (("--sweep", "0.1", "--tolerance", "3"), "--tolerance is for --calibrate: leave it out"),
+        (("--sigma", "0.1", "--limit", "3"), "try strengths on responses: leave it out"),
         (("--sweep", "0.1,auto"), '--sweep has "auto"; it must be a number from 0'),
         (("--sweep", "0.1,,0.2"), '--sweep has ""; it must be a number from 0'),
         (("--force",), "give one"),
@@ -231,6 +234,13 @@ def test_bad_responses_are_named_and_skipped_on_demand(run_tokur, tiny_folder, t
     code, out, err = run_tokur("perturb", "-m", tiny_folder, "--sweep", "0.1", path, "--skip-invalid")
     assert code == 3
     assert parsed(out)[0]["responses"] == 4
+
+
+def test_the_limit_counts_responses_that_can_be_tokenized(run_tokur, tiny_folder, tmp_path):
+    long = {"question": "Hi", "response": "x" * 5000}
+    path = write_lines(tmp_path / "r.jsonl", [long, *records(3)])
+    code, out, err = run_tokur("perturb", "-m", tiny_folder, "--sweep", "0.1", path, "--skip-invalid", "--limit", 2)
+    assert (code, parsed(out)[0]["responses"]) == (3, 2), err
 
 
 def test_an_adapters_perturbation_is_as_large_as_the_record_says(run_tokur, tiny_folder, posterior):

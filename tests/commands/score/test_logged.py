@@ -155,6 +155,14 @@ def test_bytes_of_one_character_share_its_span(run_tokur, tmp_path):
     assert parsed(out)[0]["tokur"]["tokens"]["offsets"] == [[0, 1], [1, 2], [1, 2], [2, 4], [3, 4], [4, 5], [5, 5]]
 
 
+@pytest.mark.parametrize("space", [" ", "\n", "\u00a0", "\u3000"])
+def test_space_that_was_stripped_need_not_be_ascii(space, run_tokur, tmp_path):
+    content = [{"token": token, "logprob": -0.5, "top_logprobs": []} for token in (space, "It")]
+    row = {"id": "a", "question": "?", "response": "It", "logprobs": {"content": content}}
+    code, out, err = run_tokur("score", write_lines(tmp_path / "in.jsonl", [row]), "--from-logprobs")
+    assert (code, parsed(out)[0]["tokur"]["tokens"]["offsets"]) == (0, [[0, 0], [0, 2]]), err
+
+
 def test_completions_and_lists_are_read_too(run_tokur, tmp_path):
     top = [{" a": -0.1, " b": -3.0}, {"c": -0.2}]
     completion = {"tokens": [" a", "c"], "token_logprobs": [-0.1, -0.2], "top_logprobs": top}

@@ -250,6 +250,51 @@ def test_the_environment_names_a_model_for_records_that_name_none(run_tokur, tin
     assert parsed(out)[0]["tokur"]["run"]["model"] == str(tiny_folder)
 
 
+@pytest.mark.parametrize("has_beginning", [True, False])
+def test_a_prompt_that_begins_a_sequence_gets_no_second_beginning(run_tokur, tmp_path, has_beginning):
+    from tokenizers.processors import TemplateProcessing
+    from transformers import AutoTokenizer
+
+    from tests.tiny import tiny_model_folder
+
+    folder = tiny_model_folder(tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    token, number = tokenizer.bos_token, tokenizer.bos_token_id
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single=f"{token} $A", special_tokens=[(token, number)]
+    )
+    tokenizer.save_pretrained(folder)
+    asked = "What is 1+1?"
+    prompt = token + asked if has_beginning else asked
+    exact = [number, *tokenizer(asked, add_special_tokens=False)["input_ids"]]
+    path = write_lines(tmp_path / "in.jsonl", [{"prompt": prompt}])
+    code, out, err = run_tokur("generate", path, "-m", folder, "--max-new-tokens", "2")
+    assert code == 0, err
+    assert parsed(out)[0]["tokur"]["prompt_token_ids"] == exact
+    scores = []
+    for row in ({"prompt": prompt}, {"prompt": "", "tokur": {"prompt_token_ids": exact}}):
+        path = write_lines(tmp_path / "in.jsonl", [{**row, "response": "two"}])
+        code, out, err = run_tokur("score", path, "-m", folder, "--scores", "ll_sum", "--dtype", "float32")
+        assert code == 0, err
+        scores.append(parsed(out)[0]["tokur"]["scores"]["ll_sum"])
+    assert scores[0] == pytest.approx(scores[1], abs=1e-6)
+
+
+def test_a_system_turn_of_the_records_own_stays_the_only_one(run_tokur, tiny_folder, tmp_path):
+    own = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
+    scored = []
+    for row, options in (
+        ({"messages": own}, ["--system", "You are a pirate."]),
+        ({"messages": own}, []),
+        ({"messages": own[1:]}, ["--system", "Be brief."]),
+    ):
+        path = write_lines(tmp_path / "in.jsonl", [{**row, "response": "Hello"}])
+        code, out, err = run_tokur("score", path, "-m", tiny_folder, "--dtype", "float32", *options)
+        assert code == 0, err
+        scored.append(parsed(out)[0]["tokur"]["tokens"])
+    assert scored[0] == scored[1] == scored[2]
+
+
 def test_templates_decide_what_the_response_follows(run_tokur, tiny_folder, tmp_path):
     """The same response after the same text scores the same, however that text came about."""
     question = "What is 1+1?"

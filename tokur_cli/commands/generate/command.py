@@ -51,6 +51,8 @@ def generate(
     check_decoding(decoding)
     if score and decoding.backend == "vllm":
         raise UsageError("--score needs the weights at hand, which vLLM keeps to itself: pipe into tokur score")
+    if decoding.backend == "vllm" and model.device_map != "auto":
+        raise UsageError("--device-map is for --backend transformers: vLLM takes the GPU that it finds; leave it out")
     model_of_posterior = check_posterior_options(scoring.posterior) if score or decoding.guidance else None
     if scoring.calibration is not None and not score:
         raise UsageError("--calibration is for scores: give --score too")

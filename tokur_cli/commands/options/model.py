@@ -71,7 +71,9 @@ class PromptOptions:
             "file over the record's fields. Prompts given as text, messages or ids stay as they are."
         ),
     ] = "chat"
-    system: Annotated[str | None, Option(help="System turn for the chat template.")] = None
+    system: Annotated[
+        str | None, Option(help="System turn for the chat template, before messages that begin with none.")
+    ] = None
     few_shot: Annotated[str | None, Reads(), Option(help="JSONL of worked examples to put before the question.")] = None
 
 

@@ -38,7 +38,9 @@ class StrengthOptions:
             help="Find the largest strength whose draws stay near the model on the responses, in one process.",
         ),
     ] = False
-    tolerance: Annotated[float, Option(min=1e-9, help="How near: mean KL(p_0 ‖ p_m) of a token, in nats.")] = 0.05
+    tolerance: Annotated[
+        float | None, Option(min=1e-9, help="How near: mean KL(p_0 ‖ p_m) of a token, in nats. Default: 0.05.")
+    ] = None
     limit: Annotated[
         int | None,
         Option(min=1, help="Responses to try strengths on, at most. Default: 64 for --calibrate, all for --sweep."),
@@ -47,6 +49,12 @@ class StrengthOptions:
     def __post_init__(self) -> None:
         if self.sweep is not None and self.calibrate:
             raise UsageError("--sweep tries strengths and --calibrate finds one: give one of the two")
+        if self.sweep is not None and self.sigma is not None:
+            raise UsageError("--sweep tries the strengths that it is given: leave --sigma out")
+        if self.tolerance is not None and not self.calibrate:
+            raise UsageError("--tolerance is for --calibrate: leave it out")
+        if self.limit is not None and self.sweep is None and not self.calibrate:
+            raise UsageError("--limit is for --sweep and --calibrate, which try strengths on responses: leave it out")
         if self.sigma is not None:
             parse_sigma(str(self.sigma))  # Typer lets infinity pass
         _ = self.strengths

@@ -9,7 +9,14 @@ from typing import Any
 
 from tokur_cli.commands.options.perturb import KeepOptions, StrengthOptions
 from tokur_cli.commands.options.scoring import SIGMA, PosteriorOptions, SamplingOptions
-from tokur_cli.commands.perturb.strength import CALIBRATION_RESPONSES, Trying, read_trial, try_strengths, write_fields
+from tokur_cli.commands.perturb.strength import (
+    CALIBRATION_RESPONSES,
+    TOLERANCE,
+    Trying,
+    read_trial,
+    try_strengths,
+    write_fields,
+)
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.posterior import make_posterior, with_sigma
 from tokur_cli.commands.shared.progress import Progress
@@ -63,6 +70,7 @@ class Making:
         Raises:
             TokurError: the input has no response, or a bad one that is not skipped; or no strength is found.
         """
+        tolerance = options.tolerance or TOLERANCE
         trial = read_trial(items, form, self.language_model, options.limit or CALIBRATION_RESPONSES, invalid)
         force = InProcess(Trying(self.language_model, self.posterior, self.draws, sampling))
         tried: dict[float, dict[str, Any]] = {}
@@ -73,9 +81,9 @@ class Making:
             write_fields(self.writer, tried[sigma])
             return float(tried[sigma]["kl"])
 
-        sigma = largest_sigma(divergence, options.tolerance, start=self.posterior.sigma or SIGMA)
+        sigma = largest_sigma(divergence, tolerance, start=self.posterior.sigma or SIGMA)
         say(self.command, f"σ = {sigma:.4g}: the draws are {tried[sigma]['kl']:.4g} nats per token from the model")
-        self.calibration = {"tolerance": options.tolerance, "sweeps": len(tried), **tried[sigma]}
+        self.calibration = {"tolerance": tolerance, "sweeps": len(tried), **tried[sigma]}
         self.posterior = with_sigma(self.posterior, sigma)
 
     def keep(self, options: KeepOptions) -> None:

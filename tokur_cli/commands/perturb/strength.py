@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -31,6 +30,8 @@ from tokur_cli.records.record import Record
 from tokur_cli.records.writer import RecordWriter
 
 CALIBRATION_RESPONSES = 64
+TOLERANCE = 0.05
+"""Mean KL(p₀ ‖ p_m) of a token, in nats, that a calibration stays within."""
 """Responses that a strength is calibrated on unless the user says otherwise."""
 
 
@@ -63,7 +64,7 @@ def read_trial(
     trial = Trial([], [])
     with Grader() as grader:
         labeller = Labeller(grader, field=None, run_code=None, answers=False, on_error=invalid.skip_or_raise)
-        for labelled in itertools.islice(labeller.label(items), limit):
+        for labelled in labeller.label(items):
             try:
                 located = tokenize_record(labelled.record, form, tokenizer, model.name)
             except RecordError as error:
@@ -71,6 +72,8 @@ def read_trial(
                 continue
             trial.responses.append(located.tokens)
             trial.labels.append(labelled.label)
+            if len(trial.responses) == limit:
+                break
     if not trial.responses:
         raise TokurError("the input has no response to try strengths on")
     return trial

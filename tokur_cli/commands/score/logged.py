@@ -138,7 +138,9 @@ def _offsets(record: Record, response: str, tokens: Sequence[LoggedToken]) -> li
         RecordError: the tokens spell another text.
     """
     text, wanted = b"".join(token.text for token in tokens), response.encode("utf-8")
-    before = 0 if text.startswith(wanted) else len(text) - len(text.lstrip())
+    decoded = text.decode("utf-8", "replace")
+    space = decoded[: len(decoded) - len(decoded.lstrip())]
+    before = 0 if text.startswith(wanted) else len(space.encode("utf-8"))
     if not text.startswith(wanted, before):
         raise record.error(
             "its log-probabilities are of another text than its response: was reasoning cut off from it, or a call of "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tokur_cli.commands.shared.errors import say
 from tokur_cli.records.published.rows import is_published
+from tokur_cli.records.streams import STDIN, is_regular_file
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -82,7 +83,7 @@ class Progress:
 
 def count_lines(path: str) -> int | None:
     """Return the number of lines of a plain file; None for what has none that can be counted: a pipe, a table."""
-    if path == "-" or is_published(path) or not sys.stderr.isatty():
+    if not sys.stderr.isatty() or path == STDIN or is_published(path) or not is_regular_file(path):
         return None
     try:
         with open(path, "rb") as stream:

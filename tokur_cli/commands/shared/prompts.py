@@ -122,7 +122,9 @@ class PromptForm:
         return is_text and not tokenizer.holds_control_tokens(str(prompt.text))
 
     def _with_system(self, messages: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
-        return messages if self.system is None else [{"role": "system", "content": self.system}, *messages]
+        if self.system is None or (messages and messages[0]["role"] in ("system", "developer")):
+            return messages
+        return [{"role": "system", "content": self.system}, *messages]
 
     def _question(self, record: Record, prompt: Prompt) -> str:
         if self._jinja is None:
