@@ -283,6 +283,26 @@ def test_prompts_are_processed_once_for_all_their_samples(monkeypatch):
     assert sorted(prompts) == [f"q{index}" for index in range(5)]
 
 
+@pytest.mark.parametrize("family", ["llama", "gemma2"])
+def test_prompts_that_are_processed_in_parts_begin_together(family, monkeypatch):
+    """Responses of one length attend together: a batch that filled up while it ran would have many lengths."""
+    model, asked = tiny_model(family), requests(12)
+    sampling = Sampling(temperature=1.0, seed=3)
+    cache = BlockCache if family == "llama" else RollingCache
+    parts, rows = [], []
+    join, step = cache.join, cache.step
+    monkeypatch.setattr(cache, "join", lambda own, prompts, copies: parts.append(prompts) or join(own, prompts, copies))
+    monkeypatch.setattr(cache, "step", lambda own, ids: rows.append(len(ids)) or step(own, ids))
+    got = decode(model, asked, sampling, max_rows=12, prefill_tokens=40)
+    assert rows[0] == 12
+    assert sorted(ids for part in parts for ids in part) == sorted(list(request.prompt_ids) for request in asked)
+    assert len(parts) > 1
+    assert all(len(part) == 1 or len(part) * max(map(len, part)) <= 40 for part in parts)
+    monkeypatch.undo()
+    for request in asked:
+        assert got[request.index, 0].token_ids == one_by_one(model, request, 0, sampling)
+
+
 def test_too_little_memory_halves_the_batch_and_loses_nothing(monkeypatch):
     model = tiny_model("llama")
     asked = requests(8, samples=range(2))

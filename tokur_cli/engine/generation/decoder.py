@@ -287,7 +287,8 @@ class Decoder:
             prefilled += not self._is_resumed(request)
             widest = widest if self._is_resumed(request) else max(widest, request.length)
             fits = count <= min(self.max_rows, self.most_rows(longest))
-            fits = fits and prefilled * widest <= self.prefill_tokens
+            if kept:  # they wait meanwhile; without any, those that begin together stay of one length
+                fits = fits and prefilled * widest <= self.prefill_tokens
             if not fits and (joining or kept):
                 return joining
             joining.append(self._waiting.popleft())
@@ -301,9 +302,14 @@ class Decoder:
         return bytes_per_token(self.model)
 
     def _prefill(self, requests: list[DecodingRequest]) -> Tensor:
-        """Process prompts and append rows for their samples: the logits (B, V) of what follows."""
-        begun = [[*request.prompt_ids, *request.begun] for request in requests]
-        return self._cache.join(begun, [len(request.samples) for request in requests])
+        """Process prompts, in parts, and append rows for their samples: the logits (B, V) of what follows."""
+        logits = []
+        while requests:
+            count = max(1, self.prefill_tokens // requests[0].length)  # the longest comes first
+            begun = [[*request.prompt_ids, *request.begun] for request in requests[:count]]
+            logits.append(self._cache.join(begun, [len(request.samples) for request in requests[:count]]))
+            requests = requests[count:]
+        return torch.cat(logits)
 
     def _step(self) -> Iterator[DecodedResponse]:
         """Generate one token per row; rows that have ended run along until the batch is next put together."""
