@@ -110,7 +110,7 @@ class Scoring:
             estimator=options.estimator,
             batch_tokens=budget,
         )
-        self.baselines = Baselines(needs, Setup(baselines, language_model, self.tokenizer, budget, progress))
+        self.baselines = Baselines(needs, Setup(baselines, language_model, self.tokenizer, budget, progress, note))
         self.over_samples = over_samples(needs, baselines)
         self.run_settings = {**_run_settings(options, language_model, draws), **self.baselines.settings}
         if options.fitted is not None:
