@@ -81,7 +81,7 @@ def generate(
             target.path,
             force=target.force,
             resume=None if has_groups else target.resume,
-            settings={**generation.settings, **force.settings},
+            settings=lambda _: {**generation.settings, **force.settings},
             settings_of=generation.settings_of,
             identity=lambda record: (record.passthrough("response"), record.sample),
             standard_output=force.standard_output,
