@@ -56,6 +56,66 @@ def test_responses_are_those_of_the_command_and_can_be_scored(tiny_folder, tmp_p
     assert all(scored["tokur"]["scores"]["eu"] >= 0 for scored in tokur.score(responses))
 
 
+GUIDED = {"guide": "eu", "samples": 3, "temperature": 1, "step_tokens": 2, "max_new_tokens": 8}
+
+
+def arguments(options):
+    flags = {f"--{name.replace('_', '-')}": value for name, value in options.items()}
+    return [text for flag, value in flags.items() for text in ([flag] if value is True else [flag, value])]
+
+
+@pytest.mark.parametrize(
+    ("of_all", "of_call"),
+    [
+        ({}, {"draws": 5, "sigma": 0.5, "seed": 3, **GUIDED}),
+        ({"draws": 3, "sigma": 0.5, "seed": 3, "scores": "au"}, {"sigma": 0.3, **GUIDED}),
+        ({"seed": 4, "scores": "eu"}, {"score": True, "max_new_tokens": 6}),
+        ({"draws": 3, "scores": "eu"}, {"score": True, "scores": "tu,ll", "seed": 2, "no_tokens": True}),
+        ({"draws": 3}, {"score": True, "sampling": "joint", **GUIDED}),
+        (
+            {"over": "samples", "similarity": "jaccard"},
+            {"score": True, "scores": "u_deg", "samples": 3, "temperature": 1},
+        ),
+    ],
+    ids=["guided", "defaults", "scored", "scores", "both", "samples"],
+)
+def test_options_of_a_call_and_of_all_calls_are_those_of_the_command(tiny_folder, tmp_path, run_tokur, of_all, of_call):
+    of_call = {"max_new_tokens": 4, **of_call}
+    questions = [{"id": who, "question": f"{who}?"} for who in ("Who", "Whose")]
+    lines = write_lines(tmp_path / "questions.jsonl", questions)
+    code, out, err = run_tokur("generate", lines, "-m", tiny_folder, *arguments({**of_all, **of_call}))
+    assert code == 0, err
+    assert list(Tokur(str(tiny_folder), **of_all).generate(questions, **of_call)) == parsed(out)
+
+
+def test_a_kept_posterior_keeps_its_seed_and_the_call_gives_that_of_the_samples(tiny_folder, tmp_path, run_tokur):
+    kept = tmp_path / "posterior"
+    assert run_tokur("perturb", "-m", tiny_folder, "-o", kept, "--sigma", "0.3", "--seed", 5)[0] == 0
+    options = {"posterior": str(kept), "seed": 3, "score": True, **GUIDED}
+    questions = [{"id": "Who", "question": "Who?"}]
+    lines = write_lines(tmp_path / "questions.jsonl", questions)
+    code, out, err = run_tokur("generate", lines, *arguments(options))
+    assert code == 0, err
+    assert list(Tokur().generate(questions, **options)) == parsed(out)
+    del options["posterior"]
+    assert list(Tokur(posterior=str(kept)).generate(questions, **options)) == parsed(out)
+    with pytest.raises(UsageError, match="--sigma is fixed by --posterior"):
+        Tokur(posterior=str(kept)).generate(questions, sigma=0.1, **options)
+
+
+@pytest.mark.parametrize("options", [{"model": "other"}, {"m": "other"}, {"dtype": "float32"}, {"revision": "main"}])
+def test_a_call_has_the_model_that_there_is(options):
+    with pytest.raises(UsageError, match=r"give model, dtype, .* to another Tokur"):
+        Tokur("none").generate([], **options)
+
+
+def test_options_that_a_call_cannot_heed_are_refused():
+    with pytest.raises(UsageError, match="no backend vllm: run tokur generate --backend vllm"):
+        Tokur("none").generate([], backend="vllm")
+    with pytest.raises(UsageError, match="--calibration is for scores: give --score too"):
+        Tokur("none").generate([], calibration=__file__)
+
+
 def test_records_before_a_bad_one_are_given_and_then_its_place(tiny_folder):
     scored = Tokur(str(tiny_folder)).score([*ROWS[:2], {"question": "Why?"}, ROWS[2]])
     assert [next(scored)["id"], next(scored)["id"]] == [0, 1]

@@ -86,6 +86,39 @@ def test_resuming_with_another_setting_is_refused_and_the_setting_named(
     assert output.read_bytes() == whole
 
 
+@pytest.mark.parametrize(
+    ("earlier", "added", "both", "other"),
+    [
+        ("ll", "pe", ["ll", "pe"], ["ll", "self_certainty"]),
+        ("pe", "ll,pe", ["pe", "ll"], ["pe", "self_certainty"]),
+        ("tu,eu", "ll,eu", ["tu", "eu", "ll"], ["tu", "eu", "au"]),
+    ],
+)
+def test_a_run_that_adds_scores_to_scored_records_is_resumed_to_the_same_bytes(
+    run_tokur, tiny_folder, tmp_path, earlier, added, both, other
+):
+    """Two records were scored in the same way, so that their scores stay; one was in another, and two not at all."""
+    given = write_lines(tmp_path / "in.jsonl", records(5))
+    scored = {"float32": tmp_path / "same.jsonl", "bfloat16": tmp_path / "other.jsonl"}
+    for dtype, path in scored.items():
+        assert run_tokur("score", given, "-m", tiny_folder, "--dtype", dtype, "--scores", earlier, "-o", path)[0] == 0
+    same, foreign, bare = (path.read_bytes().splitlines(True) for path in (*scored.values(), given))
+    mixed, output = write_lines(tmp_path / "mixed.jsonl", [*same[:2], foreign[2], *bare[3:]]), tmp_path / "out.jsonl"
+    command = ["score", mixed, "-m", tiny_folder, "--dtype", "float32", "-o", output, "--scores"]
+    assert run_tokur(*command, added)[0] == 0
+    whole = output.read_bytes()
+    assert [list(record["tokur"]["scores"]) for record in parsed(whole.decode())][:2] == [both, both]
+    for kept in range(1, 5):
+        output.write_bytes(b"".join(whole.splitlines(True)[:kept]))
+        code, _, err = run_tokur(*command, added, "--resume")
+        assert code == 0, err
+        assert output.read_bytes() == whole
+    code, _, err = run_tokur(*command, other[-1], "--resume")
+    assert code == 1
+    assert f"was written with scores {json.dumps(both)}, but this run has scores {json.dumps(other)}: resume" in err
+    assert output.read_bytes() == whole
+
+
 @pytest.mark.slow
 def test_a_closed_pipe_ends_quietly(tiny_folder, tmp_path):
     given = write_lines(tmp_path / "in.jsonl", records(2000))

@@ -43,19 +43,22 @@ def generate(
     questions or N. With --guide it depends on N too, and nothing else.
     """
     source = replace(source, path=input_path(questions))
+    decoding, scoring, baselines = together(decoding, guided, posterior, scoring, baselines)
+    from tokur_cli.commands.generate.command import generate as run
+
+    run(source, model, prompts, decoding, scoring, baselines, workers, target, score=score)
+
+
+def together(
+    decoding: DecodingOptions,
+    guided: GuidedOptions,
+    posterior: PosteriorOptions,
+    scoring: ScoringOptions,
+    baselines: BaselineOptions,
+) -> tuple[DecodingOptions, ScoringOptions, BaselineOptions]:
+    """Return the groups with what others say for them: how a response is guided, the posterior, the seed."""
     seed = posterior.seed or 0
     if posterior.folder is not None:  # it has its own seed; the one given here is for the samples
         posterior = replace(posterior, seed=None)
-    from tokur_cli.commands.generate.command import generate as run
-
-    run(
-        source,
-        model,
-        prompts,
-        replace(decoding, seed=seed, guidance=guided.guidance),
-        replace(scoring, posterior=posterior),
-        replace(baselines, seed=seed),
-        workers,
-        target,
-        score=score,
-    )
+    decoding = replace(decoding, seed=seed, guidance=guided.guidance)
+    return decoding, replace(scoring, posterior=posterior), replace(baselines, seed=seed)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from typer.main import get_command
 
 from tokur_cli.app import app
-from tokur_cli.app.generate import generate
+from tokur_cli.app.generate import generate, together
 from tokur_cli.app.groups import Groups
 from tokur_cli.app.score import score
-from tokur_cli.commands.generate.command import check_decoding
+from tokur_cli.commands.generate.command import check_generation
 from tokur_cli.commands.heatmap.notebook import picture_of
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
@@ -97,40 +97,62 @@ class Tokur:
                 yield ScoredRecord(json.loads(line))
 
     def generate(self, questions: Iterable[Mapping[str, Any]], **options: Any) -> Iterator[dict[str, Any]]:
-        """Return the responses to the questions, in order, as records that ``score`` takes.
+        """Return the responses to the questions, in order, as records that ``score`` takes, or scored already.
 
         Args:
             questions: records with a question.
-            options: of ``tokur generate``, by their names: ``samples=16, temperature=0.8``.
+            options: of ``tokur generate``, by their names: ``samples=16, temperature=0.8, score=True``. Those that are
+                not given here are as they were given to ``Tokur``, which alone takes those that say how a model is
+                loaded.
 
         Raises:
-            UsageError: there is no such option, or it cannot have this value.
+            UsageError: there is no such option, or it cannot have this value here.
             RecordError: later, after all before it, a bad record; it names its number, from 1.
-            TokurError: later, whatever else stops the command.
+            TokurError: a file that the options name cannot be read; later, whatever else stops the command.
         """
         groups = _filled(generate, {**self._options, **options})
-        decoding = replace(groups["decoding"], seed=groups["posterior"].seed or 0, guidance=groups["guided"].guidance)
-        check_decoding(decoding)
-        return self._generate(questions, groups, decoding)
+        if groups["model"] != self._model:
+            raise UsageError(
+                "generate uses the model that Tokur has: give model, dtype, device_map, revision and "
+                "trust_remote_code to another Tokur(…)"
+            )
+        if groups["decoding"].backend == "vllm":
+            raise UsageError("from Python, generate has no backend vllm: run tokur generate --backend vllm")
+        if "calibration" not in options and not groups["score"]:  # it is for the scores of score
+            groups["scoring"] = replace(groups["scoring"], calibration=None)
+        names = ("decoding", "guided", "posterior", "scoring", "baselines")
+        decoding, scoring, baselines = together(*(groups[name] for name in names))
+        scoring, model_of_posterior = check_generation(decoding, scoring, score=groups["score"])
+        groups |= {"decoding": decoding, "scoring": scoring, "baselines": baselines}
+        return self._generate(questions, groups, model_of_posterior or self._model_of_posterior)
 
     def _generate(
-        self, questions: Iterable[Mapping[str, Any]], groups: dict[str, Any], decoding: Any
+        self, questions: Iterable[Mapping[str, Any]], groups: dict[str, Any], model_of_posterior: str | None
     ) -> Iterator[dict[str, Any]]:
         items, first = look_ahead(read_rows_of(_several(questions), _SOURCE), "prompt", skip_invalid=False)
         if first is None:
             return
         with Progress("generate") as progress:
-            model = self._load(self._model_of_posterior, progress)
+            model = self._load(model_of_posterior, progress)
             from tokur_cli.commands.generate.generation import Generation, make_responding
+            from tokur_cli.commands.score.windows import score_records
 
+            decoding, scoring, baselines, score = (
+                groups[name] for name in ("decoding", "scoring", "baselines", "score")
+            )
             form, note = PromptForm(groups["prompts"]), partial(say, "generate")
-            responding = make_responding(model, decoding, form, self._scoring, self._baselines, progress, note)
-            generation = Generation(InProcess(responding), None, decoding, groups["prompts"], form)
-            for item in generation.run(items, skip_invalid=False):
-                if isinstance(item, RecordError):
-                    raise item
-                if isinstance(item, Record):
-                    yield json.loads(item.encode())
+            force = InProcess(make_responding(model, decoding, form, scoring, baselines, progress, note, score=score))
+            generation = Generation(force, None, decoding, groups["prompts"], form, score=score)
+            responses, invalid = generation.run(items, skip_invalid=False), InvalidRecords("generate", skip=False)
+            if score:
+                for line in score_records(responses, force, scoring, baselines, invalid, progress):
+                    yield ScoredRecord(json.loads(line))
+            else:
+                for item in responses:
+                    if isinstance(item, RecordError):
+                        raise item
+                    if isinstance(item, Record):
+                        yield json.loads(item.encode())
             generation.course.tell("generate")
 
     def _load(self, named_by_records: str | None, progress: Progress) -> Any:

@@ -31,12 +31,12 @@ def score(
 
         score_logged(source, scoring, target, [model, posterior, baselines, workers, prompts])
         return
-    baselines = replace(baselines, seed=posterior.seed or 0)
+    scoring, baselines = replace(scoring, posterior=posterior), replace(baselines, seed=posterior.seed or 0)
     if baselines.show_prompts:
         from tokur_cli.commands.baselines.show_prompts import show_prompts
 
-        show_prompts(source, model, scoring.scores, baselines)
+        show_prompts(source, model, scoring, baselines)
         return
     from tokur_cli.commands.score.command import score as run
 
-    run(source, model, prompts, replace(scoring, posterior=posterior), baselines, workers, target)
+    run(source, model, prompts, scoring, baselines, workers, target)

@@ -31,7 +31,7 @@ def open_output(
     *,
     force: bool = False,
     resume: bool | None = None,
-    settings: Settings | None = None,
+    settings: SettingsOf | None = None,
     settings_of: SettingsOf | None = None,
     identity: Identity = Record.passthrough,
     standard_output: BinaryIO | None = None,
@@ -45,7 +45,7 @@ def open_output(
         path: a file's name; None or ``-`` is standard output.
         force: replace what the file holds.
         resume: continue the file if it is there, see :meth:`RecordWriter.already_written`; None where a command cannot.
-        settings: what this run computes with.
+        settings: the settings with which this run writes a record, by the ``tokur`` object that it comes with.
         settings_of: the settings that a ``tokur`` object was written with; compared when resuming.
         identity: what an output record and the input record it was made from have in common; by default everything
             but ``tokur``.
@@ -77,7 +77,7 @@ class RecordWriter:
         file: the output file, or None for standard output.
         name: its name, for messages.
         resume: keep the file's complete lines and continue after them; None where a command cannot.
-        settings: what this run computes with.
+        settings: the settings with which this run writes a record, by the ``tokur`` object that it comes with.
         settings_of: the settings that a ``tokur`` object was written with.
         identity: what an output record and its input record have in common.
         standard_output: what stands for it.
@@ -89,7 +89,7 @@ class RecordWriter:
         name: str,
         *,
         resume: bool | None = None,
-        settings: Settings | None = None,
+        settings: SettingsOf | None = None,
         settings_of: SettingsOf | None = None,
         identity: Identity = Record.passthrough,
         standard_output: BinaryIO | None = None,
@@ -99,7 +99,7 @@ class RecordWriter:
         # It makes bytes of {} once, to see what comes out; records are bytes already
         self._lines = jsonlines.Writer(file or standard_output or sys.stdout.buffer, dumps=bytes, flush=True)
         self._name = name
-        self._settings = None if settings is None else json.loads(encode_value(dict(settings)))
+        self._settings = settings
         self._settings_of = settings_of
         self._identity = identity
         self._positioned = file is None  # whether the next write goes after the last record to keep
@@ -140,7 +140,7 @@ class RecordWriter:
         if self._next_identity != identity:
             self._missing.setdefault(hash(identity), record.error("is missing in"))
             return False
-        self._check_settings(self._next_existing)
+        self._check_settings(self._next_existing, record)
         self._passed |= self._missing
         self._missing.clear()
         self._advance()
@@ -226,16 +226,17 @@ class RecordWriter:
         if self._next_existing is not None:
             self._next_identity = self._identity(self._next_existing)
 
-    def _check_settings(self, written: Record) -> None:
+    def _check_settings(self, written: Record, given: Record) -> None:
         if self._settings is None or self._settings_of is None:
             return
         try:
             before = json.loads(encode_value(dict(self._settings_of(written.tokur))))
+            here = json.loads(encode_value(dict(self._settings(given.tokur))))
         except RecordError as error:
             raise TokurError(str(error)) from None
-        for name in {**self._settings, **before}:
-            then, now = _spell(before, name), _spell(self._settings, name)
-            if before.get(name) != self._settings.get(name) or (name in before) != (name in self._settings):
+        for name in {**here, **before}:
+            then, now = _spell(before, name), _spell(here, name)
+            if before.get(name) != here.get(name) or (name in before) != (name in here):
                 raise TokurError(
                     f"{self._name}:{written.line}: was written with {then}, but this run has {now}: "
                     "resume with the same settings, or write to another file"

@@ -135,11 +135,32 @@ def test_show_prompts_needs_a_score_that_asks_and_a_record(run_tokur, tiny_folde
     empty = write_lines(tmp_path / "empty.jsonl", [])
     code, _, err = run_tokur("score", empty, "-m", tiny_folder, "--scores", "p_true", "--show-prompts")
     assert code == 2
-    assert "no record" in err
+    assert "no good record" in err
     bad = write_lines(tmp_path / "bad.jsonl", [{"response": "r"}])
     code, _, err = run_tokur("score", bad, "-m", tiny_folder, "--scores", "p_true", "--show-prompts")
     assert code == 1
     assert "bad.jsonl:1: has no prompt" in err
+
+
+def test_show_prompts_takes_the_posteriors_model(run_tokur, tiny_folder, responses, tmp_path, monkeypatch):
+    monkeypatch.setenv("TOKUR_MODEL", "/nowhere")
+    code, _, err = run_tokur("perturb", "-m", tiny_folder, "-o", tmp_path / "posterior")
+    assert code == 0, err
+    options = ["--posterior", tmp_path / "posterior", "--scores", "p_true", "--show-prompts"]
+    code, out, err = run_tokur("score", responses, *options)
+    assert code == 0, err
+    assert prompt_of(out, "p_true").startswith("<|im_start|>user\nQuestion: How many?")
+    code, _, err = run_tokur("score", responses, *options, "--rank", 4)
+    assert code == 2
+    assert "--rank is fixed by --posterior" in err
+
+
+def test_show_prompts_skips_bad_records(run_tokur, tiny_folder, tmp_path):
+    path = write_lines(tmp_path / "in.jsonl", [{"response": "r"}, {"question": "Why?", "response": "so"}])
+    options = ["-m", tiny_folder, "--scores", "p_true", "--show-prompts", "--skip-invalid"]
+    code, out, err = run_tokur("score", path, *options)
+    assert code == 0, err
+    assert "Question: Why?\nProposed Answer: so\n" in out
 
 
 def test_a_response_too_long_to_be_asked_about_is_one_bad_record(run_tokur, tiny_folder, tmp_path):

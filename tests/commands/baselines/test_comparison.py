@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.commands.score.test_score import parsed, records, write_lines
-from tests.engine.baselines.tiny_encoders import tiny_encoder_folder
+from tests.engine.baselines.tiny_encoders import LONGEST, tiny_encoder_folder, write_modules
 from tests.tiny import tiny_model, tiny_tokenizer
 from tokur_cli.commands.baselines import comparison
 from tokur_cli.commands.baselines.comparison import Comparers, Judge, Nli, jaccard, same_answer, same_text
@@ -121,7 +121,7 @@ def test_a_set_that_the_similarity_model_cannot_compare_fails_alone(monkeypatch)
 
     monkeypatch.setattr(comparison, "load_similarity", lambda name, **_: Model())
     model = SimpleNamespace(device="cpu")
-    compare = Comparers(Setup(BaselineOptions(), model, None, 1000, Progress("score"))).likeness()
+    compare = Comparers(Setup(BaselineOptions(), model, None, 1000, Progress("score"), print)).likeness()
     first, second = compare([text_set(["a", "b"]), text_set(["a", "b", "c"])])
     assert first.tolist() == [[1, 0], [0, 1]]
     assert isinstance(second, TokurError)
@@ -156,3 +156,14 @@ def test_a_model_that_cannot_be_had_is_named_before_anything_is_written(run_toku
         assert out == ""
         assert "nowhere" in err
         assert option in err
+
+
+def test_it_is_said_once_that_texts_are_cut_off_where_standard_error_is_no_terminal(run_tokur, tiny_folder, tmp_path):
+    folder = tiny_encoder_folder(tmp_path / "embedding", "bert", "AutoModel")
+    write_modules(folder, {"embedding_dimension": 32, "pooling_mode": "mean", "include_prompt": True})
+    rows = [{"id": one, "question": "Why?", "response": text * 80} for one in ("a", "b") for text in "xy"]
+    path = write_lines(tmp_path / "in.jsonl", rows)
+    options = ["--scores", "u_deg", "--over", "samples", "--similarity-model", folder]
+    code, _, err = run_tokur("score", path, "-m", tiny_folder, *options)
+    assert code == 0, err
+    assert err == f"tokur score: {folder} reads {LONGEST} tokens; the rest of longer texts isn't compared\n"

@@ -150,7 +150,7 @@ class Comparers:
             return jaccard
         name = self.settings["similarity_model"] = options.similarity_model or DEFAULT_SIMILARITY_MODEL
         try:
-            model = load_similarity(name, device=self._device, progress=self.setup.progress.say)
+            model = load_similarity(name, device=self._device, progress=self.setup.progress.say, note=self.setup.note)
         except TokurError as error:
             raise TokurError(f"--similarity-model: {error}; --similarity jaccard needs no model") from error
         return lambda sets: map_each(lambda one: model.matrix(one.texts), sets)
@@ -159,7 +159,9 @@ class Comparers:
     def _nli(self) -> Nli:
         name = self.settings["nli_model"] = self.setup.options.nli_model or DEFAULT_ENTAILMENT_MODEL
         try:
-            return Nli(load_entailment(name, device=self._device, progress=self.setup.progress.say))
+            return Nli(
+                load_entailment(name, device=self._device, progress=self.setup.progress.say, note=self.setup.note)
+            )
         except TokurError as error:
             others = "--entailment judge, answers and exact, and --similarity jaccard, need no other model"
             raise TokurError(f"--nli-model: {error}; {others}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tokur_cli.commands.options.scoring import BaselineOptions
@@ -20,6 +21,7 @@ class Setup:
         tokenizer: its tokenizer.
         batch_tokens: positions in a batch.
         progress: told what is loaded.
+        note: told what the user should know, in a sentence.
     """
 
     options: BaselineOptions
@@ -27,3 +29,4 @@ class Setup:
     tokenizer: ResponseTokenizer
     batch_tokens: int
     progress: Progress
+    note: Callable[[str], None]

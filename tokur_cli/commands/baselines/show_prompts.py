@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tokur_cli.commands.baselines.features import are_of_sets
@@ -13,29 +14,31 @@ from tokur_cli.commands.baselines.questions import (
     verification_question,
 )
 from tokur_cli.commands.options.model import ModelOptions
-from tokur_cli.commands.options.scoring import BaselineOptions
+from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions
-from tokur_cli.commands.shared.model import describe
+from tokur_cli.commands.score.calibrated import chosen_scores
+from tokur_cli.commands.score.command import check_scoring
+from tokur_cli.commands.shared.model import chosen, describe
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.reading import look_ahead, model_named, read_input
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 from tokur_cli.records.record import Record
-from tokur_cli.scores.catalogue import choose_scores
 from tokur_cli.views.visible import paragraphs
 
 if TYPE_CHECKING:
     from tokur_cli.engine.tokens import ResponseTokenizer
 
 
-def show_prompts(source: InputOptions, model: ModelOptions, scores: str | None, options: BaselineOptions) -> None:
+def show_prompts(source: InputOptions, model: ModelOptions, scoring: ScoringOptions, options: BaselineOptions) -> None:
     """Print what the chosen scores would ask about the first response; of the model only its tokenizer is loaded.
 
     Raises:
-        UsageError: the chosen scores ask nothing.
-        TokurError: the first record is bad, or the model cannot be had.
+        UsageError: the chosen scores ask nothing, or options cannot go together.
+        TokurError: the first record is bad (unless bad ones are skipped), or the model cannot be had.
     """
-    needs = {need for score in choose_scores(scores) for need in score.needs}
+    scoring, model_of_posterior = check_scoring(scoring)
+    needs = {need for score in chosen_scores(scoring) for need in score.needs}
     asked = [
         name
         for name, needed in {
@@ -47,10 +50,11 @@ def show_prompts(source: InputOptions, model: ModelOptions, scores: str | None, 
     ]
     if not asked:
         raise UsageError("--show-prompts: the chosen scores ask the model nothing; name one that does: --scores p_true")
-    _, first = look_ahead(read_input(source), "prompt", "response", skip_invalid=False)
+    _, first = look_ahead(read_input(source), "prompt", "response", skip_invalid=source.skip_invalid)
     if first is None:
-        raise UsageError("--show-prompts: the input holds no record")
-    description = describe(model, model_named(first), Progress("score"))
+        raise UsageError("--show-prompts: the input holds no good record")
+    model = chosen(replace(model, name=model.name or model_of_posterior), model_named(first))
+    description = describe(model, None, Progress("score"))
     from tokur_cli.engine.tokens import ResponseTokenizer
 
     tokenizer = ResponseTokenizer(description.tokenizer)

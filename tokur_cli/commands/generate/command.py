@@ -48,16 +48,9 @@ def generate(
     Raises:
         TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
-    check_decoding(decoding)
-    if score and decoding.backend == "vllm":
-        raise UsageError("--score needs the weights at hand, which vLLM keeps to itself: pipe into tokur score")
+    scoring, model_of_posterior = check_generation(decoding, scoring, score=score)
     if decoding.backend == "vllm" and model.device_map != "auto":
         raise UsageError("--device-map is for --backend transformers: vLLM takes the GPU that it finds; leave it out")
-    model_of_posterior = check_posterior_options(scoring.posterior) if score or decoding.guidance else None
-    if scoring.calibration is not None and not score:
-        raise UsageError("--calibration is for scores: give --score too")
-    if score:
-        scoring = with_calibration(scoring)
     has_groups = score and baselines.over == "samples"
     if has_groups and target.resume:
         raise UsageError(
@@ -83,7 +76,7 @@ def generate(
             target.path,
             force=target.force,
             resume=None if has_groups else target.resume,
-            settings={**generation.settings, **force.settings},
+            settings=lambda _: {**generation.settings, **force.settings},
             settings_of=generation.settings_of,
             identity=lambda record: (record.passthrough("response"), record.sample),
             standard_output=force.standard_output,
@@ -100,6 +93,27 @@ def generate(
             writer.finish()
         generation.course.tell(COMMAND)
     invalid.finish()
+
+
+def check_generation(
+    decoding: DecodingOptions, scoring: ScoringOptions, *, score: bool
+) -> tuple[ScoringOptions, str | None]:
+    """Refuse what can be refused before a model is loaded.
+
+    Returns:
+        The options of scoring with what their calibration's file holds, and the model that a kept posterior is of.
+
+    Raises:
+        UsageError: a misspelt score, or options that cannot go together.
+        TokurError: the kept posterior or the calibration cannot be read.
+    """
+    check_decoding(decoding)
+    if score and decoding.backend == "vllm":
+        raise UsageError("--score needs the weights at hand, which vLLM keeps to itself: pipe into tokur score")
+    model_of_posterior = check_posterior_options(scoring.posterior) if score or decoding.guidance else None
+    if scoring.calibration is not None and not score:
+        raise UsageError("--calibration is for scores: give --score too")
+    return with_calibration(scoring) if score else scoring, model_of_posterior
 
 
 def check_decoding(options: DecodingOptions) -> None:

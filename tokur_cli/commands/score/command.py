@@ -61,7 +61,7 @@ def score(
             target.path,
             force=target.force,
             resume=target.resume,
-            settings=force.settings,
+            settings=partial(Scoring.settings_for, force.settings),
             settings_of=Scoring.settings_of,
             standard_output=force.standard_output,
         ) as writer:

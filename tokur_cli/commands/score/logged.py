@@ -61,7 +61,7 @@ def score_logged(source: InputOptions, scoring: ScoringOptions, target: Resumabl
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     with (
         open_output(
-            target.path, force=target.force, resume=target.resume, settings=settings, settings_of=_settings_of
+            target.path, force=target.force, resume=target.resume, settings=lambda _: settings, settings_of=_settings_of
         ) as writer,
         Progress(COMMAND) as progress,
     ):

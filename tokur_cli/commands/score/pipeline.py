@@ -110,7 +110,7 @@ class Scoring:
             estimator=options.estimator,
             batch_tokens=budget,
         )
-        self.baselines = Baselines(needs, Setup(baselines, language_model, self.tokenizer, budget, progress))
+        self.baselines = Baselines(needs, Setup(baselines, language_model, self.tokenizer, budget, progress, note))
         self.over_samples = over_samples(needs, baselines)
         self.run_settings = {**_run_settings(options, language_model, draws), **self.baselines.settings}
         if options.fitted is not None:
@@ -123,6 +123,12 @@ class Scoring:
         """What a record written by this run can be told by, in the form of ``settings_of``."""
         kept = {"tokens": self.keep_tokens, "step_by": self.step_by}
         return {**self.run_settings, "scores": [score.name for score in self.scores], **kept}
+
+    @staticmethod
+    def settings_for(settings: dict[str, Any], tokur: dict[str, Any]) -> dict[str, Any]:
+        """Return a run's settings as a record will have them that came with this ``tokur``, whose scores may stay."""
+        run = {name: value for name, value in settings.items() if name not in ("scores", "tokens", "step_by")}
+        return {**settings, "scores": list(dict.fromkeys([*_scores_to_stay(tokur, run), *settings["scores"]]))}
 
     @staticmethod
     def settings_of(tokur: dict[str, Any]) -> dict[str, Any]:
@@ -218,12 +224,10 @@ class Scoring:
                 yield place, ScoredResponse(record, located[place], result)
 
     def _add_results(self, response: ScoredResponse) -> None:
-        """Put the results under ``tokur``; scores of an earlier run stay only if they were made in the same way."""
+        """Put the results under ``tokur``."""
         tokur = response.record.tokur
-        earlier = tokur.pop("scores", None)
-        if tokur.pop("run", None) != self.run_settings or not isinstance(earlier, dict):
-            earlier = {}
-        for name in ("tokens", "steps", "step_by"):
+        earlier = _scores_to_stay(tokur, self.run_settings)
+        for name in ("scores", "run", "tokens", "steps", "step_by"):
             tokur.pop(name, None)
         tokur = {"schema": SCHEMA, **tokur}
         if response.located.exact and tokur.pop("token_strings", None):
@@ -237,6 +241,12 @@ class Scoring:
         tokur["scores"] = {**earlier, **compute_scores(self.scores, {**response.quantities, **response.features})}
         tokur["run"] = self.run_settings
         response.record.set("tokur", tokur)
+
+
+def _scores_to_stay(tokur: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
+    """Return the scores of an earlier run, if they were made in the same way as this run's."""
+    scores = tokur.get("scores")
+    return scores if tokur.get("run") == run and isinstance(scores, dict) else {}
 
 
 def _quantities_of(record: Record | RecordError) -> Quantities:

@@ -62,16 +62,16 @@ class Encoder:
     Args:
         model: sentence-transformers' SentenceTransformer, for texts, or CrossEncoder, for pairs.
         name: what the user typed, for messages.
-        progress: told once if a text is cut off.
+        note: told once if a text is cut off.
     """
 
-    def __init__(self, model: Any, name: str, progress: Callable[[str], None]) -> None:
+    def __init__(self, model: Any, name: str, note: Callable[[str], None]) -> None:
         if model.tokenizer.pad_token_id is None:
             raise TokurError(f"{name} has no padding token, so it can't read texts in batches; use another model")
         model.tokenizer.padding_side = "right"  # on the left, it would move the absolute positions of the texts
         model.max_seq_length = _most_tokens(model)
         self.model = model
-        self._name, self._progress, self._cut_off = name, progress, False
+        self._name, self._note, self._cut_off = name, note, False
         self._batches = HalvingBatches(BATCH_TOKENS)
 
     def read(self, items: Sequence[tuple[str, ...]]) -> Tensor:
@@ -103,7 +103,7 @@ class Encoder:
             raise TokurError(f"{self._name} has no token for an empty text; use another model")
         most = self.model.max_seq_length
         if not self._cut_off and max(map(len, ids)) > most:
-            self._progress(f"{self._name} reads {most} tokens; the rest of longer texts isn't compared")
+            self._note(f"{self._name} reads {most} tokens; the rest of longer texts isn't compared")
             self._cut_off = True
         return [each[:most] for each in ids]
 
@@ -177,7 +177,11 @@ class SimilarityModel:
 
 
 def load_entailment(
-    name: str = DEFAULT_ENTAILMENT_MODEL, *, device: str, progress: Callable[[str], None] = models.say_nothing
+    name: str = DEFAULT_ENTAILMENT_MODEL,
+    *,
+    device: str,
+    progress: Callable[[str], None] = models.say_nothing,
+    note: Callable[[str], None] = models.say_nothing,
 ) -> EntailmentModel:
     """Load a natural language inference model by hub id or folder.
 
@@ -185,6 +189,7 @@ def load_entailment(
         name: what the user typed.
         device: a torch device.
         progress: called with short sentences on what is being done.
+        note: called with a sentence, once, if texts are too long for the model.
 
     Raises:
         TokurError: the model can't be had, doesn't fit, or isn't such a model; says what to do.
@@ -195,11 +200,15 @@ def load_entailment(
             raise TokurError(f"{name} ({_architecture(config)}) doesn't classify texts; use {ENTAILMENT.instead}")
         columns = _relation_columns(config, name)
         model = _load("CrossEncoder", CLASSIFIER, folder, label, config, device, activation_fn=torch.nn.Identity())
-    return EntailmentModel(Encoder(model, name, progress), columns)
+    return EntailmentModel(Encoder(model, name, note), columns)
 
 
 def load_similarity(
-    name: str = DEFAULT_SIMILARITY_MODEL, *, device: str, progress: Callable[[str], None] = models.say_nothing
+    name: str = DEFAULT_SIMILARITY_MODEL,
+    *,
+    device: str,
+    progress: Callable[[str], None] = models.say_nothing,
+    note: Callable[[str], None] = models.say_nothing,
 ) -> SimilarityModel:
     """Load a sentence-embedding model or a cross-encoder by hub id, folder or the embedded model's name.
 
@@ -210,6 +219,7 @@ def load_similarity(
         name: what the user typed.
         device: a torch device.
         progress: called with short sentences on what is being done.
+        note: called with a sentence, once, if texts are too long for the model.
 
     Raises:
         TokurError: the model can't be had, doesn't fit, or isn't such a model; says what to do.
@@ -232,7 +242,7 @@ def load_similarity(
                 f"{name} ({_architecture(config)}; {listed}) is neither a cross-encoder nor a sentence-embedding "
                 f"model that begins with a transformer; use {SIMILARITY.instead}"
             )
-    return SimilarityModel(Encoder(model, name, progress), pairs=kind == "CrossEncoder")
+    return SimilarityModel(Encoder(model, name, note), pairs=kind == "CrossEncoder")
 
 
 def _find(name: str, purpose: Purpose, progress: Callable[[str], None]) -> tuple[str, Path, PreTrainedConfig]:
