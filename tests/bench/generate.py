@@ -3,7 +3,8 @@
     python -m tests.bench.generate [--questions 64] [--samples 4] [--max-new-tokens 256] [--rounds 3] [--ways …]
 
 Every way samples N responses to each of the same prompts at temperature 0.8 with SmolLM2 in the dtype of ``auto``, in a
-process of its own; rounds go in turn. A useful token is one up to and including the end of its response; padding after
+process of its own; rounds go in turn, and while one way runs, the others are stopped: vLLM's takes a part of the
+processors while it waits. A useful token is one up to and including the end of its response; padding after
 it counts for nobody. ``--ways`` takes ``vllm`` too, in an environment that has it. Peak memory is the process's in its
 rounds, model and libraries included, where Linux tells it.
 """
@@ -12,9 +13,12 @@ import argparse
 import itertools
 import json
 import multiprocessing
+import os
+import signal
 import statistics
 import time
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -125,17 +129,27 @@ def main():
     limit = arguments.max_new_tokens
     results = {way: [] for way in arguments.ways.split(",")}
     context = multiprocessing.get_context("spawn")
-    processes = {way: ProcessPoolExecutor(1, mp_context=context) for way in results}
+    # Each with what it starts in a process group of its own
+    processes = {way: ProcessPoolExecutor(1, mp_context=context, initializer=os.setpgrp) for way in results}
+    groups = {way: process.submit(os.getpid).result() for way, process in processes.items()}
+
+    def run(*running):
+        for way, group in groups.items():
+            with suppress(ProcessLookupError):
+                os.killpg(group, signal.SIGCONT if way in running else signal.SIGSTOP)
+
     for way, process in processes.items():
         process.submit(load, way, limit).result()
     for _ in range(arguments.rounds):
         for way, measured in results.items():
+            run(way)
             try:
                 measured.append(processes[way].submit(measure, way, prompts, arguments.samples, limit).result())
             except Exception as error:  # a way that does not run here is a result too
                 print(f"{way}: {type(error).__name__}: {str(error).splitlines()[0][:150]}", flush=True)
                 continue
             print(f"{way}: {measured[-1][0]:.0f} tokens/s", flush=True)
+    run(*results)
     medians = {way: statistics.median(speed for speed, _ in measured) for way, measured in results.items() if measured}
     for name, median in medians.items():
         beside = f"{median / medians['padded_batches']:4.2f} × padded batches" if "padded_batches" in medians else ""
