@@ -30,9 +30,9 @@ from tokur_cli.records.record import Record
 from tokur_cli.records.writer import RecordWriter
 
 CALIBRATION_RESPONSES = 64
-TOLERANCE = 0.05
-"""Mean KL(p₀ ‖ p_m) of a token, in nats, that a calibration stays within."""
 """Responses that a strength is calibrated on unless the user says otherwise."""
+TOLERANCE = 0.05
+"""Mean KL(p₀ ‖ p_m) of a token, in nats, that a calibration stays within unless the user says otherwise."""
 
 
 @dataclass(frozen=True)
