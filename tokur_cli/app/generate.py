@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Annotated
+from dataclasses import MISSING, fields, replace
+from typing import Annotated, Any
 
 import typer
 
@@ -15,6 +15,7 @@ from tokur_cli.commands.options.model import DecodingOptions, ModelOptions, Prom
 from tokur_cli.commands.options.scoring import BaselineOptions, PosteriorOptions, ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
+from tokur_cli.records.errors import UsageError
 
 
 def generate(
@@ -43,6 +44,7 @@ def generate(
     questions or N. With --guide it depends on N too, and nothing else.
     """
     source = replace(source, path=input_path(questions))
+    refuse_unused(guided, posterior, scoring, baselines, score=score)
     decoding, scoring, baselines = together(decoding, guided, posterior, scoring, baselines)
     from tokur_cli.commands.generate.command import generate as run
 
@@ -62,3 +64,40 @@ def together(
         posterior = replace(posterior, seed=None)
     decoding = replace(decoding, seed=seed, guidance=guided.guidance)
     return decoding, replace(scoring, posterior=posterior), replace(baselines, seed=seed)
+
+
+def refuse_unused(
+    guided: GuidedOptions,
+    posterior: PosteriorOptions,
+    scoring: ScoringOptions,
+    baselines: BaselineOptions,
+    *,
+    score: bool,
+) -> None:
+    """Refuse options of scoring where nothing is scored, except those that say how a guide's rewards are computed.
+
+    Raises:
+        UsageError: there is one.
+    """
+    if score:
+        return
+    of_scores = {*_given(scoring), *_given(baselines)} - {"batch_tokens"}
+    of_rewards = _given(posterior) - {"seed"}  # the seed is that of the samples, too
+    rewards = {"estimator", "sampling"}
+    if guided.guide:
+        of_scores -= rewards
+    else:
+        of_scores |= of_rewards
+    for option in sorted(of_scores):
+        name = "posterior" if option == "folder" else option.replace("_", "-")
+        or_guide = " or --guide" if option in rewards | of_rewards else ""
+        raise UsageError(f"--{name} says how responses are scored: give --score{or_guide} too")
+
+
+def _given(group: Any) -> set[str]:
+    """Return the names of a group's options that are not at their default."""
+    return {
+        option.name
+        for option in fields(group)
+        if option.default_factory is MISSING and getattr(group, option.name) != option.default
+    }

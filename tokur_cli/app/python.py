@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from typer.main import get_command
 
 from tokur_cli.app import app
-from tokur_cli.app.generate import generate, together
+from tokur_cli.app.generate import generate, refuse_unused, together
 from tokur_cli.app.groups import Groups
 from tokur_cli.app.score import score
 from tokur_cli.commands.generate.command import check_generation
@@ -118,7 +118,9 @@ class Tokur:
             )
         if groups["decoding"].backend == "vllm":
             raise UsageError("from Python, generate has no backend vllm: run tokur generate --backend vllm")
-        if "calibration" not in options and not groups["score"]:  # it is for the scores of score
+        if not groups["score"]:
+            called = _filled(generate, options)  # what was given to Tokur is for score
+            refuse_unused(*(called[name] for name in ("guided", "posterior", "scoring", "baselines")), score=False)
             groups["scoring"] = replace(groups["scoring"], calibration=None)
         names = ("decoding", "guided", "posterior", "scoring", "baselines")
         decoding, scoring, baselines = together(*(groups[name] for name in names))

@@ -111,8 +111,6 @@ def check_generation(
     if score and decoding.backend == "vllm":
         raise UsageError("--score needs the weights at hand, which vLLM keeps to itself: pipe into tokur score")
     model_of_posterior = check_posterior_options(scoring.posterior) if score or decoding.guidance else None
-    if scoring.calibration is not None and not score:
-        raise UsageError("--calibration is for scores: give --score too")
     return with_calibration(scoring) if score else scoring, model_of_posterior
 
 
