@@ -296,6 +296,16 @@ def test_a_response_of_ten_thousand_tokens_is_painted(open_page):
     assert time.monotonic() - begun < 20
 
 
+def test_the_score_that_a_page_begins_with_leads_too(browser, tmp_path, run_tokur):
+    scored = Path(__file__).parents[2] / "data" / "scored.jsonl"
+    assert run_tokur("heatmap", scored, "--score", "au", "--limit", "1", "--html", tmp_path / "page.html")[0] == 0
+    browser.get((tmp_path / "page.html").as_uri())
+    leading, others = (line.get_attribute("textContent").split()[::2] for line in all_of(browser, ".scores"))
+    assert sorted(leading) == ["au", "eu"]
+    assert "au" not in others
+    assert "ll" in others
+
+
 def test_two_scores_lead_and_the_others_are_folded(open_page):
     scores = {"eu": 1.25, "ll": -0.5, "p_correct": 0.875, "pe": None}
     page = open_page([replace(view_samples.right(), scores=scores)])

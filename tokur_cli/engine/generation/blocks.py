@@ -258,7 +258,7 @@ class _Block:
             to_prompts += padding
         parts = [by_response(to_prompts), *(torch.matmul(query, keys.transpose(2, 3)) for keys, _ in pieces)]
         scores = torch.cat(parts, dim=-1)  # (N, key heads, group, columns)
-        scores = scores.to(torch.promote_types(scores.dtype, torch.float32)) * scale
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32)).mul_(scale)
         scores[..., scores.shape[-1] - spare :] = float("-inf")
         weights = scores.softmax(-1).to(value.dtype).split([part.shape[-1] for part in parts], dim=-1)
         output = by_response(torch.matmul(by_prompt(weights[0]), prompt_values)).to(scores.dtype)

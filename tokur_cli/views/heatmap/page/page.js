@@ -5,7 +5,7 @@ const lines = document.getElementById("data").textContent.split("\n");
 const { compare, quantities } = JSON.parse(lines[0]);
 const STEPS = 8;
 const TOP = 5;
-const LEADING = ["p_correct", "eu"]; // the scores that are shown at once, the others when they are asked for
+const LEADING = ["p_correct", "eu", quantities[0].name]; // scores that are shown at once, the others when asked for
 const responses = [];
 for (let line = 1; line < lines.length; line += 2) {
   responses.push({ head: JSON.parse(lines[line]), line: line + 1, index: responses.length, card: null, shown: null });
