@@ -3,6 +3,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from itertools import permutations
 from pathlib import Path
@@ -254,6 +255,19 @@ def test_hopeless_expressions_end_in_time_and_the_next_one_is_compared(answer, s
         assert time.monotonic() - started < 20
     assert hopeless is outcome
     assert fine is Comparison.EQUAL
+
+
+def test_a_worker_that_has_to_wait_for_a_processor_keeps_its_time():
+    with WorkerPool(1, seconds=1) as pool:
+        assert pool.map([{"gold": "x", "answer": "x"}]) == [True]
+        worker = pool._workers[0]._process
+        worker.send_signal(signal.SIGSTOP)
+        threading.Timer(3, worker.send_signal, [signal.SIGCONT]).start()
+        begun = time.monotonic()
+        assert pool.map([{"gold": "x + 1", "answer": "1 + x"}]) == [True]
+        assert time.monotonic() - begun > 2
+        assert pool._workers[0]._process is worker
+        assert pool.map([{"gold": "x + 2", "answer": "1000000000!"}]) == [OutOfLimits("time")]
 
 
 def test_a_worker_that_eats_memory_is_stopped_and_replaced():

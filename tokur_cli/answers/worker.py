@@ -1,8 +1,10 @@
 """The child process that compares answers symbolically with math-verify: one JSON request per line in, one reply out.
 
 It may run into expressions that never end or eat all memory, so it is expendable: its address space is limited, and the
-kernel's interval timer kills it (the default action of SIGALRM) shortly after its parent should have, so that it cannot
-outlive a parent that was killed. Python's own signal handlers would not do, because they wait for the running C call.
+kernel's timers kill it (the default action of SIGPROF and SIGALRM): one when a request has taken its processor time, so
+that a verdict does not depend on what else the machine does; the other by the clock, shortly after its parent should have,
+so that it cannot outlive a parent that was killed. Python's own signal handlers would not do, because they wait for the
+running C call.
 """
 
 from __future__ import annotations
@@ -20,25 +22,31 @@ GRACE_SECONDS = 1.0
 
 
 def main() -> None:
-    """Serve requests until standard input ends: ``argv[1]`` seconds each, ``argv[2]`` bytes of address space in all."""
-    seconds, memory = float(sys.argv[1]), int(sys.argv[2])
+    """Serve requests until standard input ends.
+
+    ``argv`` holds the seconds of processor time and of the clock for each, and bytes of address space in all.
+    """
+    seconds, patience, memory = float(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
     requests, replies = _private_pipes()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":  # macOS does not enforce RLIMIT_AS: there the time limit alone bounds a comparison
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    for limit in (signal.SIGPROF, signal.SIGALRM):
+        signal.signal(limit, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     import math_verify
 
     logging.disable(logging.CRITICAL)  # math-verify warns that its own timeout, which cannot be used here, is off
     _send(replies, "ready")
     for line in requests:
-        signal.setitimer(signal.ITIMER_REAL, seconds + GRACE_SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+        signal.setitimer(signal.ITIMER_REAL, patience + GRACE_SECONDS)
         request = json.loads(line)
         try:
             reply: Any = _verify(math_verify, **request) if "gold" in request else _fingerprint(math_verify, **request)
         except MemoryError:
             reply = "memory"
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
         # math-verify swallows MemoryError here and there; its False is then worth nothing.
         if not reply and sys.platform == "linux" and _peak_memory() > 0.9 * memory:

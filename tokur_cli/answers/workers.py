@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import selectors
+import signal
 import subprocess
 import sys
 import time
@@ -21,6 +22,8 @@ from tokur_cli.records.errors import TokurError
 
 START_SECONDS = 60.0
 """How long a worker may take to import math-verify before that is an error."""
+PATIENCE = 12.0
+"""By the clock a request may take this many times its processor time: a busy machine lets a worker wait."""
 _WORTH_A_WORKER = 16  # a worker costs as much as that many easy comparisons
 
 _START = "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); from tokur_cli.answers.worker import main; main()"
@@ -36,7 +39,8 @@ class _Worker:
     """One child process and the request it is working on."""
 
     def __init__(self, seconds: float, memory_bytes: int) -> None:
-        arguments = [str(seconds), str(memory_bytes), json.dumps([os.path.abspath(path) for path in sys.path])]
+        limits = map(str, (seconds, seconds * PATIENCE, memory_bytes))
+        arguments = [*limits, json.dumps([os.path.abspath(path) for path in sys.path])]
         self._process = subprocess.Popen(
             [sys.executable, "-c", _START, *arguments],
             stdin=subprocess.PIPE,
@@ -53,7 +57,7 @@ class _Worker:
 
     def send(self, number: int, request: Mapping[str, Any], seconds: float) -> None:
         self.number = number
-        self.deadline = time.monotonic() + seconds
+        self.deadline = time.monotonic() + seconds * PATIENCE
         with contextlib.suppress(BrokenPipeError):  # its death shows when the reply is read
             self._requests.write(json.dumps(request).encode() + b"\n")
 
@@ -63,7 +67,8 @@ class _Worker:
         while not line.endswith(b"\n"):
             chunk = os.read(self.replies.fileno(), 65_536)
             if not chunk:
-                return OutOfLimits("memory")
+                ended_by = -self._process.wait()
+                return OutOfLimits("time" if ended_by in (signal.SIGPROF, signal.SIGALRM) else "memory")
             line += chunk
         return json.loads(line)
 
@@ -79,7 +84,7 @@ class WorkerPool:
 
     Args:
         count: the most processes; by default as many as there are processors for this process, at most 8.
-        seconds: wall-clock limit of one request.
+        seconds: limit of one request in processor time, whatever else the machine does.
         memory_bytes: limit of a worker's address space, of which math-verify itself takes 60 MB.
     """
 
