@@ -129,6 +129,12 @@ def test_records_before_a_bad_one_are_given_and_then_its_place(tiny_folder):
             list(Tokur(str(tiny_folder)).score([row]))
 
 
+def test_lists_of_names_are_given_as_such(tiny_folder):
+    options = {"no_tokens": True, "seed": 1}
+    texts = list(Tokur(str(tiny_folder), scores="eu,ll", targets="q_proj", **options).score(ROWS[:2]))
+    assert list(Tokur(str(tiny_folder), scores=["eu", "ll"], targets=("q_proj",), **options).score(ROWS[:2])) == texts
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

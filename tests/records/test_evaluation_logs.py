@@ -56,10 +56,17 @@ def test_lm_eval_files_of_several_tasks_in_one_lose_nothing(tmp_path):
     records = read_rows(tmp_path, *several)
     assert [record.response for record in records] == ["a 0", "a 1", "b 0", "b 1", "b 2", "c 0"]
     assert [record.line for record in records] == [1, 2, 5, 6, 7, 8]
+    assert [record.id for record in records[:2]] == ["0", "1"]
+    assert len({record.id for record in records}) == 6  # though each task numbers its documents from 0
+    assert [record.id for record in read_rows(tmp_path, *several)] == [record.id for record in records]
 
 
-def test_lm_eval_rows_without_responses_say_so():
+def test_lm_eval_rows_without_responses_say_so(tmp_path):
     assert "log-likelihoods" in message_of(read("lm_eval_loglikelihood.jsonl")[0])
+    row = {"doc_id": 0, "doc": {}, "target": "5", "filter": "none"}
+    empty = {**row, "arguments": [["Q", {}]], "resps": [[]]}
+    assert "resps[0] is empty" in message_of(read_row(tmp_path, empty))
+    assert "has no arguments" in message_of(read_row(tmp_path, {**row, "arguments": [], "resps": []}))
 
 
 def test_lm_eval_prompts_stay_word_for_word_unless_a_chat_api_was_asked(tmp_path):
@@ -181,6 +188,7 @@ def test_token_strings_of_a_wrong_form_are_errors(tmp_path, value, message):
         (batch_row(message={"content": None, "tool_calls": [{}]}), "holds no text but tool calls"),
         (batch_row(text=5), '"response.body.choices[0].text" is a number, not a string'),
         ({**batch_row(), "response": {"body": {"object": "list"}}}, "but of 'list'"),
+        ({**batch_row(), "response": {"body": {"object": "chat.completion", "choices": []}}}, 'choices" is empty'),
         ({**batch_row(), "response": 5}, '"response" is a number'),
     ],
 )

@@ -2,6 +2,7 @@
 
 import csv
 import datetime
+import decimal
 import gzip
 import json
 import subprocess
@@ -152,8 +153,25 @@ def test_parquet_rows_keep_their_types_and_say_what_json_cannot(tmp_path):
     assert (first.reference, first.get("when"), first.get("x")) == ("B", "2026-01-02", None)
     assert str(second).startswith(f"{tmp_path / 'rows.parquet'}:2: ")
     assert '"answer" is 7' in message_of(second)
-    (record,) = records(write(tmp_path / "bytes.parquet", [{"question": "a", "image": b"\xff"}]))
-    assert "cannot be written as JSON" in message_of(record)
+    row = {
+        "question": b"Why?", "image": b"\xff\x00", "price": decimal.Decimal("1.5"), "count": decimal.Decimal(3),
+        "took": datetime.timedelta(seconds=5), "at": datetime.datetime(2026, 1, 2, 3, 4),
+    }  # fmt: skip
+    (record,) = records(write(tmp_path / "bytes.parquet", [row]))
+    told = {
+        "question": "Why?",
+        "image": "/wA=",
+        "price": 1.5,
+        "count": 3,
+        "took": "0:00:05",
+        "at": "2026-01-02T03:04:00",
+    }
+    assert record.fields == told
+    columns = [pyarrow.array(["q"]), pyarrow.array(["r"]), pyarrow.array(["x"])]
+    twice = pyarrow.table(columns, names=["question", "response", "response"])
+    parquet.write_table(twice, tmp_path / "twice.parquet")
+    with pytest.raises(TokurError, match="several of its columns have the same name"):
+        records(tmp_path / "twice.parquet")
     (tmp_path / "broken.parquet").write_bytes(b"PAR1" + b"x" * 50)
     with pytest.raises(TokurError, match=r"broken\.parquet: is not a Parquet file that can be read: "):
         records(tmp_path / "broken.parquet")

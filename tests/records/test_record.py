@@ -1,7 +1,12 @@
 """A record keeps what it is not told to change, and says what is wrong with it."""
 
+import datetime
 import json
 import sys
+from collections import UserDict
+from decimal import Decimal
+from pathlib import PurePosixPath
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -344,6 +349,47 @@ def test_what_orjson_refuses_is_written_to_the_same_rules():
     tricky = {"big": 2**70, "nan": float("nan"), "f32": np.array([[0.1], [np.inf]], dtype=np.float32).T, "t": (1, True)}
     assert encode_value(tricky).decode() == f'{{"big":{2**70},"nan":null,"f32":[[0.1,null]],"t":[1,true]}}'
     assert encode_value({"s": "\ud800ü", "x": np.float32(0.1)}) == rb'{"s":"\ud800\u00fc","x":0.1}'
+
+
+@pytest.mark.parametrize("beside", [None, 2**70], ids=["orjson", "what orjson refuses beside"])
+def test_what_tables_and_python_hold_is_written_as_one_would_expect(beside):
+    held = MappingProxyType(
+        {
+            "day": datetime.date(2026, 1, 2),
+            "price": Decimal("1.50"),
+            "whole": Decimal(7),
+            "unknown": Decimal("NaN"),
+            "endless": Decimal("Infinity"),
+            "text": b"caf\xc3\xa9",
+            "image": memoryview(b"\xff\x00"),
+            "path": PurePosixPath("/a/b"),
+            "names": np.array(["a", "b"]),
+            "within": [UserDict(x=datetime.timedelta(hours=1))],
+            "beside": beside,
+        }
+    )
+    assert json.loads(encode_value(held)) == {
+        "day": "2026-01-02",
+        "price": 1.5,
+        "whole": 7,
+        "unknown": None,
+        "endless": None,
+        "text": "café",
+        "image": "/wA=",
+        "path": "/a/b",
+        "names": ["a", "b"],
+        "within": [{"x": "1:00:00"}],
+        "beside": beside,
+    }
+
+
+def test_a_row_that_cannot_be_written_names_the_field():
+    with pytest.raises(RecordError, match=r'^rows:3: "b" cannot be written as JSON: JSON cannot say complex$'):
+        Record.of({"a": Decimal(1), "b": [1j]}, "rows", 3)
+    circular = []
+    circular.append(circular)
+    with pytest.raises(RecordError, match="^rows:4: is nested too deeply to be read$"):
+        Record.of({"a": circular}, "rows", 4)
 
 
 @pytest.mark.parametrize("value", [{1: 2}, object(), {"a": {1, 2}}, {3: "\ud800"}])

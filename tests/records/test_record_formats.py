@@ -288,6 +288,23 @@ def test_choices_are_asked_with_letters_and_the_reference_is_a_letter(tmp_path, 
         assert [outcome.correct for outcome in outcomes] == [True, False]
 
 
+@pytest.mark.parametrize(
+    ("row", "reference"),
+    [
+        ({"choices": [4, 9.5, 7, 8], "answer": 7}, "C"),
+        ({"choices": [4, 9.5, 7, 8], "answer": 1}, "B"),
+        ({"choices": ["1", "0", "3", "4"], "answer": 0}, "A"),
+        ({"choices": ["B", "A", "C", "D"], "answerKey": "A"}, "A"),
+    ],
+    ids=["a value", "a place", "a place among texts of numbers", "a label"],
+)
+def test_choices_may_be_numbers_or_letters(tmp_path, row, reference):
+    record = read_row(tmp_path, {"question": "Which?", **row})
+    texts = [str(choice) for choice in row["choices"]]
+    assert record.prompt.question == "Which?\n" + "\n".join(f"{'ABCD'[n]}. {text}" for n, text in enumerate(texts))
+    assert record.reference == reference
+
+
 def test_a_question_whose_answer_is_kept_secret_has_no_reference(tmp_path):
     for row in ({**MMLU, "answer": -1}, {**MMLU, "answer": ""}):
         record = read_row(tmp_path, row)
@@ -305,7 +322,8 @@ def test_a_question_whose_answer_is_kept_secret_has_no_reference(tmp_path):
         ({"answer": None}, '"answer" is null'),
         ({"choices": ["B", "A", "x", "y"], "answer": "A"}, 'which is several of "choices"'),
         ({"choices": "['4', '9']"}, '"choices" is a string'),
-        ({"choices": [4, 9]}, '"choices[0]" is a number'),
+        ({"choices": [[4], 9]}, '"choices[0]" is a list'),
+        ({"choices": [1, 2, 3, 4], "answer": 3}, 'which is several of "choices"'),  # a place, or one of them?
         ({"choices": ["4"], "answer": 0}, '"choices" has 1 choices'),
         ({"choices": {"text": ["4", "9"]}}, '"choices.label" is null'),
         ({"choices": {"text": ["4", "9"], "label": ["A"]}}, "2 texts and 1 labels"),

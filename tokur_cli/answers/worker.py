@@ -2,9 +2,9 @@
 
 It may run into expressions that never end or eat all memory, so it is expendable: its address space is limited, and the
 kernel's timers kill it (the default action of SIGPROF and SIGALRM): one when a request has taken its processor time, so
-that a verdict does not depend on what else the machine does; the other by the clock, shortly after its parent should have,
-so that it cannot outlive a parent that was killed. Python's own signal handlers would not do, because they wait for the
-running C call.
+that a verdict does not depend on what else the machine does; the other by the clock, shortly after its parent should
+have, so that it cannot outlive a parent that was killed. Python's own signal handlers would not do, because they wait
+for the running C call.
 """
 
 from __future__ import annotations

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, fields, replace
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Annotated
 
 import typer
 
 from tokur_cli.app.groups import Without
 from tokur_cli.app.inputs import Questions, input_path
 from tokur_cli.commands.options import panels
+from tokur_cli.commands.options.given import given_options
 from tokur_cli.commands.options.guided import GuidedOptions
 from tokur_cli.commands.options.model import DecodingOptions, ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import BaselineOptions, PosteriorOptions, ScoringOptions
@@ -81,23 +82,10 @@ def refuse_unused(
     """
     if score:
         return
-    of_scores = {*_given(scoring), *_given(baselines)} - {"batch_tokens"}
-    of_rewards = _given(posterior) - {"seed"}  # the seed is that of the samples, too
-    rewards = {"estimator", "sampling"}
-    if guided.guide:
-        of_scores -= rewards
-    else:
-        of_scores |= of_rewards
-    for option in sorted(of_scores):
-        name = "posterior" if option == "folder" else option.replace("_", "-")
-        or_guide = " or --guide" if option in rewards | of_rewards else ""
-        raise UsageError(f"--{name} says how responses are scored: give --score{or_guide} too")
-
-
-def _given(group: Any) -> set[str]:
-    """Return the names of a group's options that are not at their default."""
-    return {
-        option.name
-        for option in fields(group)
-        if option.default_factory is MISSING and getattr(group, option.name) != option.default
-    }
+    for field, option in (pair for group in (posterior, scoring, baselines) for pair in given_options(group)):
+        if field in ("seed", "batch_tokens"):  # which generating has, too
+            continue
+        of_rewards = hasattr(posterior, field) or field in ("estimator", "sampling")
+        if not (of_rewards and guided.guide):
+            or_guide = " or --guide" if of_rewards else ""
+            raise UsageError(f"{option} says how responses are scored: give --score{or_guide} too")

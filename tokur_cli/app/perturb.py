@@ -7,6 +7,7 @@ from typing import Annotated
 
 from tokur_cli.app.groups import Without
 from tokur_cli.app.inputs import TrialResponses, input_path
+from tokur_cli.commands.options.given import given_options
 from tokur_cli.commands.options.model import ModelOptions, PromptOptions
 from tokur_cli.commands.options.perturb import KeepOptions, StrengthOptions
 from tokur_cli.commands.options.scoring import PosteriorOptions, SamplingOptions
@@ -40,6 +41,8 @@ def perturb(
         )
     if responses is not None and not tries:
         raise UsageError("responses are read by --sweep and --calibrate only: give one of the two, or no responses")
+    for _, option in () if tries else (pair for group in (source, prompts, sampling) for pair in given_options(group)):
+        raise UsageError(f"{option} is about the responses that --sweep and --calibrate read: leave it out")
     from tokur_cli.commands.perturb.command import perturb as run
 
     sigma = None if strength.sigma is None else str(strength.sigma)

@@ -196,7 +196,11 @@ def _filled(command: Any, options: Mapping[str, Any]) -> dict[str, Any]:
             raise UsageError(
                 f"tokur {command.__name__} has no option {name} from Python; there are: {', '.join(known)}"
             )
+    several = {parameter.name for parameter in parser.params if getattr(parameter, "multiple", False)}
     values = {known[name]: value for name, value in options.items() if value is not None}
+    for name, value in values.items():
+        if isinstance(value, list | tuple) and name not in several:  # on the command line with commas between them
+            values[name] = ",".join(map(str, value))
     try:
         context = parser.make_context(command.__name__, [], default_map=values)
     except Exception as error:

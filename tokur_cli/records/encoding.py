@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import PurePath
 from typing import Any
+from uuid import UUID
 
 import orjson
 
@@ -18,16 +24,19 @@ def encode_value(value: Any) -> bytes:
     """Serialise a value as compact UTF-8 JSON; numpy arrays and scalars included.
 
     NaN and infinity become ``null``; float32 numbers are written in the shortest form that reads back as the same
-    float32. What orjson refuses (lone surrogates, integers over 64 bits) is written with ASCII escapes instead.
+    float32. What orjson refuses (lone surrogates, integers over 64 bits) is written with ASCII escapes instead. Times
+    are written as ISO 8601, bytes as the UTF-8 text that they are, else in base64, paths and the like as text.
 
     Args:
-        value: dicts with string keys, lists, tuples, strings, numbers, booleans, None, numpy arrays and scalars.
+        value: mappings with string keys, lists, tuples, strings, numbers, booleans, None, numpy arrays and scalars, and
+            what tables hold besides: decimals, times, bytes.
 
     Raises:
         TypeError: the value holds something that JSON cannot say.
+        RecursionError: it is nested too deeply, or holds itself.
     """
     try:
-        return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+        return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY, default=_said)
     except TypeError:
         return json.dumps(_plain(value), allow_nan=False, separators=(",", ":")).encode("ascii")
 
@@ -45,9 +54,37 @@ def _plain(value: Any) -> Any:
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
+    return _plain(_said(value))
+
+
+def _said(value: Any) -> Any:
+    """Return what orjson refuses in types that it writes.
+
+    Raises:
+        TypeError: there is no way to say it.
+    """
+    if hasattr(value, "isoformat"):
+        return value.isoformat() if value == value else None  # NaT is not equal to itself
     if hasattr(value, "dtype"):  # numpy, which this package's start-up must not import
-        contiguous = value.copy() if hasattr(value, "copy") else value  # orjson takes C order only
-        return json.loads(orjson.dumps(contiguous, option=orjson.OPT_SERIALIZE_NUMPY))
+        with suppress(TypeError):
+            contiguous = value.copy() if hasattr(value, "copy") else value  # orjson takes C order only
+            return json.loads(orjson.dumps(contiguous, option=orjson.OPT_SERIALIZE_NUMPY))
+        listed = value.tolist()
+        if not hasattr(listed, "dtype"):
+            return listed
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        data = bytes(value)
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            return b64encode(data).decode()
+    if isinstance(value, Decimal):
+        is_whole = value.is_finite() and value == value.to_integral_value()
+        return int(value) if is_whole else float(value)
+    if isinstance(value, (PurePath, UUID, timedelta)):
+        return str(value)
     raise TypeError(f"JSON cannot say {type(value).__name__}")
 
 

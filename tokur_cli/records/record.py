@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tokur_cli.records.encoding import encode_value
@@ -85,7 +85,10 @@ class Record:
         try:
             return cls.parse(encode_value(row), source, number)
         except TypeError as error:
-            raise RecordError(f"cannot be written as JSON: {error}", source, number) from None
+            where = f'"{name}" ' if (name := _unsaid(row)) is not None else ""
+            raise RecordError(f"{where}cannot be written as JSON: {error}", source, number) from None
+        except RecursionError:
+            raise RecordError("is nested too deeply to be read", source, number) from None
 
     def copy(self) -> Record:
         """Return a record of its own with the same fields, text and place."""
@@ -385,3 +388,13 @@ class Record:
     def _token_ids(self, name: str) -> list[int] | None:
         value = self.computed(name)
         return None if value is None else check_token_ids(f'"tokur.{name}"', value, self)
+
+
+def _unsaid(row: Any) -> str | None:
+    """Return the name of a field that cannot be written as JSON; None if it is not that of a single one."""
+    for name, value in row.items() if isinstance(row, Mapping) else ():
+        try:
+            encode_value(value)
+        except TypeError:
+            return str(name)
+    return None

@@ -218,6 +218,21 @@ def test_responses_without_a_use_for_them_are_refused(run_tokur, responses):
     assert "--sweep and --calibrate only" in err
 
 
+@pytest.mark.parametrize("options", [["--skip-invalid"], ["--template", "math"], ["--batch-tokens", "5"]])
+def test_options_of_reading_responses_are_refused_where_none_are_read(run_tokur, options):
+    code, out, err = run_tokur("perturb", "-m", "there-is-no-such-model", *options)
+    assert (code, out) == (2, "")
+    assert f"{options[0]} is about the responses that --sweep and --calibrate read" in err
+
+
+def test_a_strength_that_breaks_the_model_has_no_auroc(run_tokur, tiny_folder, tmp_path):
+    rows = [{"question": "?", "response": text, "correct": text == "a"} for text in ("a", "bc")]
+    code, out, err = run_tokur("perturb", "-m", tiny_folder, "--sweep", "1e30", write_lines(tmp_path / "r.jsonl", rows))
+    assert code == 0, err
+    assert parsed(out)[0]["tu"] is None
+    assert parsed(out)[0]["auroc"] == {"tu": None, "au": None, "eu": None}
+
+
 def test_a_folder_that_is_there_is_refused_before_a_model_is_loaded(run_tokur, posterior):
     before = (posterior / "posterior.json").read_text()
     code, out, err = run_tokur("perturb", "-m", "there-is-no-such-model", "-o", posterior)

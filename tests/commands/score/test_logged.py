@@ -155,6 +155,40 @@ def test_bytes_of_one_character_share_its_span(run_tokur, tmp_path):
     assert parsed(out)[0]["tokur"]["tokens"]["offsets"] == [[0, 1], [1, 2], [1, 2], [2, 4], [3, 4], [4, 5], [5, 5]]
 
 
+@pytest.mark.parametrize(
+    ("response", "tokens", "offsets"),
+    [
+        ("a😀b", ["a", "\ufffd", "\ufffd", "b"], [[0, 1], [1, 2], [1, 2], [2, 3]]),
+        ("a 😀", ["a", " \ufffd", "\ufffd", ""], [[0, 1], [1, 3], [1, 3], [3, 3]]),
+        ("é😀.é", ["\ufffd", "\ufffd", "\ufffd", ".", "\ufffd"], [[0, 2], [0, 2], [0, 2], [2, 3], [3, 4]]),
+    ],
+)
+def test_tokens_whose_bytes_a_service_replaced_share_what_is_between_their_neighbours(
+    run_tokur, tmp_path, response, tokens, offsets
+):
+    listed = [{"token": token, "logprob": -1.0, "bytes": list(token.encode())} for token in tokens]
+    row = {"question": "?", "response": response, "logprobs": listed}
+    code, out, err = run_tokur("score", write_lines(tmp_path / "in.jsonl", [row]), "--from-logprobs")
+    assert code == 0, err
+    assert parsed(out)[0]["tokur"]["tokens"]["offsets"] == offsets
+    assert parsed(out)[0]["tokur"]["scores"]["ll_sum"] == -len(tokens)
+
+
+def test_completions_spell_parts_of_a_character_as_escaped_bytes(run_tokur, tmp_path):
+    logprobs = {"tokens": ["a", r"bytes:\xf0\x9f", r"bytes:\x98\x80"], "token_logprobs": [-1, -2, -3]}
+    row = {"question": "?", "response": "a😀", "logprobs": logprobs}
+    code, out, err = run_tokur("score", write_lines(tmp_path / "in.jsonl", [row]), "--from-logprobs")
+    assert code == 0, err
+    assert parsed(out)[0]["tokur"]["tokens"]["offsets"] == [[0, 1], [1, 2], [1, 2]]
+
+
+def test_a_saved_completion_beside_question_and_answer_is_no_row_of_choices(run_tokur, tmp_path):
+    logprobs = {"content": [{"token": "a", "logprob": -1.0}]}
+    row = {"question": "?", "answer": "x", "response": "a", "choices": [{"logprobs": logprobs}]}
+    code, out, err = run_tokur("score", write_lines(tmp_path / "in.jsonl", [row]), "--from-logprobs")
+    assert (code, parsed(out)[0]["tokur"]["scores"]["ll"]) == (0, -1.0), err
+
+
 @pytest.mark.parametrize("space", [" ", "\n", "\u00a0", "\u3000"])
 def test_space_that_was_stripped_need_not_be_ascii(space, run_tokur, tmp_path):
     content = [{"token": token, "logprob": -0.5, "top_logprobs": []} for token in (space, "It")]
@@ -185,6 +219,11 @@ def test_completions_and_lists_are_read_too(run_tokur, tmp_path):
         ({"logprobs": [{"token": "a", "logprob": 0.5}]}, "token 1: logprob is 0.5, which is the logarithm of no"),
         ({"logprobs": [{"token": "b", "logprob": -1.0}]}, "are of another text than its response"),
         ({"logprobs": [7]}, 'token 1: is no object with "token" and "logprob"'),
+        ({"logprobs": {"tokens": ["a"], "token_logprobs": 3}}, '"logprobs.token_logprobs" is a number, not a list'),
+        ({"logprobs": {"tokens": ["a"], "top_logprobs": 3}}, '"logprobs.top_logprobs" is no list of objects'),
+        ({"logprobs": {"tokens": ["a"], "top_logprobs": [["a"]]}}, '"logprobs.top_logprobs" is no list of objects'),
+        ({"logprobs": {"tokens": ["token_id:64"], "token_logprobs": [-1]}}, "name tokens by their ids"),
+        ({"logprobs": [{"token": "\ufffd", "logprob": -1}, {"token": "b", "logprob": -1}]}, "of another text"),
     ],
 )
 def test_a_log_that_cannot_be_used_is_a_bad_record(run_tokur, tmp_path, row, said):

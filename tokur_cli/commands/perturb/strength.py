@@ -166,7 +166,7 @@ def _lost(task: StrengthTask) -> Iterator[tuple[int, TokurError]]:
     )
 
 
-def _auroc(results: list[Quantities], labels: list[float]) -> dict[str, float] | None:
+def _auroc(results: list[Quantities], labels: list[float]) -> dict[str, float | None] | None:
     right = np.asarray(labels)
     known = (right == 0) | (right == 1)
     if len(np.unique(right[known])) < 2:
@@ -174,4 +174,4 @@ def _auroc(results: list[Quantities], labels: list[float]) -> dict[str, float] |
     sums = {
         name: np.array([result[name].sum(dtype=np.float64) for result in results])[known] for name in DRAW_QUANTITIES
     }
-    return {name: auroc(-values, right[known]) for name, values in sums.items()}
+    return {name: auroc(-values, right[known]) if np.isfinite(values).all() else None for name, values in sums.items()}

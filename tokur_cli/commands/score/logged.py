@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Iterator, Sequence
-from itertools import accumulate
-from typing import Any, get_type_hints
+from collections.abc import Sequence
+from itertools import accumulate, groupby
+from typing import Any
 
 import numpy as np
-from typer.models import OptionInfo
 
 from tokur_cli import __version__
+from tokur_cli.commands.options.given import given_options
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.records.errors import RecordError, UsageError
+from tokur_cli.records.formats.logged_tokens import is_token_id
 from tokur_cli.records.formats.logprobs import LoggedToken, logged_logprobs
 from tokur_cli.records.record import SCHEMA, Record
 from tokur_cli.records.streams import display_name
@@ -29,6 +29,7 @@ COMMAND = "score"
 LOGPROBS = "logprobs"
 """What ``tokur.run.computed_from`` says of such scores; those of a model have no such field."""
 
+_REPLACED = "\ufffd"
 _FEATURES = {"logprob", "deepconf"}
 _WITHOUT_MODEL = ("scores", "no_tokens")
 
@@ -46,10 +47,10 @@ def score_logged(source: InputOptions, scoring: ScoringOptions, target: Resumabl
         UsageError: an option or a score was asked for that needs a model.
         TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
-    given = [option for group in (scoring, *others) for option in _given(group)]
-    if given:
+    given = [pair for group in (scoring, *others) for pair in given_options(group)]
+    if needless := [option for field, option in given if field not in _WITHOUT_MODEL]:
         raise UsageError(
-            f"{given[0]} is for scoring with a model, and --from-logprobs uses none: leave one of them out"
+            f"{needless[0]} is for scoring with a model, and --from-logprobs uses none: leave one of them out"
         )
     scores = choose_scores(scoring.scores)
     beyond = [score.name for score in scores if not _computable(score)]
@@ -83,19 +84,6 @@ def score_logged(source: InputOptions, scoring: ScoringOptions, target: Resumabl
 
 def _settings_of(tokur: dict[str, Any]) -> dict[str, Any]:
     return {**tokur.get("run", {}), "scores": list(tokur.get("scores", {})), "tokens": "tokens" in tokur}
-
-
-def _given(group: Any) -> Iterator[str]:
-    """Yield the names of a group's options that were given and need a model."""
-    hints = get_type_hints(type(group), include_extras=True)
-    for field in dataclasses.fields(group):
-        marks = getattr(hints[field.name], "__metadata__", ())
-        declared = next((mark for mark in marks if isinstance(mark, OptionInfo)), None)
-        if dataclasses.is_dataclass(getattr(group, field.name)):
-            yield from _given(getattr(group, field.name))
-        elif declared and field.name not in _WITHOUT_MODEL and getattr(group, field.name) != field.default:
-            named = declared.default  # where typer keeps the first name that an annotation gives an option
-            yield named if isinstance(named, str) else f"--{field.name.replace('_', '-')}"
 
 
 def _computable(score: Score) -> bool:
@@ -142,6 +130,10 @@ def _offsets(record: Record, response: str, tokens: Sequence[LoggedToken]) -> li
     space = decoded[: len(decoded) - len(decoded.lstrip())]
     before = 0 if text.startswith(wanted) else len(space.encode("utf-8"))
     if not text.startswith(wanted, before):
+        if all(is_token_id(token.text.decode("utf-8", "replace")) for token in tokens):
+            raise record.error("its log-probabilities name tokens by their ids: ask vLLM for them as text")
+        if spans := _spans_around_replaced(response, tokens):
+            return spans
         raise record.error(
             "its log-probabilities are of another text than its response: was reasoning cut off from it, or a call of "
             "a tool?"
@@ -156,3 +148,29 @@ def _offsets(record: Record, response: str, tokens: Sequence[LoggedToken]) -> li
         span = int(count[start]) - within - first, int(count[end]) - first
         spans.append((min(max(span[0], 0), size), min(max(span[1], 0), size)))
     return spans
+
+
+def _spans_around_replaced(response: str, tokens: Sequence[LoggedToken]) -> list[tuple[int, int]] | None:
+    """Return the tokens' spans where the service wrote U+FFFD for each part of a character; None if it did not.
+
+    Such tokens that follow each other share the span between their neighbours.
+    """
+    texts = [token.text.decode("utf-8", "replace") for token in tokens]
+    runs = [(replaced, list(run)) for replaced, run in groupby(texts, lambda text: _REPLACED in text)]
+    spans: list[tuple[int, int]] = []
+    start = 0
+    for (replaced, run), (_, following) in zip(runs, [*runs[1:], (False, [])], strict=True):
+        text, after = "".join(run), "".join(following)
+        if replaced:
+            end = response.find(after, start + 1, start + len(text) + len(after)) if after else len(response)
+            if not start < end <= start + len(text):
+                return None
+            spans += [(start, end)] * len(run)
+        else:
+            if not response.startswith(text, start):
+                return None
+            ends = [start + size for size in accumulate(map(len, run))]
+            spans += zip([start, *ends], ends, strict=False)
+            end = ends[-1]
+        start = end
+    return spans if start == len(response) else None

@@ -30,6 +30,8 @@ def look_ahead(
 ) -> tuple[Iterator[Record | RecordError], Record | None]:
     """Return the same stream, and its first good record; None if it has none, so that no model is needed.
 
+    In the stream, records before that one that lack what is needed are errors.
+
     Args:
         items: the stream.
         needed: what a good record has, as the names of its attributes.
@@ -38,20 +40,20 @@ def look_ahead(
     Raises:
         RecordError: the first record is bad, and bad ones are not skipped.
     """
-    seen = []
+    bad: list[RecordError] = []
     for item in items:
-        seen.append(item)
         try:
             if isinstance(item, RecordError):
                 raise item
             for name in needed:
                 getattr(item, name)
-        except RecordError:
+        except RecordError as error:
             if not skip_invalid:
                 raise
+            bad.append(error)
         else:
-            return itertools.chain(seen, items), item
-    return iter(seen), None
+            return itertools.chain(bad, [item], items), item
+    return iter(bad), None
 
 
 def write_nothing(

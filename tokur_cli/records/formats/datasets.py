@@ -103,8 +103,12 @@ def _adapt_choices(record: Record) -> Record:
     answer = typed(record, f'"{key}"', record.fields[key], form, str, int)
     if isinstance(answer, int):
         places = {answer} & set(range(len(texts)))
+        if not isinstance(record.fields[name], dict):  # numbers may be the choices themselves
+            places |= {place for place, value in enumerate(record.fields[name]) if value == answer}
     else:
-        places = {place for place in range(len(texts)) if answer in (texts[place], (labels or letters)[place])}
+        places = {place for place, label in enumerate(labels or letters) if label == answer}
+        if key != "answerKey":  # which is always a label
+            places |= {place for place, text in enumerate(texts) if text == answer}
     if len(places) != 1 and answer not in ("", -1):  # where the answers of a test are kept secret
         which = "several" if places else f"none of the {len(texts)}"
         raise record.error(f'is not a {form} row: "{key}" is {json.dumps(answer)}, which is {which} of "{name}"')
@@ -120,8 +124,9 @@ def _choices(record: Record) -> tuple[str, list[str], list[str] | None]:
         parts = {".text": found.get("text"), ".label": found.get("label")}
     for part, values in parts.items():
         for place, value in enumerate(typed(record, f'"{name}{part}"', values, form, list)):
-            typed(record, f'"{name}{part}[{place}]"', value, form, str)
-    texts, labels = next(iter(parts.values())), parts.get(".label")
+            typed(record, f'"{name}{part}[{place}]"', value, form, str, *(() if part == ".label" else (int, float)))
+    texts = [text if isinstance(text, str) else whole_number(text) for text in next(iter(parts.values()))]
+    labels = parts.get(".label")
     if labels is not None and len(labels) != len(texts):
         raise record.error(f'is not a {form} row: "{name}" has {len(texts)} texts and {len(labels)} labels')
     return name, texts, labels
@@ -129,7 +134,9 @@ def _choices(record: Record) -> tuple[str, list[str], list[str] | None]:
 
 def _has_choices(fields: Mapping[str, Any]) -> bool:
     has = [any(name in fields for name in names) for names in (_LISTS, _KEYS, ("question",))]
-    return all(has) and "reference" not in fields
+    found = next((fields[name] for name in _LISTS if name in fields), None)
+    of_completion = isinstance(found, list) and bool(found) and isinstance(found[0], dict)  # which has "choices", too
+    return all(has) and "reference" not in fields and not of_completion
 
 
 def _adapt_gym(record: Record) -> Record:

@@ -18,33 +18,42 @@ _NAME = "lm-eval"
 
 def _new_adapter(requests: Requests | None) -> Adapter:
     first_filters: dict[bytes, str] = {}
+    first_questions: dict[int | str, bytes] = {}
 
     def adapt(record: Record) -> Iterator[Record | RecordError]:
         # the harness writes every row once for each of its task's filters, differing in the extracted answer alone
         name = sys.intern(str(record.get("filter")))
-        if first_filters.setdefault(_digest(record), name) == name:
-            yield from _adapt_row(record)
+        if first_filters.setdefault(_digest(record, "doc_id", "arguments", "resps"), name) != name:
+            return
+        doc_id = required(record, "doc_id", _NAME, int, str)
+        question = _digest(record, "doc_id", "arguments")
+        if first_questions.setdefault(doc_id, question) != question:  # a row does not say of which task it is
+            doc_id = f"{doc_id}-{question.hex()}"
+        yield from _adapt_row(record, doc_id)
 
     return adapt
 
 
-def _digest(record: Record) -> bytes:
-    """Return 8 bytes for what a row has in common with those of the other filters: document, prompt and responses."""
-    common = [record.json(name) for name in ("doc_id", "arguments", "resps") if name in record.fields]
-    return blake2b("\n".join(common).encode(), digest_size=8).digest()
+def _digest(record: Record, *names: str) -> bytes:
+    """Return 8 bytes for these fields of a row."""
+    texts = [record.json(name) for name in names if name in record.fields]
+    return blake2b("\n".join(texts).encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
-def _adapt_row(record: Record) -> Iterator[Record]:
+def _adapt_row(record: Record, doc_id: int | str) -> Iterator[Record]:
     """Return one record for each repeat of each request: ``resps`` is requests x repeats."""
-    doc_id = required(record, "doc_id", _NAME, int, str)
     responses = required(record, "resps", _NAME, list)
     requests = _read_requests(record)
+    if not requests:
+        raise record.error(f"is not an {_NAME} row: it has no arguments")
     if len(requests) != len(responses):
         raise record.error(f"is not an {_NAME} row: {len(requests)} arguments but {len(responses)} resps")
     for number, (request, repeats) in enumerate(zip(requests, responses, strict=True)):
         prompt = _read_prompt(record, request)
         if not isinstance(repeats, list):
             raise record.error(f"is not an {_NAME} row: resps[{number}] is not a list of repeats")
+        if not repeats:
+            raise record.error(f"resps[{number}] is empty")
         for sample, response in enumerate(repeats):
             if not isinstance(response, str):
                 raise record.error(f"is not an {_NAME} row: resps[{number}][{sample}] is not a string")

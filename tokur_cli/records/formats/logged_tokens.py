@@ -10,6 +10,11 @@ from tokur_cli.records.prompt import is_bytes
 _TOKEN_ID = re.compile(r"token_id:(\d+)")  # as vLLM writes tokens with return_tokens_as_token_ids
 
 
+def is_token_id(text: str) -> bool:
+    """Return whether a token is written as its id, ``token_id:64``."""
+    return _TOKEN_ID.fullmatch(text) is not None
+
+
 def logged_tokens(choice: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of ``tokur`` that hold a choice's exact tokens, as far as it tells them.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ _PLACES = tuple(
     for place in ("logprobs", "choices.0.logprobs")
 )
 _OUTPUTS = ("source.response.body.output", "response.body.output")  # of OpenAI's Responses API
+_ESCAPED = re.compile(r"bytes:(\\x[0-9a-f]{2})+")
 _VERY_UNLIKELY = -9999.0  # no number: the service does not say how unlikely
 _MOST = 1e-3  # of a log-probability, as services round
 _LIKELIEST_OF_ALL = -0.6932  # log of a half, rounded down: no other token is likelier than this one
@@ -53,7 +55,7 @@ def logged_logprobs(record: Record) -> list[LoggedToken]:
     """
     what, found = _find(record)
     if isinstance(found, dict) and isinstance(found.get("tokens"), list):
-        rows = _rows_of_completions(found)
+        rows = _rows_of_completions(record, what, found)
     else:
         listed = found.get("content") if isinstance(found, dict) else found
         if not isinstance(listed, list):
@@ -94,9 +96,13 @@ def _of_responses_api(output: Any) -> Iterator[Any]:
                 yield from part["logprobs"]
 
 
-def _rows_of_completions(logprobs: dict[str, Any]) -> list[Any]:
+def _rows_of_completions(record: Record, what: str, logprobs: dict[str, Any]) -> list[Any]:
     """Return parallel lists as a list of tokens in the form of chat completions."""
-    numbers, likeliest = logprobs.get("token_logprobs") or (), logprobs.get("top_logprobs") or ()
+    numbers, likeliest = (logprobs.get(name) or [] for name in ("token_logprobs", "top_logprobs"))
+    if not isinstance(numbers, list):
+        raise record.error(f'"{what}.token_logprobs" is {kind(numbers)}, not a list')
+    if not isinstance(likeliest, list) or not all(top is None or isinstance(top, dict) for top in likeliest):
+        raise record.error(f'"{what}.top_logprobs" is no list of objects')
     return [
         {
             "token": token,
@@ -110,7 +116,7 @@ def _rows_of_completions(logprobs: dict[str, Any]) -> list[Any]:
 def _read(record: Record, what: str, row: Any) -> LoggedToken:
     if not isinstance(row, dict) or not isinstance(row.get("token"), str):
         raise record.error(f'{what}: is no object with "token" and "logprob"')
-    text = bytes(row["bytes"]) if is_bytes(row.get("bytes")) else row["token"].encode("utf-8", "surrogatepass")
+    text = bytes(row["bytes"]) if is_bytes(row.get("bytes")) else _bytes_of(row["token"])
     logprob = _number(record, f"{what}: logprob", row.get("logprob"))
     top = row.get("top_logprobs") or []
     if not isinstance(top, list) or not all(isinstance(other, dict) for other in top):
@@ -121,6 +127,13 @@ def _read(record: Record, what: str, row: Any) -> LoggedToken:
     if known and known[0] == own and _came_for_itself([number for _, number in known]):
         known = known[1:]
     return LoggedToken(text, logprob, tuple(sorted((n for _, n in known), reverse=True)), own not in known)
+
+
+def _bytes_of(token: str) -> bytes:
+    r"""Return a token's bytes; OpenAI's completions write those that are no whole character as ``bytes:\xf0\x9f``."""
+    if _ESCAPED.fullmatch(token):
+        return bytes.fromhex(token.removeprefix("bytes:").replace("\\x", ""))
+    return token.encode("utf-8", "surrogatepass")
 
 
 def _came_for_itself(listed: list[float]) -> bool:

@@ -23,6 +23,8 @@ def _new_adapter(requests: Requests | None) -> Adapter:
         identity = record.checked_text("custom_id", required(record, "custom_id", _NAME, str))
         body = _read_body(record)
         choices = typed(record, '"response.body.choices"', body.get("choices"), _NAME, list)
+        if not choices:
+            raise record.error('"response.body.choices" is empty')
         prompt = _read_prompt(record, identity, requests)
         for position, choice in enumerate(choices):
             try:

@@ -55,7 +55,7 @@ def _value(name: str, cell: str) -> Any:
     if cell and name in _LABELS:
         try:
             return json.loads(cell.lower())
-        except ValueError:
+        except (ValueError, RecursionError):
             return cell
     return cell or None
 
@@ -75,6 +75,9 @@ def parquet_rows(path: str) -> Iterator[dict[str, Any]]:
         pass  # which says what is wrong with a file that cannot be opened
     try:
         with ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            if len(set(names)) < len(names):
+                raise TokurError(f"{path}: several of its columns have the same name; they are {names}")
             for batch in file.iter_batches(_ROWS_AT_ONCE):
                 yield from batch.to_pylist()
     except (ArrowException, OSError) as error:
