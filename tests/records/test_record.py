@@ -388,7 +388,7 @@ def test_a_row_that_cannot_be_written_names_the_field():
         Record.of({"a": Decimal(1), "b": [1j]}, "rows", 3)
     circular = []
     circular.append(circular)
-    with pytest.raises(RecordError, match="^rows:4: is nested too deeply to be read$"):
+    with pytest.raises(RecordError, match=r"^rows:4: is nested too deeply to be read$"):
         Record.of({"a": circular}, "rows", 4)
 
 
