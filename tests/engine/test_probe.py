@@ -124,6 +124,14 @@ def test_positions_that_go_on_from_one_response_to_the_next_are_noticed():
         probe_model("tiny", model, tiny_tokenizer()).check_scoring(None)
 
 
+def test_numbers_that_are_none_are_noticed(monkeypatch):
+    probe = probe_model("tiny", tiny_model(), tiny_tokenizer())
+    own = _Block.attend
+    monkeypatch.setattr(_Block, "attend", lambda self, *arguments: own(self, *arguments) * torch.nan)
+    with pytest.raises(TokurError, match=r"\(llama\): .* nats at token .*; generation"):
+        probe.check_generation()
+
+
 @pytest.mark.parametrize(
     ("family", "cache", "method", "place"), [("llama", _Block, "attend", 2), ("gemma2", RollingLayer, "update", 0)]
 )

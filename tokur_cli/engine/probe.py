@@ -108,7 +108,8 @@ class Probe:
             raise self._failure("generation", error) from error
         rows = torch.stack(met).float().log_softmax(-1)
         expected = self.log_p[: len(rows)]
-        differences = (expected.exp() * (rows.to(expected) - expected).abs()).nansum(-1)
+        p = expected.exp()
+        differences = torch.where(p > 0, p * (rows.to(expected) - expected).abs(), 0).sum(-1)  # NaN where rows are
         # The first row comes from the prompts, the others from the keys and values that are kept
         for part in (differences[:1], differences[1:]):
             self._compare("generation", part, torch.zeros_like(part))

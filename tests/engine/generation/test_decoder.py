@@ -1,4 +1,5 @@
 import itertools
+from dataclasses import replace
 
 import pytest
 import torch
@@ -65,7 +66,7 @@ def test_responses_are_those_of_whole_forward_passes(family, sampling, monkeypat
         response = got[request.index, 0]
         assert response.token_ids == expected
         assert response.finish_reason == ("stop" if expected[-1] in END else "length")
-        assert response.text == text_of(expected)
+        assert response.text == text_of(expected[:-1] if expected[-1] in END else expected)
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, *OTHERS])
@@ -221,6 +222,56 @@ def test_a_stop_string_ends_the_response_where_it_is_complete(text, stop, decode
     response = scripted(text, stop, decode)
     assert (response.finish_reason, response.text) == ("stop_string", before)
     assert bytes(response.token_ids).decode() == before + stop
+
+
+def test_an_end_token_that_is_not_special_is_none_of_the_text():
+    script = iter(b"so it ends\x05")
+    decoder = Decoder(
+        tiny_model("llama"), of_bytes, Sampling(), end_ids=END, max_new_tokens=60,
+        choose=lambda logits, *_: torch.tensor([next(script)]),
+    )  # fmt: skip
+    (response,) = decoder.run([DecodingRequest(0, "q", [9], [0])])
+    assert (response.finish_reason, response.text) == ("stop", "so it ends")
+    assert bytes(response.token_ids) == b"so it ends\x05"
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=1.0, top_p=0.9, seed=5)])
+@pytest.mark.parametrize("family", ["llama", "gemma2"])
+def test_a_response_of_which_numbers_are_not_finite_is_an_error_and_the_others_go_on(family, sampling):
+    model = tiny_model(family)
+    asked = requests(6)
+    asked[3] = replace(asked[3], prompt_ids=[257, *asked[3].prompt_ids])
+    alone = decode(model, asked, sampling)
+    assert not any(257 in response.token_ids for response in alone.values())
+    model.get_input_embeddings().register_forward_hook(
+        lambda module, given, out: out.masked_fill((given[0] == 257)[..., None], torch.nan)
+    )
+    decoder = Decoder(model, text_of, sampling, end_ids=END, max_new_tokens=30, max_rows=4)
+    responses, errors = {}, []
+    for result in decoder.run(asked):
+        if isinstance(result, tuple):
+            errors.append((result[0].index, str(result[1])))
+        else:
+            responses[result.index, result.sample] = result
+    count = len(asked[3].prompt_ids)
+    assert errors == [(3, f"the model's numbers after {count} tokens are not finite: try --dtype float32")]
+    assert {key: r.token_ids for key, r in responses.items()} == {
+        key: r.token_ids for key, r in alone.items() if key[0] != 3
+    }
+
+
+def test_products_beyond_the_range_of_float16_are_those_of_the_models_own_attention():
+    """As with the key biases of Qwen2, which add the same to all keys' scores."""
+    model = tiny_model("qwen2", head_dim=8)
+    with torch.no_grad():
+        for layer in model.model.layers:
+            for projection in (layer.self_attn.q_proj, layer.self_attn.k_proj):
+                projection.bias.zero_()
+                projection.bias.view(-1, 8)[:, 3] = 400.0
+    request = requests(1)[0]
+    expected = one_by_one(model.half(), request, 0, Sampling(), limit=6, end=frozenset())
+    (response,) = decode(model, [request], max_new_tokens=6, end_ids=frozenset()).values()
+    assert response.token_ids == expected
 
 
 @pytest.mark.parametrize("samples", [[0], range(5)])

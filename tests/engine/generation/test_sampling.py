@@ -46,6 +46,26 @@ def test_tokens_have_the_distribution_of_transformers_logits_processors(sampling
     assert frequencies(logits, sampling) == pytest.approx(expected, abs=2e-4)
 
 
+@pytest.mark.parametrize("size", [17, 300, 5000])
+@pytest.mark.parametrize("sampling", [Sampling(), *SETTINGS])
+def test_of_numbers_that_are_not_finite_no_token_is_chosen_and_beside_them_as_ever(sampling, size):
+    logits = torch.randn(5, size, generator=torch.Generator().manual_seed(1))
+    random = [0.1, 0.5, 0.9, 0.99, 0.3]
+    expected = choose_tokens(logits, sampling, random).tolist()
+    logits[0, size // 2] = float("nan")
+    logits[2] = float("nan")
+    logits[3] = float("inf")
+    assert choose_tokens(logits, sampling, random).tolist() == [-1, expected[1], -1, -1, expected[4]]
+
+
+@pytest.mark.parametrize("filters", [{}, {"top_k": 2}, {"top_p": 0.9}, {"min_p": 0.1}])
+@pytest.mark.parametrize("temperature", [1e-30, 1e-40, 5e-324])
+def test_a_tiny_temperature_takes_the_likeliest_token(filters, temperature):
+    logits = 20 * torch.randn(4, 300, generator=torch.Generator().manual_seed(2))
+    chosen = choose_tokens(logits, Sampling(temperature, **filters), [0.0, 0.4, 0.8, 1 - 2**-53])
+    assert chosen.tolist() == logits.argmax(-1).tolist()
+
+
 @pytest.mark.parametrize("filters", [{}, {"top_k": 2}, {"top_p": 0.9}, {"min_p": 0.1}])
 def test_the_least_and_the_largest_random_number_choose_the_first_and_the_last_token_there_is(filters):
     never = float("-inf")

@@ -96,8 +96,8 @@ def test_every_sample_is_a_request_and_every_reply_a_response(vllm):
     assert {name: response.token_ids for name, response in got.items()} == {n: ids for n, (ids, *_) in replies.items()}
     assert {name: (response.text, response.finish_reason) for name, response in got.items()} == {
         "5-0": ("ABC", "length"),
-        "5-2": ("A\x03", "stop"),
-        "6-1": ("B\x02", "stop"),
+        "5-2": ("A", "stop"),
+        "6-1": ("B", "stop"),
         "6-4": ("AB", "stop_string"),
         "6-5": ("CD", "length"),
     }

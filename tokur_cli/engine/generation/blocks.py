@@ -11,6 +11,7 @@ repeated. A step's scores of the prompt and of the pieces are put together for o
 from __future__ import annotations
 
 import itertools
+import math
 import sys
 from collections.abc import Iterator, Sequence, Sized
 from typing import Any
@@ -181,7 +182,9 @@ class _Block:
         self.length = 0
         self._lengths = [len(place) for place in places]
         longest = max(self._lengths)
-        columns = torch.from_numpy(np.stack([np.pad(place, (0, longest - len(place))) for place in places]))
+        # Padded with their own: what is masked counts for nothing unless it is NaN, which should be no other's
+        padded = [np.pad(place, (0, longest - len(place)), mode="edge") for place in places]
+        columns = torch.from_numpy(np.stack(padded))
         self._prompts: KeysAndValues = {
             module: (_picked(keys, columns), _picked(values, columns)) for module, (keys, values) in states.items()
         }
@@ -237,7 +240,9 @@ class _Block:
     def attend(self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
         """Return (N, heads, d) for a query (N, heads, d), and keys and values (N, key heads, d)."""
         rows, key_heads, size = key.shape
-        query = query.reshape(rows, key_heads, -1, size)
+        # Unscaled, products may exceed float16; a power of two rounds nothing, the rest of the scale comes in float32
+        power = 2.0 ** math.floor(math.log2(scale))
+        query = query.reshape(rows, key_heads, -1, size) * power
         asking, owners, slots, padding = self._plan(query.device)
         prompts, most = asking.shape
 
@@ -258,7 +263,7 @@ class _Block:
             to_prompts += padding
         parts = [by_response(to_prompts), *(torch.matmul(query, keys.transpose(2, 3)) for keys, _ in pieces)]
         scores = torch.cat(parts, dim=-1)  # (N, key heads, group, columns)
-        scores = scores.to(torch.promote_types(scores.dtype, torch.float32)).mul_(scale)
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32)).mul_(scale / power)
         scores[..., scores.shape[-1] - spare :] = float("-inf")
         weights = scores.softmax(-1).to(value.dtype).split([part.shape[-1] for part in parts], dim=-1)
         output = by_response(torch.matmul(by_prompt(weights[0]), prompt_values)).to(scores.dtype)

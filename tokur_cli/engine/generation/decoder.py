@@ -21,6 +21,7 @@ from tokur_cli.records.errors import TokurError
 
 _FREE_TO_JOIN = 1 / 8  # of the rows: fewer are not worth a pass over prompts
 _ENDED_TO_LEAVE = 1 / 16  # of the rows: fewer may run along
+_INSTEAD = "try --dtype float32"
 
 FinishReason = Literal["stop", "length", "stop_string", "step"]
 
@@ -155,8 +156,8 @@ class Decoder:
             requests: read no further ahead than there is room for; None says that there are no more for the moment.
 
         Yields:
-            Responses; a request with an error where memory does not suffice for one response alone; None where
-            nothing is left to do before another request comes.
+            Responses; a request with an error where memory does not suffice for one response alone, or the model's
+            numbers are not finite; None where nothing is left to do before another request comes.
         """
         source = iter(requests)
         self._exhausted = False
@@ -198,7 +199,9 @@ class Decoder:
         self.max_rows = max(1, min(self.max_rows, len(rows)) // 2)
         return None
 
-    def _join(self, source: Iterator[DecodingRequest | None]) -> Iterator[DecodedResponse]:
+    def _join(
+        self, source: Iterator[DecodingRequest | None]
+    ) -> Iterator[DecodedResponse | tuple[DecodingRequest, TokurError]]:
         """Drop ended rows and take in waiting requests, if there is enough of either to be worth it."""
         ended = sum(row.done for row in self._rows)
         free = self.max_rows - (len(self._rows) - ended)
@@ -311,19 +314,27 @@ class Decoder:
             requests = requests[count:]
         return torch.cat(logits)
 
-    def _step(self) -> Iterator[DecodedResponse]:
+    def _step(self) -> Iterator[DecodedResponse | tuple[DecodingRequest, TokurError]]:
         """Generate one token per row; rows that have ended run along until the batch is next put together."""
         last, self._last = self._last, self._last[:0]
         yield from self._take_tokens(self._rows, self._cache.step(last))
 
-    def _take_tokens(self, rows: list[_Row], logits: Tensor) -> Iterator[DecodedResponse]:
+    def _take_tokens(
+        self, rows: list[_Row], logits: Tensor
+    ) -> Iterator[DecodedResponse | tuple[DecodingRequest, TokurError]]:
         """Choose tokens for these rows, the batch's last ones, from logits (B, V)."""
         random = [0.0 if row.done else row.random.at(len(row.ids) - len(row.request.begun)) for row in rows]
         chosen = self.choose(logits, self.sampling, random)
-        self._last = torch.cat([self._last, chosen.to(self.device)])
+        self._last = torch.cat([self._last, chosen.clamp(min=0).to(self.device)])
         for row, token in zip(rows, chosen.tolist(), strict=True):
             row.ids.append(token)
-            if not row.done and (response := self._ended(row)) is not None:
+            if row.done:
+                continue
+            if token < 0:
+                row.done = True
+                count = row.request.length + len(row.ids) - len(row.request.begun) - 1
+                yield row.request, TokurError(f"the model's numbers after {count} tokens are not finite: {_INSTEAD}")
+            elif (response := self._ended(row)) is not None:
                 row.done = True
                 yield response
 
@@ -339,7 +350,7 @@ class Decoder:
             reason = "step"
         if reason is None:
             return None
-        text = text_before(self.decode(row.ids), self.stop if reason == "stop_string" else ())
+        text = text_of(self.decode, row.ids, reason, self.stop)
         return DecodedResponse(row.request.index, row.sample, list(row.ids), text, reason)
 
     def _ends_step(self, row: _Row) -> bool:
@@ -350,6 +361,14 @@ class Decoder:
         return len(step) == self.step_tokens or any(end in text for end in self.step_ends)
 
 
-def text_before(text: str, stop: Sequence[str]) -> str:
+def text_of(
+    decode: Callable[[Sequence[int]], str], ids: Sequence[int], reason: FinishReason, stop: Sequence[str]
+) -> str:
+    """Return a response's text, without what ended it: an end token, special or not, or one of the stop strings."""
+    text = decode(ids[:-1] if reason == "stop" else ids)
+    return _text_before(text, stop if reason == "stop_string" else ())
+
+
+def _text_before(text: str, stop: Sequence[str]) -> str:
     """Return the text up to where the first of the stop strings begins, all of it if there is none."""
     return text[: min((place for place in map(text.find, stop) if place >= 0), default=len(text))]

@@ -71,7 +71,7 @@ def choose_tokens(logits: Tensor, sampling: Sampling, random: list[float]) -> Te
         random: B numbers in [0, 1); not read at temperature 0.
 
     Returns:
-        (B,) ids.
+        (B,) ids; −1 in rows of which the largest logit is not finite.
     """
     together = max(1, _ENTRIES.get(logits.device.type, _ACCELERATOR_ENTRIES) // logits.shape[-1])
     if sampling.temperature == 0:
@@ -83,22 +83,26 @@ def choose_tokens(logits: Tensor, sampling: Sampling, random: list[float]) -> Te
 
 def _draw(logits: Tensor, sampling: Sampling, random: Tensor) -> Tensor:
     """Draw ids (b,) from logits (b, V) by random numbers (b,)."""
-    scaled = logits.float() / sampling.temperature
-    scaled -= scaled.amax(-1, keepdim=True)
+    scaled = logits.to(torch.float32, copy=True)
+    largest = scaled.amax(-1, keepdim=True)
+    scaled -= largest  # before they are divided: by a tiny temperature they would be infinite
+    scaled /= max(sampling.temperature, torch.finfo(torch.float32).tiny)
     weights = scaled.exp_()
     if sampling.top_k == 0 and sampling.top_p >= 1 and sampling.min_p == 0:
-        return _invert(weights, random)
-    values, ids = _candidates(weights, sampling)
-    ids, order = ids.sort(-1)
-    chosen = _invert(values.gather(-1, order), random)
-    return ids.gather(-1, chosen[:, None]).squeeze(-1)
+        ids = _invert(weights, random)
+    else:
+        values, candidates = _candidates(weights, sampling)
+        candidates, order = candidates.sort(-1)
+        ids = candidates.gather(-1, _invert(values.gather(-1, order), random)[:, None]).squeeze(-1)
+    return torch.where(largest.squeeze(-1).isfinite(), ids, -1)
 
 
 def _first_largest(logits: Tensor) -> Tensor:
     """Return where each row's largest value stands first, found by groups: PyTorch's own search is slow in bfloat16."""
-    group = _groups(logits, lambda part: part.amax(-1)).float().argmax(-1)
+    maxima, group = _groups(logits, lambda part: part.amax(-1)).float().max(-1)
     ids, values = _members(logits, group, float("-inf"))
-    return ids.gather(-1, values.float().argmax(-1, keepdim=True)).squeeze(-1)
+    found = ids.gather(-1, values.float().argmax(-1, keepdim=True)).squeeze(-1)
+    return torch.where(maxima.isfinite(), found, -1)
 
 
 def _groups(values: Tensor, reduce: Callable[[Tensor], Tensor]) -> Tensor:
@@ -135,7 +139,7 @@ def _invert(weights: Tensor, random: Tensor) -> Tensor:
     ids, members = _members(weights, group.squeeze(-1), 0)
     within = members.double().cumsum(-1)
     chosen = torch.searchsorted(within, share * within[:, -1:], right=True).clamp_(max=_GROUP - 1)
-    return ids.gather(-1, chosen).squeeze(-1)
+    return ids.gather(-1, chosen).squeeze(-1).clamp_(max=weights.shape[-1] - 1)  # beyond it where weights are NaN
 
 
 def _candidates(weights: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:

@@ -14,7 +14,7 @@ from tokur_cli.engine.generation.decoder import (
     DecodedResponse,
     DecodingRequest,
     FinishReason,
-    text_before,
+    text_of,
 )
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.loading.models import ModelDescription
@@ -121,7 +121,7 @@ class VllmDecoder:
             reason = "length"
         else:
             reason = "stop_string" if isinstance(output.stop_reason, str) else "stop"
-        text = text_before(self.decode(ids), self.stop if reason == "stop_string" else ())
+        text = text_of(self.decode, ids, reason, self.stop)
         return DecodedResponse(request.index, sample, ids, text, reason)
 
 
