@@ -301,7 +301,7 @@ def test_right_and_wrong_are_what_evaluate_takes_them_for(run_tokur, tmp_path, l
 
 
 def test_only_needs_records_that_say_whether_they_are_right(run_tokur, tmp_path):
-    path = write_lines(tmp_path / "unlabelled.jsonl", [scored(0), scored(1, correct="B")])
+    path = write_lines(tmp_path / "unlabelled.jsonl", [scored(0), scored(1, correct=None)])
     code, _, err = run_tokur("heatmap", path, "--only", "correct")
     assert code == 1
     assert 'no record says whether it is right, by "correct" (true or false) or by a "reference"' in err

@@ -102,6 +102,13 @@ def test_what_is_no_tree_is_told(run_tokur, tmp_path, rows, said):
     assert said in err
 
 
+def test_a_particle_whose_label_is_none_is_told(run_tokur, tmp_path):
+    rows = [particle(0), particle(1) | {"correct": 1}, particle(2)]
+    code, out, err = run_tokur("heatmap", write_lines(tmp_path / "bad.jsonl", rows), "--particles", "q7")
+    assert (code, out) == (1, "")
+    assert 'bad.jsonl:2: "correct" must be true or false, not 1' in err
+
+
 def test_a_record_that_does_not_tell_its_guide_is_told(run_tokur, tmp_path):
     rows = [json.loads(json.dumps(particle(slot))) for slot in range(3)]
     del rows[0]["tokur"]["generation"]
