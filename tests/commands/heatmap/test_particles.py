@@ -127,6 +127,10 @@ def test_a_record_that_does_not_tell_its_guide_is_told(run_tokur, tmp_path):
         (["--palette", "red"], "leave --palette out"),
         (["--vmin", "0"], "leave --vmin out"),
         (["--vmax", "2"], "leave --vmax out"),
+        (["--top", "2"], "leave --top out"),
+        (["--steps", "2"], "leave --steps out"),
+        (["--html", "x.html", "--marks", "none"], "--marks goes with text"),
+        (["--html", "x.html", "--width", "80"], "--width goes with text or --svg"),
     ],
 )
 def test_what_says_nothing_of_particles_is_refused(run_tokur, guided, options, said):
