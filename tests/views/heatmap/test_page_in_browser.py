@@ -331,6 +331,21 @@ def test_the_page_fits_a_phone(browser, tmp_path, run_tokur, columns):
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+@pytest.mark.parametrize("columns", [500, 700, 1300])
+def test_the_scale_is_one_row(browser, tmp_path, run_tokur, columns):
+    scored = Path(__file__).parents[2] / "data" / "scored.jsonl"
+    options = ("--score", "logprob", "--vmin", "-14.51", "--vmax", "0")
+    assert run_tokur("heatmap", scored, *options, "--html", tmp_path / "page.html")[0] == 0
+    metrics = {"width": columns, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    try:
+        browser.get((tmp_path / "page.html").as_uri())
+        assert len({step.rect["y"] for step in all_of(browser, "#legend .scale b")}) == 1
+        assert one_of(browser, "#legend .scale").rect["height"] < 30
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 @pytest.mark.slow
 def test_a_thousand_responses_are_shown_as_they_come_near(open_page):
     pair = [view_samples.right(), view_samples.wrong()]
