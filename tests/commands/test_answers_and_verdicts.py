@@ -64,6 +64,35 @@ def test_an_answer_and_its_verdict_are_the_same_everywhere(run_tokur, tmp_path, 
     assert ("✓ right" in out, "✗ wrong" in out) == (right is True, right is False)
 
 
+@pytest.mark.parametrize(
+    "label",
+    [{"correct": 1}, {"correct": 0}, {"correct": "yes"}, {"correct": "true"}, {"correct": {}}, {"quality": 2},
+     {"quality": "good"}, {"correct": 1, "quality": 1}],
+)  # fmt: skip
+def test_what_is_no_label_is_the_same_error_everywhere(run_tokur, tmp_path, label):
+    records = [scored("The answer is 4.", reference="4"), scored("The answer is 5.", 1, reference="4", **label)]
+    path = write_lines(tmp_path / "in.jsonl", records)
+    said = set()
+    for command in ("evaluate", "select", "heatmap"):
+        code, out, err = run_tokur(command, path)
+        assert (code, out) == (1, "")
+        said.add(err.removeprefix(f"tokur {command}: "))
+        code, _, err = run_tokur(command, path, "--skip-invalid")
+        assert code == 3
+        assert "skipped 1 invalid record" in err
+    (message,) = said
+    field = next(iter(label))
+    assert message.startswith(f'{path}:2: "{field}" must be true')
+
+
+def test_a_label_that_is_null_is_none_whatever_stands_beside_it(run_tokur, tmp_path):
+    path = write_lines(tmp_path / "in.jsonl", [scored("The answer is 4.", correct=None, quality=1)])
+    _, out, _ = run_tokur("heatmap", path)
+    assert "right" not in out
+    _, _, err = run_tokur("select", path)
+    assert "accuracy" not in err
+
+
 def test_the_best_of_several_programs_may_be_any_and_programs_do_not_vote(run_tokur, tmp_path):
     """The surest one has no number in it that could be taken for an answer."""
     bodies, right = ["x + x", "x * 3", "x * 3"], [True, False, False]

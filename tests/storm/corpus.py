@@ -27,7 +27,7 @@ ALWAYS = {
     "generate": ("--max-new-tokens", "6", "--dtype", "float32"),
     "select": (),
     "evaluate": ("--bootstrap", "20", "--json"),
-    "heatmap": ("--width", "80"),
+    "heatmap": (),
     "perturb": ("--sweep", "0.1"),
 }
 """What keeps the runs short, the numbers near each other in every batch, and the tables JSON."""

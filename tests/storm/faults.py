@@ -107,7 +107,7 @@ class Faults:
             ("generate --score", "generate", (given["questions"], "--skip-invalid", *sampled, "--score")),
             ("select", "select", (given["scored"], "--records")),
             ("evaluate", "evaluate", (given["scored"],)),
-            ("heatmap", "heatmap", (given["scored"], "--no-pager")),
+            ("heatmap", "heatmap", (given["scored"],)),
             ("perturb", "perturb", (given["responses"], "--skip-invalid", "--limit", "20")),
         ):
             model = (*self._corpus.model_options(command), *RAW) if command in NEEDS_MODEL else ()

@@ -41,10 +41,10 @@ def test_nothing_drawn_is_a_control_code_or_cannot_be_written(text):
     [
         ("plain text", "plain text"),
         ("a\nb", "a↵b"),
-        ("a\r\nb", "a␍↵b"),
+        ("a\r\nb", "a⟨CR⟩↵b"),
         ("\t", "⇥   "),
-        ("\x1b[31m", "␛[31m"),
-        ("\x00\x07\x7f", "␀␇␡"),
+        ("\x1b[31m", "⟨ESC⟩[31m"),
+        ("\x00\x07\x7f", "⟨NUL⟩⟨BEL⟩⟨DEL⟩"),
         ("\x9b", "⟨U+009B⟩"),
         ("\u202e", "⟨U+202E⟩"),
         ("\u200b\ufeff\u00ad", "⟨U+200B⟩⟨U+FEFF⟩⟨U+00AD⟩"),
@@ -71,7 +71,7 @@ def test_only_newlines_end_lines():
 
 
 def test_paragraphs_keep_their_newlines():
-    assert paragraphs("a\n\x1bb") == "a\n␛b"
+    assert paragraphs("a\n\x1bb") == "a\n⟨ESC⟩b"
 
 
 @given(any_text.map(picture), st.integers(1, 30), st.booleans())

@@ -53,19 +53,33 @@ def label_of(record: Mapping[str, Any], field: str | None = None) -> Label | Non
         except LookupError:
             known = f"; its scores are {', '.join(said)}" if said else ""
             raise RecordError(f'"{field}" is missing: --label-field names no field of this record{known}') from None
-    if "correct" in record:
-        value = record["correct"]
-        if value is not None and not isinstance(value, bool):
-            raise RecordError(
-                f'"correct" must be true or false, not {_shown(value)}; use --label-field for other labels'
-            )
-        return Label(_number(value, "correct"), "correct")
-    if "quality" in record:
-        return Label(_number(record["quality"], "quality"), "quality")
+    if (brought := brought_label(record)) is not None:
+        return brought
     if len(said) > 1:
         raise UsageError(
             f"the records have several scores: choose the label with tokur evaluate --label-field {' or '.join(said)}"
         )
+    return None
+
+
+def brought_label(record: Mapping[str, Any]) -> Label | None:
+    """Return the label in a record's field ``correct``, else in ``quality``; None where it has neither.
+
+    Args:
+        record: the record's fields.
+
+    Raises:
+        RecordError: the field holds no label.
+    """
+    if "correct" in record:
+        value = record["correct"]
+        if value is not None and not isinstance(value, bool):
+            raise RecordError(
+                f'"correct" must be true or false, not {_shown(value)}; evaluate --label-field takes other labels'
+            )
+        return Label(_number(value, "correct"), "correct")
+    if "quality" in record:
+        return Label(_number(record["quality"], "quality"), "quality")
     return None
 
 

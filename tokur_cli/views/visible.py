@@ -14,6 +14,10 @@ NO_TEXT = "∎"
 
 _ZWNJ, _ZWJ = "\u200c", "\u200d"
 _LONGEST_MESSAGE = 20_000  # characters: a record's id may have millions
+_CONTROL_CODES = (
+    *("NUL", "SOH", "STX", "ETX", "EOT", "ENQ", "ACK", "BEL", "BS", "HT", "LF", "VT", "FF", "CR", "SO", "SI"),
+    *("DLE", "DC1", "DC2", "DC3", "DC4", "NAK", "SYN", "ETB", "CAN", "EM", "SUB", "ESC", "FS", "GS", "RS", "US"),
+)
 _BLACK_FLAG = "\U0001f3f4"
 _ESCAPED_CATEGORIES = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
@@ -40,8 +44,8 @@ def glyphs(text: str) -> Iterator[Glyph]:
     """Cut a text into the glyphs that are drawn, in order and without gaps.
 
     Characters made of several code points (emoji sequences, letters with combining marks) stay whole. A newline is
-    shown as ``↵``, a tab as ``⇥`` and three spaces, other C0 control codes as their pictures (``␛``), and everything
-    else that is invisible or turns the direction of text by its number (``⟨U+202E⟩``).
+    shown as ``↵``, a tab as ``⇥`` and three spaces, other control codes of ASCII by name (``⟨ESC⟩``, since few fonts
+    have ``␛``), and everything else that is invisible or turns the direction of text by its number (``⟨U+202E⟩``).
 
     Args:
         text: any string, lone surrogates included.
@@ -152,9 +156,9 @@ def _hidden_glyph(index: int, char: str) -> Glyph:
     if char == "\t":
         shown = TAB
     elif char < " ":
-        shown = chr(0x2400 + ord(char))
+        shown = f"⟨{_CONTROL_CODES[ord(char)]}⟩"
     elif char == "\x7f":
-        shown = "␡"
+        shown = "⟨DEL⟩"
     else:
         shown = f"⟨U+{ord(char):04X}⟩"
     return Glyph(index, index + 1, shown, len(shown), False)

@@ -301,7 +301,7 @@ def test_right_and_wrong_are_what_evaluate_takes_them_for(run_tokur, tmp_path, l
 
 
 def test_only_needs_records_that_say_whether_they_are_right(run_tokur, tmp_path):
-    path = write_lines(tmp_path / "unlabelled.jsonl", [scored(0), scored(1, correct="B")])
+    path = write_lines(tmp_path / "unlabelled.jsonl", [scored(0), scored(1, correct=None)])
     code, _, err = run_tokur("heatmap", path, "--only", "correct")
     assert code == 1
     assert 'no record says whether it is right, by "correct" (true or false) or by a "reference"' in err
@@ -547,6 +547,24 @@ def test_a_figure_of_too_many_responses_is_refused_and_leaves_no_file(run_tokur,
     assert run_tokur("heatmap", path, "--svg", tmp_path / "figure.svg", "--limit", 12)[0] == 0
 
 
+OF_TEXT = [["--marks", "values"], ["--color", "always"], ["--top", 3], ["--steps", 0], ["--no-pager"]]
+OF_TEXT_AND_FIGURES = [["--theme", "dark"], ["--width", 90]]
+
+
+@pytest.mark.parametrize("option", [*OF_TEXT, *OF_TEXT_AND_FIGURES], ids=lambda option: option[0])
+@pytest.mark.parametrize("pictures", [["--html"], ["--svg"], ["--html", "--svg"]], ids="".join)
+def test_an_option_that_no_picture_uses_is_refused(run_tokur, tmp_path, pictures, option):
+    paths = [tmp_path / name for name in pictures]
+    drawn = [word for pair in zip(pictures, paths, strict=True) for word in pair]
+    code, out, err = run_tokur("heatmap", REAL, "--limit", 1, *drawn, *option)
+    if option in OF_TEXT_AND_FIGURES and "--svg" in pictures:
+        assert (code, out, err) == (0, "", "")
+        return
+    assert (code, out) == (2, "")
+    assert f"{option[0]} goes with text" in err
+    assert not any(path.exists() for path in paths)
+
+
 @pytest.mark.parametrize("option", ["--html", "--svg"])
 def test_a_picture_can_go_to_standard_output(run_tokur, option):
     code, out, err = run_tokur("heatmap", REAL, option, "-")
@@ -602,13 +620,15 @@ def test_hard_text_of_ten_thousand_tokens_is_right_in_all_three_outputs(run_toku
     plain = re.sub(r"\x1b\[[0-9;]*m", "", out)
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f\u202e]", plain)
     joined = plain.replace("\n", "")
-    assert joined.count("[bold]a[/bold] ␛[31mred␛[0m␇ tab⇥   here 日本語 👩‍👩‍👧‍👦 👍🏽 </script>") >= text.count(
-        "[bold]"
-    )
+    drawn = "[bold]a[/bold] ⟨ESC⟩[31mred⟨ESC⟩[0m⟨BEL⟩ tab⇥   here 日本語 👩‍👩‍👧‍👦 👍🏽 </script>"
+    assert joined.count(drawn) >= text.count("[bold]")
     page = picture["html"].read_text(encoding="utf-8")
     assert page.count("</script>") == 2, "the data and the page's own script"
     tokens = page_data(picture["html"])[2]
-    drawn = "".join(tokens["cells"]).replace("␍", "\r").replace("↵\n", "\n").replace("␛", "\x1b").replace("␇", "\x07")
-    assert drawn.replace("⇥   ", "\t").replace("⟨U+202E⟩", "\u202e") == text
+    drawn = "".join(tokens["cells"])
+    signs = {"⟨CR⟩": "\r", "↵\n": "\n", "⟨ESC⟩": "\x1b", "⟨BEL⟩": "\x07", "⇥   ": "\t", "⟨U+202E⟩": "\u202e"}
+    for sign, char in signs.items():
+        drawn = drawn.replace(sign, char)
+    assert drawn == text
     mono = (element for element in ET.parse(picture["svg"]).getroot() if element.get("class") == "mono")
     assert "".join("".join(element.itertext()) for element in mono) == "".join(tokens["cells"]).replace("\n", "")

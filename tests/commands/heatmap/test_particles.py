@@ -102,6 +102,13 @@ def test_what_is_no_tree_is_told(run_tokur, tmp_path, rows, said):
     assert said in err
 
 
+def test_a_particle_whose_label_is_none_is_told(run_tokur, tmp_path):
+    rows = [particle(0), particle(1) | {"correct": 1}, particle(2)]
+    code, out, err = run_tokur("heatmap", write_lines(tmp_path / "bad.jsonl", rows), "--particles", "q7")
+    assert (code, out) == (1, "")
+    assert 'bad.jsonl:2: "correct" must be true or false, not 1' in err
+
+
 def test_a_record_that_does_not_tell_its_guide_is_told(run_tokur, tmp_path):
     rows = [json.loads(json.dumps(particle(slot))) for slot in range(3)]
     del rows[0]["tokur"]["generation"]
@@ -120,6 +127,10 @@ def test_a_record_that_does_not_tell_its_guide_is_told(run_tokur, tmp_path):
         (["--palette", "red"], "leave --palette out"),
         (["--vmin", "0"], "leave --vmin out"),
         (["--vmax", "2"], "leave --vmax out"),
+        (["--top", "2"], "leave --top out"),
+        (["--steps", "2"], "leave --steps out"),
+        (["--html", "x.html", "--marks", "none"], "--marks goes with text"),
+        (["--html", "x.html", "--width", "80"], "--width goes with text or --svg"),
     ],
 )
 def test_what_says_nothing_of_particles_is_refused(run_tokur, guided, options, said):

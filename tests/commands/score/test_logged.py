@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import string
 import subprocess
 import sys
@@ -289,6 +290,15 @@ def test_a_run_that_was_cut_off_goes_on(run_tokur, tmp_path, served):
     assert "tokens true, but this run has tokens false" in err
 
 
+def test_the_heat_map_offers_only_quantities_that_have_values(run_tokur, tmp_path):
+    run_tokur("score", VLLM, "--from-logprobs", "-o", tmp_path / "logged.jsonl")
+    record = json.loads((tmp_path / "logged.jsonl").read_text().split("\n")[0])
+    record["tokur"]["tokens"]["deepconf"] = [None] * len(record["tokur"]["tokens"]["logprob"])
+    code, _, err = run_tokur("heatmap", write_lines(tmp_path / "one.jsonl", [record]))
+    assert code == 1
+    assert err.endswith('no token values named "eu": give --score logprob, which there are\n')
+
+
 def test_the_other_commands_take_such_records_and_evaluate_does_not_mix_them_unsaid(run_tokur, tmp_path, scored):
     labelled = [record | {"correct": number % 2 == 0} for number, record in enumerate(scored("vllm"))]
     logged = write_lines(tmp_path / "logged.jsonl", labelled)
@@ -307,7 +317,8 @@ def test_the_other_commands_take_such_records_and_evaluate_does_not_mix_them_uns
     assert run_tokur("heatmap", logged, "--score", "logprob", "--limit", "1")[0] == 0
     code, _, err = run_tokur("heatmap", logged)
     assert code == 1
-    assert 'no token values named "eu": give --score logprob,deepconf' in err
+    assert 'no token values named "eu": give --score logprob' in err
+    assert run_tokur("heatmap", logged, "--score", re.search(r"give --score (\S+), which", err)[1])[0] == 0
     exact = [record | {"tokur": record["tokur"] | {"run": {"model": "served", "seed": None}}} for record in labelled]
     mixed = write_lines(tmp_path / "mixed.jsonl", [*labelled, *exact])
     _, _, err = run_tokur("evaluate", mixed, "--bootstrap", "0")

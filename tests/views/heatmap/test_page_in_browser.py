@@ -274,7 +274,7 @@ def test_the_theme_switches_and_both_are_readable(page):
 def test_hard_text_is_text(page):
     card = all_of(page, "article")[2]
     assert "</script><script>alert(1)</script>" in card.text
-    assert "[bold]markup[/bold] :smile: ␛[31mred␛[0m␇" in card.text
+    assert "[bold]markup[/bold] :smile: ⟨ESC⟩[31mred⟨ESC⟩[0m⟨BEL⟩" in card.text
     assert not all_of(page, "main script, main b b")
 
 
@@ -311,8 +311,36 @@ def test_two_scores_lead_and_the_others_are_folded(open_page):
     page = open_page([replace(view_samples.right(), scores=scores)])
     assert [line.text for line in all_of(page, ".scores") if line.is_displayed()] == ["eu 1.25 p_correct 0.875"]
     one_of(page, "summary").click()
-    assert one_of(page, "summary").text == "2 other scores"
-    assert [line.text for line in all_of(page, ".scores")] == ["eu 1.25 p_correct 0.875", "ll -0.5 pe –"]
+    assert one_of(page, "summary").text == "1 other score, 1 not known"
+    assert [line.text for line in all_of(page, ".scores")] == ["eu 1.25 p_correct 0.875", "ll -0.5", "not known: pe"]
+
+
+def test_of_logged_log_probabilities_the_scores_that_are_known_lead(browser, tmp_path, run_tokur):
+    logged = Path(__file__).parents[2] / "data" / "formats" / "vllm_logprobs.jsonl"
+    assert run_tokur("score", logged, "--from-logprobs", "-o", tmp_path / "logged.jsonl")[0] == 0
+    options = ("--score", "logprob", "--limit", "1", "--html", tmp_path / "page.html")
+    assert run_tokur("heatmap", tmp_path / "logged.jsonl", *options)[0] == 0
+    browser.get((tmp_path / "page.html").as_uri())
+    leading = [line.text.split()[::2] for line in all_of(browser, ".scores") if line.is_displayed()]
+    assert leading == [["ll", "ll_sum"]]
+    assert re.fullmatch(r"\d+ other scores, \d+ not known", one_of(browser, "summary").text)
+    assert "–" not in "".join(line.get_attribute("textContent") for line in all_of(browser, ".scores"))
+
+
+@pytest.mark.parametrize(("place", "kind"), [(1, "Sum"), (3, "Sum"), (4, "Mean")])
+def test_the_least_sure_step_on_the_page_is_that_of_the_terminal(browser, tmp_path, run_tokur, place, kind):
+    scored = Path(__file__).parents[2] / "data" / "scored.jsonl"
+    names = ("eu", "au", "logprob", "deepconf")
+    options = ("--score", ",".join(names), "--id", "word-001", "--sample", "2", "--html", tmp_path / "page.html")
+    assert run_tokur("heatmap", scored, *options)[0] == 0
+    _, text, _ = run_tokur("heatmap", scored, "--score", names[place - 1], *options[2:6], "--width", "100")
+    browser.get((tmp_path / "page.html").as_uri())
+    wait(browser, timeout=20).until(lambda page: all_of(page, ".text span"))
+    keys(browser, str(place))
+    assert one_of(browser, "aside h3:nth-of-type(2)").text == f"{kind} of {names[place - 1]} by step, ▶ the least sure"
+    worst = one_of(browser, "article .steps .worst .label").text.removeprefix("▶ ")
+    marked = next(line for line in text.split("\n") if re.match(r"▶ +\d", line))
+    assert worst[:30] in marked
 
 
 @pytest.mark.parametrize("columns", [360, 400])
@@ -327,6 +355,21 @@ def test_the_page_fits_a_phone(browser, tmp_path, run_tokur, columns):
         wait(browser, timeout=20).until(lambda page: all_of(page, ".text span"))
         assert len(all_of(browser, "#quantities label")) == 7
         assert browser.execute_script("return document.documentElement.scrollWidth") == columns
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.mark.parametrize("columns", [500, 700, 1300])
+def test_the_scale_is_one_row(browser, tmp_path, run_tokur, columns):
+    scored = Path(__file__).parents[2] / "data" / "scored.jsonl"
+    options = ("--score", "logprob", "--vmin", "-14.51", "--vmax", "0")
+    assert run_tokur("heatmap", scored, *options, "--html", tmp_path / "page.html")[0] == 0
+    metrics = {"width": columns, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    try:
+        browser.get((tmp_path / "page.html").as_uri())
+        assert len({step.rect["y"] for step in all_of(browser, "#legend .scale b")}) == 1
+        assert one_of(browser, "#legend .scale").rect["height"] < 30
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 

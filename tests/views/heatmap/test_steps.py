@@ -3,6 +3,7 @@
 import pytest
 
 from tests.views.heatmap import view_samples
+from tokur_cli.commands.heatmap.quantities import TOKEN_QUANTITIES
 from tokur_cli.views.heatmap.cells import cells_of
 from tokur_cli.views.heatmap.response import HeatmapResponse
 from tokur_cli.views.heatmap.steps import doubtful_step, steps_of
@@ -22,21 +23,33 @@ def test_sums_and_means_by_hand():
     assert (list(first.tokens), list(second.tokens)) == ([0, 1, 2], [3, 4, 5, 6])  # " Then" begins the second step
     assert (first.total, first.mean) == (pytest.approx(0.6), pytest.approx(0.2))
     assert (second.total, second.mean) == (pytest.approx(7.0), pytest.approx(7 / 3))
-    assert doubtful_step([first, second], view_samples.EU) == 1
+    assert doubtful_step([first, second]) == 1
 
 
 def test_a_step_without_values_has_no_sum():
     (step,) = steps_of(response_of("a", [(0, 1)], [None]), view_samples.EU)
     assert (step.total, step.mean) == (None, None)
-    assert doubtful_step([step], view_samples.EU) is None
+    assert doubtful_step([step]) is None
 
 
-def test_the_least_sure_step_of_a_confidence_has_the_lowest_mean_not_the_lowest_sum():
-    text = "a b c d. e f."
-    spans = [(0, 1), (1, 3), (3, 5), (5, 8), (8, 10), (10, 13)]
-    steps = steps_of(response_of(text, spans, [-1.0, -1.0, -1.0, -1.0, -1.5, -1.5], "logprob"), view_samples.LOGPROB)
-    assert [step.total for step in steps] == [-4.0, -3.0]
-    assert doubtful_step(steps, view_samples.LOGPROB) == 1
+LONG_AND_SHORT = "a b c d. e f.", [(0, 1), (1, 3), (3, 5), (5, 8), (8, 10), (10, 13)]
+
+
+def test_the_least_sure_step_of_log_probabilities_has_the_lowest_sum_as_their_sum_falls_with_each_token():
+    steps = steps_of(response_of(*LONG_AND_SHORT, [-1.0] * 4 + [-1.5] * 2, "logprob"), view_samples.LOGPROB)
+    assert [(step.total, step.mean, step.doubt) for step in steps] == [(-4.0, -1.0, 4.0), (-3.0, -1.5, 3.0)]
+    assert doubtful_step(steps) == 0
+
+
+def test_the_least_sure_step_of_a_confidence_has_the_lowest_mean_as_its_sum_grows_with_each_token():
+    steps = steps_of(response_of(*LONG_AND_SHORT, [1.0] * 4 + [1.5] * 2, "deepconf"), view_samples.DEEPCONF)
+    assert [(step.total, step.mean, step.doubt) for step in steps] == [(4.0, 1.0, -1.0), (3.0, 1.5, -1.5)]
+    assert doubtful_step(steps) == 0
+
+
+def test_only_what_grows_with_confidence_is_compared_by_its_mean():
+    by_mean = [name for name, quantity in TOKEN_QUANTITIES.items() if quantity.aggregate == "mean"]
+    assert by_mean == ["self_certainty", "deepconf"]
 
 
 def test_the_least_sure_tokens_come_first_and_earlier_ones_before_even_ones():
@@ -63,5 +76,5 @@ def test_the_context_fits_and_shows_newlines():
 def test_the_wrong_sample_is_least_sure_where_it_goes_wrong():
     response = view_samples.wrong()
     steps = steps_of(response, view_samples.EU)
-    worst = steps[doubtful_step(steps, view_samples.EU)]
+    worst = steps[doubtful_step(steps)]
     assert "7,200 - 9,600" in response.response[worst.start : worst.end]

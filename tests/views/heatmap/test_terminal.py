@@ -165,6 +165,41 @@ def test_right_and_wrong_are_words(correct, words):
     assert heading.strip("─ ").removeprefix("1").strip("─ ") == words
 
 
+@pytest.mark.parametrize(
+    ("quantity", "words"),
+    [(view_samples.LOGPROB, "by the sum of logprob"), (view_samples.DEEPCONF, "by the mean of deepconf")],
+)
+@pytest.mark.parametrize("width", [50, 100])
+def test_the_heading_says_what_the_least_sure_step_has_most_of(quantity, words, width):
+    text, spans = "So a b. Then b.", [(0, 5), (5, 7), (7, 15)]
+    steps = view_samples.steps(text, spans)
+    values = {quantity.name: [quantity.doubt(value) for value in (3.0, 3.0, 5.0)]}
+    response = HeatmapResponse(id="1", response=text, spans=spans, values=values, steps=steps)
+    look = Look(width=width, colours="none")
+    used = [Scale(quantity, quantity.doubt(0.0), quantity.doubt(6.0), "")]
+    lines = plain([response_view(response, used, look)], look).split("\n")
+    assert any(line.endswith(f"▶ the least sure {words}") for line in lines)
+    worst = next(line for line in lines if re.match(r"▶ +\d", line))
+    assert worst.endswith("Then b." if quantity.aggregate == "mean" else "So a b.")
+
+
+@pytest.mark.parametrize(
+    ("scores", "line"),
+    [
+        ({"eu": None, "ll": -0.5, "pe": None}, "2 scores not known"),
+        ({"ll": -0.5, "pe": None}, "1 score not known"),
+        ({"ll": -0.5}, None),
+    ],
+)
+def test_scores_that_are_not_known_are_counted_and_not_listed(scores, line):
+    response = HeatmapResponse(id="1", response="a", spans=[(0, 1)], values={"eu": [0.5]}, scores=scores)
+    look = Look(width=40, colours="none")
+    lines = plain([response_view(response, [Scale(view_samples.EU, 0.0, 1.0, "")], look)], look).split("\n")
+    assert "ll -0.5" in lines
+    assert "–" not in "".join(lines)
+    assert [found for found in lines if "not known" in found] == ([line] if line else [])
+
+
 def test_an_empty_response_is_drawn():
     response = HeatmapResponse(id="1", response="", spans=[], values={"eu": []})
     look = Look(width=40, colours="none")

@@ -13,7 +13,8 @@ EU = Quantity("eu", "epistemic uncertainty")
 AU = Quantity("au", "aleatoric uncertainty")
 TU = Quantity("tu", "total uncertainty")
 ENTROPY = Quantity("entropy", "entropy of the mean model")
-LOGPROB = Quantity("logprob", "log-probability", "confidence")
+LOGPROB = Quantity("logprob", "log-probability", "confidence", scores=("ll", "ll_sum"))
+DEEPCONF = Quantity("deepconf", "mean of the top 20 log-probabilities, negated", "confidence", aggregate="mean")
 QUANTITIES = (EU, AU, TU, ENTROPY, LOGPROB)
 
 QUESTION = (

@@ -165,7 +165,7 @@ def _least_sure_step(record: Record, score: Score) -> dict[str, Any] | None:
         return None
     response = heatmap_response(record, [quantity.name], [])
     steps = steps_of(response, quantity)
-    index = doubtful_step(steps, quantity)
+    index = doubtful_step(steps)
     if index is None:
         return None
     step = steps[index]

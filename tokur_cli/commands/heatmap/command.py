@@ -117,6 +117,8 @@ def _show_particles(
     for option, name in options.items():
         if getattr(scaling, name) != getattr(ScaleOptions, name):
             raise UsageError(f"--particles shows the rewards that they were guided by: leave {option} out")
+    if given := picture.first_given("top", "steps"):
+        raise UsageError(f"--particles lists neither tokens nor steps: leave {given} out")
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     records: list[Record] = []
     with nullcontext() if target.path is None else open_output(target.path, force=target.force) as writer:

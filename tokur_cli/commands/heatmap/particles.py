@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import cast, get_args
 
 from tokur_cli.commands.options.guided import By, Over
+from tokur_cli.commands.shared.labels import brings_label, verdict_of
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.record import Record
 from tokur_cli.scores.guides import GuideScore
@@ -72,10 +73,5 @@ def _particle(record: Record) -> dict[str, list[float]]:
 
 
 def _ending(record: Record) -> Ending:
-    correct = record.get("correct")
-    return Ending(
-        record.response,
-        len(record.token_ids or ()),
-        record.finish_reason or "",
-        correct if isinstance(correct, bool) else None,
-    )
+    correct = verdict_of(record, None) if brings_label(record) else None
+    return Ending(record.response, len(record.token_ids or ()), record.finish_reason or "", correct)

@@ -14,10 +14,10 @@ TOKEN_QUANTITIES: dict[str, Quantity] = {
         Quantity("eu", "epistemic uncertainty"),
         Quantity("au", "aleatoric uncertainty"),
         Quantity("tu", "total uncertainty"),
-        Quantity("entropy", "entropy of the unperturbed model"),
-        Quantity("logprob", "log-probability of the token", "confidence"),
-        Quantity("self_certainty", "divergence from the uniform distribution", "confidence"),
-        Quantity("deepconf", "mean of the top 20 log-probabilities, negated", "confidence"),
+        Quantity("entropy", "entropy of the unperturbed model", scores=("pe", "pe_sum")),
+        Quantity("logprob", "log-probability of the token", "confidence", scores=("ll", "ll_sum")),
+        Quantity("self_certainty", "divergence from the uniform distribution", "confidence", aggregate="mean"),
+        Quantity("deepconf", "mean of the top 20 log-probabilities, negated", "confidence", aggregate="mean"),
     )
 }
 """Every quantity that ``tokur score`` writes for a token, by name; the ones that tell most come first."""

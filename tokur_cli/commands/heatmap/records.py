@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -31,7 +31,8 @@ def heatmap_response(
             that open.
 
     Raises:
-        RecordError: it is not scored, has no token arrays or none of a needed quantity, or they do not fit its text.
+        RecordError: it is not scored, has no token arrays or none of a needed quantity, they do not fit its text, or
+            what it has as a label is none.
     """
     tokur = record.tokur
     tokens = _token_arrays(record, tokur)
@@ -55,7 +56,7 @@ def heatmap_response(
         )
         response = replace(response, steps=_steps(record, text, spans))  # spans that fit the text
         for name in needed:
-            if name not in values and (others := [other for other in TOKEN_QUANTITIES if other in tokens]):
+            if name not in values and (others := _with_values(tokens)):
                 raise RecordError(f'no token values named "{name}": give --score {",".join(others)}, which there are')
             response.token_values(name)
     except RecordError as error:
@@ -84,6 +85,15 @@ def _token_arrays(record: Record, tokur: dict[str, Any]) -> dict[str, Any]:
     if tokens is None:
         raise record.error("is not scored: run it through tokur score first")
     raise record.error(f'"tokur.tokens" is {kind(tokens)}, not an object')
+
+
+def _with_values(tokens: Mapping[str, Any]) -> list[str]:
+    """Return the quantities of which at least one token has a value."""
+    return [
+        name
+        for name in TOKEN_QUANTITIES
+        if isinstance(values := tokens.get(name), list) and any(value is not None for value in values)
+    ]
 
 
 def _spans(record: Record, tokens: dict[str, Any]) -> list[tuple[int, int]]:

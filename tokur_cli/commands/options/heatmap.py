@@ -101,7 +101,11 @@ class ChoiceOptions:
 
 @dataclass(frozen=True)
 class PictureOptions:
-    """The picture: a page, a figure or, with neither, text; and how text looks."""
+    """The picture: a page, a figure or, with neither, text; and how text looks.
+
+    Raises:
+        UsageError: an option of another picture than those that are drawn.
+    """
 
     panel: ClassVar[str] = panels.PICTURE
 
@@ -124,6 +128,20 @@ class PictureOptions:
     top: Annotated[int, Option(min=0, help="Least sure tokens to list.")] = 5
     steps: Annotated[int, Option(min=0, help="Reasoning steps to list, the least sure ones.")] = 12
     no_pager: Annotated[bool, Option("--no-pager", help="Do not page what is longer than the terminal.")] = False
+
+    def __post_init__(self) -> None:
+        pictures = [name for name, path in (("--html", self.html), ("--svg", self.svg)) if path is not None]
+        if not pictures:
+            return
+        if option := self.first_given("color", "marks", "top", "steps", "no_pager"):
+            raise UsageError(f"{option} goes with text in the terminal: leave it or {' and '.join(pictures)} out")
+        if self.svg is None and (option := self.first_given("theme", "width")):
+            raise UsageError(f"{option} goes with text or --svg: leave it out, since a page of --html adapts itself")
+
+    def first_given(self, *names: str) -> str | None:
+        """Return the first of these fields that has another value than by default, as an option; None if none has."""
+        given = (name for name in names if getattr(self, name) != getattr(PictureOptions, name))
+        return next((f"--{name.replace('_', '-')}" for name in given), None)
 
 
 def _standard_output(given: bool) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 from tokur_cli.answers.code.execution import Execution, ExecutionOutcome
 from tokur_cli.answers.extraction import Extraction, extract_answer, is_multiple_choice
 from tokur_cli.answers.grading import Grader, Outcome
-from tokur_cli.answers.labels import Label, label_of
+from tokur_cli.answers.labels import Label, brought_label, label_of
 from tokur_cli.answers.rules.gym import answer_to, quality_of, task_of
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.record import SCHEMA, Record
@@ -203,14 +203,18 @@ def verdict_of(record: Record, answer: str | None) -> bool | None:
     """Return whether a response is right by its label, else by its data set's rule; None where neither says so.
 
     Args:
-        record: the record. A boolean ``correct`` is a label, else a ``quality`` of 1 or 0.
+        record: the record. Its label is in ``correct``, else in ``quality``, of which 1 is right and 0 wrong.
         answer: the answer of its response.
+
+    Raises:
+        RecordError: its label is none.
     """
-    if isinstance(correct := record.get("correct"), bool):
-        return correct
-    if brings_label(record):
-        quality = record.get(QUALITY)
-        return bool(quality) if type(quality) in (int, float) and quality in (0, 1) else None
+    try:
+        brought = brought_label(record.fields)
+    except RecordError as error:
+        raise record.error(error.message) from None
+    if brought is not None:
+        return bool(brought.value) if brought.value in (0.0, 1.0) else None
     if is_compared(record) or is_code(record):
         return None
     try:

@@ -119,6 +119,8 @@ def _scale_data(scale: Scale) -> dict[str, Any]:
         "label": picture(quantity.label),
         "unit": quantity.unit,
         "confidence": quantity.orientation == "confidence",
+        "aggregate": quantity.aggregate,
+        "scores": [picture(name) for name in quantity.scores or (quantity.name,)],
         # Rounded as the values are, or a value at an end could land beyond it.
         "ends": _quanta([scale.sure, scale.unsure], scale),
         "quantum": _quantum_decimals(scale),
@@ -137,21 +139,20 @@ def _head_data(response: HeatmapResponse, scales: Sequence[Scale]) -> dict[str, 
         "correct": response.correct,
         "answer": None if response.answer is None else picture(response.answer),
         "reference": None if response.reference is None else picture(response.reference),
-        "scores": [
-            [picture(name), "–" if value is None else f"{value:.4g}"] for name, value in response.scores.items()
-        ],
+        "scores": [[picture(name), f"{value:.4g}"] for name, value in response.scores.items() if value is not None],
+        "unknown": [picture(name) for name, value in response.scores.items() if value is None],
         "length": len(response.response),
         "doubts": [_doubt(response, scale.quantity) for scale in scales],
     }
 
 
 def _doubt(response: HeatmapResponse, quantity: Quantity) -> float | None:
-    """Return what responses are sorted by: an uncertainty's sum or a confidence's mean, turned to "less sure"."""
+    """Return what responses are sorted by: the sum or the mean of their tokens' values, turned to "less sure"."""
     known = [value for value in response.token_values(quantity.name) if value is not None]
     if not known:
         return None
     total = quantity.doubt(sum(known))
-    return total / len(known) if quantity.orientation == "confidence" else total
+    return total / len(known) if quantity.aggregate == "mean" else total
 
 
 def _tokens_data(response: HeatmapResponse, scales: Sequence[Scale]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ class Step:
         tokens: its tokens.
         total: the sum of their values; None if none has a value.
         mean: their mean value; None if none has a value.
+        doubt: the one of the two that the quantity compares steps by, turned so that more is less sure.
     """
 
     start: int
@@ -25,6 +26,7 @@ class Step:
     tokens: range
     total: float | None
     mean: float | None
+    doubt: float | None
 
 
 def steps_of(response: HeatmapResponse, quantity: Quantity) -> list[Step]:
@@ -41,21 +43,17 @@ def steps_of(response: HeatmapResponse, quantity: Quantity) -> list[Step]:
     steps = []
     for (start, end), tokens in response.steps:
         known = [value for value in values[tokens.start : tokens.stop] if value is not None]
-        total = sum(known) if known else None
-        steps.append(Step(start, end, tokens, total, None if total is None else total / len(known)))
+        if known:
+            total = sum(known)
+            mean = total / len(known)
+            doubt = quantity.doubt(total if quantity.aggregate == "sum" else mean)
+            steps.append(Step(start, end, tokens, total, mean, doubt))
+        else:
+            steps.append(Step(start, end, tokens, None, None, None))
     return steps
 
 
-def doubtful_step(steps: Sequence[Step], quantity: Quantity) -> int | None:
-    """Return the index of the least sure step, None if no step has a value.
-
-    For an uncertainty that is the step with the largest sum; for a confidence, whose sum grows with length however
-    unsure the tokens are, the one with the lowest mean.
-    """
-    by_sum = quantity.orientation == "uncertainty"
-    doubts = [
-        (quantity.doubt(value), -index)
-        for index, step in enumerate(steps)
-        if (value := step.total if by_sum else step.mean) is not None
-    ]
+def doubtful_step(steps: Sequence[Step]) -> int | None:
+    """Return the index of the least sure step, the first of equals; None if no step has a value."""
+    doubts = [(step.doubt, -index) for index, step in enumerate(steps) if step.doubt is not None]
     return -max(doubts)[1] if doubts else None

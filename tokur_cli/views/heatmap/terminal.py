@@ -45,7 +45,7 @@ def legend(scales: Sequence[Scale], look: Look) -> Block:
     signs = [f"{ABOVE} beyond the unsure end", f"{BELOW} beyond the sure end", f"{NO_VALUE} no value"]
     if look.drawn_marks == "none":
         signs = ["bold underlined: beyond an end", "no colour: no value"]
-    signs += ["↵ newline", "⇥ tab", "␛ control code", "∎ token without text"]
+    signs += ["↵ newline", "⇥ tab", "⟨ESC⟩ control code", "∎ token without text"]
     return below([*blocks, flow(signs, width, _DIM, between="   "), _EMPTY])
 
 
@@ -217,11 +217,14 @@ def _summary(
 
 
 def _scores(response: HeatmapResponse, width: int) -> Block:
-    """Return the whole response's scores in as many columns as there is room for; threes keep families together."""
-    cells = []
-    for name, value in response.scores.items():
-        cell = StyledLine().add(shorten(picture(name), width - 12), _DIM)
-        cells.append(cell.add(" –" if value is None else f" {value:.4g}"))
+    """Return the whole response's scores in as many columns as there is room for; threes keep families together.
+
+    Those that are not known are counted alone.
+    """
+    known = {name: value for name, value in response.scores.items() if value is not None}
+    cells = [
+        StyledLine().add(shorten(picture(name), width - 12), _DIM).add(f" {value:.4g}") for name, value in known.items()
+    ]
     across = next(
         count
         for count in (6, 3, 2, 1)
@@ -234,6 +237,8 @@ def _scores(response: HeatmapResponse, width: int) -> Block:
             line.pad_to(start).join(cell)
             start += column + _BETWEEN_SCORES
         lines.append(line)
+    if unknown := len(response.scores) - len(known):
+        lines.append(StyledLine().add(f"{unknown} score{'s' * (unknown > 1)} not known", _DIM))
     return Block(lines)
 
 
@@ -280,10 +285,8 @@ def _steps(response: HeatmapResponse, scale: Scale, look: Look, width: int) -> B
     steps = steps_of(response, scale.quantity)
     if len(steps) < 2 or not look.steps:
         return Block()
-    worst = doubtful_step(steps, scale.quantity)
-    by_sum = scale.quantity.orientation == "uncertainty"
-    keys = [step.total if by_sum else step.mean for step in steps]
-    doubts = [float("-inf") if key is None else scale.quantity.doubt(key) for key in keys]
+    worst = doubtful_step(steps)
+    doubts = [float("-inf") if step.doubt is None else step.doubt for step in steps]
     shown = sorted(sorted(range(len(steps)), key=lambda index: -doubts[index])[: look.steps])
     name = picture(scale.quantity.name)
     rows = [["step", "tokens", "sum", "mean"]]
@@ -293,7 +296,11 @@ def _steps(response: HeatmapResponse, scale: Scale, look: Look, width: int) -> B
         rows.append([str(index + 1), str(len(step.tokens)), *values])
     head, *texts = _aligned(rows)
     lines = [StyledLine().add("  " + "  ".join(head), _DIM)]
-    lines[0].add(shorten(f"  ▶ the least sure by {name}", width - lines[0].width), _DIM)
+    meaning = f"  ▶ the least sure by the {scale.quantity.aggregate} of {name}"
+    if lines[0].width + width_of(meaning) <= width:
+        lines[0].add(meaning, _DIM)
+    else:
+        lines.insert(0, StyledLine().add(shorten(meaning, width), _DIM))
     for index, numbers in zip(shown, texts, strict=True):
         is_worst = index == worst
         line = StyledLine().add(("▶ " if is_worst else "  ") + "  ".join(numbers) + "  ", _BOLD if is_worst else None)

@@ -5,7 +5,7 @@ const lines = document.getElementById("data").textContent.split("\n");
 const { compare, quantities } = JSON.parse(lines[0]);
 const STEPS = 8;
 const TOP = 5;
-const LEADING = ["p_correct", "eu", quantities[0].name]; // scores that are shown at once, the others when asked for
+const LEADING = ["p_correct", "eu", ...quantities[0].scores]; // scores that are shown at once, the others when asked for
 const responses = [];
 for (let line = 1; line < lines.length; line += 2) {
   responses.push({ head: JSON.parse(lines[line]), line: line + 1, index: responses.length, card: null, shown: null });
@@ -80,6 +80,8 @@ function scoreLine(scores) {
   return line;
 }
 
+const notKnown = (count) => `${count} score${count > 1 ? "s" : ""} not known`;
+
 function makeCard(response) {
   const { head } = response;
   const verdict = head.correct === null ? "unknown" : head.correct ? "right" : "wrong";
@@ -100,9 +102,18 @@ function makeCard(response) {
   const leading = head.scores.filter(([score]) => LEADING.includes(score));
   const others = head.scores.filter(([score]) => !LEADING.includes(score));
   if (leading.length) card.append(scoreLine(leading));
+  const titles = [];
+  const folded = [];
   if (others.length) {
-    const title = `${others.length} ${leading.length ? "other " : ""}score${others.length > 1 ? "s" : ""}`;
-    card.append(element("details", {}, element("summary", { textContent: title }), scoreLine(others)));
+    titles.push(`${others.length} ${leading.length ? "other " : ""}score${others.length > 1 ? "s" : ""}`);
+    folded.push(scoreLine(others));
+  }
+  if (head.unknown.length) {
+    titles.push(titles.length ? `${head.unknown.length} not known` : notKnown(head.unknown.length));
+    folded.push(element("p", { className: "scores", textContent: `not known: ${head.unknown.join(", ")}` }));
+  }
+  if (folded.length) {
+    card.append(element("details", {}, element("summary", { textContent: titles.join(", ") }), ...folded));
   }
   response.body = element("div", { className: "body" });
   response.height = 140 + Math.ceil(head.length / 90) * 28; // a guess, until it was shown once
@@ -186,10 +197,10 @@ function topTokens(response) {
   return [element("h3", { textContent: `Least sure tokens by ${quantities[quantity].name}` }), list];
 }
 
-// For an uncertainty the least sure step has the largest sum; a confidence's sum grows with length, so its mean rules.
+// The least sure step is the one with the least sure sum or mean, whichever the quantity is compared by.
 function stepSums(response) {
   const { tokens } = response.shown;
-  const byMean = quantities[quantity].confidence;
+  const byMean = quantities[quantity].aggregate === "mean";
   const sums = tokens.steps.map(([first, after]) => {
     const known = tokens.values[quantity].slice(first, after).filter((value) => value !== null);
     const total = known.length ? known.reduce((sum, value) => sum + value, 0) : null;
@@ -359,7 +370,7 @@ function drawLegend() {
     element("span", { className: "note", textContent: `one scale for all responses: ${origin}` }),
     element("span", { className: "note outside", textContent: "beyond an end" }),
     element("span", { className: "note none", textContent: "no value" }),
-    element("span", { className: "note", textContent: "↵ newline  ⇥ tab  ␛ control code  ∎ token without text" }),
+    element("span", { className: "note", textContent: "↵ newline  ⇥ tab  ⟨ESC⟩ control code  ∎ token without text" }),
   );
 }
 
