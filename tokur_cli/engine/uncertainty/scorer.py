@@ -147,7 +147,7 @@ class Scorer:
                 logits,
                 hidden,
                 tensors.targets.to(hidden.device),
-                tensors.starts.to(hidden.device),
+                tensors.starts,
                 joint=self.sampling == "joint" and self.draws is not None,
                 estimator=self.estimator,
                 compare=self.compare,
