@@ -77,7 +77,7 @@ class Scorer:
         self.members = 1 + (draws.members if draws else 0)
         self._upper_layers = layers_from_first_perturbed(model, draws.posterior) if draws else []
         self._ahead: list[_Prefix] = []
-        self._halving = HalvingBatches(batch_tokens // self.members, make_room=self._ahead.clear)
+        self._halving = HalvingBatches(batch_tokens // self.members, make_room=self._give_up_prefixes)
 
     @property
     def batch_tokens(self) -> int:
@@ -192,6 +192,12 @@ class Scorer:
             prefix = packed([TokenizedResponse(prompt, (0,))], layout, self.device)
             self.forward(prefix, PackedAttention(layout, self._before(layout), keep))
             self._ahead.append(_Prefix(prompt, keep))
+
+    def _give_up_prefixes(self) -> bool:
+        """Drop the keys and values of prefixes; return whether there were any."""
+        held = bool(self._ahead)
+        self._ahead.clear()
+        return held
 
     def _before(self, layout: Layout) -> list[Ahead]:
         """Return what all positions of a row attend to that was computed ahead."""
