@@ -20,11 +20,14 @@ class HalvingBatches:
     Args:
         batch_tokens: positions in a batch; halved for good when memory does not suffice.
         make_room: gives up what can be computed again, when memory does not suffice; returns whether there was any.
+        apart_from: rows that are longer than this never stand beside others, see ``rescaled_beyond``; None for any.
     """
 
-    def __init__(self, batch_tokens: int, make_room: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self, batch_tokens: int, make_room: Callable[[], bool] = lambda: False, apart_from: int | None = None
+    ) -> None:
         self.batch_tokens = max(1, batch_tokens)
-        self._make_room = make_room
+        self._make_room, self._apart_from = make_room, apart_from
 
     def run(
         self, sequences: Sequence[Sequence[int]], compute: Callable[[Sequence[int]], Sequence[Result]]
@@ -49,8 +52,11 @@ class HalvingBatches:
         order = sorted(lengths, key=lambda index: (-lengths[index], index))
         while order:
             size = max(1, self.batch_tokens // lengths[order[0]])
-            yield order[:size]
-            order = order[size:]
+            batch = order[:size]
+            if self._apart_from is not None and lengths[batch[0]] > self._apart_from:
+                batch = [index for index in batch if lengths[index] > self._apart_from]
+            yield batch
+            order = order[len(batch) :]
 
     def results(
         self,

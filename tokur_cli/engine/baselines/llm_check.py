@@ -15,6 +15,7 @@ from transformers import PreTrainedModel
 from tokur_cli.engine.baselines.layers import decoder_layer, eager_attention, hidden_states, recorded
 from tokur_cli.engine.body import logits_from, parts_of, run_body
 from tokur_cli.engine.halving import HalvingBatches, pad
+from tokur_cli.engine.rotary import rescaled_beyond
 from tokur_cli.engine.uncertainty.scorer import TokenizedResponse
 from tokur_cli.records.errors import TokurError
 
@@ -46,7 +47,11 @@ class InsideView:
     """
 
     def __init__(self, model: PreTrainedModel, layer: int | None, wanted: Collection[str], batch_tokens: int) -> None:
-        self.model, self.wanted, self.batches = model, frozenset(wanted), HalvingBatches(batch_tokens)
+        self.model, self.wanted, self.batches = (
+            model,
+            frozenset(wanted),
+            HalvingBatches(batch_tokens, apart_from=rescaled_beyond(model)),
+        )
         self.device = next(model.get_input_embeddings().parameters()).device
         parts_of(model)  # seen before its layers are listened to
         self.layer, self._layer = decoder_layer(model, layer)
