@@ -15,6 +15,7 @@ from transformers import PreTrainedModel
 from tokur_cli.engine.baselines.layers import decoder_layer, eager_attention, hidden_states, recorded
 from tokur_cli.engine.body import logits_from, parts_of, run_body
 from tokur_cli.engine.halving import HalvingBatches, pad
+from tokur_cli.engine.precision import on_float64_device
 from tokur_cli.engine.rotary import rescaled_beyond
 from tokur_cli.engine.uncertainty.scorer import TokenizedResponse
 from tokur_cli.records.errors import TokurError
@@ -126,7 +127,7 @@ def _attention_diagonals(layer: nn.Module) -> Iterator[list[Tensor]]:
 
 def _eigenvalues(states: Tensor) -> npt.NDArray[np.floating]:
     """Return the T eigenvalues of Z J Zᵀ for hidden states Z (T, d), as squares of singular values: never negative."""
-    points = (states.cpu() if states.device.type == "mps" else states).double()  # Apple's GPUs have no float64
+    points = on_float64_device(states).double()
     if not bool(points.isfinite().all()):  # numbers too large for the dtype: there is no decomposition
         return _array(torch.full((len(points),), torch.nan))
     singular = torch.linalg.svdvals(points - points.mean(-1, keepdim=True))

@@ -14,6 +14,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from tokur_cli.engine.precision import on_float64_device
+
 TOP_K = 20  # candidates in DeepConf's token confidence (Fu et al. 2025)
 # Logits of a block in the model's dtype (on a CPU less than what malloc gives back to the system each time), and those
 # of the tokens that are reduced together in float32 (on a CPU about a core's own cache, for each thread)
@@ -233,7 +235,7 @@ class _JointWeights:
 
     def next(self, chosen: Tensor) -> Tensor:
         """Return the weights (M, n) of the next n tokens, whose log p_m(y) are ``chosen`` (M, n)."""
-        chosen = chosen.double()
+        device, chosen = chosen.device, on_float64_device(chosen).double()
         sums = []
         first, self.done = self.done, self.done + chosen.shape[1]
         for start, tokens in itertools.groupby(self.starts[first : self.done]):
@@ -243,4 +245,4 @@ class _JointWeights:
             so_far = torch.cat([so_far, part], dim=1).cumsum(1)
             sums.append(so_far[:, :-1])
             self.sum = so_far[:, -1:]
-        return torch.cat(sums, dim=1).softmax(0).float()
+        return torch.cat(sums, dim=1).softmax(0).float().to(device)
