@@ -25,7 +25,7 @@ ONE_DTYPE = frozenset({
     "_scaled_dot_product_efficient_attention", "_scaled_dot_product_flash_attention",
 })  # fmt: skip
 """Operations that want one floating-point dtype, which fake tensors do not check for all of them."""
-_CUDA, _META = 1, 14  # c10::DeviceType
+_CUDA, _MPS, _META = 1, 13, 14  # c10::DeviceType
 
 
 class Operations(TorchDispatchMode):
@@ -90,20 +90,41 @@ def fake_gpu(monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int]) -> It
         yield operations
 
 
+class _NoFloat64(TorchDispatchMode):
+    """Refuses float64 on a Mac's GPU in PyTorch's own words."""
+
+    def __torch_dispatch__(self, function: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
+        result = function(*arguments, **(options or {}))
+        for tensor in result if isinstance(result, (tuple, list)) else (result,):
+            if isinstance(tensor, Tensor) and tensor.device.type == "mps" and tensor.dtype == torch.float64:
+                raise TypeError("Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support it")
+        return result
+
+
 @contextmanager
-def _guard_of_no_device() -> Iterator[None]:
+def fake_mac_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have tensors on "mps" be fake ones within the context, for which float64 is an error."""
+    if torch.__version__ < "2.13":  # (compared as versions)
+        pytest.skip("the fake tensors of PyTorch before 2.13 know less of GPUs")
+    monkeypatch.setattr(FakeTensor, "tolist", lambda tensor: _zeros(tensor.cpu()).tolist(), raising=False)
+    with _guard_of_no_device(_MPS), FakeTensorMode(allow_non_fake_inputs=True), _NoFloat64():
+        yield
+
+
+@contextmanager
+def _guard_of_no_device(device_type: int = _CUDA) -> Iterator[None]:
     """Let indexing and copying pass the guard that chooses the current GPU, where there is no guard or no GPU.
 
     That of the device "meta", which has nothing to choose from, stands in for it.
     """
     library = ctypes.CDLL(str(next(Path(torch.__file__).parent.glob("lib/libc10.[sd][oy]*"))))
     guards = (ctypes.c_void_p * (_META + 1)).in_dll(library, "_ZN3c104impl26device_guard_impl_registryE")
-    own = guards[_CUDA]
-    guards[_CUDA] = guards[_META]
+    own = guards[device_type]
+    guards[device_type] = guards[_META]
     try:
         yield
     finally:
-        guards[_CUDA] = own
+        guards[device_type] = own
 
 
 def _zeros(tensor: Tensor) -> np.ndarray[Any, Any]:

@@ -107,6 +107,24 @@ def test_what_cannot_be_scored_is_said(tok, prompt, response, ids, message):
         tok.tokenize(prompt, response, ids)
 
 
+def test_ids_are_those_that_the_model_takes_whatever_the_tokenizer_has():
+    padded, short = (ResponseTokenizer(tiny_tokenizer(), vocabulary_size=size) for size in (300, END))
+    located = padded.tokenize([1, 299], "ab", [*padded.tokenize("Q", "ab").tokens.response_ids, 259, 299])
+    assert located.offsets == [(0, 1), (1, 2), (2, 2), (2, 2)]
+    for given in ({"prompt": [1, 300], "response": "a"}, {"prompt": "Q", "response": "a", "response_ids": [300]}):
+        with pytest.raises(TokurError, match="ids has 300, but the model's vocabulary ends at 299"):
+            padded.tokenize(**given)
+    beyond = r"token 258 \('<\|im_end\|>'\) in this text, but the model's vocabulary ends at 257"
+    with pytest.raises(TokurError, match=beyond):
+        short.tokenize("Q", "yes <|im_end|> no")
+    with pytest.raises(TokurError, match=beyond):
+        short.tokenize("Q", "yes", finished=True)
+    with pytest.raises(TokurError, match=beyond):
+        short.tokenize("<|im_end|>", "yes")
+    with pytest.raises(TokurError, match=beyond):
+        short.tokenize_prompt("Q<|im_end|>")
+
+
 def test_chat_template_is_rendered_up_to_the_answer(tok):
     text = tok.render_chat([{"role": "user", "content": "Hi"}])
     assert text == "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"

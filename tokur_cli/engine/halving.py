@@ -19,12 +19,15 @@ class HalvingBatches:
 
     Args:
         batch_tokens: positions in a batch; halved for good when memory does not suffice.
-        make_room: gives up what can be computed again, when memory does not suffice.
+        make_room: gives up what can be computed again, when memory does not suffice; returns whether there was any.
+        apart_from: rows that are longer than this never stand beside others, see ``rescaled_beyond``; None for any.
     """
 
-    def __init__(self, batch_tokens: int, make_room: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, batch_tokens: int, make_room: Callable[[], bool] = lambda: False, apart_from: int | None = None
+    ) -> None:
         self.batch_tokens = max(1, batch_tokens)
-        self._make_room = make_room
+        self._make_room, self._apart_from = make_room, apart_from
 
     def run(
         self, sequences: Sequence[Sequence[int]], compute: Callable[[Sequence[int]], Sequence[Result]]
@@ -49,8 +52,11 @@ class HalvingBatches:
         order = sorted(lengths, key=lambda index: (-lengths[index], index))
         while order:
             size = max(1, self.batch_tokens // lengths[order[0]])
-            yield order[:size]
-            order = order[size:]
+            batch = order[:size]
+            if self._apart_from is not None and lengths[batch[0]] > self._apart_from:
+                batch = [index for index in batch if lengths[index] > self._apart_from]
+            yield batch
+            order = order[len(batch) :]
 
     def results(
         self,
@@ -59,17 +65,12 @@ class HalvingBatches:
         compute: Callable[[Sequence[int]], Sequence[Result]],
     ) -> Iterator[tuple[int, Result | TokurError]]:
         """Yield the results of a batch, or of its halves; an error where memory does not suffice for one alone."""
-        try:
-            results = compute(batch)
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            results = None
+        results, made_room = self._try(batch, compute)
+        if results is None and made_room and len(batch) == 1:
+            results, _ = self._try(batch, compute)
         if results is not None:
             yield from zip(batch, results, strict=True)
             return
-        self._make_room()
-        clear_device_cache(garbage_collection=True)
         if len(batch) == 1:
             yield batch[0], TokurError(f"too little memory for {lengths[batch[0]]} tokens")
             return
@@ -77,6 +78,19 @@ class HalvingBatches:
         middle = len(batch) // 2
         yield from self.results(batch[:middle], lengths, compute)
         yield from self.results(batch[middle:], lengths, compute)
+
+    def _try(
+        self, batch: Sequence[int], compute: Callable[[Sequence[int]], Sequence[Result]]
+    ) -> tuple[Sequence[Result] | None, bool]:
+        """Return a batch's results, None where memory does not suffice, and whether room was made then."""
+        try:
+            return compute(batch), False
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+        made_room = self._make_room()
+        clear_device_cache(garbage_collection=True)
+        return None, made_room
 
 
 def pad(sequences: Sequence[Sequence[int]], device: torch.device) -> Tensor:

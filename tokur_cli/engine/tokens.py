@@ -49,6 +49,7 @@ class ResponseTokenizer:
         tokenizer: the model's.
         context_length: positions that the model has; None for any number.
         end_ids: the tokens that end the model's responses; None for the tokenizer's end-of-sequence token alone.
+        vocabulary_size: how many ids the model takes; None for as many as the tokenizer has.
     """
 
     def __init__(
@@ -56,8 +57,10 @@ class ResponseTokenizer:
         tokenizer: PreTrainedTokenizerBase,
         context_length: int | None = None,
         end_ids: Sequence[int] | None = None,
+        vocabulary_size: int | None = None,
     ) -> None:
         self.tokenizer = tokenizer
+        self.vocabulary_size = len(tokenizer) if vocabulary_size is None else vocabulary_size
         self.context_length = context_length
         self.spelling = Spelling(tokenizer)
         if end_ids is None:
@@ -106,11 +109,12 @@ class ResponseTokenizer:
         """Return the ids of a prompt to generate from, as in ``tokenize``.
 
         Raises:
-            TokurError: the prompt is empty, leaves no room for a response, or holds ids that are not this tokenizer's.
+            TokurError: the prompt is empty, leaves no room for a response, or holds ids that the model does not take.
         """
         if isinstance(prompt, str):
             self._check_length(-(-len(prompt) // self._longest_piece), "at least ")
             ids = self._encode(prompt, special_tokens)
+            self._check_own_ids(ids)
         else:
             self._check_ids(prompt, "prompt_token_ids")
             ids = list(prompt)
@@ -149,7 +153,7 @@ class ResponseTokenizer:
 
         Raises:
             TokurError: nothing to score, no token before the response, more tokens than the model's context holds,
-                ids that are not this tokenizer's or do not spell the response.
+                ids that the model does not take or that do not spell the response.
         """
         # Text that cannot fit is not tokenized first: a line of many megabytes would take minutes
         self._check_length(-(-len(response) // self._longest_piece), "at least ")
@@ -183,6 +187,7 @@ class ResponseTokenizer:
             if end is not None:
                 ids.append(end)
                 offsets.append((len(response), len(response)))
+        self._check_own_ids([*prompt_ids, *ids])
         tokens = TokenizedResponse(prompt_ids, ids)
         self._check_length(tokens.length)
         return LocatedResponse(tokens, offsets, exact=exact_ids is not None)
@@ -300,8 +305,16 @@ class ResponseTokenizer:
         return ids[:first], ids[first : last + 1], offsets
 
     def _check_ids(self, ids: Sequence[int], what: str) -> None:
-        if max(ids, default=0) >= len(self.tokenizer):
+        if max(ids, default=0) >= self.vocabulary_size:
             raise TokurError(
-                f"{what} has {max(ids)}, but the model's vocabulary ends at {len(self.tokenizer) - 1}: "
+                f"{what} has {max(ids)}, but the model's vocabulary ends at {self.vocabulary_size - 1}: "
                 "do the ids come from another model?"
+            )
+
+    def _check_own_ids(self, ids: Sequence[int]) -> None:
+        """Refuse what the tokenizer made of a text if the model has no such ids."""
+        if (largest := max(ids, default=0)) >= self.vocabulary_size:
+            raise TokurError(
+                f"the tokenizer has token {largest} ({self.tokenizer.convert_ids_to_tokens(largest)!r}) in this text, "
+                f"but the model's vocabulary ends at {self.vocabulary_size - 1}"
             )

@@ -71,7 +71,8 @@ def judge():
     tokenizer = tiny_tokenizer()
     tiny = tiny_model()
     probe = probe_model("tiny", tiny, tokenizer)
-    model = LanguageModel("tiny", tokenizer, "tiny", None, "float32", 512, (tokenizer.eos_token_id,), tiny, probe)
+    end_ids = (tokenizer.eos_token_id,)
+    model = LanguageModel("tiny", tokenizer, "tiny", None, "float32", 512, end_ids, len(tokenizer), tiny, probe)
     return Judge(model, ResponseTokenizer(tokenizer, 512), 1000)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.commands.score.test_score import parsed, write_lines
 from tests.commands.test_process import finish
-from tests.tiny import CONTEXT_LENGTH, tiny_model_folder
+from tests.tiny import CONTEXT_LENGTH, tiny_model_folder, tiny_tokenizer
 from tokur_cli.engine.generation.decoder import Decoder
 from tokur_cli.records.errors import TokurError
 
@@ -50,6 +50,35 @@ def test_what_is_generated_is_what_is_scored(run_tokur, tiny_folder, asked, tmp_
         assert all(
             logprob >= -entropy - 1e-4 for logprob, entropy in zip(tokens["logprob"], tokens["entropy"], strict=True)
         )
+
+
+def test_ids_beyond_the_tokenizers_are_generated_and_scored(run_tokur, asked, tmp_path):
+    folder = tiny_model_folder(tmp_path, vocab_size=300)
+    options = ("--temperature", "1", "-n", "2", "--max-new-tokens", "30")
+    code, out, err = run_tokur("generate", asked, "-m", folder, *options)
+    assert code == 0, err
+    made = [json.loads(line)["tokur"]["token_ids"] for line in out.splitlines()]
+    assert max(map(max, made)) >= len(tiny_tokenizer())
+    (tmp_path / "made.jsonl").write_text(out)
+    code, out, err = run_tokur("score", tmp_path / "made.jsonl")
+    assert code == 0, err
+    lengths = [len(json.loads(line)["tokur"]["tokens"]["logprob"]) for line in out.splitlines()]
+    assert lengths == list(map(len, made))
+
+
+def test_text_that_the_model_has_no_ids_for_is_an_error_of_its_record(run_tokur, tmp_path):
+    """The model has two rows fewer than the tokenizer has entries."""
+    folder = tiny_model_folder(tmp_path, vocab_size=257, bos_token_id=None, eos_token_id=None)
+    options = ("-m", folder, "--template", "raw", "--skip-invalid")
+    for command, record in (("score", {"prompt": "x", "response": "yes"}), ("generate", {"prompt": "yes"})):
+        field = list(record)[-1]
+        bad = {**record, field: "yes <|im_end|> no"}
+        (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in (record, bad, record)))
+        more = ("--max-new-tokens", "3") if command == "generate" else ()
+        code, out, err = run_tokur(command, tmp_path / "in.jsonl", *options, *more)
+        assert (code, len(out.splitlines())) == (3, 2), err
+        assert "in.jsonl:2: " in err
+        assert "token 258 ('<|im_end|>') in this text, but the model's vocabulary ends at 256" in err
 
 
 def test_scoring_in_the_same_run_gives_the_same_bytes(run_tokur, tiny_folder, asked, tmp_path):

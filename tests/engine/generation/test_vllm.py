@@ -17,7 +17,7 @@ from tokur_cli.engine.generation.vllm import VllmDecoder
 from tokur_cli.engine.loading.models import ModelDescription
 from tokur_cli.records.errors import TokurError
 
-DESCRIPTION = ModelDescription("place", None, "name", "abc", "bfloat16", 6000, (3, 2))
+DESCRIPTION = ModelDescription("place", None, "name", "abc", "bfloat16", 6000, (3, 2), 1000)
 
 
 class StandIn:
@@ -134,7 +134,7 @@ def test_what_a_response_may_be_is_asked_for(vllm):
     assert sorted(parameters.stop_token_ids) == [2, 3]
     assert parameters.max_tokens == 50
     assert asked_for(vllm, prompt=[7] * 5990).max_tokens == 10, "to the context's end"
-    endless = ModelDescription("place", None, "name", None, "float32", None, ())
+    endless = ModelDescription("place", None, "name", None, "float32", None, (), 1000)
     assert asked_for(vllm, prompt=[7] * 5990, description=endless).max_tokens == 50
 
 
@@ -154,7 +154,7 @@ def test_seeds_are_told_apart_by_run_question_and_sample_and_repeat(vllm):
 @pytest.mark.parametrize("context_length", [None, 100, 6000])
 def test_on_a_cpu_no_prompt_is_split(vllm, context_length):
     """Chunked prefill turns random generators back, which PyTorch's on a CPU cannot be."""
-    description = ModelDescription("place", None, "name", "abc", "bfloat16", context_length, ())
+    description = ModelDescription("place", None, "name", "abc", "bfloat16", context_length, (), 1000)
     decoder(description=description, cache_bytes=10**9)
     settings = vllm.settings
     assert (settings["model"], settings["revision"], settings["dtype"]) == ("place", "abc", "bfloat16")

@@ -16,7 +16,7 @@ from tokur_cli.engine.uncertainty.vocabulary import COMPARISONS, QUANTITIES, tok
 
 FLASH, EFFICIENT = "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention"
 ON_CPU = "_scaled_dot_product_flash_attention_for_cpu"
-INPUTS = 7  # tensors of a batch: ids, steps, positions, rows, columns, targets, starts
+INPUTS = 6  # tensors of a batch: ids, steps, positions, rows, columns, targets
 
 
 @pytest.fixture(autouse=True)
@@ -159,7 +159,7 @@ def test_the_vocabulary_is_reduced_in_blocks_of_256_megabytes(joint, monkeypatch
     with fake_gpu(monkeypatch, (8, 0)) as operations:
         head = torch.empty(64, size, dtype=torch.bfloat16, device=DEVICE)
         hidden = torch.empty(members, tokens, 64, dtype=torch.bfloat16, device=DEVICE)
-        targets, starts = torch.zeros(2, tokens, dtype=torch.long, device=DEVICE)
+        targets, starts = (torch.zeros(tokens, dtype=torch.long, device=device) for device in (DEVICE, "cpu"))
         results = token_quantities(lambda states: states @ head, hidden, targets, starts, joint=joint)
         assert all(values.shape == (tokens,) and values.device.type == "cpu" for values in results.values())
         reduced = [shape for (shape,) in operations.of("_softmax") if shape[-1] == size]

@@ -142,3 +142,29 @@ def test_too_little_memory_gives_up_the_states_and_then_the_response(monkeypatch
     errors = herd.grow(growing)
     assert 1 <= len(errors) < 12
     assert all("too little memory for" in str(error) for error in errors)
+
+
+def test_a_response_alone_is_tried_again_with_the_memory_that_the_others_held(monkeypatch):
+    growing = GrowingScorer(Scorer(tiny_model(), None, batch_tokens=10))  # one response a batch
+    growths = [Growth([1, 2, 3, 4, 5], [10 + number, *range(20, 27)]) for number in range(4)]
+    scored = dict(growing.score(growths))
+    forward = Scorer.forward
+
+    def held():
+        return sum(keys.nbytes for piece in growing._pieces if piece.states for keys, _ in piece.states.values())
+
+    limit = held() - 1
+
+    def small(self, tensors, attention=None):
+        if held() > limit:
+            raise MemoryError
+        return forward(self, tensors, attention)
+
+    monkeypatch.setattr(Scorer, "forward", small)
+    grown = [Growth(g.prompt_ids, [*g.response_ids, *range(30, 38)], scored[index]) for index, g in enumerate(growths)]
+    found = dict(growing.score(grown))
+    monkeypatch.setattr(Scorer, "forward", forward)
+    for index, expected in Scorer(tiny_model(), None).score(
+        [TokenizedResponse(g.prompt_ids, g.response_ids) for g in grown]
+    ):
+        np.testing.assert_allclose(found[index].quantities["logprob"], expected["logprob"], atol=2e-5)

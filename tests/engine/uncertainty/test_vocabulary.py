@@ -65,6 +65,25 @@ def test_vocabulary_entries_of_probability_zero_contribute_nothing():
     assert np.isinf(got["self_certainty"]).all(), "the mean of log p over the vocabulary is −∞"
 
 
+@pytest.mark.parametrize("block_tokens", [1, 2, 1000])
+@pytest.mark.parametrize("broken", [torch.nan, -torch.inf])
+def test_joint_weights_of_a_response_know_nothing_of_those_before_it(broken, block_tokens, monkeypatch):
+    monkeypatch.setattr(vocabulary, "_FIRST_BLOCK", min(4, block_tokens))
+    monkeypatch.setitem(vocabulary._BLOCK_BYTES, "cpu", 3 * 4 * 40 * block_tokens)
+    generator = torch.Generator().manual_seed(1)
+    logits = torch.randn(3, 7, 40, generator=generator)
+    logits[:, 1, 3] = broken  # of the second token, which is token 3
+    got = reduce(logits.clone(), [2, 3, 4, 5, 6, 7, 8], [0, 0, 0, 3, 3, 3, 6], joint=True)
+    assert np.isnan(got["eu"][2]), "no draw made the first response possible"
+    log_p = logits.double().log_softmax(-1)
+    for part in (slice(3, 6), slice(6, 7)):
+        expected = reference_quantities(
+            log_p[0, part], list(log_p[1:, part]), [5, 6, 7, 8][part.start - 3 : part.stop - 3], joint=True
+        )
+        for name, values in expected.items():
+            assert got[name][part] == pytest.approx(values, abs=2e-5), name
+
+
 def test_a_broken_model_is_seen_in_the_numbers():
     logits = torch.randn(3, 2, 40)
     logits[:, 1, 3] = torch.nan

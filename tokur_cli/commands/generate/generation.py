@@ -133,7 +133,7 @@ def _with_vllm(
 
 
 def _tokenizer(model: ModelDescription) -> ResponseTokenizer:
-    return ResponseTokenizer(model.tokenizer, model.context_length, model.end_ids)
+    return ResponseTokenizer(model.tokenizer, model.context_length, model.end_ids, model.vocabulary_size)
 
 
 def _sampling(options: DecodingOptions) -> Sampling:

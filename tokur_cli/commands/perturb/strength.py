@@ -60,7 +60,7 @@ def read_trial(
     Raises:
         TokurError: the first bad record, unless bad ones are skipped; or there is none at all.
     """
-    tokenizer = ResponseTokenizer(model.tokenizer, model.context_length, model.end_ids)
+    tokenizer = ResponseTokenizer(model.tokenizer, model.context_length, model.end_ids, model.vocabulary_size)
     trial = Trial([], [])
     with Grader() as grader:
         labeller = Labeller(grader, field=None, run_code=None, answers=False, on_error=invalid.skip_or_raise)

@@ -92,7 +92,10 @@ class Scoring:
         self.scores, self.keep_tokens = chosen_scores(options), not options.no_tokens
         self.step_by = options.step_rule
         self.tokenizer = ResponseTokenizer(
-            language_model.tokenizer, language_model.context_length, language_model.end_ids
+            language_model.tokenizer,
+            language_model.context_length,
+            language_model.end_ids,
+            language_model.vocabulary_size,
         )
         needs = {need for score in self.scores for need in score.needs}
         self.guided = bool(guided_by)

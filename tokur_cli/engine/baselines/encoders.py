@@ -85,7 +85,7 @@ class Encoder:
             run = self.model.encode if len(items[0]) == 1 else self.model.predict
             inputs = [items[index] if len(items[index]) > 1 else items[index][0] for index in batch]
             outputs = run(inputs, batch_size=len(inputs), convert_to_tensor=True, show_progress_bar=False)
-            return list(outputs.double().cpu())
+            return list(outputs.cpu().double())
 
         results = []
         for result in self._batches.run(self._token_ids(items), compute):

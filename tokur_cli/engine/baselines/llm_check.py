@@ -15,6 +15,8 @@ from transformers import PreTrainedModel
 from tokur_cli.engine.baselines.layers import decoder_layer, eager_attention, hidden_states, recorded
 from tokur_cli.engine.body import logits_from, parts_of, run_body
 from tokur_cli.engine.halving import HalvingBatches, pad
+from tokur_cli.engine.precision import on_float64_device
+from tokur_cli.engine.rotary import rescaled_beyond
 from tokur_cli.engine.uncertainty.scorer import TokenizedResponse
 from tokur_cli.records.errors import TokurError
 
@@ -46,7 +48,11 @@ class InsideView:
     """
 
     def __init__(self, model: PreTrainedModel, layer: int | None, wanted: Collection[str], batch_tokens: int) -> None:
-        self.model, self.wanted, self.batches = model, frozenset(wanted), HalvingBatches(batch_tokens)
+        self.model, self.wanted, self.batches = (
+            model,
+            frozenset(wanted),
+            HalvingBatches(batch_tokens, apart_from=rescaled_beyond(model)),
+        )
         self.device = next(model.get_input_embeddings().parameters()).device
         parts_of(model)  # seen before its layers are listened to
         self.layer, self._layer = decoder_layer(model, layer)
@@ -121,7 +127,7 @@ def _attention_diagonals(layer: nn.Module) -> Iterator[list[Tensor]]:
 
 def _eigenvalues(states: Tensor) -> npt.NDArray[np.floating]:
     """Return the T eigenvalues of Z J Zᵀ for hidden states Z (T, d), as squares of singular values: never negative."""
-    points = (states.cpu() if states.device.type == "mps" else states).double()  # Apple's GPUs have no float64
+    points = on_float64_device(states).double()
     if not bool(points.isfinite().all()):  # numbers too large for the dtype: there is no decomposition
         return _array(torch.full((len(points),), torch.nan))
     singular = torch.linalg.svdvals(points - points.mean(-1, keepdim=True))

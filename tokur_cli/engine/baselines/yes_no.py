@@ -10,6 +10,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tokur_cli.engine.body import logits_from, run_body
 from tokur_cli.engine.halving import HalvingBatches, pad
+from tokur_cli.engine.rotary import rescaled_beyond
 from tokur_cli.records.errors import TokurError
 
 TRUE_OR_FALSE = (("True", "False"), ("true", "false"), ("TRUE", "FALSE"), ("(A)", "(B)"), ("A", "B"))
@@ -75,7 +76,7 @@ class Asker:
     """
 
     def __init__(self, model: PreTrainedModel, forks: Sequence[Fork], batch_tokens: int) -> None:
-        self.model, self.batches = model, HalvingBatches(batch_tokens)
+        self.model, self.batches = model, HalvingBatches(batch_tokens, apart_from=rescaled_beyond(model))
         self.device = next(model.get_input_embeddings().parameters()).device
         # A sequence that goes on with "(" serves the forms that begin so and those that do not
         stems = {fork.shared for fork in forks}

@@ -23,6 +23,7 @@ from transformers.cache_utils import DynamicLayer
 
 from tokur_cli.engine.body import logits_from, run_body
 from tokur_cli.engine.halving import pad
+from tokur_cli.engine.rotary import rescaled_beyond
 
 _SPARE_COLUMNS = 64  # columns allocated ahead
 
@@ -71,7 +72,7 @@ class RollingCache:
 
     def __init__(self, model: PreTrainedModel, context_length: int | None) -> None:
         self.model = model
-        self._last_position = (context_length or sys.maxsize) - 1
+        self._last_position = min(context_length or sys.maxsize, rescaled_beyond(model) or sys.maxsize) - 1
         self._cache: Cache | None = None
         self._filled = torch.zeros(0, dtype=torch.long, device=_device(model))  # (R,) columns of each row
 

@@ -16,6 +16,7 @@ from tokur_cli.engine.generation.blocks import BlockCache
 from tokur_cli.engine.generation.cache import RollingCache, bytes_per_token
 from tokur_cli.engine.generation.sampling import RandomStream, Sampling, choose_tokens
 from tokur_cli.engine.memory import clear_device_cache, is_out_of_memory
+from tokur_cli.engine.rotary import rescaling
 from tokur_cli.engine.uncertainty.packing import KeysAndValues, longest_packed
 from tokur_cli.records.errors import TokurError
 
@@ -138,6 +139,8 @@ class Decoder:
         self._last: Tensor  # (R,) the rows' last tokens
         self._forget()
         self._waiting: deque[DecodingRequest] = deque()
+        self._rescaling = rescaling(model)
+        self._refused: list[tuple[DecodingRequest, TokurError]] = []
         self._exhausted = False  # whether no more requests come
 
     def run(
@@ -156,8 +159,9 @@ class Decoder:
             requests: read no further ahead than there is room for; None says that there are no more for the moment.
 
         Yields:
-            Responses; a request with an error where memory does not suffice for one response alone, or the model's
-            numbers are not finite; None where nothing is left to do before another request comes.
+            Responses; a request with an error where memory does not suffice for one response alone, the model's numbers are
+            not finite, or its rotary embedding would change on the way; None where nothing is left to do before another
+            request comes.
         """
         source = iter(requests)
         self._exhausted = False
@@ -208,6 +212,8 @@ class Decoder:
         joining: list[DecodingRequest] = []
         if ended == len(self._rows) or free >= self.max_rows * _FREE_TO_JOIN:
             joining = self._admit(source, [row for row in self._rows if not row.done])
+            refused, self._refused = self._refused, []
+            yield from refused
         if ended and (joining or ended >= len(self._rows) * _ENDED_TO_LEAVE):
             try:
                 self._leave()
@@ -275,6 +281,9 @@ class Decoder:
                     return joining
                 if following is None:
                     return joining
+                if (error := self._refusal(following)) is not None:
+                    self._refused.append((following, error))
+                    continue
                 self._waiting.append(following)
             request = self._waiting[0]
             length = len(request.prompt_ids) + self._limit(request)
@@ -295,6 +304,16 @@ class Decoder:
             if not fits and (joining or kept):
                 return joining
             joining.append(self._waiting.popleft())
+
+    def _refusal(self, request: DecodingRequest) -> TokurError | None:
+        """Return the error of a request whose responses may reach where the rotary embedding changes."""
+        length = len(request.prompt_ids) + self._limit(request)
+        if self._rescaling is None or length <= self._rescaling.beyond:
+            return None
+        return TokurError(
+            f"prompt and response may have {length:,} tokens; with this model's {self._rescaling.name} RoPE, at most "
+            f"{self._rescaling.beyond:,} can be generated: ask for fewer new tokens, or shorten the prompt"
+        )
 
     def most_rows(self, length: int) -> int:
         """Return how many responses may have keys and values for so many tokens each."""

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tokur_cli.engine.noise import uniform
+from tokur_cli.engine.precision import on_float64_device
 
 _GROUP, _SMALL_GROUP = 256, 64  # neighbours in the vocabulary that are first looked at together
 _ENTRIES = {"cpu": 1 << 20}  # of the vocabulary, over all rows, that are worked on at once: they stay in the cache
@@ -71,8 +72,10 @@ def choose_tokens(logits: Tensor, sampling: Sampling, random: list[float]) -> Te
         random: B numbers in [0, 1); not read at temperature 0.
 
     Returns:
-        (B,) ids; −1 in rows of which the largest logit is not finite.
+        (B,) ids, −1 in rows of which the largest logit is not finite; on the CPU where the device has no float64.
     """
+    if sampling.temperature > 0:
+        logits = on_float64_device(logits)
     together = max(1, _ENTRIES.get(logits.device.type, _ACCELERATOR_ENTRIES) // logits.shape[-1])
     if sampling.temperature == 0:
         return torch.cat([_first_largest(rows) for rows in logits.split(together)])

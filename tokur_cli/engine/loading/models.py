@@ -42,6 +42,7 @@ class ModelDescription:
         dtype: of the weights: ``bfloat16``, ``float32`` or ``float16``.
         context_length: in tokens, None for a model without a limit.
         end_ids: the tokens that end its responses.
+        vocabulary_size: how many token ids it takes, which are not always the tokenizer's.
     """
 
     place: str
@@ -51,6 +52,7 @@ class ModelDescription:
     dtype: str
     context_length: int | None
     end_ids: tuple[int, ...]
+    vocabulary_size: int
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -161,6 +163,7 @@ def _description(
         dtype=str(dtype).removeprefix("torch."),
         context_length=_context_length(config),
         end_ids=end_token_ids(generation, config, tokenizer),
+        vocabulary_size=config.get_text_config(decoder=True).vocab_size,
     )
 
 

@@ -21,6 +21,7 @@ from transformers import PreTrainedModel
 from tokur_cli.engine.loading.cache import open_to_readers
 from tokur_cli.engine.noise import standard_normal
 from tokur_cli.engine.posterior.projections import DEFAULT_TARGETS, Projection, find_projections
+from tokur_cli.engine.precision import on_float64_device
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.outputs import replacing
 
@@ -124,8 +125,7 @@ def left_singular_vectors(weight: Tensor, rank: int) -> Tensor:
     float64: where singular values are close to each other, float32 turns their vectors by 1e-4 from one number of
     threads to another. So the same weights give the same basis on every machine.
     """
-    source = weight.cpu() if weight.device.type == "mps" else weight  # which has no float64
-    left: Tensor = torch.linalg.svd(source.double(), full_matrices=False).U[:, :rank]
+    left: Tensor = torch.linalg.svd(on_float64_device(weight).double(), full_matrices=False).U[:, :rank]
     largest = left.gather(0, left.abs().argmax(dim=0, keepdim=True))
     return (left * largest.sign()).float().contiguous()
 

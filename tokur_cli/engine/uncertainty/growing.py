@@ -126,9 +126,12 @@ class GrowingScorer:
         longest = self.scorer.longest_packed
         return self.scorer.sampling != "joint" and (longest is None or growth.length <= longest)
 
-    def _give_up_states(self) -> None:
-        for piece in self._pieces:
+    def _give_up_states(self) -> bool:
+        """Drop the keys and values of all pieces; return whether any had them."""
+        held = [piece for piece in self._pieces if piece.states is not None]
+        for piece in held:
             piece.states = None
+        return bool(held)
 
     @torch.inference_mode()
     def _score_pieces(self, growths: Sequence[Growth]) -> list[Scored]:

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from tokur_cli.engine.rotary import rescaled_beyond
 from tokur_cli.engine.uncertainty.prefixes import Stretch
 
 KeysAndValues = dict[nn.Module, tuple[Tensor, Tensor]]
@@ -62,12 +63,8 @@ def longest_packed(model: PreTrainedModel) -> int | None:
     types = getattr(config, "layer_types", None)
     if getattr(config, "sliding_window", None) and (types is None or "sliding_attention" in types):
         limits.append(int(config.sliding_window))
-    rotary = getattr(config, "rope_parameters", None) or {}
-    for parameters in [rotary, *(value for value in rotary.values() if isinstance(value, dict))]:
-        if parameters.get("rope_type") in ("dynamic", "longrope"):
-            own = parameters.get("original_max_position_embeddings")
-            everywhere = getattr(config, "original_max_position_embeddings", None)
-            limits.append(int(own or everywhere or config.max_position_embeddings))
+    if (beyond := rescaled_beyond(model)) is not None:
+        limits.append(beyond)
     return min(limits, default=None)
 
 

@@ -19,6 +19,7 @@ from transformers.utils.generic import ModelOutput
 
 from tokur_cli.engine.body import logits_from, parts_of, run_body
 from tokur_cli.engine.halving import HalvingBatches
+from tokur_cli.engine.rotary import rescaling
 from tokur_cli.engine.uncertainty.batches import Batch, cut_batches
 from tokur_cli.engine.uncertainty.lower_layers import copied_late, layers_from_first_perturbed
 from tokur_cli.engine.uncertainty.packing import (
@@ -77,7 +78,12 @@ class Scorer:
         self.members = 1 + (draws.members if draws else 0)
         self._upper_layers = layers_from_first_perturbed(model, draws.posterior) if draws else []
         self._ahead: list[_Prefix] = []
-        self._halving = HalvingBatches(batch_tokens // self.members, make_room=self._ahead.clear)
+        self._rescaling = rescaling(model)
+        self._halving = HalvingBatches(
+            batch_tokens // self.members,
+            make_room=self._give_up_prefixes,
+            apart_from=self._rescaling.beyond if self._rescaling else None,
+        )
 
     @property
     def batch_tokens(self) -> int:
@@ -98,9 +104,15 @@ class Scorer:
 
         Yields:
             The response's index with the quantities of ``token_quantities`` as float32 arrays of shape (T,), or with
-            an error where memory does not suffice for the response alone.
+            an error where memory does not suffice for the response alone, or where its numbers would depend on others.
         """
         lengths = {index: response.length for index, response in enumerate(responses)}
+        if self._rescaling and self._rescaling.is_dynamic:
+            for index in [index for index, length in lengths.items() if length > self._rescaling.beyond]:
+                del lengths[index]
+                if wanted is None or wanted[index]:
+                    name, beyond = self._rescaling.name, self._rescaling.beyond
+                    yield index, TokurError(f"with this model's {name} RoPE, at most {beyond:,} tokens can be scored")
         for batch in self._batches(responses, lengths):
             if wanted is None or any(wanted[index] for index in batch.indices):
 
@@ -147,7 +159,7 @@ class Scorer:
                 logits,
                 hidden,
                 tensors.targets.to(hidden.device),
-                tensors.starts.to(hidden.device),
+                tensors.starts,
                 joint=self.sampling == "joint" and self.draws is not None,
                 estimator=self.estimator,
                 compare=self.compare,
@@ -192,6 +204,12 @@ class Scorer:
             prefix = packed([TokenizedResponse(prompt, (0,))], layout, self.device)
             self.forward(prefix, PackedAttention(layout, self._before(layout), keep))
             self._ahead.append(_Prefix(prompt, keep))
+
+    def _give_up_prefixes(self) -> bool:
+        """Drop the keys and values of prefixes; return whether there were any."""
+        held = bool(self._ahead)
+        self._ahead.clear()
+        return held
 
     def _before(self, layout: Layout) -> list[Ahead]:
         """Return what all positions of a row attend to that was computed ahead."""

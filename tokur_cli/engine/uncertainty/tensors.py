@@ -53,7 +53,8 @@ class TokenizedResponse:
 class BatchTensors:
     """The tensors of responses with N response tokens in all, in B rows of L positions.
 
-    All of them go to the device before the forward pass: on a GPU, copying waits for whatever was asked of it before.
+    All but ``starts`` go to the device before the forward pass: on a GPU, copying waits for whatever was asked of it
+    before.
 
     Args:
         ids: (B, L) token ids.
@@ -62,7 +63,7 @@ class BatchTensors:
         positions: (1, L) each position's place in its response; None where rows are responses.
         row, column: (N,) where the state that predicts each response token is.
         targets: (N,) ids of the response tokens.
-        starts: (N,) index among the N of the first token of each token's response.
+        starts: (N,) index among the N of the first token of each token's response, on the CPU.
     """
 
     ids: Tensor
@@ -129,5 +130,5 @@ def _on(
         row=put(np.concatenate(rows)),
         column=put(np.concatenate(columns)),
         targets=put(np.concatenate([np.asarray(response.response_ids, dtype=np.int64) for response in responses])),
-        starts=put(np.repeat(np.cumsum(counts) - counts, counts)),
+        starts=torch.from_numpy(np.repeat(np.cumsum(counts) - counts, counts)),
     )

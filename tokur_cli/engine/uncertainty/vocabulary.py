@@ -6,12 +6,15 @@ a block at a time, which on a CPU stay in its cache.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Literal
 
 import torch
 from torch import Tensor
+
+from tokur_cli.engine.precision import on_float64_device
 
 TOP_K = 20  # candidates in DeepConf's token confidence (Fu et al. 2025)
 # Logits of a block in the model's dtype (on a CPU less than what malloc gives back to the system each time), and those
@@ -69,7 +72,7 @@ def token_quantities(
         hidden: (1 + M, N, d): for each response token, the state that predicts it, under W_0 and under each draw;
             responses one after another.
         targets: (N,) ids y of the response tokens.
-        starts: (N,) index of the first token of each token's response.
+        starts: (N,) index of the first token of each token's response, on the CPU.
         joint: weights w_m,t ∝ Π_{s<t} p_m(y_s) over the response so far, rather than 1/M.
         estimator: of ``eu``.
         compare: whether the comparisons are wanted.
@@ -221,18 +224,25 @@ class _JointWeights:
 
     Args:
         members: M.
-        starts: (N,) index of the first token of each token's response.
+        starts: (N,) index of the first token of each token's response, on the CPU.
     """
 
     def __init__(self, members: int, starts: Tensor) -> None:
-        self.starts = starts
-        self.before = torch.zeros(members, starts.numel() + 1, dtype=torch.float64, device=starts.device)
+        self.starts: list[int] = starts.tolist()
+        self.nothing = torch.zeros(members, 1, dtype=torch.float64)
+        self.sum = self.nothing  # (M, 1) log p_m of the last token's response so far
         self.done = 0
 
     def next(self, chosen: Tensor) -> Tensor:
         """Return the weights (M, n) of the next n tokens, whose log p_m(y) are ``chosen`` (M, n)."""
-        first, last = self.done, self.done + chosen.shape[1]
-        self.before[:, first + 1 : last + 1] = self.before[:, first : first + 1] + chosen.double().cumsum(1)
-        self.done = last
-        features = self.before[:, first:last] - self.before[:, self.starts[first:last]]
-        return features.softmax(0).float()
+        device, chosen = chosen.device, on_float64_device(chosen).double()
+        sums = []
+        first, self.done = self.done, self.done + chosen.shape[1]
+        for start, tokens in itertools.groupby(self.starts[first : self.done]):
+            # Each response has a sum of its own: one that is not finite must not reach the next
+            so_far = self.nothing.to(chosen.device) if start >= first else self.sum
+            part, chosen = chosen.tensor_split([len(list(tokens))], dim=1)
+            so_far = torch.cat([so_far, part], dim=1).cumsum(1)
+            sums.append(so_far[:, :-1])
+            self.sum = so_far[:, -1:]
+        return torch.cat(sums, dim=1).softmax(0).float().to(device)

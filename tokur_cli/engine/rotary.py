@@ -1,0 +1,54 @@
+"""Rotary embeddings that change beyond a length: all positions of a pass are rotated otherwise as soon as one is there.
+
+Rows of a batch must not decide on each other's numbers, so those within the length and those beyond it are kept apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from transformers import PreTrainedModel
+
+_NAMES = {"dynamic": "dynamic NTK", "longrope": "LongRoPE", "su": "LongRoPE"}
+
+
+@dataclass(frozen=True)
+class Rescaling:
+    """How a rotary embedding changes.
+
+    Args:
+        name: of the method. Beyond the length, LongRoPE has a second set of frequencies; those of dynamic NTK depend on
+            the longest row of a pass, and of the passes before it.
+        beyond: the length in positions.
+    """
+
+    name: str
+    beyond: int
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether frequencies depend on what else is computed."""
+        return self.name == _NAMES["dynamic"]
+
+
+def rescaling(model: PreTrainedModel) -> Rescaling | None:
+    """Return how a model's rotary embedding changes with the length of a pass; None where it never does."""
+    config = model.config.get_text_config(decoder=True)
+    found = []
+    rotary: dict[str, Any] = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    for parameters in [rotary, *(value for value in rotary.values() if isinstance(value, dict))]:
+        name = _NAMES.get(parameters.get("rope_type") or parameters.get("type"))
+        if name == _NAMES["dynamic"]:
+            found.append(Rescaling(name, int(config.max_position_embeddings)))
+        elif name is not None:
+            own = parameters.get("original_max_position_embeddings")
+            everywhere = getattr(config, "original_max_position_embeddings", None)
+            found.append(Rescaling(name, int(own or everywhere or config.max_position_embeddings)))
+    return min(found, key=lambda one: (one.beyond, not one.is_dynamic), default=None)
+
+
+def rescaled_beyond(model: PreTrainedModel) -> int | None:
+    """Return the length beyond which a model's rotary embedding changes; None for none."""
+    found = rescaling(model)
+    return found.beyond if found else None
