@@ -107,11 +107,16 @@ class EvaluationOptions:
         str | None,
         Option(metavar="N,N,…", help="Accuracy of votes among N of the responses to each question."),
     ] = None
-    repeats: Annotated[int, Option(min=1, help="With --scaling: draws for each N.")] = 10
+    given_repeats: Annotated[
+        int | None, Option("--repeats", min=1, help="With --scaling: draws for each N. Default: 10.")
+    ] = None
     keep: Annotated[
-        str,
-        Option(metavar="PERCENT", help="With --scaling: the most confident part of the N, which votes; rounded up."),
-    ] = "10%"
+        str | None,
+        Option(
+            metavar="PERCENT",
+            help="With --scaling: the most confident part of the N, which votes; rounded up. Default: 10%.",
+        ),
+    ] = None
     seed: Annotated[int, Option(min=0, help="Seed of resamples and draws.")] = 0
     worst: Annotated[
         int | None,
@@ -138,6 +143,9 @@ class EvaluationOptions:
                 raise UsageError(f"{option} is for whole responses, not for --level step")
         if self.difficulty_from is not None and self.difficulty is None:
             raise UsageError("--difficulty-from goes with --difficulty N: how many samples of a question count?")
+        for option, value in (("--repeats", self.given_repeats), ("--keep", self.keep)):
+            if value is not None and self.scaling is None:
+                raise UsageError(f"{option} is about votes among N responses: say how many with --scaling N,N,…")
         if self.difficulty is not None and self.group_by is not None:
             raise UsageError("--difficulty and --group-by both make groups: give one of them")
 
@@ -159,7 +167,12 @@ class EvaluationOptions:
     @property
     def kept_part(self) -> Fraction:
         """The part of the N responses that is kept."""
-        return parse_keep(self.keep)
+        return parse_keep("10%" if self.keep is None else self.keep)
+
+    @property
+    def repeats(self) -> int:
+        """How often N responses are drawn."""
+        return self.given_repeats or 10
 
 
 def _plots(folder: str | None) -> list[str]:
