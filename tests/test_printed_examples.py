@@ -208,7 +208,7 @@ def test_fisher_has_the_figures_shown(run_tokur, tmp_path):
     figures = [spelling(row[measure]) for measure in ("auroc", "auprc", "acc")]
     assert f"`eu` has {figures[0]}, {figures[1]} and {figures[2]}." in tour
     assert (
-        f"It is {spelling(row['difference']['auroc'], 1).replace('-', '−')} from `ll_sum`".replace("[", "points [")
+        f"Its AUROC is {spelling(row['difference']['auroc'], 1).replace('-', '−')} above that of".replace("[", "points [")
         in tour
     )
     assert f"with `fisher` {spelling(row['auroc'], digits=1)} |" in text_of(FRONT)
