@@ -25,6 +25,15 @@ def test_every_command_has_help_an_example_and_a_place_on_the_front_page(name):
         assert getattr(parameter, "help", None), f"{name}: {parameter.name} has no help"
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_cuts_no_word_off_at_80_columns(name, run_tokur, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = run_tokur(name, "--help")
+    assert code == 0
+    assert re.findall(r"\w+…", out) == []
+    assert re.findall(r"^│ {20,}\w*> ", out, flags=re.MULTILINE) == []  # the rest of a list of choices
+
+
 @pytest.mark.parametrize("readme", READMES, ids=str)
 def test_options_that_a_readme_shows_exist(readme):
     options = {

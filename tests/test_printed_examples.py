@@ -207,10 +207,8 @@ def test_fisher_has_the_figures_shown(run_tokur, tmp_path):
     tour = " ".join(text_of(TOUR).split())
     figures = [spelling(row[measure]) for measure in ("auroc", "auprc", "acc")]
     assert f"`eu` has {figures[0]}, {figures[1]} and {figures[2]}." in tour
-    assert (
-        f"It is {spelling(row['difference']['auroc'], 1).replace('-', '−')} from `ll_sum`".replace("[", "points [")
-        in tour
-    )
+    difference = spelling(row["difference"]["auroc"], 1).replace("-", "−").replace("[", "points [")
+    assert f"Its AUROC is {difference} above that of" in tour
     assert f"with `fisher` {spelling(row['auroc'], digits=1)} |" in text_of(FRONT)
     one_digit = " | ".join(spelling(row[measure], digits=1) for measure in ("auroc", "auprc", "acc"))
     assert f"| `eu` with `--estimator fisher` | {one_digit} |" in text_of(TOUR)

@@ -73,7 +73,7 @@ def test_one_record_a_question_with_the_answer_its_votes_and_the_runners_up(sele
         },
     }  # fmt: skip
     assert err == [
-        "N differs: 1 question with 7 responses, 1 with others (q2: 1)",
+        "1 question has 7 responses, 1 has another number (q2: 1)",
         "accuracy 50.00%, Pass@1 21.43%, majority 50.00%, Pass@N 50.00% (2 questions)",
     ]
 
@@ -367,7 +367,7 @@ def test_duplicates_gaps_and_unequal_numbers_are_said(select):
     assert err[:-1] == [
         "2 duplicates of (id, sample) left out (q1: sample 0); records of several runs need different ids or samples",
         "1 sample missing (q2: sample 2)",
-        "N differs: 2 questions with 3 responses, 1 with others (q3: 2)",
+        "2 questions have 3 responses, 1 has another number (q3: 2)",
     ]
 
 

@@ -47,7 +47,7 @@ def test_nothing_is_said_of_questions_with_all_samples_and_scores():
         ),
         (
             {"a": samples(0, 1), "b": samples(0, 1), "c": samples(0), "d": samples(0, 1, 2), "e": samples(0)},
-            "N differs: 2 questions with 2 responses, 3 with others (c: 1, e: 1, d: 3)",
+            "2 questions have 2 responses, 3 have another number (c: 1, e: 1, d: 3)",
         ),
         ({"a": [(0, 0.5), (1, None)]}, "1 of 2 responses without a finite eu_mean, so that they cannot be kept (a: 1)"),
     ],

@@ -24,7 +24,7 @@ def evaluate(
     A record's label is its field "correct" (true, false) or "quality" (0 to 1),
     else what the program that wrote the log says (Inspect, lm-eval), else its
     final answer against "reference". Figures are percentages in tables
-    and parts of 1 in JSON and CSV.
+    and fractions of 1 in JSON and CSV.
 
     AUROC, AUPRC: right ranked above wrong. ACC*: accuracy of the more confident
     half. AURC, PRR: answering only when confident. Brier, ECE: the confidence as

@@ -41,8 +41,9 @@ def generate(
 ) -> None:
     """Generate N responses to each question, with the mean weights, as records that score takes as they are.
 
-    A response depends on the seed, the question's id and its sample number alone: not on the batch, the order of the
-    questions or N. With --guide it depends on N too, and nothing else.
+    A response depends on the seed, the question's id and its sample number alone, not on the batch, the order of the
+    questions or N, up to rounding, which in bfloat16 changes many sampled responses with the batch. With --guide it
+    depends on N and the options of the panel Guided, too.
     """
     source = replace(source, path=input_path(questions))
     refuse_unused(guided, posterior, scoring, baselines, score=score)

@@ -75,17 +75,20 @@ class Cost:
         passes: forward passes over about as many tokens again.
         generations: texts that are generated.
         model: another model that is needed, in words.
+        file: a file that is needed, in words.
     """
 
     passes: str = ""
     generations: str = ""
     model: str = ""
+    file: str = ""
 
     def __str__(self) -> str:
         parts = [
             self.passes and f"{self.passes} pass{'' if self.passes == '1' else 'es'}",
             self.generations and f"{self.generations} texts",
             self.model and f"a model of {self.model}",
+            self.file and f"a {self.file} file",
         ]
         return ", ".join(part for part in parts if part) or "nothing"
 
@@ -361,6 +364,7 @@ CATALOGUE: dict[str, Score] = {
             "probability of being right, from other scores, with --calibration",
             ("p_correct",),
             lambda features: float(features["p_correct"]),
+            Cost(file="calibration"),
         ),
     )
 }

@@ -107,8 +107,8 @@ class Notes:
             rest = self._sizes.total() - self._sizes[usual]
             shown = ", ".join(finding.examples[1:-1] for finding in others[:_EXAMPLES])
             lines.append(
-                f"N differs: {_count(self._sizes[usual], 'question')} with {_count(usual, 'response')}, "
-                f"{rest:,} with others ({shown}{', …' if len(others) > _EXAMPLES else ''})"
+                f"{_count(self._sizes[usual], 'question')} {_have(self._sizes[usual])} {_count(usual, 'response')}, "
+                f"{rest:,} {_have(rest)} another number ({shown}{', …' if len(others) > _EXAMPLES else ''})"
             )
         if found := self._few.questions:
             lines.append(
@@ -129,3 +129,7 @@ class Notes:
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _have(number: int) -> str:
+    return "has" if number == 1 else "have"

@@ -50,6 +50,7 @@ def test_scores_help_is_a_table_of_all_scores_without_a_model(tmp_path):
     assert told["eu"] == ["lower", "yes", "M passes"]
     assert told["ll"] == ["higher", "yes", "nothing"]
     assert told["p_true"] == ["higher", "no", "1 pass"]
+    assert told["p_correct"] == ["higher", "no", "a calibration file"]
 
 
 def test_scores_help_ends_without_a_word_where_nobody_reads():

@@ -270,6 +270,7 @@ def test_probabilities_that_are_no_better_than_the_accuracy_are_said_to_be_so(fi
     constant = brier_score_loss(label, np.full(len(label), label.mean()))
     (row,) = (row for row in parsed(out) if row["score"] == "p_correct")
     assert row["brier"]["value"] >= constant
-    brier = f"{row['brier']['value']:.4f}, and {constant:.4f} if every response is given {label.mean():.2%}"
-    assert f"p_correct tells no more than the accuracy: its Brier score is {brier}" in err
+    share = f"{100 * label.mean():.2f} %"
+    brier = f"{row['brier']['value']:.4f}, and {constant:.4f} if every response is given {share}"
+    assert f"p_correct tells no more than the accuracy: its Brier score is {brier}; the calibration was written" in err
     assert calibration is not None

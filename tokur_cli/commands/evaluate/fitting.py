@@ -179,7 +179,8 @@ class Fitting:
             return None
         return (
             f"{P_CORRECT} tells no more than the accuracy: its Brier score is {brier:.4f}, and {constant:.4f} if every "
-            f"response is given {label.mean():.2%}; fit on more questions, or on other scores (--by)"
+            f"response is given {100 * label.mean():.2f} %; the calibration was written all the same: fit on more "
+            "questions, or on other scores (--by)"
         )
 
     def _predict(self, name: str, values: Floats, label: Floats) -> Any:

@@ -35,6 +35,7 @@ class EvaluationOptions:
     scores: Annotated[
         str | None,
         Option(
+            metavar="SCORES",
             help="Comma-separated scores; default: all that the records have; help: a table of them.",
             callback=explain_scores,
             is_eager=True,
@@ -58,6 +59,7 @@ class EvaluationOptions:
     label_field: Annotated[
         str | None,
         Option(
+            metavar="FIELD",
             help="Field of the label (dots reach inward): true, false or a number from 0 to 1, or what a scorer of "
             "Inspect writes (scores.includes.value); with --level step the list of claims.",
             rich_help_panel=panels.INPUT,
@@ -81,13 +83,19 @@ class EvaluationOptions:
             rich_help_panel=panels.INPUT,
         ),
     ] = False
-    bootstrap: Annotated[int, Option(min=0, help="Resamples for 95 % intervals and comparisons; 0 for none.")] = 1000
+    bootstrap: Annotated[
+        int, Option(min=0, metavar="N", help="Resamples for 95 % intervals and comparisons; 0 for none.")
+    ] = 1000
     versus: Annotated[
         str | None,
-        Option(help="Score that the others are compared with, on records that have both; for sums a sum: ll_sum."),
+        Option(
+            metavar="SCORE",
+            help="Score that the others are compared with, on records that have both; for sums a sum: ll_sum.",
+        ),
     ] = None
     group_by: Annotated[
-        str | None, Option(help="Field (dots reach inward) by whose value records are evaluated apart, too.")
+        str | None,
+        Option(metavar="FIELD", help="Also evaluate each value of this field (dots reach inward) separately."),
     ] = None
     difficulty: Annotated[
         int | None,
@@ -95,7 +103,7 @@ class EvaluationOptions:
             min=1,
             max=99,
             metavar="N",
-            help="Evaluate apart, too, the questions of which equally many of the first N samples are wrong.",
+            help="Also evaluate questions in groups, by how many of their first N samples are wrong.",
         ),
     ] = None
     difficulty_from: Annotated[
@@ -107,12 +115,17 @@ class EvaluationOptions:
         str | None,
         Option(metavar="N,N,…", help="Accuracy of votes among N of the responses to each question."),
     ] = None
-    repeats: Annotated[int, Option(min=1, help="With --scaling: draws for each N.")] = 10
+    given_repeats: Annotated[
+        int | None, Option("--repeats", min=1, metavar="N", help="With --scaling: draws for each N. Default: 10.")
+    ] = None
     keep: Annotated[
-        str,
-        Option(metavar="PERCENT", help="With --scaling: the most confident part of the N, which votes; rounded up."),
-    ] = "10%"
-    seed: Annotated[int, Option(min=0, help="Seed of resamples and draws.")] = 0
+        str | None,
+        Option(
+            metavar="PERCENT",
+            help="With --scaling: the most confident part of the N, which votes; rounded up. Default: 10%.",
+        ),
+    ] = None
+    seed: Annotated[int, Option(min=0, metavar="N", help="Seed of resamples and draws.")] = 0
     worst: Annotated[
         int | None,
         Option(
@@ -138,6 +151,9 @@ class EvaluationOptions:
                 raise UsageError(f"{option} is for whole responses, not for --level step")
         if self.difficulty_from is not None and self.difficulty is None:
             raise UsageError("--difficulty-from goes with --difficulty N: how many samples of a question count?")
+        for option, value in (("--repeats", self.given_repeats), ("--keep", self.keep)):
+            if value is not None and self.scaling is None:
+                raise UsageError(f"{option} is about votes among N responses: say how many with --scaling N,N,…")
         if self.difficulty is not None and self.group_by is not None:
             raise UsageError("--difficulty and --group-by both make groups: give one of them")
 
@@ -159,7 +175,12 @@ class EvaluationOptions:
     @property
     def kept_part(self) -> Fraction:
         """The part of the N responses that is kept."""
-        return parse_keep(self.keep)
+        return parse_keep("10%" if self.keep is None else self.keep)
+
+    @property
+    def repeats(self) -> int:
+        """How often N responses are drawn."""
+        return self.given_repeats or 10
 
 
 def _plots(folder: str | None) -> list[str]:
@@ -179,7 +200,9 @@ class EvaluationOutput:
 
     panel: ClassVar[str] = panels.OUTPUT
 
-    path: Annotated[str | None, Writes(), Option("--output", "-o", help="Write a file, not standard output.")] = None
+    path: Annotated[
+        str | None, Writes(), Option("--output", "-o", metavar="FILE", help="Write a file, not standard output.")
+    ] = None
     table: Annotated[bool, Option("--table", help="Tables, as on a terminal.")] = False
     json: Annotated[bool, Option("--jsonl", "--json", help="JSONL, one line per score, as in a pipe.")] = False
     latex: Annotated[bool, Option("--latex", help="Tables for booktabs.")] = False

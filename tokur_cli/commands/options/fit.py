@@ -40,6 +40,7 @@ class FitOptions:
         Literal["platt", "isotonic", "logistic"] | None,
         Option(
             "--fit-method",
+            metavar="METHOD",
             help="platt or isotonic: of one score; logistic: of several. Default: platt for one, else logistic.",
         ),
     ] = None

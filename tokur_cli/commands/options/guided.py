@@ -44,8 +44,10 @@ class GuidedOptions:
     guide: Annotated[
         By | None,
         Option(
-            help="Let the N responses to a question grow together, step by step: after each step those of which the "
-            "model is surer by this score are copied in place of others."
+            metavar="SCORE",
+            help="eu, au, tu, ll, pe, self_certainty or deepconf: let the N responses to a question grow together, "
+            "step by step; after each step those of which the model is surer by this score are copied in place of "
+            "others.",
         ),
     ] = None
     guide_over: Annotated[
@@ -64,14 +66,18 @@ class GuidedOptions:
         ),
     ] = None
     step_end: Annotated[
-        list[str], Option(help="Text that ends a step; may be given several times. Default: a blank line.")
+        list[str],
+        Option(metavar="TEXT", help="Text that ends a step; may be given several times. Default: a blank line."),
     ] = field(default_factory=list)
-    step_tokens: Annotated[int | None, Option(min=1, help="Tokens of a step, at most. Default: 1024.")] = None
+    step_tokens: Annotated[int | None, Option(min=1, metavar="N", help="Tokens of a step, at most. Default: 1024.")] = (
+        None
+    )
     resample: Annotated[
         Literal["multinomial", "systematic"] | None,
         Option(
+            metavar="HOW",
             help="multinomial: N independent draws; systematic: one draw for all, so that fewer are lost by chance. "
-            "Default: multinomial."
+            "Default: multinomial.",
         ),
     ] = None
     resample_below: Annotated[
@@ -79,14 +85,15 @@ class GuidedOptions:
         Option(
             min=0.0,
             max=1.0,
+            metavar="PART",
             help="Only where the effective sample size is below this share of N; 1: in every round. Default: 1.",
         ),
     ] = None
     ended: Annotated[
         Literal["compete", "keep"] | None,
         Option(
-            help="compete: responses that have ended are resampled with the others; keep: they are safe. "
-            "Default: compete."
+            help="compete: responses that have ended are resampled with the others; keep: they are neither "
+            "copied nor replaced. Default: compete."
         ),
     ] = None
 

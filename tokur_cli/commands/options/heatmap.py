@@ -38,7 +38,7 @@ class ScaleOptions:
     vmin: Annotated[float | None, Option(help="Lowest value of the scale. Default: the lowest in the input.")] = None
     vmax: Annotated[
         float | None,
-        Option(help="Highest value of the scale. Default: 99 % of the input's tokens are not beyond it."),
+        Option(help="Highest value of the scale. Default: the 0.99 quantile of the input's tokens."),
     ] = None
 
 

@@ -39,16 +39,22 @@ class ModelOptions:
         Option(
             "--model",
             "-m",
+            metavar="NAME",
             help="Hub id, folder or GGUF file. Default: the model that the records name, then TOKUR_MODEL, then the "
             "embedded smollm2-135m-instruct.",
         ),
     ] = None
     dtype: Annotated[
         Literal["auto", "float32", "bfloat16", "float16"],
-        Option(help="auto: bfloat16 where the hardware multiplies it fast."),
+        Option(
+            metavar="DTYPE",
+            help="auto (bfloat16 where the hardware multiplies it fast, else float32), float32, bfloat16 or float16.",
+        ),
     ] = "auto"
-    device_map: Annotated[str, Option(help="accelerate's device map: auto, cpu, cuda:0, balanced …")] = "auto"
-    revision: Annotated[str | None, Option(help="Branch, tag or commit on the hub.")] = None
+    device_map: Annotated[str, Option(metavar="MAP", help="accelerate's device map: auto, cpu, cuda:0, balanced …")] = (
+        "auto"
+    )
+    revision: Annotated[str | None, Option(metavar="NAME", help="Branch, tag or commit on the hub.")] = None
     trust_remote_code: Annotated[bool, Option("--trust-remote-code", help="Run code that comes with the model.")] = (
         False
     )
@@ -67,14 +73,18 @@ class PromptOptions:
         str,
         Reads(_template_file),
         Option(
+            metavar="NAME",
             help="How a question becomes the prompt: chat (the model's template), raw, math (the paper's), or a Jinja "
-            "file over the record's fields. Prompts given as text, messages or ids stay as they are."
+            "file over the record's fields. Prompts given as text, messages or ids stay as they are.",
         ),
     ] = "chat"
     system: Annotated[
-        str | None, Option(help="System turn for the chat template, before messages that begin with none.")
+        str | None,
+        Option(metavar="TEXT", help="System turn for the chat template, before messages that begin with none."),
     ] = None
-    few_shot: Annotated[str | None, Reads(), Option(help="JSONL of worked examples to put before the question.")] = None
+    few_shot: Annotated[
+        str | None, Reads(), Option(metavar="FILE", help="JSONL of worked examples to put before the question.")
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -85,31 +95,53 @@ class DecodingOptions:
 
     given_samples: Annotated[
         int | None,
-        Option("--samples", "-n", min=1, help="N, responses per question. Default: 1; 16 with --guide."),
+        Option("--samples", "-n", min=1, metavar="N", help="N, responses per question. Default: 1; 16 with --guide."),
     ] = None
     given_temperature: Annotated[
         float | None,
-        Option("--temperature", min=0.0, help="0 takes the most likely token. Default: 0; 0.8 with --guide."),
+        Option(
+            "--temperature",
+            min=0.0,
+            metavar="NUMBER",
+            help="0 takes the most likely token. Default: 0; 0.8 with --guide.",
+        ),
     ] = None
-    top_p: Annotated[float, Option(min=0.0, max=1.0, help="Most likely tokens that make up this much.")] = 1.0
-    top_k: Annotated[int, Option(min=0, help="This many most likely tokens; 0 for all.")] = 0
-    min_p: Annotated[float, Option(min=0.0, max=1.0, help="Tokens with this share of the likeliest's probability.")] = (
-        0.0
-    )
-    max_new_tokens: Annotated[int, Option(min=1, help="Tokens of a response, at most.")] = 512
-    stop: Annotated[list[str], Option(help="Text that ends a response; may be given several times.")] = field(
-        default_factory=list
-    )
+    top_p: Annotated[
+        float,
+        Option(
+            min=0.0,
+            max=1.0,
+            metavar="PART",
+            help="Sample from the most likely tokens that together have this probability.",
+        ),
+    ] = 1.0
+    top_k: Annotated[
+        int, Option(min=0, metavar="N", help="Sample from this many of the most likely tokens; 0 for all.")
+    ] = 0
+    min_p: Annotated[
+        float,
+        Option(
+            min=0.0,
+            max=1.0,
+            metavar="PART",
+            help="Sample from the tokens with at least this share of the likeliest one's probability.",
+        ),
+    ] = 0.0
+    max_new_tokens: Annotated[int, Option(min=1, metavar="N", help="Tokens of a response, at most.")] = 512
+    stop: Annotated[
+        list[str], Option(metavar="TEXT", help="Text that ends a response; may be given several times.")
+    ] = field(default_factory=list)
     seed: int = 0
     backend: Annotated[Literal["transformers", "vllm"], Option(help="vllm: stock vLLM, where it is installed.")] = (
         "transformers"
     )
     batch_size: Annotated[
         int | None,
-        Option(min=1, help="Responses at once; halved when memory does not suffice. Default: 256."),
+        Option(min=1, metavar="N", help="Responses at once; halved when memory does not suffice. Default: 256."),
     ] = None
     max_memory: Annotated[
-        float | None, Option(min=0.0, help="GiB for keys and values. Default: half of what is free.")
+        float | None,
+        Option(min=0.0, metavar="GIB", help="GiB for keys and values. Default: half of what is free."),
     ] = None
     guidance: Guidance | None = None
 

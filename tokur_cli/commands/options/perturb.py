@@ -25,7 +25,12 @@ class StrengthOptions:
 
     sigma: Annotated[
         float | None,
-        Option(min=0.0, help="σ_q, perturbation strength. Default: 0.1.", rich_help_panel=panels.POSTERIOR),
+        Option(
+            min=0.0,
+            metavar="NUMBER",
+            help="σ_q, perturbation strength. Default: 0.1.",
+            rich_help_panel=panels.POSTERIOR,
+        ),
     ] = None
     sweep: Annotated[
         str | None,
@@ -39,11 +44,16 @@ class StrengthOptions:
         ),
     ] = False
     tolerance: Annotated[
-        float | None, Option(min=1e-9, help="How near: mean KL(p_0 ‖ p_m) of a token, in nats. Default: 0.05.")
+        float | None,
+        Option(min=1e-9, metavar="NUMBER", help="How near: mean KL(p_0 ‖ p_m) of a token, in nats. Default: 0.05."),
     ] = None
     limit: Annotated[
         int | None,
-        Option(min=1, help="Responses to try strengths on, at most. Default: 64 for --calibrate, all for --sweep."),
+        Option(
+            min=1,
+            metavar="N",
+            help="Responses to try strengths on, at most. Default: 64 for --calibrate, all for --sweep.",
+        ),
     ] = None
 
     def __post_init__(self) -> None:

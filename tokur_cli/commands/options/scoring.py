@@ -56,8 +56,10 @@ class PosteriorOptions:
             help="A posterior that tokur perturb wrote, in place of the options below.",
         ),
     ] = None
-    draws: Annotated[int | None, Option(min=1, max=MOST_DRAWS, help="M, draws from the posterior. Default: 2.")] = None
-    rank: Annotated[int | None, Option(min=1, help="r', rank of the noise. Default: 8.")] = None
+    draws: Annotated[
+        int | None, Option(min=1, max=MOST_DRAWS, metavar="M", help="M, draws from the posterior. Default: 2.")
+    ] = None
+    rank: Annotated[int | None, Option(min=1, metavar="N", help="r', rank of the noise. Default: 8.")] = None
     sigma: Annotated[
         str | None,
         Option(
@@ -68,8 +70,9 @@ class PosteriorOptions:
     targets: Annotated[
         str | None,
         Option(
-            help="Projections to perturb: comma-separated ends of names, or globs. Fused weights have such parts too. "
-            "Default: q_proj,k_proj."
+            metavar="NAMES",
+            help="Projections to perturb: comma-separated ends of names, or globs. Parts of fused weights go by the "
+            "same names. Default: q_proj,k_proj.",
         ),
     ] = None
     layers: Annotated[
@@ -80,7 +83,7 @@ class PosteriorOptions:
             "draws. Default: all.",
         ),
     ] = None
-    seed: Annotated[int | None, Option(help="Seed of all random numbers. Default: 0.")] = None
+    seed: Annotated[int | None, Option(metavar="N", help="Seed of all random numbers. Default: 0.")] = None
 
     def __post_init__(self) -> None:
         _ = self.strength
@@ -112,6 +115,7 @@ class SamplingOptions:
         int | None,
         Option(
             min=1,
+            metavar="N",
             help="Positions in a batch, all draws counted; halved when memory does not suffice. Default: by device.",
             rich_help_panel=panels.MODEL,
         ),
@@ -143,13 +147,14 @@ class ScoringOptions(SamplingOptions):
     estimator: Annotated[
         Literal["paper", "kl", "fisher"],
         Option(
-            help="Of EU: paper (the draws compared with each other), kl or fisher (each with the unperturbed model: "
-            "less noise for the same price)."
+            help="How EU is computed: paper (the draws compared with each other), kl or fisher (each with the "
+            "unperturbed model: less noise for the same price)."
         ),
     ] = "paper"
     scores: Annotated[
         str | None,
         Option(
+            metavar="SCORES",
             help="Comma-separated scores to compute; default: all that need only the draws; all: every one; help: a "
             "table of them and what they take.",
             callback=explain_scores,
@@ -182,7 +187,7 @@ class ScoringOptions(SamplingOptions):
     step_by: Annotated[
         str | None,
         Option(
-            metavar="auto|lines|sentences|REGEX",
+            metavar="HOW",
             help="Add steps, cut in this way: auto (at headings, else numbered lines, else sentences), lines, "
             "sentences, or after each match of a regular expression. --steps alone: auto.",
             rich_help_panel=panels.OUTPUT,
@@ -211,39 +216,50 @@ class BaselineOptions:
 
     llm_check_layer: Annotated[
         int | None,
-        Option(min=1, help="Layer for llm_check_attention and llm_check_hidden, from 1. Default: the middle one."),
+        Option(
+            min=1,
+            metavar="N",
+            help="Layer for llm_check_attention and llm_check_hidden, from 1. Default: the middle one.",
+        ),
     ] = None
     over: Annotated[
         Literal["attempts", "samples"],
         Option(
+            metavar="WHAT",
             help="What inside, semantic_entropy, sar, u_ecc and u_deg compare: attempts of the model to verify a "
             "response, or the samples of a question, which stand together in the input (those of a pipe are scored "
-            "when the next question begins)."
+            "when the next question begins).",
         ),
     ] = "attempts"
-    attempts: Annotated[int, Option(min=2, help="K, attempts to verify a response.")] = 10
-    attempt_temperature: Annotated[float, Option(min=0.0, help="Temperature of the attempts, above 0.")] = 0.5
-    attempt_tokens: Annotated[int, Option(min=1, help="Tokens of an attempt, at most.")] = 64
+    attempts: Annotated[int, Option(min=2, metavar="K", help="K, attempts to verify a response.")] = 10
+    attempt_temperature: Annotated[float, Option(metavar="NUMBER", help="Temperature of the attempts, above 0.")] = 0.5
+    attempt_tokens: Annotated[int, Option(min=1, metavar="N", help="Tokens of an attempt, at most.")] = 64
     entailment: Annotated[
         Literal["nli", "judge", "answers", "exact"],
         Option(
+            metavar="HOW",
             help="What puts texts into one class: nli (a model, both entail each other), judge (the language model is "
-            "asked), answers (equal answers or verdicts) or exact (the same text)."
+            "asked), answers (equal answers or verdicts) or exact (the same text).",
         ),
     ] = "nli"
     nli_model: Annotated[
-        str | None, Reads(), Option(help="Model of natural language inference. Default: microsoft/deberta-large-mnli.")
+        str | None,
+        Reads(),
+        Option(metavar="MODEL", help="Model of natural language inference. Default: microsoft/deberta-large-mnli."),
     ] = None
     similarity: Annotated[
         Literal["embedding", "nli", "jaccard"],
         Option(
-            help="How alike texts are: embedding (a model), nli (probability of entailment) or jaccard (shared words)."
+            metavar="HOW",
+            help="How alike texts are: embedding (a model), nli (probability of entailment) or jaccard (shared words).",
         ),
     ] = "embedding"
     similarity_model: Annotated[
         str | None,
         Reads(),
-        Option(help="Sentence-embedding model or cross-encoder. Default: the embedded all-minilm-l6-v2."),
+        Option(
+            metavar="MODEL", help="Sentence-embedding model or cross-encoder. Default: the embedded all-minilm-l6-v2."
+        ),
     ] = None
     show_prompts: Annotated[
         bool,
@@ -255,8 +271,8 @@ class BaselineOptions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.attempt_temperature == 0:
-            raise UsageError("--attempt-temperature is above 0: at 0 all attempts are the same")
+        if not self.attempt_temperature > 0:
+            raise UsageError("--attempt-temperature must be above 0: at 0 all attempts are the same")
 
 
 @dataclass(frozen=True)

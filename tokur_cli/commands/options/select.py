@@ -63,7 +63,11 @@ class SelectOptions:
     count: Annotated[
         int | None,
         Option(
-            "--n", "-n", min=1, help="Select from N responses per question, drawn without replacement. Default: all."
+            "--n",
+            "-n",
+            min=1,
+            metavar="N",
+            help="Select from N responses per question, drawn without replacement. Default: all.",
         ),
     ] = None
     abstain: Annotated[
@@ -75,7 +79,7 @@ class SelectOptions:
             "p_correct, else by the chosen answer's share of the vote.",
         ),
     ] = None
-    seed: Annotated[int, Option(help="Seed of the draw; it goes with the id and the sample.")] = 0
+    seed: Annotated[int, Option(metavar="N", help="Seed of the draw; it goes with the id and the sample.")] = 0
     grouped: Annotated[
         bool,
         Option(

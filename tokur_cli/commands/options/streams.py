@@ -25,17 +25,26 @@ class InputOptions:
 
     path: str = "-"
     format: Annotated[
-        str, Option(help=f"Input format: auto (recognised from the first record), {', '.join(FORMATS)}.")
+        str,
+        Option(metavar="NAME", help=f"Input format: auto (recognised from the first record), {', '.join(FORMATS)}."),
     ] = "auto"
-    question_field: Annotated[str | None, Option(help="Field of the question (dots reach inward).")] = None
-    response_field: Annotated[str | None, Option(help="Field of the response.")] = None
-    reference_field: Annotated[str | None, Option(help="Field of the gold answer.")] = None
-    id_field: Annotated[str | None, Option(help="Field of the id.")] = None
+    question_field: Annotated[
+        str | None, Option(metavar="FIELD", help="Field of the question (dots reach inward).")
+    ] = None
+    response_field: Annotated[str | None, Option(metavar="FIELD", help="Field of the response.")] = None
+    reference_field: Annotated[str | None, Option(metavar="FIELD", help="Field of the gold answer.")] = None
+    id_field: Annotated[str | None, Option(metavar="FIELD", help="Field of the id.")] = None
     requests: Annotated[
-        str | None, Reads(), Option(help="Input file of the batch whose output is read: it has the prompts.")
+        str | None,
+        Reads(),
+        Option(metavar="FILE", help="Input file of the batch whose output is read: it has the prompts."),
     ] = None
     max_line: Annotated[
-        str, Option(help="Longest line, element of an array or member of an archive; a longer one is a bad record.")
+        str,
+        Option(
+            metavar="SIZE",
+            help="Longest line, element of an array or member of an archive; a longer one is a bad record.",
+        ),
     ] = "64MB"
     skip_invalid: Annotated[bool, Option("--skip-invalid", help="Count bad records, go on, exit with 3.")] = False
 
@@ -67,7 +76,9 @@ class RecordOutput:
 
     panel: ClassVar[str] = panels.OUTPUT
 
-    path: Annotated[str | None, Writes(), Option("--output", "-o", help="Write a file, not standard output.")] = None
+    path: Annotated[
+        str | None, Writes(), Option("--output", "-o", metavar="FILE", help="Write a file, not standard output.")
+    ] = None
     force: Annotated[bool, Option("--force", help="Replace what the -o file holds.")] = False
 
     def __post_init__(self) -> None:

@@ -27,8 +27,8 @@ class WorkerOptions:
         str | None,
         Option(
             metavar="N|auto",
-            help="Processes that share the work, each with the model, run by Ray; auto: one a GPU. Default: 1, without "
-            "Ray; on a --cluster auto.",
+            help="Processes that share the work, each with the model, run by Ray; auto: one per GPU. Default: 1, "
+            "without Ray; on a --cluster auto.",
         ),
     ] = None
     cluster: Annotated[
@@ -39,7 +39,10 @@ class WorkerOptions:
         ),
     ] = None
     gpus_per_worker: Annotated[
-        int | None, Option(min=1, help="GPUs of a worker, over which its model is spread. Default: 1 if there is any.")
+        int | None,
+        Option(
+            min=1, metavar="N", help="GPUs of a worker, over which its model is spread. Default: 1 if there is any."
+        ),
     ] = None
 
     def __post_init__(self) -> None:

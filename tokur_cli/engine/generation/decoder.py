@@ -159,9 +159,9 @@ class Decoder:
             requests: read no further ahead than there is room for; None says that there are no more for the moment.
 
         Yields:
-            Responses; a request with an error where memory does not suffice for one response alone, the model's numbers are
-            not finite, or its rotary embedding would change on the way; None where nothing is left to do before another
-            request comes.
+            Responses; a request with an error where memory does not suffice for one response alone, the model's numbers
+            are not finite, or its rotary embedding would change on the way; None where nothing is left to do before
+            another request comes.
         """
         source = iter(requests)
         self._exhausted = False
