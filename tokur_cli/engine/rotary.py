@@ -38,10 +38,8 @@ def rescaling(model: PreTrainedModel) -> Rescaling | None:
     found = []
     rotary: dict[str, Any] = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
     for parameters in [rotary, *(value for value in rotary.values() if isinstance(value, dict))]:
-        name = _NAMES.get(parameters.get("rope_type") or parameters.get("type") or "")
-        if name == _NAMES["dynamic"]:
-            found.append(Rescaling(name, int(config.max_position_embeddings)))
-        elif name is not None:
+        name = _NAMES.get(str(parameters.get("rope_type") or parameters.get("type")))
+        if name is not None:
             own = parameters.get("original_max_position_embeddings")
             everywhere = getattr(config, "original_max_position_embeddings", None)
             found.append(Rescaling(name, int(own or everywhere or config.max_position_embeddings)))
