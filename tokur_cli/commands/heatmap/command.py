@@ -14,6 +14,7 @@ from tokur_cli.commands.heatmap.gallery import Gallery
 from tokur_cli.commands.heatmap.output import columns_of, standard_picture
 from tokur_cli.commands.heatmap.quantities import TOKEN_QUANTITIES, choose_palettes, choose_quantities
 from tokur_cli.commands.heatmap.records import heatmap_response, scored_with
+from tokur_cli.commands.options.given import given_options
 from tokur_cli.commands.options.heatmap import ChoiceOptions, PassthroughOptions, PictureOptions, ScaleOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords
@@ -113,10 +114,8 @@ def _show_particles(
 
     if picture.svg:
         raise UsageError("--particles draws a page or text: give --html, or leave --svg out")
-    options = {"--score": "quantities", "--palette": "palettes", "--vmin": "vmin", "--vmax": "vmax"}
-    for option, name in options.items():
-        if getattr(scaling, name) != getattr(ScaleOptions, name):
-            raise UsageError(f"--particles shows the rewards that they were guided by: leave {option} out")
+    for _, option in given_options(scaling):
+        raise UsageError(f"--particles shows the rewards that they were guided by: leave {option} out")
     if given := picture.first_given("top", "steps"):
         raise UsageError(f"--particles lists neither tokens nor steps: leave {given} out")
     invalid = InvalidRecords(COMMAND, source.skip_invalid)

@@ -9,6 +9,7 @@ from typer import Option
 
 from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.files import Writes
+from tokur_cli.commands.options.given import given_options
 from tokur_cli.commands.options.streams import RecordOutput
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.streams import STDIN
@@ -139,9 +140,8 @@ class PictureOptions:
             raise UsageError(f"{option} goes with text or --svg: leave it out, since a page of --html adapts itself")
 
     def first_given(self, *names: str) -> str | None:
-        """Return the first of these fields that has another value than by default, as an option; None if none has."""
-        given = (name for name in names if getattr(self, name) != getattr(PictureOptions, name))
-        return next((f"--{name.replace('_', '-')}" for name in given), None)
+        """Return the first option of these fields that was given; None if none was."""
+        return next((option for name, option in given_options(self) if name in names), None)
 
 
 def _standard_output(given: bool) -> list[str]:
