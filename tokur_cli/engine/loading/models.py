@@ -42,7 +42,8 @@ class ModelDescription:
         dtype: of the weights: ``bfloat16``, ``float32`` or ``float16``.
         context_length: in tokens, None for a model without a limit.
         end_ids: the tokens that end its responses.
-        vocabulary_size: how many token ids it takes, which are not always the tokenizer's.
+        vocabulary_size: how many token ids it takes, not always the tokenizer's; None if its configuration does
+            not say.
     """
 
     place: str
@@ -52,7 +53,7 @@ class ModelDescription:
     dtype: str
     context_length: int | None
     end_ids: tuple[int, ...]
-    vocabulary_size: int
+    vocabulary_size: int | None
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -163,7 +164,7 @@ def _description(
         dtype=str(dtype).removeprefix("torch."),
         context_length=_context_length(config),
         end_ids=end_token_ids(generation, config, tokenizer),
-        vocabulary_size=config.get_text_config(decoder=True).vocab_size,
+        vocabulary_size=getattr(config.get_text_config(decoder=True), "vocab_size", None),
     )
 
 
