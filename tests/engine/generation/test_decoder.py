@@ -3,6 +3,8 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from tests.tiny import FAMILIES, SIZES, tiny_model
 from tokur_cli.engine.generation.blocks import BlockCache
@@ -152,6 +154,46 @@ def test_rows_that_go_on_stay_where_they_are_if_they_can():
     assert sorted(order) == [0, 2, 4, 6, 7, 9]
     assert [row for place, row in enumerate(order) if place < 3] == [0, 4, 2]
     assert order[3:] == [6, 7, 9]
+
+
+class Recorded(TorchDispatchMode):
+    """Records operations, and plays them again on the same tensors as a CUDA graph does: what Python decided stays."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def __torch_dispatch__(self, function, types, arguments=(), options=None):
+        result = function(*arguments, **(options or {}))
+        self.calls.append((function, arguments, options or {}, result))
+        return result
+
+    def play(self):
+        for function, arguments, options, result in self.calls:
+            again = function(*arguments, **options)
+            for before, now in zip(tree_leaves(result), tree_leaves(again), strict=True):
+                if isinstance(now, torch.Tensor) and now.data_ptr() != before.data_ptr():
+                    before.copy_(now)
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_a_step_asks_for_the_same_as_the_one_before_it(family):
+    """Ready for CUDA graphs: recorded once, its operations give the following steps too, until a piece is full."""
+    model = tiny_model(family)
+    caches = [BlockCache(model, 40) for _ in range(2)]  # the longest response comes to the model's last position
+    tokens = torch.randint(6, 256, (31, 6), generator=torch.Generator().manual_seed(2))
+    with torch.inference_mode():
+        for cache in caches:
+            cache.join([[7] * 20 + [8], [9] * 13, [5] * 4], [2, 3, 1])
+            cache.step(tokens[0])
+        ids = tokens[1].clone()
+        with Recorded() as step:
+            logits = caches[0].step(ids)
+        torch.testing.assert_close(logits, caches[1].step(tokens[1]), rtol=0, atol=0)
+        for following in tokens[2:]:
+            ids.copy_(following)
+            step.play()
+            torch.testing.assert_close(logits, caches[1].step(following), rtol=1e-6, atol=1e-6)
 
 
 def test_long_responses_are_those_of_whole_forward_passes():

@@ -14,7 +14,7 @@ import itertools
 import math
 import sys
 from collections.abc import Iterator, Sequence, Sized
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -120,9 +120,9 @@ class BlockCache:
         with attention_by(self.model, self._attend):
             outputs = self.model(input_ids=ids[:, None], position_ids=self._positions, use_cache=False)
         for block in self._blocks:
-            block.length += 1
+            block.advance()
         assert self._positions is not None
-        self._positions = (self._positions + 1).clamp(max=self._last_position)  # ended rows may run beyond it
+        self._positions.add_(1).clamp_(max=self._last_position)  # ended rows may run beyond it
         logits: Tensor = outputs.logits[:, -1]
         return logits
 
@@ -189,6 +189,7 @@ class _Block:
             module: (_picked(keys, columns), _picked(values, columns)) for module, (keys, values) in states.items()
         }
         self._own: dict[nn.Module, list[tuple[Tensor, Tensor]]] = {}
+        self._columns: dict[torch.device, tuple[Tensor, Tensor]] = {}
         self._set_owners([prompt for prompt, count in enumerate(copies) for _ in range(count)])
 
     @property
@@ -212,85 +213,119 @@ class _Block:
             owners = [live.index(prompt) for prompt in owners]
         self._set_owners(owners)
 
+    def advance(self) -> None:
+        """Go on to the next column: on the devices, so that a step asks for the same as the one before it."""
+        self.length += 1
+        for device, (column, unused) in list(self._columns.items()):
+            if self.length % _width(device) == 0:
+                del self._columns[device]  # another piece begins
+            else:
+                column.add_(1)
+                unused.index_fill_(0, column, 0.0)
+
     def _set_owners(self, owners: list[int]) -> None:
         """Note whose prompt each response continues: owners (N,)."""
         self._owners = owners
-        self._placed: dict[torch.device, tuple[Tensor, Tensor, Tensor, Tensor | None]] = {}
-        asking: list[list[int]] = [[] for _ in self._lengths]  # a prompt's responses
-        for row, prompt in enumerate(owners):
-            asking[prompt].append(row)
-        most = max(map(len, asking), default=0)
-        self._asking = torch.tensor([[*rows, *[0] * (most - len(rows))] for rows in asking])
-        slots = {row: slot for rows in asking for slot, row in enumerate(rows)}
-        self._slots = torch.tensor([slots[row] for row in range(len(owners))])
-        lengths = torch.tensor(self._lengths)
-        self._padding = None
-        if self._lengths and min(self._lengths) < max(self._lengths):
-            beyond = torch.arange(max(self._lengths)) >= lengths[:, None]
-            self._padding = torch.zeros(beyond.shape).masked_fill(beyond, float("-inf"))[:, None, None]  # (Q, 1, 1, P)
+        self._plans: dict[tuple[torch.device, int], _Plan] = {}
 
-    def _plan(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """Return asking, owners, slots and padding on a layer's device: copied there once, not by each layer."""
-        if device not in self._placed:
-            padding = None if self._padding is None else self._padding.to(device)
-            owners = torch.tensor(self._owners).to(device)
-            self._placed[device] = self._asking.to(device), owners, self._slots.to(device), padding
-        return self._placed[device]
+    def _plan(self, device: torch.device, key_heads: int) -> _Plan:
+        """Return what moves to a layer's device once: it is not copied there by each layer."""
+        if (device, key_heads) not in self._plans:
+            self._plans[device, key_heads] = _Plan.of(self._owners, self._lengths, key_heads, device)
+        return self._plans[device, key_heads]
 
     def attend(self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
         """Return (N, heads, d) for a query (N, heads, d), and keys and values (N, key heads, d)."""
         rows, key_heads, size = key.shape
         # Unscaled, products may exceed float16; a power of two rounds nothing, the rest of the scale comes in float32
         power = 2.0 ** math.floor(math.log2(scale))
-        query = query.reshape(rows, key_heads, -1, size) * power
-        asking, owners, slots, padding = self._plan(query.device)
-        prompts, most = asking.shape
+        query = query.reshape(rows * key_heads, -1, size) * power
+        plan = self._plan(query.device, key_heads)
 
         def by_prompt(states: Tensor) -> Tensor:
-            """(N, key heads, group, n) to (Q, key heads, most · group, n)."""
-            asked = states.index_select(0, asking.flatten()).view(prompts, most, *states.shape[1:])
-            return asked.transpose(1, 2).flatten(2, 3)
+            """(N · key heads, group, n) to (Q · key heads, most · group, n)."""
+            asked = states.index_select(0, plan.asking)
+            return asked.view(len(self._lengths) * key_heads, -1, states.shape[-1])
 
         def by_response(states: Tensor) -> Tensor:
             """The other way round."""
-            asked = states.view(prompts, key_heads, most, -1, states.shape[-1])
-            return asked.transpose(1, 2)[owners, slots]
+            return states.view(len(plan.asking), -1, states.shape[-1]).index_select(0, plan.places)
 
-        prompt_keys, prompt_values = self._prompts[module]
-        pieces, spare = self._extended(module, key, value)
-        to_prompts = torch.matmul(by_prompt(query), prompt_keys.transpose(2, 3))
-        if padding is not None:
-            to_prompts += padding
-        parts = [by_response(to_prompts), *(torch.matmul(query, keys.transpose(2, 3)) for keys, _ in pieces)]
-        scores = torch.cat(parts, dim=-1)  # (N, key heads, group, columns)
-        scores = scores.to(torch.promote_types(scores.dtype, torch.float32)).mul_(scale / power)
-        scores[..., scores.shape[-1] - spare :] = float("-inf")
-        weights = scores.softmax(-1).to(value.dtype).split([part.shape[-1] for part in parts], dim=-1)
-        output = by_response(torch.matmul(by_prompt(weights[0]), prompt_values)).to(scores.dtype)
+        prompt_keys, prompt_values = (states.flatten(0, 1) for states in self._prompts[module])
+        pieces, unused = self._extended(module, key, value)
+        to_prompts = torch.bmm(by_prompt(query), prompt_keys.transpose(1, 2))
+        if plan.padding is not None:
+            to_prompts += plan.padding
+        parts = [by_response(to_prompts), *(torch.bmm(query, keys.transpose(1, 2)) for keys, _ in pieces)]
+        scores = torch.cat(parts, dim=-1)  # (N · key heads, group, columns)
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        if scale != power:
+            scores *= scale / power
+        scores[..., -len(unused) :].add_(unused)
+        split = scores.softmax(-1).split([part.shape[-1] for part in parts], dim=-1)
+        weights = [part.to(value.dtype) for part in split]
+        output = by_response(torch.bmm(by_prompt(weights[0]), prompt_values)).to(scores.dtype)
         for own, (_, values) in zip(weights[1:], pieces, strict=True):
-            output += torch.matmul(own, values)
-        return output.flatten(1, 2)
+            output += torch.bmm(own, values)
+        return output.view(rows, -1, output.shape[-1])
 
-    def _extended(self, module: nn.Module, key: Tensor, value: Tensor) -> tuple[list[tuple[Tensor, Tensor]], int]:
+    def _extended(self, module: nn.Module, key: Tensor, value: Tensor) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
         """Write the responses' next column.
 
         Returns:
-            Keys and values of all columns in pieces, and how many of the last columns are not in use.
+            Keys and values (N · key heads, columns, d) of all columns in pieces, and what is added to the scores of the
+            last piece: −∞ where a column is not in use.
         """
-        width = _PIECE.get(key.device.type, _ACCELERATOR_PIECE)
+        width = _width(key.device)
         pieces = self._own.setdefault(module, [])
         rows, heads, size = key.shape
-        column = self.length % width
-        if column == 0:
+        if self.length % width == 0:
             if len(pieces) > 1:
                 keys, values = (
                     torch.cat([states[:rows] for states in part], dim=2) for part in zip(*pieces, strict=True)
                 )
                 pieces[:] = [(keys, values)]
             pieces.append((key.new_zeros(rows, heads, width, size), key.new_zeros(rows, heads, width, size)))
+        if key.device not in self._columns:
+            unused = torch.full((width,), float("-inf"), device=key.device)
+            unused[:1] = 0.0
+            self._columns[key.device] = torch.zeros(1, dtype=torch.long, device=key.device), unused
+        column, unused = self._columns[key.device]
         for piece, states in zip(pieces[-1], (key, value), strict=True):
-            piece[:rows, :, column] = states
-        return [(keys[:rows], values[:rows]) for keys, values in pieces], width - 1 - column
+            piece[:rows].index_copy_(2, column, states[:, :, None])
+        return [(keys[:rows].flatten(0, 1), values[:rows].flatten(0, 1)) for keys, values in pieces], unused
+
+
+class _Plan(NamedTuple):
+    """Which response asks which prompt, on the device of a layer."""
+
+    asking: Tensor  # (Q · key heads · most,) response and key head; those of the first response where there are fewer
+    places: Tensor  # (N · key heads,) where they stand there
+    padding: Tensor | None  # (Q · key heads, 1, P), −∞ beyond a prompt
+
+    @classmethod
+    def of(cls, owners: Sequence[int], lengths: Sequence[int], key_heads: int, device: torch.device) -> _Plan:
+        """Return the plan of responses whose prompts are owners (N,), of lengths (Q,)."""
+        asking: list[list[int]] = [[] for _ in lengths]  # a prompt's responses
+        slots = []
+        for row, prompt in enumerate(owners):
+            slots.append(len(asking[prompt]))
+            asking[prompt].append(row)
+        most = max(map(len, asking), default=0)
+        heads = torch.arange(key_heads)
+        rows = torch.tensor([[*rows, *[0] * (most - len(rows))] for rows in asking])
+        places = (torch.tensor(owners)[:, None] * key_heads + heads) * most + torch.tensor(slots)[:, None]
+        padding = None
+        if lengths and min(lengths) < max(lengths):
+            beyond = torch.arange(max(lengths)) >= torch.tensor(lengths)[:, None]
+            padding = torch.zeros(beyond.shape).masked_fill(beyond, float("-inf")).repeat_interleave(key_heads, dim=0)
+            padding = padding[:, None].to(device)
+        by_head = rows[:, None] * key_heads + heads[:, None]  # (Q, key heads, most)
+        return cls(by_head.flatten().to(device), places.flatten().to(device), padding)
+
+
+def _width(device: torch.device) -> int:
+    return _PIECE.get(device.type, _ACCELERATOR_PIECE)
 
 
 def _alike(prompts: Sequence[Sized]) -> Iterator[tuple[int, int]]:
