@@ -5,6 +5,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -565,6 +566,7 @@ def test_an_interrupt_ends_with_130():
         process.stdin.write(json.dumps(line).encode() + b"\n")
     process.stdin.flush()
     assert process.stdout.readline()  # now it waits for more
+    time.sleep(0.5)  # in the moment before it reads, Python would only see the signal after the next line
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 130
     assert (process.stdout.read(), process.stderr.read()) == (b"", b"tokur select: interrupted\n")

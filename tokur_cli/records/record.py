@@ -21,6 +21,7 @@ from tokur_cli.records.scan import Member, ScanError, kind, scan_object
 
 SCHEMA = 1
 """The version of the ``tokur`` object that this code reads and writes."""
+_SCORED = ("scores", "run", "tokens", "bounds", "steps", "step_by")  # what scoring writes there
 
 
 class Record:
@@ -185,6 +186,15 @@ class Record:
                 "update tokur"
             )
         return value
+
+    @property
+    def unscored(self) -> dict[str, Any]:
+        """A copy of ``tokur`` without what an earlier scoring left there.
+
+        Raises:
+            RecordError: as ``tokur``.
+        """
+        return {"schema": SCHEMA} | {name: value for name, value in self.tokur.items() if name not in _SCORED}
 
     @property
     def id(self) -> str | None:

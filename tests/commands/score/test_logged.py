@@ -117,6 +117,20 @@ def test_scores_are_those_of_the_model_wherever_they_can_be_known(
     assert known
 
 
+def test_scoring_again_in_another_way_leaves_nothing_of_the_first(run_tokur, tiny_folder, tmp_path, served):
+    record, ids, logprobs = served[0]
+    row = record | {"logprobs": {"content": list(listed(record["response"], ids, logprobs, "openai"))}}
+    path = write_lines(tmp_path / "row.jsonl", [row])
+    by_model = ("-m", tiny_folder, "--scores", "ll", "--step-by", "sentences")
+    seen = []
+    for options in (("--from-logprobs",), by_model, ("--from-logprobs",)):
+        code, out, _ = run_tokur("score", path, *options)
+        assert code == 0
+        path = write_lines(tmp_path / f"{len(seen)}.jsonl", parsed(out))
+        seen.append({"bounds", "steps", "step_by"} & parsed(out)[0]["tokur"].keys())
+    assert seen == [{"bounds"}, {"steps", "step_by"}, {"bounds"}]
+
+
 def test_a_sampled_token_that_may_stand_first_for_itself_is_not_taken_for_one_of_the_likeliest(run_tokur, tmp_path):
     """With vLLM's 20 tokens the 20th may be one of any rank; a 21st settles it."""
     rest = [math.log(0.9 / 20) - number / 1000 for number in range(20)]

@@ -19,7 +19,7 @@ from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.formats.logged_tokens import is_token_id
 from tokur_cli.records.formats.logprobs import LoggedToken, logged_logprobs
-from tokur_cli.records.record import SCHEMA, Record
+from tokur_cli.records.record import Record
 from tokur_cli.records.streams import display_name
 from tokur_cli.records.writer import open_output
 from tokur_cli.scores.bounds import confidence, entropy_bounds
@@ -105,9 +105,7 @@ def _scored(record: Record, scores: Sequence[Score], run: dict[str, Any], *, kee
     }
     bounds = [entropy_bounds(token.likeliest, token.logprob if token.unlisted else None) for token in tokens]
     low, high = (math.fsum(ends) for ends in zip(*bounds, strict=True))
-    tokur = {"schema": SCHEMA, **record.tokur}
-    for name in ("tokens", "scores", "bounds", "run"):
-        tokur.pop(name, None)
+    tokur = record.unscored
     if keep_tokens:
         tokur["tokens"] = {"offsets": offsets, **features}
     tokur["scores"] = {score.name: score.compute(features) if _computable(score) else None for score in scores}

@@ -22,7 +22,7 @@ from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Quantities, Scorer
 from tokur_cli.engine.uncertainty.vocabulary import DRAW_QUANTITIES
 from tokur_cli.records.errors import RecordError, TokurError
-from tokur_cli.records.record import SCHEMA, Record
+from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import compute_scores
 from tokur_cli.scores.steps import describe_steps
 
@@ -228,11 +228,8 @@ class Scoring:
 
     def _add_results(self, response: ScoredResponse) -> None:
         """Put the results under ``tokur``."""
-        tokur = response.record.tokur
-        earlier = _scores_to_stay(tokur, self.run_settings)
-        for name in ("scores", "run", "tokens", "steps", "step_by"):
-            tokur.pop(name, None)
-        tokur = {"schema": SCHEMA, **tokur}
+        earlier = _scores_to_stay(response.record.tokur, self.run_settings)
+        tokur = response.record.unscored
         if response.located.exact and tokur.pop("token_strings", None):
             tokur["token_ids"] = response.located.tokens.response_ids
         if self.keep_tokens:
