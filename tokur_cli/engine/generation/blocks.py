@@ -229,7 +229,7 @@ class _Block:
         self._plans: dict[tuple[torch.device, int], _Plan] = {}
 
     def _plan(self, device: torch.device, key_heads: int) -> _Plan:
-        """Return what moves to a layer's device once: it is not copied there by each layer."""
+        """Return the plan for layers on a device: copied there once, not by each layer."""
         if (device, key_heads) not in self._plans:
             self._plans[device, key_heads] = _Plan.of(self._owners, self._lengths, key_heads, device)
         return self._plans[device, key_heads]
@@ -313,14 +313,14 @@ class _Plan(NamedTuple):
             asking[prompt].append(row)
         most = max(map(len, asking), default=0)
         heads = torch.arange(key_heads)
-        rows = torch.tensor([[*rows, *[0] * (most - len(rows))] for rows in asking])
+        padded = torch.tensor([[*rows, *[0] * (most - len(rows))] for rows in asking])
         places = (torch.tensor(owners)[:, None] * key_heads + heads) * most + torch.tensor(slots)[:, None]
         padding = None
         if lengths and min(lengths) < max(lengths):
             beyond = torch.arange(max(lengths)) >= torch.tensor(lengths)[:, None]
             padding = torch.zeros(beyond.shape).masked_fill(beyond, float("-inf")).repeat_interleave(key_heads, dim=0)
             padding = padding[:, None].to(device)
-        by_head = rows[:, None] * key_heads + heads[:, None]  # (Q, key heads, most)
+        by_head = padded[:, None] * key_heads + heads[:, None]  # (Q, key heads, most)
         return cls(by_head.flatten().to(device), places.flatten().to(device), padding)
 
 
