@@ -20,9 +20,10 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import torch
-from transformers import GenerationConfig
+from transformers import AutoModelForCausalLM, GenerationConfig
 
 from tokur_cli.commands.shared.decoding import make_decoder
 from tokur_cli.engine.generation.decoder import DecodingRequest
@@ -97,8 +98,12 @@ def load(way, limit):
         loaded[way] = VllmDecoder(
             description, tokenizer(description).decode, SAMPLING, max_new_tokens=limit, cache_bytes=4 << 30, tell=print
         )
-    else:
+    elif way == "refilled_batch":
         loaded[way] = load_language_model(DEFAULT_MODEL)
+    else:  # as their users load it
+        description = describe_model(DEFAULT_MODEL)
+        model = AutoModelForCausalLM.from_pretrained(description.place, dtype=description.dtype)
+        loaded[way] = SimpleNamespace(model=model, tokenizer=description.tokenizer)
     memory = Path("/proc/self/clear_refs")
     if memory.exists():
         memory.write_text("5")  # the peak so far is forgotten

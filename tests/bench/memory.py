@@ -31,8 +31,11 @@ LOAD = """
 import sys
 from pathlib import Path
 from tokur_cli.engine.loading.models import load_language_model
+from tokur_cli.engine.loading.reordered import parameters_of
 from tokur_cli.engine.loading.sources import find_source
-weights = sum(parameter.nbytes for parameter in load_language_model(sys.argv[1]).model.parameters())
+modules = load_language_model(sys.argv[1]).model.modules()
+parameters = {id(parameter): parameter for module in modules for _, parameter in parameters_of(module)}
+weights = sum(parameter.nbytes for parameter in parameters.values())
 files = sum(file.stat().st_size for file in Path(find_source(sys.argv[1], None, print).place).glob("*.safetensors"))
 print(weights, files if files > 1.5 * weights else 0)
 """

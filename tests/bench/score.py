@@ -15,6 +15,7 @@ log-softmax in float32, and computes the same seven quantities. ``forward`` is o
 """
 
 import argparse
+import copy
 import itertools
 import json
 import random
@@ -29,6 +30,7 @@ import torch
 from tests.bench.plain import PlainScorer
 from tokur_cli.commands.score.pipeline import _ACCELERATOR_BATCH_TOKENS, _BATCH_TOKENS
 from tokur_cli.engine.loading.cache import cache_folder
+from tokur_cli.engine.loading.reordered import reorder_weights
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
@@ -73,11 +75,15 @@ def responses_of(rows, header=()):
 
 
 def samples(count):
-    from tokur_cli.engine.loading.models import load_language_model
+    from transformers import AutoModelForCausalLM
 
-    return lambda dtype, device: load_language_model("smollm2-135m-instruct", dtype=dtype, device_map=device).model, (
-        responses_of(read_rows("responses.jsonl", count))
-    )
+    from tokur_cli.engine.loading.models import DEFAULT_MODEL, describe_model
+
+    def load(dtype, device):
+        place = describe_model(DEFAULT_MODEL, dtype=dtype).place
+        return AutoModelForCausalLM.from_pretrained(place, dtype=dtype, device_map=device).requires_grad_(False)
+
+    return load, responses_of(read_rows("responses.jsonl", count))
 
 
 def shared_prefix(count):
@@ -156,9 +162,10 @@ def distinct_positions(responses):
 class Meter:
     """Time, positions through the model's body and peak memory of each way."""
 
-    def __init__(self, model, device):
+    def __init__(self, models, device):
         self.device, self.positions = device, 0
-        model.get_input_embeddings().register_forward_hook(self._count)
+        for model in models:
+            model.get_input_embeddings().register_forward_hook(self._count)
 
     def _count(self, module, arguments, output):
         self.positions += arguments[0].numel()
@@ -222,11 +229,13 @@ class Contest:
 
     def __init__(self, arguments, load, responses, dtype):
         self.dtype, self.device, self.responses = dtype, arguments.device, responses
-        self.model = load(dtype, arguments.device)
-        posterior = build_posterior(self.model, cache=cache_folder() / "bases")
+        self.usual = usual = load(dtype, arguments.device)  # for the plain version, which swaps its weights
+        self.model = copy.deepcopy(usual) if arguments.device == "cpu" else usual
+        reorder_weights(self.model)  # as loading does
+        posterior, plain_posterior = (build_posterior(m, cache=cache_folder() / "bases") for m in (self.model, usual))
         default = _BATCH_TOKENS.get(torch.device(arguments.device).type, _ACCELERATOR_BATCH_TOKENS)
         budget = arguments.batch_tokens or default
-        plain = PlainScorer(self.model, posterior, DRAWS)
+        plain = PlainScorer(usual, plain_posterior, DRAWS)
         every = {
             "tokur": Tokur(self.model, posterior, arguments.sampling, budget).score,
             "plain": plain.score,
@@ -234,7 +243,7 @@ class Contest:
             "padded": Tokur(self.model, posterior, arguments.sampling, budget, packed=False).score,
         }
         self.ways = {name: every[name] for name in arguments.ways.split(",")}
-        self.meter = Meter(self.model, arguments.device)
+        self.meter = Meter({usual, self.model}, arguments.device)
         self.wall, self.cpu = {name: [] for name in self.ways}, {name: [] for name in self.ways}
         self.positions, self.peaks, self.results, self.matrix = {}, {}, {}, []
         for way in self.ways.values():
@@ -275,7 +284,7 @@ class Contest:
                 "beyond_distinct": round(1 - distinct / rows, 4),
                 "peak_memory_gb": round(self.peaks[name] / 1e9, 2),
             }
-        needed = flops(self.model, self.responses, 1 + DRAWS, distinct)
+        needed = flops(self.usual, self.responses, 1 + DRAWS, distinct)
         report["share_of_matrix_peak"] = round(needed / wall["tokur"] / matrix, 3)
         if "plain" in self.results:
             report["largest_logprob_difference"] = max(

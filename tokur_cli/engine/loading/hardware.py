@@ -49,7 +49,7 @@ def resolve_dtype(dtype: str, device_map: str) -> torch.dtype:
     import torch
 
     if dtype == "auto":
-        return torch.bfloat16 if _multiplies_bfloat16_fast(_device_type(device_map)) else torch.float32
+        return torch.bfloat16 if multiplies_bfloat16_fast(_device_type(device_map)) else torch.float32
     if dtype not in DTYPES:
         raise UsageError(f"unknown dtype {dtype!r}; use auto, {', '.join(DTYPES)}")
     resolved: torch.dtype = getattr(torch, dtype)
@@ -155,7 +155,8 @@ def _device_type(device_map: str) -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def _multiplies_bfloat16_fast(device_type: str) -> bool:
+def multiplies_bfloat16_fast(device_type: str) -> bool:
+    """Tell whether devices of a type (``cpu``, ``cuda``, …) have instructions for products in bfloat16 here."""
     import torch
 
     if device_type == "cuda":

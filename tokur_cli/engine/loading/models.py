@@ -109,6 +109,7 @@ def load_language_model(
     with explained_errors(name):
         source = find_source(name, revision, progress)
     import_transformers()
+    from tokur_cli.engine.loading.reordered import reorder_weights
     from tokur_cli.engine.probe import probe_model
 
     torch_dtype = resolve_dtype(dtype, device_map)
@@ -117,6 +118,7 @@ def load_language_model(
         config = _causal_config(source, label, trust_remote_code)
         tokenizer = load_tokenizer(source, label, trust_remote_code)
         model = load_weights(source, label, config, torch_dtype, device_map, trust_remote_code=trust_remote_code)
+        reorder_weights(model)
         probe = probe_model(name, model, tokenizer)
         description = _description(source, name, torch_dtype, config, tokenizer, model.generation_config)
     return LanguageModel(**vars(description), model=model, probe=probe)

@@ -22,6 +22,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from tokur_cli.engine.loading.cache import open_to_readers
+from tokur_cli.engine.loading.reordered import parameters_of
 from tokur_cli.engine.posterior.adapters import save_adapter
 from tokur_cli.engine.posterior.description import (
     BASIS,
@@ -168,7 +169,7 @@ def weight_fingerprint(model: PreTrainedModel, projections: Iterable[Projection]
     perturbed = {id(projection.module) for projection in projections}
     for module_name, module in model.named_modules():
         with align_module_device(module):
-            for name, parameter in module.named_parameters(recurse=False):
+            for name, parameter in parameters_of(module):
                 values = parameter.detach().flatten()
                 if id(module) not in perturbed:
                     values = values[:: max(1, values.numel() // _SAMPLED)]

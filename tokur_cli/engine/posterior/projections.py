@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from accelerate.utils import align_module_device
@@ -47,7 +47,7 @@ class Projection:
     def weight(self) -> Tensor:
         """Return W as (out × in) in the module's dtype, wherever accelerate keeps it."""
         with align_module_device(self.module):
-            weight = self.module.get_parameter("weight").detach()
+            weight = cast(Tensor, self.module.weight).detach()
             if isinstance(self.module, Conv1D):
                 weight = weight.T
             return weight.clone() if self.rows is None else weight[self.rows.to(weight.device)]
@@ -85,7 +85,7 @@ def find_projections(
         count = 1 + max((p.layer[1] for p in projections if p.layer is not None), default=-1)
         chosen = _in_layers(chosen, layers, count)
     for projection in chosen:
-        dtype = projection.module.get_parameter("weight").dtype
+        dtype = cast(Tensor, projection.module.weight).dtype
         if not dtype.is_floating_point or dtype.itemsize < 2:
             raise TokurError(f"{projection.name} is quantised ({dtype}); the posterior needs floating-point weights")
     return chosen

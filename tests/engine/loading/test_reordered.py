@@ -1,0 +1,125 @@
+import copy
+import weakref
+
+import pytest
+import torch
+from torch import nn
+
+from tests.tiny import tiny_model, tiny_model_folder
+from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
+from tokur_cli.engine.generation.sampling import Sampling
+from tokur_cli.engine.loading import hardware
+from tokur_cli.engine.loading.models import load_language_model
+from tokur_cli.engine.loading.reordered import ReorderedLinear, parameters_of, reorder_weights
+from tokur_cli.engine.posterior.folder import weight_fingerprint
+from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.posterior.projections import find_projections
+from tokur_cli.engine.uncertainty.perturbed import Draws
+from tokur_cli.engine.uncertainty.scorer import Scorer
+from tokur_cli.engine.uncertainty.tensors import TokenizedResponse
+
+pytestmark = pytest.mark.skipif(
+    not hardware.multiplies_bfloat16_fast("cpu"), reason="this processor does not multiply bfloat16"
+)
+FAMILIES = "llama", "qwen2", "gemma2", "gpt2", "phi3", "gpt_neox"
+RESPONSES = [TokenizedResponse(range(5, 5 + prompt), range(60, 60 + length)) for prompt, length in ((7, 40), (3, 9))]
+
+
+def two_models(family):
+    """The same weights in bfloat16, as they were and reordered."""
+    model = tiny_model(family).bfloat16()
+    reordered = copy.deepcopy(model)
+    reorder_weights(reordered)
+    return model, reordered
+
+
+def kinds(model):
+    return {name: type(module) for name, module in model.named_modules() if isinstance(module, nn.Linear)}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_scores_and_generated_tokens_are_the_same_to_the_last_bit(family):
+    model, reordered = two_models(family)
+    changed = {name for name, kind in kinds(reordered).items() if kind is ReorderedLinear}
+    assert changed == kinds(model).keys() - ({"lm_head"} if model.config.tie_word_embeddings else set())
+    requests = [DecodingRequest(index, str(index), range(9, 9 + 4 * index), range(3)) for index in (1, 2)]
+    found = []
+    for each in (model, reordered):
+        scores = dict(Scorer(each, Draws(build_posterior(each), 2)).score(RESPONSES))
+        decoder = Decoder(each, str, Sampling(temperature=0.8), end_ids=frozenset(), max_new_tokens=12)
+        found.append((scores, {(r.index, r.sample): r.token_ids for r in decoder.run(requests)}))
+    (expected, expected_tokens), (got, got_tokens) = found
+    for index, quantities in expected.items():
+        assert quantities["eu"].max() > 1e-3
+        assert all((got[index][name] == values).all() for name, values in quantities.items())
+    assert got_tokens == expected_tokens
+    assert len(got_tokens) == 6
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_is_read_of_weights_is_what_was_there(family):
+    model, reordered = two_models(family)
+    modules = dict(reordered.named_modules())
+    for name, module in model.named_modules():
+        before, now = dict(module.named_parameters(recurse=False)), dict(parameters_of(modules[name]))
+        assert list(now) == list(before)
+        assert all(torch.equal(now[key], value) for key, value in before.items())
+    first, second = find_projections(model), find_projections(reordered)
+    assert [p.name for p in first] == [p.name for p in second]
+    assert all(torch.equal(one.weight(), other.weight()) for one, other in zip(first, second, strict=True))
+    assert weight_fingerprint(model, first) == weight_fingerprint(reordered, second)
+
+
+@pytest.mark.parametrize("shape", [(1, 48), (3, 5), (257, 33), (2048, 640)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_products_are_those_of_the_linear_map(shape, bias):
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Linear(*shape[::-1], bias=bias)).bfloat16().requires_grad_(False)
+    reordered = copy.deepcopy(plain)
+    reorder_weights(reordered)
+    assert type(reordered[0]) is ReorderedLinear
+    for rows in ((), (0,), (1,), (12,), (300,), (2, 7), (1, 0), (2, 3, 4)):
+        inputs = torch.randn(*rows, shape[1]).bfloat16()
+        assert torch.equal(reordered(inputs), plain(inputs))
+    columns = torch.randn(shape[1], 9, 4).bfloat16().permute(2, 1, 0)
+    # Here PyTorch adds a bias to what is rounded already
+    assert torch.equal(reordered(columns), plain(columns.contiguous()))
+    assert reordered(columns).is_contiguous()
+    with pytest.raises(RuntimeError):
+        reordered(torch.randn(3, shape[1]))  # of another dtype
+
+
+def test_no_weight_is_kept_twice():
+    model = tiny_model("llama").bfloat16()
+    linear = model.model.layers[0].mlp.up_proj
+    weight = weakref.ref(linear.weight)
+    reorder_weights(model)
+    assert weight() is None
+    assert not list(linear.parameters())
+    assert model.dtype == torch.bfloat16
+
+
+def test_what_is_shared_hooked_or_computed_otherwise_stays_as_it_is():
+    class Scaled(nn.Linear):
+        def forward(self, input):
+            return 2 * super().forward(input)
+
+    model = nn.ModuleDict({
+        "embedding": nn.Embedding(8, 4), "tied": nn.Linear(4, 8, bias=False), "own": nn.Linear(4, 4),
+        "scaled": Scaled(4, 4), "hooked": nn.Linear(4, 4), "exact": nn.Linear(4, 4),
+    }).bfloat16()  # fmt: skip
+    model["tied"].weight = model["embedding"].weight
+    model["hooked"]._hf_hook = object()
+    model["exact"].float()
+    reorder_weights(model)
+    expected = dict.fromkeys(("tied", "hooked", "exact"), nn.Linear) | {"own": ReorderedLinear, "scaled": Scaled}
+    assert kinds(model) == expected
+
+
+def test_loading_reorders_where_the_processor_multiplies_bfloat16(tmp_path, monkeypatch):
+    folder = str(tiny_model_folder(tmp_path))
+    assert ReorderedLinear in kinds(load_language_model(folder, dtype="bfloat16", device_map="cpu").model).values()
+    assert set(kinds(load_language_model(folder, dtype="float32", device_map="cpu").model).values()) == {nn.Linear}
+    (tmp_path / "cpuinfo").write_text("processor : 0\nflags\t\t: fpu avx2 avx512f\n")
+    monkeypatch.setattr(hardware, "CPU_INFO", tmp_path / "cpuinfo")
+    assert set(kinds(load_language_model(folder, dtype="bfloat16", device_map="cpu").model).values()) == {nn.Linear}
