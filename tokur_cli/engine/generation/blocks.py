@@ -166,7 +166,8 @@ class BlockCache:
             block.attend(module, query[own, :, 0], key[own, :, 0], value[own, :, 0], scale)
             for own, block in zip(rows, self._blocks, strict=True)
         ]
-        return torch.cat(parts).to(query.dtype)[:, None], None
+        output = parts[0] if len(parts) == 1 else torch.cat(parts)
+        return output.to(query.dtype)[:, None], None
 
 
 class _Block:
