@@ -1,6 +1,8 @@
 import copy
+import platform
 import weakref
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -21,13 +23,14 @@ from tokur_cli.engine.uncertainty.tensors import TokenizedResponse
 pytestmark = pytest.mark.skipif(
     not hardware.multiplies_bfloat16_fast("cpu"), reason="this processor does not multiply bfloat16"
 )
+BOUNDS = {torch.bfloat16: {"rtol": 1e-2, "atol": 1e-2}, torch.float32: {"rtol": 0, "atol": 1e-5}}
 FAMILIES = "llama", "qwen2", "gemma2", "gpt2", "phi3", "gpt_neox"
 RESPONSES = [TokenizedResponse(range(5, 5 + prompt), range(60, 60 + length)) for prompt, length in ((7, 40), (3, 9))]
 
 
-def two_models(family):
-    """The same weights in bfloat16, as they were and reordered."""
-    model = tiny_model(family).bfloat16()
+def two_models(family, dtype=torch.bfloat16):
+    """The same weights, as they were and reordered."""
+    model = tiny_model(family).to(dtype)
     reordered = copy.deepcopy(model)
     reorder_weights(reordered)
     return model, reordered
@@ -57,6 +60,17 @@ def test_scores_and_generated_tokens_are_the_same_to_the_last_bit(family):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+def test_in_float32_scores_are_the_same_up_to_rounding(family):
+    model, reordered = two_models(family, torch.float32)
+    assert ReorderedLinear in kinds(reordered).values() or family == "gpt2"
+    expected, got = (dict(Scorer(m, Draws(build_posterior(m), 2)).score(RESPONSES)) for m in (model, reordered))
+    for index, quantities in expected.items():
+        assert quantities["eu"].max() > 1e-3
+        for name, values in quantities.items():
+            np.testing.assert_allclose(got[index][name], values, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 def test_what_is_read_of_weights_is_what_was_there(family):
     model, reordered = two_models(family)
     modules = dict(reordered.named_modules())
@@ -72,21 +86,24 @@ def test_what_is_read_of_weights_is_what_was_there(family):
 
 @pytest.mark.parametrize("shape", [(1, 48), (3, 5), (257, 33), (2048, 640)])
 @pytest.mark.parametrize("bias", [True, False])
-def test_products_are_those_of_the_linear_map(shape, bias):
+@pytest.mark.parametrize(("dtype", "other"), [(torch.bfloat16, torch.float32), (torch.float32, torch.bfloat16)])
+def test_products_are_those_of_the_linear_map(shape, bias, dtype, other):
     torch.manual_seed(0)
-    plain = nn.Sequential(nn.Linear(*shape[::-1], bias=bias)).bfloat16().requires_grad_(False)
+    plain = nn.Sequential(nn.Linear(*shape[::-1], bias=bias)).to(dtype).requires_grad_(False)
+    exact = copy.deepcopy(plain).double()
     reordered = copy.deepcopy(plain)
     reorder_weights(reordered)
     assert type(reordered[0]) is ReorderedLinear
     for rows in ((), (0,), (1,), (12,), (300,), (2, 7), (1, 0), (2, 3, 4)):
-        inputs = torch.randn(*rows, shape[1]).bfloat16()
-        assert torch.equal(reordered(inputs), plain(inputs))
-    columns = torch.randn(shape[1], 9, 4).bfloat16().permute(2, 1, 0)
-    # Here PyTorch adds a bias to what is rounded already
-    assert torch.equal(reordered(columns), plain(columns.contiguous()))
+        inputs = torch.randn(*rows, shape[1], dtype=dtype)
+        if dtype == torch.bfloat16:
+            assert torch.equal(reordered(inputs), plain(inputs))
+        torch.testing.assert_close(reordered(inputs).double(), exact(inputs.double()), **BOUNDS[dtype])
+    columns = torch.randn(shape[1], 9, 4, dtype=dtype).permute(2, 1, 0)
+    assert torch.equal(reordered(columns), reordered(columns.contiguous()))
     assert reordered(columns).is_contiguous()
     with pytest.raises(RuntimeError):
-        reordered(torch.randn(3, shape[1]))  # of another dtype
+        reordered(torch.randn(3, shape[1], dtype=other))
 
 
 def test_no_weight_is_kept_twice():
@@ -110,16 +127,24 @@ def test_what_is_shared_hooked_or_computed_otherwise_stays_as_it_is():
     }).bfloat16()  # fmt: skip
     model["tied"].weight = model["embedding"].weight
     model["hooked"]._hf_hook = object()
-    model["exact"].float()
+    model["exact"].double()
     reorder_weights(model)
     expected = dict.fromkeys(("tied", "hooked", "exact"), nn.Linear) | {"own": ReorderedLinear, "scaled": Scaled}
     assert kinds(model) == expected
 
 
-def test_loading_reorders_where_the_processor_multiplies_bfloat16(tmp_path, monkeypatch):
+def test_loading_reorders_what_the_processor_multiplies(tmp_path, monkeypatch):
     folder = str(tiny_model_folder(tmp_path))
-    assert ReorderedLinear in kinds(load_language_model(folder, dtype="bfloat16", device_map="cpu").model).values()
-    assert set(kinds(load_language_model(folder, dtype="float32", device_map="cpu").model).values()) == {nn.Linear}
+
+    def loaded(dtype):
+        return set(kinds(load_language_model(folder, dtype=dtype, device_map="cpu").model).values())
+
+    assert {dtype: loaded(dtype) for dtype in hardware.DTYPES} == {
+        "bfloat16": {ReorderedLinear}, "float32": {ReorderedLinear}, "float16": {nn.Linear}
+    }  # fmt: skip
     (tmp_path / "cpuinfo").write_text("processor : 0\nflags\t\t: fpu avx2 avx512f\n")
     monkeypatch.setattr(hardware, "CPU_INFO", tmp_path / "cpuinfo")
-    assert set(kinds(load_language_model(folder, dtype="bfloat16", device_map="cpu").model).values()) == {nn.Linear}
+    assert loaded("bfloat16") == {nn.Linear}
+    assert loaded("float32") == {ReorderedLinear}
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    assert loaded("float32") == {nn.Linear}
