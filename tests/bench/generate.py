@@ -41,6 +41,13 @@ def tokenizer(model):
     return ResponseTokenizer(model.tokenizer, model.context_length, model.end_ids)
 
 
+def read_prompts(count):
+    """Token ids of the prompts of the first sample questions."""
+    with (SAMPLES / "responses.jsonl").open() as file:
+        rows = [json.loads(line) for line in itertools.islice(file, count)]
+    return [row["tokur"]["prompt_token_ids"] for row in rows]
+
+
 def decode(decoder, prompts, samples):
     requests = [DecodingRequest(index, str(index), ids, range(samples)) for index, ids in enumerate(prompts)]
     return sum(len(response.token_ids) for response in decoder.serve(requests) if response is not None)
@@ -128,9 +135,7 @@ def main():
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--ways", default="refilled_batch,padded_batches,continuous_batching")
     arguments = parser.parse_args()
-    with (SAMPLES / "responses.jsonl").open() as file:
-        rows = [json.loads(line) for line in itertools.islice(file, arguments.questions)]
-    prompts = [row["tokur"]["prompt_token_ids"] for row in rows]
+    prompts = read_prompts(arguments.questions)
     limit = arguments.max_new_tokens
     results = {way: [] for way in arguments.ways.split(",")}
     context = multiprocessing.get_context("spawn")

@@ -116,6 +116,16 @@ def test_no_weight_is_kept_twice():
     assert model.dtype == torch.bfloat16
 
 
+def test_a_copy_is_reordered_too():
+    model, reordered = two_models("llama")
+    copied = copy.deepcopy(reordered)
+    ids = torch.arange(9)[None]
+    assert kinds(copied) == kinds(reordered)
+    assert torch.equal(copied(input_ids=ids).logits, model(input_ids=ids).logits)
+    place = "model.layers.1.mlp.down_proj"
+    assert torch.equal(copied.get_submodule(place).weight, model.get_submodule(place).weight)
+
+
 def test_what_is_shared_hooked_or_computed_otherwise_stays_as_it_is():
     class Scaled(nn.Linear):
         def forward(self, input):

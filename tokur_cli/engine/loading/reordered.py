@@ -13,6 +13,7 @@ import platform
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +33,13 @@ class ReorderedLinear(nn.Linear):
     def weight(self) -> Tensor:  # type: ignore[override]
         """The weight (out × in) as it was, in memory of its own: changing it changes nothing here."""
         return self.reordered.to_dense()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "reordered": self.weight}  # what is in an order of oneDNN's can't be copied by PyTorch
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.reordered = torch.ops.mkldnn._reorder_linear_weight(self.reordered)
 
     def forward(self, input: Tensor) -> Tensor:
         """Return (…, out) of inputs (…, in)."""
