@@ -1,6 +1,7 @@
 import copy
 import platform
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -141,6 +142,18 @@ def test_what_is_shared_hooked_or_computed_otherwise_stays_as_it_is():
     reorder_weights(model)
     expected = dict.fromkeys(("tied", "hooked", "exact"), nn.Linear) | {"own": ReorderedLinear, "scaled": Scaled}
     assert kinds(model) == expected
+
+
+@pytest.mark.parametrize("wrong", [None, lambda *_: torch.zeros(2, 4)], ids=["missing", "another meaning"])
+def test_weights_stay_where_pytorch_has_no_such_operation(wrong, monkeypatch):
+    operations = SimpleNamespace(mkldnn=SimpleNamespace(_reorder_linear_weight=lambda weight: weight))
+    if wrong is not None:
+        operations.mkldnn._linear_pointwise = wrong
+    model = tiny_model("llama")
+    with monkeypatch.context() as patched:
+        patched.setattr(torch, "ops", operations)
+        reorder_weights(model)
+    assert set(kinds(model).values()) == {nn.Linear}
 
 
 def test_loading_reorders_what_the_processor_multiplies(tmp_path, monkeypatch):

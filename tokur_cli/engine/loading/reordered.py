@@ -21,8 +21,6 @@ from transformers import PreTrainedModel
 
 from tokur_cli.engine.loading.hardware import multiplies_bfloat16_fast
 
-_OPERATIONS = "_reorder_linear_weight", "_linear_pointwise"
-
 
 class ReorderedLinear(nn.Linear):
     """A linear map that keeps its weight in oneDNN's order."""
@@ -39,14 +37,11 @@ class ReorderedLinear(nn.Linear):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self.reordered = torch.ops.mkldnn._reorder_linear_weight(self.reordered)
+        self.reordered = _reorder(self.reordered)
 
     def forward(self, input: Tensor) -> Tensor:
         """Return (…, out) of inputs (…, in)."""
-        product: Tensor = torch.ops.mkldnn._linear_pointwise(
-            input.contiguous(), self.reordered, self.bias, "none", [], ""
-        )
-        return product
+        return _product(input, self.reordered, self.bias)
 
 
 @torch.no_grad()
@@ -54,7 +49,7 @@ def reorder_weights(model: PreTrainedModel) -> None:
     """Reorder the weights of a model's linear maps on a CPU, but those that several modules share.
 
     In float32 this is done on every x86 processor, in bfloat16 on those that multiply it. All stay as they are where
-    PyTorch comes without oneDNN or without its operations for that.
+    PyTorch comes without oneDNN, or without the operations for that, which it does not document.
     """
     dtypes = _dtypes()
     owners = Counter(id(parameter) for module in model.modules() for parameter in module._parameters.values())
@@ -66,7 +61,7 @@ def reorder_weights(model: PreTrainedModel) -> None:
         if weight.device.type == "cpu" and weight.dtype in dtypes:
             del module.weight
             module.__class__ = ReorderedLinear
-            module.reordered = torch.ops.mkldnn._reorder_linear_weight(weight)
+            module.reordered = _reorder(weight)
             del weight
     if dtypes:
         with suppress(AttributeError):  # glibc keeps what is freed between other things; musl has no such function
@@ -75,10 +70,31 @@ def reorder_weights(model: PreTrainedModel) -> None:
 
 def _dtypes() -> tuple[torch.dtype, ...]:
     """Return which dtypes are multiplied faster, on a CPU, with weights in oneDNN's order."""
-    available = torch.backends.mkldnn.is_available() and all(hasattr(torch.ops.mkldnn, name) for name in _OPERATIONS)
-    if not available or platform.machine() != "x86_64":
+    if platform.machine() != "x86_64":
         return ()
-    return (torch.float32, torch.bfloat16) if multiplies_bfloat16_fast("cpu") else (torch.float32,)
+    faster = (torch.float32, torch.bfloat16) if multiplies_bfloat16_fast("cpu") else (torch.float32,)
+    return tuple(dtype for dtype in faster if _multiplies(dtype))
+
+
+def _multiplies(dtype: torch.dtype) -> bool:
+    """Try a product of small whole numbers."""
+    weight, inputs = torch.arange(12, dtype=dtype).view(4, 3), torch.arange(6, dtype=dtype).view(2, 3)
+    try:
+        return torch.equal(_product(inputs, _reorder(weight), None), inputs @ weight.T)
+    except (AttributeError, RuntimeError):
+        return False
+
+
+def _reorder(weight: Tensor) -> Tensor:
+    """Return a weight (out × in) in oneDNN's order."""
+    reordered: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight)
+    return reordered
+
+
+def _product(inputs: Tensor, reordered: Tensor, bias: Tensor | None) -> Tensor:
+    """Return (…, out) of inputs (…, in)."""
+    product: Tensor = torch.ops.mkldnn._linear_pointwise(inputs.contiguous(), reordered, bias, "none", [], "")
+    return product
 
 
 def parameters_of(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
