@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from accelerate.hooks import ModelHook, add_hook_to_module
 from torch import nn
 
 from tests.tiny import tiny_model, tiny_model_folder
@@ -127,20 +128,25 @@ def test_a_copy_is_reordered_too():
     assert torch.equal(copied.get_submodule(place).weight, model.get_submodule(place).weight)
 
 
-def test_what_is_shared_hooked_or_computed_otherwise_stays_as_it_is():
+def test_what_is_shared_hooked_quantised_or_computed_otherwise_stays_as_it_is():
+    class Quantised(torch.Tensor):
+        dtype = torch.bfloat16
+
     class Scaled(nn.Linear):
         def forward(self, input):
             return 2 * super().forward(input)
 
     model = nn.ModuleDict({
         "embedding": nn.Embedding(8, 4), "tied": nn.Linear(4, 8, bias=False), "own": nn.Linear(4, 4),
-        "scaled": Scaled(4, 4), "hooked": nn.Linear(4, 4), "exact": nn.Linear(4, 4),
+        "scaled": Scaled(4, 4), "hooked": nn.Linear(4, 4), "exact": nn.Linear(4, 4), "quantised": nn.Linear(4, 4),
     }).bfloat16()  # fmt: skip
     model["tied"].weight = model["embedding"].weight
-    model["hooked"]._hf_hook = object()
+    add_hook_to_module(model["hooked"], ModelHook())
+    model["quantised"].weight = nn.Parameter(Quantised(torch.zeros(4, 4)), requires_grad=False)
     model["exact"].double()
     reorder_weights(model)
-    expected = dict.fromkeys(("tied", "hooked", "exact"), nn.Linear) | {"own": ReorderedLinear, "scaled": Scaled}
+    expected = dict.fromkeys(("tied", "hooked", "exact", "quantised"), nn.Linear)
+    expected |= {"own": ReorderedLinear, "scaled": Scaled}
     assert kinds(model) == expected
 
 

@@ -54,11 +54,12 @@ def reorder_weights(model: PreTrainedModel) -> None:
     dtypes = _dtypes()
     owners = Counter(id(parameter) for module in model.modules() for parameter in module._parameters.values())
     for module in model.modules():
-        # accelerate's hooks call the forward pass that they found
-        if type(module) is not nn.Linear or hasattr(module, "_hf_hook") or owners[id(module.weight)] > 1:
+        # Another forward pass that was put in place (by accelerate, compressed-tensors) may change the weight
+        if type(module) is not nn.Linear or "forward" in vars(module) or owners[id(module.weight)] > 1:
             continue
         weight = module.weight
-        if weight.device.type == "cpu" and weight.dtype in dtypes:
+        # torchao's quantised weights are tensors of other types, and name the dtype that they stand for
+        if type(weight) is nn.Parameter and weight.device.type == "cpu" and weight.dtype in dtypes:
             del module.weight
             module.__class__ = ReorderedLinear
             module.reordered = _reorder(weight)
