@@ -23,8 +23,9 @@ One record's way through ``tokur score FILE``, by the files that it enters (a te
     in          records/streams, containers, scan, record, reader
     tokens      commands/score/windows, pipeline (a window of records); commands/shared/prompts;
                 engine/turns, templates/rendering, tokens
-    batches     engine/uncertainty/scorer; prefixes, batches, tensors, engine/halving
-    passes      engine/uncertainty/packing, lower_layers, perturbed; engine/body; engine/uncertainty/vocabulary
+    batches     engine/uncertainty/scorer; prefixes, tensors, engine/halving
+    passes      engine/uncertainty/packing, lower_layers, perturbed; engine/body; engine/loading/reordered (the model's
+                linear maps, on a CPU); engine/uncertainty/vocabulary
     scores      scores/catalogue
     out         records/record, encoding, writer; commands/shared/progress
 

@@ -8,7 +8,7 @@ from tests.engine.fake_gpu import DEVICE, fake_gpu, moved
 from tests.engine.uncertainty.test_packing import grouped_responses
 from tests.tiny import tiny_model
 from tokur_cli.engine.posterior.posterior import build_posterior
-from tokur_cli.engine.uncertainty import batches, prefixes
+from tokur_cli.engine.uncertainty import prefixes
 from tokur_cli.engine.uncertainty.packing import longest_packed
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
@@ -22,7 +22,7 @@ INPUTS = 6  # tensors of a batch: ids, steps, positions, rows, columns, targets
 @pytest.fixture(autouse=True)
 def _share_the_shortest_prefixes(monkeypatch):
     monkeypatch.setattr(prefixes, "LEAST_SAVING", 1)
-    monkeypatch.setattr(batches, "LEAST_PIECE", 1)
+    monkeypatch.setattr(prefixes, "LEAST_PIECE", 1)
 
 
 def score(scorer, responses=None):

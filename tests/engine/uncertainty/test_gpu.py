@@ -12,7 +12,7 @@ import torch
 from tests.engine.uncertainty.test_packing import PACKED, fused_and_exact, grouped_responses, packed_exact_and_masked
 from tests.tiny import tiny_model
 from tokur_cli.engine.posterior.posterior import build_posterior
-from tokur_cli.engine.uncertainty import batches, prefixes
+from tokur_cli.engine.uncertainty import prefixes
 from tokur_cli.engine.uncertainty.packing import longest_packed
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Scorer
@@ -45,7 +45,7 @@ def test_packed_attention_equals_attention_with_a_mask(dtype, monkeypatch):
 @pytest.mark.parametrize("family", [*PACKED, "gemma2"])
 def test_a_gpu_gives_the_numbers_of_the_cpu(family, budget, sampling, monkeypatch):
     monkeypatch.setattr(prefixes, "LEAST_SAVING", 1)
-    monkeypatch.setattr(batches, "LEAST_PIECE", 1)
+    monkeypatch.setattr(prefixes, "LEAST_PIECE", 1)
     responses = grouped_responses()
     found = []
     for device in ("cpu", DEVICE):

@@ -11,11 +11,10 @@ from tests.engine import oracle
 from tests.tiny import FAMILIES, SIZES, tiny_model
 from tokur_cli.engine.body import parts_of
 from tokur_cli.engine.posterior.posterior import build_posterior
-from tokur_cli.engine.uncertainty import batches, packing, prefixes
-from tokur_cli.engine.uncertainty.batches import cut_batches
+from tokur_cli.engine.uncertainty import packing, prefixes
 from tokur_cli.engine.uncertainty.packing import Ahead, Layout, PackedAttention, attend, longest_packed
 from tokur_cli.engine.uncertainty.perturbed import Draws
-from tokur_cli.engine.uncertainty.prefixes import divide
+from tokur_cli.engine.uncertainty.prefixes import cut_batches, divide
 from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
 
 PACKED = ["llama", "qwen2", "qwen3", "mistral", "gemma3", "gpt2", "phi3", "gpt_neox"]
@@ -25,7 +24,7 @@ PACKED = ["llama", "qwen2", "qwen3", "mistral", "gemma3", "gpt2", "phi3", "gpt_n
 def _share_the_shortest_prefixes(monkeypatch):
     """Tiny responses have little in common; here one position is enough."""
     monkeypatch.setattr(prefixes, "LEAST_SAVING", 1)
-    monkeypatch.setattr(batches, "LEAST_PIECE", 1)
+    monkeypatch.setattr(prefixes, "LEAST_PIECE", 1)
 
 
 def grouped_responses(seed: int = 0) -> list[TokenizedResponse]:

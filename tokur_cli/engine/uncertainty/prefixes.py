@@ -1,4 +1,4 @@
-"""Which responses begin alike.
+"""Which responses begin alike, and batches of them in which every common prefix stands once.
 
 Sequences are sorted, so that those with a common prefix are neighbours, and divided where they part:
 
@@ -10,7 +10,7 @@ Sequences are sorted, so that those with a common prefix are neighbours, and div
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,11 @@ import numpy.typing as npt
 
 # A stretch is a tensor operation or two more in every layer: less than this many saved positions are not worth them
 LEAST_SAVING = 32
+
+# What is computed ahead is computed in pieces of a share of the budget, but not in smaller ones than this. They are cut
+# at the same places whatever follows, so that another window, which may go on otherwise, can take them over
+LEAST_PIECE = 256
+PIECES_IN_BUDGET = 8
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,61 @@ def divide(sequences: Mapping[int, npt.NDArray[np.int64]], first: int = 0) -> tu
             yield from parts(begin, end, first)
 
     return tuple(parts(0, len(order), first)) if order else ()
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Responses that are computed together.
+
+    Args:
+        indices: of the responses.
+        ahead: where the prefixes end that all of them share with responses of other batches, ascending: these are
+            computed once, ahead of all those batches. Empty if there are none.
+        packed: into one row; else they are padded to the length of the longest.
+    """
+
+    indices: tuple[int, ...]
+    ahead: tuple[int, ...] = ()
+    packed: bool = True
+
+
+def cut_batches(
+    stretches: Sequence[Stretch],
+    budget: Callable[[], int],
+    latest: Mapping[int, int],
+    ahead: tuple[int, ...] = (),
+    again: int = 0,
+) -> Iterator[Batch]:
+    """Cut stretches into batches of at most ``budget()`` positions, or one response where that is longer.
+
+    Args:
+        stretches: what ``divide`` returned.
+        budget: asked anew for every stretch, since it may shrink while batches are computed.
+        latest: for each sequence, up to where it may be computed ahead.
+        ahead: what is computed ahead already.
+        again: common positions that every batch must compute for itself, being beyond ``latest``.
+    """
+    waiting: list[int] = []
+    size = again
+    for stretch in stretches:
+        positions = stretch.positions
+        too_large = bool(stretch.parts) and again + positions > budget()
+        if waiting and (too_large or size + positions > budget()):
+            yield Batch(tuple(waiting), ahead)
+            waiting, size = [], again
+        if not too_large:
+            waiting += stretch.members
+            size += positions
+            continue
+        begun = ahead[-1] if ahead else 0
+        end = min(stretch.last, *(latest[index] for index in stretch.members))
+        piece = max(LEAST_PIECE, budget() // PIECES_IN_BUDGET)
+        cuts = range((begun // piece + 1) * piece, end, piece)
+        further = (*cuts, end) if end - begun >= LEAST_SAVING else ()
+        done = end if further else begun
+        yield from cut_batches(stretch.parts, budget, latest, (*ahead, *further), stretch.last - done)
+    if waiting:
+        yield Batch(tuple(waiting), ahead)
 
 
 def _agreement(one: npt.NDArray[np.int64], other: npt.NDArray[np.int64]) -> int:

@@ -20,7 +20,6 @@ from transformers.utils.generic import ModelOutput
 from tokur_cli.engine.body import logits_from, parts_of, run_body
 from tokur_cli.engine.halving import HalvingBatches
 from tokur_cli.engine.rotary import rescaling
-from tokur_cli.engine.uncertainty.batches import Batch, cut_batches
 from tokur_cli.engine.uncertainty.lower_layers import copied_late, layers_from_first_perturbed
 from tokur_cli.engine.uncertainty.packing import (
     Ahead,
@@ -31,7 +30,7 @@ from tokur_cli.engine.uncertainty.packing import (
     longest_packed,
 )
 from tokur_cli.engine.uncertainty.perturbed import Draws, perturbed
-from tokur_cli.engine.uncertainty.prefixes import Stretch, divide
+from tokur_cli.engine.uncertainty.prefixes import Batch, Stretch, cut_batches, divide
 from tokur_cli.engine.uncertainty.tensors import BatchTensors, TokenizedResponse, packed, padded
 from tokur_cli.engine.uncertainty.vocabulary import Estimator, token_quantities
 from tokur_cli.records.errors import TokurError
