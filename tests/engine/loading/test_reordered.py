@@ -1,6 +1,7 @@
 import copy
 import platform
 import weakref
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -116,6 +117,14 @@ def test_no_weight_is_kept_twice():
     assert weight() is None
     assert not list(linear.parameters())
     assert model.dtype == torch.bfloat16
+
+
+def test_the_file_that_weights_came_from_is_let_go(tmp_path):
+    folder = tiny_model_folder(tmp_path, tie_word_embeddings=True)
+    loaded = load_language_model(str(folder), dtype="float32", device_map="cpu").model
+    assert ReorderedLinear in kinds(loaded).values()
+    assert str(folder) not in Path("/proc/self/maps").read_text()
+    assert loaded.lm_head.weight is loaded.model.embed_tokens.weight
 
 
 def test_a_copy_is_reordered_too():

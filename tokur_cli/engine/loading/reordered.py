@@ -9,6 +9,7 @@ twice. Products in bfloat16 stay the same to the last bit; in float32 they are s
 from __future__ import annotations
 
 import ctypes
+import itertools
 import platform
 from collections import Counter
 from collections.abc import Iterator
@@ -64,9 +65,18 @@ def reorder_weights(model: PreTrainedModel) -> None:
             module.__class__ = ReorderedLinear
             module.reordered = _reorder(weight)
             del weight
-    if dtypes:
-        with suppress(AttributeError):  # glibc keeps what is freed between other things; musl has no such function
-            ctypes.CDLL(None).malloc_trim(0)
+    if any(isinstance(module, ReorderedLinear) for module in model.modules()):
+        _let_go_of_the_rest(model)
+
+
+def _let_go_of_the_rest(model: PreTrainedModel) -> None:
+    """Give back the memory in which weights stood."""
+    # A file of the same dtype stays in memory, whole, as long as one weight stands there
+    for tensor in itertools.chain(model.parameters(), model.buffers()):
+        if type(tensor) in (nn.Parameter, Tensor) and tensor.device.type == "cpu":
+            tensor.data = tensor.data.clone()
+    with suppress(AttributeError):  # glibc keeps what is freed between other things; musl has no such function
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _dtypes() -> tuple[torch.dtype, ...]:
