@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import secrets
@@ -89,6 +90,7 @@ def running_ray(options: WorkerOptions, device_map: str) -> Iterator[tuple[Share
     os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"  # it would start anew where it is called after its end
     debug = os.environ.get("TOKUR_DEBUG") == "1"
     with ExitStack() as stack:
+        stack.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, _end))
         address = options.address
         arguments: dict[str, Any] = {"address": address}
         if address is None:
@@ -97,6 +99,7 @@ def running_ray(options: WorkerOptions, device_map: str) -> Iterator[tuple[Share
             short = len(tempfile.gettempdir()) <= _LONGEST_TEMPORARY
             folder = tempfile.mkdtemp(prefix="ray-", dir=None if short else "/tmp")
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)  # what Ray leaves whose start was interrupted
             have = {"num_cpus": share.workers * share.cpus, "num_gpus": share.workers * share.gpus}
             arguments = {"address": "local", "include_dashboard": False, "_temp_dir": folder, **have}
         else:
@@ -106,13 +109,16 @@ def running_ray(options: WorkerOptions, device_map: str) -> Iterator[tuple[Share
         records = stack.enter_context(_records_apart(debug))
         stack.callback(_shut_down)
         try:
-            with redirected(2, sys.stdout.fileno()):  # a cluster that refuses us would be said every second
+            # a cluster that refuses us would be said every second
+            with redirected(2, sys.stdout.fileno()), _processes_in_groups_of_their_own():
                 ray.init(**arguments, log_to_driver=debug, logging_level=logging.WARNING if debug else logging.CRITICAL)
+        except SystemExit:  # by Ray's handler, whose code is not a shell's
+            _end(signal.SIGTERM, None)
         except Exception as error:
             refused = f"the cluster at {address} can't be joined (does it ask for another token, or one at all?)"
             what = refused if address else "Ray can't be started"
             raise TokurError(f"{what}: {' '.join(str(error).split())}") from error
-        stack.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, _end))
+        signal.signal(signal.SIGTERM, _end)  # again: Ray has set its own
         if address:
             alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
             share = divide([machine for machine in alive if machine.get("CPU")], options, device_map)
@@ -149,12 +155,28 @@ def _records_apart(debug: bool) -> Iterator[BinaryIO]:
         yield records
 
 
+@contextmanager
+def _processes_in_groups_of_their_own() -> Iterator[None]:
+    """Keep a signal to our group, as from ``timeout`` or a scheduler, from Ray: it would end us before we tidy up."""
+    starting = [True]
+    if sys.platform != "win32":
+        os.register_at_fork(after_in_child=lambda: os.setpgid(0, 0) if starting else None)
+    try:
+        yield
+    finally:
+        starting.clear()
+
+
 def _shut_down() -> None:
     import ray
 
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C would leave processes behind
+    numbers = (signal.SIGINT, signal.SIGTERM)  # a second one would leave processes behind
+    before = [signal.signal(number, signal.SIG_IGN) for number in numbers]
+    if sys.platform != "win32":
+        signal.alarm(0)  # a signal while Ray starts makes it abort us within 3 seconds
     ray.shutdown()
-    signal.signal(signal.SIGINT, before)
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
 
 
 def _end(number: int, _: object) -> NoReturn:
