@@ -1,9 +1,12 @@
 """``Tokur`` from Python does what the commands do: same records, numbers and errors; and heat maps in notebooks."""
 
 import base64
+import gc
 import re
+import shutil
 import subprocess
 import sys
+import weakref
 from xml.etree import ElementTree
 
 import nbformat
@@ -12,6 +15,7 @@ from nbclient import NotebookClient
 
 from tests.commands.score.test_score import parsed, write_lines
 from tokur_cli import Tokur
+from tokur_cli.commands.shared import model
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
 
 ROWS = [
@@ -163,6 +167,32 @@ def test_a_single_record_is_refused(one):
     for ask in (Tokur("none").score, Tokur("none").generate):
         with pytest.raises(UsageError, match="give a list of records"):
             list(ask(one))
+
+
+def test_a_model_is_let_go_before_another_is_loaded_and_with_its_object(tiny_folder, tmp_path, monkeypatch):
+    other = shutil.copytree(tiny_folder, tmp_path / "other")
+    seen, load = [], model.load_language_model
+
+    def watched(*arguments, **options):
+        assert not any(before() for before in seen)
+        loaded = load(*arguments, **options)
+        seen.append(weakref.ref(loaded.model))
+        return loaded
+
+    monkeypatch.setattr(model, "load_language_model", watched)
+    tokur = Tokur()
+    for folder in (tiny_folder, other):
+        rows = [{**row, "tokur": {"model": str(folder)}} for row in ROWS[:2]]
+        assert len(list(tokur.score(rows))) == 2
+    assert [before() is None for before in seen] == [True, False]
+    del tokur
+    gc.collect()
+    tokur = Tokur(str(tiny_folder))
+    assert len(list(tokur.generate(ROWS[:2], score=True, max_new_tokens=3))) == 2
+    assert [before() is None for before in seen] == [True, True, False]
+    del tokur
+    gc.collect()
+    assert seen[-1]() is None
 
 
 def test_no_records_load_no_model():

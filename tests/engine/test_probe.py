@@ -92,11 +92,11 @@ def test_another_body_than_the_models_own_is_noticed(monkeypatch):
     """The base model in place of OPT's decoder, as it was before."""
     model = more("opt")
     parts = body.parts_of(model)
-    assert parts.body is model.model.decoder
+    assert model.get_submodule(parts.body) is model.model.decoder
     probe_model("tiny", model, tiny_tokenizer()).check_scoring(None)
     monkeypatch.setattr(body, "watch", lambda model, ids: model(input_ids=ids).logits)
     monkeypatch.setattr("tokur_cli.engine.probe.watch", body.watch)
-    monkeypatch.setitem(body._seen, model, body.Parts(model.model, parts.working))
+    monkeypatch.setitem(body._seen, model, body.Parts("model", parts.working))
     with pytest.raises(TokurError, match="isn't supported"):
         probe_model("tiny", model, tiny_tokenizer()).check_scoring(None)
 

@@ -160,7 +160,8 @@ class Tokur:
     def _load(self, named_by_records: str | None, progress: Progress) -> Any:
         name = model_name(self._model, named_by_records)
         if self._loaded is None or self._loaded[0] != name:
-            self._loaded = None  # before there are two
+            self._loaded = self._pipeline = None
+            gc.collect()  # before there are two
             self._loaded = name, load(replace(self._model, name=name), None, progress)
             gc.unfreeze()  # unlike a command, this process may outlive the model
         return self._loaded[1]

@@ -23,15 +23,15 @@ from tokur_cli.records.errors import TokurError
 
 @dataclass(frozen=True)
 class Parts:
-    """What a model was seen to do with a text.
+    """What a model was seen to do with a text: names of its modules, since a reference to one would keep the model.
 
     Args:
         body: the module that the model's own forward pass calls and that looks the token ids up.
         working: all modules that ran: no tower for images or sound, no cross-attention without its input.
     """
 
-    body: nn.Module
-    working: frozenset[nn.Module]
+    body: str
+    working: frozenset[str]
 
 
 _seen: WeakKeyDictionary[PreTrainedModel, Parts] = WeakKeyDictionary()
@@ -78,8 +78,9 @@ def watch(model: PreTrainedModel, ids: Tensor) -> Tensor:
         path.pop()
 
     handles: list[Any] = []
+    names = {module: name for name, module in model.named_modules()}
     try:
-        for module in model.modules():
+        for module in names:
             handles += [module.register_forward_pre_hook(enter), module.register_forward_hook(leave)]
         logits: Tensor = model(input_ids=ids).logits
     finally:
@@ -87,7 +88,7 @@ def watch(model: PreTrainedModel, ids: Tensor) -> Tensor:
             handle.remove()
     if not bodies:
         raise TokurError("its hidden states cannot be told from its logits")
-    _seen[model] = Parts(bodies[0], frozenset(working))
+    _seen[model] = Parts(names[bodies[0]], frozenset(names[module] for module in working))
     return logits
 
 
@@ -107,7 +108,7 @@ def run_body(model: PreTrainedModel, **inputs: Any) -> ModelOutput:
         outputs.append(output)
         return _with_states(output, output["last_hidden_state"][:1, :1])  # one position's logits cost nothing
 
-    handle = parts_of(model).body.register_forward_hook(cut)
+    handle = _body(model).register_forward_hook(cut)
     try:
         model(**inputs)
     finally:
@@ -126,7 +127,7 @@ def logits_from(model: PreTrainedModel, outputs: ModelOutput) -> Iterator[Callab
         model: the model.
         outputs: what ``run_body`` returned for the batch.
     """
-    body = parts_of(model).body
+    body = _body(model)
     hidden: Tensor
 
     def stand_in(*_: object, **__: object) -> ModelOutput:
@@ -148,6 +149,10 @@ def logits_from(model: PreTrainedModel, outputs: ModelOutput) -> Iterator[Callab
             del body.forward
         else:
             body.forward = own
+
+
+def _body(model: PreTrainedModel) -> nn.Module:
+    return model.get_submodule(parts_of(model).body)
 
 
 def _with_states(outputs: ModelOutput, states: Tensor) -> ModelOutput:

@@ -145,17 +145,17 @@ def _layer(name: str) -> tuple[str, int] | None:
     return None
 
 
-def _works(name: str, modules: Mapping[str, nn.Module], working: Collection[nn.Module]) -> bool:
+def _works(name: str, modules: Mapping[str, nn.Module], working: Collection[str]) -> bool:
     """Tell whether a text goes through a module: it was seen to, or it is one of several experts, others of which were.
 
     Towers for images and sound and layers that attend to them stand still, and are not of the text's model.
     """
-    while modules[name] not in working:
+    while name not in working:
         above = name.rpartition(".")[0]
         if isinstance(modules[above], nn.ModuleList):
-            others = (module for module in modules[above].children() if type(module) is type(modules[name]))
-            return any(module in working for module in others)
-        if above == "" or modules[above] in working:
+            others = modules[above].named_children()
+            return any(f"{above}.{other}" in working for other, module in others if type(module) is type(modules[name]))
+        if above == "" or above in working:
             return False
         name = above
     return True
