@@ -156,7 +156,8 @@ def test_signals_end_all_with_whole_records(tiny_folder, tmp_path, temporary, nu
     wait_for_lines(output, 3, process)
     if own_session:  # as a terminal's Ctrl-C and "timeout" do
         [raylet] = [child for child in psutil.Process(process.pid).children() if child.name() == "raylet"]
-        assert os.getpgid(raylet.pid) != process.pid, "the signal would end Ray, and Ray us, before we have tidied up"
+        apart = os.getpgid(raylet.pid) != process.pid
+        assert apart or sys.platform != "linux", "the signal would end Ray, and Ray us, before we have tidied up"
         os.killpg(process.pid, number)
     else:
         process.send_signal(number)

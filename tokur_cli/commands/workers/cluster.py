@@ -157,9 +157,12 @@ def _records_apart(debug: bool) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _processes_in_groups_of_their_own() -> Iterator[None]:
-    """Keep a signal to our group, as from ``timeout`` or a scheduler, from Ray: it would end us before we tidy up."""
+    """Keep a signal to our group, as from ``timeout`` or a scheduler, from Ray: it would end us before we tidy up.
+
+    On Linux alone, where Ray's processes end with ours; elsewhere Ray finds them by our group.
+    """
     starting = [True]
-    if sys.platform != "win32":
+    if sys.platform == "linux":
         os.register_at_fork(after_in_child=lambda: os.setpgid(0, 0) if starting else None)
     try:
         yield
