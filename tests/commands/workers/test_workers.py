@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -166,6 +168,30 @@ def test_signals_end_all_with_whole_records(tiny_folder, tmp_path, temporary, nu
     assert output.read_bytes().endswith(b"}\n")
     assert 3 <= len(parsed(output.read_text())) < 20_000
     assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ctrl_c", [False, True])
+def test_in_a_terminal_the_bar_ends_before_the_last_words(tiny_folder, tmp_path, temporary, ctrl_c):
+    given = write_lines(tmp_path / "in.jsonl", records(20_000 if ctrl_c else 200))
+    output = tmp_path / "out.jsonl"
+    terminal, theirs = os.openpty()
+    arguments = ["score", given, "-m", tiny_folder, "-o", output, "--workers", 2, *SMALL_BATCHES]
+    process = start(arguments, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    if ctrl_c:
+        wait_for_lines(output, 3, process)
+        process.send_signal(signal.SIGINT)
+    shown = b""
+    with suppress(OSError):  # how a terminal ends
+        while part := os.read(terminal, 65536):
+            shown += part
+    os.close(terminal)
+    last = shown.decode().splitlines()[-2 if ctrl_c else -1 :]
+    assert re.search(r"tokur score: [\d,]+ records, [\d,]+ tokens in [\d.]+ s \([\d,]+/s\)$", last[0])
+    assert last[1:] == [f"tokur score: interrupted: {output} keeps what is done: go on with --resume"][: len(last) - 1]
+    assert process.wait(timeout=30) == (130 if ctrl_c else 0)
+    assert len(parsed(output.read_text())) == 200 or ctrl_c
 
 
 @pytest.mark.slow

@@ -67,6 +67,7 @@ class Progress:
             # A descriptor of its own: that of standard error leads elsewhere while a library is kept silent
             console=Console(file=os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding=sys.stderr.encoding)),
             transient=True,
+            redirect_stdout=False,  # at its end it would put back what standard output was here: Ray's, closed by then
         )
         self._bar.add_task("", total=total, speed="")
         self._bar.start()
