@@ -27,7 +27,7 @@ SAMPLES = Path(__file__).parents[2] / "samples"
 def transformers_decoder(dtype, limit):
     language_model = load_language_model(DEFAULT_MODEL, dtype=dtype)
     tok = ResponseTokenizer(language_model.tokenizer, language_model.context_length)
-    return make_decoder(language_model, tok, Sampling(), max_new_tokens=limit), lambda: None
+    return make_decoder(language_model, tok, Sampling(), note=print, max_new_tokens=limit), lambda: None
 
 
 def vllm_decoder(dtype, limit):

@@ -55,7 +55,7 @@ def decode(decoder, prompts, samples):
 
 def refilled_batch(language_model, prompts, samples, limit):
     """tokur, with the batch that it chooses."""
-    decoder = make_decoder(language_model, tokenizer(language_model), SAMPLING, max_new_tokens=limit)
+    decoder = make_decoder(language_model, tokenizer(language_model), SAMPLING, note=print, max_new_tokens=limit)
     return decode(decoder, prompts, samples)
 
 

@@ -7,6 +7,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from tests.tiny import FAMILIES, SIZES, tiny_model
+from tokur_cli.engine.generation import blocks
+from tokur_cli.engine.generation.attention import AttentionInC
 from tokur_cli.engine.generation.blocks import BlockCache
 from tokur_cli.engine.generation.cache import RollingCache
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
@@ -51,9 +53,22 @@ def one_by_one(model, request, sample, sampling, limit=30, end=END):
     return out
 
 
+@pytest.fixture(params=["in C", "by operations"])
+def each_way(request, monkeypatch):
+    """Attention on a CPU with a compiler, and wherever else."""
+    if request.param == "by operations":
+        by_operations(monkeypatch)
+    return request.param
+
+
+def by_operations(monkeypatch):
+    monkeypatch.setattr(blocks, "attention_in_c", lambda query, key_heads: None)
+
+
 ROLLING = {"gemma2", "gemma3", "gemma3-sliding", "mistral-sliding", "bloom", "falcon"}
 
 
+@pytest.mark.usefixtures("each_way")
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=1.0, top_p=0.9, seed=5)])
 @pytest.mark.parametrize("family", [*FAMILIES, *OTHERS])
 def test_responses_are_those_of_whole_forward_passes(family, sampling, monkeypatch):
@@ -79,6 +94,7 @@ def test_families_with_windows_or_attention_of_their_own_keep_whole_rows(family,
     assert type(decoder._cache) is (RollingCache if family in ROLLING else BlockCache)
 
 
+@pytest.mark.usefixtures("each_way")
 @pytest.mark.parametrize("cache_class", [BlockCache, RollingCache])
 def test_rows_of_a_cache_move_repeat_and_leave(cache_class):
     """Prompts that begin alike, some less than half as long as others, rows that join later, ancestors taken twice."""
@@ -177,8 +193,9 @@ class Recorded(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
-def test_a_step_asks_for_the_same_as_the_one_before_it(family):
+def test_a_step_asks_for_the_same_as_the_one_before_it(family, monkeypatch):
     """Ready for CUDA graphs: recorded once, its operations give the following steps too, until a piece is full."""
+    by_operations(monkeypatch)
     model = tiny_model(family)
     caches = [BlockCache(model, 40) for _ in range(2)]  # the longest response comes to the model's last position
     tokens = torch.randint(6, 256, (31, 6), generator=torch.Generator().manual_seed(2))
@@ -196,6 +213,7 @@ def test_a_step_asks_for_the_same_as_the_one_before_it(family):
             torch.testing.assert_close(logits, caches[1].step(following), rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.usefixtures("each_way")
 def test_long_responses_are_those_of_whole_forward_passes():
     """Longer than the columns that the cache has to spare, twice."""
     model, sampling = tiny_model("llama"), Sampling(temperature=1.0, seed=2)
@@ -204,6 +222,33 @@ def test_long_responses_are_those_of_whole_forward_passes():
     assert got[0, 0].token_ids == one_by_one(model, request, 0, sampling, limit=140, end=())
 
 
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+@pytest.mark.parametrize("way", ["in C", "partly in C", "by operations"])
+def test_many_samples_of_long_prompts_are_those_of_whole_forward_passes(family, way, monkeypatch):
+    """As many as to make products of matrices for the prompts pay."""
+    asked = []
+    attend = AttentionInC.__call__
+
+    def noted(self, *arguments):
+        asked.append(len(arguments) == 8)
+        return attend(self, *arguments)
+
+    monkeypatch.setattr(AttentionInC, "__call__", noted)
+    monkeypatch.setattr(blocks, "_LONG", 20 if way == "partly in C" else 256)
+    if way == "by operations":
+        by_operations(monkeypatch)
+    model, sampling = tiny_model(family), Sampling(temperature=1.0, seed=4)
+    prompts = [[7, 30, 99] * 8, [50, 60] * 7]
+    requests = [DecodingRequest(index, str(index), prompt, range(20)) for index, prompt in enumerate(prompts)]
+    got = decode(model, requests, sampling, max_rows=40, max_new_tokens=40)
+    for request in requests:
+        for sample in range(0, 20, 6):
+            expected = one_by_one(model, request, sample, sampling, limit=40)
+            assert got[request.index, sample].token_ids == expected
+    assert set(asked) == {"in C": {False}, "partly in C": {False, True}, "by operations": set()}[way]
+
+
+@pytest.mark.usefixtures("each_way")
 def test_a_response_depends_on_neither_batch_nor_order_nor_number_of_samples():
     model = tiny_model("llama")
     sampling = Sampling(temperature=1.0, seed=3)
@@ -277,6 +322,7 @@ def test_an_end_token_that_is_not_special_is_none_of_the_text():
     assert bytes(response.token_ids) == b"so it ends\x05"
 
 
+@pytest.mark.usefixtures("each_way")
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=1.0, top_p=0.9, seed=5)])
 @pytest.mark.parametrize("family", ["llama", "gemma2"])
 def test_a_response_of_which_numbers_are_not_finite_is_an_error_and_the_others_go_on(family, sampling):
@@ -418,6 +464,7 @@ def test_too_little_memory_halves_the_batch_and_loses_nothing(monkeypatch):
     assert all(got[key].token_ids == expected[key].token_ids for key in got)
 
 
+@pytest.mark.usefixtures("each_way")
 @pytest.mark.parametrize("family", ["llama", "gemma2"])
 @pytest.mark.parametrize("operation", ["join", "gather", "step"])
 def test_too_little_memory_at_any_moment_loses_nothing(family, operation, monkeypatch):

@@ -65,6 +65,7 @@ class Attempts:
             setup.language_model,
             setup.tokenizer,
             Sampling(temperature=options.attempt_temperature, seed=options.seed),
+            note=setup.note,
             max_new_tokens=options.attempt_tokens,
         )
         model = setup.language_model.model

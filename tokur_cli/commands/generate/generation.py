@@ -60,7 +60,7 @@ class Responding:
         self.model, self.scoring = model, scoring
         self.decoder: Decoder | VllmDecoder | ParticleFilter
         if isinstance(model, LanguageModel):
-            self.decoder = _with_transformers(model, options)
+            self.decoder = _with_transformers(model, options, note)
         else:
             self.decoder = _with_vllm(model, options, trust_remote_code, note)
         self.settings = scoring.settings if scoring and score else dict(model.settings)
@@ -103,11 +103,12 @@ def make_responding(
     return Responding(model, decoding, judge, note, score=score, trust_remote_code=trust_remote_code)
 
 
-def _with_transformers(model: LanguageModel, options: DecodingOptions) -> Decoder:
+def _with_transformers(model: LanguageModel, options: DecodingOptions, note: Callable[[str], None]) -> Decoder:
     return make_decoder(
         model,
         _tokenizer(model),
         _sampling(options),
+        note=note,
         max_new_tokens=options.max_new_tokens,
         stop=tuple(options.stop),
         step_ends=options.guidance.step_end if options.guidance else (),

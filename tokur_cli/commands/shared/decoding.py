@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from tokur_cli.engine.generation.attention import obstacle
 from tokur_cli.engine.generation.decoder import Decoder
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.loading.models import LanguageModel
@@ -17,6 +20,7 @@ def make_decoder(
     tokenizer: ResponseTokenizer,
     sampling: Sampling,
     *,
+    note: Callable[[str], None],
     max_new_tokens: int,
     stop: tuple[str, ...] = (),
     step_ends: tuple[str, ...] = (),
@@ -30,6 +34,7 @@ def make_decoder(
         language_model: the model.
         tokenizer: its tokenizer.
         sampling: how tokens are chosen.
+        note: told what the user should know, in a sentence.
         max_new_tokens: the longest response.
         stop: strings that end a response.
         step_ends: strings that end a step of one.
@@ -41,6 +46,8 @@ def make_decoder(
         TokurError: generating as tokur does it would give this model other probabilities.
     """
     language_model.probe.check_generation()
+    if (why := obstacle()) is not None:  # known now, since that has generated
+        note(f"{why}: generating may take twice as long")
     device = language_model.device
     if max_memory_gib is None:
         cache_bytes = int(available_bytes(device) * _CACHE_SHARE)

@@ -2,10 +2,11 @@
 
     block     responses that joined together, so that they are of one length, to prompts of like length
     prompts   (Q, key heads, P, d) a layer, padded on the right to the block's longest prompt
-    own       (N, key heads, columns, d) a layer: a row a response, its tokens from the left, in two pieces
+    own       (N, key heads, columns, d) a layer: a row a response, its tokens from the left, in pieces
 
 All responses to a prompt are one query of its keys, as are the query heads that share a key head: no key or value is
-repeated. A step's scores of the prompt and of the pieces are put together for one softmax and taken apart again.
+repeated. On a CPU, a function in C attends to prompts and pieces where it can be compiled. PyTorch's operations do so
+otherwise: their scores of the prompt and of the pieces are put together for one softmax and taken apart again.
 """
 
 from __future__ import annotations
@@ -23,13 +24,16 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from tokur_cli.engine.body import logits_from, parts_of, run_body
+from tokur_cli.engine.generation.attention import Prompts, attention_in_c
 from tokur_cli.engine.uncertainty.packing import KeysAndValues, Layout, PackedAttention, attention_by
 from tokur_cli.engine.uncertainty.prefixes import divide
 
 # Columns that are added at once to the responses' keys and values, as a piece that is read whole: a product with a part
-# of a tensor copies it on a CPU. What is full is put together to one piece: many small products take longer
+# of a tensor copies it on a CPU. Operations put what is full together to one piece: many small products take longer
 _PIECE = {"cpu": 32}
 _ACCELERATOR_PIECE = 128
+# From so many responses to a prompt on, and with prompts so long, products of matrices are faster than one by one in C
+_MANY, _LONG = 16, 256
 _SHORTEST = 0.5  # of a block's longest prompt: what its shortest one has at least
 _PROMPTS_KEPT = 0.75  # of a block's prompts: when fewer of them have unfinished responses, the others are dropped
 
@@ -227,6 +231,7 @@ class _Block:
     def _set_owners(self, owners: list[int]) -> None:
         """Note whose prompt each response continues: owners (N,)."""
         self._owners = owners
+        self._continued = torch.tensor(self._lengths), torch.tensor(owners, dtype=torch.long)
         self._plans: dict[tuple[torch.device, int], _Plan] = {}
 
     def _plan(self, device: torch.device, key_heads: int) -> _Plan:
@@ -238,26 +243,40 @@ class _Block:
     def attend(self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
         """Return (N, heads, d) for a query (N, heads, d), and keys and values (N, key heads, d)."""
         rows, key_heads, size = key.shape
+        in_c = attention_in_c(query, key_heads)
+        pieces = self._with_room(module, key, together=in_c is None)
+        if in_c is None:
+            return self._attend_by_operations(module, query, key, value, scale, pieces)
+        prompts, (column, _) = Prompts(*self._prompts[module], *self._continued), self._next_column(key.device)
+        if rows < _MANY * len(self._lengths) or max(self._lengths) < _LONG:
+            return in_c(query, key, value, prompts, pieces, column, scale)
+        plan = self._plan(query.device, key_heads)
+        to_prompts = plan.ask(query.reshape(rows * key_heads, -1, size), prompts.keys)
+        output = in_c(query, key, value, prompts, pieces, column, scale, to_prompts)
+        return output.add_(plan.answer(to_prompts, prompts.values).view_as(output))
+
+    def _attend_by_operations(
+        self,
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        scale: float,
+        pieces: Sequence[tuple[Tensor, Tensor]],
+    ) -> Tensor:
+        """Do what ``attend`` does wherever PyTorch runs."""
+        rows, key_heads, size = key.shape
+        column, unused = self._next_column(key.device)
+        for piece, states in zip(pieces[-1], (key, value), strict=True):
+            piece[:rows].index_copy_(2, column, states[:, :, None])
+        own = [(keys[:rows].flatten(0, 1), values[:rows].flatten(0, 1)) for keys, values in pieces]
         # Unscaled, products may exceed float16; a power of two rounds nothing, the rest of the scale comes in float32
         power = 2.0 ** math.floor(math.log2(scale))
         query = query.reshape(rows * key_heads, -1, size) * power
         plan = self._plan(query.device, key_heads)
-
-        def by_prompt(states: Tensor) -> Tensor:
-            """(N · key heads, group, n) to (Q · key heads, most · group, n)."""
-            asked = states.index_select(0, plan.asking)
-            return asked.view(len(self._lengths) * key_heads, -1, states.shape[-1])
-
-        def by_response(states: Tensor) -> Tensor:
-            """The other way round."""
-            return states.view(len(plan.asking), -1, states.shape[-1]).index_select(0, plan.places)
-
-        prompt_keys, prompt_values = (states.flatten(0, 1) for states in self._prompts[module])
-        pieces, unused = self._extended(module, key, value)
-        to_prompts = torch.bmm(by_prompt(query), prompt_keys.transpose(1, 2))
-        if plan.padding is not None:
-            to_prompts += plan.padding
-        parts = [by_response(to_prompts), *(torch.bmm(query, keys.transpose(1, 2)) for keys, _ in pieces)]
+        prompt_keys, prompt_values = self._prompts[module]
+        to_prompts = plan.ask(query, prompt_keys)
+        parts = [to_prompts, *(torch.bmm(query, keys.transpose(1, 2)) for keys, _ in own)]
         scores = torch.cat(parts, dim=-1)  # (N · key heads, group, columns)
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
         if scale != power:
@@ -265,36 +284,43 @@ class _Block:
         scores[..., -len(unused) :].add_(unused)
         split = scores.softmax(-1).split([part.shape[-1] for part in parts], dim=-1)
         weights = [part.to(value.dtype) for part in split]
-        output = by_response(torch.bmm(by_prompt(weights[0]), prompt_values)).to(scores.dtype)
-        for own, (_, values) in zip(weights[1:], pieces, strict=True):
-            output += torch.bmm(own, values)
+        output = plan.answer(weights[0], prompt_values).to(scores.dtype)
+        for part, (_, values) in zip(weights[1:], own, strict=True):
+            output += torch.bmm(part, values)
         return output.view(rows, -1, output.shape[-1])
 
-    def _extended(self, module: nn.Module, key: Tensor, value: Tensor) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
-        """Write the responses' next column.
+    def _with_room(self, module: nn.Module, key: Tensor, *, together: bool) -> list[tuple[Tensor, Tensor]]:
+        """Return keys and values (≥ N, key heads, columns, d) of all columns in pieces, with room for the next.
 
-        Returns:
-            Keys and values (N · key heads, columns, d) of all columns in pieces, and what is added to the scores of the
-            last piece: −∞ where a column is not in use.
+        Args:
+            module: the layer.
+            key: (N, key heads, d), of the next column.
+            together: whether full pieces are put together to one.
         """
         width = _width(key.device)
         pieces = self._own.setdefault(module, [])
         rows, heads, size = key.shape
         if self.length % width == 0:
-            if len(pieces) > 1:
+            if together and len(pieces) > 1:
                 keys, values = (
                     torch.cat([states[:rows] for states in part], dim=2) for part in zip(*pieces, strict=True)
                 )
                 pieces[:] = [(keys, values)]
+            elif not together:  # what rows left behind is given back, as it is where pieces are put together
+                pieces[:] = [(_fitted(keys, rows), _fitted(values, rows)) for keys, values in pieces]
             pieces.append((key.new_zeros(rows, heads, width, size), key.new_zeros(rows, heads, width, size)))
-        if key.device not in self._columns:
-            unused = torch.full((width,), float("-inf"), device=key.device)
+        return pieces
+
+    def _next_column(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Return where the next column belongs in the last piece, (1,), and what is added to that piece's scores.
+
+        That is −∞ where a column is not in use.
+        """
+        if device not in self._columns:
+            unused = torch.full((_width(device),), float("-inf"), device=device)
             unused[:1] = 0.0
-            self._columns[key.device] = torch.zeros(1, dtype=torch.long, device=key.device), unused
-        column, unused = self._columns[key.device]
-        for piece, states in zip(pieces[-1], (key, value), strict=True):
-            piece[:rows].index_copy_(2, column, states[:, :, None])
-        return [(keys[:rows].flatten(0, 1), values[:rows].flatten(0, 1)) for keys, values in pieces], unused
+            self._columns[device] = torch.zeros(1, dtype=torch.long, device=device), unused
+        return self._columns[device]
 
 
 class _Plan(NamedTuple):
@@ -303,6 +329,26 @@ class _Plan(NamedTuple):
     asking: Tensor  # (Q · key heads · most,) response and key head; those of the first response where there are fewer
     places: Tensor  # (N · key heads,) where they stand there
     padding: Tensor | None  # (Q · key heads, 1, P), −∞ beyond a prompt
+
+    def ask(self, query: Tensor, keys: Tensor) -> Tensor:
+        """Return products (N · key heads, group, P) of queries (N · key heads, group, d) and (Q, key heads, P, d)."""
+        products = torch.bmm(self._by_prompt(query, keys), keys.flatten(0, 1).transpose(1, 2))
+        if self.padding is not None:
+            products += self.padding
+        return self._by_response(products)
+
+    def answer(self, weights: Tensor, values: Tensor) -> Tensor:
+        """Return sums (N · key heads, group, d) by weights (N · key heads, group, P) of (Q, key heads, P, d)."""
+        return self._by_response(torch.bmm(self._by_prompt(weights, values), values.flatten(0, 1)))
+
+    def _by_prompt(self, states: Tensor, prompts: Tensor) -> Tensor:
+        """(N · key heads, group, n) to (Q · key heads, most · group, n)."""
+        asked = states.index_select(0, self.asking)
+        return asked.view(prompts.shape[0] * prompts.shape[1], -1, states.shape[-1])
+
+    def _by_response(self, states: Tensor) -> Tensor:
+        """The other way round."""
+        return states.view(len(self.asking), -1, states.shape[-1]).index_select(0, self.places)
 
     @classmethod
     def of(cls, owners: Sequence[int], lengths: Sequence[int], key_heads: int, device: torch.device) -> _Plan:
@@ -347,6 +393,11 @@ def _rearranged(states: Tensor, index: Sequence[int]) -> Tensor:
     if moved:
         states[moved] = states[[index[row] for row in moved]]
     return states
+
+
+def _fitted(states: Tensor, rows: int) -> Tensor:
+    """Return the first rows of states (N, …), without memory for more."""
+    return states if len(states) == rows else states[:rows].clone()
 
 
 def _picked(states: Tensor, columns: Tensor) -> Tensor:

@@ -1,0 +1,266 @@
+"""The function in C beside the same sums in float64, and what happens where there is none."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.tiny import tiny_model
+from tokur_cli.engine.generation import attention
+from tokur_cli.engine.generation.attention import AttentionInC, Prompts, attention_in_c, obstacle
+from tokur_cli.engine.generation.blocks import BlockCache
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a compiler is asked on Linux alone")
+needs_compiler = pytest.mark.skipif(attention._compiler() is None, reason="there is no C compiler")
+ROUNDED = {torch.float32: 2**-23, torch.bfloat16: 2**-8}  # what is added up in float32 is rounded once
+WIDTH = 5
+
+
+@pytest.fixture
+def nothing_made(monkeypatch):
+    """As in a process that has asked for nothing yet."""
+    monkeypatch.setattr(attention, "_made", {})
+
+
+def inputs(dtype, heads, group, size, *, lengths, owners, columns, seed=0, spread=1.0):
+    """Arguments of a step at which responses have so many columns, the next one included."""
+    numbers = torch.Generator().manual_seed(seed)
+
+    def states(*shape):
+        return torch.randn(*shape, size, generator=numbers).to(dtype)
+
+    rows, longest = len(owners), max(lengths)
+    query = states(rows, heads * group) * spread
+    prompts = Prompts(
+        states(len(lengths), heads, longest),
+        states(len(lengths), heads, longest),
+        torch.tensor(lengths),
+        torch.tensor(owners),
+    )
+    pieces = [(states(rows + 1, heads, WIDTH), states(rows + 1, heads, WIDTH)) for _ in range(-(-columns // WIDTH))]
+    column = torch.tensor([(columns - 1) % WIDTH])
+    return query, states(rows, heads), states(rows, heads), prompts, pieces, column, 0.3
+
+
+def whole(query, key, value, prompts, pieces, column, scale):
+    """What each response attends to, (heads, columns, d) of keys and of values, in float64."""
+    for row, owner in enumerate(prompts.owners.tolist()):
+        both = []
+        for of_prompts, place, new in ((prompts.keys, 0, key), (prompts.values, 1, value)):
+            full = [piece[place][row] for piece in pieces[:-1]]
+            last = pieces[-1][place][row, :, : int(column)]
+            parts = [of_prompts[owner, :, : prompts.lengths[owner]], *full, last, new[row][:, None]]
+            both.append(torch.cat(parts, dim=1).double())
+        yield both
+
+
+def expected(query, key, value, prompts, pieces, column, scale):
+    rows = []
+    for asked, (keys, values) in zip(query, whole(query, key, value, prompts, pieces, column, scale), strict=True):
+        grouped = asked.double().view(keys.shape[0], -1, keys.shape[-1])
+        rows.append(((grouped @ keys.mT * scale).softmax(-1) @ values).flatten(0, 1))
+    return torch.stack(rows)
+
+
+def function(query, key):
+    made = attention_in_c(query, key.shape[1])
+    assert made is not None, obstacle()
+    return made
+
+
+CASES = {
+    "one column": {"lengths": [3], "owners": [0], "columns": 1},
+    "samples": {"lengths": [9, 7], "owners": [0, 0, 0, 1, 1], "columns": 4},
+    "several pieces": {"lengths": [40, 33, 20], "owners": [2, 0, 1, 0], "columns": 13},
+    "a full piece": {"lengths": [1, 2], "owners": [1, 0], "columns": 10},
+}
+
+
+@needs_compiler
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("heads", "group", "size"), [(3, 3, 64), (2, 1, 64), (1, 8, 128), (2, 2, 7), (1, 1, 1), (1, 71, 16)]
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("spread", [1.0, 20.0])
+def test_it_is_attention(dtype, heads, group, size, case, spread):
+    step = inputs(dtype, heads, group, size, spread=spread, **CASES[case])
+    query, key, value, _, pieces, column, _ = step
+    want = expected(*step)
+    before = [[states.clone() for states in piece] for piece in pieces]
+    got = function(query, key)(*step)
+    assert got.dtype == dtype
+    assert got.shape == query.shape
+    torch.testing.assert_close(got.double(), want, rtol=ROUNDED[dtype], atol=1e-6 * spread)
+    # The next column is written, and nothing else
+    for states, new in zip(before[-1], (key, value), strict=True):
+        states[: len(query), :, int(column)] = new
+    for piece, as_before in zip(pieces, before, strict=True):
+        for states, same in zip(piece, as_before, strict=True):
+            torch.testing.assert_close(states, same, rtol=0, atol=0)
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_products_with_the_prompts_can_be_given_and_their_weights_come_back(dtype):
+    step = inputs(dtype, 2, 3, 64, **CASES["several pieces"])
+    bound = {"rtol": 0, "atol": {torch.float32: 2e-6, torch.bfloat16: 0.02}[dtype]}  # the products are rounded, too
+    query, key, _, prompts, _, _, scale = step
+    of_row = [(prompts.keys[owner], prompts.values[owner]) for owner in prompts.owners]
+    grouped = query.view(len(query), 2, 3, 64)
+    shared = torch.stack([asked @ keys.mT for asked, (keys, _) in zip(grouped, of_row, strict=True)])
+    want, attended = expected(*step), [keys for keys, _ in whole(*step)]
+    got = function(query, key)(*step, shared)
+    for row, (asked, keys, owner) in enumerate(zip(grouped, attended, prompts.owners, strict=True)):
+        length = int(prompts.lengths[owner])
+        weights = (asked.double() @ keys.mT * scale).softmax(-1)[..., :length]
+        torch.testing.assert_close(shared[row, :, :, :length].double(), weights, **bound)
+        assert (shared[row, :, :, length:] == 0).all()
+    prompt_values = torch.stack([values for _, values in of_row])
+    of_prompts = shared.double() @ prompt_values.double()
+    torch.testing.assert_close(got.double() + of_prompts.flatten(1, 2), want, **bound)
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_response_is_the_same_to_the_last_bit_whatever_stands_beside_it(dtype):
+    step = inputs(dtype, 3, 3, 64, lengths=[37, 30, 22], owners=[0, 1, 1, 2, 2, 2, 0], columns=12)
+    query, key, value, prompts, pieces, column, scale = step
+    attend = function(query, key)
+    together = attend(*step)
+    threads = torch.get_num_threads()
+    try:
+        for count in (1, 3):
+            torch.set_num_threads(count)
+            torch.testing.assert_close(attend(*step), together, rtol=0, atol=0)
+    finally:
+        torch.set_num_threads(threads)
+    for row, owner in enumerate(prompts.owners.tolist()):
+        length = int(prompts.lengths[owner])
+        alone = Prompts(
+            prompts.keys[owner : owner + 1, :, :length].contiguous(),
+            prompts.values[owner : owner + 1, :, :length].contiguous(),
+            torch.tensor([length]),
+            torch.tensor([0]),
+        )
+        one = slice(row, row + 1)
+        own = [(keys[one].clone(), values[one].clone()) for keys, values in pieces]
+        got = attend(query[one], key[one], value[one], alone, own, column, scale)
+        torch.testing.assert_close(got[0], together[row], rtol=0, atol=0)
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("where", ["query", "prompt", "own", "new"])
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_what_is_not_finite_stays_so_and_reaches_no_other_response(dtype, where, number):
+    step = inputs(dtype, 1, 2, 64, lengths=[9, 20], owners=[0, 1, 1], columns=8)
+    query, key, _, prompts, pieces, _, _ = step
+    attend = function(query, key)
+    usual = attend(*step)
+    {"query": query[0], "prompt": prompts.keys[0, 0], "own": pieces[0][0][0, 0], "new": key[0]}[where][0, 3] = number
+    want = expected(*step)
+    got = attend(*step)
+    torch.testing.assert_close(got[0].double(), want[0], rtol=ROUNDED[dtype], atol=1e-6, equal_nan=True)
+    assert want[0].isnan().any()
+    torch.testing.assert_close(got[1:], usual[1:], rtol=0, atol=0)
+
+
+@needs_compiler
+def test_scores_far_apart_lose_nothing():
+    """Beyond float32's exponents, where all weight is one column's; and none below another."""
+    query, keys = torch.full((1, 1, 4), 1e3), torch.zeros(1, 1, WIDTH, 4)
+    keys[0, 0, 2] = 1.0
+    values = torch.arange(WIDTH * 4.0).view(1, 1, WIDTH, 4)
+    prompts = Prompts(torch.zeros(1, 1, 2, 4) - 1, torch.zeros(1, 1, 2, 4), torch.tensor([2]), torch.tensor([0]))
+    new = torch.zeros(1, 1, 4)
+    got = function(query, new)(query, new, new, prompts, [(keys, values)], torch.tensor([4]), 1.0)
+    torch.testing.assert_close(got[0, 0], values[0, 0, 2], rtol=0, atol=0)
+
+
+@needs_compiler
+def test_it_runs_on_pytorchs_threads_and_leaves_no_file(tmp_path):
+    """A second OpenMP would have threads of its own."""
+    script = """
+import os, re, sys, tempfile, torch
+from tokur_cli.engine.generation.attention import attention_in_c
+def loaded():
+    return {line.split()[-1] for line in open("/proc/self/maps") if re.search("gomp|iomp|libomp", line)}
+torch.ones(300, 300) @ torch.ones(300, 300)
+before = loaded()
+assert attention_in_c(torch.ones(2, 6, 8), 2) is not None
+assert loaded() == before and before, loaded()
+assert os.listdir(tempfile.gettempdir()) == []
+"""
+    environment = {"PATH": "/usr/bin:/bin", "TMPDIR": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[3])}
+    subprocess.run([sys.executable, "-c", script], env=environment, cwd=tmp_path, check=True)
+
+
+def program(folder, text):
+    path = folder / "compiler"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.usefixtures("nothing_made")
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (None, "there is no C compiler"),
+        ("echo 'no room for this' >&2; exit 3", "compiler fails (no room for this)"),
+        ("exit 3", "compiler fails (3)"),
+        ("exit 0", "compiler fails ("),  # and makes nothing
+        ("sleep 20", "compiler fails ("),
+        pytest.param('exec cc "$@" -DBFLOAT16', "is wrong", marks=needs_compiler),  # where float32 is wanted
+        pytest.param('exec cc "$@" -march=none-such', "compiler fails (", marks=needs_compiler),
+    ],
+)
+def test_without_a_working_compiler_the_operations_generate_and_it_is_said_why(monkeypatch, tmp_path, text, why):
+    monkeypatch.setenv("CC", "no-such-compiler" if text is None else program(tmp_path, text))
+    monkeypatch.setattr(attention, "_SECONDS", 1)
+    assert obstacle() is None
+    logits = first_steps(tiny_model("llama"))
+    assert why in obstacle()
+    assert not any(isinstance(made, AttentionInC) for made in attention._made.values())
+    monkeypatch.delenv("CC")
+    assert torch.equal(logits, first_steps(tiny_model("llama")))  # a compiler is asked once
+    monkeypatch.setattr(attention, "_made", {})
+    torch.testing.assert_close(logits, first_steps(tiny_model("llama")), rtol=0, atol=1e-4)
+
+
+def first_steps(model):
+    cache = BlockCache(model, None)
+    with torch.inference_mode():
+        cache.join([[7] * 9, [9] * 5], [2, 1])
+        return torch.stack([cache.step(torch.tensor([token, 8, 30])) for token in range(20, 26)])
+
+
+@needs_compiler
+@pytest.mark.usefixtures("nothing_made")
+def test_the_compiler_is_the_one_that_is_asked_for(monkeypatch, tmp_path):
+    noted = tmp_path / "noted"
+    monkeypatch.setenv("CC", program(tmp_path, f'echo "$@" >> {noted}; exec cc "$@"') + " -O1 '-DMEANS=two words'")
+    assert attention_in_c(torch.ones(1, 4, 8), 2) is not None
+    assert noted.read_text().count("-O1 -DMEANS=two words") == 2
+
+
+@needs_compiler
+@pytest.mark.usefixtures("nothing_made")
+def test_each_size_is_compiled_once(monkeypatch):
+    made = [attention_in_c(torch.ones(rows, 4, 8), key_heads) for rows in (1, 3) for key_heads in (2, 4)]
+    assert all(isinstance(one, AttentionInC) for one in made)
+    assert made[0] is made[2] is not made[1] is made[3]
+
+
+@pytest.mark.usefixtures("nothing_made")
+def test_what_it_cannot_do_is_left_to_the_operations(monkeypatch):
+    assert attention_in_c(torch.ones(1, 4, 8, dtype=torch.float16), 2) is None
+    assert attention_in_c(torch.ones(1, 4, 8, dtype=torch.float64), 2) is None
+    assert attention_in_c(torch.ones(1, 4, 8, device="meta"), 2) is None
+    assert attention_in_c(torch.nn.Parameter(torch.ones(1, 4, 8)), 2) is None
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert attention_in_c(torch.ones(1, 4, 8), 2) is None
+    assert obstacle() is None
