@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -212,8 +213,8 @@ def program(folder, text):
         (None, "there is no C compiler"),
         ("echo 'no room for this' >&2; exit 3", "compiler fails (no room for this)"),
         ("exit 3", "compiler fails (3)"),
-        ("exit 0", "compiler fails ("),  # and makes nothing
-        ("sleep 20", "compiler fails ("),
+        ("exit 0", "compiler makes nothing that can be used ("),
+        ("sleep 20", "compiler makes nothing that can be used ("),
         pytest.param('exec cc "$@" -DBFLOAT16', "is wrong", marks=needs_compiler),  # where float32 is wanted
         pytest.param('exec cc "$@" -march=none-such', "compiler fails (", marks=needs_compiler),
     ],
@@ -229,6 +230,14 @@ def test_without_a_working_compiler_the_operations_generate_and_it_is_said_why(m
     assert torch.equal(logits, first_steps(tiny_model("llama")))  # a compiler is asked once
     monkeypatch.setattr(attention, "_made", {})
     torch.testing.assert_close(logits, first_steps(tiny_model("llama")), rtol=0, atol=1e-4)
+
+
+@needs_compiler
+@pytest.mark.usefixtures("nothing_made")
+def test_where_no_file_can_be_written_the_operations_generate(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none such"))
+    assert attention_in_c(torch.ones(1, 4, 8), 2) is None
+    assert "none such" in obstacle()
 
 
 def first_steps(model):

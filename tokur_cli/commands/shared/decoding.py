@@ -47,7 +47,7 @@ def make_decoder(
     """
     language_model.probe.check_generation()
     if (why := obstacle()) is not None:  # known now, since that has generated
-        note(f"{why}: generating may take twice as long")
+        note(f"{why}: generating may take 1.4 times as long")
     device = language_model.device
     if max_memory_gib is None:
         cache_bytes = int(available_bytes(device) * _CACHE_SHARE)

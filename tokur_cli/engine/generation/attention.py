@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 _SCALARS = {torch.bfloat16: ["-DBFLOAT16"], torch.float32: []}
-_COMPILERS = ("cc", "gcc", "clang")
+_COMPILERS = ("gcc", "cc")  # Clang calls an OpenMP that PyTorch seldom brings
 # Sums may be taken in any order; what is not a number stays so, as it would not with -ffast-math
 _OPTIONS = "-O3 -march=native -fPIC -fopenmp -fno-math-errno -fno-trapping-math -fno-signed-zeros -fassociative-math"
 _SECONDS = 60  # that a compiler may take
@@ -140,20 +140,19 @@ def _compile(dtype: torch.dtype, group: int, size: int) -> AttentionInC | _Obsta
         return _Obstacle("there is no C compiler")
     source = resources.files(__package__).joinpath("attention.c").read_bytes()
     options = [*_OPTIONS.split(), *_SCALARS[dtype], f"-DGROUP={group}", f"-DSIZE={size}"]
-    with tempfile.TemporaryDirectory(prefix="tokur-", ignore_cleanup_errors=True) as folder:
-        compiled, library = Path(folder, "attention.o"), Path(folder, "attention.so")
-        try:
+    name = shlex.join(compiler)
+    try:
+        with tempfile.TemporaryDirectory(prefix="tokur-", ignore_cleanup_errors=True) as folder:
+            compiled, library = Path(folder, "attention.o"), Path(folder, "attention.so")
             _run([*compiler, *options, "-x", "c", "-c", "-", "-o", str(compiled)], source)
             _run([*compiler, "-shared", str(compiled), "-o", str(library)])  # without OpenMP, which is there
             made = AttentionInC(library, group)
-        except subprocess.CalledProcessError as error:
-            said = error.stderr.decode(errors="replace").strip().splitlines()
-            return _Obstacle(f"{shlex.join(compiler)} fails ({said[0] if said else error.returncode})")
-        except (OSError, subprocess.SubprocessError) as error:
-            return _Obstacle(f"{shlex.join(compiler)} fails ({error})")
-    if not _is_right(made, dtype, group, size):
-        return _Obstacle(f"what {shlex.join(compiler)} makes is wrong")
-    return made
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.decode(errors="replace").strip().splitlines()
+        return _Obstacle(f"{name} fails ({said[0] if said else error.returncode})")
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return _Obstacle(f"{name} makes nothing that can be used ({error})")
+    return made if _is_right(made, dtype, group, size) else _Obstacle(f"what {name} makes is wrong")
 
 
 def _compiler() -> list[str] | None:
