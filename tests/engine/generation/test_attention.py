@@ -182,6 +182,18 @@ def test_scores_far_apart_lose_nothing():
 
 
 @needs_compiler
+def test_a_bfloat16_between_two_is_rounded_as_pytorch_does():
+    """Equal weights of two neighbours: half-way, to the even one."""
+    pairs = torch.tensor([[1, 1 + 2**-7], [1 + 2**-7, 1 + 2**-6], [-1, -1 - 2**-7], [-1 - 2**-7, -1 - 2**-6]])
+    values = pairs.T.to(torch.bfloat16).contiguous()  # (columns, d)
+    zeros = torch.zeros(1, 1, 4, dtype=torch.bfloat16)
+    prompts = Prompts(zeros[None], values[None, None, :1].contiguous(), torch.tensor([1]), torch.tensor([0]))
+    pieces = [(torch.zeros(1, 1, WIDTH, 4, dtype=torch.bfloat16), torch.zeros(1, 1, WIDTH, 4, dtype=torch.bfloat16))]
+    got = function(zeros, zeros)(zeros, zeros, values[None, 1:], prompts, pieces, torch.tensor([0]), 1.0)
+    assert torch.equal(got[0, 0], pairs.mean(dim=1).to(torch.bfloat16))
+
+
+@needs_compiler
 def test_it_runs_on_pytorchs_threads_and_leaves_no_file(tmp_path):
     """A second OpenMP would have threads of its own."""
     script = """
@@ -214,7 +226,7 @@ def program(folder, text):
         ("echo 'no room for this' >&2; exit 3", "compiler fails (no room for this)"),
         ("exit 3", "compiler fails (3)"),
         ("exit 0", "compiler makes nothing that can be used ("),
-        ("sleep 20", "compiler makes nothing that can be used ("),
+        ("exec sleep 20", "compiler makes nothing that can be used ("),
         pytest.param('exec cc "$@" -DBFLOAT16', "is wrong", marks=needs_compiler),  # where float32 is wanted
         pytest.param('exec cc "$@" -march=none-such', "compiler fails (", marks=needs_compiler),
     ],

@@ -172,6 +172,21 @@ def test_rows_that_go_on_stay_where_they_are_if_they_can():
     assert order[3:] == [6, 7, 9]
 
 
+@pytest.mark.usefixtures("each_way")
+def test_what_rows_leave_behind_is_given_back_when_a_piece_is_full():
+    cache = BlockCache(tiny_model("llama"), None)
+    tokens = torch.arange(20, 52)
+    with torch.inference_mode():
+        cache.join([[7] * 9], [10])
+        for token in tokens:
+            cache.step(token.repeat(10))
+        cache.gather([0, 1, 2, 4, 5, 7])
+        cache.step(torch.tensor([9] * 6))
+    (block,) = cache._blocks
+    assert all(len(states) == 6 for pieces in block._own.values() for piece in pieces for states in piece)
+    assert sum(piece[0].shape[2] for piece in next(iter(block._own.values()))) == 64
+
+
 class Recorded(TorchDispatchMode):
     """Records operations, and plays them again on the same tensors as a CUDA graph does: what Python decided stays."""
 

@@ -306,7 +306,7 @@ class _Block:
                     torch.cat([states[:rows] for states in part], dim=2) for part in zip(*pieces, strict=True)
                 )
                 pieces[:] = [(keys, values)]
-            elif not together:  # what rows left behind is given back, as it is where pieces are put together
+            else:  # what rows left behind is given back, as it is where pieces are put together
                 pieces[:] = [(_fitted(keys, rows), _fitted(values, rows)) for keys, values in pieces]
             pieces.append((key.new_zeros(rows, heads, width, size), key.new_zeros(rows, heads, width, size)))
         return pieces
