@@ -4,6 +4,7 @@
    Defined by the compiler's command: GROUP, query heads to a key head; SIZE, of a head; BFLOAT16, where not float32. */
 
 #include <math.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -100,14 +101,15 @@ static inline float exponentiate(float *scores, int64_t columns) {
 void attend(const scalar *queries, const scalar *new_keys, const scalar *new_values, const scalar *prompt_keys,
             const scalar *prompt_values, int64_t longest, const int64_t *lengths, const int64_t *owners,
             scalar *const *keys, scalar *const *values, int64_t pieces, int64_t width, const int64_t *next,
-            float scale, scalar *shared, scalar *output, int64_t rows, int64_t heads, float *scores, int64_t stride, int threads) {
+            float scale, scalar *shared, scalar *output, int64_t rows, int64_t heads, float *scores, int64_t stride,
+            int threads) {
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t place = 0; place < rows * heads; place++) {
         const int64_t row = place / heads, prompt = owners[row] * heads + place % heads, length = lengths[owners[row]];
         const scalar *before_keys = prompt_keys + prompt * longest * SIZE;
         const scalar *before_values = prompt_values + prompt * longest * SIZE;
         const int64_t own = place * width * SIZE, new = own + *next * SIZE;
-        scalar *const of_prompt = shared + place * GROUP * longest;
+        scalar *const of_prompt = shared ? shared + place * GROUP * longest : NULL;
         float *const mine = scores + omp_get_thread_num() * GROUP * stride;
         float asked[GROUP][SIZE], totals[GROUP][SIZE] = {{0}}, inverse[GROUP];
 
