@@ -195,6 +195,6 @@ PIECES = [
 @given(st.lists(st.sampled_from(PIECES), max_size=6).map("".join) | st.text(max_size=60))
 def test_any_text_has_a_canonical_form_and_an_answer_or_none(text):
     assert canonical(text).kind in ("number", "choice", "words", "expression")
-    for found in (extract_answer(text), extract_answer(text, choices=True)):
+    for found in (extract_answer(text), extract_answer(text, wanted="choice")):
         assert found is None or found.text
     assert reference_answer(text) is None or text.strip()

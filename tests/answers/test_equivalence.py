@@ -57,10 +57,11 @@ def no_workers(monkeypatch):
         ("50%", "0.5%", False),
         ("5%", "5 million", False),
         ("$5 million", "5 cents", False),
-        ("$5 million", "500 cents", True),  # as it equals $5
+        ("$5 million", "500 cents", False),
+        ("$5 million", "500,000,000 cents", True),
         ("5 million", "5,000,000", True),
         ("5,000,000", "$5 million", True),
-        ("5", "5 million", True),
+        ("5", "5 million", False),
         # units: converted when both are known, not compared when one is not there
         ("1 hour", "60 minutes", True),
         ("5 hours", "5 minutes", False),

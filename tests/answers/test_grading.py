@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from tokur_cli.answers.equivalence import Equivalence
-from tokur_cli.answers.extraction import extract_answer, is_multiple_choice
+from tokur_cli.answers.extraction import extract_answer, wanted_by
 from tokur_cli.answers.grading import Grader, Outcome
 from tokur_cli.answers.workers import OutOfLimits
 
@@ -12,7 +12,7 @@ DATA = Path(__file__).parents[1] / "data" / "gsm8k_model_solutions.jsonl"
 
 
 def answered(response, reference):
-    found = extract_answer(response, choices=is_multiple_choice(reference))
+    found = extract_answer(response, wanted=wanted_by(reference))
     return None if found is None else found.text, reference
 
 

@@ -19,37 +19,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
 
 from tokur_cli.answers.notation import common_name, for_parser
-from tokur_cli.answers.spelled import NUMBER_WORDS, in_digits
-from tokur_cli.answers.units import CURRENCY, SCALES, UNITS, Unit, unit_of
+from tokur_cli.answers.numbers import LETTER, Number, read_number
+from tokur_cli.answers.units import Unit, unit_of
+from tokur_cli.answers.writing import plain
 
 MAX_SYMBOLIC_LENGTH = 2_000
 """Longer answers are compared as text only: no answer to a question is that long, and parsers are not linear."""
 
 Kind = Literal["number", "choice", "words", "expression"]
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A number as it was written.
-
-    Attributes:
-        value: the number as written, exactly, without scale and unit.
-        scale: 1/100 for ``%``, 1,000,000 for ``million``, otherwise 1.
-        unit: what follows it, when it is a unit that we know.
-        name: the variable of ``x = 5`` or the base of ``52_8``, otherwise empty.
-        places: decimals written after the point; 0 for integers and fractions.
-    """
-
-    value: Fraction
-    scale: Fraction = Fraction(1)
-    unit: Unit | None = None
-    name: str = ""
-    places: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +122,6 @@ _SPELLINGS = (
 )
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{(.*)\}", re.DOTALL)
 _DELIMITED = re.compile(r"\$\$(.*)\$\$|\\\[(.*)\\\]|\\\((.*)\\\)", re.DOTALL)
-_BRACKET = re.compile(r"[(){},]")
 _NO_CALCULATION = re.compile(r"[<>;]|!=|,(?!\d{3}(?!\d))|\\(?:begin|le|ge|ne)(?![A-Za-z])|\b(?:and|or)\b")
 _NAMED = re.compile(r"(?:\\angle\s*)?\\?[A-Za-z]+(?:_\{?\w+\}?)?(?:\([^()=]*\))?\s*")
 _ARITHMETIC_COMMAND = re.compile(
@@ -151,32 +131,6 @@ _AROUND_OPERATORS = re.compile(r"\s*([-+*/=<>();:\[\]{}|^_])\s*|\s+(?=,)")
 # A comma that separates thousands stays as it is, so that no list can look like a number.
 _LIST_COMMA = re.compile(r"(?<!\d),\s*|,\s+|,(?!\d{3}(?!\d))")
 
-_INTEGER = r"[1-9]\d{0,2}(?:,\d{3})+|[1-9]\d{0,2}(?:[ ]\d{3})+|\d+"
-_POWER_OF_TEN = r"10\s*\^\s*(?:\{\s*[+-]?\d{1,3}\s*\}|[+-]?\d{1,3})"
-_NUMBER = re.compile(
-    rf"""(?:(?P<name>[A-Za-z](?:_\{{?\w+\}}?)?)\s*=\s*)?
-    (?P<sign1>[-+])?\s*(?P<currency>[{CURRENCY}])?\s*(?P<sign2>[-+])?\s*
-    (?:
-      (?:(?P<whole>\d+)\s*)?\\frac\s*\{{\s*(?P<top>-?\d+)\s*\}}\s*\{{\s*(?P<bottom>-?\d+)\s*\}}
-    | (?:(?P<whole2>\d+)[ ]+)?(?P<top2>{_INTEGER})\s*/\s*(?P<bottom2>{_INTEGER})
-    | (?P<power>{_POWER_OF_TEN})
-    | (?P<based>\d+)\s*_\s*\{{?\s*(?P<base>\d{{1,2}})\s*\}}?
-    | (?P<integer>{_INTEGER})?(?:\.(?P<decimals>\d*)(?:\\overline\s*\{{(?P<repeated>\d+)\}})?)?
-      (?:[eE](?P<exponent>[+-]?\d{{1,3}})|\s*(?:\\times|\\cdot|\*|x)\s*(?P<times>{_POWER_OF_TEN}))?
-    )
-    \s*(?P<tail>.*)""",
-    re.VERBOSE | re.DOTALL,
-)
-_TAIL = re.compile(
-    r"""\\text\{(?P<text>[^{}]*)\}(?P<text_power>\s*\^\s*\{?\s*[23]\s*\}?)?
-    | (?P<sign>[%¢$€£¥₹])
-    | (?P<words>[A-Za-z][A-Za-z'./&-]*(?:\s+[A-Za-z][A-Za-z'./&-]*){0,5})(?P<power>\s*\^\s*\{?\s*[23]\s*\}?)?""",
-    re.VERBOSE,
-)
-_NO_UNITS = frozenset(
-    "sin cos tan sec csc cot log ln exp mod and or over plus minus times divided pi sqrt infinity not to is if "  # noqa: SIM905
-    "arcsin arccos arctan sinh cosh tanh det dim max gcd lcm".split()
-)
 _CHOICE = re.compile(
     r"\(\s*([A-Ja-j])\s*\)|([A-J])\s*[).:]?|\(\s*([A-J])\s*\)\s+\S.*|([A-J])\s*[).:]\s+\S.*", re.DOTALL
 )
@@ -200,15 +154,15 @@ def canonical(answer: str) -> Canonical:
     marked = _without_working(_normalise(answer))
     shown = " ".join(_MARKED_TEXT.sub(r" \1 ", marked).split())
     text = _LIST_COMMA.sub(", ", " ".join(_AROUND_OPERATORS.sub(r"\1", shown).split()))
-    number = _read_number(marked)
+    named = common_name(text)
+    if named:
+        return Canonical("words", named, marked)
+    number = read_number(marked)
     if number is not None:
         return Canonical("number", text, marked, number)
     choice = _CHOICE.fullmatch(shown)
     if choice:
         return Canonical("choice", next(letter for letter in choice.groups() if letter).upper(), marked)
-    named = common_name(text)
-    if named:
-        return Canonical("words", named, marked)
     words = _WORDS.fullmatch(shown)
     if words and shown.lower() not in _NAMES:
         return Canonical("words", words[1].casefold(), marked)
@@ -217,7 +171,7 @@ def canonical(answer: str) -> Canonical:
 
 def _normalise(answer: str) -> str:
     r"""Drop what is only typography; words that LaTeX sets as text stay marked ``\text{…}``."""
-    text = _strip(answer.translate(_CHARACTERS))
+    text = _strip(plain(answer).translate(_CHARACTERS))
     for wrapper in (_DELIMITED, _BOXED, _DELIMITED):
         inside = wrapper.fullmatch(text)
         if inside:
@@ -256,11 +210,11 @@ def _without_working(text: str) -> str:
 
 def _is_arithmetic(text: str) -> bool:
     """Return whether a side of an equation holds numbers and no variables."""
-    number = _read_number(text.strip())
+    number = read_number(text.strip())
     if number is not None:
         return not number.name
     rest = _ARITHMETIC_COMMAND.sub("", text)
-    return any(digit in rest for digit in "0123456789") and not re.search(r"[A-Za-z]", rest)
+    return any(digit in rest for digit in "0123456789") and not re.search(f"[{LETTER}]", rest)
 
 
 def _unit_behind(text: str) -> Unit | None:
@@ -290,75 +244,3 @@ def _strip(text: str) -> str:
         # "\," at the end loses its second half with the punctuation, so the backslash goes too.
         text = text.rstrip(".,;: \t\r\n\\").rstrip("*`\"'")
     return text
-
-
-def _read_number(text: str) -> Number | None:
-    """Return the number that the whole text is, in digits or (up to 999 and scales) in words, or None."""
-    while (
-        len(text) > 2 and text[0] + text[-1] in ("()", "{}") and not _BRACKET.search(_MARKED_TEXT.sub("", text[1:-1]))
-    ):
-        text = text[1:-1].strip()
-    if not any(digit in text for digit in "0123456789"):
-        text = in_digits(text)
-    match = _NUMBER.fullmatch(text)
-    if match is None or (match["sign1"] and match["sign2"]):
-        return None
-    value = _read_value(match)
-    tail = _read_tail(match["tail"], match["currency"], apart=text[: match.start("tail")].endswith(" "))
-    if value is None or tail is None:
-        return None
-    scale, unit = tail
-    if "-" in (match["sign1"], match["sign2"]):
-        value = -value
-    places = len(match["decimals"] or "") if not match["exponent"] and not match["times"] else 0
-    return Number(value, scale, unit, match["name"] or match["base"] or "", 0 if match["repeated"] else places)
-
-
-def _read_value(match: re.Match[str]) -> Fraction | None:
-    """Return the unsigned value of a match of ``_NUMBER``; None for a zero denominator and for no digits at all."""
-    top, bottom = match["top"] or match["top2"], match["bottom"] or match["bottom2"]
-    if top:
-        whole = int(match["whole"] or match["whole2"] or 0)
-        denominator = int(_digits(bottom))
-        return whole + Fraction(int(_digits(top)), denominator) if denominator else None
-    if match["based"]:
-        return Fraction(match["based"])
-    if match["power"]:
-        return Fraction(10) ** _exponent(match["power"])
-    integer, decimals, repeated = match["integer"], match["decimals"] or "", match["repeated"]
-    if not integer and not decimals and not repeated:
-        return None
-    value = Fraction(f"{_digits(integer or '0')}.{decimals or '0'}")
-    if repeated:
-        value += Fraction(int(repeated), (10 ** len(repeated) - 1) * 10 ** len(decimals))
-    power = int(match["exponent"] or 0) or (_exponent(match["times"]) if match["times"] else 0)
-    return value * Fraction(10) ** power
-
-
-def _digits(text: str) -> str:
-    return text.replace(",", "").replace(" ", "")
-
-
-def _exponent(power_of_ten: str) -> int:
-    return int(power_of_ten.partition("^")[2].strip(" {}"))
-
-
-def _read_tail(text: str, currency: str | None, *, apart: bool) -> tuple[Fraction, Unit | None] | None:
-    """Return the scale and unit around a number, or None where what follows makes it more than a number."""
-    front = UNITS[currency] if currency else None
-    if not text:
-        return Fraction(1), front
-    match = _TAIL.fullmatch(text)
-    if match is None:
-        return None
-    words = (match["text"] if match["text"] is not None else match["sign"] or match["words"]).lower().split()
-    if not NUMBER_WORDS.isdisjoint(words):
-        return None
-    scale = SCALES.get(words[0], Fraction(1)) if words else Fraction(1)
-    exponent = match["text_power"] or match["power"] or ""
-    unit = unit_of(words if scale == 1 else words[1:], 2 if "2" in exponent else 3 if "3" in exponent else 1)
-    # "5 x", "6abc", "2 pi" and "3 or more" are expressions: an unknown word is one only if long, apart and no operator.
-    is_word = bool(words) and apart and len(words[0]) >= 3 and _NO_UNITS.isdisjoint(words)
-    if match["words"] and scale == 1 and unit is None and not is_word:
-        return None
-    return scale, front or unit

@@ -4,10 +4,11 @@ Equality of a single pair is not transitive (``50%`` may be written 1/2 or 50), 
 does not depend on the order of the answers, plainest forms first:
 
 1. plain numbers, by exact value; a long decimal joins the value that it rounds (``0.333333`` joins 1/3);
-2. scaled numbers (``50%``, ``5 million``) join the class of their exact value, else of the number in front of the sign;
+2. scaled numbers (``50%``, ``5 million``) and exact ones with a rounding (``127/3 ≈ 42.33``) join the class of their
+   exact value, else of the number in front of the per cent sign or of the rounding;
 3. numbers with a unit join the plain class of the same number, else those with the same quantity (``1 hour``,
    ``60 minutes``): the answers to one question share the unit that it asks for;
-4. letters and words, by text;
+4. letters and words, by text; a small letter joins the choice of its capital where there is one;
 5. expressions, by text, then by value: math-verify reads each distinct one once and gives a fingerprint (its exact
    value, or its value at a fixed point), kept apart by unit like numbers; lists, intervals and relations with one
    fingerprint are compared in pairs.
@@ -21,8 +22,9 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tokur_cli.answers.canonical import MAX_SYMBOLIC_LENGTH, Canonical, Number, canonical
+from tokur_cli.answers.canonical import MAX_SYMBOLIC_LENGTH, Canonical, canonical
 from tokur_cli.answers.equivalence import MIN_PLACES, Comparison, Equivalence, numbers_equal
+from tokur_cli.answers.numbers import Number
 from tokur_cli.answers.units import Unit
 
 
@@ -53,7 +55,9 @@ def answer_classes(answers: Sequence[str | None], equivalence: Equivalence) -> A
     for form in distinct:
         if form.kind in ("choice", "words"):
             keys.put(form, (form.kind, form.text))
-    keys.add_expressions([form for form in distinct if form.kind == "expression"], equivalence)
+        elif form.kind == "expression" and keys.knows("choice", form.text.upper()):
+            keys.put(form, ("choice", form.text.upper()))
+    keys.add_expressions([form for form in distinct if form not in keys.classes], equivalence)
 
     shown: dict[int, str] = {}
     for answer, form in sorted(forms.items(), key=lambda item: (_plainness(item[1]), len(item[0]), item[0])):
@@ -84,6 +88,10 @@ class _Keys:
         self._known: dict[Hashable, int] = {}
         self._count = 0
 
+    def knows(self, *key: Hashable) -> bool:
+        """Return whether a class has this key."""
+        return key in self._known
+
     def put(self, form: Canonical, *keys: Hashable) -> None:
         """Put a form into the class of its first known key, or a new class, and make its first key known."""
         found = next((self._known[key] for key in keys if key in self._known), None)
@@ -95,14 +103,19 @@ class _Keys:
 
     def add_numbers(self, forms: list[Canonical]) -> None:
         numbers = [(form, form.number) for form in forms if form.number]
-        self._add_plain([(form, number) for form, number in numbers if number.scale == 1 and not number.unit])
+        plain = [
+            (form, number)
+            for form, number in numbers
+            if number.scale == 1 and not number.unit and number.rounded is None
+        ]
+        self._add_plain(plain)
         for form, number in numbers:
-            if number.scale != 1 and not number.unit:
-                self.put(form, number.value * number.scale, number.value)
+            if not number.unit and (number.scale != 1 or number.rounded is not None):
+                self.put(form, *_values(number))
         later = []
         for form, number in numbers:
             if number.unit:
-                bare = next((key for key in (number.value * number.scale, number.value) if key in self._known), None)
+                bare = next((key for key in _values(number) if key in self._known), None)
                 if bare is None:
                     later.append((form, number))
                 else:
@@ -169,6 +182,16 @@ class _Keys:
                 return self._known[head.kind, head.text]
         candidates.append(form)
         return own
+
+
+def _values(number: Number) -> list[Fraction]:
+    """Return what a number may be written as without its unit and per cent sign, its exact value first."""
+    values = [number.value * number.scale]
+    if number.scale == Fraction(1, 100):
+        values.append(number.value)
+    if number.rounded is not None:
+        values.append(number.rounded * number.scale)
+    return values
 
 
 def _quantity(value: Fraction, unit: Unit) -> Hashable:

@@ -4,8 +4,9 @@ Numbers are compared exactly, as rationals. Beyond that:
 
 - A decimal with at least six decimals and six significant digits equals what it is the rounding or truncation of
   (``0.333333`` is 1/3, ``0.3333`` is not).
-- ``50%`` equals 1/2 and, because people leave the sign out when the question asks for percent, 50; so does
-  ``5 million`` equal 5,000,000 and 5. Two scaled numbers, and two plain ones, must be equal as they are.
+- ``50%`` equals 1/2 and, because people leave the sign out when the question asks for percent, 50. Two percentages, and
+  two plain numbers, must be equal as they are; so must ``5 million``, which is 5,000,000 and not 5.
+- ``127/3 ≈ 42.33`` equals 127/3 and 42.33.
 - Two units that we know must be of one dimension and are converted (``1 hour`` is ``60 minutes``), after a formula the
   same; a unit on one side alone is not compared. Two names must agree (``x = 5`` is not ``y = 5``); a name on one
   side alone is not compared.
@@ -18,11 +19,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from enum import Enum
 from fractions import Fraction
 from typing import Any
 
-from tokur_cli.answers.canonical import MAX_SYMBOLIC_LENGTH, Canonical, Number, canonical
+from tokur_cli.answers.canonical import MAX_SYMBOLIC_LENGTH, Canonical, canonical
+from tokur_cli.answers.notation import same_time
+from tokur_cli.answers.numbers import Number
 from tokur_cli.answers.workers import OutOfLimits, WorkerPool
 
 
@@ -46,6 +50,15 @@ _REMEMBERED = 100_000  # symbolic comparisons, of which the least recently used 
 
 def numbers_equal(first: Number, second: Number) -> bool:
     """Return whether two numbers are the same by the rules in this module's docstring."""
+    return any(_equal(one, other) for one in _readings(first) for other in _readings(second))
+
+
+def _readings(number: Number) -> list[Number]:
+    """Return a number, and the rounding beside it as a number of its own."""
+    return [number] if number.rounded is None else [number, replace(number, value=number.rounded, rounded=None)]
+
+
+def _equal(first: Number, second: Number) -> bool:
     if first.name and second.name and first.name != second.name:
         return False
     first_factor = second_factor = Fraction(1)
@@ -55,8 +68,8 @@ def numbers_equal(first: Number, second: Number) -> bool:
         first_factor, second_factor = first.unit.factor, second.unit.factor
     if _close(first, first.scale * first_factor, second, second.scale * second_factor):
         return True
-    one_is_scaled = (first.scale == 1) != (second.scale == 1)
-    return one_is_scaled and _close(first, first_factor, second, second_factor)
+    one_is_percent = {first.scale, second.scale} == {Fraction(1), Fraction(1, 100)}
+    return one_is_percent and _close(first, first_factor, second, second_factor)
 
 
 def _close(first: Number, first_factor: Fraction, second: Number, second_factor: Fraction) -> bool:
@@ -83,9 +96,13 @@ def compare_cheaply(reference: Canonical, answer: Canonical) -> bool | None:
         return numbers_equal(reference.number, answer.number)
     if reference.kind == answer.kind and reference.text == answer.text:
         return True
+    if reference.kind == answer.kind == "words":
+        return same_time(reference.text, answer.text)
     if reference.unit and answer.unit and reference.unit != answer.unit:  # formulas are not converted
         return False
     for one, other in ((reference, answer), (answer, reference)):
+        if one.kind == "choice" and other.kind == "expression":
+            return one.text == other.text.upper()
         if one.kind == "words" and other.kind == "expression" and one.text not in other.text.casefold():
             return False
     if "expression" not in (reference.kind, answer.kind):

@@ -20,9 +20,96 @@ _OF_DEGREES = re.compile(
 
 _TEXT = re.compile(r"\\text\{([^{}]*)\}")
 
+_MONTHS = (
+    "january", "february", "march", "april", "may", "june",
+    "july", "august", "september", "october", "november", "december",
+)  # fmt: skip
+_MONTH = "|".join(f"{name[:3]}(?:{name[3:]})?" if len(name) > 3 else name for name in _MONTHS)
+_DATES = (
+    re.compile(r"(?P<year>\d{4})[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})"),
+    re.compile(r"(?P<year>\d{4})\s*[年년]\s*(?P<month>\d{1,2})\s*[月월]\s*(?P<day>\d{1,2})\s*[日号號일]?"),
+    re.compile(rf"(?i:(?P<name>{_MONTH}))\.?\s+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?:,?\s+(?P<year>\d{{4}}))?"),
+    re.compile(
+        rf"(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?(?i:(?P<name>{_MONTH}))\.?(?:,?\s+(?P<year>\d{{4}}))?"
+    ),
+)
+_CLOCK = re.compile(
+    r"(?:at\s+)?(?P<hour>[01]?\d|2[0-4])(?:(?::|\s?h\s?)(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?)?\s*"
+    r"(?P<half>(?i:[ap])\.?\s?(?i:m)\b\.?|o'clock|(?i:uhr)\b|h\b)?"
+)
+_TIME = re.compile(r"(?P<hour>\d{1,2}):(?P<minute>\d\d)(?: (?P<half>[ap]m))?")
+_YES = frozenset(
+    [
+        "yes",
+        "yeah",
+        "yep",
+        "ja",
+        "oui",
+        "sí",
+        "sì",
+        "sim",
+        "да",
+        "так",
+        "tak",
+        "evet",
+        "はい",
+        "ええ",
+        "네",
+        "예",
+        "是",
+        "是的",
+        "对",
+        "對",
+        "对的",
+        "نعم",
+        "हाँ",
+        "हां",
+        "जी",
+        "ใช่",
+        "có",
+        "vâng",
+        "ya",
+        "כן",
+        "ναι",
+        "igen",
+    ]
+)
+_NO = frozenset(
+    [
+        "no",
+        "nope",
+        "nein",
+        "non",
+        "não",
+        "нет",
+        "ні",
+        "nie",
+        "hayır",
+        "いいえ",
+        "いえ",
+        "아니요",
+        "아니오",
+        "不",
+        "不是",
+        "不对",
+        "否",
+        "لا",
+        "नहीं",
+        "ไม่",
+        "ไม่ใช่",
+        "không",
+        "tidak",
+        "bukan",
+        "nee",
+        "nej",
+        "לא",
+        "όχι",
+    ]
+)
+
 
 def common_name(text: str) -> str | None:
-    r"""Return one name for what has several: ``\emptyset`` is "no solution"; None for anything else.
+    r"""Return one name for what has several: ``\emptyset`` is "no solution", ``5 March`` is "03-05"; else None.
 
     Args:
         text: a whole answer in normal form.
@@ -32,7 +119,65 @@ def common_name(text: str) -> str | None:
     if _REALS.fullmatch(text):
         return "all real numbers"
     angle = _ANGLE.fullmatch(text)
-    return f"angle {_vertices(angle)}" if angle else None
+    if angle:
+        return f"angle {_vertices(angle)}"
+    word = text.casefold().rstrip("!")
+    if word in _YES or word in _NO:
+        return "yes" if word in _YES else "no"
+    return _date(text) or _clock(text)
+
+
+def same_time(first: str, second: str) -> bool:
+    """Return whether two names are of one time of day, as ``3:30 pm`` and ``15:30``, or but for the half of the day.
+
+    Args:
+        first: a name that ``common_name`` gave, or anything else.
+        second: another.
+    """
+    times = [_TIME.fullmatch(text) for text in (first, second)]
+    if not all(times):
+        return False
+    one, other = (_minutes(time) for time in times if time)
+    halves = {time["half"] for time in times if time}
+    return one == other or (
+        len(halves) == 2
+        and None in halves
+        and (one - other) % 720 == 0
+        and first[:5].rstrip(" ap") == second[:5].rstrip(" ap")
+    )
+
+
+def _minutes(time: re.Match[str]) -> int:
+    hour = int(time["hour"])
+    if time["half"]:
+        hour = hour % 12 + (12 if time["half"] == "pm" else 0)
+    return 60 * hour + int(time["minute"])
+
+
+def _date(text: str) -> str | None:
+    """Return a day as ``2024-03-05``, one of any year as ``03-05``."""
+    for pattern in _DATES:
+        found = pattern.fullmatch(text)
+        if found:
+            parts = found.groupdict()
+            named = parts.get("name")
+            month = 1 + [name[:3] for name in _MONTHS].index(named[:3].lower()) if named else int(parts["month"])
+            day = int(parts["day"])
+            if not (1 <= month <= 12 and 1 <= day <= 31):
+                return None
+            return (f"{parts['year']}-" if parts["year"] else "") + f"{month:02}-{day:02}"
+    return None
+
+
+def _clock(text: str) -> str | None:
+    """Return a time of day: ``10:30``, with ``am`` or ``pm`` where it says so."""
+    found = _CLOCK.fullmatch(text)
+    half = (found["half"] or "").lower() if found else ""
+    if found is None or (found["minute"] is None and half in ("", "h")):
+        return None
+    seconds = f":{found['second']}" if found["second"] else ""
+    time = f"{int(found['hour'])}:{found['minute'] or '00'}{seconds}"
+    return f"{time} {half[0]}m" if half[:1] in ("a", "p") else time
 
 
 def for_parser(latex: str) -> str:

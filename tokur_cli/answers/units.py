@@ -18,48 +18,102 @@ class Unit(NamedTuple):
     factor: Fraction
 
 
-SCALES: dict[str, Fraction] = {
-    name: Fraction(scale)
-    for scale, names in {
-        "1/100": "% percent percentage pct",
-        "1000": "thousand",
-        "1000000": "million",
-        "1000000000": "billion",
-        "1000000000000": "trillion",
-    }.items()
-    for name in names.split()
+_SCALES = {
+    "1/100": "% percent percentage pct prozent pourcent procent процент процента процентов por\u00a0ciento パーセント 퍼센트",
+    "12": "dozen dozens dutzend docena docenas douzaine douzaines dúzia dúzias dozzina dozzine tuzin tuziny lusin düzine дюжина дюжины дюжин दर्जन ダース 打 다스 โหล",
+    "100": "hundred 百",
+    "1000": "thousand k mil mila mille tausend тысяча тысячи тысяч тыс тисяч тис tysięcy tysiące tys duizend nghìn ngàn ribu bin ألف आلاف हजार हज़ार พัน 千 천 กิโล",
+    "100000": "lakh lakhs लाख",
+    "1000000": "million millions mn millón millones milione milioni milhão milhões milioane millionen mio миллион миллиона миллионов млн мільйон мільйони мільйонів mln mi "
+    "miljoen milion miliony milionów triệu juta milyon مليون ملايين ล้าน 百万 백만",
+    "10000000": "crore crores करोड़ 千万 천만",
+    "10000": "万 萬 만 หมื่น",
+    "100000000": "亿 億 억",
+    "1000000000": "billion billions bn milliard milliards milliarde milliarden mrd миллиард миллиарда миллиардов млрд мільярд мільярди мільярдів mld mlrd bilhão bilhões miljard tỷ tỉ "
+    "miliar milyar مليار 十亿 十億 십억",
+    "1000000000000": "trillion trillions 兆 조 万亿",
 }
+SCALES: dict[str, Fraction] = {
+    name.replace("\u00a0", " "): Fraction(scale) for scale, names in _SCALES.items() for name in names.split(" ")
+}
+"""Words for a multiple. A million is exact, ``5 million`` is not 5; a per cent is a hundredth that may be left out."""
 
 _TABLE: dict[tuple[str, str], str] = {
-    ("dollar", "1"): "$ dollar dollars usd",
-    ("dollar", "1/100"): "cent cents ¢",
-    ("euro", "1"): "€ euro euros eur",
+    ("dollar", "1"): "$ dollar dollars usd us$ dólar dólares dolares доллар доллара долларов dolar dolarów",
+    ("dollar", "1/100"): "cent cents ¢ centavo centavos",
+    ("euro", "1"): "€ euro euros eur евро يورو",
     ("pound", "1"): "£ gbp",
-    ("yen", "1"): "¥ yen jpy",
-    ("rupee", "1"): "₹ rupee rupees inr",
-    ("length", "1/1000"): "mm millimeter millimeters millimetre millimetres",
-    ("length", "1/100"): "cm centimeter centimeters centimetre centimetres",
-    ("length", "1"): "m meter meters metre metres",
-    ("length", "1000"): "km kilometer kilometers kilometre kilometres",
+    ("yen", "1"): "¥ 円 yen jpy 日元",
+    ("yuan", "1"): "元 yuan rmb cny 块 塊 人民币 元钱",
+    ("won", "1"): "원 ₩ won krw",
+    ("dong", "1"): "₫ đồng vnd",
+    ("lira", "1"): "₺ lira tl",
+    ("peso", "1"): "₱ pesos",
+    ("baht", "1"): "฿ บาท baht",
+    ("shekel", "1"): "₪ שקל שקלים",
+    ("naira", "1"): "₦",
+    ("hryvnia", "1"): "₴ гривень гривні",
+    ("zloty", "1"): "zł zloty złotych złote",
+    ("real", "1"): "r$ reais",
+    ("rupiah", "1"): "rp rupiah",
+    ("franc", "1"): "chf franken",
+    ("rupee", "1"): "₹ rupee rupees inr रुपये रुपए रुपया",
+    ("ruble", "1"): "₽ руб. рубль рубля рублей руб",
+    ("length", "1/1000"): "mm millimeter millimeters millimetre millimetres 毫米 мм",
+    (
+        "length",
+        "1/100",
+    ): "cm centimeter centimeters centimetre centimetres centímetros centimètres zentimeter 厘米 см センチ 센티미터",
+    (
+        "length",
+        "1",
+    ): "m meter meters metre metres metro metros mètre mètres 米 公尺 メートル 미터 метр метра метров متر मीटर เมตร",
+    (
+        "length",
+        "1000",
+    ): "km kilometer kilometers kilometre kilometres kilómetro kilómetros quilômetro quilômetros kilomètre "
+    "kilomètres chilometri 公里 千米 キロメートル 킬로미터 км километр километра километров كيلومتر किलोमीटर กิโลเมตร",
     ("length", "0.0254"): "in inch inches",
     ("length", "0.3048"): "ft foot feet",
     ("length", "0.9144"): "yard yards",
     ("length", "1609.344"): "mile miles",
-    ("mass", "1/1000000"): "mg milligram milligrams",
-    ("mass", "1/1000"): "g gram grams",
-    ("mass", "1"): "kg kilogram kilograms",
+    ("mass", "1/1000000"): "mg milligram milligrams 毫克",
+    ("mass", "1/1000"): "g gram grams gramm gramos grammes gramas 克 グラム 그램 грамм граммов",
+    (
+        "mass",
+        "1",
+    ): "kg kilogram kilograms kilogramm kilo kilos kilogramos 公斤 千克 キログラム 킬로그램 кг килограмм килограмма "
+    "килограммов كيلوغرام किलोग्राम กิโลกรัม",
     ("mass", "0.028349523125"): "oz ounce ounces",
     ("mass", "0.45359237"): "lb lbs",
-    ("time", "1"): "s sec secs second seconds",
-    ("time", "60"): "min mins minute minutes",
-    ("time", "3600"): "h hr hrs hour hours",
-    ("time", "86400"): "day days",
-    ("time", "604800"): "week weeks",
-    ("year", "1"): "year years yr yrs",
-    ("year", "1/12"): "month months",
-    ("volume", "1/1000"): "ml milliliter milliliters millilitre millilitres",
-    ("volume", "1"): "l liter liters litre litres",
-    ("angle", "1"): "degree degrees °",
+    (
+        "time",
+        "1",
+    ): "s sec secs second seconds sekunde sekunden segundo segundos seconde secondes 秒 초 секунда секунды секунд",
+    (
+        "time",
+        "60",
+    ): "min mins minute minutes minuten minuto minutos minuti 分钟 分鐘 分 分間 분 минута минуты минут دقيقة دقائق "
+    "मिनट นาที phút dakika menit minut",
+    (
+        "time",
+        "3600",
+    ): "h hr hrs hour hours stunde stunden std hora horas heure heures ora ore 小时 小時 時間 시간 час часа часов "
+    "ساعة ساعات घंटे घंटा ชั่วโมง giờ saat jam godzina godziny godzin uur uren",
+    (
+        "time",
+        "86400",
+    ): "day days tag tage tagen día días dia dias jour jours giorno giorni 天 日 日間 일 день дня дней يوم أيام "
+    "दिन วัน ngày gün hari dni dagen",
+    (
+        "time",
+        "604800",
+    ): "week weeks woche wochen semana semanas semaine semaines settimane 周 週間 주 неделя недели недель",
+    ("year", "1"): "year years yr yrs jahr jahre años anos ans années anni 年 岁 歳 년 год года лет",
+    ("year", "1/12"): "month months monat monate meses mois mesi 个月 か月 ヶ月 개월 месяц месяца месяцев",
+    ("volume", "1/1000"): "ml milliliter milliliters millilitre millilitres 毫升",
+    ("volume", "1"): "l liter liters litre litres litro litros litri 升 リットル 리터 литр литра литров",
+    ("angle", "1"): "degree degrees ° grad grados graus gradi degrés 度 도 градус градуса градусов",
     ("radian", "1"): "radian radians rad",
     ("speed", "1"): "mph",
 }
@@ -68,7 +122,13 @@ UNITS: dict[str, Unit] = {
     name: Unit(dimension, Fraction(factor)) for (dimension, factor), names in _TABLE.items() for name in names.split()
 }
 
-CURRENCY = "$€£¥₹"
+CURRENCY = "$€£¥₹₩₽₫₺₱฿₪₦₴"
+"""Signs of money, for a class of characters in a regular expression."""
+
+CURRENCY_BEFORE = (
+    rf"(?:(?:US|CA|AU|HK|NT|R|S/?)\\?[{CURRENCY}]|\\?[{CURRENCY}]|(?:Rp|Rs|RM|CHF|EUR|USD|GBP|S/)\.?(?=\s?\d))"
+)
+"""What may stand for money before a number."""
 
 _POWERS = {"square": 2, "sq": 2, "cubic": 3}
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from tokur_cli.answers.extraction import Extraction, extract_answer, is_multiple_choice
+from tokur_cli.answers.extraction import Extraction, extract_answer, wanted_by
 from tokur_cli.records.errors import RecordError, UsageError
 
 EVALUATING = frozenset(
@@ -49,7 +49,7 @@ def answer_to(record: Mapping[str, Any], response: str) -> Extraction | None:
     if tagged:
         return Extraction(tagged[-1].strip(), "tagged")
     reference = record.get("answer")
-    return extract_answer(response, choices=isinstance(reference, str) and is_multiple_choice(reference))
+    return extract_answer(response, wanted=wanted_by(reference) if isinstance(reference, str) else None)
 
 
 def quality_of(record: Mapping[str, Any], answer: str | None, *, may_run_code: bool = False) -> float:

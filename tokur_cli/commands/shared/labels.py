@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from tokur_cli.answers.code.execution import Execution, ExecutionOutcome
-from tokur_cli.answers.extraction import Extraction, extract_answer, is_multiple_choice
+from tokur_cli.answers.extraction import Extraction, extract_answer, wanted_of
 from tokur_cli.answers.grading import Grader, Outcome
 from tokur_cli.answers.labels import Label, brought_label, label_of
 from tokur_cli.answers.rules.gym import answer_to, quality_of, task_of
@@ -186,7 +186,7 @@ def found_in(record: Record) -> Extraction | None:
         return None
     if task_of(record.fields) is not None:
         return answer_to(record.fields, record.response)
-    return extract_answer(record.response, choices=any(map(is_multiple_choice, record.references)))
+    return extract_answer(record.response, wanted=wanted_of(record.references))
 
 
 def brings_label(record: Record) -> bool:
@@ -230,7 +230,7 @@ def is_unmarked(found: Extraction | None, references: Sequence[str]) -> bool:
         found: the answer; None where the response gives none.
         references: the right answers, one or more.
     """
-    return (found is None or found.rule == "last_expression") and all(map(_WORDS.fullmatch, references))
+    return (found is None or found.rule == "closing") and all(map(_WORDS.fullmatch, references))
 
 
 def told_unmarked(count: int) -> str:

@@ -1,0 +1,249 @@
+r"""The amounts in a text: each number with its sign, currency, scale and unit, and the results of calculations."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from itertools import islice
+
+from tokur_cli.answers.canonical import canonical
+from tokur_cli.answers.languages import ENGLISH, has_decimal_comma, month_names
+from tokur_cli.answers.numbers import INTEGER, LETTER, Number, read_number
+from tokur_cli.answers.spelled import CJK_NUMBER, SIGN_WORDS, read_words
+from tokur_cli.answers.units import CURRENCY, CURRENCY_BEFORE
+
+_DIGITS = (
+    r"(?:\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:[ ']\d{3})+,\d+|[1-9]\d{0,2}(?:\.\d{3}){2,}(?![\d.,]*\d)"
+    rf"|(?:{INTEGER})(?!\d)(?:[.,]\d+(?!,?\d))?|\d+(?:\.\d+)?|\.\d+)"
+)
+_CORE = (
+    rf"(?:\\frac\{{-?\d+\}}\{{\d+\}}|{_DIGITS}(?:[eE][+-]?\d+(?![A-Za-z\d])|:[0-5]\d(?::[0-5]\d)?(?!\d)|\s?\\frac\{{\d+\}}\{{\d+\}}"
+    r"|\s\d+/\d+(?!\d)|\s?/\s?\d+(?:\.\d+)?(?!\s?[/\d]))?)"
+)
+AMOUNT = re.compile(
+    rf"(?:(?i:{SIGN_WORDS})\s*)?(?:(?<![A-Za-z0-9_.)\]}}%])[-+](?=[\\{CURRENCY}\d.]))?(?:{CURRENCY_BEFORE}\s?-?|(?<![A-Za-z_\d.^])(?<!\d,)(?<!\^\{{))"
+    rf"{_CORE}(?:\s?(?:\\?%|percent\b))?"
+)
+"""A number in digits with what stands directly around it. Its value is for ``numbers.read_number`` to tell."""
+
+_POWER = re.compile(r"\^(?:[23](?!\d)|\{[23]\})")
+_SIGN = re.compile(rf"(?i){SIGN_WORDS}\s*")
+_DATE = re.compile(
+    r"(?<!\d)\d{4}[-/]\d{1,2}[-/]\d{1,2}(?!\d)|\d{4}\s?[年년]\s?\d{1,2}\s?[月월]\s?\d{1,2}\s?[日일號号]?"
+    r"|(?i:\b(?:jan|feb|mar|apr|may|june?|july?|aug|sep|oct|nov|dec)[a-z]*\.?\s+\d{1,2}(?:st|nd|rd|th)?(?:,?\s+\d{4})?\b)"
+    r"|(?i:\b\d{1,2}(?:st|nd|rd|th)?\s+(?:of\s+)?(?:jan|feb|mar|apr|may|june?|july?|aug|sep|oct|nov|dec)[a-z]*\.?(?:,?\s+\d{4})?\b)"
+)
+_CLOCK = re.compile(
+    r"(?P<late>下午|晚上|午後|오후|傍晚|夜)?(?:上午|早上|午前|오전|凌晨)?\s?(?<!\d)(?P<hour>[01]?\d|2[0-4])\s?(?:h|Uhr|[点點時时시](?![間间])|:)\s?(?P<minute>[0-5]\d)"
+    r"(?![\d:])(?:分|분|\s?Uhr)?(?!\s?min)|(?P<late2>下午|晚上|午後|오후|傍晚|夜)?(?:上午|早上|午前|오전|凌晨)?(?<!\d)(?P<hour2>[01]?\d|2[0-4])[点點시](?![\d間间])"
+)
+_CLOCK_BEHIND = re.compile(r"\s*(?:[ap]\.?\s?m\b\.?|o'clock\b|uhr\b)", re.IGNORECASE)
+_UNIT_WORD = re.compile(rf"[\s-]?(?:\\?%|[{CURRENCY}°]|\\text\{{[^{{}}]*\}}|[{LETTER}]+(?![&'])|\d[\d.,]*)")
+_WIDE = re.compile(r"[\u0e00-\u0eff\u3040-\ud7ff]")
+_ORDINAL_BEHIND = re.compile(r"[ -](?:first|second|third|[a-z]+th|past|to the power)\b")
+_RANGE = re.compile(
+    r"\s?[-–—~]\s?(?=\d)|\s(?:to|bis|a|à|до|至|or|oder|o|ou|или|y|і|या|یا|أو|hoặc|หรือ|atau|veya|lub|albo|eller|of|או)\s?(?=[-+]?\s?[$€£¥]?\d)|\s?(?:から|至|到|或|或者|또는|か|이나)\s?(?=\d)|\s?(?:±|\\pm)"
+)
+_SPELLED = re.compile(
+    rf"(?i)(?:(?:{SIGN_WORDS})\s*)?(?:\b(?:zero|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|"
+    r"fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|half|"
+    r"one(?=[ -](?:hundred|thousand|million|billion|half|third|quarter|fourth|fifth|and a))|"
+    r"an?(?=\s(?:hundred|thousand|million|billion|dozen|half|third|quarter)))\b"
+    rf"|{CJK_NUMBER})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A number where it stands in a text.
+
+    Attributes:
+        start: where it begins.
+        end: where it ends, its scale and unit included where they are known.
+        text: what stands there.
+        number: what it says; None for a date or a time of day.
+    """
+
+    start: int
+    end: int
+    text: str
+    number: Number | None
+
+    @property
+    def value(self) -> Fraction | str:
+        """What tells it from another amount of the same text: its value without the unit, or its text."""
+        return self.number.value * self.number.scale if self.number else canonical(self.text).text
+
+
+def amounts(text: str, *, language: str = ENGLISH, spelled: bool = False) -> list[Amount]:
+    """Return the amounts in a text, in their order and without overlaps.
+
+    Args:
+        text: in plain writing.
+        language: as of ``read_number``.
+        spelled: whether numbers in words count, too.
+    """
+    found: list[Amount] = []
+    position = 0
+    while position < len(text) and len(found) < 48:
+        amount = next_amount(text, position, language=language, spelled=spelled)
+        if amount is None:
+            break
+        found.append(amount)
+        position = max(amount.end, position + 1)
+    return found
+
+
+def next_amount(text: str, start: int, *, language: str = ENGLISH, spelled: bool = False) -> Amount | None:
+    """Return the first amount at or behind ``start``, None where there is none."""
+    digits = AMOUNT.search(text, start)
+    date = _DATE.search(text, start)
+    moment = _moment(text, start, language)
+    if moment and (digits is None or moment.start <= digits.start() or moment.end >= digits.end() > moment.start):
+        return moment
+    words = _first_spelled(text, start, language) if spelled else None
+    first = date and (digits is None or date.start() <= digits.start() or date.end() >= digits.end() > date.start())
+    if date and first and (words is None or date.start() <= words.start):
+        return Amount(date.start(), date.end(), date[0], None)
+    if words and (digits is None or words.start <= digits.start()):
+        return words
+    while digits:
+        amount = _extended(text, digits, language)
+        if amount:
+            return amount
+        digits = AMOUNT.search(text, digits.end())
+    return None
+
+
+def goes_on(text: str, end: int) -> bool:
+    """Return whether what ends at ``end`` is but the first of several: the 10 of "10-12" and of "10 or 12"."""
+    return bool(_RANGE.match(text, end))
+
+
+def _moment(text: str, start: int, language: str) -> Amount | None:
+    """Return the first time of day as in 10 h 30 or 上午10点30分, or day in a language's words."""
+    clock = _CLOCK.search(text, start)
+    if clock and ":" not in clock[0]:
+        hour = int(clock["hour"] or clock["hour2"])
+        late = (clock["late"] or clock["late2"]) and hour < 12
+        shown = f"{hour + 12 if late else hour}:{clock['minute'] or '00'}"
+        return Amount(clock.start(), clock.end(), shown, None)
+    if language == ENGLISH:
+        return None
+    day = _days(language).search(text, start)
+    if day is None:
+        return None
+    month = month_names(language)[day["month"].lower().rstrip(".")]
+    year = f"{day['year']}-" if day["year"] else ""
+    return Amount(day.start(), day.end(), f"{year}{month:02}-{int(day['day']):02}", None)
+
+
+@cache
+def _days(language: str) -> re.Pattern[str]:
+    names = month_names(language) and "|".join(sorted(map(re.escape, month_names(language)), key=len, reverse=True))
+    if not names:
+        return re.compile(r"(?!)")
+    return re.compile(
+        rf"(?i)(?<!\d)(?P<day>[12]?\d|3[01])(?:\.|º|er|-?го)?\s+(?:de\s+|di\s+)?(?P<month>{names})\b\.?(?:,?\s+(?:de\s+|del\s+)?(?P<year>\d{{4}}))?"
+        r"(?:\s*(?:года|року|г\.|roku))?"
+    )
+
+
+def _first_spelled(text: str, start: int, language: str) -> Amount | None:
+    """Return the first number in words at or behind ``start``."""
+    for match in _SPELLED.finditer(text, start):
+        amount = _spelled(text, match)
+        if amount:
+            return amount
+    if language == ENGLISH:
+        return None
+    for word in islice(re.finditer(r"(?<!\S)\S", text[start:]), 20):
+        begin = start + word.start()
+        sign = _SIGN.match(text, begin)
+        found = read_words(text[sign.end() if sign else begin :], language)
+        if found:
+            end = (sign.end() if sign else begin) + found[1]
+            best = None
+            for longer in _ends(text, begin, end):
+                number = read_number(text[begin:longer].strip(), language=language)
+                if number and (best is None or _says_more(number, best.number)):
+                    value = number.value
+                    best = Amount(begin, longer, str(value) + text[end:longer].rstrip(), number)
+            if best:
+                return best
+    return None
+
+
+def _spelled(text: str, words: re.Match[str]) -> Amount | None:
+    """Return the amount in words at a match, None where it is no number: the 一 of 一共, say."""
+    start = words.start()
+    best = None
+    for end in _ends(text, start, words.end()):
+        number = read_number(text[start:end].strip())
+        if number:
+            best = Amount(start, end, text[start:end].strip(), number)
+    if best is None or _ORDINAL_BEHIND.match(text, best.end):
+        return None
+    numeral = read_words(text[start : start + 40])
+    # A single Chinese numeral is a number before a word that counts (个) alone, which ``_ends`` cannot tell from 共.
+    if numeral and numeral[1] == 1 and best.text[0] in "一二三四五六七八九十两千百万":
+        behind = text[start + 1 : start + 2]
+        if behind and behind not in "个個只本人元块塊名支张張辆輛棵条條天年岁歳つ冊匹枚台頭回度倍円分秒点杯。.,)% \n":
+            return None
+    return best
+
+
+def _ends(text: str, start: int, end: int) -> list[int]:
+    """Return where an amount from ``start`` to ``end`` may end if the words behind it belong to it."""
+    ends = [end]
+    for _ in range(8):
+        word = _UNIT_WORD.match(text, ends[-1])
+        if word is None:
+            break
+        if _WIDE.match(word[0].strip()):  # a script without spaces: a unit is the beginning of what follows
+            ends += range(word.start() + 1, min(word.end(), word.start() + 6))
+        ends.append(word.end())
+    return ends
+
+
+def _extended(text: str, core: re.Match[str], language: str) -> Amount | None:
+    """Return the amount whose digits are a match, with the scale and unit behind it that we know."""
+    start, end = core.span()
+    if ":" in core[0]:
+        half = _CLOCK_BEHIND.match(text, end)
+        end = half.end() if half else end
+        return Amount(start, end, text[start:end].strip(), None)
+    number = read_number(core[0].strip(), language=language)
+    if number is None:
+        return None
+    best = Amount(start, end, _shown(core[0], number, language), number)
+    for longer in _ends(text, start, end)[1:]:
+        words = text[start:longer].strip()
+        read = read_number(words, language=language)
+        if read and _says_more(read, best.number):
+            best = Amount(start, longer, _shown(words, read, language), read)
+    power = _POWER.match(text, best.end) if best.number and best.number.unit else None
+    return Amount(start, power.end(), best.text + power[0], best.number) if power else best
+
+
+def _says_more(longer: Number, number: Number | None) -> bool:
+    """Return whether words behind a number belong to it: they name a scale, a unit or another part of the amount."""
+    if number is None:
+        return True
+    return longer.scale != number.scale or (
+        longer.unit is not None and (not number.unit or longer.value != number.value)
+    )
+
+
+def _shown(text: str, number: Number, language: str) -> str:
+    """Return an amount's text, its number with a decimal point where the text alone would not tell that it is one."""
+    text = text.strip()
+    if not has_decimal_comma(language) or not re.search(r"\d[.,]\d", text) or read_number(text) == number:
+        return text
+    digits = re.search(r"\d[\d.,]*\d", text)
+    if digits is None:
+        return text
+    alone = digits[0].replace(".", "").replace(",", ".")
+    return text[: digits.start()] + alone + text[digits.end() :]

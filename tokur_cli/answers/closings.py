@@ -1,0 +1,180 @@
+r"""What the last sentences of a text come to, where no marker announces an answer."""
+
+from __future__ import annotations
+
+import re
+
+from tokur_cli.answers.amounts import Amount, amounts, goes_on
+from tokur_cli.answers.calculations import last_result
+from tokur_cli.answers.canonical import canonical
+from tokur_cli.answers.languages import language_of
+from tokur_cli.answers.lexicon import (
+    ASIDE,
+    CAUSE,
+    CONCLUSION,
+    CONTRAST,
+    CORRECTION,
+    NEGATION,
+    RESULT_WORDS,
+    SO,
+    TAKEN_BACK,
+    UNDETERMINED,
+)
+from tokur_cli.answers.statements import (
+    EXACT,
+    MATH,
+    SENTENCE_END,
+    is_bound,
+    is_cut_off,
+    is_function,
+    is_label,
+    is_operand,
+    is_prose,
+    only,
+    resolved,
+    whole_formula,
+    without_denied,
+    worked_out,
+)
+
+_PAIR = re.compile(r"\((?:[-+]?\d[\d./]*|\\frac\{\d+\}\{\d+\}|[-+]?[a-z]),\s*[^(),]{1,30}(?:,\s*[^(),]{1,30})?\)")
+_ENDED = re.compile(r"[.!?:;)\]}%$\"'*_>|]\s*\Z|[\d\U0001f300-\U0001faff]\s*\Z")
+_OPEN = re.compile(r"[?:]\s*\Z")
+
+
+def closing(text: str, *, language: str | None = None) -> str | None:
+    """Return the answer that a text's last sentences come to, or None where they do not for sure.
+
+    The last sentence with a number or formula counts: the result of its calculation, else its one number, where that is
+    what was worked out before or the sentence draws a conclusion, else the one of its numbers that was worked out.
+
+    Args:
+        text: in plain writing.
+        language: the text's, as its ISO 639-1 code; None to tell it from the text's words.
+    """
+    language = language or language_of(text[-500:])
+    if is_cut_off(text[-300:].rpartition("\n")[2]):
+        return None
+    sentences = _sentences(text[-4_000:])
+    ended = bool(_ENDED.search(text))
+    for index in range(len(sentences) - 1, -1, -1):
+        sentence = sentences[index]
+        if _OPEN.search(sentence):
+            return None
+        sentence = ASIDE.sub("", sentence)
+        found = _readings(sentence, language)
+        last = index == len(sentences) - 1
+        if last and not ended and (not found or "," in sentence[found[-1].end :]):
+            return None  # cut off by a limit on tokens
+        if found and not any(character.isdigit() for character in sentence):
+            found = found if CONCLUSION.search(sentence) or len(sentences) == 1 else []
+        if found:
+            return _concluded(sentence, found, "\n".join(sentences[:index]), language)
+        if CORRECTION.match(sentence) or NEGATION.match(sentence):
+            return None
+    return None
+
+
+def _sentences(text: str) -> list[str]:
+    """Return the sentences of a text, formulas whole, without blank ones."""
+    parts, start = [], 0
+    position = 0
+    while True:
+        end = SENTENCE_END.search(text, position)
+        math = MATH.search(text, position)
+        if math and end and math.start() < end.start() < math.end():
+            position = math.end()
+            continue
+        if end is None:
+            break
+        parts.append(text[start : end.end()])
+        start = position = end.end()
+    parts.append(text[start:])
+    return [part.strip() for part in parts if any(character.isalnum() for character in part)]
+
+
+def _readings(sentence: str, language: str) -> list[Amount]:
+    """Return the amounts of a sentence and the formulas that are more than a name."""
+    pair = _PAIR.search(sentence)
+    if pair and not MATH.search(sentence):
+        around = amounts(sentence[: pair.start()], language=language) + _shifted(
+            amounts(sentence[pair.end() :], language=language), pair.end()
+        )
+        return sorted([*around, Amount(pair.start(), pair.end(), pair[0], None)], key=lambda amount: amount.start)
+    found: list[Amount] = []
+    position = 0
+    for math in MATH.finditer(sentence):
+        if math.start() < position:
+            continue  # joined to the one before
+        found += _shifted(amounts(sentence[position : math.start()], language=language), position)
+        content = next(group for group in math.groups() if group is not None)
+        if re.search(r"\d|\\[a-z]", content) and not is_prose(content):
+            shown = whole_formula(sentence, math)
+            form = canonical(shown)
+            found.append(Amount(math.start(), math.start() + len(shown), shown, form.number))
+            position = found[-1].end
+        else:
+            position = math.end()
+    found += _shifted(amounts(sentence[position:], language=language), position)
+    return found or amounts(sentence, language=language, spelled=True)
+
+
+def _shifted(found: list[Amount], offset: int) -> list[Amount]:
+    return [Amount(amount.start + offset, amount.end + offset, amount.text, amount.number) for amount in found]
+
+
+def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -> str | None:
+    """Return what a closing sentence states, see ``closing``."""
+    if UNDETERMINED.search(sentence) or TAKEN_BACK.search(sentence):
+        return None
+    corrected = CORRECTION.search(sentence)
+    if corrected:
+        return only([amount for amount in found if amount.start >= corrected.end()])
+    cause, contrast = CAUSE.search(sentence), CONTRAST.search(sentence)
+    main = sentence
+    for cut in (cause, contrast):
+        if cut and any(amount.end <= cut.start() for amount in found):
+            main = main[: cut.start()]
+    because = worked_out(sentence[cause.end() :]) if cause and cause.start() >= len(main) else None
+    found = [amount for amount in found if amount.end <= len(main) and not is_operand(sentence, amount)] or found[-1:]
+    if because is not None and because != found[-1].value:
+        return None
+    exact = EXACT.search(main)
+    if exact:
+        return exact[0]
+    result = last_result(main)
+    if result:
+        later = [amount for amount in found if amount.start >= result[1]]
+        number = next((amount for amount in found if amount.start >= result[0] - 1), None)
+        stands = main[slice(*result)].strip()
+        shown = number.text if number and number.start <= result[1] else stands
+        known = {amount.value for amount in found if amount.start < result[1]}
+        return None if {amount.value for amount in later} - known else shown
+    equals = main.rfind("=")
+    if equals >= 0 and only([amount for amount in found if amount.start > equals]):
+        return only([amount for amount in found if amount.start > equals])
+    denied = without_denied(main, "", language)
+    if denied is not None:
+        return only(denied)
+    if (NEGATION.search(main) and not CONCLUSION.search(main)) or goes_on(main, found[0].end):
+        return None
+    values = {amount.value for amount in found}
+    said = list(RESULT_WORDS.finditer(main))
+    behind = [amount for amount in found if said and 0 <= amount.start - said[-1].end() <= 2]
+    if behind:
+        return behind[0].text
+    if len(values) > 1:
+        so = list(SO.finditer(main))
+        after = [amount for amount in found if so and so[-1].start() and amount.start >= so[-1].end()]
+        return only(after) or resolved(found, worked)
+    before = main[: found[0].start]
+    worth = worked_out(worked)
+    if is_bound(before) or (is_label(before) and worth != found[0].value) or is_function(before):
+        return None
+    if worth is None or worth in values or CONCLUSION.search(main):
+        return found[-1].text
+    # A sentence that only repeats a number of the calculation right before it adds nothing to its result.
+    before = worked.rpartition("\n")[2]
+    same = [amount for amount in amounts(before, language=language) if amount.value == worth]
+    repeated = last_result(before) and values <= {amount.value for amount in amounts(before, language=language)}
+    return same[-1].text if same and repeated else None

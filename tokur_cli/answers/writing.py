@@ -1,0 +1,101 @@
+r"""Plain writing: one way to write what scripts, keyboards and markup write in many.
+
+Digits of any script are ASCII, full-width and Arabic punctuation is Latin, typographic quotes are straight, a
+superscript is ``^``, and Markdown's and HTML's emphasis is gone. LaTeX, line ends and the order
+of the text stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from html import unescape
+
+_INVISIBLE = (
+    "\u00ad\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff\ufe0f"
+)
+_PUNCTUATION = str.maketrans(
+    {
+        **dict.fromkeys(_INVISIBLE, ""),
+        **dict.fromkeys("“”„«»「」『』＂", '"'),
+        **dict.fromkeys("‘’＇", "'"),
+        **dict.fromkeys("−‒－﹣", "-"),
+        **dict.fromkeys("⋅∙", "·"),
+        **dict.fromkeys("✕✖", "×"),
+        **{chr(code): chr(code - 0xFEE0) for code in range(0xFF21, 0xFF5B)},
+        **dict(zip("（）［］｛｝％＋／＝＜＞＊：；！？．＄￥～﹪〜", "()[]{}%+/=<>*:;!?.$¥~%~", strict=True)),
+        "。": ". ",
+        "।": ". ",
+        "۔": ". ",
+        "॥": ". ",
+        "؟": "? ",
+        "،": ", ",
+        "؛": "; ",
+        "٫": ".",
+        "٬": ",",
+        "٪": "%",
+        "、": ", ",
+        "～": "~",
+    }
+)
+_DIGITS = re.compile(r"[^\W\x00-\x7f]")
+_WIDE_COMMA = re.compile(r"，(?!\d{3}(?!\d))|(?<!\d)，")
+_SUPERSCRIPTS = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻]+")
+_SUPERSCRIPT = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-")
+_EMPHASIS = re.compile(
+    r"(?<![A-Za-z0-9*])\*\*(?=[^\s*])([^*\n]{1,200})\*\*|(?<![\w_])__(?=[^\s_])([^_\n]{1,200})__(?!\w)"
+)
+_CODE = re.compile(r"`([^`\n]{1,200})`")
+_TAG = re.compile(
+    r"</?(?:b|i|u|em|strong|span|mark|code|big|small|font|center|sub)(?:\s[^<>\n]{0,80})?>", re.IGNORECASE
+)
+_BREAK = re.compile(r"<(?:br|/?(?:p|div|li|ul|ol|tr|td|h[1-6]))(?:\s[^<>\n]{0,80})?\s?/?>", re.IGNORECASE)
+_RAISED = re.compile(r"<sup>([^<>\n]{1,20})</sup>", re.IGNORECASE)
+_STRUCK = re.compile(r"~~[^~\n]{1,200}~~|<(?:del|s|strike)>[^<>\n]{1,200}</(?:del|s|strike)>", re.IGNORECASE)
+_CITATION = re.compile(r"(?<=[\d.,])\s?\[\d{1,2}\](?![\d(\[])")
+_CIRCLED = re.compile("[①-⑳]")
+_SUBSCRIPTS = re.compile("[₀-₉]")
+_ENTITY = re.compile(r"&(?:nbsp|lt|gt|amp|quot|times|minus|frac\d\d|#\d{1,6}|euro|pound|yen|cent|deg);")
+_PERCENT_BEFORE = re.compile(r"(?<![\w%\\)])%\s?(\d+(?:[.,]\d+)?)(?!\s?[%\d])")  # Turkish
+_CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")  # GSM8K's "48/2 = <<48/2=24>>24"
+
+
+def plain(text: str) -> str:
+    r"""Return a text in plain writing; one that is already so comes back as it is.
+
+    Args:
+        text: any text: ``**４２** 個。`` becomes ``42 個. ``, ``10⁻³`` becomes ``10^{-3}``.
+    """
+    if "&" in text:
+        text = _ENTITY.sub(lambda match: unescape(match[0]), text)
+    if not text.isascii():
+        text = text.translate(_PUNCTUATION)
+        text = _DIGITS.sub(_ascii_digit, text)
+        text = _WIDE_COMMA.sub(", ", text).replace("，", ",")
+        text = _SUPERSCRIPTS.sub(_power, text)
+        text = _CIRCLED.sub(lambda match: str(ord(match[0]) - 0x245F), text)
+        text = _SUBSCRIPTS.sub(lambda match: str(ord(match[0]) - 0x2080), text)
+    if "~~" in text or "</" in text:
+        text = _STRUCK.sub("", text)
+    if "[" in text:
+        text = _CITATION.sub("", text)
+    if "<" in text:
+        text = _CALCULATOR.sub("", text)
+        text = _RAISED.sub(r"^{\1}", _BREAK.sub("\n", _TAG.sub("", text)))
+    if "`" in text:
+        text = _CODE.sub(r"\1", text)
+    if "**" in text or "__" in text:
+        text = _EMPHASIS.sub(lambda match: match[1] or match[2], text)
+    if "%" in text:
+        text = _PERCENT_BEFORE.sub(r"\1%", text)
+    return text
+
+
+def _ascii_digit(match: re.Match[str]) -> str:
+    value = unicodedata.decimal(match[0], None)
+    return match[0] if value is None else str(value)
+
+
+def _power(match: re.Match[str]) -> str:
+    exponent = match[0].translate(_SUPERSCRIPT)
+    return f"^{exponent}" if len(exponent) == 1 else f"^{{{exponent}}}"
