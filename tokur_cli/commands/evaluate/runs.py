@@ -30,7 +30,7 @@ class RunsOfFile(Generic[_Run]):
 
     def __init__(self, path: str, make: Callable[[], _Run]) -> None:
         self._path, self._make = path, make
-        self._found: dict[int | None, _Run] = {}
+        self._found: dict[object, _Run] = {}
         self._models: dict[str, None] = {}
 
     def of(self, record: Record) -> _Run:
@@ -42,8 +42,8 @@ class RunsOfFile(Generic[_Run]):
         run = record.computed("run")
         settings = run if isinstance(run, dict) else {}
         seed = settings.get("seed")
-        if seed is not None and type(seed) is not int:
-            raise record.error(f'"tokur.run.seed" is {kind(seed)}, not a whole number')
+        if isinstance(seed, (list, dict)):
+            raise record.error(f'"tokur.run.seed" is {kind(seed)}, not a number')
         if isinstance(model := settings.get("model"), str):
             self._models[model] = None
         if seed is None:

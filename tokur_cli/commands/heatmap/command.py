@@ -19,8 +19,9 @@ from tokur_cli.commands.options.heatmap import ChoiceOptions, PassthroughOptions
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords
-from tokur_cli.commands.shared.labelled import Labelling, Refused
+from tokur_cli.commands.shared.labelled import WINDOW, Labelling, Refused
 from tokur_cli.commands.shared.reading import read_input
+from tokur_cli.commands.shared.scored_tokens import token_arrays
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
 from tokur_cli.records.formats import NATIVE
 from tokur_cli.records.outputs import writing_whole
@@ -170,10 +171,13 @@ def _read(
     """
     needed = [quantity.name for quantity in asked]
     settings: dict[str, None] = {}
-    for item in reader.read(read_input(replace(source, format=NATIVE.name))):
+    window = WINDOW if writer is None else 1  # records go on as they come
+    for item in reader.read(read_input(replace(source, format=NATIVE.name)), window):
         record = item.record
         try:
             if isinstance(item, Refused):
+                if record is not None:
+                    token_arrays(record)  # what was never scored is told so first
                 raise item.error
             answer = _shown_answer(item, labels)
             response = heatmap_response(item.record, needed, scales.others, correct=item.correct, answer=answer)

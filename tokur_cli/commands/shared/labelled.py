@@ -76,8 +76,12 @@ class Labelling:
             else:
                 yield item
 
-    def read(self, items: Iterable[Record | RecordError]) -> Iterator[Labelled | Refused]:
+    def read(self, items: Iterable[Record | RecordError], window: int = WINDOW) -> Iterator[Labelled | Refused]:
         """Yield the records with their labels, and the bad ones, in order.
+
+        Args:
+            items: the stream.
+            window: how many records are waited for, to be labelled together.
 
         Raises:
             TokurError: the stream ends early, after all records before that.
@@ -85,23 +89,22 @@ class Labelling:
         """
         stream = (self.take(item) for item in items)
         ended: TokurError | None = None
-        refused: Refused | None = None
         while ended is None:
-            window: list[Labelled] = []
-            refused = None
+            taken: list[Labelled] = []
+            refused: Refused | None = None
             try:
-                for item in islice(stream, WINDOW):
+                for item in islice(stream, window):
                     if isinstance(item, Refused):
                         refused = item
                         break  # those after it wait until it is known whether bad ones are skipped
-                    window.append(item)
+                    taken.append(item)
             except TokurError as error:
                 ended = error
-            self._settle(window)
-            yield from window
+            self._settle(taken)
+            yield from taken
             if refused is not None:
                 yield refused
-            elif len(window) < WINDOW:
+            elif len(taken) < window:
                 break
         if ended is not None:
             raise ended
@@ -143,13 +146,13 @@ class Labelling:
         programs = ((record.response, record.fields) for record in records)
         return [execution.outcome is ExecutionOutcome.PASSED for execution in run_all(programs, isolated=isolated)]
 
-    def _settle(self, window: Sequence[Labelled]) -> None:
+    def _settle(self, taken: Sequence[Labelled]) -> None:
         """Find out what labels await."""
-        compared = [one for one in window if one.awaits == "comparison" and one.record.references]
+        compared = [one for one in taken if one.awaits == "comparison" and one.record.references]
         pairs = ((one.answer, one.record.references) for one in compared)
         for one, outcome in zip(compared, self.compare(pairs), strict=True):
             one.compared(outcome)
-        tested = [one for one in window if one.awaits == "tests"]
+        tested = [one for one in taken if one.awaits == "tests"]
         for one, passed in zip(tested, self.test([one.record for one in tested]), strict=True):
             one.tested(passed)
 
