@@ -14,6 +14,7 @@ from tests.commands.evaluate.test_worst import response as of_steps
 from tests.commands.score.test_score import parsed, write_lines
 from tests.commands.test_answers_and_verdicts import CODE, scored
 from tests.records.reading import DATA, read
+from tokur_cli.answers import patterns
 
 SEVERAL = DATA / "inspect_several.eval"
 RIGHT = {"C": 1.0, "I": 0.0, "N": 0.0}
@@ -272,6 +273,16 @@ def test_a_rule_that_can_read_nothing_is_a_usage_error(run_tokur, tmp_path, comm
     code, out, err = run_tokur(command, write_lines(tmp_path / "in.jsonl", []), "--answer", pattern)
     assert (code, out) == (2, "")
     assert message in err
+
+
+def test_an_expression_that_takes_forever_on_a_response_makes_it_a_bad_record(run_tokur, tmp_path, monkeypatch):
+    monkeypatch.setattr(patterns, "SECONDS", 0.3)
+    rows = [scored("aaab", 0, reference="aaa"), scored("a" * 60 + "!", 1, reference="aaa")]
+    path = write_lines(tmp_path / "in.jsonl", rows)
+    for command in ("evaluate", "select", "heatmap"):
+        code, _, err = run_tokur(command, path, "--answer", "(?:a+)+b", "--skip-invalid")
+        assert code == 3
+        assert f"{path}:2: --answer takes more than 0.3 s of processor time on this response: simplify it" in err
 
 
 @pytest.mark.parametrize("option", [["--answer", "x"], ["--allow-code-execution"], ["--unsafe-code-execution"]])

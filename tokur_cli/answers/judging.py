@@ -118,12 +118,15 @@ class LabelRule:
         """Return the answer of a record's response; None where it gives none, and where it is code.
 
         Raises:
-            RecordError: the record has no response, or its references are not text.
+            RecordError: the record has no response, its references are not text, or the pattern takes too long.
         """
         if is_code(record):
             return None
         if self.pattern is not None:
-            text = last_match(self.pattern, record.response)
+            try:
+                text = last_match(self.pattern, record.response)
+            except RecordError as error:
+                raise record.error(error.message) from None
             return None if text is None else Answer(text, is_marked=True)
         if task_of(record.fields) is not None:
             found = answer_to(record.fields, record.response)

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import importlib
 import re
+import signal
 import sys
+import threading
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from tokur_cli.records.errors import UsageError
+from tokur_cli.records.errors import RecordError, UsageError
+
+SECONDS = 5.0
+"""Processor time that an expression may take on one response."""
 
 _PARSER = "re._parser" if sys.version_info >= (3, 11) else "sre_parse"
 
@@ -38,7 +45,30 @@ def last_match(pattern: re.Pattern[str], text: str) -> str | None:
     """Return what an expression reads in a text: the first group of its last match, else the whole match.
 
     None without a match, or where that group took no part in it or is blank.
+
+    Raises:
+        RecordError: the search takes too long: nested repeats such as ``(a+)+$`` may take forever. (Not where the time
+            cannot be taken: on Windows, and beside the main thread.)
     """
-    last = deque(pattern.finditer(text), maxlen=1)
+    with _limited_time():
+        last = deque(pattern.finditer(text), maxlen=1)
     found = (last[0][1] if pattern.groups else last[0][0]) if last else None
     return (found or "").strip() or None
+
+
+@contextmanager
+def _limited_time() -> Iterator[None]:
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        raise RecordError(f"--answer takes more than {SECONDS:g} s of processor time on this response: simplify it")
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from tokur_cli import __version__
 from tokur_cli.answers.classes import AnswerClasses, answer_classes
-from tokur_cli.answers.judging import Labelled, is_code
+from tokur_cli.answers.judging import CODE_NOT_RUN, RULE_NOT_USED, UNLABELLED, Labelled, is_code
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.select import SelectOptions
 from tokur_cli.commands.options.streams import InputOptions, RecordOutput
@@ -117,6 +118,7 @@ class _Selection:
         self.invalid = InvalidRecords(COMMAND, skip_invalid)
         self.tally = Tally(abstains=options.abstain is not None)
         self.questions = self.answered = self.answerless = self.unmarked = 0
+        self.unjudged: Counter[str] = Counter()
         self.notes = Notes(options.by, self.rule.needs_score, options.count)
         self.other_scores: dict[str, None] = {}
         self.taken = 0
@@ -156,6 +158,9 @@ class _Selection:
     def messages(self) -> Iterator[str]:
         """Yield the messages for the end, the summary last."""
         yield from self.notes.lines()
+        for outcome in (CODE_NOT_RUN, RULE_NOT_USED):
+            if count := self.unjudged[outcome]:
+                yield f"not judged right or wrong: {count:,} response{'s' * (count > 1)} {UNLABELLED[outcome]}"
         if self.unmarked:
             yield told_unmarked(self.unmarked)
         mean = f"{self.options.by}_mean"
@@ -177,6 +182,7 @@ class _Selection:
         if is_code(record) and self.rule.method != "bon":
             method = self.rule.method
             raise record.error(f"is code, and {method} counts equal answers, of which code has none: give --method bon")
+        self.unjudged[labelled.outcome] += labelled.awaits is None
         gathering.add(
             key,
             record,

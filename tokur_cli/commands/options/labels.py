@@ -35,8 +35,8 @@ class LabelOptions:
         Option(
             metavar="REGEX",
             help="How a response's answer is read, in place of tokur's own reading: the first group of this regular "
-            "expression's last match, the whole match if it has no group; no match is no answer. Time is the "
-            "expression's own: one such as (a+)+$ may take forever.",
+            "expression's last match, the whole match if it has no group; no match is no answer. A "
+            "response on which it takes more than 5 s (nested repeats such as (a+)+$ may) is a bad record.",
         ),
     ] = None
     allow_code_execution: Annotated[
