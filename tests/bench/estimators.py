@@ -21,10 +21,11 @@ import torch
 from scipy.stats import spearmanr
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from tokur_cli.answers.grading import Grader
+from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.model import PromptOptions
 from tokur_cli.commands.score.pipeline import tokenize_record
-from tokur_cli.commands.shared.labels import Labeller
+from tokur_cli.commands.shared.errors import InvalidRecords
+from tokur_cli.commands.shared.labelled import Labelling
 from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.engine.body import logits_from, run_body
 from tokur_cli.engine.loading.cache import cache_folder
@@ -66,12 +67,8 @@ def main():
 
 
 def labelled_responses(language_model, count):
-    def fail(error):
-        raise error
-
-    with Grader() as grader:
-        labeller = Labeller(grader, field=None, run_code=None, answers=False, on_error=fail)
-        labelled = list(labeller.label(read_records(str(SAMPLES))))[:count]
+    with Labelling(LabelOptions(), InvalidRecords("evaluate", skip=False), answers=False) as labelling:
+        labelled = list(labelling.good(read_records(str(SAMPLES))))[:count]
     form, tok = (
         PromptForm(PromptOptions()),
         ResponseTokenizer(language_model.tokenizer, None, language_model.end_ids),

@@ -116,7 +116,9 @@ def test_without_permission_to_use_its_rule_a_row_is_selected_but_not_judged(run
     row = {**GYM, "metadata": {"source_dataset": "n_queens", "source_index": 0}}
     path = write_lines(tmp_path / "in.jsonl", [scored("<answer>Q _</answer>", **row)])
     code, out, err = run_tokur("select", path)
-    assert (code, json.loads(out)["tokur"]["answer"], err) == (0, "Q _", "")
+    assert (code, json.loads(out)["tokur"]["answer"]) == (0, "Q _")
+    rule = "of a task whose rule cannot be used, or only with --unsafe-code-execution"
+    assert err == f"tokur select: not judged right or wrong: 1 response {rule}\n"
     code, out, _ = run_tokur("heatmap", path)
     assert code == 0
     assert "✗ wrong" not in out

@@ -1,4 +1,4 @@
-"""Labels that a record brings along: they win over grading its answer against a reference.
+"""Labels that a record brings along: they win over whatever could be found out about its answer.
 
 - ``correct``: true or false.
 - ``quality``: a number in [0, 1], such as the share of a text's facts that hold.
@@ -30,9 +30,14 @@ class Label:
     value: float | None
     field: str
 
+    @property
+    def correct(self) -> bool | None:
+        """Whether it says right or wrong, and which; None for null and for what is in between."""
+        return bool(self.value) if self.value in (0.0, 1.0) else None
+
 
 def label_of(record: Mapping[str, Any], field: str | None = None) -> Label | None:
-    """Return the label that a record brings along, or None where its answer has to be graded.
+    """Return the label that a record brings along, or None where it brings none.
 
     Args:
         record: the record's fields.
@@ -53,33 +58,15 @@ def label_of(record: Mapping[str, Any], field: str | None = None) -> Label | Non
         except LookupError:
             known = f"; its scores are {', '.join(said)}" if said else ""
             raise RecordError(f'"{field}" is missing: --label-field names no field of this record{known}') from None
-    if (brought := brought_label(record)) is not None:
-        return brought
-    if len(said) > 1:
-        raise UsageError(
-            f"the records have several scores: choose the label with tokur evaluate --label-field {' or '.join(said)}"
-        )
-    return None
-
-
-def brought_label(record: Mapping[str, Any]) -> Label | None:
-    """Return the label in a record's field ``correct``, else in ``quality``; None where it has neither.
-
-    Args:
-        record: the record's fields.
-
-    Raises:
-        RecordError: the field holds no label.
-    """
     if "correct" in record:
         value = record["correct"]
         if value is not None and not isinstance(value, bool):
-            raise RecordError(
-                f'"correct" must be true or false, not {_shown(value)}; evaluate --label-field takes other labels'
-            )
+            raise RecordError(f'"correct" must be true or false, not {_shown(value)}; --label-field takes other labels')
         return Label(_number(value, "correct"), "correct")
     if "quality" in record:
         return Label(_number(record["quality"], "quality"), "quality")
+    if len(said) > 1:
+        raise UsageError(f"the records have several scores: choose the label with --label-field {' or '.join(said)}")
     return None
 
 

@@ -8,6 +8,7 @@ from tokur_cli.app.groups import Without
 from tokur_cli.app.inputs import ScoredFiles, input_path
 from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOutput
 from tokur_cli.commands.options.fit import FitOptions
+from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.streams import InputOptions
 
 
@@ -15,6 +16,7 @@ def evaluate(
     *,
     scored: ScoredFiles = None,
     options: EvaluationOptions,
+    labels: LabelOptions,
     fit: FitOptions,
     target: EvaluationOutput,
     source: Annotated[InputOptions, Without("requests")],
@@ -40,4 +42,4 @@ def evaluate(
     paths = list(scored) if scored else [input_path(None)]
     from tokur_cli.commands.evaluate.command import evaluate as run
 
-    run(paths, source, options, fit, target)
+    run(paths, source, options, labels, fit, target)

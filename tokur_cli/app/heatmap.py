@@ -8,6 +8,7 @@ from typing import Annotated
 from tokur_cli.app.groups import Without
 from tokur_cli.app.inputs import ScoredResponses, input_path
 from tokur_cli.commands.options.heatmap import ChoiceOptions, PassthroughOptions, PictureOptions, ScaleOptions
+from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.streams import InputOptions
 
 _MAPPING = ("format", "question_field", "response_field", "reference_field", "id_field", "requests")
@@ -18,6 +19,7 @@ def heatmap(
     scored: ScoredResponses = None,
     scaling: ScaleOptions,
     choice: ChoiceOptions,
+    labels: LabelOptions,
     picture: PictureOptions,
     target: PassthroughOptions,
     source: Annotated[InputOptions, Without(*_MAPPING)],
@@ -29,4 +31,4 @@ def heatmap(
     source = replace(source, path=input_path(scored))
     from tokur_cli.commands.heatmap.command import heatmap as run
 
-    run(source, scaling, choice, picture, target)
+    run(source, scaling, choice, labels, picture, target)

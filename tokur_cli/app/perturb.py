@@ -8,6 +8,7 @@ from typing import Annotated
 from tokur_cli.app.groups import Without
 from tokur_cli.app.inputs import TrialResponses, input_path
 from tokur_cli.commands.options.given import given_options
+from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.model import ModelOptions, PromptOptions
 from tokur_cli.commands.options.perturb import KeepOptions, StrengthOptions
 from tokur_cli.commands.options.scoring import PosteriorOptions, SamplingOptions
@@ -24,6 +25,7 @@ def perturb(
     posterior: Annotated[PosteriorOptions, Without("folder", "sigma")],
     strength: StrengthOptions,
     sampling: SamplingOptions,
+    labels: Annotated[LabelOptions, Without("allow_code_execution", "unsafe_code_execution")],
     workers: WorkerOptions,
     prompts: PromptOptions,
     source: InputOptions,
@@ -41,7 +43,9 @@ def perturb(
         )
     if responses is not None and not tries:
         raise UsageError("responses are read by --sweep and --calibrate only: give one of the two, or no responses")
-    for _, option in () if tries else (pair for group in (source, prompts, sampling) for pair in given_options(group)):
+    for _, option in (
+        () if tries else (pair for group in (source, prompts, sampling, labels) for pair in given_options(group))
+    ):
         raise UsageError(f"{option} is about the responses that --sweep and --calibrate read: leave it out")
     from tokur_cli.commands.perturb.command import perturb as run
 
@@ -53,6 +57,7 @@ def perturb(
         replace(posterior, sigma=sigma),
         strength,
         sampling,
+        labels,
         workers,
         keep,
     )

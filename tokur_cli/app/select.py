@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tokur_cli.app.inputs import ScoredResponses, input_path
+from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.select import SelectOptions
 from tokur_cli.commands.options.streams import InputOptions, RecordOutput
 
@@ -13,6 +14,7 @@ def select(
     *,
     scored: ScoredResponses = None,
     options: SelectOptions,
+    labels: LabelOptions,
     target: RecordOutput,
     source: InputOptions,
 ) -> None:
@@ -28,4 +30,4 @@ def select(
     source = replace(source, path=input_path(scored))
     from tokur_cli.commands.select import select as run
 
-    run(source, options, target)
+    run(source, options, labels, target)

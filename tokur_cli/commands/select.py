@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from tokur_cli import __version__
 from tokur_cli.answers.classes import AnswerClasses, answer_classes
-from tokur_cli.answers.equivalence import Equivalence
-from tokur_cli.answers.grading import Grader
+from tokur_cli.answers.judging import CODE_NOT_RUN, RULE_NOT_USED, UNLABELLED, Labelled, is_code
+from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.select import SelectOptions
 from tokur_cli.commands.options.streams import InputOptions, RecordOutput
 from tokur_cli.commands.shared.errors import InvalidRecords, say
-from tokur_cli.commands.shared.labels import found_in, is_code, is_compared, is_unmarked, told_unmarked, verdict_of
+from tokur_cli.commands.shared.labelled import Labelling, Refused, told_unmarked
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
@@ -35,7 +36,7 @@ DEFAULT_WEIGHT: Weight = "exp"
 _PROGRESS_STEP = 1000
 
 
-def select(source: InputOptions, options: SelectOptions, target: RecordOutput) -> None:
+def select(source: InputOptions, options: SelectOptions, labels: LabelOptions, target: RecordOutput) -> None:
     """Choose an answer to each question.
 
     Without ``grouped`` nothing is written before the whole input is read, so a bad record ends the command without any
@@ -50,10 +51,10 @@ def select(source: InputOptions, options: SelectOptions, target: RecordOutput) -
         Progress(COMMAND) as progress,
         open_output(target.path, force=target.force) as writer,
         Gathering(whole=options.records) as gathering,
-        Equivalence() as equivalence,
+        Labelling(labels, selection.invalid, is_strict=False) as labelling,
     ):
         progress.start(count_lines(source.path))
-        selection.run(items, gathering, equivalence, writer, progress)
+        selection.run(items, gathering, labelling, writer, progress)
         writer.finish()
     for line in selection.messages():
         say(COMMAND, line)
@@ -116,7 +117,8 @@ class _Selection:
         }
         self.invalid = InvalidRecords(COMMAND, skip_invalid)
         self.tally = Tally(abstains=options.abstain is not None)
-        self.questions = self.answered = self.unmarked = 0
+        self.questions = self.answered = self.answerless = self.unmarked = 0
+        self.unjudged: Counter[str] = Counter()
         self.notes = Notes(options.by, self.rule.needs_score, options.count)
         self.other_scores: dict[str, None] = {}
         self.taken = 0
@@ -125,7 +127,7 @@ class _Selection:
         self,
         items: Iterator[Record | RecordError],
         gathering: Gathering,
-        equivalence: Equivalence,
+        labelling: Labelling,
         writer: RecordWriter,
         progress: Progress,
     ) -> None:
@@ -139,20 +141,26 @@ class _Selection:
                     raise item
                 key = question_key(item)
                 if self.options.grouped and key not in gathering.questions:
-                    self._finish(gathering, equivalence, writer)
+                    self._finish(gathering, labelling, writer)
                     done.update(gathering.questions)
                     gathering.clear()
                     if key in done:
                         raise _comes_back(item)
-                self._gather(key, item, gathering)
+                labelled = labelling.take(item)
+                if isinstance(labelled, Refused):
+                    raise labelled.error
+                self._gather(key, labelled, gathering)
                 self.taken += 1
             except RecordError as error:
                 self.invalid.skip_or_raise(error)
-        self._finish(gathering, equivalence, writer)
+        self._finish(gathering, labelling, writer)
 
     def messages(self) -> Iterator[str]:
         """Yield the messages for the end, the summary last."""
         yield from self.notes.lines()
+        for outcome in (CODE_NOT_RUN, RULE_NOT_USED):
+            if count := self.unjudged[outcome]:
+                yield f"not judged right or wrong: {count:,} response{'s' * (count > 1)} {UNLABELLED[outcome]}"
         if self.unmarked:
             yield told_unmarked(self.unmarked)
         mean = f"{self.options.by}_mean"
@@ -160,26 +168,30 @@ class _Selection:
             yield f"{self.options.by} adds up over tokens and favours short responses; the paper selects by {mean}"
         if self.options.abstain is not None and self.questions:
             part = self.answered / self.questions
-            yield f"answered {self.answered:,} of {self.questions:,} questions ({part:.2%}), too unsure of the others"
+            others = "too unsure of the others"
+            if self.answerless:
+                unsure = self.questions - self.answered - self.answerless
+                others = f"too unsure of {unsure:,}, no answer was read to {self.answerless:,}"
+            yield f"answered {self.answered:,} of {self.questions:,} questions ({part:.2%}), {others}"
         summary = self.tally.summary()
         if summary:
             yield summary
 
-    def _gather(self, key: str, record: Record, gathering: Gathering) -> None:
+    def _gather(self, key: str, labelled: Labelled, gathering: Gathering) -> None:
+        record = labelled.record
         if is_code(record) and self.rule.method != "bon":
             method = self.rule.method
             raise record.error(f"is code, and {method} counts equal answers, of which code has none: give --method bon")
-        found = found_in(record)
-        answer = None if found is None else sys.intern(found.text)  # most answers come many times
-        compared, references = is_compared(record), record.references
+        self.unjudged[labelled.outcome] += labelled.awaits is None
         gathering.add(
             key,
             record,
-            answer,
+            None if labelled.answer is None else sys.intern(labelled.answer),  # most answers come many times
             self._confidence(record),
-            unmarked=compared and bool(references) and is_unmarked(found, references),
-            correct=verdict_of(record, answer),
-            compared=compared,
+            is_unmarked=labelled.is_unmarked,
+            is_code=is_code(record),
+            correct=labelled.correct,
+            awaits=labelled.awaits,
         )
 
     def _confidence(self, record: Record) -> float | None:
@@ -190,7 +202,7 @@ class _Selection:
         number = record.number(f'"tokur.scores.{self.options.by}"', value)
         return None if number is None else self.sign * number
 
-    def _finish(self, gathering: Gathering, equivalence: Equivalence, writer: RecordWriter) -> None:
+    def _finish(self, gathering: Gathering, labelling: Labelling, writer: RecordWriter) -> None:
         """Choose for the gathered questions, and write."""
         verdicts: dict[int, _Verdict] = {}
         for question in gathering.questions.values():
@@ -199,20 +211,21 @@ class _Selection:
             if self.options.count is not None:
                 drawn = draw(question, responses, self.options.count, self.options.seed)
             self.notes.look_at(question, responses, duplicates, drawn)
-            classes = answer_classes([response.answer for response in drawn], equivalence)
+            classes = answer_classes([response.answer for response in drawn], labelling.equivalence)
             choice = choose([response.confidence for response in drawn], classes.labels, self.rule)
             certainty = None if choice is None else self._certainty(drawn, choice)
-            is_certain = self.options.abstain is None or (certainty is not None and certainty >= self.options.abstain)
-            self.questions, self.answered = self.questions + 1, self.answered + is_certain
-            self._count(question, drawn, classes, choice, equivalence, is_certain)
+            answers = self._answers(drawn, choice, certainty)
+            self.questions, self.answered = self.questions + 1, self.answered + answers
+            correct = _correct(question.references, drawn, gathering, labelling)
+            self._count(question, drawn, classes, choice, correct, answers)
             if choice is None:
                 self.invalid.skip_or_raise(self._nothing_kept(question))
             if self.options.records:
-                verdicts.update(_verdicts(drawn, classes, choice, is_certain))
+                verdicts.update(_verdicts(drawn, classes, choice, answers))
             elif choice is not None:
                 selected = self._selected(gathering.record(drawn[choice.chosen]), drawn, choice)
                 writer.write(
-                    selected if self.options.abstain is None else _with_certainty(selected, certainty, is_certain)
+                    selected if self.options.abstain is None else _with_certainty(selected, certainty, answers)
                 )
         if self.options.records:
             for response in gathering.in_input_order():
@@ -221,6 +234,17 @@ class _Selection:
 
     def _certainty(self, drawn: list[Candidate], choice: Choice) -> float | None:
         return drawn[choice.chosen].confidence if self.options.by == P_CORRECT else choice.share
+
+    def _answers(self, drawn: list[Candidate], choice: Choice | None, certainty: float | None) -> bool:
+        """Return whether the choice is an answer that is certain enough to be given."""
+        if self.options.abstain is None:
+            return True
+        if choice is None or certainty is None or certainty < self.options.abstain:
+            return False
+        chosen = drawn[choice.chosen]
+        has_answer = chosen.answer is not None or chosen.is_code
+        self.answerless += not has_answer
+        return has_answer
 
     def _nothing_kept(self, question: Question) -> RecordError:
         others = ", ".join(name for name in CATALOGUE if name in self.other_scores)
@@ -237,22 +261,21 @@ class _Selection:
         drawn: list[Candidate],
         classes: AnswerClasses,
         choice: Choice | None,
-        equivalence: Equivalence,
-        is_certain: bool,
+        correct: list[bool | None],
+        answers: bool,
     ) -> None:
-        correct = _correct(question.references, drawn, equivalence)
         if not question.references and not any(right is not None for right in correct):
             return
         majority = choose([None] * len(drawn), classes.labels, MAJORITY)
         assert majority is not None
         self.unmarked += sum(
-            right is False and response.unmarked for right, response in zip(correct, drawn, strict=True)
+            right is False and response.is_unmarked for right, response in zip(correct, drawn, strict=True)
         )
         self.tally.add(
             correct,
             choice.chosen if choice else None,
             None if majority.classes[0].label is None else majority.chosen,
-            is_certain=is_certain,
+            answers=answers,
         )
 
     def _selected(self, record: Record, drawn: list[Candidate], choice: Choice) -> Record:
@@ -280,10 +303,10 @@ class _Selection:
         return record
 
 
-def _with_certainty(record: Record, certainty: float | None, is_certain: bool) -> Record:
+def _with_certainty(record: Record, certainty: float | None, answers: bool) -> Record:
     """Return a selected record with how certain its answer is, and without the answer where that is too little."""
     tokur = {**record.tokur, "certainty": certainty}
-    if not is_certain:
+    if not answers:
         tokur |= {"answer": None, "withheld": tokur["answer"]}
     record.set("tokur", tokur)
     return record
@@ -294,16 +317,29 @@ def _comes_back(record: Record) -> TokurError:
     return TokurError(f"{where}: leave out --grouped")
 
 
-def _correct(references: list[str], responses: list[Candidate], equivalence: Equivalence) -> list[bool | None]:
+def _correct(
+    references: list[str], responses: list[Candidate], gathering: Gathering, labelling: Labelling
+) -> list[bool | None]:
     """Return whether each response is right; None where that cannot be known."""
-    answers = list(dict.fromkeys(response.answer for response in responses if response.compared))
-    outcomes = Grader(equivalence).grade((answer, references) for answer in answers)
-    right = {answer: outcome.correct for answer, outcome in zip(answers, outcomes, strict=True)}
-    return [right[response.answer] if response.compared else response.correct for response in responses]
+    compared = list(dict.fromkeys(response.answer for response in responses if response.awaits == "comparison"))
+    outcomes = labelling.compare((answer, references) for answer in compared)
+    right = {answer: outcome.correct for answer, outcome in zip(compared, outcomes, strict=True)}
+    tested = [response for response in responses if response.awaits == "tests"]
+    passed = dict(
+        zip(
+            (response.offset for response in tested),
+            labelling.test([gathering.record(response) for response in tested]),
+            strict=True,
+        )
+    )
+    return [
+        right[response.answer] if response.awaits == "comparison" else passed.get(response.offset, response.correct)
+        for response in responses
+    ]
 
 
 def _verdicts(
-    drawn: list[Candidate], classes: AnswerClasses, choice: Choice | None, is_certain: bool
+    drawn: list[Candidate], classes: AnswerClasses, choice: Choice | None, answers: bool
 ) -> dict[int, _Verdict]:
     """Return what became of the drawn responses, by where their text is."""
     verdicts = [
@@ -315,7 +351,7 @@ def _verdicts(
             verdicts[index].rank = rank
         for index, weight in choice.weights.items():
             verdicts[index].kept, verdicts[index].weight = True, weight
-        verdicts[choice.chosen].chosen = is_certain
+        verdicts[choice.chosen].chosen = answers
     return {response.offset: verdict for response, verdict in zip(drawn, verdicts, strict=True)}
 
 

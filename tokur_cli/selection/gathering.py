@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import Literal
 
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import TokurError
@@ -31,9 +32,10 @@ class Candidate:
         answer: as extracted; None for no answer.
         confidence: higher is better; None where the score is missing.
         offset: where its text is in the spool.
-        unmarked: whether it does not say which of its words is the answer, though the reference is words.
-        correct: whether it is right, where that is known without its question's references.
-        compared: whether these are to tell.
+        is_unmarked: whether it does not say which of its words is the answer, though the reference is words.
+        is_code: whether it is code, which has no answer.
+        correct: whether it is right, where that is known already.
+        awaits: what is yet to tell: the comparison with its question's references, or the tests of its row.
     """
 
     sample: int | None
@@ -41,9 +43,10 @@ class Candidate:
     answer: str | None
     confidence: float | None
     offset: int
-    unmarked: bool = False
+    is_unmarked: bool = False
+    is_code: bool = False
     correct: bool | None = None
-    compared: bool = True
+    awaits: Literal["comparison", "tests"] | None = "comparison"
 
 
 @dataclass(slots=True)
@@ -183,9 +186,10 @@ class Gathering:
         answer: str | None,
         confidence: float | None,
         *,
-        unmarked: bool = False,
+        is_unmarked: bool = False,
+        is_code: bool = False,
         correct: bool | None = None,
-        compared: bool = True,
+        awaits: Literal["comparison", "tests"] | None = "comparison",
     ) -> None:
         """Take a response to its question.
 
@@ -194,9 +198,10 @@ class Gathering:
             record: the response's; its token arrays are taken from it.
             answer: as extracted; None for no answer.
             confidence: higher is better; None where the score is missing.
-            unmarked: as in ``Candidate``.
+            is_unmarked: as in ``Candidate``.
+            is_code: as in ``Candidate``.
             correct: as in ``Candidate``.
-            compared: as in ``Candidate``.
+            awaits: as in ``Candidate``.
 
         Raises:
             RecordError: the record's prompt or reference is another one than that of its question so far.
@@ -211,7 +216,7 @@ class Gathering:
         slim = record.encode()
         offset = self._spool.add(text or slim)
         question.responses.append(
-            Candidate(sample, _digest(slim), answer, confidence, offset, unmarked, correct, compared)
+            Candidate(sample, _digest(slim), answer, confidence, offset, is_unmarked, is_code, correct, awaits)
         )
 
     def record(self, response: Candidate) -> Record:

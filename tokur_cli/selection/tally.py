@@ -10,7 +10,7 @@ class Tally:
     """Accuracies over the questions whose responses all have labels.
 
     - the choice: whether the chosen response is right; a question without a choice counts as wrong, one whose choice is
-      too uncertain for an answer does not count;
+      no answer, or too uncertain for one, does not count where the choice may abstain;
     - Pass@1: the part of the N responses that is right;
     - majority: whether the answer that most of the N responses give is right, without any score; it is left out where
       no response has an answer, as code has none;
@@ -31,7 +31,7 @@ class Tally:
         self._sizes: set[int] = set()
 
     def add(
-        self, correct: Sequence[bool | None], chosen: int | None, majority: int | None, *, is_certain: bool = True
+        self, correct: Sequence[bool | None], chosen: int | None, majority: int | None, *, answers: bool = True
     ) -> None:
         """Count a question.
 
@@ -39,14 +39,14 @@ class Tally:
             correct: whether each of its N ≥ 1 responses is right; None where that is not known.
             chosen: the index of the chosen response; None where there is none.
             majority: the index of a response with the answer of the plain majority; None where none has an answer.
-            is_certain: whether the choice is certain enough for an answer.
+            answers: whether the choice is an answer, and certain enough to be given.
         """
         if None in correct:
             self.unlabelled += 1
             return
         self._pass_at_1.append(sum(map(bool, correct)) / len(correct))
-        self._answered += is_certain
-        self._chosen += is_certain and chosen is not None and bool(correct[chosen])
+        self._answered += answers
+        self._chosen += answers and chosen is not None and bool(correct[chosen])
         self._voted += majority is not None
         self._majority += majority is not None and bool(correct[majority])
         self._any += any(correct)

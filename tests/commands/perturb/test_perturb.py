@@ -218,11 +218,27 @@ def test_responses_without_a_use_for_them_are_refused(run_tokur, responses):
     assert "--sweep and --calibrate only" in err
 
 
-@pytest.mark.parametrize("options", [["--skip-invalid"], ["--template", "math"], ["--batch-tokens", "5"]])
+@pytest.mark.parametrize(
+    "options", [["--skip-invalid"], ["--template", "math"], ["--batch-tokens", "5"], ["--label-field", "a"]]
+)
 def test_options_of_reading_responses_are_refused_where_none_are_read(run_tokur, options):
     code, out, err = run_tokur("perturb", "-m", "there-is-no-such-model", *options)
     assert (code, out) == (2, "")
     assert f"{options[0]} is about the responses that --sweep and --calibrate read" in err
+
+
+def test_labels_are_read_as_by_the_other_commands(run_tokur, tiny_folder, tmp_path):
+    rows = [{"question": "?", "response": text, "correct": "n/a"} for text in ("a", "bc", "So it is 7!")]
+    judged = [{**row, "judge": {"ok": row["response"] == "bc"}} for row in rows]
+    plain = write_lines(tmp_path / "plain.jsonl", [{**row, "correct": row["response"] == "bc"} for row in rows])
+    options = ("perturb", "-m", tiny_folder, "--sweep", "0.1")
+    _, expected, _ = run_tokur(*options, plain)
+    code, out, err = run_tokur(*options, write_lines(tmp_path / "r.jsonl", judged), "--label-field", "judge.ok")
+    assert (code, out) == (0, expected), err
+    assert parsed(out)[0]["auroc"] is not None
+    compared = [{"question": "?", "response": row["response"], "reference": "bc"} for row in rows]
+    code, out, err = run_tokur(*options, write_lines(tmp_path / "c.jsonl", compared), "--answer", "^(.*)$")
+    assert (code, out) == (0, expected), err
 
 
 def test_a_strength_that_breaks_the_model_has_no_auroc(run_tokur, tiny_folder, tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
@@ -31,7 +30,7 @@ EVALUATING = frozenset(
 """The tasks of version 0.1.25 whose rules may evaluate the answer as Python, or give it to SymPy, which does."""
 
 _CHANGED_BY_JSON = frozenset({"arc_agi", "rearc"})  # their rules compare tuples, which JSON has as lists
-_TAGGED = re.compile(r"<answer>\s?(.*?)\s?</answer>", re.DOTALL)
+_OPENING, _CLOSING = "<answer>", "</answer>"
 
 
 def task_of(record: Mapping[str, Any]) -> str | None:
@@ -45,11 +44,27 @@ def task_of(record: Mapping[str, Any]) -> str | None:
 
 def answer_to(record: Mapping[str, Any], response: str) -> Extraction | None:
     """Return a response's answer: between the tags that Reasoning Gym asks for, else as in any other response."""
-    tagged = _TAGGED.findall(response)
-    if tagged:
-        return Extraction(tagged[-1].strip(), "tagged")
+    tagged = _last_tagged(response)
+    if tagged is not None:
+        return Extraction(tagged, "tagged")
     reference = record.get("answer")
     return extract_answer(response, wanted=wanted_by(reference) if isinstance(reference, str) else None)
+
+
+def _last_tagged(response: str) -> str | None:
+    r"""Return what stands between the last tags, of tags that follow each other from the start; None without any.
+
+    It is the last match of Reasoning Gym's ``<answer>\s?(.*?)\s?</answer>``, which takes time quadratic in the number
+    of tags that are never closed; this is linear.
+    """
+    found, end = None, 0
+    while (begin := response.find(_OPENING, end)) >= 0:
+        begin += len(_OPENING)
+        close = response.find(_CLOSING, begin)
+        if close < 0:
+            break
+        found, end = response[begin:close].strip(), close + len(_CLOSING)
+    return found
 
 
 def quality_of(record: Mapping[str, Any], answer: str | None, *, may_run_code: bool = False) -> float:

@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from tokur_cli.answers.judging import LabelRule
 from tokur_cli.commands.baselines.features import ScoredResponse, TextSet
 from tokur_cli.commands.baselines.questions import question_of
 from tokur_cli.commands.shared.arrivals import Pause
-from tokur_cli.commands.shared.labels import found_in
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
 from tokur_cli.selection.gathering import question_key
@@ -103,7 +103,7 @@ def text_set(samples: Sequence[ScoredResponse], tokenizer: ResponseTokenizer) ->
         question=question,
         context=question,
         texts=texts,
-        answers=[None if found is None else found.text for found in map(found_in, records)],
+        answers=[None if answer is None else answer.text for answer in map(LabelRule().answer, records)],
         tokens=[sample.located.tokens for sample in samples],
         log_probabilities=[sample.quantities["logprob"] for sample in samples],
     )

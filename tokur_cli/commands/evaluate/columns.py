@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tokur_cli.answers.judging import Labelled
 from tokur_cli.commands.evaluate.runs import settings_of
-from tokur_cli.commands.shared.labels import Labelled
 from tokur_cli.metrics.ranked import Floats
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.mapping import value_at

@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import replace
-from typing import Any
+from collections.abc import Sequence
 
-from tokur_cli.answers.code.execution import Execution, probe, run_all
-from tokur_cli.answers.grading import Grader
-from tokur_cli.commands.evaluate.columns import Columns, Wanted, group_of, scores_of
+from tokur_cli.commands.evaluate.columns import Columns, Wanted
 from tokur_cli.commands.evaluate.difficulty import failures_of, group_by_difficulty
 from tokur_cli.commands.evaluate.fitting import Fitting, results_options
+from tokur_cli.commands.evaluate.responses import ResponseReader
 from tokur_cli.commands.evaluate.results import Results, as_rows, evaluate_runs
 from tokur_cli.commands.evaluate.runs import check_runs
 from tokur_cli.commands.evaluate.spans import SpanReader, span_scores
 from tokur_cli.commands.evaluate.tables import as_csv, heading, left_out, reasons, tables
-from tokur_cli.commands.evaluate.tokens import scores_of_matches
 from tokur_cli.commands.evaluate.worst import show_worst
 from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOutput
 from tokur_cli.commands.options.fit import FitOptions
+from tokur_cli.commands.options.given import given_options
+from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say
-from tokur_cli.commands.shared.labels import Labelled, Labeller, graded, told_unmarked
-from tokur_cli.commands.shared.progress import Progress, count_lines
-from tokur_cli.commands.shared.reading import read_input
+from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.records.encoding import encode_value
-from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
+from tokur_cli.records.errors import TokurError, UsageError, there_are
 from tokur_cli.records.outputs import check_target, writing_whole
-from tokur_cli.records.record import Record
 from tokur_cli.records.streams import STDIN, display_name
-from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.catalogue import ALL, CATALOGUE, DEFAULT, choose_scores
 from tokur_cli.scores.steps import Orientation
 from tokur_cli.views.tables import latex, print_table, table_console
@@ -44,6 +35,7 @@ def evaluate(
     paths: Sequence[str],
     source: InputOptions,
     options: EvaluationOptions,
+    labels: LabelOptions,
     fit: FitOptions,
     target: EvaluationOutput,
 ) -> None:
@@ -57,7 +49,7 @@ def evaluate(
     if options.worst is not None:
         if fit.file is not None:
             raise UsageError("--worst shows records, --fit is made of all: run tokur evaluate twice")
-        show_worst(paths, source, options, target, options.worst)
+        show_worst(paths, source, options, labels, target, options.worst)
         return
     fitting = _fitting(options, fit, target)
     if fitting is None:
@@ -71,11 +63,17 @@ def evaluate(
         require_matplotlib()
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     if options.level == "step":
-        runs = _read_spans(paths, source, options, wanted, invalid)
+        _check_spans(labels)
+        spans = SpanReader(source, options, labels.label_field, wanted, invalid)
+        runs, told = spans.read(paths), spans.told()
     else:
-        runs = _read_responses(paths, _Reading(wanted, options, source, invalid, fitting), target)
-        if runs and options.difficulty is not None:
-            _group_by_difficulty(runs, options.difficulty, source, options, target, invalid)
+        responses = ResponseReader(source, options, labels, wanted, invalid, fitting)
+        runs, told = responses.read(paths, target), responses.told()
+    for line in told:
+        say(COMMAND, line)
+    if runs and options.difficulty is not None:
+        telling = ResponseReader(source, options, labels, Wanted({}), invalid)
+        _group_by_difficulty(runs, options.difficulty, options.difficulty_from, telling)
     if not runs:
         invalid.finish(none_of=", ".join(map(display_name, paths)))
         return
@@ -151,164 +149,25 @@ def _response_scores(options: EvaluationOptions) -> dict[str, Orientation]:
     return {score.name: score.orientation for score in scores}
 
 
-def _group_by_difficulty(
-    runs: Sequence[Columns],
-    count: int,
-    source: InputOptions,
-    options: EvaluationOptions,
-    target: EvaluationOutput,
-    invalid: InvalidRecords,
-) -> None:
-    if options.difficulty_from is None:
+def _check_spans(labels: LabelOptions) -> None:
+    """Refuse what is about the labels of whole responses.
+
+    Raises:
+        UsageError: it was given.
+    """
+    for name, option in given_options(labels):
+        if name != "label_field":
+            raise UsageError(f"{option} is for whole responses, not for --level step")
+
+
+def _group_by_difficulty(runs: Sequence[Columns], count: int, path: str | None, reader: ResponseReader) -> None:
+    if path is None:
         failures = [failures_of(run, count) for run in runs]
     else:
-        reading = _Reading(Wanted({}), options, source, invalid, None)
-        telling = reading.read([options.difficulty_from], replace(target, graded=None, force=False))
+        telling = reader.read([path])
         known = {name: failed for run in telling for name, failed in failures_of(run, count).items()}
         failures = [known] * len(runs)
     group_by_difficulty(runs, failures, count)
-
-
-def _read_responses(paths: Sequence[str], reading: _Reading, target: EvaluationOutput) -> list[Columns]:
-    runs = reading.read(paths, target)
-    reading.say_unknown()
-    reading.say_mixed()
-    reading.say_unmarked()
-    reading.say_without_match()
-    return runs
-
-
-def _read_spans(
-    paths: Sequence[str], source: InputOptions, options: EvaluationOptions, wanted: Wanted, invalid: InvalidRecords
-) -> list[Columns]:
-    reader = SpanReader(source, options, wanted, invalid)
-    with Progress(COMMAND) as progress:
-        runs = reader.read(paths, progress)
-    if reader.without_claims:
-        say(COMMAND, f"left out {reader.without_claims:,} responses without labelled spans")
-    return runs
-
-
-class _Reading:
-    """Reads files into columns: one run a file, and within a file one for each seed that it was scored under."""
-
-    def __init__(
-        self,
-        wanted: Wanted,
-        options: EvaluationOptions,
-        source: InputOptions,
-        invalid: InvalidRecords,
-        fitting: Fitting | None,
-    ) -> None:
-        self._wanted, self._options, self._fitting = wanted, options, fitting
-        self._source, self._invalid = source, invalid
-        self._unknown: Counter[str] = Counter()
-        self._logged: Counter[bool] = Counter()
-        self._tokens = None if options.tokens is None else re.compile(options.tokens)
-        self._unmarked = self._without_match = 0
-        self._runs_code = False
-
-    def read(self, paths: Sequence[str], target: EvaluationOutput) -> list[Columns]:
-        """Return the runs of all files; the records with their labels go to the graded file."""
-        runs: list[Columns] = []
-        with ExitStack() as stack:
-            grader = stack.enter_context(Grader())
-            writer = None
-            if target.graded is not None:
-                writer = stack.enter_context(open_output(target.graded, force=target.force))
-            progress = stack.enter_context(Progress(COMMAND))
-            counts = [count_lines(path) for path in paths]
-            progress.start(None if None in counts else sum(count or 0 for count in counts))
-            may_run_code = self._options.allow_code_execution or self._options.unsafe_code_execution
-            labeller = Labeller(
-                grader,
-                field=self._options.label_field,
-                run_code=self._run_code if may_run_code else None,
-                answers=self._wanted.answers or writer is not None,
-                on_error=self._invalid.skip_or_raise,
-                unsafe_rules=self._options.unsafe_code_execution,
-            )
-            for path in paths:
-                runs += self._read_file(path, labeller, writer, progress)
-            self._unmarked = labeller.unmarked
-        return runs
-
-    def _read_file(
-        self, path: str, labeller: Labeller, writer: RecordWriter | None, progress: Progress
-    ) -> list[Columns]:
-        found: dict[object, Columns] = {}
-        for labelled in labeller.label(read_input(replace(self._source, path=path))):
-            try:
-                self._add(labelled, path, found)
-            except RecordError as error:
-                self._invalid.skip_or_raise(error)
-                continue
-            if writer is not None:
-                writer.write(graded(labelled))
-            progress.advance(1)
-        if len(found) > 1:
-            for seed, columns in found.items():
-                columns.name = f"{columns.name}, seed {seed}"
-            seeds = ", ".join(map(str, found))
-            say(COMMAND, f"{display_name(path)} was scored under the seeds {seeds}: each is a run of its own")
-        return list(found.values())
-
-    def _run_code(self, programs: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[Execution]:
-        isolated = not self._options.unsafe_code_execution
-        if not self._runs_code:
-            say(COMMAND, f"HumanEval tests run {probe(isolated=isolated)}")
-            self._runs_code = True
-        return run_all(programs, isolated=isolated)
-
-    def _add(self, labelled: Labelled, path: str, found: dict[object, Columns]) -> None:
-        record = labelled.record
-        run = record.computed("run")
-        seed = run.get("seed") if isinstance(run, dict) else None
-        if isinstance(run, dict):
-            self._logged["computed_from" in run] += 1
-        values = self._scores(record)
-        group = group_of(record, self._options.group_by) if self._options.group_by is not None else None
-        if self._fitting is not None:
-            self._fitting.add(labelled, values)
-        if seed is None:  # nothing was drawn for it: it belongs to whatever run there is
-            seed = next(iter(found), None)
-        elif None in found:
-            found[seed] = found.pop(None)
-        if seed not in found:
-            found[seed] = Columns(path, self._wanted)
-        found[seed].add(labelled, values, group)
-
-    def _scores(self, record: Record) -> dict[str, float]:
-        if self._tokens is None or not self._wanted.scores:
-            return scores_of(record, self._unknown)
-        values = scores_of_matches(record, [CATALOGUE[name] for name in self._wanted.scores], self._tokens)
-        self._without_match += values is None
-        return values or {}
-
-    def say_without_match(self) -> None:
-        """Say how many records have no score since none of their tokens has a match."""
-        if self._without_match:
-            say(COMMAND, f"{self._without_match:,} records have no score: no token matches {self._options.tokens}")
-
-    def say_unknown(self) -> None:
-        """Say which scores the catalogue does not know."""
-        for name, count in self._unknown.items():
-            say(COMMAND, f"left out the score {name} of {count:,} records: the catalogue does not know it")
-
-    def say_unmarked(self) -> None:
-        """Say if responses count as wrong that may well be right, in words."""
-        if self._unmarked:
-            say(COMMAND, told_unmarked(self._unmarked) + ': label them by a field "correct" if that is not meant')
-
-    def say_mixed(self) -> None:
-        """Say if scores of a model stand beside those of ``score --from-logprobs``, which another one may have made."""
-        logged, exact = self._logged[True], self._logged[False]
-        if logged and exact:
-            say(
-                COMMAND,
-                f"{logged:,} records were scored by the log-probabilities that they came with, {exact:,} by a model "
-                "here: their scores may not be comparable; evaluate them apart",
-            )
 
 
 def _present(runs: Sequence[Columns], options: EvaluationOptions) -> list[str]:

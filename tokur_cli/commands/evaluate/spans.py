@@ -9,15 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tokur_cli.answers.grading import Outcome
+from tokur_cli.answers.judging import NULL_LABEL, Labelled
 from tokur_cli.commands.evaluate.columns import Columns, Wanted, group_of
+from tokur_cli.commands.evaluate.runs import RunsOfFile
 from tokur_cli.commands.evaluate.tokens import has_match
-from tokur_cli.commands.heatmap.records import heatmap_response
 from tokur_cli.commands.options.evaluate import EvaluationOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords
-from tokur_cli.commands.shared.labels import NULL_LABEL, Labelled
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
+from tokur_cli.commands.shared.scored_tokens import scored_tokens
 from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
 from tokur_cli.records.mapping import value_at
 from tokur_cli.records.record import Record
@@ -76,66 +77,79 @@ class SpanColumns(Columns):
 
 
 class SpanReader:
-    """Reads files into columns of spans: one run a file.
+    """Reads files into columns of spans: runs as of responses.
 
     Args:
         source: how the files are read.
         options: what is evaluated.
+        label_field: the field that holds the labelled spans; None for ``claims``.
         wanted: what is kept of it.
         invalid: what happens to bad records.
     """
 
     def __init__(
-        self, source: InputOptions, options: EvaluationOptions, wanted: Wanted, invalid: InvalidRecords
+        self,
+        source: InputOptions,
+        options: EvaluationOptions,
+        label_field: str | None,
+        wanted: Wanted,
+        invalid: InvalidRecords,
     ) -> None:
         self._source, self._options, self._wanted, self._invalid = source, options, wanted, invalid
-        self._field = options.label_field or CLAIMS
+        self._field = label_field or CLAIMS
         self._tokens = re.compile(options.tokens) if options.tokens is not None else None
-        self.without_claims = 0
+        self._without_claims = 0
+        self._told: list[str] = []
 
-    def read(self, paths: Sequence[str], progress: Progress) -> list[Columns]:
+    def read(self, paths: Sequence[str]) -> list[Columns]:
         """Return the runs of all files.
 
         Raises:
             RecordError: the first bad record, unless they are skipped.
             TokurError: there are records, but none has labelled spans.
         """
-        counts = [count_lines(path) for path in paths]
-        progress.start(None if None in counts else sum(count or 0 for count in counts))
-        runs = [self._read_file(path, progress) for path in paths]
-        if self.without_claims and not any(run.label for run in runs):
+        with Progress(self._invalid.command) as progress:
+            progress.start(count_lines(*paths))
+            runs: list[Columns] = [run for path in paths for run in self._read_file(path, progress)]
+        if self._without_claims and not runs:
             raise TokurError(
                 f'no record has labelled spans: give each "{self._field}", '
                 'a list such as [{"start": 0, "end": 12, "correct": true}]'
             )
-        return [run for run in runs if run.label]
+        return runs
 
-    def _read_file(self, path: str, progress: Progress) -> Columns:
-        columns = SpanColumns(path, self._wanted)
+    def told(self) -> list[str]:
+        """Return what the user should know of what was read, a line each."""
+        left_out = [f"left out {self._without_claims:,} responses without labelled spans"] * bool(self._without_claims)
+        return [*self._told, *left_out]
+
+    def _read_file(self, path: str, progress: Progress) -> list[SpanColumns]:
+        runs = RunsOfFile(path, lambda: SpanColumns(path, self._wanted))
         for item in read_input(replace(self._source, path=path)):
             progress.advance(1)
             try:
                 if isinstance(item, RecordError):
                     raise item
-                self._add(item, columns)
+                self._add(item, runs)
             except RecordError as error:
                 self._invalid.skip_or_raise(error)
-        return columns
+        self._told += runs.told(grouped=self._options.group_by is not None)
+        return runs.named()
 
-    def _add(self, record: Record, columns: SpanColumns) -> None:
+    def _add(self, record: Record, runs: RunsOfFile[SpanColumns]) -> None:
         spans = labelled_spans(record, self._field)
         if spans is None:
-            self.without_claims += 1
+            self._without_claims += 1
             return
         scores = self._scores(record, [span for span, _ in spans])
         labels = [math.nan if correct is None else float(correct) for _, correct in spans]
         outcomes = [_OUTCOMES[correct] for _, correct in spans]
         group = group_of(record, self._options.group_by) if self._options.group_by is not None else None
-        columns.add_response(record, list(zip(labels, outcomes, scores, strict=True)), group)
+        runs.of(record).add_response(record, list(zip(labels, outcomes, scores, strict=True)), group)
 
     def _scores(self, record: Record, spans: Sequence[Span]) -> list[dict[str, float]]:
         """Return the scores of each span."""
-        response = heatmap_response(record, (), tuple(ORIENTATIONS))
+        response = scored_tokens(record, ORIENTATIONS)
         places = token_places(response.response, response.spans)
         scores: list[dict[str, float]] = []
         for start, end in spans:

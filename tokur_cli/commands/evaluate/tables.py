@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tokur_cli.answers.judging import UNLABELLED
 from tokur_cli.commands.evaluate.results import Results
 from tokur_cli.commands.options.evaluate import EvaluationOptions
-from tokur_cli.commands.shared.labels import UNLABELLED
 from tokur_cli.metrics.calibration import log_losses
 from tokur_cli.metrics.estimate import Estimate
 from tokur_cli.metrics.evaluation import LOWER_IS_BETTER, Evaluation, ScoreResult

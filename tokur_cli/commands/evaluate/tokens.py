@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from tokur_cli.commands.heatmap.records import heatmap_response
+from tokur_cli.commands.shared.scored_tokens import scored_tokens
 from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import Score, compute_scores
 from tokur_cli.scores.steps import ORIENTATIONS, Span
@@ -31,7 +31,7 @@ def scores_of_matches(record: Record, scores: Iterable[Score], tokens: re.Patter
     Raises:
         RecordError: the record has no token arrays, or they do not fit its text.
     """
-    response = heatmap_response(record, (), tuple(ORIENTATIONS))
+    response = scored_tokens(record, ORIENTATIONS)
     counted = [place for place, span in enumerate(response.spans) if has_match(tokens, response.response, span)]
     if not counted:
         return None

@@ -8,14 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tokur_cli.answers.grading import Grader
+from tokur_cli.answers.judging import Labelled
 from tokur_cli.commands.heatmap.quantities import TOKEN_QUANTITIES
-from tokur_cli.commands.heatmap.records import heatmap_response
 from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOutput
+from tokur_cli.commands.options.given import given_options
+from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say
-from tokur_cli.commands.shared.labels import Labelled, Labeller
+from tokur_cli.commands.shared.labelled import Labelling
 from tokur_cli.commands.shared.reading import read_input
+from tokur_cli.commands.shared.scored_tokens import scored_tokens
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
 from tokur_cli.records.outputs import writing_whole
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 COMMAND = "evaluate"
 DEFAULT_SCORE = "eu"
+_TAKEN = ("worst", "scores", "path", "table", "json", "force")
+"""Fields of options that the list takes; the others are of an evaluation."""
 _MOST_COLUMNS = 24  # of an answer and of an id
 _GAP = 2
 
@@ -45,7 +49,12 @@ class _Found:
 
 
 def show_worst(
-    paths: Sequence[str], source: InputOptions, options: EvaluationOptions, target: EvaluationOutput, count: int
+    paths: Sequence[str],
+    source: InputOptions,
+    options: EvaluationOptions,
+    labels: LabelOptions,
+    target: EvaluationOutput,
+    count: int,
 ) -> None:
     """Print the least sure responses, the least sure one first; of equals the one that was read first.
 
@@ -53,6 +62,7 @@ def show_worst(
         paths: scored records.
         source: how they are read.
         options: ``scores`` names the one score that ranks, ``eu`` by default.
+        labels: how it is known which of them are right.
         target: where they go: a table on a terminal, JSON lines elsewhere.
         count: how many.
 
@@ -62,7 +72,7 @@ def show_worst(
     """
     score = _chosen(options, target)
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
-    found = _read(paths, source, options, score, invalid, count)
+    found = _read(paths, source, labels, score, invalid, count)
     if not found.records + found.without:
         invalid.finish(none_of=", ".join(map(display_name, paths)))
         return
@@ -80,20 +90,10 @@ def show_worst(
 
 
 def _chosen(options: EvaluationOptions, target: EvaluationOutput) -> Score:
-    beside = {
-        "--versus": options.versus,
-        "--group-by": options.group_by,
-        "--difficulty": options.difficulty,
-        "--scaling": options.scaling,
-        "--tokens": options.tokens,
-        "--latex": target.latex,
-        "--csv": target.csv,
-        "--plot": target.plots,
-        "--graded": target.graded,
-    }
-    given = [name for name, value in beside.items() if value]
-    if given or options.level != "response":
-        raise UsageError(f"--worst lists responses and evaluates nothing: leave {(given or ['--level step'])[0]} out")
+    given = [(name, option) for group in (options, target) for name, option in given_options(group)]
+    for name, option in given:
+        if name not in _TAKEN:
+            raise UsageError(f"--worst lists responses and evaluates nothing: leave {option} out")
     scores = choose_scores(options.scores or DEFAULT_SCORE)
     if len(scores) > 1:
         raise UsageError(f"--worst ranks by one score, and --scores {options.scores} names {len(scores)}")
@@ -103,7 +103,7 @@ def _chosen(options: EvaluationOptions, target: EvaluationOutput) -> Score:
 def _read(
     paths: Sequence[str],
     source: InputOptions,
-    options: EvaluationOptions,
+    labels: LabelOptions,
     score: Score,
     invalid: InvalidRecords,
     count: int,
@@ -111,12 +111,9 @@ def _read(
     found = _Found()
     least: list[tuple[float, int, dict[str, Any]]] = []
     sign = 1.0 if score.orientation == "uncertainty" else -1.0
-    with Grader() as grader:
-        labeller = Labeller(
-            grader, field=options.label_field, run_code=None, answers=True, on_error=invalid.skip_or_raise
-        )
+    with Labelling(labels, invalid, is_strict=False) as labelling:
         for path in paths:
-            for labelled in labeller.label(read_input(replace(source, path=path))):
+            for labelled in labelling.good(read_input(replace(source, path=path))):
                 try:
                     record = labelled.record
                     value = record.number(f'"tokur.scores.{score.name}"', record.scores.get(score.name))
@@ -163,7 +160,7 @@ def _least_sure_step(record: Record, score: Score) -> dict[str, Any] | None:
     quantity = next((TOKEN_QUANTITIES[name] for name in names if name in tokens), None)
     if quantity is None:
         return None
-    response = heatmap_response(record, [quantity.name], [])
+    response = scored_tokens(record, [quantity.name])
     steps = steps_of(response, quantity)
     index = doubtful_step(steps)
     if index is None:

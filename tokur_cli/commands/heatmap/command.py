@@ -9,16 +9,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
-from tokur_cli.answers.grading import Grader
+from tokur_cli.answers.judging import Labelled
 from tokur_cli.commands.heatmap.gallery import Gallery
 from tokur_cli.commands.heatmap.output import columns_of, standard_picture
 from tokur_cli.commands.heatmap.quantities import TOKEN_QUANTITIES, choose_palettes, choose_quantities
-from tokur_cli.commands.heatmap.records import heatmap_response, scored_with
+from tokur_cli.commands.heatmap.records import heatmap_response, said_answer, scored_with
 from tokur_cli.commands.options.given import given_options
 from tokur_cli.commands.options.heatmap import ChoiceOptions, PassthroughOptions, PictureOptions, ScaleOptions
+from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords
+from tokur_cli.commands.shared.labelled import WINDOW, Labelling, Refused
 from tokur_cli.commands.shared.reading import read_input
+from tokur_cli.commands.shared.scored_tokens import token_arrays
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
 from tokur_cli.records.formats import NATIVE
 from tokur_cli.records.outputs import writing_whole
@@ -45,6 +48,7 @@ def heatmap(
     source: InputOptions,
     scaling: ScaleOptions,
     choice: ChoiceOptions,
+    labels: LabelOptions,
     picture: PictureOptions,
     target: PassthroughOptions,
 ) -> None:
@@ -56,6 +60,7 @@ def heatmap(
         source: the records.
         scaling: what they are painted by.
         choice: which of them are painted.
+        labels: how it is known which of them are right.
         picture: what is painted.
         target: where the records go on to.
 
@@ -63,7 +68,7 @@ def heatmap(
         TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
     if choice.particles is not None:
-        _show_particles(source, choice.particles, scaling, picture, target)
+        _show_particles(source, choice.particles, scaling, labels, picture, target)
         return
     asked = choose_quantities(scaling.quantities)
     palettes = choose_palettes(scaling.palettes, len(asked))
@@ -76,8 +81,11 @@ def heatmap(
     scales = ScaleBuilder(asked, others)
     with Gallery(choice) as gallery:
         records = nullcontext() if target.path is None else open_output(target.path, force=target.force)
-        with records as writer, Grader() as grader:
-            settings = _read(source, asked, scales, gallery, invalid, writer, grader)
+        with (
+            records as writer,
+            Labelling(labels, invalid, answers=labels.answer is not None, is_strict=False) as reader,
+        ):
+            settings = _read(source, asked, scales, gallery, invalid, writer, reader, labels)
         if scales.responses:
             gallery.check()
             chosen = [
@@ -107,7 +115,12 @@ def heatmap(
 
 
 def _show_particles(
-    source: InputOptions, question: str, scaling: ScaleOptions, picture: PictureOptions, target: PassthroughOptions
+    source: InputOptions,
+    question: str,
+    scaling: ScaleOptions,
+    labels: LabelOptions,
+    picture: PictureOptions,
+    target: PassthroughOptions,
 ) -> None:
     """Draw how one question's particles came about."""
     from tokur_cli.commands.heatmap.particles import particle_tree  # has the scores with it, and so needs numpy
@@ -116,6 +129,9 @@ def _show_particles(
         raise UsageError("--particles draws a page or text: give --html, or leave --svg out")
     for _, option in given_options(scaling):
         raise UsageError(f"--particles shows the rewards that they were guided by: leave {option} out")
+    for name, option in given_options(labels):
+        if name != "label_field":
+            raise UsageError(f"--particles knows which are right by their labels alone: leave {option} out")
     if given := picture.first_given("top", "steps"):
         raise UsageError(f"--particles lists neither tokens nor steps: leave {given} out")
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
@@ -129,7 +145,7 @@ def _show_particles(
                 records.append(item)
             if writer:
                 writer.write(item)
-    tree = particle_tree(records, question)
+    tree = particle_tree(records, question, labels.label_field)
     if picture.html:
         with writing_whole(picture.html) as file:
             write_tree(file, tree)
@@ -145,7 +161,8 @@ def _read(
     gallery: Gallery,
     invalid: InvalidRecords,
     writer: RecordWriter | None,
-    grader: Grader,
+    reader: Labelling,
+    labels: LabelOptions,
 ) -> list[str]:
     """Pass every record on, count its values for the scales, and keep it if it is one of those to show.
 
@@ -154,22 +171,33 @@ def _read(
     """
     needed = [quantity.name for quantity in asked]
     settings: dict[str, None] = {}
-    for item in read_input(replace(source, format=NATIVE.name)):
-        if isinstance(item, RecordError):
-            invalid.skip_or_raise(item)
-            continue
+    window = WINDOW if writer is None else 1  # records go on as they come
+    for item in reader.read(read_input(replace(source, format=NATIVE.name)), window):
+        record = item.record
         try:
-            response = heatmap_response(item, needed, scales.others, grader)
-            sample = item.sample
+            if isinstance(item, Refused):
+                if record is not None:
+                    token_arrays(record)  # what was never scored is told so first
+                raise item.error
+            answer = _shown_answer(item, labels)
+            response = heatmap_response(item.record, needed, scales.others, correct=item.correct, answer=answer)
+            sample = item.record.sample
         except RecordError as error:
             invalid.skip_or_raise(error)
         else:
             scales.add(response)
-            settings[scored_with(item)] = None
-            gallery.offer(response, item.id or response.question or response.id, sample)
-        if writer:  # one that cannot be painted is a record all the same
-            writer.write(item)
+            settings[scored_with(item.record)] = None
+            gallery.offer(response, item.record.id or response.question or response.id, sample)
+        if writer and record is not None:  # one that cannot be painted is a record all the same
+            writer.write(record)
     return [words for words in settings if words]
+
+
+def _shown_answer(labelled: Labelled, labels: LabelOptions) -> str | None:
+    """Return the answer as the user has it read, else as an earlier command left it, else as it was compared."""
+    if labels.answer is not None:
+        return labelled.answer
+    return said_answer(labelled.record) or (labelled.answer if labelled.record.references else None)
 
 
 def _told(settings: Sequence[str]) -> str:

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
+from tokur_cli.answers.judging import LabelRule
 from tokur_cli.commands.heatmap.quantities import TOKEN_QUANTITIES
-from tokur_cli.commands.heatmap.records import heatmap_response
-from tokur_cli.records.errors import RecordError
+from tokur_cli.commands.heatmap.records import heatmap_response, said_answer
+from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.record import Record
 from tokur_cli.views.heatmap.scale import ScaleBuilder
 from tokur_cli.views.heatmap.svg import svg_figure
@@ -25,7 +26,7 @@ def picture_of(fields: Mapping[str, Any]) -> str | None:
     try:
         record = Record.of(dict(fields), None, None)
         quantity = next(one for one in TOKEN_QUANTITIES.values() if one.name in record.computed("tokens", {}))
-        response = heatmap_response(record, [quantity.name], [])
+        response = heatmap_response(record, [quantity.name], [], correct=_brought(record), answer=said_answer(record))
     except (RecordError, StopIteration, TypeError):
         return None
     scales = ScaleBuilder([quantity])
@@ -36,3 +37,16 @@ def picture_of(fields: Mapping[str, Any]) -> str | None:
     data = base64.b64encode(figure.encode()).decode()
     alt = escape(f"Heat map of the {quantity.label} in: {response.response}")
     return f'<img alt="{alt}" style="max-width:100%" src="data:image/svg+xml;base64,{data}">'
+
+
+def _brought(record: Record) -> bool | None:
+    """Return whether a record says by itself that its response is right; None where it does not, or where several do.
+
+    Raises:
+        RecordError: what it says is no label.
+    """
+    try:
+        brought = LabelRule().brought(record)
+    except UsageError:
+        return None
+    return None if brought is None else brought.correct

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import cast, get_args
 
+from tokur_cli.answers.judging import LabelRule
 from tokur_cli.commands.options.guided import By, Over
-from tokur_cli.commands.shared.labels import brings_label, verdict_of
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.record import Record
 from tokur_cli.scores.guides import GuideScore
@@ -23,8 +23,13 @@ _OVER = {
 _FIELDS = {"slot_scores": float, "ancestors": int, "ess": float}
 
 
-def particle_tree(records: Sequence[Record], question: str) -> ParticleTree:
+def particle_tree(records: Sequence[Record], question: str, label_field: str | None) -> ParticleTree:
     """Return the tree of a question's records, of which none may be missing.
+
+    Args:
+        records: the particles.
+        question: the question's id.
+        label_field: the field that says which are right; None for the labels that they bring along.
 
     Raises:
         TokurError: a record is no particle, or they do not belong together.
@@ -35,6 +40,7 @@ def particle_tree(records: Sequence[Record], question: str) -> ParticleTree:
     score, count = _guide(records[0])
     if sorted(particles) != list(range(count)) or len(records) != count:
         raise TokurError(f"--particles {question}: the input has {len(records)} records of {count} particles")
+    rule = LabelRule(label_field)
     slots = [particles[slot] for slot in range(count)]
     rounds = {len(slot["slot_scores"]) for slot in slots} | {len(slot["ancestors"]) + 1 for slot in slots}
     if len(rounds) > 1 or any(not 0 <= ancestor < count for slot in slots for ancestor in slot["ancestors"]):
@@ -47,7 +53,7 @@ def particle_tree(records: Sequence[Record], question: str) -> ParticleTree:
         list(zip(*(slot["slot_scores"] for slot in slots), strict=True)),
         list(zip(*(slot["ancestors"] for slot in slots), strict=True)),
         slots[0]["ess"],
-        [_ending(record) for record in sorted(records, key=lambda record: record.sample)],
+        [_ending(record, rule) for record in sorted(records, key=lambda record: record.sample)],
     )
 
 
@@ -72,6 +78,7 @@ def _particle(record: Record) -> dict[str, list[float]]:
     return particle
 
 
-def _ending(record: Record) -> Ending:
-    correct = verdict_of(record, None) if brings_label(record) else None
+def _ending(record: Record, rule: LabelRule) -> Ending:
+    brought = rule.brought(record)
+    correct = None if brought is None else brought.correct
     return Ending(record.response, len(record.token_ids or ()), record.finish_reason or "", correct)

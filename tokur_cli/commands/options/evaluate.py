@@ -56,33 +56,6 @@ class EvaluationOptions:
             "records' token arrays.",
         ),
     ] = None
-    label_field: Annotated[
-        str | None,
-        Option(
-            metavar="FIELD",
-            help="Field of the label (dots reach inward): true, false or a number from 0 to 1, or what a scorer of "
-            "Inspect writes (scores.includes.value); with --level step the list of claims.",
-            rich_help_panel=panels.INPUT,
-        ),
-    ] = None
-    allow_code_execution: Annotated[
-        bool,
-        Option(
-            "--allow-code-execution",
-            help="Run the code in responses to HumanEval rows against the tests of the row, in bubblewrap (Linux): "
-            "with limits on time and memory, and without your files, other processes or the network. Code that is "
-            "written to cheat can still report a pass.",
-            rich_help_panel=panels.INPUT,
-        ),
-    ] = False
-    unsafe_code_execution: Annotated[
-        bool,
-        Option(
-            "--unsafe-code-execution",
-            help="The same without bubblewrap: the code can do whatever you can.",
-            rich_help_panel=panels.INPUT,
-        ),
-    ] = False
     bootstrap: Annotated[
         int, Option(min=0, metavar="N", help="Resamples for 95 % intervals and comparisons; 0 for none.")
     ] = 1000
@@ -140,12 +113,7 @@ class EvaluationOptions:
         _ = self.sizes, self.kept_part
         if self.tokens is not None:
             regular_expression(self.tokens, "--tokens")
-        of_responses = {
-            "--scaling": self.scaling is not None,
-            "--difficulty": self.difficulty is not None,
-            "--allow-code-execution": self.allow_code_execution,
-            "--unsafe-code-execution": self.unsafe_code_execution,
-        }
+        of_responses = {"--scaling": self.scaling is not None, "--difficulty": self.difficulty is not None}
         for option in (name for name, given in of_responses.items() if given):
             if self.level == "step":
                 raise UsageError(f"{option} is for whole responses, not for --level step")

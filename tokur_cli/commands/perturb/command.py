@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.model import ModelOptions, PromptOptions
 from tokur_cli.commands.options.perturb import KeepOptions, StrengthOptions
 from tokur_cli.commands.options.scoring import PosteriorOptions, SamplingOptions
@@ -34,6 +35,7 @@ def perturb(
     posterior_options: PosteriorOptions,
     strength: StrengthOptions,
     sampling: SamplingOptions,
+    labels: LabelOptions,
     workers: WorkerOptions,
     keep: KeepOptions,
 ) -> None:
@@ -48,6 +50,7 @@ def perturb(
         posterior_options: what the posterior is made of.
         strength: which strengths are tried.
         sampling: how draws and decoding steps go together while they are.
+        labels: how it is known which responses are right.
         workers: who tries the strengths of a sweep.
         keep: where the posterior goes.
 
@@ -78,7 +81,7 @@ def perturb(
 
                 described = force.pipeline.language_model if isinstance(force, InProcess) else found
                 assert described is not None
-                trial = read_trial(items, form, described, strength.limit, invalid)
+                trial = read_trial(items, form, described, strength.limit, labels, invalid)
                 progress.start(len(strength.strengths) * len(trial.responses))
                 for fields in try_strengths(trial, strength.strengths, force, progress):
                     write_fields(writer, fields)
@@ -91,7 +94,7 @@ def perturb(
                 if items is None:
                     making.look()
                 else:
-                    making.calibrate(items, form, strength, sampling, invalid)
+                    making.calibrate(items, form, strength, sampling, labels, invalid)
                 if keep.folder is not None:
                     making.keep(keep)
     invalid.finish()

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
+from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.perturb import KeepOptions, StrengthOptions
 from tokur_cli.commands.options.scoring import SIGMA, PosteriorOptions, SamplingOptions
 from tokur_cli.commands.perturb.strength import (
@@ -63,6 +64,7 @@ class Making:
         form: PromptForm,
         options: StrengthOptions,
         sampling: SamplingOptions,
+        labels: LabelOptions,
         invalid: InvalidRecords,
     ) -> None:
         """Give the posterior the largest strength within the tolerance, writing a record of each that is tried.
@@ -71,7 +73,7 @@ class Making:
             TokurError: the input has no response, or a bad one that is not skipped; or no strength is found.
         """
         tolerance = options.tolerance or TOLERANCE
-        trial = read_trial(items, form, self.language_model, options.limit or CALIBRATION_RESPONSES, invalid)
+        trial = read_trial(items, form, self.language_model, options.limit or CALIBRATION_RESPONSES, labels, invalid)
         force = InProcess(Trying(self.language_model, self.posterior, self.draws, sampling))
         tried: dict[float, dict[str, Any]] = {}
         self.progress.start(SWEEPS * len(trial.responses))

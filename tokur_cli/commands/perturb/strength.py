@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tokur_cli.answers.grading import Grader
+from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.scoring import SamplingOptions
 from tokur_cli.commands.score.pipeline import default_batch_tokens, tokenize_record
 from tokur_cli.commands.shared.errors import InvalidRecords
-from tokur_cli.commands.shared.labels import Labeller
+from tokur_cli.commands.shared.labelled import Labelling
 from tokur_cli.commands.shared.posterior import with_sigma
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm
@@ -53,6 +53,7 @@ def read_trial(
     form: PromptForm,
     model: ModelDescription,
     limit: int | None,
+    labels: LabelOptions,
     invalid: InvalidRecords,
 ) -> Trial:
     """Tokenize and label the first ``limit`` good records (all for None).
@@ -62,9 +63,8 @@ def read_trial(
     """
     tokenizer = ResponseTokenizer(model.tokenizer, model.context_length, model.end_ids, model.vocabulary_size)
     trial = Trial([], [])
-    with Grader() as grader:
-        labeller = Labeller(grader, field=None, run_code=None, answers=False, on_error=invalid.skip_or_raise)
-        for labelled in labeller.label(items):
+    with Labelling(labels, invalid, answers=False, is_strict=False) as labelling:
+        for labelled in labelling.good(items):
             try:
                 located = tokenize_record(labelled.record, form, tokenizer, model.name)
             except RecordError as error:

@@ -82,8 +82,13 @@ class Progress:
             self._bar.update(self._bar.task_ids[0], completed=self.records, speed=speed)
 
 
-def count_lines(path: str) -> int | None:
-    """Return the number of lines of a plain file; None for what has none that can be counted: a pipe, a table."""
+def count_lines(*paths: str) -> int | None:
+    """Return the number of lines of plain files; None if one has none that can be counted: a pipe, a table."""
+    counts = [_count_lines(path) for path in paths]
+    return None if None in counts else sum(count or 0 for count in counts)
+
+
+def _count_lines(path: str) -> int | None:
     if not sys.stderr.isatty() or path == STDIN or is_published(path) or not is_regular_file(path):
         return None
     try:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from tokur_cli.records.errors import RecordError
+from tokur_cli.records.token_arrays import check_token_arrays
 
 Orientation: TypeAlias = Literal["uncertainty", "confidence"]
 Aggregate: TypeAlias = Literal["sum", "mean"]
@@ -74,21 +74,7 @@ class HeatmapResponse:
     steps: Sequence[tuple[tuple[int, int], range]] = ()
 
     def __post_init__(self) -> None:
-        previous = (0, 0)
-        for index, (start, end) in enumerate(self.spans):
-            if not 0 <= start <= end <= len(self.response):
-                raise RecordError(
-                    f"offsets[{index}] is [{start}, {end}], outside the response of {len(self.response)} code points"
-                )
-            if start < previous[0] or end < previous[1]:
-                raise RecordError(f"offsets[{index}] is [{start}, {end}], before the span of the token in front of it")
-            previous = (start, end)
-        for name, values in self.values.items():
-            if len(values) != len(self.spans):
-                raise RecordError(f'"{name}" has {len(values)} token values but there are {len(self.spans)} tokens')
-            for index, value in enumerate(values):
-                if value is not None and not math.isfinite(value):
-                    raise RecordError(f'"{name}"[{index}] is {value}; write null for a value that is not a number')
+        check_token_arrays(self.response, self.spans, self.values)
 
     def token_values(self, name: str) -> Sequence[float | None]:
         """Return the token values of one quantity.

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from tokur_cli.views.heatmap.response import HeatmapResponse, Quantity
+from tokur_cli.views.heatmap.response import Quantity
+
+
+class Stepped(Protocol):
+    """A response that is cut into steps, with the values of its tokens."""
+
+    @property
+    def steps(self) -> Sequence[tuple[tuple[int, int], range]]:
+        """Each step's code points ``(start, end)`` and its tokens."""
+
+    def token_values(self, name: str) -> Sequence[float | None]:
+        """Return the values of a quantity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +41,7 @@ class Step:
     doubt: float | None
 
 
-def steps_of(response: HeatmapResponse, quantity: Quantity) -> list[Step]:
+def steps_of(response: Stepped, quantity: Quantity) -> list[Step]:
     """Return the reasoning steps with the sum and the mean of their tokens' values.
 
     Args:

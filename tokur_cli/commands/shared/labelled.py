@@ -1,0 +1,183 @@
+"""The one reading of records with their labels: ``evaluate``, ``select`` and ``heatmap`` go by it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from tokur_cli.answers.equivalence import Equivalence
+from tokur_cli.answers.grading import Grader, Outcome
+from tokur_cli.answers.judging import QUALITY, Labelled, LabelRule
+from tokur_cli.commands.options.labels import LabelOptions
+from tokur_cli.commands.shared.errors import InvalidRecords, say
+from tokur_cli.records.errors import RecordError, TokurError
+from tokur_cli.records.record import SCHEMA, Record
+
+WINDOW = 64
+"""Records that are labelled together: enough to share work on, few enough to hold with their token arrays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A record that cannot be read, or whose label cannot.
+
+    Attributes:
+        error: why.
+        record: the record, where there is one.
+    """
+
+    error: RecordError
+    record: Record | None = None
+
+
+class Labelling:
+    """Labels records; use it as a context manager, because it may start processes.
+
+    Args:
+        options: how records get their labels.
+        invalid: what happens to bad records, and in whose name messages are said.
+        answers: whether answers are wanted of records that bring their label, too.
+        is_strict: whether a record that its data set's own rule cannot judge is a bad one, and not one without a label.
+
+    Attributes:
+        equivalence: tells which answers are equal.
+    """
+
+    def __init__(
+        self, options: LabelOptions, invalid: InvalidRecords, *, answers: bool = True, is_strict: bool = True
+    ) -> None:
+        self._options, self._invalid, self._answers = options, invalid, answers
+        self._rule = LabelRule(
+            options.label_field, options.pattern, may_run_code=options.unsafe_code_execution, is_strict=is_strict
+        )
+        self.equivalence = Equivalence()
+        self._grader = Grader(self.equivalence)
+        self._has_run_code = False
+
+    def __enter__(self) -> Labelling:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._grader.__exit__(*exception)
+
+    def good(self, items: Iterable[Record | RecordError]) -> Iterator[Labelled]:
+        """Yield the records with their labels, in order, without the bad ones.
+
+        Raises:
+            RecordError: the first bad one, after all before it, unless bad ones are skipped.
+            UsageError: as ``take``.
+        """
+        for item in self.read(items):
+            if isinstance(item, Refused):
+                self._invalid.skip_or_raise(item.error)
+            else:
+                yield item
+
+    def read(self, items: Iterable[Record | RecordError], window: int = WINDOW) -> Iterator[Labelled | Refused]:
+        """Yield the records with their labels, and the bad ones, in order.
+
+        Args:
+            items: the stream.
+            window: how many records are waited for, to be labelled together.
+
+        Raises:
+            TokurError: the stream ends early, after all records before that.
+            UsageError: as ``take``.
+        """
+        stream = (self.take(item) for item in items)
+        ended: TokurError | None = None
+        while ended is None:
+            taken: list[Labelled] = []
+            refused: Refused | None = None
+            try:
+                for item in islice(stream, window):
+                    if isinstance(item, Refused):
+                        refused = item
+                        break  # those after it wait until it is known whether bad ones are skipped
+                    taken.append(item)
+            except TokurError as error:
+                ended = error
+            self._settle(taken)
+            yield from taken
+            if refused is not None:
+                yield refused
+            elif len(taken) < window:
+                break
+        if ended is not None:
+            raise ended
+
+    def take(self, item: Record | RecordError) -> Labelled | Refused:
+        """Return a record with its label, or with what its label awaits: the caller is to compare it, or to test it.
+
+        Raises:
+            UsageError: it has the verdicts of several scorers and none is named, or a library is missing.
+        """
+        if isinstance(item, RecordError):
+            return Refused(item)
+        try:
+            labelled = self._rule.label(item, answers=self._answers)
+        except RecordError as error:
+            return Refused(error, item)
+        if labelled.awaits == "tests" and not self._options.runs_code:
+            labelled.awaits = None
+        return labelled
+
+    def compare(self, answers: Iterable[tuple[str | None, Sequence[str]]]) -> Iterator[Outcome]:
+        """Yield the outcome of each pair of an answer and its references, of which there is at least one."""
+        return self._grader.grade((answer, list(references)) for answer, references in answers)
+
+    def test(self, records: Sequence[Record]) -> list[bool]:
+        """Return whether the code of each record passes the tests of its row; code may be run.
+
+        Raises:
+            TokurError: it cannot be isolated.
+        """
+        if not records:
+            return []
+        from tokur_cli.answers.code.execution import ExecutionOutcome, probe, run_all
+
+        isolated = not self._options.unsafe_code_execution
+        if not self._has_run_code:
+            say(self._invalid.command, f"HumanEval tests run {probe(isolated=isolated)}")
+            self._has_run_code = True
+        programs = ((record.response, record.fields) for record in records)
+        return [execution.outcome is ExecutionOutcome.PASSED for execution in run_all(programs, isolated=isolated)]
+
+    def _settle(self, taken: Sequence[Labelled]) -> None:
+        """Find out what labels await."""
+        compared = [one for one in taken if one.awaits == "comparison" and one.record.references]
+        pairs = ((one.answer, one.record.references) for one in compared)
+        for one, outcome in zip(compared, self.compare(pairs), strict=True):
+            one.compared(outcome)
+        tested = [one for one in taken if one.awaits == "tests"]
+        for one, passed in zip(tested, self.test([one.record for one in tested]), strict=True):
+            one.tested(passed)
+
+
+def told_unmarked(count: int) -> str:
+    """Return what to tell of ``count`` unmarked responses that count as wrong."""
+    return (
+        f"{count:,} responses count as wrong whose reference is words and which do not mark their answer "
+        '("The answer is …")'
+    )
+
+
+def graded(labelled: Labelled) -> Record:
+    """Return the record with ``correct`` (or ``quality``) and ``tokur.answer``; a label field of its own stays."""
+    record = labelled.record
+    if labelled.quality is not None:
+        record.set(QUALITY, labelled.quality)
+    name = QUALITY if labelled.outcome == QUALITY else "correct"
+    if name not in record.fields:
+        record.set(name, _json_label(labelled))
+    record.set("tokur", {"schema": SCHEMA, **record.tokur, "answer": labelled.answer})
+    return record
+
+
+def _json_label(labelled: Labelled) -> Any:
+    if math.isnan(labelled.label):
+        return None
+    return labelled.label if labelled.outcome == QUALITY else labelled.label == 1.0

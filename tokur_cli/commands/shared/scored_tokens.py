@@ -1,0 +1,130 @@
+"""The tokens of a scored response: where they stand, their values and, on demand, the steps that they make up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+from tokur_cli.records.errors import RecordError
+from tokur_cli.records.record import Record
+from tokur_cli.records.scan import kind
+from tokur_cli.records.token_arrays import check_token_arrays
+from tokur_cli.scores.steps import Span, step_spans, tokens_of_steps
+
+
+@dataclass(frozen=True)
+class ScoredTokens:
+    """The tokens of a scored response.
+
+    Attributes:
+        record: the response's record.
+        response: its text.
+        spans: code points ``[start, end)`` of it, one pair per token.
+        values: quantities by name, a value per token; None where a token has none.
+    """
+
+    record: Record
+    response: str
+    spans: list[Span]
+    values: dict[str, list[float | None]]
+
+    @cached_property
+    def steps(self) -> list[tuple[Span, range]]:
+        """The steps with the tokens of each: those that the record was scored with, else ``auto`` ones.
+
+        Raises:
+            RecordError: the record's steps do not join to the response.
+        """
+        scored = self.record.computed("steps")
+        steps = step_spans(self.response) if scored is None else _scored_steps(self.record, self.response, scored)
+        return list(zip(steps, tokens_of_steps(self.response, self.spans, steps), strict=True))
+
+    def token_values(self, name: str) -> Sequence[float | None]:
+        """Return the values of a quantity that there is."""
+        return self.values[name]
+
+
+def scored_tokens(record: Record, names: Iterable[str]) -> ScoredTokens:
+    """Return the tokens of a scored record.
+
+    Args:
+        record: the record.
+        names: the quantities that are taken; those that it lacks are left out.
+
+    Raises:
+        RecordError: it is not scored, has no token arrays, or they do not fit its text.
+    """
+    arrays = token_arrays(record)
+    spans = _spans(record, arrays)
+    values = {name: _values(record, name, arrays[name]) for name in names if name in arrays}
+    response = record.response
+    try:
+        check_token_arrays(response, spans, values)
+    except RecordError as error:
+        raise record.error(error.message) from None
+    return ScoredTokens(record, response, spans, values)
+
+
+def token_arrays(record: Record) -> Mapping[str, Any]:
+    """Return what a record has of its tokens, unchecked.
+
+    Raises:
+        RecordError: it has nothing.
+    """
+    tokens = record.computed("tokens")
+    if isinstance(tokens, dict):
+        return tokens
+    if tokens is not None:
+        raise record.error(f'"tokur.tokens" is {kind(tokens)}, not an object')
+    if "scores" in record.tokur:
+        raise record.error('has no token arrays ("tokur.tokens"): score it without --no-tokens')
+    raise record.error("is not scored: run it through tokur score first")
+
+
+def _spans(record: Record, tokens: Mapping[str, Any]) -> list[Span]:
+    offsets = tokens.get("offsets")
+    if not isinstance(offsets, list):
+        raise record.error(f'"tokur.tokens.offsets" is {kind(offsets)}, not a list of [start, end]')
+    spans = []
+    for index, span in enumerate(offsets):
+        if not (isinstance(span, list) and len(span) == 2 and all(type(end) is int for end in span)):
+            raise record.error(f'"tokur.tokens.offsets"[{index}] is not [start, end]')
+        spans.append((span[0], span[1]))
+    return spans
+
+
+def _values(record: Record, name: str, values: Any) -> list[float | None]:
+    if not isinstance(values, list):
+        raise record.error(f'"tokur.tokens.{name}" is {kind(values)}, not a list of numbers')
+    return [_number(record, f'"tokur.tokens.{name}"[{index}]', value) for index, value in enumerate(values)]
+
+
+def _number(record: Record, what: str, value: Any) -> float | None:
+    if value is None:
+        return None
+    if type(value) not in (int, float) or not math.isfinite(number := _float(value)):
+        raise record.error(f"{what} is {value if type(value) is float else kind(value)}, not a finite number")
+    return number
+
+
+def _float(value: float) -> float:
+    """Return the number as a float: infinity for an integer that is too large for one."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _scored_steps(record: Record, text: str, scored: Any) -> list[Span]:
+    if isinstance(scored, list) and all(isinstance(step, dict) for step in scored):
+        steps = [(step.get("start"), step.get("end")) for step in scored]
+        bounds = [0, *(end for _, end in steps)]
+        if all(type(end) is int for end in bounds) and bounds == sorted(bounds) and bounds[-1] == len(text):
+            joined = list(pairwise(bounds))
+            if joined == steps:
+                return joined
+    raise record.error('"tokur.steps" are not spans that join to the response: score it again with --steps')
