@@ -10,7 +10,7 @@ from tokur_cli.app.inputs import ScoredResponses, input_path
 from tokur_cli.commands.options.heatmap import ChoiceOptions, PassthroughOptions, PictureOptions, ScaleOptions
 from tokur_cli.commands.options.streams import InputOptions
 
-_MAPPING = ("format", "question_field", "response_field", "reference_field", "id_field", "requests")
+_MAPPING = ("format", "question_field", "response_field", "reference_field", "id_field", "requests", "filter")
 
 
 def heatmap(

@@ -81,7 +81,9 @@ class Tokur:
             RecordError: after all before it, a bad record; it names its number, from 1.
             TokurError: whatever else stops the command.
         """
-        items, first = look_ahead(read_rows_of(_several(records), _SOURCE), "prompt", "response", skip_invalid=False)
+        items, first = look_ahead(
+            read_rows_of(_several(records), _SOURCE, partial(say, "score")), "prompt", "response", skip_invalid=False
+        )
         if first is None:
             return
         with Progress("score") as progress:
@@ -131,7 +133,9 @@ class Tokur:
     def _generate(
         self, questions: Iterable[Mapping[str, Any]], groups: dict[str, Any], model_of_posterior: str | None
     ) -> Iterator[dict[str, Any]]:
-        items, first = look_ahead(read_rows_of(_several(questions), _SOURCE), "prompt", skip_invalid=False)
+        items, first = look_ahead(
+            read_rows_of(_several(questions), _SOURCE, partial(say, "generate")), "prompt", skip_invalid=False
+        )
         if first is None:
             return
         with Progress("generate") as progress:

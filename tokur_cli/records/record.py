@@ -13,6 +13,7 @@ from tokur_cli.records.prompt import (
     Prompt,
     check_token_ids,
     check_token_strings,
+    holds_answer_alone,
     paths_of_texts,
     read_tools,
     split_messages,
@@ -279,6 +280,11 @@ class Record:
             return Prompt(text=self.text("prompt"))
         if "custom_id" in self.fields:
             raise self.error("has no prompt: give the batch's input file with --requests")
+        if holds_answer_alone(self.fields):
+            raise self.error(
+                "has no prompt, since a saved completion does not hold what was asked: give the requests or questions "
+                "with --requests, one for each completion in the same order"
+            )
         raise self.error(
             'has no prompt: it needs "question", "messages" or "prompt"; --question-field names another field'
             + paths_of_texts(self.fields)

@@ -237,7 +237,7 @@ class _Reading:
         self, path: str, labeller: Labeller, writer: RecordWriter | None, progress: Progress
     ) -> list[Columns]:
         found: dict[object, Columns] = {}
-        for labelled in labeller.label(read_input(replace(self._source, path=path))):
+        for labelled in labeller.label(read_input(COMMAND, replace(self._source, path=path))):
             try:
                 self._add(labelled, path, found)
             except RecordError as error:

@@ -116,7 +116,7 @@ def _read(
             grader, field=options.label_field, run_code=None, answers=True, on_error=invalid.skip_or_raise
         )
         for path in paths:
-            for labelled in labeller.label(read_input(replace(source, path=path))):
+            for labelled in labeller.label(read_input(COMMAND, replace(source, path=path))):
                 try:
                     record = labelled.record
                     value = record.number(f'"tokur.scores.{score.name}"', record.scores.get(score.name))

@@ -1,14 +1,32 @@
-"""The requests that a batch answers: found by their id, read when needed."""
+"""The requests that rows answer: a batch's are found by their id and read when needed, others come in order."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import BinaryIO
 
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import BOM, MAX_LINE, display_name, open_input, seekable, too_long
+
+
+@dataclass(frozen=True)
+class RequestFile:
+    """A file of requests, which a format opens in the way in which it joins them with the rows.
+
+    Attributes:
+        name: the file's name, for messages.
+        by_id: finds requests by their id.
+        in_order: yields them, in whatever format they are.
+        counts: tells how many rows and how many requests there are; None where that cannot be known beforehand.
+    """
+
+    name: str
+    by_id: Callable[[], Requests]
+    in_order: Callable[[], Iterator[Record | RecordError]]
+    counts: Callable[[], tuple[int, int] | None]
 
 
 class Requests:
