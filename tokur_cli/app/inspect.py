@@ -61,7 +61,7 @@ class _Desk:
 
 
 _DESKS: dict[str, _Desk] = {}
-"""By what was asked for: a process loads a model once, whatever number of logs it scores."""
+"""By the model and what was asked for: a process loads a model once, whatever number of logs it scores."""
 
 
 def uncertainty(model: str | None = None, scores: str = DEFAULT_SCORES, **options: Any) -> Scorer:
@@ -72,14 +72,19 @@ def uncertainty(model: str | None = None, scores: str = DEFAULT_SCORES, **option
         scores: comma-separated scores of tokur.
         options: of ``tokur score``, by their names: ``draws=5``, ``dtype="float32"``.
     """
-    key = repr((model, scores, sorted(options.items())))
-    if key not in _DESKS:
-        _DESKS[key] = _Desk(Tokur(model, scores=scores, no_tokens=True, **options))
-    desk = _DESKS[key]
+    make = partial(Tokur, model, scores=scores, no_tokens=True, **options)
+    tokur = make()  # which says at once what is wrong with the options
+
+    def desk_of(state: TaskState) -> _Desk:
+        # A process may score logs of several models, even at once; without a model each has its own
+        key = repr((model or state.output.model, scores, sorted(options.items())))
+        if key not in _DESKS:
+            _DESKS[key] = _Desk(make() if _DESKS else tokur)
+        return _DESKS[key]
 
     async def score(state: TaskState, target: Target) -> Score:
         try:
-            record = await asyncio.to_thread(desk.score, _row(state))
+            record = await asyncio.to_thread(desk_of(state).score, _row(state))
         except RecordError as error:
             return Score.unscored(reason="scoring_failed", explanation=error.message)
         values = record["tokur"]["scores"]

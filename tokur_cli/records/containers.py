@@ -78,7 +78,7 @@ def _read_json_lines(stream: io.BufferedReader, source: str, max_line: int) -> I
 
     def lines() -> Iterator[bytes]:
         nonlocal number_and_line
-        for number_and_line in read_lines(stream, max_line):
+        for number_and_line in read_lines(stream, source, max_line):
             line = number_and_line[1] or b""  # which is not a record: what is wrong is told below
             # The reader drops one of these marks from every line, but a file has one at most: give it another to drop
             yield BOM + line if line.startswith((BOM, _RECORD_SEPARATOR)) else line

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _LABELS = ("correct", "quality")
 _ROWS_AT_ONCE = 256
+_MOST_BLANK = 1_000_000
 ARROW = b"ARROW1"
 """How an Arrow file begins that is no stream."""
 
@@ -44,11 +45,17 @@ def csv_rows(path: str, delimiter: str, max_cell: int) -> Iterator[tuple[int, di
             names = _with_index(header)
             if len(set(names)) < len(names) or "" in names:
                 raise TokurError(f"{source}:1: the first row names the columns, each by another name; it is {header}")
+            blank = 0
             while True:
                 line = reader.line_num + 1
                 cells = next(reader, None)
                 if cells is None:
                     return
+                blank = 0 if cells else blank + 1
+                if blank > _MOST_BLANK:  # as in an archive of some kilobytes
+                    raise TokurError(
+                        f"{source}:{reader.line_num}: holds more than {_MOST_BLANK:,} blank lines in a row"
+                    )
                 if len(cells) == len(names):
                     yield line, {name: _value(name, cell) for name, cell in zip(names, cells, strict=True)}
                 elif cells:
