@@ -71,6 +71,11 @@ class Tokur:
         self._loaded: tuple[str, Any] | None = None  # the model that is loaded, by its name
         self._pipeline: Scoring | None = None
 
+    @property
+    def model(self) -> str | None:
+        """The model that scores, whatever the records name; None where it is theirs."""
+        return self._model.name or self._model_of_posterior
+
     def score(self, records: Iterable[Mapping[str, Any]]) -> Iterator[ScoredRecord]:
         """Yield the records with their scores, in order.
 
