@@ -92,6 +92,11 @@ class Record:
         except RecursionError:
             raise RecordError("is nested too deeply to be read", source, number) from None
 
+    @property
+    def size(self) -> int:
+        """How long the text is that it was read from, in characters."""
+        return len(self._text)
+
     def copy(self) -> Record:
         """Return a record of its own with the same fields, text and place."""
         twin = Record(self._text, self._members, dict(self.fields), self.source, self.line)

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from tokur_cli.answers.code.execution import Execution, ExecutionOutcome
@@ -16,6 +15,7 @@ from tokur_cli.answers.labels import Label, brought_label, label_of
 from tokur_cli.answers.rules.gym import answer_to, quality_of, task_of
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.record import SCHEMA, Record
+from tokur_cli.records.windows import windows_of
 
 WINDOW = 64
 """Records that are labelled together: enough to share work on, few enough to hold with their token arrays."""
@@ -99,8 +99,7 @@ class Labeller:
 
     def label(self, items: Iterable[Record | RecordError]) -> Iterator[Labelled]:
         """Yield the records in their order, without the bad ones."""
-        stream = iter(items)
-        while window := list(islice(stream, WINDOW)):
+        for window in windows_of(items, WINDOW):
             taken: list[Labelled] = []
             to_grade: list[tuple[Labelled, Extraction | None]] = []
             to_run: list[tuple[Labelled, str]] = []
