@@ -101,7 +101,7 @@ class _Completions(Adapter):
 def _as_chat_completion(row: Record) -> dict[str, Any]:
     if row.get("object") == "response":
         return responses_api.as_chat_completion(row, row.fields)
-    return messages_api.as_chat_completion(row.fields) if row.get("type") == "message" else row.fields
+    return messages_api.as_chat_completion(row, row.fields) if row.get("type") == "message" else row.fields
 
 
 def _keep_one(record: Record, choice: dict[str, Any]) -> None:
