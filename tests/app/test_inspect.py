@@ -13,6 +13,7 @@ import pytest
 
 from tests.commands.score.test_score import parsed, records, write_lines
 from tests.records.reading import DATA
+from tests.tiny import tiny_model_folder
 
 inspect_ai = pytest.importorskip("inspect_ai")
 
@@ -66,6 +67,39 @@ def test_a_sample_that_cannot_be_scored_is_said_to_be_unscored_and_the_others_ar
     score = second.scores["uncertainty"]
     assert (score.value != score.value, score.reason) == (True, "scoring_failed")
     assert "the response is empty" in score.explanation
+
+
+def test_logs_of_two_models_are_scored_by_their_own_weights(uncertainty, run_tokur, tmp_path):
+    """As of ``inspect eval --model A,B`` with this scorer: the samples of both come to one process at once."""
+    from inspect_ai.dataset import Sample
+    from inspect_ai.model import ModelOutput, ModelUsage, get_model
+
+    folders = [tiny_model_folder(tmp_path / name, seed=seed) for seed, name in enumerate("ab")]
+
+    def model(folder, number):
+        outputs = [ModelOutput.from_content(str(folder), f"It is {number}.") for number in range(4)]
+        for output in outputs:
+            output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+        return get_model(f"mockllm/{number}", custom_outputs=outputs, memoize=False)
+
+    samples = [Sample(id=f"q{number}", input=f"{number}?", target="1") for number in range(4)]
+    task = inspect_ai.Task(samples, scorer=uncertainty(scores="ll_sum", dtype="float32"))
+    logs = inspect_ai.eval(
+        task,
+        model=[model(folder, number) for number, folder in enumerate(folders)],
+        log_dir=str(tmp_path / "logs"),
+        display="none",
+        log_model_api=False,
+        max_tasks=2,
+    )
+    for log, folder in zip(logs, folders, strict=True):
+        command = ("score", log.location, "-m", folder, "--scores", "ll_sum", "--no-tokens", "--dtype", "float32")
+        code, out, err = run_tokur(*command)
+        assert code == 0, err
+        expected = by_sample(parsed(out))
+        assert log.status == "success", log.error
+        for sample in log.samples:
+            assert sample.scores["uncertainty"].value == pytest.approx(expected[sample.id], rel=1e-4)
 
 
 def test_a_process_loads_a_model_once_and_asks_it_in_one_thread_at_a_time(uncertainty, tiny_folder, monkeypatch):

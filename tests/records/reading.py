@@ -24,6 +24,11 @@ EXPECTED_FORMAT = {
     "vllm_logprobs.jsonl": "openai-batch",
     "openai_responses.jsonl": "openai-batch",
     "lm_eval_samples.jsonl": "lm-eval",
+    "lm_eval_filters.jsonl": "lm-eval",
+    "completions.jsonl": "completions",
+    "completions_text.jsonl": "completions",
+    "completions_responses.jsonl": "completions",
+    "completions_messages.jsonl": "completions",
 }
 
 

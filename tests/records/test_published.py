@@ -4,16 +4,19 @@ import csv
 import datetime
 import decimal
 import gzip
+import io
 import json
 import subprocess
 import sys
 
 import pyarrow
+import pyarrow.ipc
 import pytest
 import reasoning_gym
 from pyarrow import parquet
 
 from tests.records.reading import message_of
+from tests.records.test_record_streams import zstd_compress
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.mapping import FieldMapping
 from tokur_cli.records.reader import read_records
@@ -239,3 +242,135 @@ def test_the_configuration_of_a_task_is_typed_and_part_of_the_id():
     (record,) = records("gym:leg_counting?size=1&min_animals=2&max_animals=2")
     assert record.get("metadata")["num_animals"] == 2
     assert record.id == "leg_counting-seed=0-min_animals=2-max_animals=2-0"
+
+
+# The bytes that pandas 3.1.1 writes by default: DataFrame({"id": ["007", "008"], …}).to_csv(path), here with correct =
+# [True, False], and with sep="\t", and with .set_index([["x", "y"], [1, 2]])
+PANDAS = {
+    "rows.csv": b',id,question,correct\n0,007,"a\nb, ""c""",True\n1,008,d,False\n',
+    "rows.tsv": b'\tid\tquestion\tcorrect\n0\t007\t"a\nb, ""c"""\tTrue\n1\t008\td\tFalse\n',
+    "two.csv": b',,id,question,correct\nx,1,007,"a\nb, ""c""",True\ny,2,008,d,False\n',
+}
+
+
+@pytest.mark.parametrize("packed", ["", ".gz", ".zst"])
+@pytest.mark.parametrize("name", PANDAS)
+def test_what_pandas_writes_by_default_is_read(tmp_path, name, packed):
+    compress = {"": bytes, ".gz": gzip.compress, ".zst": zstd_compress}[packed]
+    path = tmp_path / (name + packed)
+    path.write_bytes(compress(PANDAS[name]))
+    found = records(path)
+    index = ["level_0", "level_1"] if name == "two.csv" else ["index"]
+    assert [list(record.fields) for record in found] == [[*index, "id", "question", "correct"]] * 2
+    assert [record.get(index[0]) for record in found] == (["x", "y"] if name == "two.csv" else ["0", "1"])
+    assert [(r.id, r.prompt.question, r.get("correct"), r.line) for r in found] == [
+        ("007", 'a\nb, "c"', True, 2),
+        ("008", "d", False, 4),
+    ]
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "two.csv"])
+def test_an_index_is_called_as_pandas_calls_it(tmp_path, name):
+    """``reset_index`` tells, wherever pandas is installed."""
+    pandas = pytest.importorskip("pandas")
+    for column in ("index", "level_0"):
+        text = PANDAS[name].decode().replace("question", column)
+        count = 2 if name == "two.csv" else 1
+        frame = pandas.read_csv(io.StringIO(text), index_col=list(range(count)))
+        frame.index.names = [None] * count
+        (tmp_path / "in.csv").write_text(text, newline="")
+        try:
+            expected = list(frame.reset_index().columns)
+        except ValueError:  # it refuses to have two columns with one name
+            with pytest.raises(TokurError, match=r":1: the first row names the columns"):
+                records(tmp_path / "in.csv")
+        else:
+            assert list(records(tmp_path / "in.csv")[0].fields) == expected
+
+
+def test_only_the_first_columns_may_be_without_a_name(tmp_path):
+    for header in (",", "id,,question", ",id,", ",id,id", ",index,level_0"):
+        (tmp_path / "in.csv").write_text(header + "\n1,2\n")
+        with pytest.raises(
+            TokurError, match=r"in\.csv:1: the first row names the columns, each by another name; it is "
+        ):
+            records(tmp_path / "in.csv")
+    (tmp_path / "in.tsv").write_text('id\tquestion\n1\t"a\n')
+    with pytest.raises(TokurError, match=r"in\.tsv:2: is not TSV: unexpected end of data"):
+        records(tmp_path / "in.tsv")
+
+
+TYPED = [
+    {"question": f"q{n}", "choices": ["u", "v"], "answer": n % 2, "when": datetime.date(2026, 1, 2), "x": None}
+    for n in range(600)
+]
+
+
+@pytest.mark.parametrize("form", ["file", "stream", "compressed"])
+def test_arrow_files_of_either_form_give_what_parquet_gives(tmp_path, form):
+    expected = [record.fields for record in records(write(tmp_path / "rows.parquet", TYPED))]
+    table = pyarrow.Table.from_pylist(TYPED)
+    new = pyarrow.ipc.new_stream if form == "stream" else pyarrow.ipc.new_file
+    options = pyarrow.ipc.IpcWriteOptions(compression="zstd" if form == "compressed" else None)
+    with new(tmp_path / "rows.arrow", table.schema, options=options) as writer:
+        writer.write_table(table, max_chunksize=250)
+    found = records(tmp_path / "rows.arrow")
+    assert [record.fields for record in found] == expected
+    assert [record.line for record in found] == list(range(1, 601))
+
+
+def test_broken_arrow_files_are_errors(tmp_path):
+    path = tmp_path / "in.arrow"
+    for data in (b"", b"ARROW1", b"ARROW1\0\0" + bytes(50), b"\xff\xff\xff\xff\x10\0\0\0", b"text\n" * 20):
+        path.write_bytes(data)
+        with pytest.raises(TokurError, match=r"in\.arrow: is not an Arrow file that can be read: "):
+            records(path)
+    with pytest.raises(TokurError, match="there is no such file"):
+        records(tmp_path / "other.arrow")
+    columns = pyarrow.table([pyarrow.array(["q"]), pyarrow.array(["r"])], names=["response", "response"])
+    with pyarrow.ipc.new_file(path, columns.schema) as writer:
+        writer.write_table(columns)
+    with pytest.raises(TokurError, match="several of its columns have the same name"):
+        records(path)
+
+
+@pytest.fixture
+def saved(tmp_path, monkeypatch):
+    """What ``save_to_disk`` wrote: a data set of two splits, and one that is none of several."""
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
+    import datasets
+
+    whole = datasets.Dataset.from_list(GSM8K)
+    one = whole.select(range(3))
+    datasets.DatasetDict({"train": one, "test": whole}).save_to_disk(str(tmp_path / "splits"))
+    whole.with_format("numpy", columns=["answer"]).select([5, 3]).save_to_disk(str(tmp_path / "one"))
+    return tmp_path
+
+
+def test_saved_data_sets_give_the_records_that_lines_give(saved):
+    lines = [record.fields for record in records(write(saved / "rows.jsonl", GSM8K))]
+    found = records(f"hf:{saved / 'splits'}:test")
+    assert [record.fields for record in found] == lines
+    assert [record.line for record in found] == list(range(1, 1001))
+    for part, expected in (("[:2]", lines[:2]), ("[998:2000]", lines[998:]), ("[7:5]", [])):
+        assert [record.fields for record in records(f"hf:{saved / 'splits'}:test{part}")] == expected
+    for name in (saved / "one", f"hf:{saved / 'one'}", saved / "splits" / "train"):
+        expected = lines[:3] if name == saved / "splits" / "train" else [lines[5], lines[3]]
+        assert [record.fields for record in records(name)] == expected
+    assert records(saved / "one")[0].source == str(saved / "one")
+    (shard,) = (saved / "one").glob("*.arrow")
+    assert [record.fields for record in records(shard)] == [lines[5], lines[3]]
+
+
+def test_a_saved_data_set_that_leaves_something_open_or_is_broken_is_an_error(saved):
+    with pytest.raises(
+        TokurError, match=r"splits: has several splits; there are: train, test\. Name one: hf:NAME:SPLIT"
+    ):
+        records(saved / "splits")
+    (shard,) = (saved / "one").glob("*.arrow")
+    shard.write_bytes(b"no data")
+    with pytest.raises(TokurError, match=r"one: cannot be read: "):
+        records(saved / "one")
+    (saved / "empty").mkdir()
+    with pytest.raises(TokurError, match=r"empty: is a directory: give a file in it"):
+        records(saved / "empty")

@@ -24,7 +24,7 @@ def test_the_format_is_recognised_from_the_first_row(name, form):
 def test_every_format_is_named_and_described_for_the_help_text():
     assert set(FORMATS) == {
         *("tokur", "messages", "prompt-completion", "gsm8k", "math", "svamp", "humaneval"),
-        *("lm-eval", "openai-batch", "inspect", "llm", "sharegpt", "alpaca", "choices", "reasoning-gym"),
+        *("lm-eval", "openai-batch", "completions", "inspect", "llm", "sharegpt", "alpaca", "choices", "reasoning-gym"),
     }
     assert all(form.name == name and 20 < len(form.description) < 120 for name, form in FORMATS.items())
 

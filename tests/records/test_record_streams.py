@@ -46,7 +46,7 @@ FORMS = {
 
 def lines_of(path):
     with open_input(str(path)) as stream:
-        return list(read_lines(stream))
+        return list(read_lines(stream, "in"))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -92,7 +92,7 @@ def test_a_slow_pipe_delivers_lines_as_they_come(form, monkeypatch):
     with open(receiver, encoding="utf-8") as stdin:
         monkeypatch.setattr("sys.stdin", stdin)
         with open_input("-") as stream:
-            lines = read_lines(stream)
+            lines = read_lines(stream, "in")
             assert next(lines) == (1, b'{"line":1}')
             received.set()
             assert list(lines) == [(2, b'{"line":2}')]
@@ -121,7 +121,7 @@ def test_lines_are_split_at_line_feeds_alone(parts):
         line = line[:-1] if line.endswith(b"\r") else line
         if line.strip(b" \t\r\x0b\x0c"):
             expected.append((number, line))
-    assert list(read_lines(io.BytesIO(data))) == expected
+    assert list(read_lines(io.BufferedReader(io.BytesIO(data)), "in")) == expected
 
 
 @pytest.mark.parametrize("form", ["gzip", "zstd"])
@@ -134,7 +134,7 @@ def test_a_cut_archive_delivers_the_lines_before_the_cut(form, tmp_path):
 
     def read_all():
         with open_input(str(tmp_path / "in")) as stream:
-            delivered.extend(line for _, line in read_lines(stream))
+            delivered.extend(line for _, line in read_lines(stream, "in"))
 
     with pytest.raises(TokurError, match=rf"in: the {form} data is cut short: the file is not complete"):
         read_all()
@@ -175,7 +175,7 @@ def test_memory_does_not_grow_with_the_input(tmp_path):
                 file.write(b'{"a":"' + b"x" * 99_990 + b'"}\n')
         tracemalloc.start()
         with open_input(str(path)) as stream:
-            count = sum(1 for _ in read_lines(stream))
+            count = sum(1 for _ in read_lines(stream, "in"))
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert count == megabytes * 10

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from tokur_cli.app.groups import Without
 from tokur_cli.app.inputs import ScoredFiles, input_path
 from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOutput
 from tokur_cli.commands.options.fit import FitOptions
@@ -19,7 +16,7 @@ def evaluate(
     labels: LabelOptions,
     fit: FitOptions,
     target: EvaluationOutput,
-    source: Annotated[InputOptions, Without("requests")],
+    source: InputOptions,
 ) -> None:
     """Evaluate scores: how well does each tell right from wrong, and how much does voting by it gain?
 

@@ -11,7 +11,7 @@ from tokur_cli.commands.options.heatmap import ChoiceOptions, PassthroughOptions
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.streams import InputOptions
 
-_MAPPING = ("format", "question_field", "response_field", "reference_field", "id_field", "requests")
+_MAPPING = ("format", "question_field", "response_field", "reference_field", "id_field", "requests", "filter")
 
 
 def heatmap(

@@ -12,8 +12,8 @@ from tokur_cli.records.errors import UsageError
 from tokur_cli.records.streams import STDIN
 
 _FORMS = (
-    "plain, gzip or zstd; - or nothing for standard input; or a .csv or .parquet file, a data set hf:NAME:SPLIT, tasks "
-    "gym:TASK?size=N."
+    "plain, gzip or zstd; - or nothing for standard input; or a .csv, .tsv, .parquet or .arrow file, a data set "
+    "hf:NAME:SPLIT or a folder that save_to_disk wrote, tasks gym:TASK?size=N."
 )
 _INPUT = Reads(lambda given: [given] if isinstance(given, str) else given or [STDIN])
 ScoredResponses = Annotated[str | None, _INPUT, typer.Argument(help=f"JSONL of scored responses, {_FORMS}")]

@@ -7,6 +7,7 @@ import math
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
@@ -18,13 +19,17 @@ from tokur_cli.records.errors import RecordError
 DEFAULT_SCORES = "eu,ll_sum"
 
 
+_BUSY = threading.Lock()
+"""Held by the one thread that loads a model or computes with one: two models at once would be in each other's way."""
+
+
 class _Desk:
-    """Where threads hand in rows for one model: whoever finds it free scores all that wait, in one batch."""
+    """Where threads hand in rows for one model: whoever finds no model at work scores all that wait, in one batch."""
 
     def __init__(self, tokur: Tokur) -> None:
         self._tokur = tokur
         self._waiting: list[tuple[Mapping[str, Any], Future[dict[str, Any]]]] = []
-        self._guard, self._busy = threading.Lock(), threading.Lock()
+        self._guard = threading.Lock()
 
     def score(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Return the scored record.
@@ -35,7 +40,7 @@ class _Desk:
         scored: Future[dict[str, Any]] = Future()
         with self._guard:
             self._waiting.append((row, scored))
-        with self._busy:
+        with _BUSY:
             with self._guard:
                 batch, self._waiting = self._waiting, []
             while batch:
@@ -61,7 +66,7 @@ class _Desk:
 
 
 _DESKS: dict[str, _Desk] = {}
-"""By what was asked for: a process loads a model once, whatever number of logs it scores."""
+"""By the model and what was asked for: a process loads a model once, whatever number of logs it scores."""
 
 
 def uncertainty(model: str | None = None, scores: str = DEFAULT_SCORES, **options: Any) -> Scorer:
@@ -72,14 +77,19 @@ def uncertainty(model: str | None = None, scores: str = DEFAULT_SCORES, **option
         scores: comma-separated scores of tokur.
         options: of ``tokur score``, by their names: ``draws=5``, ``dtype="float32"``.
     """
-    key = repr((model, scores, sorted(options.items())))
-    if key not in _DESKS:
-        _DESKS[key] = _Desk(Tokur(model, scores=scores, no_tokens=True, **options))
-    desk = _DESKS[key]
+    make = partial(Tokur, model, scores=scores, no_tokens=True, **options)
+    chosen = make().model  # which also says at once what is wrong with the options
+
+    def desk_of(state: TaskState) -> _Desk:
+        # A process may score the logs of several models, even at once, and each by its own
+        key = repr((chosen or state.output.model, scores, sorted(options.items())))
+        if key not in _DESKS:
+            _DESKS[key] = _Desk(make())
+        return _DESKS[key]
 
     async def score(state: TaskState, target: Target) -> Score:
         try:
-            record = await asyncio.to_thread(desk.score, _row(state))
+            record = await asyncio.to_thread(desk_of(state).score, _row(state))
         except RecordError as error:
             return Score.unscored(reason="scoring_failed", explanation=error.message)
         values = record["tokur"]["scores"]

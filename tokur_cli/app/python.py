@@ -71,6 +71,11 @@ class Tokur:
         self._loaded: tuple[str, Any] | None = None  # the model that is loaded, by its name
         self._pipeline: Scoring | None = None
 
+    @property
+    def model(self) -> str | None:
+        """The model that scores, whatever the records name; None where it is theirs."""
+        return self._model.name or self._model_of_posterior
+
     def score(self, records: Iterable[Mapping[str, Any]]) -> Iterator[ScoredRecord]:
         """Yield the records with their scores, in order.
 
@@ -81,7 +86,9 @@ class Tokur:
             RecordError: after all before it, a bad record; it names its number, from 1.
             TokurError: whatever else stops the command.
         """
-        items, first = look_ahead(read_rows_of(_several(records), _SOURCE), "prompt", "response", skip_invalid=False)
+        items, first = look_ahead(
+            read_rows_of(_several(records), _SOURCE, partial(say, "score")), "prompt", "response", skip_invalid=False
+        )
         if first is None:
             return
         with Progress("score") as progress:
@@ -131,7 +138,9 @@ class Tokur:
     def _generate(
         self, questions: Iterable[Mapping[str, Any]], groups: dict[str, Any], model_of_posterior: str | None
     ) -> Iterator[dict[str, Any]]:
-        items, first = look_ahead(read_rows_of(_several(questions), _SOURCE), "prompt", skip_invalid=False)
+        items, first = look_ahead(
+            read_rows_of(_several(questions), _SOURCE, partial(say, "generate")), "prompt", skip_invalid=False
+        )
         if first is None:
             return
         with Progress("generate") as progress:

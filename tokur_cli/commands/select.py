@@ -46,7 +46,7 @@ def select(source: InputOptions, options: SelectOptions, labels: LabelOptions, t
         TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
     selection = _Selection(options, source.skip_invalid)
-    items = read_input(source)
+    items = read_input(COMMAND, source)
     with (
         Progress(COMMAND) as progress,
         open_output(target.path, force=target.force) as writer,

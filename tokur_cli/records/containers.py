@@ -24,8 +24,8 @@ _RECORD_SEPARATOR = b"\x1e"
 _ZIP = b"PK\x03\x04"
 _ARRAY = re.compile(rb"\s*\[\s*(\{|\Z|\]\s*\Z)")
 _INSPECT_LOG = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:')
-_PARQUET = b"PAR1"
-_CSV_HEADER = re.compile(rb'"?[\w .-]+"?([,;\t]"?[\w .-]+"?)+')
+_TABLES = ((b"PAR1", "a Parquet", ".parquet"), (b"ARROW1", "an Arrow", ".arrow"))
+_CSV_HEADER = re.compile(rb'("?[\w .-]*"?)([,;\t]"?[\w .-]+"?)+')
 _COLUMNS = {b"question", b"prompt", b"response", b"answer", b"input", b"output", b"reference", b"text", b"id", b"label"}
 _ZIP_ZSTD = 93  # how Inspect compresses; zipfile reads it only from Python 3.14 on
 
@@ -46,8 +46,9 @@ def read_rows(stream: io.BufferedReader, source: str, max_line: int = MAX_LINE) 
         TokurError: the file as a whole cannot be read.
     """
     head = stream.peek().removeprefix(BOM)
-    if head.startswith(_PARQUET):
-        raise TokurError(f"{source}: is a Parquet file: give it by a name that ends in .parquet")
+    for magic, form, ending in _TABLES:
+        if head.startswith(magic):
+            raise TokurError(f"{source}: is {form} file: give it by a name that ends in {ending}")
     if head.startswith(_ZIP):
         for name, text in _archived_samples(stream, source, max_line):
             yield _parse(text and on_one_line(without_constants(text)), f"{source}/{name}", 1, max_line)
@@ -68,7 +69,7 @@ def _hint(line: bytes | None) -> str:
         return "; each record is one line: jq -c . puts an object on one, jq -c '.results[]' each of the rows in it"
     cells = [cell.strip(b'"').lower() for cell in re.split(rb"[,;\t]", line)]
     if len(cells) > 1 and _CSV_HEADER.fullmatch(line) and not _COLUMNS.isdisjoint(cells):
-        return "; it looks like CSV, which is read by a name that ends in .csv, with commas"
+        return "; it looks like CSV, which is read by a name that ends in .csv, with commas, or in .tsv, with tabs"
     return ""
 
 
@@ -77,7 +78,7 @@ def _read_json_lines(stream: io.BufferedReader, source: str, max_line: int) -> I
 
     def lines() -> Iterator[bytes]:
         nonlocal number_and_line
-        for number_and_line in read_lines(stream, max_line):
+        for number_and_line in read_lines(stream, source, max_line):
             line = number_and_line[1] or b""  # which is not a record: what is wrong is told below
             # The reader drops one of these marks from every line, but a file has one at most: give it another to drop
             yield BOM + line if line.startswith((BOM, _RECORD_SEPARATOR)) else line

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from tokur_cli.records.errors import TokurError
-from tokur_cli.records.streams import BOM, MAX_LINE
+from tokur_cli.records.streams import BOM, MAX_LINE, in_bytes
 
 _CHUNK = 1 << 16
 _SPACE = re.compile(rb"[ \t\r\n]*")
@@ -111,10 +111,14 @@ class _Cursor:
 
     def peek(self) -> bytes:
         """Return the next byte that is not white space; none at the end."""
+        passed = 0
         while True:
             space = _SPACE.match(self._buffer, self._position)
             assert space is not None  # the pattern matches the empty string too
+            passed += space.end() - self._position
             self._go_to(space.end())
+            if passed > self._max_value:
+                self.fail(f"holds more than {in_bytes(self._max_value)} of white space in a row")
             if self._position < len(self._buffer):
                 return bytes(self._buffer[self._position : self._position + 1])
             if not self._read_more():

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from tokur_cli.records.scan import kind
@@ -18,6 +19,7 @@ THINK_BEGINS, THINK_ENDS = "<think>\n", "\n</think>\n\n"
 """What most reasoning models write before their reasoning, and between it and the text."""
 _KNOWN = {"id", "question", "messages", "reference", "correct", "quality", "source", "tokur"}
 _MOST_PATHS = 8
+_DEPTH = 7  # of a path: completion.choices.0.message.content.0.text goes as deep
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 """Where services put reasoning that they cut off from the text."""
 
@@ -201,10 +203,29 @@ def read_content(what: str, message: dict[str, Any], record: Record) -> tuple[st
     return "\n\n".join(reasoning), "".join(texts)
 
 
+def holds_answer_alone(fields: Mapping[str, Any]) -> bool:
+    """Return whether a row is what a chat or completion service answered, without what it was asked."""
+    if fields.get("object") in ("chat.completion", "text_completion"):
+        return isinstance(fields.get("choices"), list)
+    if fields.get("object") == "response":
+        return isinstance(fields.get("output"), list)
+    return (fields.get("type"), fields.get("role")) == ("message", "assistant") and isinstance(
+        fields.get("content"), list
+    )
+
+
 def paths_of_texts(fields: Mapping[str, Any]) -> str:
     """Return the end of a message that asks for a field: the paths of the texts in a row of no known format."""
-    paths = []
-    for name, value in fields.items():
-        inner = {f"{name}.{key}": held for key, held in value.items()} if isinstance(value, dict) else {name: value}
-        paths += [path for path, held in inner.items() if isinstance(held, str) and name not in _KNOWN]
+    known = {name: value for name, value in fields.items() if name not in _KNOWN}
+    paths = list(islice(_paths_of_texts("", known, _DEPTH), _MOST_PATHS + 1))
     return f": {', '.join(paths[:_MOST_PATHS])}{', …' if len(paths) > _MOST_PATHS else ''}" if paths else ""
+
+
+def _paths_of_texts(path: str, value: Any, depth: int) -> Iterator[str]:
+    """Yield the paths of the texts in a value; of the elements of a list only the first is looked at."""
+    if isinstance(value, str):
+        yield path
+    children = dict(enumerate(value[:1])) if isinstance(value, list) else value
+    if isinstance(children, dict) and depth:
+        for name, child in children.items():
+            yield from _paths_of_texts(f"{path}.{name}" if path else str(name), child, depth - 1)

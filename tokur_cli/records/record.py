@@ -13,6 +13,7 @@ from tokur_cli.records.prompt import (
     Prompt,
     check_token_ids,
     check_token_strings,
+    holds_answer_alone,
     paths_of_texts,
     read_tools,
     split_messages,
@@ -90,6 +91,11 @@ class Record:
             raise RecordError(f"{where}cannot be written as JSON: {error}", source, number) from None
         except RecursionError:
             raise RecordError("is nested too deeply to be read", source, number) from None
+
+    @property
+    def size(self) -> int:
+        """How long the text is that it was read from, in characters."""
+        return len(self._text)
 
     def copy(self) -> Record:
         """Return a record of its own with the same fields, text and place."""
@@ -279,6 +285,11 @@ class Record:
             return Prompt(text=self.text("prompt"))
         if "custom_id" in self.fields:
             raise self.error("has no prompt: give the batch's input file with --requests")
+        if holds_answer_alone(self.fields):
+            raise self.error(
+                "has no prompt, since a saved completion does not hold what was asked: give the requests or questions "
+                "with --requests, one for each completion in the same order"
+            )
         raise self.error(
             'has no prompt: it needs "question", "messages" or "prompt"; --question-field names another field'
             + paths_of_texts(self.fields)

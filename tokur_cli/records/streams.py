@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import stat
 import sys
 import tempfile
@@ -22,6 +23,7 @@ MAX_LINE = 64_000_000
 _BUFFER = 1 << 16
 _COMPRESSED_CHUNK = 1 << 12  # small, since zstd can swell a byte to 30 kB
 _COPY_LINES = 64  # a copy that is read out of order may be as large as this many of the longest lines
+_BLANK_LINES = re.compile(rb"\s*\n")
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _ZSTD_SKIPPABLE = b"\x2a\x4d\x18"  # after a byte from 0x50 to 0x5f; what pzstd writes begins so
@@ -106,30 +108,58 @@ def seekable(stream: io.BufferedReader, name: str, max_line: int = MAX_LINE) -> 
         yield cast(BinaryIO, copy)
 
 
-def read_lines(stream: BinaryIO, max_line: int = MAX_LINE) -> Iterator[tuple[int, bytes | None]]:
+def read_lines(stream: BinaryIO, name: str, max_line: int = MAX_LINE) -> Iterator[tuple[int, bytes | None]]:
     r"""Split a stream at ``\n`` and at nothing else, with memory for one line.
 
     Args:
         stream: the bytes.
+        name: the file's name, for messages.
         max_line: the longest line in bytes, without its ``\n``.
 
     Yields:
         (line number from 1, line without its ``\n`` or ``\r\n``, None for one that is too long); blank lines are
         counted but left out, and so is a byte-order mark on line 1.
+
+    Raises:
+        TokurError: there are as many bytes of blank lines in a row as no line may have.
     """
-    number = 0
+    for number, _, line in placed_lines(stream, name, max_line):
+        yield number, line
+
+
+def placed_lines(stream: BinaryIO, name: str, max_line: int = MAX_LINE) -> Iterator[tuple[int, int, bytes | None]]:
+    """Yield what ``read_lines`` does, with the place at which each line begins, in bytes, between number and line."""
+    number = offset = blank = 0
     while line := stream.readline(max_line + 1):
-        number += 1
+        number, begin, offset = number + 1, offset, offset + len(line)
         if len(line) > max_line and not line.endswith(b"\n"):
-            yield number, None  # before the rest is read, which may be endless
+            yield number, begin, None  # before the rest is read, which may be endless
             while line and not line.endswith(b"\n"):
                 line = stream.readline(_BUFFER)
+                offset += len(line)
             continue
         if number == 1:
             line = line.removeprefix(BOM)
-        line = line.removesuffix(b"\n").removesuffix(b"\r")
         if line and not line.isspace():
-            yield number, line
+            blank = 0
+            yield number, begin, line.removesuffix(b"\n").removesuffix(b"\r")
+            continue
+        if blank:  # an archive of some kilobytes may hold millions of them
+            lines, size = _skip_blank_lines(stream, max_line)
+            number, offset, blank = number + lines, offset + size, blank + size
+        blank += len(line)
+        if blank > max_line:
+            raise TokurError(f"{name}:{number}: holds more than {in_bytes(max_line)} of blank lines in a row")
+
+
+def _skip_blank_lines(stream: BinaryIO, most: int) -> tuple[int, int]:
+    """Go past the blank lines that follow, up to somewhat more bytes than the most; return how many lines and bytes."""
+    lines = size = 0
+    buffered = cast(io.BufferedReader, stream)
+    while size <= most and (blank := _BLANK_LINES.match(buffered.peek())):
+        lines, size = lines + blank[0].count(b"\n"), size + blank.end()
+        buffered.read(blank.end())
+    return lines, size
 
 
 def too_long(max_line: int) -> str:

@@ -12,6 +12,7 @@ from tokur_cli.commands.baselines.questions import question_of
 from tokur_cli.commands.shared.arrivals import Pause
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
+from tokur_cli.records.windows import WINDOW_BYTES, size_of
 from tokur_cli.selection.gathering import question_key
 
 if TYPE_CHECKING:
@@ -45,23 +46,25 @@ def windows_of_questions(
 ) -> Iterator[list[Record | RecordError]]:
     """Cut a stream into windows of at least these sizes, never between the responses of a question.
 
-    Where the stream pauses or fails, the questions before the last one, of which samples may be missing, are a window
-    too.
+    Where their text is long, or the stream pauses or fails, the questions before the last one, of which samples may be
+    missing, are a window too.
     """
     window: list[Record | RecordError] = []
-    before = 0  # of these, what is before the last question
+    before = text = 0  # of these, what is before the last question, and the length of all their text
     size, current = next(sizes), None
     try:
         for item in items:
             key = question_key(item) if isinstance(item, Record) else current
             if key != current:
                 before = len(window)
-            if before >= size or (before and isinstance(item, Pause)):
+            if before >= size or (before and (text >= WINDOW_BYTES or isinstance(item, Pause))):
                 yield window[:before]
                 window, before, size = window[before:], 0, next(sizes)
+                text = sum(map(size_of, window))
             current = key
             if not isinstance(item, Pause):
                 window.append(item)
+                text += size_of(item)
     except TokurError:
         if before:
             yield window[:before]

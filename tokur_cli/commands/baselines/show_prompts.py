@@ -50,7 +50,7 @@ def show_prompts(source: InputOptions, model: ModelOptions, scoring: ScoringOpti
     ]
     if not asked:
         raise UsageError("--show-prompts: the chosen scores ask the model nothing; name one that does: --scores p_true")
-    _, first = look_ahead(read_input(source), "prompt", "response", skip_invalid=source.skip_invalid)
+    _, first = look_ahead(read_input("score", source), "prompt", "response", skip_invalid=source.skip_invalid)
     if first is None:
         raise UsageError("--show-prompts: the input holds no good record")
     model = chosen(replace(model, name=model.name or model_of_posterior), model_named(first))

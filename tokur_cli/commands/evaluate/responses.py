@@ -99,7 +99,7 @@ class ResponseReader:
         self, path: str, labelling: Labelling, writer: RecordWriter | None, progress: Progress
     ) -> list[Columns]:
         runs = RunsOfFile(path, lambda: Columns(path, self._wanted))
-        for labelled in labelling.good(read_input(replace(self._source, path=path))):
+        for labelled in labelling.good(read_input("evaluate", replace(self._source, path=path))):
             try:
                 self._add(labelled, runs)
             except RecordError as error:

@@ -125,7 +125,7 @@ class SpanReader:
 
     def _read_file(self, path: str, progress: Progress) -> list[SpanColumns]:
         runs = RunsOfFile(path, lambda: SpanColumns(path, self._wanted))
-        for item in read_input(replace(self._source, path=path)):
+        for item in read_input("evaluate", replace(self._source, path=path)):
             progress.advance(1)
             try:
                 if isinstance(item, RecordError):

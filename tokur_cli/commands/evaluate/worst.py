@@ -113,7 +113,7 @@ def _read(
     sign = 1.0 if score.orientation == "uncertainty" else -1.0
     with Labelling(labels, invalid, is_strict=False) as labelling:
         for path in paths:
-            for labelled in labelling.good(read_input(replace(source, path=path))):
+            for labelled in labelling.good(read_input(COMMAND, replace(source, path=path))):
                 try:
                     record = labelled.record
                     value = record.number(f'"tokur.scores.{score.name}"', record.scores.get(score.name))

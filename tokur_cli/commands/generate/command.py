@@ -58,7 +58,7 @@ def generate(
             "--score out and pipe the finished file into tokur score"
         )
     form = PromptForm(prompts)
-    items, first = look_ahead(read_input(source), "prompt", skip_invalid=source.skip_invalid)
+    items, first = look_ahead(read_input(COMMAND, source), "prompt", skip_invalid=source.skip_invalid)
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     if first is None:  # no model is loaded
         write_nothing(items, invalid, source, target)

@@ -137,7 +137,7 @@ def _show_particles(
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     records: list[Record] = []
     with nullcontext() if target.path is None else open_output(target.path, force=target.force) as writer:
-        for item in read_input(replace(source, format=NATIVE.name)):
+        for item in read_input(COMMAND, replace(source, format=NATIVE.name)):
             if isinstance(item, RecordError):
                 invalid.skip_or_raise(item)
                 continue
@@ -172,7 +172,7 @@ def _read(
     needed = [quantity.name for quantity in asked]
     settings: dict[str, None] = {}
     window = WINDOW if writer is None else 1  # records go on as they come
-    for item in reader.read(read_input(replace(source, format=NATIVE.name)), window):
+    for item in reader.read(read_input(COMMAND, replace(source, format=NATIVE.name)), window):
         record = item.record
         try:
             if isinstance(item, Refused):

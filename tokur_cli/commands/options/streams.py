@@ -37,7 +37,18 @@ class InputOptions:
     requests: Annotated[
         str | None,
         Reads(),
-        Option(metavar="FILE", help="Input file of the batch whose output is read: it has the prompts."),
+        Option(
+            metavar="FILE",
+            help="File of the requests or questions that the input answers, where it does not hold them: a batch's "
+            "input, or one for each saved completion, in the same order.",
+        ),
+    ] = None
+    filter: Annotated[
+        str | None,
+        Option(
+            metavar="NAME",
+            help="Filter of lm-evaluation-harness whose rows are read. Default: the first of each response.",
+        ),
     ] = None
     max_line: Annotated[
         str,

@@ -63,7 +63,7 @@ def perturb(
     invalid = InvalidRecords(COMMAND, source.skip_invalid if source else False)
     items = None
     if source is not None:
-        items, first = look_ahead(read_input(source), "prompt", "response", skip_invalid=source.skip_invalid)
+        items, first = look_ahead(read_input(COMMAND, source), "prompt", "response", skip_invalid=source.skip_invalid)
         if first is None:
             invalid.skip_all(items)
             raise TokurError("the input has no response to try strengths on")

@@ -44,7 +44,7 @@ def score(
     """
     scoring, model_of_posterior = check_scoring(scoring)
     form = PromptForm(prompts)  # as are a template and examples that cannot be read
-    items, first = look_ahead(read_input(source), "prompt", "response", skip_invalid=source.skip_invalid)
+    items, first = look_ahead(read_input(COMMAND, source), "prompt", "response", skip_invalid=source.skip_invalid)
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     if first is None:  # no model is loaded
         write_nothing(items, invalid, source, target)

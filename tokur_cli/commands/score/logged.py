@@ -68,7 +68,7 @@ def score_logged(source: InputOptions, scoring: ScoringOptions, target: Resumabl
     ):
         progress.start(count_lines(source.path))
         good = 0
-        for item in read_input(source):
+        for item in read_input(COMMAND, source):
             progress.advance(1)
             try:
                 if isinstance(item, RecordError):

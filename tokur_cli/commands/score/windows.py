@@ -15,6 +15,7 @@ from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
+from tokur_cli.records.windows import WINDOW_BYTES, size_of
 
 T = TypeVar("T")
 
@@ -133,16 +134,17 @@ def window_sizes(largest: int) -> Iterator[int]:
 
 
 def windows(items: Iterable[T | Pause], sizes: Iterator[int]) -> Iterator[list[T]]:
-    """Cut a stream into windows of at most these sizes, shorter where it pauses, ends or fails."""
+    """Cut a stream into windows of at most these sizes, shorter where text is long or it pauses, ends or fails."""
     window: list[T] = []
-    size = next(sizes)
+    size, text = next(sizes), 0
     try:
         for item in items:
             if not isinstance(item, Pause):
                 window.append(item)
-            if len(window) == size or (window and isinstance(item, Pause)):
+                text += size_of(item)
+            if len(window) == size or text >= WINDOW_BYTES or (window and isinstance(item, Pause)):
                 yield window
-                window, size = [], next(sizes)
+                window, size, text = [], next(sizes), 0
     except TokurError:
         if window:
             yield window

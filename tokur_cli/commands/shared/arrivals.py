@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tokur_cli.records.streams import is_regular_file
+from tokur_cli.records.windows import WINDOW_BYTES, size_of
 
 T = TypeVar("T")
 
@@ -25,6 +26,27 @@ class _End:
     """The stream ended, or failed."""
 
     error: Exception | None
+
+
+class _Ahead(queue.Queue[T]):
+    """A queue that takes so many items, and none while those in it have much text."""
+
+    def _init(self, maxsize: int) -> None:
+        super()._init(maxsize)
+        self._text = 0
+
+    def _put(self, item: T) -> None:
+        super()._put(item)
+        self._count(size_of(item))
+
+    def _get(self) -> T:
+        item = super()._get()
+        self._count(-size_of(item))
+        return item
+
+    def _count(self, text: int) -> None:
+        self._text += text
+        self.maxsize = _AHEAD if self._text < WINDOW_BYTES else 1
 
 
 def as_they_come(
@@ -44,7 +66,7 @@ def as_they_come(
 
 
 def _with_pauses(items: Iterator[T], busy: Callable[[], bool]) -> Iterator[T | Pause]:
-    arrived: queue.Queue[T | _End] = queue.Queue(_AHEAD)
+    arrived: _Ahead[T | _End] = _Ahead(_AHEAD)
 
     def read() -> None:
         error = None

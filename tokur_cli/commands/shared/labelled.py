@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from tokur_cli.answers.equivalence import Equivalence
@@ -15,6 +14,7 @@ from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import SCHEMA, Record
+from tokur_cli.records.windows import WINDOW_BYTES, size_of
 
 WINDOW = 64
 """Records that are labelled together: enough to share work on, few enough to hold with their token arrays."""
@@ -89,23 +89,28 @@ class Labelling:
         """
         stream = (self.take(item) for item in items)
         ended: TokurError | None = None
-        while ended is None:
+        exhausted = False
+        while not exhausted and ended is None:
             taken: list[Labelled] = []
             refused: Refused | None = None
+            size = 0
             try:
-                for item in islice(stream, window):
+                for item in stream:
                     if isinstance(item, Refused):
                         refused = item
                         break  # those after it wait until it is known whether bad ones are skipped
                     taken.append(item)
+                    size += size_of(item.record)
+                    if len(taken) == window or size >= WINDOW_BYTES:
+                        break
+                else:
+                    exhausted = True
             except TokurError as error:
                 ended = error
             self._settle(taken)
             yield from taken
             if refused is not None:
                 yield refused
-            elif len(taken) < window:
-                break
         if ended is not None:
             raise ended
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from functools import partial
 
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
-from tokur_cli.commands.shared.errors import InvalidRecords
+from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.reader import read_records
 from tokur_cli.records.record import Record
@@ -14,14 +15,16 @@ from tokur_cli.records.streams import display_name
 from tokur_cli.records.writer import open_output
 
 
-def read_input(source: InputOptions) -> Iterator[Record | RecordError]:
-    """Read the records of a command's input."""
+def read_input(command: str, source: InputOptions) -> Iterator[Record | RecordError]:
+    """Read the records of a command's input; what is to be said of it goes to standard error."""
     return read_records(
         source.path,
         format=source.format,
         mapping=source.mapping,
         requests=source.requests,
+        filter=source.filter,
         max_line=source.max_line_bytes,
+        note=partial(say, command),
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tokur_cli.records.formats.adapting import Format
+from tokur_cli.records.formats.adapting import Adapter, Format, Given
+from tokur_cli.records.formats.completions import COMPLETIONS
 from tokur_cli.records.formats.conversations import ALPACA, LLM, SHAREGPT
 from tokur_cli.records.formats.datasets import (
     CHOICES,
@@ -25,7 +26,7 @@ NATIVE = Format(
     "tokur",
     "tokur's own: id, question (or messages, or prompt), response, reference",
     lambda fields: isinstance(fields.get("tokur"), dict),
-    lambda requests: lambda record: iter((record,)),
+    lambda given: Adapter(lambda record: iter((record,))),
 )
 
 FORMATS: dict[str, Format] = {
@@ -33,6 +34,7 @@ FORMATS: dict[str, Format] = {
     for form in (
         NATIVE,
         OPENAI_BATCH,
+        COMPLETIONS,
         LM_EVAL,
         INSPECT,
         HUMANEVAL,
@@ -56,4 +58,4 @@ def recognise(fields: Mapping[str, Any]) -> Format:
     return next((form for form in FORMATS.values() if form.recognises(fields)), NATIVE)
 
 
-__all__ = ["FORMATS", "NATIVE", "Format", "recognise"]
+__all__ = ["FORMATS", "NATIVE", "Format", "Given", "recognise"]

@@ -8,12 +8,56 @@ from dataclasses import dataclass
 from typing import Any
 
 from tokur_cli.records.errors import RecordError
-from tokur_cli.records.formats.requests import Requests
+from tokur_cli.records.formats.requests import RequestFile
 from tokur_cli.records.record import SCHEMA, Record
 from tokur_cli.records.scan import kind
 
-Adapter = Callable[[Record], Iterator["Record | RecordError"]]
+Adapt = Callable[[Record], Iterator["Record | RecordError"]]
 """Turns a row into records with tokur's fields; raises RecordError for a row that does not fit the format."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """What is given beside a stream's rows to read them.
+
+    Attributes:
+        requests: the file of the requests that the rows answer.
+        filter: which of a response's rows is read, where each filter wrote one.
+    """
+
+    requests: RequestFile | None = None
+    filter: str | None = None
+
+
+class Adapter:
+    """Turns the rows of one stream into records with tokur's fields.
+
+    Args:
+        adapt: what becomes of a row, where that is all there is to it.
+    """
+
+    def __init__(self, adapt: Adapt) -> None:
+        self._adapt = adapt
+
+    def read(self, row: Record, position: int) -> Iterator[Record | RecordError]:
+        """Yield what a row becomes.
+
+        Args:
+            row: the row.
+            position: how many rows were before it, bad ones included.
+
+        Raises:
+            RecordError: the row does not fit the format.
+        """
+        return self._adapt(row)
+
+    def finish(self, count: int) -> Iterator[str]:
+        """Yield what is to be said of the stream, once all of its ``count`` rows were read.
+
+        Raises:
+            TokurError: its rows were not what was asked for.
+        """
+        return iter(())
 
 
 @dataclass(frozen=True)
@@ -25,14 +69,16 @@ class Format:
         description: one line for the help text.
         recognises: whether rows with these fields are in this format.
         new_adapter: makes the adapter for one stream.
-        takes_requests: whether the prompts come from a second file.
+        takes_requests: whether the prompts may come from a second file.
+        takes_filter: whether a response may have rows of several filters.
     """
 
     name: str
     description: str
     recognises: Callable[[Mapping[str, Any]], bool]
-    new_adapter: Callable[[Requests | None], Adapter]
+    new_adapter: Callable[[Given], Adapter]
     takes_requests: bool = False
+    takes_filter: bool = False
 
 
 def row_format(
@@ -43,7 +89,7 @@ def row_format(
     def adapter(record: Record) -> Iterator[Record | RecordError]:
         yield adapt(record)
 
-    return Format(name, description, recognises, lambda requests: adapter)
+    return Format(name, description, recognises, lambda given: Adapter(adapter))
 
 
 def with_fields(record: Record, **fields: Any) -> Record:

@@ -7,8 +7,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tokur_cli.records.errors import RecordError
-from tokur_cli.records.formats.adapting import Adapter, Format, required, row_format, typed, with_fields, with_tokur
-from tokur_cli.records.formats.requests import Requests
+from tokur_cli.records.formats.adapting import (
+    Adapter,
+    Format,
+    Given,
+    required,
+    row_format,
+    typed,
+    with_fields,
+    with_tokur,
+)
 from tokur_cli.records.prompt import with_reasoning
 from tokur_cli.records.record import Record
 
@@ -19,7 +27,7 @@ _ROLES = {"human": "user", "user": "user", "gpt": "assistant", "assistant": "ass
 Turns = list[dict[str, Any]]
 
 
-def _new_llm_adapter(requests: Requests | None) -> Adapter:
+def _new_llm_adapter(given: Given) -> Adapter:
     conversations: dict[str, Turns] = {}
 
     def adapt(record: Record) -> Iterator[Record | RecordError]:
@@ -42,7 +50,7 @@ def _new_llm_adapter(requests: Requests | None) -> Adapter:
         adapted = with_fields(record, messages=turns, response=with_reasoning(reasoning or "", response))
         yield with_tokur(adapted, model=record.get("model"))
 
-    return adapt
+    return Adapter(adapt)
 
 
 def _begins(record: Record, prompt: str) -> bool:

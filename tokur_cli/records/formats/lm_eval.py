@@ -4,34 +4,87 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
-from tokur_cli.records.errors import RecordError
-from tokur_cli.records.formats.adapting import Adapter, Format, add_label, required, spelled, with_fields, with_tokur
-from tokur_cli.records.formats.requests import Requests
+from tokur_cli.records.errors import RecordError, UsageError, there_are
+from tokur_cli.records.formats.adapting import (
+    Adapter,
+    Format,
+    Given,
+    add_label,
+    required,
+    spelled,
+    with_fields,
+    with_tokur,
+)
 from tokur_cli.records.record import Record
 
 _NAME = "lm-eval"
 
 
-def _new_adapter(requests: Requests | None) -> Adapter:
-    first_filters: dict[bytes, str] = {}
-    first_questions: dict[int | str, bytes] = {}
+class _LmEval(Adapter):
+    """Reads one row of each response.
 
-    def adapt(record: Record) -> Iterator[Record | RecordError]:
-        # the harness writes every row once for each of its task's filters, differing in the extracted answer alone
-        name = sys.intern(str(record.get("filter")))
-        if first_filters.setdefault(_digest(record, "doc_id", "arguments", "resps"), name) != name:
+    The harness writes every row once for each of its task's filters; the extracted answer and its verdict alone differ.
+    """
+
+    def __init__(self, given: Given) -> None:
+        self._wanted = given.filter
+        self._filters: dict[
+            bytes, str
+        ] = {}  # by response: the filter whose row is read, or one while that has not come
+        self._read: Counter[str] = Counter()  # rows by their filters
+        self._passed: Counter[str] = Counter()
+        self._questions: dict[int | str, bytes] = {}
+        self._source: str | None = None
+
+    def read(self, row: Record, position: int) -> Iterator[Record | RecordError]:
+        """Yield a record for each repeat of each request, if the row is of the filter that is read."""
+        self._source = row.source
+        name = sys.intern(str(row.get("filter")))
+        response = _digest(row, "doc_id", "arguments", "resps")
+        if name == self._wanted:
+            self._filters[response] = name
+        first = self._filters.setdefault(response, name)
+        if name != (self._wanted or first):
+            self._passed[name] += 1
             return
-        doc_id = required(record, "doc_id", _NAME, int, str)
-        question = _digest(record, "doc_id", "arguments")
-        if first_questions.setdefault(doc_id, question) != question:  # a row does not say of which task it is
+        self._read[name] += 1
+        doc_id = required(row, "doc_id", _NAME, int, str)
+        question = _digest(row, "doc_id", "arguments")
+        if self._questions.setdefault(doc_id, question) != question:  # a row does not say of which task it is
             doc_id = f"{doc_id}-{question.hex()}"
-        yield from _adapt_row(record, doc_id)
+        yield from _adapt_row(row, doc_id)
 
-    return adapt
+    def finish(self, count: int) -> Iterator[str]:
+        """Say whose rows were passed over.
+
+        Raises:
+            UsageError: the filter that is wanted has no row.
+        """
+        if self._wanted is None:
+            if self._passed:
+                yield (
+                    f"read {_counted(self._read)}, passed over {_counted(self._passed)}, which are of the same "
+                    "responses: --filter NAME chooses"
+                )
+            return
+        if self._passed and not self._read:
+            raise UsageError(
+                f"--filter {self._wanted}: no row of {self._source} has this filter"
+                f"{there_are(self._passed, self._wanted)}"
+            )
+        if without := sum(name != self._wanted for name in self._filters.values()):
+            responses = f"{without:,} response{'s have' if without > 1 else ' has'}"
+            yield f"{responses} no row of the filter {self._wanted} and {'are' if without > 1 else 'is'} left out"
+
+
+def _counted(rows: Counter[str]) -> str:
+    """Return how many rows there are of each filter, in words."""
+    return ", ".join(f"{count:,} row{'s' * (count > 1)} of the filter {name}" for name, count in rows.items())
 
 
 def _digest(record: Record, *names: str) -> bytes:
@@ -111,5 +164,9 @@ def _recognises(fields: Mapping[str, Any]) -> bool:
 
 
 LM_EVAL = Format(
-    _NAME, "lm-evaluation-harness samples_*.jsonl: doc_id, arguments, resps, target", _recognises, _new_adapter
+    _NAME,
+    "lm-evaluation-harness samples_*.jsonl: doc_id, arguments, resps, target",
+    _recognises,
+    _LmEval,
+    takes_filter=True,
 )

@@ -19,7 +19,12 @@ _PLACES = tuple(
     for body in ("", "source.response.body.", "response.body.", "output.")
     for place in ("logprobs", "choices.0.logprobs")
 )
-_OUTPUTS = ("source.response.body.output", "response.body.output")  # of OpenAI's Responses API
+_OUTPUTS = (
+    "source.response.body.output",
+    "response.body.output",
+    "source.output",
+    "output",
+)  # of OpenAI's Responses API
 _ESCAPED = re.compile(r"bytes:(\\x[0-9a-f]{2})+")
 _VERY_UNLIKELY = -9999.0  # no number: the service does not say how unlikely
 _MOST = 1e-3  # of a log-probability, as services round

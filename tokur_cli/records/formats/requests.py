@@ -1,14 +1,32 @@
-"""The requests that a batch answers: found by their id, read when needed."""
+"""The requests that rows answer: a batch's are found by their id and read when needed, others come in order."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import BinaryIO
 
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
-from tokur_cli.records.streams import BOM, MAX_LINE, display_name, open_input, seekable, too_long
+from tokur_cli.records.streams import BOM, MAX_LINE, display_name, open_input, placed_lines, seekable, too_long
+
+
+@dataclass(frozen=True)
+class RequestFile:
+    """A file of requests, which a format opens in the way in which it joins them with the rows.
+
+    Attributes:
+        name: the file's name, for messages.
+        by_id: finds requests by their id.
+        in_order: yields them, in whatever format they are.
+        counts: tells how many rows and how many requests there are; None where that cannot be known beforehand.
+    """
+
+    name: str
+    by_id: Callable[[], Requests]
+    in_order: Callable[[], Iterator[Record | RecordError]]
+    counts: Callable[[], tuple[int, int] | None]
 
 
 class Requests:
@@ -34,19 +52,16 @@ class Requests:
         name = display_name(path)
         with open_input(path) as stream, seekable(stream, name, max_line) as file:
             places: dict[str, tuple[int, int]] = {}
-            offset = 0
-            for number, line in enumerate(iter(lambda: file.readline(max_line + 1), b""), start=1):
-                if len(line) > max_line and not line.endswith(b"\n"):
+            for number, offset, line in placed_lines(file, name, max_line):
+                if line is None:
                     raise TokurError(f"{name}:{number}: {too_long(max_line)}")
-                if not line.isspace():
-                    identity = _identity(line, name, number)
-                    if identity in places:
-                        raise TokurError(
-                            f"{name}:{number}: a second request with custom_id {identity!r}; the first is on line "
-                            f"{places[identity][1]}"
-                        )
-                    places[identity] = (offset, number)
-                offset += len(line)
+                identity = _identity(line, name, number)
+                if identity in places:
+                    raise TokurError(
+                        f"{name}:{number}: a second request with custom_id {identity!r}; the first is on line "
+                        f"{places[identity][1]}"
+                    )
+                places[identity] = (offset, number)
             yield cls(file, name, places)
 
     def find(self, identity: str) -> Record | None:
@@ -60,6 +75,6 @@ class Requests:
 
 def _identity(line: bytes, name: str, number: int) -> str:
     try:
-        return Record.parse(line.removeprefix(BOM), name, number).text("custom_id")
+        return Record.parse(line, name, number).text("custom_id")
     except RecordError as error:
         raise TokurError(f"{error}; is this the batch's input file?") from None

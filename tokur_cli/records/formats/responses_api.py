@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tokur_cli.records.record import Record
 from tokur_cli.records.scan import kind
 
 
-def as_chat_completion(record: Record, body: dict[str, Any]) -> dict[str, Any]:
+def as_chat_completion(record: Record, body: dict[str, Any], place: str = "") -> dict[str, Any]:
     """Return the body of a chat completion that says the same as a response's.
+
+    Args:
+        record: the row, for errors.
+        body: the response.
+        place: what stands before a field of the body in errors, with its dot.
 
     Raises:
         RecordError: the response failed, or has no list of output.
@@ -18,7 +24,7 @@ def as_chat_completion(record: Record, body: dict[str, Any]) -> dict[str, Any]:
     if isinstance(error, dict):
         raise record.error(f"the request failed: {error.get('message')}")
     if not isinstance(output, list):
-        raise record.error(f'"response.body.output" is {kind(output)}, not a list')
+        raise record.error(f'"{place}output" is {kind(output)}, not a list')
     items = [item for item in output if isinstance(item, dict)]
     parts = [part for item in _of_type(items, "message") for part in _dicts(item.get("content"))]
     thoughts = [part for item in _of_type(items, "reasoning") for part in _dicts(item.get("content"))]
@@ -38,7 +44,7 @@ def as_chat_completion(record: Record, body: dict[str, Any]) -> dict[str, Any]:
     return {**body, "choices": [choice]}
 
 
-def read_messages(place: str, record: Record, body: dict[str, Any]) -> list[dict[str, Any]]:
+def read_messages(place: str, record: Record, body: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the messages that a request consists of.
 
     Args:

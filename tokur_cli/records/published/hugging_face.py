@@ -11,6 +11,7 @@ from tokur_cli.records.errors import TokurError, UsageError
 
 HUGGING_FACE = "hf:"
 _NAME = re.compile(r"(?P<path>[^:\[\]]+)(?::(?P<split>[^:\[\]]+))?(?:\[(?P<start>\d*):(?P<end>\d*)\])?")
+_SAVED = (("dataset_dict.json",), ("state.json", "dataset_info.json"))  # what save_to_disk writes beside the rows
 _LOCAL = ("/", "./", "../", "~")
 
 
@@ -38,6 +39,25 @@ def hub_rows(name: str) -> Iterator[dict[str, Any]]:
     source = _parse(name)
     if os.path.isabs(source.path) and not os.path.isdir(source.path):
         raise TokurError(f"{name}: there is no folder {source.path}")
+    return _rows(name, source)
+
+
+def is_saved_folder(path: str) -> bool:
+    """Return whether a folder is a data set, or several splits of one, as ``save_to_disk`` writes it."""
+    return any(all(os.path.isfile(os.path.join(path, name)) for name in names) for names in _SAVED)
+
+
+def saved_rows(path: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a data set that ``save_to_disk`` wrote.
+
+    Raises:
+        UsageError: the folder holds several splits.
+        TokurError: it cannot be read, or the library is missing.
+    """
+    return _rows(path, _Source(os.path.abspath(path), None, None, 0, None))
+
+
+def _rows(name: str, source: _Source) -> Iterator[dict[str, Any]]:
     try:
         import datasets
     except ImportError:
@@ -49,7 +69,12 @@ def hub_rows(name: str) -> Iterator[dict[str, Any]]:
     for library in (datasets, huggingface_hub):
         library.logging.set_verbosity_error()
     try:
-        splits = datasets.load_dataset(source.path, source.config, streaming=True)
+        if is_saved_folder(source.path):
+            saved = datasets.load_from_disk(source.path)
+            held = saved if isinstance(saved, Mapping) else {str(saved.split or "all"): saved}
+            splits = {split: rows.with_format(None).to_iterable_dataset() for split, rows in held.items()}
+        else:
+            splits = datasets.load_dataset(source.path, source.config, streaming=True)
         rows = splits[_chosen(name, source, splits)].skip(source.start)
         yield from rows if source.end is None else rows.take(max(0, source.end - source.start))
     except TokurError:

@@ -8,30 +8,33 @@ from typing import Any
 
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.published.gym import GYM, gym_rows
-from tokur_cli.records.published.hugging_face import HUGGING_FACE, hub_rows, local_path
-from tokur_cli.records.published.tables import csv_rows, parquet_rows
+from tokur_cli.records.published.hugging_face import HUGGING_FACE, hub_rows, is_saved_folder, local_path, saved_rows
+from tokur_cli.records.published.tables import arrow_rows, csv_rows, parquet_rows
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import MAX_LINE
 
-_CSV = (".csv", ".csv.gz", ".csv.zst")
-_PARQUET = ".parquet"
+_PACKED = ("", ".gz", ".zst")
+_DELIMITERS = {form + packed: sign for form, sign in ((".csv", ","), (".tsv", "\t")) for packed in _PACKED}
+_PARQUET, _ARROW = ".parquet", ".arrow"
 
 
 def is_published(path: str) -> bool:
     """Return whether an input's name is one that :func:`published_rows` reads."""
-    return path.startswith((HUGGING_FACE, GYM)) or path.endswith((_PARQUET, *_CSV))
+    return (
+        path.startswith((HUGGING_FACE, GYM)) or path.endswith((_PARQUET, _ARROW, *_DELIMITERS)) or is_saved_folder(path)
+    )
 
 
 def published_rows(path: str, max_line: int = MAX_LINE) -> Iterator[Record | RecordError]:
-    """Read the rows of ``hf:…``, ``gym:…``, a ``.parquet`` or a ``.csv`` file.
+    """Read the rows of ``hf:…``, ``gym:…``, a saved data set, a ``.parquet``, ``.arrow``, ``.csv`` or ``.tsv`` file.
 
     Args:
         path: an input's name.
-        max_line: the longest cell of a CSV file in bytes.
+        max_line: the longest cell of a CSV or TSV file in bytes.
 
     Yields:
         Records, and errors in the place of rows that JSON cannot say. A record's line is the row's number, from 1; in a
-        CSV file it is the line on which the row begins.
+        CSV or TSV file it is the line on which the row begins.
 
     Raises:
         TokurError: while iterating: the input as a whole cannot be read, or needs a library that is not there.
@@ -42,7 +45,10 @@ def published_rows(path: str, max_line: int = MAX_LINE) -> Iterator[Record | Rec
         return _numbered(gym_rows(path), path)
     if path.endswith(_PARQUET):
         return _numbered(parquet_rows(path), path)
-    return _records(csv_rows(path, max_line), path)
+    for ending, delimiter in _DELIMITERS.items():
+        if path.endswith(ending):
+            return _records(csv_rows(path, delimiter, max_line), path)
+    return _numbered(saved_rows(path) if is_saved_folder(path) else arrow_rows(path), path)
 
 
 def file_behind(name: str) -> str | None:

@@ -1,0 +1,125 @@
+"""Windows of records are bounded by their text, too: what stands in the output does not change, memory does."""
+
+import json
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from tests.commands.score.test_score import parsed, records, write_lines
+from tokur_cli.commands.baselines.samples import windows_of_questions
+from tokur_cli.commands.score.windows import window_sizes, windows
+from tokur_cli.commands.shared.arrivals import _Ahead
+from tokur_cli.records import windows as bounds
+from tokur_cli.records.errors import RecordError
+from tokur_cli.records.record import Record
+
+LIMIT = 10_000
+
+
+@pytest.fixture
+def low(monkeypatch):
+    """Let windows be bounded at 10 kB, wherever they are cut."""
+    monkeypatch.setattr(bounds, "WINDOW_BYTES", LIMIT)
+    for module in (
+        "commands.score.windows",
+        "commands.baselines.samples",
+        "commands.shared.arrivals",
+        "commands.shared.labelled",
+    ):
+        monkeypatch.setattr(f"tokur_cli.{module}.WINDOW_BYTES", LIMIT)
+
+
+def record(number, size, question=None):
+    row = {"id": question or f"q{number}", "n": number, "pad": "x" * size}
+    return Record.parse(json.dumps(row).encode(), "in", number)
+
+
+SIZES = [0, 9_000, 0, 2_000, 30_000, 30_000, *[4_000] * 7, *[0] * 40]
+ITEMS = [RecordError("bad") if number == 8 else record(number, size) for number, size in enumerate(SIZES)]
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        lambda items: windows(items, window_sizes(64)),
+        lambda items: windows_of_questions(items, iter([20] * 99)),
+    ],
+    ids=["scores", "questions"],
+)
+def test_windows_have_the_same_items_and_little_text(low, cut):
+    found = list(cut(ITEMS))
+    assert [item for window in found for item in window] == ITEMS
+    for window in found:
+        texts = [item.size for item in window if isinstance(item, Record)]
+        assert sum(texts) < LIMIT + max(texts), "without its largest record it is below the limit"
+    assert max(map(len, found)) >= 16, "short records are as many as before"
+
+
+def test_the_responses_of_a_question_stay_together_however_long_they_are(low):
+    items = [record(number, 6_000, f"q{number // 5}") for number in range(20)]
+    found = list(windows_of_questions(items, iter([20] * 99)))
+    assert [len(window) for window in found] == [5] * 4
+
+
+def test_what_is_read_ahead_of_a_pipe_is_little_text(low):
+    ahead = _Ahead(16)
+    taken = []
+
+    def read():
+        for number in range(12):
+            ahead.put(record(number, 6_000))
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    while len(taken) < 12:
+        item = ahead.get(timeout=10)
+        assert ahead.qsize() <= 2
+        taken.append(item.get("n"))
+    assert taken == list(range(12))
+
+
+def test_scores_and_labels_are_those_of_windows_of_any_size(run_tokur, tmp_path, tiny_folder, monkeypatch):
+    rows = [{**row, "correct": bool(number % 2)} for number, row in enumerate(records(12))]
+    given, scored = write_lines(tmp_path / "in.jsonl", rows), tmp_path / "scored.jsonl"
+    scores, outputs = [], []
+    for limit in (bounds.WINDOW_BYTES, 1):
+        for module in ("commands.shared.labelled", "commands.score.windows"):
+            monkeypatch.setattr(f"tokur_cli.{module}.WINDOW_BYTES", limit)
+        code, out, err = run_tokur("score", given, "-m", tiny_folder, "--scores", "ll", "--dtype", "float32")
+        assert code == 0, err
+        scores.append({row["id"]: row["tokur"]["scores"]["ll"] for row in parsed(out)})
+        if not scored.exists():
+            scored.write_text(out, encoding="utf-8")
+        graded = tmp_path / f"graded{limit}.jsonl"
+        code, table, err = run_tokur("evaluate", scored, "--graded", graded, "--bootstrap", 0)
+        assert code == 0, err
+        outputs.append((table, graded.read_bytes()))
+    first, second = scores
+    assert list(first) == list(second) == [row["id"] for row in rows]
+    assert first == pytest.approx(second, rel=1e-5)
+    assert outputs[0] == outputs[1]
+
+
+@pytest.mark.slow
+def test_memory_of_a_command_is_that_of_few_long_records(tmp_path):
+    """24 records of 8 MB are 192 MB of text, and as much again parsed; ``evaluate`` held all of them."""
+    script = (
+        "import resource, runpy, sys\n"
+        "try:\n    runpy.run_module('tokur_cli', run_name='__main__')\n"
+        "finally:\n    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)\n"
+    )
+
+    def peak_kilobytes(count):
+        path = tmp_path / f"{count}.jsonl"
+        with path.open("w") as file:
+            for number in range(count):
+                row = {"id": f"q{number}", "question": "q", "response": "4", "correct": number % 2 == 0}
+                file.write(json.dumps({**row, "pad": "x" * 8_000_000, "tokur": {"scores": {"eu": number}}}) + "\n")
+        command = [sys.executable, "-c", script, "evaluate", str(path), "--bootstrap", "0", "--scores", "eu"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return int(done.stderr.splitlines()[-1])
+
+    assert peak_kilobytes(24) - peak_kilobytes(2) < 150_000

@@ -1,0 +1,115 @@
+"""Of a log of lm-evaluation-harness with several filters one is read, which is said, and the user may choose it.
+
+``lm_eval_filters.jsonl`` is what lm-eval 0.4.13 wrote, ``lm_eval_filters_results.json`` what it computed itself.
+"""
+
+import json
+
+import pytest
+
+from tests.commands.score.test_score import parsed, records, write_lines
+from tests.records.reading import DATA, read, read_rows
+from tokur_cli.answers.labels import label_of
+from tokur_cli.records.errors import UsageError
+from tokur_cli.records.reader import read_records
+
+LOG = DATA / "lm_eval_filters.jsonl"
+(RESULTS,) = json.loads((DATA / "lm_eval_filters_results.json").read_text()).values()
+SAID = (
+    f"{LOG}: read 5 rows of the filter strict-match, passed over 5 rows of the filter flexible-extract, which are of "
+    "the same responses: --filter NAME chooses"
+)
+
+
+def rows(task, count, *filters):
+    arguments = {"gen_args_0": {"arg_0": task, "arg_1": {}}}
+    common = {"doc": {}, "target": "4", "arguments": arguments}
+    return [
+        {**common, "doc_id": number, "resps": [[f"{task} {number}"]], "filter": name}
+        for name in filters
+        for number in range(count)
+    ]
+
+
+@pytest.mark.parametrize("name", ["strict-match", "flexible-extract"])
+def test_the_chosen_filters_verdicts_are_the_labels(name):
+    labels = [label_of(record.fields).value for record in read(LOG, filter=name)]
+    assert len(labels) == RESULTS["sample_len"]
+    assert sum(labels) / len(labels) == RESULTS[f"exact_match,{name}"]
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [("evaluate", ("--graded", "{out}", "--force")), ("select", ("--method", "maj", "--keep", "100%"))],
+)
+def test_commands_say_which_filter_was_read_and_take_another(run_tokur, tmp_path, command, options):
+    options = [option.format(out=tmp_path / "out") for option in options]
+    code, _, err = run_tokur(command, LOG, *options)
+    assert (code, f"tokur {command}: {SAID}\n" in err) == (0, True), err
+    code, _, err = run_tokur(command, LOG, *options, "--filter", "flexible-extract")
+    assert (code, "filter" in err) == (0, False), err
+    if command == "evaluate":
+        assert "2 correct, 3 incorrect" in err
+
+
+def test_a_scored_log_has_the_labels_of_the_chosen_filter(run_tokur, tiny_folder):
+    options = ("-m", tiny_folder, "--scores", "ll", "--no-tokens", "--dtype", "float32")
+    code, out, err = run_tokur("score", LOG, *options, "--filter", "flexible-extract")
+    assert code == 0, err
+    assert [record["correct"] for record in parsed(out)] == [True, True, False, False, False]
+    code, out, err = run_tokur("score", LOG, *options)
+    assert (code, SAID in err) == (0, True)
+
+
+@pytest.mark.parametrize("command", ["score", "evaluate", "select", "perturb"])
+def test_a_filter_that_the_log_has_not_is_a_usage_error_that_lists_its_filters(run_tokur, command):
+    options = ("--sweep", "0.1") if command == "perturb" else ()
+    code, _, err = run_tokur(command, LOG, "--filter", "flexible-extrac", *options)
+    assert (code, err) == (
+        2,
+        f"tokur {command}: --filter flexible-extrac: no row of {LOG} has this filter; did you mean flexible-extract? "
+        "there are: strict-match, flexible-extract\n",
+    )
+
+
+def test_other_records_have_no_filters(run_tokur, tmp_path):
+    code, _, err = run_tokur("evaluate", DATA / "gsm8k.jsonl", "--filter", "strict-match")
+    assert (code, "is in the format gsm8k, whose rows are of no filters" in err) == (2, True)
+    code, _, err = run_tokur("evaluate", write_lines(tmp_path / "scored.jsonl", records(2)), "--filter", "x")
+    assert (code, "is in the format tokur, whose rows are of no filters" in err) == (2, True)
+
+
+def test_logs_of_several_tasks_in_one_file_lose_nothing_without_a_word(tmp_path):
+    several = [*rows("a", 2, "strict-match", "flexible-extract"), *rows("b", 3, "none")]
+    said = []
+    assert len(read_rows(tmp_path, *several, note=said.append)) == 5
+    assert said == [
+        f"{tmp_path / 'rows.jsonl'}: read 2 rows of the filter strict-match, 3 rows of the filter none, passed over 2 "
+        "rows of the filter flexible-extract, which are of the same responses: --filter NAME chooses"
+    ]
+    said.clear()
+    chosen = read_rows(tmp_path, *several, filter="flexible-extract", note=said.append)
+    assert [record.response for record in chosen] == ["a 0", "a 1"]
+    assert said == [
+        f"{tmp_path / 'rows.jsonl'}: 3 responses have no row of the filter flexible-extract and are left out"
+    ]
+
+
+def test_a_log_twice_in_one_file_and_one_of_a_single_filter_have_nothing_to_say(tmp_path):
+    said = []
+    assert len(read_rows(tmp_path, *rows("a", 2, "none") * 2, note=said.append)) == 4
+    assert len(read_rows(tmp_path, *rows("a", 2, "none"), filter="none", note=said.append)) == 2
+    assert said == []
+
+
+def test_in_python_it_is_said_too(tmp_path, tiny_folder, capsys):
+    from tokur_cli.app.python import Tokur
+
+    log = [json.loads(line) for line in LOG.read_text().splitlines()]
+    list(Tokur(str(tiny_folder), scores="ll", no_tokens=True, dtype="float32").score(log))
+    assert "tokur score: records: read 5 rows of the filter strict-match, passed over 5 rows" in capsys.readouterr().err
+
+
+def test_nothing_is_read_of_a_log_before_it_is_asked_for():
+    with pytest.raises(UsageError, match="there are: strict-match, flexible-extract"):
+        next(read_records(str(LOG), filter="none"))
