@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from tokur_cli.records.encoding import encode_value
@@ -361,6 +361,11 @@ class Record:
     def without(self, *names: str) -> Record:
         """Return a record that lacks these fields and has the others as they will be written."""
         return Record.parse(self._encode(names), self.source, self.line)
+
+    def before(self, names: Collection[str]) -> bytes:
+        """Return the text of the record up to the first field of one of these names."""
+        end = next((member.key for member in self._members if member.name in names), len(self._text))
+        return self._text[:end].rstrip(" ,").encode("utf-8")
 
     def _encode(self, without: tuple[str, ...]) -> bytes:
         pieces = ["{"]

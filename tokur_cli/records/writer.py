@@ -7,7 +7,7 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from types import TracebackType
 from typing import Any, BinaryIO
 
@@ -34,6 +34,7 @@ def open_output(
     settings: SettingsOf | None = None,
     settings_of: SettingsOf | None = None,
     identity: Identity = Record.passthrough,
+    computed: Collection[str] = ("tokur",),
     standard_output: BinaryIO | None = None,
 ) -> RecordWriter:
     """Open where records go.
@@ -49,6 +50,7 @@ def open_output(
         settings_of: the settings that a ``tokur`` object was written with; compared when resuming.
         identity: what an output record and the input record it was made from have in common; by default everything
             but ``tokur``.
+        computed: the fields that a run adds or replaces.
         standard_output: what stands for it.
 
     Raises:
@@ -64,7 +66,15 @@ def open_output(
         if os.path.isfile(path):
             lock(file, path)
             check_target(path, force=force, resume=resume)  # again: another run may have ended meanwhile
-        return RecordWriter(file, path, resume=resume, settings=settings, settings_of=settings_of, identity=identity)
+        return RecordWriter(
+            file,
+            path,
+            resume=resume,
+            settings=settings,
+            settings_of=settings_of,
+            identity=identity,
+            computed=computed,
+        )
     except TokurError:
         file.close()
         raise
@@ -80,6 +90,7 @@ class RecordWriter:
         settings: the settings with which this run writes a record, by the ``tokur`` object that it comes with.
         settings_of: the settings that a ``tokur`` object was written with.
         identity: what an output record and its input record have in common.
+        computed: the fields that a run adds or replaces.
         standard_output: what stands for it.
     """
 
@@ -92,6 +103,7 @@ class RecordWriter:
         settings: SettingsOf | None = None,
         settings_of: SettingsOf | None = None,
         identity: Identity = Record.passthrough,
+        computed: Collection[str] = ("tokur",),
         standard_output: BinaryIO | None = None,
     ) -> None:
         self._file = file
@@ -102,8 +114,11 @@ class RecordWriter:
         self._settings = settings
         self._settings_of = settings_of
         self._identity = identity
+        self._computed = computed
         self._positioned = file is None  # whether the next write goes after the last record to keep
         self._kept_bytes = 0
+        self._tail = b""  # the unfinished line at the end, known when the records before it have been passed
+        self._tail_line = 0
         self._existing = self._read_existing() if resume else iter(())
         self._next_existing: Record | None = None
         self._next_identity: object = None
@@ -164,6 +179,8 @@ class RecordWriter:
         """
         if self._passed:
             self._refuse_passed(Record.parse(line, None, None))
+        if self._tail and not self._positioned and not self._begins(line):
+            raise self._foreign_tail()
         self._position()
         try:
             self._lines.write(line)
@@ -179,6 +196,8 @@ class RecordWriter:
         Raises:
             TokurError: the file that is resumed holds records that are not this input's.
         """
+        if self._tail and not self._positioned and self._next_existing is None:
+            raise self._foreign_tail()
         self._position()
 
     def close(self) -> None:
@@ -200,6 +219,29 @@ class RecordWriter:
             self._file.seek(self._kept_bytes)
         self._positioned = True
 
+    def _begins(self, line: bytes) -> bool:
+        """Return whether the unfinished line is the beginning of this record, or a record that it would make again.
+
+        Computed again, numbers may differ in their last digits: up to the first computed field it is the same text.
+        """
+        if line.startswith(self._tail):
+            return True
+        due = Record.parse(line, None, None)
+        try:
+            whole = Record.parse(self._tail, self._name, self._tail_line)
+        except RecordError:
+            return self._tail.startswith(due.before(self._computed))
+        if self._identity(whole) != self._identity(due):
+            return False
+        self._check_settings(whole, due)
+        return True
+
+    def _foreign_tail(self) -> TokurError:
+        return TokurError(
+            f"{self._name}:{self._tail_line}: this line has no end, and is not the beginning of the record that comes "
+            "next: resume with the same input, or write to another file"
+        )
+
     def _refuse_passed(self, record: Record) -> None:
         passed = self._passed.get(hash(self._identity(record)))
         if passed is not None:
@@ -209,10 +251,12 @@ class RecordWriter:
             )
 
     def _read_existing(self) -> Iterator[Record]:
-        """Yield the file's complete records, counting the bytes of those taken; a truncated last line is left out."""
+        """Yield the file's complete records, counting the bytes of those taken; an unfinished last line is set apart."""
         with open(self._name, "rb") as file:
             for number, line in enumerate(file, start=1):
                 if not line.endswith(b"\n"):
+                    if not line.isspace():
+                        self._tail, self._tail_line = line, number
                     return
                 if not line.isspace():
                     try:

@@ -79,6 +79,7 @@ def generate(
             settings=lambda _: {**generation.settings, **force.settings},
             settings_of=generation.settings_of,
             identity=lambda record: (record.passthrough("response"), record.sample),
+            computed=("response", "tokur"),
             standard_output=force.standard_output,
         ) as writer:
             lines = count_lines(source.path)
