@@ -48,7 +48,7 @@ def select(source: InputOptions, options: SelectOptions, target: RecordOutput) -
     items = read_input(source)
     with (
         Progress(COMMAND) as progress,
-        open_output(target.path, force=target.force) as writer,
+        open_output(target.path, force=target.force, whole=True) as writer,
         Gathering(whole=options.records) as gathering,
         Equivalence() as equivalence,
     ):

@@ -15,7 +15,15 @@ import jsonlines
 
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError, TokurError
-from tokur_cli.records.outputs import STANDARD_OUTPUT, check_target, lock, naming
+from tokur_cli.records.outputs import (
+    STANDARD_OUTPUT,
+    Replacement,
+    check_target,
+    check_writable,
+    is_replaced,
+    lock,
+    naming,
+)
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import STDIN
 
@@ -31,6 +39,7 @@ def open_output(
     *,
     force: bool = False,
     resume: bool | None = None,
+    whole: bool = False,
     settings: SettingsOf | None = None,
     settings_of: SettingsOf | None = None,
     identity: Identity = Record.passthrough,
@@ -40,12 +49,14 @@ def open_output(
     """Open where records go.
 
     What an existing file holds is kept until the first record is written (or :meth:`RecordWriter.finish`), so a run
-    that fails before that does no harm. A file that is open here is written by no other run.
+    that fails before that does no harm; with ``whole``, until all are. A file that is open here is written by no other
+    run.
 
     Args:
         path: a file's name; None or ``-`` is standard output.
         force: replace what the file holds.
         resume: continue the file if it is there, see :meth:`RecordWriter.already_written`; None where a command cannot.
+        whole: a file appears under its name when it is complete, and not at all otherwise.
         settings: the settings with which this run writes a record, by the ``tokur`` object that it comes with.
         settings_of: the settings that a ``tokur`` object was written with; compared when resuming.
         identity: what an output record and the input record it was made from have in common; by default everything
@@ -60,6 +71,8 @@ def open_output(
     check_target(path, force=force, resume=resume)
     if path is None or path == STDIN:
         return RecordWriter(None, STANDARD_OUTPUT, standard_output=standard_output)
+    if whole and is_replaced(path):
+        return _open_whole(path, force)
     with naming(path):
         file = io.BufferedWriter(io.FileIO(path, "w", opener=_without_truncating), _BUFFER)
     try:
@@ -80,12 +93,25 @@ def open_output(
         raise
 
 
+def _open_whole(path: str, force: bool) -> RecordWriter:
+    check_writable(path)
+    with naming(path):
+        replacement = Replacement(path)
+    try:
+        check_target(path, force=force)  # again: another run may have ended meanwhile
+        return RecordWriter(replacement.file, path, replacement=replacement)
+    except TokurError:
+        replacement.close()
+        raise
+
+
 class RecordWriter:
     """Writes records, each at once and as a whole; a context manager. :func:`open_output` makes one.
 
     Args:
         file: the output file, or None for standard output.
         name: its name, for messages.
+        replacement: what the file belongs to where it appears as a whole.
         resume: keep the file's complete lines and continue after them; None where a command cannot.
         settings: the settings with which this run writes a record, by the ``tokur`` object that it comes with.
         settings_of: the settings that a ``tokur`` object was written with.
@@ -99,6 +125,7 @@ class RecordWriter:
         file: io.BufferedWriter[Any] | None,
         name: str,
         *,
+        replacement: Replacement | None = None,
         resume: bool | None = None,
         settings: SettingsOf | None = None,
         settings_of: SettingsOf | None = None,
@@ -107,6 +134,7 @@ class RecordWriter:
         standard_output: BinaryIO | None = None,
     ) -> None:
         self._file = file
+        self._replacement = replacement
         self._can_be_resumed = resume is not None and file is not None and os.path.isfile(name)
         # It makes bytes of {} once, to see what comes out; records are bytes already
         self._lines = jsonlines.Writer(file or standard_output or sys.stdout.buffer, dumps=bytes, flush=True)
@@ -199,12 +227,17 @@ class RecordWriter:
         if self._tail and not self._positioned and self._next_existing is None:
             raise self._foreign_tail()
         self._position()
+        if self._replacement is not None:
+            with naming(self._name):
+                self._replacement.put()
 
     def close(self) -> None:
         """Close the file without declaring it complete."""
         if self._file is not None:
             self._file.close()
             self._positioned = True
+        if self._replacement is not None:
+            self._replacement.close()
 
     def _position(self) -> None:
         if self._positioned or self._file is None:
@@ -251,7 +284,7 @@ class RecordWriter:
             )
 
     def _read_existing(self) -> Iterator[Record]:
-        """Yield the file's complete records, counting the bytes of those taken; an unfinished last line is set apart."""
+        """Yield the file's complete records, counting the bytes of those taken; an unfinished last line is apart."""
         with open(self._name, "rb") as file:
             for number, line in enumerate(file, start=1):
                 if not line.endswith(b"\n"):

@@ -179,7 +179,7 @@ def test_what_is_put_beside_a_posterior_while_another_is_made_is_not_deleted(tmp
         (folder / "notes.txt").write_text("precious")
 
     monkeypatch.setattr("tokur_cli.engine.posterior.folder.save_adapter", someone_writes)
-    with pytest.raises(UsageError, match="holds notes.txt beside"):
+    with pytest.raises(UsageError, match=r"holds notes\.txt beside"):
         keep(folder, model, build_posterior(model, sigma=0.2), force=True)
     assert (folder / "notes.txt").read_text() == "precious"
     assert [path.name for path in tmp_path.iterdir()] == ["posterior"]

@@ -215,7 +215,7 @@ class _Reading:
             grader = stack.enter_context(Grader())
             writer = None
             if target.graded is not None:
-                writer = stack.enter_context(open_output(target.graded, force=target.force))
+                writer = stack.enter_context(open_output(target.graded, force=target.force, whole=True))
             progress = stack.enter_context(Progress(COMMAND))
             counts = [count_lines(path) for path in paths]
             progress.start(None if None in counts else sum(count or 0 for count in counts))

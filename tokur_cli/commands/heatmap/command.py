@@ -75,7 +75,7 @@ def heatmap(
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     scales = ScaleBuilder(asked, others)
     with Gallery(choice) as gallery:
-        records = nullcontext() if target.path is None else open_output(target.path, force=target.force)
+        records = nullcontext() if target.path is None else open_output(target.path, force=target.force, whole=True)
         with records as writer, Grader() as grader:
             settings = _read(source, asked, scales, gallery, invalid, writer, grader)
         if scales.responses:
@@ -120,7 +120,7 @@ def _show_particles(
         raise UsageError(f"--particles lists neither tokens nor steps: leave {given} out")
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     records: list[Record] = []
-    with nullcontext() if target.path is None else open_output(target.path, force=target.force) as writer:
+    with nullcontext() if target.path is None else open_output(target.path, force=target.force, whole=True) as writer:
         for item in read_input(replace(source, format=NATIVE.name)):
             if isinstance(item, RecordError):
                 invalid.skip_or_raise(item)

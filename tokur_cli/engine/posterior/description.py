@@ -161,8 +161,8 @@ def refuse_existing(folder: str, *, force: bool) -> None:
     if others := list(_not_of_a_posterior(path)):
         more = f" and {len(others) - 1:,} more" if len(others) > 1 else ""
         raise UsageError(
-            f"{folder}: holds {others[0]}{more} beside a posterior, which --force would delete: move that elsewhere, or "
-            "give another -o DIR"
+            f"{folder}: holds {others[0]}{more} beside a posterior, which --force would delete: move it "
+            "elsewhere, or give another -o DIR"
         )
 
 
