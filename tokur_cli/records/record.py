@@ -21,6 +21,7 @@ from tokur_cli.records.scan import Member, ScanError, kind, scan_object
 
 SCHEMA = 1
 """The version of the ``tokur`` object that this code reads and writes."""
+_TOO_MANY = 2**63
 _SCORED = ("scores", "run", "tokens", "bounds", "steps", "step_by")  # what scoring writes there
 
 
@@ -345,7 +346,7 @@ class Record:
     def sample(self) -> int:
         """Which of a question's N responses this is, from 0."""
         value = self.computed("sample", 0)
-        if type(value) is not int or value < 0:
+        if type(value) is not int or not 0 <= value < _TOO_MANY:
             found = value if type(value) is int else kind(value)
             raise self.error(f'"tokur.sample" is {found}, not a whole number from 0')
         return value

@@ -31,6 +31,7 @@ from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
 from tokur_cli.records.outputs import check_target, writing_whole
 from tokur_cli.records.record import Record
+from tokur_cli.records.scan import kind
 from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.catalogue import ALL, CATALOGUE, DEFAULT, choose_scores
@@ -264,6 +265,8 @@ class _Reading:
         record = labelled.record
         run = record.computed("run")
         seed = run.get("seed") if isinstance(run, dict) else None
+        if isinstance(seed, list | dict):
+            raise record.error(f'"tokur.run.seed" is {kind(seed)}, not a number')
         if isinstance(run, dict):
             self._logged["computed_from" in run] += 1
         values = self._scores(record)

@@ -125,8 +125,11 @@ def _show_particles(
             if isinstance(item, RecordError):
                 invalid.skip_or_raise(item)
                 continue
-            if item.id == question:
-                records.append(item)
+            try:
+                if item.id == question:
+                    records.append(item)
+            except RecordError as error:
+                invalid.skip_or_raise(error)
             if writer:
                 writer.write(item)
     tree = particle_tree(records, question)
