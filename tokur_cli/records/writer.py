@@ -307,8 +307,8 @@ class RecordWriter:
         if self._settings is None or self._settings_of is None:
             return
         try:
-            before = json.loads(encode_value(dict(self._settings_of(written.tokur))))
-            here = json.loads(encode_value(dict(self._settings(given.tokur))))
+            before = _flat(json.loads(encode_value(dict(self._settings_of(written.tokur)))))
+            here = _flat(json.loads(encode_value(dict(self._settings(given.tokur)))))
         except RecordError as error:
             raise TokurError(str(error)) from None
         for name in {**here, **before}:
@@ -322,6 +322,12 @@ class RecordWriter:
 
 def _without_truncating(path: str, flags: int) -> int:
     return os.open(path, flags & ~os.O_TRUNC, 0o666)
+
+
+def _flat(settings: Settings) -> dict[str, Any]:
+    """Return settings with those within them under names such as ``prompts.template``."""
+    parts = {name: value if isinstance(value, dict) else {"": value} for name, value in settings.items()}
+    return {f"{name}.{of}" if of else name: value for name, part in parts.items() for of, value in part.items()}
 
 
 def _spell(settings: Settings, name: str) -> str:

@@ -71,7 +71,7 @@ def generate(
         from tokur_cli.commands.generate.generation import Generation
         from tokur_cli.commands.score.windows import score_records
 
-        generation = Generation(force, found, decoding, prompts, form, score=score)
+        generation = Generation(force, found, decoding, form, score=score)
         with open_output(
             target.path,
             force=target.force,
