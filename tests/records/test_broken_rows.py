@@ -74,6 +74,9 @@ FUZZED = {
     "inspect with tools": with_tools(),
     "llm": json.loads((DATA / "llm_logs.json").read_text(encoding="utf-8"))[0],
     "sharegpt": {"conversations": [{"from": "human", "value": "Q"}, {"from": "gpt", "value": "A"}], "system": "S"},
+    "choices": {"id": "1", "question": "Q", "choices": {"text": ["a", "b"], "label": ["A", "B"]}, "answerKey": "A"},
+    "choices in a list": {"question": "Q", "options": ["a", 2], "answer_index": 1, "response": "A"},
+    "reasoning-gym": {"question": "Q", "answer": "1", "metadata": {"source_dataset": "sudoku", "source_index": 0}},
     "alpaca": {"instruction": "Q", "input": "more", "output": "A"},
 }
 

@@ -29,7 +29,7 @@ SETTINGS = {"sigma": 0.1, "draws": 2, "targets": ["q", "k"]}
 
 
 def settings_of(tokur):
-    return tokur["run"]
+    return tokur.get("run", {})
 
 
 def compute(lines, path, *, resume=False, force=False, run=SETTINGS, bad=(), stop_after=None):
@@ -126,6 +126,47 @@ def test_resuming_after_any_number_of_bytes_gives_the_undisturbed_file(tmp_path,
     whole = (tmp_path / "whole").read_bytes()
     (tmp_path / "cut").write_bytes(whole[: data.draw(st.integers(0, len(whole)))])
     compute(lines, tmp_path / "cut", resume=True, bad=bad)
+    assert (tmp_path / "cut").read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        b"the only copy of my thesis", b'{"id": 0, "response": "mine"}', b'{"id":0', b'{"id":0,"response":"half of ano',
+        b'{"tokur":{"run":{}},"id":0}', b"[", b"\0\0\0\0", lines_of(9)[0],
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("kept", [0, 2])
+def test_a_line_without_an_end_that_is_not_the_beginning_of_what_is_due_stays(tmp_path, foreign, kept):
+    """Whether the input has a record to write or not."""
+    compute(lines_of(kept), tmp_path / "out")
+    before = (tmp_path / "out").read_bytes() + foreign
+    others = [*lines_of(kept), b'{"id":8}', b'{"id":9}']
+    for lines in (others, lines_of(kept)):
+        (tmp_path / "out").write_bytes(before)
+        with pytest.raises(TokurError, match=rf"out:{kept + 1}: this line has no end, and is not the beginning of"):
+            compute(lines, tmp_path / "out", resume=True)
+        assert (tmp_path / "out").read_bytes() == before
+
+
+def test_a_line_without_an_end_is_a_record_of_this_run_only_with_its_settings(tmp_path):
+    """The input itself, whose last line has no end, and a record of other settings; both are this input's first."""
+    other = b'{"id":0,"response":"","tokur":{"schema":1,"run":{"sigma":0.3}}}'
+    for tail, said in ((b'{"id":0,"response":""}', "no sigma"), (other, "sigma 0.3")):
+        (tmp_path / "out").write_bytes(tail)
+        with pytest.raises(TokurError, match=rf"out:1: was written with {said}, but this run has sigma 0.1"):
+            compute([b'{"id":0,"response":""}'], tmp_path / "out", resume=True)
+        assert (tmp_path / "out").read_bytes() == tail
+
+
+def test_a_line_cut_among_numbers_that_come_out_a_little_different_now_is_written_again(tmp_path):
+    compute(lines_of(3), tmp_path / "whole")
+    whole = (tmp_path / "whole").read_bytes()
+    first, second, third = whole.splitlines(keepends=True)
+    other = third.replace(b'"sigma":0.1', b'"sigma":0.10000001')
+    assert other != third
+    (tmp_path / "cut").write_bytes(first + second + other[:-20])
+    compute(lines_of(3), tmp_path / "cut", resume=True)
     assert (tmp_path / "cut").read_bytes() == whole
 
 

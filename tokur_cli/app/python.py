@@ -153,7 +153,7 @@ class Tokur:
             )
             form, note = PromptForm(groups["prompts"]), partial(say, "generate")
             force = InProcess(make_responding(model, decoding, form, scoring, baselines, progress, note, score=score))
-            generation = Generation(force, None, decoding, groups["prompts"], form, score=score)
+            generation = Generation(force, None, decoding, form, score=score)
             responses, invalid = generation.run(items, skip_invalid=False), InvalidRecords("generate", skip=False)
             if score:
                 for line in score_records(responses, force, scoring, baselines, invalid, progress):

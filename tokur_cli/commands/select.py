@@ -49,7 +49,7 @@ def select(source: InputOptions, options: SelectOptions, labels: LabelOptions, t
     items = read_input(COMMAND, source)
     with (
         Progress(COMMAND) as progress,
-        open_output(target.path, force=target.force) as writer,
+        open_output(target.path, force=target.force, whole=True) as writer,
         Gathering(whole=options.records) as gathering,
         Labelling(labels, selection.invalid, is_strict=False) as labelling,
     ):

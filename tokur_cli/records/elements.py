@@ -16,8 +16,9 @@ _SPACE = re.compile(rb"[ \t\r\n]*")
 _BRACKET_OR_QUOTE = re.compile(rb'["{}\[\]]')
 _QUOTE_OR_ESCAPE = re.compile(rb'["\\]')
 _SCALAR_END = re.compile(rb"[,\]}\s]")
-_STRING_OR_BREAK = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\r\n][ \t\r\n]*', re.DOTALL)
-_STRING_OR_CONSTANT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|-?Infinity|NaN', re.DOTALL)
+_STRING = rb'"[^"\\]*(?:\\(?:.|\Z)[^"\\]*)*(?:"|\Z)'  # one without an end too, which is looked for once alone
+_STRING_OR_BREAK = re.compile(_STRING + rb"|[\r\n][ \t\r\n]*", re.DOTALL)
+_STRING_OR_CONSTANT = re.compile(_STRING + rb"|-?Infinity|NaN", re.DOTALL)
 
 
 def array_elements(

@@ -8,14 +8,14 @@ import os
 import shutil
 import stat
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, TextIO
 
 from tokur_cli.records.errors import TokurError, UsageError
 from tokur_cli.records.streams import STDIN, display_name
+from tokur_cli.records.unfinished import OLD, beside, is_being_made
 
 STANDARD_OUTPUT = "standard output"
 
@@ -142,7 +142,7 @@ def writing_whole(path: str) -> Iterator[IO[str]]:
             sys.stdout.flush()
         return
     with naming(path):
-        if os.path.exists(path) and not os.path.isfile(path):
+        if not is_replaced(path):
             with open(path, "w", encoding="utf-8", newline="\n") as file:
                 yield file
             return
@@ -161,6 +161,48 @@ def in_utf8(stream: TextIO) -> TextIO:
     return stream
 
 
+class Replacement:
+    """A file of bytes that takes the place of another when it is complete, and not at all otherwise.
+
+    Args:
+        path: a name; every link on the way is followed.
+
+    Attributes:
+        file: to be written.
+
+    Raises:
+        TokurError: another run makes the same file.
+        OSError: it cannot be made.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._target = Path(os.path.realpath(path))
+        with ExitStack() as stack:
+            folder = stack.enter_context(beside(self._target))
+            if is_being_made(self._target, folder):
+                raise TokurError(f"{path}: is being written by another run: wait for it, or give another -o FILE")
+            self._new = folder / "new"
+            self.file = stack.enter_context(open(self._new, "wb"))
+            self._stack = stack.pop_all()
+
+    def put(self) -> None:
+        """Let what was written take its place, with the permissions of what is there.
+
+        Raises:
+            OSError: it cannot.
+        """
+        if self.file.closed:
+            return
+        self.file.close()
+        if self._target.exists():
+            shutil.copymode(self._target, self._new)
+        put(self._new, self._target)
+
+    def close(self) -> None:
+        """Remove what did not take its place."""
+        self._stack.close()
+
+
 @contextmanager
 def replacing(target: Path) -> Iterator[Path]:
     """Give the name of a file or a folder to make; when all went well, it takes the place of ``target`` as a whole.
@@ -170,20 +212,38 @@ def replacing(target: Path) -> Iterator[Path]:
     Raises:
         OSError: it cannot be written.
     """
-    parent = target.absolute().parent
-    parent.mkdir(parents=True, exist_ok=True)
-    prefix = f".unfinished-{target.name}-"
-    with tempfile.TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True) as scratch:
-        new, old = Path(scratch, "new"), Path(scratch, "old")
+    with beside(target.absolute()) as scratch:
+        new = scratch / "new"
         yield new
-        if target.is_dir():  # no system call replaces a folder
-            target.rename(old)
-        try:
-            new.replace(target)
-        except OSError:
-            if old.exists():
-                old.rename(target)
-            raise
+        put(new, target)
+
+
+def put(new: Path, target: Path) -> None:
+    """Let a file or a folder, made in a folder of ``beside``, take the place of ``target``.
+
+    Raises:
+        OSError: it cannot.
+    """
+    old = new.with_name(OLD)
+    if target.is_dir():  # no system call replaces a folder
+        target.rename(old)
+    try:
+        new.replace(target)
+    except OSError:
+        if old.exists():
+            old.rename(target)
+        raise
+
+
+def is_replaced(path: str) -> bool:
+    """Return whether what is written under this name can take the place of what is there: not of a device or a pipe.
+
+    Nor of a file by the name of a descriptor: whoever opened it would go on with the old one.
+    """
+    place = os.path.abspath(path)
+    if place in ("/dev/stdout", "/dev/stderr") or place.startswith(("/dev/fd/", "/proc/")):
+        return False
+    return os.path.isfile(path) or not os.path.exists(path)
 
 
 def lock(file: IO[bytes], path: str) -> None:

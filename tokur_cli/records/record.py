@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from tokur_cli.records.encoding import encode_value
@@ -22,6 +22,7 @@ from tokur_cli.records.scan import Member, ScanError, kind, scan_object
 
 SCHEMA = 1
 """The version of the ``tokur`` object that this code reads and writes."""
+_TOO_MANY = 2**63
 _SCORED = ("scores", "run", "tokens", "bounds", "steps", "step_by")  # what scoring writes there
 
 
@@ -356,7 +357,7 @@ class Record:
     def sample(self) -> int:
         """Which of a question's N responses this is, from 0."""
         value = self.computed("sample", 0)
-        if type(value) is not int or value < 0:
+        if type(value) is not int or not 0 <= value < _TOO_MANY:
             found = value if type(value) is int else kind(value)
             raise self.error(f'"tokur.sample" is {found}, not a whole number from 0')
         return value
@@ -372,6 +373,11 @@ class Record:
     def without(self, *names: str) -> Record:
         """Return a record that lacks these fields and has the others as they will be written."""
         return Record.parse(self._encode(names), self.source, self.line)
+
+    def before(self, names: Collection[str]) -> bytes:
+        """Return the text of the record up to the first field of one of these names."""
+        end = next((member.key for member in self._members if member.name in names), len(self._text))
+        return self._text[:end].rstrip(" ,").encode("utf-8")
 
     def _encode(self, without: tuple[str, ...]) -> bytes:
         pieces = ["{"]

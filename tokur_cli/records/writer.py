@@ -7,7 +7,7 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from types import TracebackType
 from typing import Any, BinaryIO
 
@@ -15,7 +15,15 @@ import jsonlines
 
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError, TokurError
-from tokur_cli.records.outputs import STANDARD_OUTPUT, check_target, lock, naming
+from tokur_cli.records.outputs import (
+    STANDARD_OUTPUT,
+    Replacement,
+    check_target,
+    check_writable,
+    is_replaced,
+    lock,
+    naming,
+)
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import STDIN
 
@@ -31,24 +39,29 @@ def open_output(
     *,
     force: bool = False,
     resume: bool | None = None,
+    whole: bool = False,
     settings: SettingsOf | None = None,
     settings_of: SettingsOf | None = None,
     identity: Identity = Record.passthrough,
+    computed: Collection[str] = ("tokur",),
     standard_output: BinaryIO | None = None,
 ) -> RecordWriter:
     """Open where records go.
 
     What an existing file holds is kept until the first record is written (or :meth:`RecordWriter.finish`), so a run
-    that fails before that does no harm. A file that is open here is written by no other run.
+    that fails before that does no harm; with ``whole``, until all are. A file that is open here is written by no other
+    run.
 
     Args:
         path: a file's name; None or ``-`` is standard output.
         force: replace what the file holds.
         resume: continue the file if it is there, see :meth:`RecordWriter.already_written`; None where a command cannot.
+        whole: a file appears under its name when it is complete, and not at all otherwise.
         settings: the settings with which this run writes a record, by the ``tokur`` object that it comes with.
         settings_of: the settings that a ``tokur`` object was written with; compared when resuming.
         identity: what an output record and the input record it was made from have in common; by default everything
             but ``tokur``.
+        computed: the fields that a run adds or replaces.
         standard_output: what stands for it.
 
     Raises:
@@ -58,15 +71,37 @@ def open_output(
     check_target(path, force=force, resume=resume)
     if path is None or path == STDIN:
         return RecordWriter(None, STANDARD_OUTPUT, standard_output=standard_output)
+    if whole and is_replaced(path):
+        return _open_whole(path, force)
     with naming(path):
         file = io.BufferedWriter(io.FileIO(path, "w", opener=_without_truncating), _BUFFER)
     try:
         if os.path.isfile(path):
             lock(file, path)
             check_target(path, force=force, resume=resume)  # again: another run may have ended meanwhile
-        return RecordWriter(file, path, resume=resume, settings=settings, settings_of=settings_of, identity=identity)
+        return RecordWriter(
+            file,
+            path,
+            resume=resume,
+            settings=settings,
+            settings_of=settings_of,
+            identity=identity,
+            computed=computed,
+        )
     except TokurError:
         file.close()
+        raise
+
+
+def _open_whole(path: str, force: bool) -> RecordWriter:
+    check_writable(path)
+    with naming(path):
+        replacement = Replacement(path)
+    try:
+        check_target(path, force=force)  # again: another run may have ended meanwhile
+        return RecordWriter(replacement.file, path, replacement=replacement)
+    except TokurError:
+        replacement.close()
         raise
 
 
@@ -76,10 +111,12 @@ class RecordWriter:
     Args:
         file: the output file, or None for standard output.
         name: its name, for messages.
+        replacement: what the file belongs to where it appears as a whole.
         resume: keep the file's complete lines and continue after them; None where a command cannot.
         settings: the settings with which this run writes a record, by the ``tokur`` object that it comes with.
         settings_of: the settings that a ``tokur`` object was written with.
         identity: what an output record and its input record have in common.
+        computed: the fields that a run adds or replaces.
         standard_output: what stands for it.
     """
 
@@ -88,13 +125,16 @@ class RecordWriter:
         file: io.BufferedWriter[Any] | None,
         name: str,
         *,
+        replacement: Replacement | None = None,
         resume: bool | None = None,
         settings: SettingsOf | None = None,
         settings_of: SettingsOf | None = None,
         identity: Identity = Record.passthrough,
+        computed: Collection[str] = ("tokur",),
         standard_output: BinaryIO | None = None,
     ) -> None:
         self._file = file
+        self._replacement = replacement
         self._can_be_resumed = resume is not None and file is not None and os.path.isfile(name)
         # It makes bytes of {} once, to see what comes out; records are bytes already
         self._lines = jsonlines.Writer(file or standard_output or sys.stdout.buffer, dumps=bytes, flush=True)
@@ -102,8 +142,11 @@ class RecordWriter:
         self._settings = settings
         self._settings_of = settings_of
         self._identity = identity
+        self._computed = computed
         self._positioned = file is None  # whether the next write goes after the last record to keep
         self._kept_bytes = 0
+        self._tail = b""  # the unfinished line at the end, known when the records before it have been passed
+        self._tail_line = 0
         self._existing = self._read_existing() if resume else iter(())
         self._next_existing: Record | None = None
         self._next_identity: object = None
@@ -164,6 +207,8 @@ class RecordWriter:
         """
         if self._passed:
             self._refuse_passed(Record.parse(line, None, None))
+        if self._tail and not self._positioned and not self._begins(line):
+            raise self._foreign_tail()
         self._position()
         try:
             self._lines.write(line)
@@ -179,13 +224,20 @@ class RecordWriter:
         Raises:
             TokurError: the file that is resumed holds records that are not this input's.
         """
+        if self._tail and not self._positioned and self._next_existing is None:
+            raise self._foreign_tail()
         self._position()
+        if self._replacement is not None:
+            with naming(self._name):
+                self._replacement.put()
 
     def close(self) -> None:
         """Close the file without declaring it complete."""
         if self._file is not None:
             self._file.close()
             self._positioned = True
+        if self._replacement is not None:
+            self._replacement.close()
 
     def _position(self) -> None:
         if self._positioned or self._file is None:
@@ -200,6 +252,29 @@ class RecordWriter:
             self._file.seek(self._kept_bytes)
         self._positioned = True
 
+    def _begins(self, line: bytes) -> bool:
+        """Return whether the unfinished line is the beginning of this record, or a record that it would make again.
+
+        Computed again, numbers may differ in their last digits: up to the first computed field it is the same text.
+        """
+        if line.startswith(self._tail):
+            return True
+        due = Record.parse(line, None, None)
+        try:
+            whole = Record.parse(self._tail, self._name, self._tail_line)
+        except RecordError:
+            return self._tail.startswith(due.before(self._computed))
+        if self._identity(whole) != self._identity(due):
+            return False
+        self._check_settings(whole, due)
+        return True
+
+    def _foreign_tail(self) -> TokurError:
+        return TokurError(
+            f"{self._name}:{self._tail_line}: this line has no end, and is not the beginning of the record that comes "
+            "next: resume with the same input, or write to another file"
+        )
+
     def _refuse_passed(self, record: Record) -> None:
         passed = self._passed.get(hash(self._identity(record)))
         if passed is not None:
@@ -209,10 +284,12 @@ class RecordWriter:
             )
 
     def _read_existing(self) -> Iterator[Record]:
-        """Yield the file's complete records, counting the bytes of those taken; a truncated last line is left out."""
+        """Yield the file's complete records, counting the bytes of those taken; an unfinished last line is apart."""
         with open(self._name, "rb") as file:
             for number, line in enumerate(file, start=1):
                 if not line.endswith(b"\n"):
+                    if not line.isspace():
+                        self._tail, self._tail_line = line, number
                     return
                 if not line.isspace():
                     try:
@@ -230,8 +307,8 @@ class RecordWriter:
         if self._settings is None or self._settings_of is None:
             return
         try:
-            before = json.loads(encode_value(dict(self._settings_of(written.tokur))))
-            here = json.loads(encode_value(dict(self._settings(given.tokur))))
+            before = _flat(json.loads(encode_value(dict(self._settings_of(written.tokur)))))
+            here = _flat(json.loads(encode_value(dict(self._settings(given.tokur)))))
         except RecordError as error:
             raise TokurError(str(error)) from None
         for name in {**here, **before}:
@@ -245,6 +322,12 @@ class RecordWriter:
 
 def _without_truncating(path: str, flags: int) -> int:
     return os.open(path, flags & ~os.O_TRUNC, 0o666)
+
+
+def _flat(settings: Settings) -> dict[str, Any]:
+    """Return settings with those within them under names such as ``prompts.template``."""
+    parts = {name: value if isinstance(value, dict) else {"": value} for name, value in settings.items()}
+    return {f"{name}.{of}" if of else name: value for name, part in parts.items() for of, value in part.items()}
 
 
 def _spell(settings: Settings, name: str) -> str:

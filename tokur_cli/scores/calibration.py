@@ -30,7 +30,7 @@ P_CORRECT = "p_correct"
 
 _OF_DRAWS = ("rank", "sigma", "draws", "sampling", "estimator", "targets", "layers")
 _OF_MODEL = ("model", "revision", "dtype")
-_ANY_RUN = ("seed", "attempt_seed", "version", "calibration")
+_ANY_RUN = ("seed", "attempt_seed", "version", "calibration", "prompts", "model_digest")
 
 
 @dataclass(frozen=True)

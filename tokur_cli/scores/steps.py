@@ -36,8 +36,9 @@ TOP = 5
 # "## Step 2: …", "### Solution", "**Step 2**", "Step 2:"; a single "#" is as often a comment in code.
 _HEADING = re.compile(r"^[ \t]*(?:#{2,6}[ \t]+\S|(?:#[ \t]+)?\**step[ \t]+\d+\b)", re.IGNORECASE | re.MULTILINE)
 _NUMBERED = re.compile(r"^[ \t]*(?:\d{1,3}[.)]|\(\d{1,3}\))[ \t]+\S", re.MULTILINE)
-_SENTENCE = re.compile(r"(?:[.!?][\"'”’)\]*]*[ \t]+|[。！？]|\n)\s*(?=\S)")
-_LINE = re.compile(r"\n\s*(?=\S)")
+# What ends the text ends no step; to look for that behind the white space here would take the square of its length
+_SENTENCE = re.compile(r"(?:[.!?][\"'”’)\]*]*[ \t]+|[。！？]|\n)\s*")
+_LINE = re.compile(r"\n\s*")
 _NOT_AN_END = re.compile(r"(?:\b(?:e\.g|i\.e|cf|vs|mr|mrs|ms|dr|eq|fig)|(?:^|\n)[ \t]*\d{1,3})\.[ \t]+$", re.IGNORECASE)
 
 
@@ -88,7 +89,8 @@ def step_spans(response: str, by: str = "auto") -> list[Span]:
 
 def _sentences(response: str) -> Iterator[int]:
     for match in _SENTENCE.finditer(response):
-        if not _NOT_AN_END.search(response, max(0, match.start() - 8), match.end()):
+        ends = match.end() == len(response)
+        if not (ends or _NOT_AN_END.search(response, max(0, match.start() - 8), match.end())):
             yield match.end()
 
 

@@ -11,13 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tokur_cli.records.errors import TokurError
-from tokur_cli.records.outputs import naming
+from tokur_cli.records.outputs import naming, replacing
 from tokur_cli.views.visible import picture
 
 if TYPE_CHECKING:
@@ -270,7 +271,6 @@ def _figure(path: str, width: float, height: float) -> Iterator[Figure]:
     with rc_context(_STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
         yield figure
-        with naming(path):
-            os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-            figure.savefig(f"{path}.png", dpi=150, bbox_inches="tight")
-            figure.savefig(f"{path}.svg", metadata={"Date": None}, bbox_inches="tight")
+        for form, options in (("png", {"dpi": 150}), ("svg", {"metadata": {"Date": None}})):
+            with naming(path), replacing(Path(os.path.realpath(f"{path}.{form}"))) as new:
+                figure.savefig(new, format=form, bbox_inches="tight", **options)

@@ -198,7 +198,7 @@ def test_bad_records_end_the_run_with_their_line_or_are_skipped_and_counted(eval
     code, out, err = evaluate(records, options=["--graded", path])
     assert (code, out) == (1, "")
     assert "in0.jsonl:5: is not valid JSON" in err
-    assert path.read_bytes().count(b"\n") == 4
+    assert not path.exists()
     code, (row,), err = evaluate(records, options=["--skip-invalid"])
     assert code == 3
     assert row["labelled"] == 4

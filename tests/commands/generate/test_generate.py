@@ -183,10 +183,14 @@ def test_resuming_continues_by_question_and_sample(run_tokur, tiny_folder, asked
     whole = output.read_bytes()
     lines = whole.splitlines(keepends=True)
     for kept in (0, 1, 4, 14, 15):
-        output.write_bytes(b"".join(lines[:kept]) + b'{"id": "q')
+        output.write_bytes(b"".join(lines[:kept]) + (b'{"id": "q' if kept < 15 else b""))
         code, _, err = run_tokur("generate", asked, *options, "-o", output, "--resume")
         assert (code, err) == (0, "")
         assert parsed(output.read_text()) == parsed(whole.decode())
+    output.write_bytes(whole + b'{"id": "q')
+    code, _, err = run_tokur("generate", asked, *options, "-o", output, "--resume")
+    assert (code, "out.jsonl:16: this line has no end" in err) == (1, True)
+    output.write_bytes(whole)
     code, _, err = run_tokur("generate", asked, *options, "-o", output, "--resume", "--top-p", "0.5")
     assert code == 1
     assert "top_p 1.0, but this run has top_p 0.5" in err

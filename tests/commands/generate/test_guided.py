@@ -117,7 +117,7 @@ def test_resuming_makes_a_question_again_and_writes_what_is_missing(run_tokur, t
     whole = output.read_bytes()
     lines = whole.splitlines(keepends=True)
     for kept in (0, 1, 6, 19, 20):
-        output.write_bytes(b"".join(lines[:kept]) + b'{"id": "q')
+        output.write_bytes(b"".join(lines[:kept]) + (b'{"id": "q' if kept < 20 else b""))
         assert run_tokur(*command, "--resume")[0] == 0
         assert [(r["id"], r["response"], r["tokur"]["sample"]) for r in parsed(output.read_text())] == [
             (r["id"], r["response"], r["tokur"]["sample"]) for r in parsed(whole.decode())
@@ -126,7 +126,7 @@ def test_resuming_makes_a_question_again_and_writes_what_is_missing(run_tokur, t
     for options, said in (
         (["--guide-over", "sum"], "guide_over"),
         (["-n", "8"], "particles"),
-        (["--draws", "5"], "posterior"),
+        (["--draws", "5"], "posterior.draws"),
     ):
         code, _, err = run_tokur(*command, "--resume", *options)
         assert code == 1

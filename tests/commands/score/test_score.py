@@ -5,6 +5,8 @@ import random
 import numpy as np
 import pytest
 
+from tests.tiny import CHAT_TEMPLATE
+from tokur_cli.commands.shared.digests import content_digest, model_digest
 from tokur_cli.scores.catalogue import CATALOGUE
 
 
@@ -55,7 +57,11 @@ def test_scored_records_keep_their_fields_and_order_and_add_one_key(run_tokur, t
             "model": str(tiny_folder), "revision": None, "dtype": tokur["run"]["dtype"], "rank": 8, "sigma": 0.1,
             "draws": 2, "sampling": "stepwise", "estimator": "paper",
             "targets": "q_proj,k_proj", "layers": None, "seed": 0,
-            "version": tokur["run"]["version"],
+            "version": tokur["run"]["version"], "model_digest": model_digest(str(tiny_folder)),
+            "prompts": {
+                "template": "chat", "system": None, "few_shot": None,
+                "chat_template_digest": content_digest(CHAT_TEMPLATE),
+            },
         }  # fmt: skip
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.tiny import tiny_model
-from tokur_cli.engine.loading.cache import ABANDONED_AFTER_SECONDS, cache_folder, place_folder
+from tokur_cli.engine.loading.cache import cache_folder, place_folder
 from tokur_cli.records.errors import TokurError
+from tokur_cli.records.unfinished import ABANDONED_AFTER_SECONDS
 
 
 def write_weights(folder: Path) -> None:

@@ -151,6 +151,49 @@ def test_a_posterior_is_replaced_with_force_only_and_another_folder_never(tmp_pa
     assert (other / "chapter.tex").read_text() == "precious"
 
 
+@pytest.mark.parametrize("name", ["notes.txt", "results/scored.jsonl", "draw-0/README.md", "draw-1x", "draw-9"])
+def test_what_lies_beside_a_posterior_is_not_deleted(name, tmp_path):
+    model = tiny_model("llama")
+    folder = tmp_path / "posterior"
+    keep(folder, model, build_posterior(model, sigma=0.1))
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text("precious")
+    said = name.removesuffix("/scored.jsonl")
+    with pytest.raises(UsageError, match=rf"posterior: holds {said} beside a posterior, which --force would delete"):
+        keep(folder, model, build_posterior(model, sigma=0.2), force=True)
+    assert (folder / name).read_text() == "precious"
+    assert read_description(str(folder)).sigma == 0.1
+    (folder / name).unlink()
+    if name.startswith("results"):
+        (folder / "results").rmdir()
+    keep(folder, model, build_posterior(model, sigma=0.2), force=True)
+    assert read_description(str(folder)).sigma == 0.2
+
+
+def test_what_is_put_beside_a_posterior_while_another_is_made_is_not_deleted(tmp_path, monkeypatch):
+    model = tiny_model("llama")
+    folder = tmp_path / "posterior"
+    keep(folder, model, build_posterior(model, sigma=0.1))
+
+    def someone_writes(*_, **__):
+        (folder / "notes.txt").write_text("precious")
+
+    monkeypatch.setattr("tokur_cli.engine.posterior.folder.save_adapter", someone_writes)
+    with pytest.raises(UsageError, match=r"holds notes\.txt beside"):
+        keep(folder, model, build_posterior(model, sigma=0.2), force=True)
+    assert (folder / "notes.txt").read_text() == "precious"
+    assert [path.name for path in tmp_path.iterdir()] == ["posterior"]
+
+
+def test_a_posterior_that_is_replaced_through_a_link_stays_where_it_was(tmp_path):
+    model = tiny_model("llama")
+    keep(tmp_path / "posterior", model, build_posterior(model, sigma=0.1))
+    (tmp_path / "link").symlink_to("posterior")
+    keep(tmp_path / "link", model, build_posterior(model, sigma=0.2), force=True)
+    assert (tmp_path / "link").is_symlink()
+    assert read_description(str(tmp_path / "posterior")).sigma == 0.2
+
+
 def test_a_run_that_fails_leaves_the_old_posterior_and_nothing_else(tmp_path, monkeypatch):
     model = tiny_model("llama")
     folder = tmp_path / "posterior"

@@ -35,7 +35,7 @@ from tokur_cli.records.errors import RecordError, TokurError
 _HARNESS = Path(__file__).with_name("harness.py")
 _START_SECONDS = 60.0
 _MOST_REPORT_BYTES = 65_536
-_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n]*\n(.*?)(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)")
 _CODE_START = re.compile(r"^(?:import |from \w|def |class |async def |@)", re.MULTILINE)
 
 
@@ -140,7 +140,7 @@ def candidate_programs(response: str, prompt: str, entry_point: str) -> list[str
         prompt: the start of the program: imports, helpers, signature and docstring.
         entry_point: the function's name.
     """
-    blocks = [block[2] for block in _FENCE.findall(response) if block[1].lower() in ("", "python", "py", "python3")]
+    blocks = [code for language, code in fenced_blocks(response) if language.lower() in ("", "python", "py", "python3")]
     definition = re.compile(rf"^[ \t]*(?:async\s+)?def\s+{re.escape(entry_point)}\b", re.MULTILINE)
     defining = [block for block in blocks if definition.search(block)]
     programs = []
@@ -151,6 +151,23 @@ def candidate_programs(response: str, prompt: str, entry_point: str) -> list[str
         code = response[start_of_code.start() if start_of_code else 0 :]
         programs += [f"{start}\n\n{part}" for start in (prompt, prompt + "    pass\n") for part in (code, _body(code))]
     return programs + [f"{prompt}\n{body}" for body in _bodies((blocks[-1] if blocks else response).strip("\n"))]
+
+
+def fenced_blocks(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the language and the text of each block of Markdown between fences; the last one may have no end."""
+    fence = language = ""
+    start = position = 0
+    for line in text.split("\n"):
+        following = position + len(line) + 1
+        if fence and line.lstrip(" \t").startswith(fence):
+            yield language, text[start:position]
+            fence = ""
+        elif not fence and following <= len(text) and (opening := _FENCE.match(line)):
+            fence, language = opening.groups()
+            start = following
+        position = following
+    if fence:
+        yield language, text[start:]
 
 
 def _bodies(text: str) -> list[str]:

@@ -68,7 +68,7 @@ class ResponseReader:
         with ExitStack() as stack:
             writer = None
             if target is not None and target.graded is not None:
-                writer = stack.enter_context(open_output(target.graded, force=target.force))
+                writer = stack.enter_context(open_output(target.graded, force=target.force, whole=True))
             answers = self._wanted.answers or writer is not None
             labelling = stack.enter_context(Labelling(self._labels, self._invalid, answers=answers))
             progress = stack.enter_context(Progress(self._invalid.command))

@@ -125,7 +125,7 @@ def _csv_cell(value: Any) -> Any:
 
 
 def _is_number(text: str) -> bool:
-    return re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text, re.ASCII) is not None
+    return re.fullmatch(r"[+-]?(\d+(?:\.\d*)?|\.\d+)([eE][+-]?\d+)?", text, re.ASCII) is not None
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:

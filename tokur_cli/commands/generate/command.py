@@ -71,7 +71,7 @@ def generate(
         from tokur_cli.commands.generate.generation import Generation
         from tokur_cli.commands.score.windows import score_records
 
-        generation = Generation(force, found, decoding, prompts, form, score=score)
+        generation = Generation(force, found, decoding, form, score=score)
         with open_output(
             target.path,
             force=target.force,
@@ -79,6 +79,7 @@ def generate(
             settings=lambda _: {**generation.settings, **force.settings},
             settings_of=generation.settings_of,
             identity=lambda record: (record.passthrough("response"), record.sample),
+            computed=("response", "tokur"),
             standard_output=force.standard_output,
         ) as writer:
             lines = count_lines(source.path)

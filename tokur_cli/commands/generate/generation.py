@@ -9,12 +9,13 @@ from typing import Any
 
 from tokur_cli import __version__
 from tokur_cli.commands.generate import guided
-from tokur_cli.commands.options.model import DecodingOptions, PromptOptions
+from tokur_cli.commands.options.model import DecodingOptions
 from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
 from tokur_cli.commands.score.pipeline import Scoring
 from tokur_cli.commands.score.windows import ScoringTask, windows
 from tokur_cli.commands.shared.arrivals import Pause
 from tokur_cli.commands.shared.decoding import make_decoder
+from tokur_cli.commands.shared.digests import with_model_digests
 from tokur_cli.commands.shared.errors import say
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import WORD_FOR_WORD, PromptForm, question_id, with_ids_of
@@ -63,7 +64,9 @@ class Responding:
             self.decoder = _with_transformers(model, options, note)
         else:
             self.decoder = _with_vllm(model, options, trust_remote_code, note)
-        self.settings = scoring.settings if scoring and score else dict(model.settings)
+        self.settings = dict(model.settings)
+        if scoring and score:  # prompts are made here, and responses come to be scored with their ids
+            self.settings = Scoring.settings_for(scoring.settings, {"prompt_token_ids": []})
         if options.guidance:
             assert scoring is not None
             assert isinstance(self.decoder, Decoder)
@@ -148,7 +151,6 @@ class Generation:
         force: who answers, by ``Responding``.
         found: the model that workers have; None for one in this process.
         options: how responses are generated.
-        prompts: for the records.
         form: how a question becomes a prompt.
         score: whether the records are scored afterwards.
 
@@ -162,7 +164,6 @@ class Generation:
         force: InProcess | Pool,
         found: ModelDescription | None,
         options: DecodingOptions,
-        prompts: PromptOptions,
         form: PromptForm,
         *,
         score: bool = False,
@@ -182,12 +183,11 @@ class Generation:
             "min_p": options.min_p,
             "max_new_tokens": options.max_new_tokens,
             "stop": list(options.stop),
-            "template": prompts.template,
-            "system": prompts.system,
-            "few_shot": prompts.few_shot,
+            **form.settings(self.tokenizer),
             "seed": options.seed,
             "version": __version__,
         }
+        self.settings = with_model_digests(self.settings)
         if options.guidance:
             self.settings |= guided.settings_of(options.guidance, options.samples)
             self.settings["posterior"] = force.settings["posterior"]
@@ -202,7 +202,11 @@ class Generation:
     @staticmethod
     def settings_of(tokur: dict[str, Any]) -> dict[str, Any]:
         """Return the settings that a response was generated with, and scored with if it was."""
-        return {**tokur.get("generation", {}), **(Scoring.settings_of(tokur) if "run" in tokur else {})}
+        generation = tokur.get("generation")
+        return {
+            **(generation if isinstance(generation, dict) else {}),
+            **(Scoring.settings_of(tokur) if "run" in tokur else {}),
+        }
 
     def busy(self) -> bool:
         """Return whether this process is answering questions."""

@@ -80,7 +80,7 @@ def heatmap(
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     scales = ScaleBuilder(asked, others)
     with Gallery(choice) as gallery:
-        records = nullcontext() if target.path is None else open_output(target.path, force=target.force)
+        records = nullcontext() if target.path is None else open_output(target.path, force=target.force, whole=True)
         with (
             records as writer,
             Labelling(labels, invalid, answers=labels.answer is not None, is_strict=False) as reader,
@@ -136,13 +136,16 @@ def _show_particles(
         raise UsageError(f"--particles lists neither tokens nor steps: leave {given} out")
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     records: list[Record] = []
-    with nullcontext() if target.path is None else open_output(target.path, force=target.force) as writer:
+    with nullcontext() if target.path is None else open_output(target.path, force=target.force, whole=True) as writer:
         for item in read_input(COMMAND, replace(source, format=NATIVE.name)):
             if isinstance(item, RecordError):
                 invalid.skip_or_raise(item)
                 continue
-            if item.id == question:
-                records.append(item)
+            try:
+                if item.id == question:
+                    records.append(item)
+            except RecordError as error:
+                invalid.skip_or_raise(error)
             if writer:
                 writer.write(item)
     tree = particle_tree(records, question, labels.label_field)

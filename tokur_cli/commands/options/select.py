@@ -23,7 +23,7 @@ def _part(text: str) -> float:
     except ValueError:
         part = math.nan
     if not 0 <= part <= 1:
-        percent = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%?\s*", text)
+        percent = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%?", text.strip())
         such_as = f"{float(percent[1]) / 100:g}" if percent and float(percent[1]) <= 100 else "0.8"
         raise BadParameter(f"{text} is not a part from 0 to 1, such as {such_as}")
     return part

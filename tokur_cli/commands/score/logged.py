@@ -83,7 +83,8 @@ def score_logged(source: InputOptions, scoring: ScoringOptions, target: Resumabl
 
 
 def _settings_of(tokur: dict[str, Any]) -> dict[str, Any]:
-    return {**tokur.get("run", {}), "scores": list(tokur.get("scores", {})), "tokens": "tokens" in tokur}
+    run, scores = (found if isinstance(found := tokur.get(of), dict) else {} for of in ("run", "scores"))
+    return {**run, "scores": list(scores), "tokens": "tokens" in tokur}
 
 
 def _computable(score: Score) -> bool:

@@ -13,6 +13,7 @@ from tokur_cli.commands.baselines.setup import Setup
 from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
 from tokur_cli.commands.score.calibrated import chosen_scores
 from tokur_cli.commands.score.windows import ScoredLine, ScoringTask
+from tokur_cli.commands.shared.digests import with_model_digests
 from tokur_cli.commands.shared.posterior import make_posterior
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm, is_of, with_ids_of
@@ -115,7 +116,10 @@ class Scoring:
         )
         self.baselines = Baselines(needs, Setup(baselines, language_model, self.tokenizer, budget, progress, note))
         self.over_samples = over_samples(needs, baselines)
-        self.run_settings = {**_run_settings(options, language_model, draws), **self.baselines.settings}
+        self.run_settings = with_model_digests(
+            {**_run_settings(options, language_model, draws), **self.baselines.settings}
+        )
+        self.prompts = form.settings(self.tokenizer)
         if options.fitted is not None:
             options.fitted.check(self.run_settings, str(options.calibration))
             self.run_settings["calibration"] = options.fitted.digest
@@ -125,11 +129,14 @@ class Scoring:
     def settings(self) -> dict[str, Any]:
         """What a record written by this run can be told by, in the form of ``settings_of``."""
         kept = {"tokens": self.keep_tokens, "step_by": self.step_by}
-        return {**self.run_settings, "scores": [score.name for score in self.scores], **kept}
+        scores = [score.name for score in self.scores]
+        return {**self.run_settings, "prompts": self.prompts, "scores": scores, **kept}
 
     @staticmethod
     def settings_for(settings: dict[str, Any], tokur: dict[str, Any]) -> dict[str, Any]:
         """Return a run's settings as a record will have them that came with this ``tokur``, whose scores may stay."""
+        if _has_prompt_ids(tokur, settings["model"]):
+            settings = {name: value for name, value in settings.items() if name != "prompts"}
         run = {name: value for name, value in settings.items() if name not in ("scores", "tokens", "step_by")}
         return {**settings, "scores": list(dict.fromkeys([*_scores_to_stay(tokur, run), *settings["scores"]]))}
 
@@ -137,7 +144,8 @@ class Scoring:
     def settings_of(tokur: dict[str, Any]) -> dict[str, Any]:
         """Return the settings that a scored record was written with."""
         kept = {"tokens": "tokens" in tokur, "step_by": tokur.get("step_by")}
-        return {**tokur.get("run", {}), "scores": list(tokur.get("scores", {})), **kept}
+        run, scores = (found if isinstance(found := tokur.get(of), dict) else {} for of in ("run", "scores"))
+        return {**run, "scores": list(scores), **kept}
 
     def answer(self, task: ScoringTask) -> Iterator[ScoredLine | RecordError]:
         """Yield what became of each wanted record, in order; where bad ones are not skipped, the first is the last."""
@@ -228,7 +236,10 @@ class Scoring:
 
     def _add_results(self, response: ScoredResponse) -> None:
         """Put the results under ``tokur``."""
-        earlier = _scores_to_stay(response.record.tokur, self.run_settings)
+        run = self.run_settings
+        if not _has_prompt_ids(response.record.tokur, self.language_model.name):
+            run = {**run, "prompts": self.prompts}
+        earlier = _scores_to_stay(response.record.tokur, run)
         tokur = response.record.unscored
         if response.located.exact and tokur.pop("token_strings", None):
             tokur["token_ids"] = response.located.tokens.response_ids
@@ -239,8 +250,13 @@ class Scoring:
             text, offsets = response.record.response, response.located.offsets
             tokur |= {"step_by": self.step_by, "steps": describe_steps(text, offsets, quantities, self.step_by)}
         tokur["scores"] = {**earlier, **compute_scores(self.scores, {**response.quantities, **response.features})}
-        tokur["run"] = self.run_settings
+        tokur["run"] = run
         response.record.set("tokur", tokur)
+
+
+def _has_prompt_ids(tokur: dict[str, Any], model: str) -> bool:
+    """Return whether a record's prompt is the ids that it came with: none was made for it then."""
+    return tokur.get("prompt_token_ids") is not None and tokur.get("model") in (None, model)
 
 
 def _scores_to_stay(tokur: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:

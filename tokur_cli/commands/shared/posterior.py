@@ -24,13 +24,13 @@ def make_posterior(
         options: what it is made of, or where it is.
         language_model: the model.
         progress: told of work done.
-        note: told which layers are left out, if the user did not ask for that.
+        note: told which layers are left out, if the user did not ask for that, and of a damaged basis in the cache.
 
     Raises:
         TokurError: this model cannot have such a posterior, the kept one is of other weights, or tokur would score it
             wrongly.
     """
-    posterior, draws = _make_or_load(options, language_model, progress)
+    posterior, draws = _make_or_load(options, language_model, progress, note)
     model = language_model.model
     language_model.probe.check_scoring(Draws(posterior, 1))
     perturbed, layers = count_layers(model, posterior.matrices)
@@ -40,7 +40,7 @@ def make_posterior(
 
 
 def _make_or_load(
-    options: PosteriorOptions, language_model: LanguageModel, progress: Progress
+    options: PosteriorOptions, language_model: LanguageModel, progress: Progress, note: Callable[[str], None]
 ) -> tuple[Posterior, int]:
     if options.folder is not None:
         posterior, description = load_posterior(options.folder, language_model.model, language_model.name)
@@ -55,6 +55,7 @@ def _make_or_load(
         seed=SEED if options.seed is None else options.seed,
         cache=cache_folder() / "bases",
         progress=progress.say,
+        note=note,
     )
     return posterior, options.draws or DRAWS
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokur_cli.commands.options.model import PromptOptions
+from tokur_cli.commands.shared.digests import content_digest
 from tokur_cli.engine.templates.rendering import TEMPLATES
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
 from tokur_cli.records.prompt import Prompt
@@ -68,12 +69,23 @@ class PromptForm:
         template, system = options.template, options.system
         self.template = template
         self.system = system
+        self._few_shot = options.few_shot
         self.examples = _read_examples(options.few_shot) if options.few_shot is not None else []
         self._jinja = None if template in ("chat", "raw") else _read_template(template)
         if template == "raw" and system is not None:
             raise UsageError("--system needs a chat template; it cannot go with --template raw")
         if template != "raw":
             TEMPLATES.prepare_chat()
+
+    def settings(self, tokenizer: ResponseTokenizer) -> dict[str, Any]:
+        """Return what a prompt depends on beside the record: the options, and digests of what the files hold."""
+        contents = {
+            "template_digest": self._jinja if self.template not in ("chat", "raw", "math") else None,
+            "few_shot_digest": self.examples or None,
+            "chat_template_digest": None if self.template == "raw" else tokenizer.tokenizer.chat_template or None,
+        }
+        digests = {name: content_digest(content) for name, content in contents.items() if content is not None}
+        return {"template": self.template, "system": self.system, "few_shot": self._few_shot, **digests}
 
     def apply(self, record: Record, tokenizer: ResponseTokenizer) -> tuple[str | Sequence[int], bool]:
         """Return (prompt as text or exact ids, whether the tokenizer's special tokens belong before it).

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
-import sys
-import time
-import uuid
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 from tokur_cli.records.errors import TokurError
+from tokur_cli.records.unfinished import beside
 
-ABANDONED_AFTER_SECONDS = 24 * 3600
-"""For folders that cannot be locked, as on some network file systems: no build takes this long."""
 CANNOT_WRITE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT})
 
 
@@ -59,26 +55,21 @@ def place_folder(target: Path, build: Callable[[Path], None]) -> Path:
     """
     if target.is_dir():
         return target
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _remove_abandoned(target)
-        unfinished, lock = _begin(target)
-    except OSError as error:
-        raise _unwritable(target.parent, error) from error
-    try:
-        build(unfinished)
-        open_to_readers(unfinished, unfinished)
-        os.rename(unfinished, target)
-    except OSError as error:
-        if target.is_dir():  # another process placed it first
-            return target
-        if error.errno in CANNOT_WRITE:
+    with ExitStack() as stack:
+        try:
+            unfinished = stack.enter_context(beside(target))
+        except OSError as error:
             raise _unwritable(target.parent, error) from error
-        raise
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        if lock is not None:
-            os.close(lock)
+        try:
+            build(unfinished)
+            open_to_readers(unfinished, unfinished)
+            os.rename(unfinished, target)
+        except OSError as error:
+            if target.is_dir():  # another process placed it first
+                return target
+            if error.errno in CANNOT_WRITE:
+                raise _unwritable(target.parent, error) from error
+            raise
     return target
 
 
@@ -88,58 +79,6 @@ def open_to_readers(folder: Path, like: Path) -> None:
     for file in folder.rglob("*"):
         if file.is_file():
             file.chmod(mode)
-
-
-def _unfinished_prefix(target: Path) -> str:
-    return f".unfinished-{target.name}-"
-
-
-def _begin(target: Path) -> tuple[Path, int | None]:
-    """Make an empty folder beside `target` and lock it, so that other processes see that someone is at work there."""
-    while True:
-        unfinished = target.with_name(f"{_unfinished_prefix(target)}{uuid.uuid4().hex}")
-        unfinished.mkdir()
-        try:
-            lock = _lock(unfinished)
-        except (BlockingIOError, FileNotFoundError):  # taken for abandoned before it was locked
-            continue
-        if unfinished.exists():
-            return unfinished, lock
-
-
-def _remove_abandoned(target: Path) -> None:
-    """Delete what killed builds of `target` left behind, sparing those that are at work."""
-    for leftover in target.parent.glob(f"{_unfinished_prefix(target)}*"):
-        try:
-            lock = _lock(leftover)
-            if lock is not None or time.time() - leftover.stat().st_mtime > ABANDONED_AFTER_SECONDS:
-                shutil.rmtree(leftover, ignore_errors=True)
-        except OSError:  # at work, done by now, or another user's
-            continue
-        if lock is not None:
-            os.close(lock)
-
-
-def _lock(folder: Path) -> int | None:
-    """Lock a folder for as long as this process lives; return the lock, or None where folders can't be locked.
-
-    Raises:
-        BlockingIOError: another holds the lock.
-        FileNotFoundError: the folder is gone.
-    """
-    if sys.platform == "win32":
-        return None
-    import fcntl
-
-    lock = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(lock)
-        if isinstance(error, BlockingIOError):
-            raise
-        return None
-    return lock
 
 
 def _unwritable(folder: Path, error: OSError) -> TokurError:

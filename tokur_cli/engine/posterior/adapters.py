@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
+from tokur_cli.engine.posterior.description import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from tokur_cli.engine.posterior.posterior import PerturbedMatrix, Posterior
 
 
@@ -41,9 +42,9 @@ def save_adapter(
         tensors[f"base_model.model.{name}.lora_A.weight"] = down
         tensors[f"base_model.model.{name}.lora_B.weight"] = up
     folder.mkdir()
-    save_file(tensors, folder / "adapter_model.safetensors", metadata={"format": "pt"})
+    save_file(tensors, folder / ADAPTER_WEIGHTS, metadata={"format": "pt"})
     config = _config(model, posterior, modules, model_name, revision)
-    (folder / "adapter_config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    (folder / ADAPTER_CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
 def _factors(posterior: Posterior, parts: list[PerturbedMatrix], member: int) -> tuple[Tensor, Tensor]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from tokur_cli.records.errors import TokurError, UsageError
 
 FORMAT = 1
 DESCRIPTION, BASIS = "posterior.json", "basis.safetensors"
+ADAPTER = ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+_DRAW = re.compile(r"draw-\d+")
 MOST_DRAWS = 10_000
 
 
@@ -143,7 +145,7 @@ def refuse_existing(folder: str, *, force: bool) -> None:
     """Refuse a folder that would be overwritten, before any work is done.
 
     Raises:
-        UsageError: it is there and not empty, and not a posterior that ``force`` may replace.
+        UsageError: it is there and not empty, and not a posterior, alone, that ``force`` may replace.
     """
     path = Path(folder)
     if not os.path.lexists(path):
@@ -156,3 +158,18 @@ def refuse_existing(folder: str, *, force: bool) -> None:
         raise UsageError(f"{folder}: exists and holds something other than a posterior: give another -o DIR")
     if not force:
         raise UsageError(f"{folder}: holds a posterior already: give another -o DIR, or --force to replace it")
+    if others := list(_not_of_a_posterior(path)):
+        more = f" and {len(others) - 1:,} more" if len(others) > 1 else ""
+        raise UsageError(
+            f"{folder}: holds {others[0]}{more} beside a posterior, which --force would delete: move it "
+            "elsewhere, or give another -o DIR"
+        )
+
+
+def _not_of_a_posterior(folder: Path) -> Iterator[str]:
+    """Yield the names of what ``tokur perturb`` did not write there, in order."""
+    for entry in sorted(folder.iterdir()):
+        if _DRAW.fullmatch(entry.name) and entry.is_dir() and not entry.is_symlink():
+            yield from (f"{entry.name}/{part.name}" for part in sorted(entry.iterdir()) if part.name not in ADAPTER)
+        elif entry.name not in (DESCRIPTION, BASIS):
+            yield entry.name

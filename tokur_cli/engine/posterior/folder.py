@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -81,7 +82,7 @@ def keep_posterior(
         calibration,
     )
     refuse_existing(folder, force=force)
-    with naming(folder), replacing(Path(folder)) as place:
+    with naming(folder), replacing(Path(os.path.realpath(folder))) as place:
         place.mkdir()
         basis = save({matrix.name: matrix.basis.contiguous() for matrix in posterior.matrices})
         (place / BASIS).write_bytes(basis)
@@ -91,6 +92,7 @@ def keep_posterior(
         text = json.dumps(asdict(description), indent=2, ensure_ascii=False)
         (place / DESCRIPTION).write_text(text + "\n", encoding="utf-8")
         open_to_readers(place, place)
+        refuse_existing(folder, force=force)  # again: something may have been put there meanwhile
 
 
 def load_posterior(folder: str, model: PreTrainedModel, model_name: str) -> tuple[Posterior, PosteriorDescription]:

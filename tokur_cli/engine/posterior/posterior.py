@@ -13,17 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from tokur_cli.engine.loading.cache import open_to_readers
 from tokur_cli.engine.noise import standard_normal
 from tokur_cli.engine.posterior.projections import DEFAULT_TARGETS, Projection, find_projections
+from tokur_cli.engine.posterior.saved_basis import load_basis, save_basis
 from tokur_cli.engine.precision import on_float64_device
 from tokur_cli.records.errors import TokurError
-from tokur_cli.records.outputs import replacing
 
 
 @dataclass(frozen=True)
@@ -78,6 +75,7 @@ def build_posterior(
     seed: int = 0,
     cache: Path | None = None,
     progress: Callable[[str], None] = lambda _: None,
+    note: Callable[[str], None] = lambda _: None,
 ) -> Posterior:
     """Build the posterior of a model, with the basis from ``cache`` where these weights have been there before.
 
@@ -90,6 +88,7 @@ def build_posterior(
         seed: of the noise.
         cache: folder of saved bases; None computes afresh and saves nothing.
         progress: told, in a short sentence, when the decomposition has to be computed.
+        note: told, in a sentence, of a saved basis that is damaged, which is computed again.
 
     Raises:
         TokurError: no such projections, a rank that a weight cannot have, or no such sigma.
@@ -105,12 +104,13 @@ def build_posterior(
                 f"so a rank from 1 to {min(weight.shape)} is"
             )
     saved = cache / f"{_fingerprint(projections, weights)}-rank{rank}.safetensors" if cache else None
-    bases = _load(saved) if saved else None
+    shapes = {p.name: (w.shape[0], rank) for p, w in zip(projections, weights, strict=True)}
+    bases = load_basis(saved, shapes, note) if saved else None
     if bases is None:
         progress(f"computing the basis of {len(projections)} weights (once for this model)")
         bases = {p.name: left_singular_vectors(w, rank).cpu() for p, w in zip(projections, weights, strict=True)}
         if saved:
-            _save(saved, bases)
+            save_basis(saved, bases)
     matrices = tuple(
         PerturbedMatrix(**vars(projection), basis=bases[projection.name], inputs=weight.shape[1])
         for projection, weight in zip(projections, weights, strict=True)
@@ -144,21 +144,3 @@ def _fingerprint(projections: list[Projection], weights: list[Tensor]) -> str:
         digest.update(f"{projection.name} {tuple(weight.shape)} {weight.dtype}\n".encode())
         digest.update(weight.contiguous().cpu().view(torch.uint8).numpy().data)
     return digest.hexdigest()
-
-
-def _load(path: Path) -> dict[str, Tensor] | None:
-    try:
-        bases: dict[str, Tensor] = load_file(path)
-    except (OSError, SafetensorError):
-        return None  # absent, cut short by a kill or not for this user: computed again and replaced
-    return bases
-
-
-def _save(path: Path, bases: dict[str, Tensor]) -> None:
-    """Write the basis; a cache that cannot be written costs time at the next start, nothing else."""
-    try:
-        with replacing(path) as unfinished:
-            save_file(bases, unfinished)
-            open_to_readers(unfinished.parent, path.parent)
-    except (OSError, SafetensorError):  # the latter on a full disk
-        return

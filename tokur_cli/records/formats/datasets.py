@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
 from typing import Any
 
@@ -99,7 +99,7 @@ def _adapt_choices(record: Record) -> Record:
         raise record.error(f'is not a {form} row: "{name}" has {len(texts)} choices')
     letters = ascii_uppercase[: len(texts)]
     lettered = "\n".join(f"{letter}. {text}" for letter, text in zip(letters, texts, strict=True))
-    key = next(key for key in _KEYS if key in record.fields)
+    key = _one_of(record, _KEYS)
     answer = typed(record, f'"{key}"', record.fields[key], form, str, int)
     if isinstance(answer, int):
         places = {answer} & set(range(len(texts)))
@@ -117,7 +117,7 @@ def _adapt_choices(record: Record) -> Record:
 
 def _choices(record: Record) -> tuple[str, list[str], list[str] | None]:
     """Return the name of the field that has the choices, their texts and, where they have any, their labels."""
-    form, name = CHOICES.name, next(name for name in _LISTS if name in record.fields)
+    form, name = CHOICES.name, _one_of(record, _LISTS)
     found = typed(record, f'"{name}"', record.fields[name], form, list, dict)
     parts = {"": found}
     if isinstance(found, dict):
@@ -130,6 +130,19 @@ def _choices(record: Record) -> tuple[str, list[str], list[str] | None]:
     if labels is not None and len(labels) != len(texts):
         raise record.error(f'is not a {form} row: "{name}" has {len(texts)} texts and {len(labels)} labels')
     return name, texts, labels
+
+
+def _one_of(record: Record, names: Sequence[str]) -> str:
+    """Return the first of the names that the row has a field of.
+
+    Raises:
+        RecordError: it has none.
+    """
+    for name in names:
+        if name in record.fields:
+            return name
+    wanted = " or ".join(f'"{name}"' for name in names)
+    raise record.error(f"is not a {CHOICES.name} row: {wanted} is missing")
 
 
 def _has_choices(fields: Mapping[str, Any]) -> bool:

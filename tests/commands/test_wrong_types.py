@@ -1,0 +1,71 @@
+"""A field of the wrong type anywhere in a scored record is an error of that record, in every command that reads it."""
+
+import copy
+import json
+import random
+
+import pytest
+
+from tests.records.test_broken_rows import changed, paths_in
+from tests.records.test_outputs import SCORED
+
+ODD = [
+    None, True, 0, -1, 2.5, 10**400, "", "text", "\ud800", "9" * 50, [], [[]], [None], ["a"], [0], [{}], {}, {"a": 1},
+    [0, 1], float("inf"), ...,
+]  # fmt: skip
+COMMANDS = [
+    ["evaluate", "--bootstrap", "0", "--graded", "graded"], ["evaluate", "--bootstrap", "0", "--level", "step"],
+    ["evaluate", "--worst", "2"], ["evaluate", "--bootstrap", "0", "--tokens", r"\d", "--group-by", "tokur.run.seed"],
+    ["evaluate", "--bootstrap", "0", "--difficulty", "2", "--scaling", "2", "--repeats", "2"],
+    ["select"], ["select", "--records", "--method", "bon"], ["heatmap", "--html", "page"], ["heatmap"],
+    ["heatmap", "--particles", "word-001"], ["score", "--from-logprobs"],
+]  # fmt: skip
+MUST_BE_TRIED = [("tokur", "run", "seed"), ("tokur", "sample"), ("id",), ("claims",), ("tokur", "tokens", "offsets", 0)]
+
+
+def whole(record):
+    """A scored record with everything that a command may look at."""
+    record = copy.deepcopy(record)
+    length = len(record["response"])
+    offsets = [[start, min(start + 4, length)] for start in range(0, length, 4)]
+    quantities = {name: [0.25] * len(offsets) for name in ("eu", "au", "tu", "entropy", "logprob")}
+    record["tokur"] |= {
+        "tokens": {"offsets": offsets, **quantities},
+        "step_by": "auto",
+        "steps": [{"start": 0, "end": length, "eu": {"sum": 1.0, "mean": 0.5, "max": 1.0, "top5": 1.0}}],
+        "token_ids": [1] * len(offsets),
+        "prompt_token_ids": [1, 2],
+        "particle": {"ancestors": [0], "rewards": [0.1]},
+    }
+    record["claims"] = [{"start": 0, "end": 4, "correct": True}]
+    return record | {"messages": [{"role": "user", "content": "Q"}], "prompt": "Q", "metadata": {}}
+
+
+def broken(seed, count):
+    """Return records that are wrong in one place each, and where."""
+    rng = random.Random(seed)
+    records = [whole(json.loads(line)) for line in SCORED.read_text().splitlines()]
+    for number in range(count):
+        record = rng.choice(records)
+        places = [path for path in paths_in(record) if all(key in (0, 1) or isinstance(key, str) for key in path)]
+        place = MUST_BE_TRIED[number % 5] if number < 100 else rng.choice(places)
+        yield changed(record, place, ODD[number % len(ODD)])
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=[" ".join(command[:3]) for command in COMMANDS])
+def test_what_is_wrong_in_a_record_is_said_of_that_record(run_tokur, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    lines = [json.dumps(record) for record in broken(0, 500)]
+    (tmp_path / "in").write_text("\n".join(lines) + "\n")
+    code, _, err = run_tokur(*command, "--skip-invalid", "in")
+    assert "TOKUR_DEBUG" not in err
+    assert code == 3 or (code == 1 and command[-1] == "word-001")
+    assert "in:" in err
+
+
+def test_rows_taken_for_choices_are_errors_of_their_lines(run_tokur, tmp_path):
+    (tmp_path / "in").write_text('{"question":"a","response":"b"}\n{"question":"a","choices":["b","c"]}\n')
+    code, out, err = run_tokur("select", "--format", "choices", "--skip-invalid", tmp_path / "in")
+    assert (code, out) == (3, "")
+    assert 'in:1: is not a choices row: "choices" or "options" is missing' in err
+    assert 'in:2: is not a choices row: "answerKey" or "answer" or "answer_index" is missing' in err

@@ -1,0 +1,232 @@
+"""Outputs that cannot be continued appear when they are complete; what a kill left, the next run removes."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+
+import pytest
+
+from tests.records.test_outputs import SCORED, tokur
+from tokur_cli.records.errors import TokurError, UsageError
+from tokur_cli.records.outputs import replacing, writing_whole
+from tokur_cli.records.record import Record
+from tokur_cli.records.writer import open_output
+
+RECORD = Record.parse(b'{"a":1}', None, None)
+COMMANDS = {
+    "select": ["select", "--by", "eu_mean", "-o"],
+    "grouped": ["select", "--grouped", "--by", "eu_mean", "-o"],
+    "evaluate": ["evaluate", "--bootstrap", "0", "--graded"],
+    "heatmap": ["heatmap", "--limit", "1", "-o"],
+}
+KILLED = """
+import os, signal, sys
+from tokur_cli.app import main
+from tokur_cli.records import writer
+
+moment = int(sys.argv[1])
+
+class Killing(writer.RecordWriter):
+    written = 0
+    def write_line(self, line):
+        if self.written == moment:
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().write_line(line)
+        Killing.written += 1
+
+writer.RecordWriter = Killing
+sys.argv = ["tokur", *sys.argv[2:]]
+main()
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="kill -9 is POSIX")
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_a_killed_run_leaves_the_old_file_and_the_next_run_removes_what_it_left(command, tmp_path):
+    for before, force in ((None, ()), ("mine\n", ("--force",))):
+        out = tmp_path / "out"
+        if before is not None:
+            out.write_text(before)
+        run = subprocess.run(
+            [sys.executable, "-c", KILLED, "2", *command, "out", SCORED, *force], cwd=tmp_path, check=False
+        )
+        assert run.returncode == -signal.SIGKILL
+        assert (out.read_text() if out.exists() else None) == before
+        assert len(os.listdir(tmp_path)) == 1 + (before is not None)
+    assert tokur(*command, "out", SCORED, "--force", cwd=tmp_path).returncode == 0
+    assert os.listdir(tmp_path) == ["out"]
+    assert len(out.read_text().splitlines()) > 2
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_a_run_that_a_bad_record_ends_leaves_the_old_file(command, tmp_path):
+    (tmp_path / "in").write_bytes(SCORED.read_bytes() + b"broken\n")
+    for before in (None, "mine\n"):
+        if before is not None:
+            (tmp_path / "out").write_text(before)
+        run = tokur(*command, "out", "in", *(["--force"] if before else []), cwd=tmp_path)
+        assert run.returncode == 1
+        assert (tmp_path / "out").exists() == (before is not None)
+        assert before is None or (tmp_path / "out").read_text() == before
+        assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
+
+
+@pytest.mark.parametrize("before", [None, b"old\n"])
+def test_a_whole_output_is_the_old_file_until_the_end(before, tmp_path):
+    out, link = tmp_path / "out", tmp_path / "link"
+    link.symlink_to(out)
+    if before is not None:
+        out.write_bytes(before)
+        out.chmod(0o640)
+    with open_output(str(link), force=True, whole=True) as writer:
+        writer.write(RECORD)
+        assert (out.read_bytes() if out.exists() else None) == before
+    assert out.read_bytes() == b'{"a":1}\n'
+    assert link.is_symlink()
+    plain = tmp_path / "plain"
+    plain.touch()
+    assert stat.S_IMODE(out.stat().st_mode) == (0o640 if before else stat.S_IMODE(plain.stat().st_mode))
+    with suppress(KeyboardInterrupt), open_output(str(out), force=True, whole=True) as writer:
+        writer.write(RECORD)
+        writer.write(RECORD)
+        raise KeyboardInterrupt
+    assert out.read_bytes() == b'{"a":1}\n'
+    assert sorted(os.listdir(tmp_path)) == ["link", "out", "plain"]
+
+
+def test_what_is_no_file_is_written_as_it_comes(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    read = []
+    reader = threading.Thread(target=lambda: read.append((tmp_path / "pipe").read_bytes()), daemon=True)
+    reader.start()
+    with open_output(str(tmp_path / "pipe"), whole=True) as writer:
+        writer.write(RECORD)
+    reader.join(10)
+    assert read == [b'{"a":1}\n']
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    with open_output(os.devnull, whole=True) as writer:
+        writer.write(RECORD)
+    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
+
+
+def test_a_file_by_the_name_of_a_descriptor_is_written_in_place(tmp_path):
+    """Whoever opened it goes on writing there."""
+    with open(tmp_path / "out", "wb", buffering=0) as file:
+        name = f"/dev/fd/{file.fileno()}"
+        with open_output(name, whole=True) as writer:
+            writer.write(RECORD)
+        file.seek(0, os.SEEK_END)
+        file.write(b"more\n")
+    assert (tmp_path / "out").read_bytes() == b'{"a":1}\nmore\n'
+    with open(tmp_path / "page", "wb", buffering=0) as file:
+        with writing_whole(f"/dev/fd/{file.fileno()}") as page:
+            page.write("page\n")
+        file.seek(0, os.SEEK_END)
+        file.write(b"more\n")
+    assert (tmp_path / "page").read_bytes() == b"page\nmore\n"
+
+
+def test_two_runs_do_not_make_one_file(tmp_path):
+    path = str(tmp_path / "out")
+    with open_output(path, whole=True) as first:
+        with pytest.raises(TokurError, match="out: is being written by another run: wait for it"):
+            open_output(path, whole=True)
+        with open_output(path + "-b", whole=True):
+            pass
+        first.write(RECORD)
+    with pytest.raises(UsageError, match="has something in it: give --force"):
+        open_output(path, whole=True)
+    assert sorted(os.listdir(tmp_path)) == ["out", "out-b"]
+
+
+def test_a_full_disk_and_a_place_that_cannot_be_written_are_errors_with_the_name(tmp_path):
+    import resource
+
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with (  # noqa: PT012
+        pytest.raises(TokurError, match="out: cannot be written: File too large"),
+        open_output(str(tmp_path / "out"), whole=True) as writer,
+    ):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20, limits[1]))
+        try:
+            for _ in range(9):
+                writer.write(RECORD)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert os.listdir(tmp_path) == []
+    with pytest.raises(TokurError, match=r"no/out: cannot be written: No such file or directory"):
+        open_output(str(tmp_path / "no" / "out"), whole=True)
+    with pytest.raises(TokurError, match="Is a directory"):
+        open_output(str(tmp_path), whole=True)
+
+
+@pytest.mark.parametrize("length", [100, 230, 255])
+def test_names_may_be_as_long_as_the_file_system_takes_them(length, tmp_path):
+    name = "ü" * (length // 2 - 5) + "[*]?"
+    with open_output(str(tmp_path / name), whole=True) as writer:
+        writer.write(RECORD)
+    with writing_whole(str(tmp_path / name)) as file:
+        file.write("page")
+    assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="kill -9 is POSIX")
+def test_a_kill_while_a_folder_is_replaced_loses_neither_and_its_remains_are_removed(tmp_path):
+    code = """
+import os, signal, sys
+from pathlib import Path
+from tokur_cli.records.outputs import replacing
+moment = sys.argv[1]
+place = Path.replace
+Path.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL) if moment == "placing" else place(*_)
+with replacing(Path("folder")) as new:
+    new.mkdir()
+    (new / "part").write_text("new")
+    if moment == "making":
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+    for moment in ("making", "placing"):
+        (tmp_path / "folder").mkdir(exist_ok=True)
+        (tmp_path / "folder" / "part").write_text("old")
+        run = subprocess.run([sys.executable, "-c", code, moment], cwd=tmp_path, check=False)
+        assert run.returncode == -signal.SIGKILL
+        with pytest.raises(ValueError, match="no new one"), replacing(tmp_path / "folder"):
+            raise ValueError("no new one")
+        assert (tmp_path / "folder" / "part").read_text() == "old"
+        assert os.listdir(tmp_path) == ["folder"]
+
+
+def test_plots_that_are_cut_off_do_not_appear(tmp_path, monkeypatch):
+    figure = pytest.importorskip("matplotlib.figure")
+    save = figure.Figure.savefig
+
+    def cut_off(self, path, **options):
+        save(self, path, **options)
+        os.truncate(path, 10)
+        raise KeyboardInterrupt
+
+    from tokur_cli.views.plots import _figure
+
+    def draw():
+        with _figure(str(tmp_path / "roc"), 2, 2):
+            pass
+
+    draw()
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert sorted(before) == ["roc.png", "roc.svg"]
+    monkeypatch.setattr(figure.Figure, "savefig", cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        draw()
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_the_records_are_those_of_standard_output(tmp_path):
+    run = tokur("select", "--by", "eu_mean", SCORED, cwd=tmp_path, stdout=subprocess.PIPE)
+    tokur("select", "--by", "eu_mean", "-o", "out", SCORED, cwd=tmp_path)
+    assert (tmp_path / "out").read_text() == run.stdout != ""
+    assert all(json.loads(line)["tokur"]["n"] for line in run.stdout.splitlines())

@@ -1,0 +1,58 @@
+"""What tells the content of files from another content, for settings that name files: those of an edited one differ."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+_DIGITS = 16
+_OF_A_MODEL = (".json", ".safetensors", ".bin", ".pt", ".pth", ".model", ".tiktoken", ".txt", ".py", ".gguf")
+_CHAT_TEMPLATE = "chat_template"
+_WHOLE = 1 << 25
+"""A file of more bytes, which holds weights, counts with its size and some of them."""
+_PARTS, _PART = 1024, 1 << 12
+
+
+def content_digest(content: Any) -> str:
+    """Return the beginning of the SHA-256 of a text, or of what JSON can say."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:_DIGITS]
+
+
+def model_digest(name: str) -> str | None:
+    """Return what tells the files of a local model from others; None for a model of the hub, which its commit tells.
+
+    Names and contents count, of files of more than 32 MiB 1,024 parts of 4 KiB at even distances: training changes
+    nearly all numbers of a weight. Chat templates do not, for only what is asked depends on them.
+    """
+    path = Path(name).expanduser()
+    if path.is_file():
+        files = [path]
+    elif path.is_dir():
+        files = sorted(file for file in path.iterdir() if file.suffix in _OF_A_MODEL and file.is_file())
+    else:
+        return None
+    digest = hashlib.sha256()
+    for file in files:
+        if not file.name.startswith(_CHAT_TEMPLATE):
+            size = file.stat().st_size
+            digest.update(f"{file.name if path.is_dir() else ''} {size}\n".encode())
+            with file.open("rb", buffering=0) as stream:
+                if size <= _WHOLE:
+                    digest.update(stream.read())
+                    continue
+                for part in range(_PARTS):
+                    stream.seek((size - _PART) * part // (_PARTS - 1), os.SEEK_SET)
+                    digest.update(stream.read(_PART))
+    return digest.hexdigest()[:_DIGITS]
+
+
+def with_model_digests(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with a digest of each local model that they name."""
+    found = {
+        name: model_digest(settings[name]) for name in ("model", "nli_model", "similarity_model") if name in settings
+    }
+    return {**settings, **{f"{name}_digest": digest for name, digest in found.items() if digest is not None}}
