@@ -153,7 +153,7 @@ def test_temperature_zero_takes_the_most_likely_token():
 
 @pytest.mark.parametrize("sampling", [Sampling(1.0), Sampling(1.0, top_k=40), Sampling(1.0, top_p=0.9)])
 def test_rounding_changes_hardly_more_choices_than_the_distributions_differ(sampling):
-    """Draws from two distributions differ at least with their distance; those by inverted sums did so many times more."""
+    """Draws from two distributions differ at least with their distance; those by inverted sums differed far more."""
     generator = torch.Generator().manual_seed(5)
     logits = torch.randn(1, 5000, generator=generator)
     moved = logits + 0.02 * torch.randn(1, 5000, generator=generator)
