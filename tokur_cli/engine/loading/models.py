@@ -14,6 +14,7 @@ from tokur_cli.engine.loading.default_model import DEFAULT_MODEL
 from tokur_cli.engine.loading.hardware import limit_kernel_caches, place_weights, resolve_dtype
 from tokur_cli.engine.loading.imports import import_transformers
 from tokur_cli.engine.loading.sources import Source, explain_hub_error, find_source, first_line
+from tokur_cli.engine.panics import is_panic
 from tokur_cli.records.errors import TokurError
 
 if TYPE_CHECKING:
@@ -276,10 +277,25 @@ def load_weights(
 def _not_finite(model: PreTrainedModel) -> str | None:
     """Return the name of a weight that holds NaN or infinity, if one does; a sum does not hide them, and is quick."""
     for name, weight in model.named_parameters():
-        countable = weight.is_floating_point() and weight.itemsize > 1 and weight.device.type != "meta"
-        if countable and not weight.sum().isfinite() and not weight.isfinite().all():
-            return name
+        for part in _plain_parts(weight):
+            countable = part.is_floating_point() and part.itemsize > 1 and part.device.type != "meta"
+            if countable and not part.sum().isfinite() and not part.isfinite().all():
+                return name
     return None
+
+
+def _plain_parts(weight: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Yield what a tensor is made of: itself, or the integers and scales of one that a library of quantisation wraps.
+
+    A wrapper need not know any operation (torchao's know no sum), but what it wraps it must tell PyTorch.
+    """
+    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+    if is_traceable_wrapper_subclass(weight):
+        for name in weight.__tensor_flatten__()[0]:
+            yield from _plain_parts(getattr(weight, name))
+    else:
+        yield weight
 
 
 def refuse_endless(config_file: Path, name: str) -> None:
@@ -333,7 +349,9 @@ def explained_errors(name: str) -> Iterator[None]:
         yield
     except TokurError:
         raise
-    except Exception as error:
+    except BaseException as error:
+        if not isinstance(error, Exception) and not is_panic(error):
+            raise
         import torch
         import transformers
         from safetensors import SafetensorError
