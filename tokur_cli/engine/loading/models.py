@@ -259,6 +259,12 @@ def load_weights(
         )
     # transformers fills missing and mismatched weights with random numbers.
     if missing := sorted(key for key in report["missing_keys"] if not key.startswith(unused)):
+        whole, found = _architecture(config), type(model).__name__
+        if whole is not None and whole != found:
+            raise TokurError(
+                f"{name} is of the class {whole}, which transformers {transformers.__version__} loads as {found} where a "
+                f"language model is wanted: that lacks {missing[0]} (of {len(missing)} missing)"
+            )
         raise TokurError(
             f"{name} lacks weights that its config.json asks for: {missing[0]} (of {len(missing)} missing)"
         )
@@ -272,6 +278,11 @@ def load_weights(
         raise TokurError(f"the weights of {name} are damaged: {weight} has NaN or infinite entries; get them again")
     loaded: PreTrainedModel = model.eval().requires_grad_(False)
     return loaded
+
+
+def _architecture(config: PreTrainedConfig) -> str | None:
+    """Return the class that a checkpoint was written by, as its config names it."""
+    return next(iter(getattr(config, "architectures", None) or []), None)
 
 
 def _not_finite(model: PreTrainedModel) -> str | None:
@@ -317,6 +328,7 @@ def refuse_endless(config_file: Path, name: str) -> None:
 
 def _causal_config(source: Source, name: str, trust_remote_code: bool) -> PreTrainedConfig:
     """Return a model's config; refuse models that don't predict the next token from the ones before it."""
+    import transformers
     from transformers import AutoConfig
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
@@ -330,6 +342,11 @@ def _causal_config(source: Source, name: str, trust_remote_code: bool) -> PreTra
     causal = not architectures or any(architecture.endswith(CAUSAL_CLASS_ENDINGS) for architecture in architectures)
     if config.is_encoder_decoder or not (custom or (known and causal)):
         what = architectures[0] if architectures else config.model_type
+        if causal and not config.is_encoder_decoder:
+            raise TokurError(
+                f"{name} ({what}): transformers {transformers.__version__} loads no causal language model of the type "
+                f"{config.model_type}; tokur needs one that predicts the next token"
+            )
         raise TokurError(f"{name} ({what}) isn't a causal language model; tokur needs one that predicts the next token")
     return config
 
