@@ -262,8 +262,8 @@ def load_weights(
         whole, found = _architecture(config), type(model).__name__
         if whole is not None and whole != found:
             raise TokurError(
-                f"{name} is of the class {whole}, which transformers {transformers.__version__} loads as {found} where a "
-                f"language model is wanted: that lacks {missing[0]} (of {len(missing)} missing)"
+                f"{name} is of the class {whole}, which transformers {transformers.__version__} loads as {found} where "
+                f"a language model is wanted: that lacks {missing[0]} (of {len(missing)} missing)"
             )
         raise TokurError(
             f"{name} lacks weights that its config.json asks for: {missing[0]} (of {len(missing)} missing)"
