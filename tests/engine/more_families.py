@@ -48,6 +48,28 @@ TOWER = {
 }
 GEMMA = SMALL | {"query_pre_attn_scalar": 8, "sliding_window": 64}
 
+STATES = {
+    "mamba_n_heads": 4,
+    "mamba_d_head": 16,
+    "mamba_d_state": 8,
+    "mamba_n_groups": 1,
+    "mamba_d_conv": 4,
+    "mamba_expand": 2,
+    "mamba_chunk_size": 8,
+}
+OPENAI = {"vocab_size": 259, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 512}
+LATENT = SMALL | {
+    "num_key_value_heads": 4,
+    "kv_lora_rank": 16,
+    "qk_nope_head_dim": 8,
+    "qk_rope_head_dim": 4,
+    "head_dim": 4,
+    "v_head_dim": 8,
+    "n_routed_experts": 2,
+    "num_experts_per_tok": 1,
+    "first_k_dense_replace": 2,
+}
+
 # Bodies in another place than others have them, towers for images, linear attention, experts, positions of other kinds
 MORE: dict[str, tuple[str, dict[str, Any]]] = {
     "opt": ("OPTConfig", DECODER | {"num_hidden_layers": 2, "num_attention_heads": 4, "ffn_dim": 64}),
@@ -81,6 +103,59 @@ MORE: dict[str, tuple[str, dict[str, Any]]] = {
     "gptj": ("GPTJConfig", {"vocab_size": 259, "n_embd": 32, "n_layer": 2, "n_head": 4, "rotary_dim": 4}),
     "xglm": ("XGLMConfig", {"vocab_size": 259, "d_model": 32, "num_layers": 2, "attention_heads": 4, "ffn_dim": 64}),
     "codegen": ("CodeGenConfig", {"vocab_size": 259, "n_embd": 32, "n_layer": 2, "n_head": 4, "rotary_dim": 4}),
+    "gpt_bigcode": ("GPTBigCodeConfig", OPENAI),
+    "gpt_bigcode-multi-head": ("GPTBigCodeConfig", OPENAI | {"multi_query": False}),
+    "openai-gpt": ("OpenAIGPTConfig", OPENAI),
+    "persimmon": ("PersimmonConfig", SMALL | {"qk_layernorm": False}),
+    "gpt_neox_japanese": ("GPTNeoXJapaneseConfig", SMALL),
+    "dbrx": (
+        "DbrxConfig",
+        {"vocab_size": 259, "d_model": 32, "n_heads": 4, "n_layers": 2, "max_seq_len": 512}
+        | {"attn_config": {"kv_n_heads": 2, "clip_qkv": 2.0, "rope_theta": 10000.0}}
+        | {"ffn_config": {"ffn_hidden_size": 32, "moe_num_experts": 2, "moe_top_k": 1, "hidden_size": 32}},
+    ),
+    "phi4_multimodal": (
+        "Phi4MultimodalConfig",
+        SMALL
+        | {"vision_config": TOWER | {"intermediate_size": 32, "image_size": 56}}
+        | {"audio_config": {"hidden_size": 32, "num_blocks": 1, "num_attention_heads": 4, "intermediate_size": 32}},
+    ),
+    "deepseek_v2": ("DeepseekV2Config", LATENT | {"q_lora_rank": None}),
+    "jamba": (
+        "JambaConfig",
+        SMALL
+        | {"attn_layer_period": 2, "attn_layer_offset": 1, "num_experts": 2, "num_experts_per_tok": 1}
+        | {"mamba_d_state": 8, "mamba_dt_rank": 4, "use_mamba_kernels": False},
+    ),
+    "falcon_h1": ("FalconH1Config", SMALL | STATES | {"mamba_d_ssm": 64}),
+    "bamba": ("BambaConfig", SMALL | STATES | {"attn_layer_indices": [1]}),
+    "granitemoehybrid": (
+        "GraniteMoeHybridConfig",
+        SMALL
+        | STATES
+        | {"layer_types": ["mamba", "attention"], "num_local_experts": 0}
+        | {"shared_intermediate_size": 32},
+    ),
+    "nemotron_h": (
+        "NemotronHConfig",
+        SMALL
+        | {"hybrid_override_pattern": "M*-", "num_hidden_layers": 3, "mamba_num_heads": 4, "mamba_head_dim": 16}
+        | {"ssm_state_size": 8, "n_groups": 1, "chunk_size": 8},
+    ),
+    "lfm2": ("Lfm2Config", SMALL | {"layer_types": ["conv", "full_attention"]}),
+    "minimax": (
+        "MiniMaxConfig",
+        SMALL
+        | {"layer_types": ["linear_attention", "full_attention"], "num_local_experts": 2}
+        | {"num_experts_per_tok": 1},
+    ),
+    "zamba": (
+        "ZambaConfig",
+        SMALL
+        | {"num_hidden_layers": 4, "layers_block_type": ["mamba", "hybrid", "mamba", "hybrid"]}
+        | {"mamba_d_state": 8, "mamba_dt_rank": 4, "n_mamba_heads": 2, "use_mamba_kernels": False}
+        | {"attention_hidden_size": 64, "attention_head_dim": 16},
+    ),
     "mamba": ("MambaConfig", {"vocab_size": 259, "hidden_size": 32, "num_hidden_layers": 2, "state_size": 8}),
 }
 # What tokur would get wrong: a body whose second output the logits are made of; attention to what comes later

@@ -67,8 +67,11 @@ def module_of(model, matrix):
 
 
 def fixed_draw(model, posterior, member: int):
-    """A float64 copy of the model with W_0 + U′εᵀ written into it."""
+    """A float64 copy of the model with W_0 + U′εᵀ written into it, into a shared weight once for each of its places."""
     drawn = copy.deepcopy(model).double()
+    own = {module_of(drawn, matrix): None for matrix in posterior.matrices}
+    for module in own:
+        module.weight = torch.nn.Parameter(module.weight.detach().clone(), requires_grad=False)
     for matrix in posterior.matrices:
         module = module_of(drawn, matrix)
         epsilon = posterior.weight_noise(matrix, member).double()

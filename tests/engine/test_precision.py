@@ -23,7 +23,7 @@ def test_the_fake_gpu_has_no_float64(monkeypatch):
 def test_tokens_are_drawn(sampling, monkeypatch):
     with fake_mac_gpu(monkeypatch):
         logits = torch.empty(3, 700, dtype=torch.bfloat16, device="mps")
-        assert choose_tokens(logits, sampling, [0.1, 0.2, 0.3]).shape == (3,)
+        assert choose_tokens(logits, sampling, [1, 2, -3]).shape == (3,)
 
 
 @pytest.mark.parametrize("joint", [False, True])

@@ -14,23 +14,37 @@ import numpy.typing as npt
 _WORDS_PER_COUNTER = 4  # Philox4x64 yields four 64-bit words a counter step
 
 
-def uniform(key: tuple[object, ...], first: int, count: int) -> npt.NDArray[np.float64]:
-    """Return numbers ``first … first + count`` of an endless sequence, uniform in [0, 1) with 53 bits each.
+def words(key: tuple[object, ...], first: int, count: int) -> npt.NDArray[np.uint64]:
+    """Return words ``first … first + count`` of an endless sequence of 64 random bits each.
 
     Args:
         key: what the sequence belongs to, say (seed, "step", member, matrix name); told apart by ``repr``.
-        first: index of the first number wanted, a multiple of 4.
+        first: index of the first word wanted, a multiple of 4.
         count: how many.
 
     Returns:
-        float64 array of shape (count,).
+        uint64 array of shape (count,).
     """
     digest = hashlib.sha256(repr(key).encode()).digest()
     counter, within = divmod(first, _WORDS_PER_COUNTER)
     if within:
         raise ValueError(f"a sequence can be entered at multiples of {_WORDS_PER_COUNTER}, not at {first}")
-    words = np.random.Philox(key=int.from_bytes(digest[:16], "little"), counter=counter).random_raw(count)
-    return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    philox = np.random.Philox(key=int.from_bytes(digest[:16], "little"), counter=counter)
+    return philox.random_raw(count).astype(np.uint64, copy=False)
+
+
+def uniform(key: tuple[object, ...], first: int, count: int) -> npt.NDArray[np.float64]:
+    """Return numbers ``first … first + count`` of an endless sequence, uniform in [0, 1) with 53 bits each.
+
+    Args:
+        key: as in ``words``.
+        first: likewise.
+        count: how many.
+
+    Returns:
+        float64 array of shape (count,).
+    """
+    return (words(key, first, count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def standard_normal(key: tuple[object, ...], rows: int, columns: int, first_row: int = 0) -> npt.NDArray[np.float32]:

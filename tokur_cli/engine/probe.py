@@ -21,6 +21,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tokur_cli.engine.body import watch
+from tokur_cli.engine.generation.cache import kept_otherwise
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.loading.sources import first_line
@@ -35,7 +36,7 @@ TOLERANCE = {torch.float16: 0.2, torch.bfloat16: 0.5}
 """Nats that rounding may make; more than it has been seen to make, and less than what a wrong way does."""
 INSTEAD = {
     "scoring": "use a model of another family",
-    "generation": "use a model of another family, or --backend vllm",
+    "generation": "use a model of another family, or --backend vllm; tokur score takes responses of any program",
 }
 _TOLERANCE = 0.02  # in float32 and better
 _PROMPT, _RESPONSE = 3, 4  # tokens
@@ -72,6 +73,8 @@ class Probe:
         """
         try:
             result = dict(Scorer(self.model, draws).score([self.tokens, self.beside]))[0]
+        except TokurError:
+            raise
         except Exception as error:
             raise self._failure("scoring", error) from error
         if isinstance(result, TokurError):
@@ -92,13 +95,15 @@ class Probe:
         forced = torch.tensor([self.beside.prompt_ids[:_STEPS], self.tokens.response_ids[:_STEPS]])
         met: list[Tensor] = []
 
-        def choose(logits: Tensor, _sampling: Sampling, _random: list[float]) -> Tensor:
+        def choose(logits: Tensor, _sampling: Sampling, _random: list[int]) -> Tensor:
             met.append(logits[1])
             return forced[:, len(met) - 1]
 
         decoder = Decoder(self.model, str, Sampling(), end_ids=frozenset(), max_new_tokens=_STEPS, choose=choose)
         prompts = ([*self.beside.prompt_ids, *self.beside.response_ids], self.tokens.prompt_ids)
         try:
+            if (why := kept_otherwise(self.model)) is not None:
+                raise refusal(self.name, self.model, "generation", why)
             for result in decoder.run(DecodingRequest(index, "", ids, (0,)) for index, ids in enumerate(prompts)):
                 if isinstance(result, tuple):
                     raise result[1]

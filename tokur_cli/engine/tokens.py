@@ -9,6 +9,7 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
+from tokur_cli.engine.panics import tokenizing
 from tokur_cli.engine.spelling import Spelling, TokenString
 from tokur_cli.engine.turns import Ending, ThinkingForm, render, thinking_form
 from tokur_cli.engine.uncertainty.scorer import TokenizedResponse
@@ -236,7 +237,8 @@ class ResponseTokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids, to the character, without special tokens."""
-        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
+        with tokenizing():
+            return str(self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
     def _spans(self, ids: Sequence[int], decoded: str) -> Offsets | None:
         """Return each token's span in the decoded text; None if they cannot be told."""
@@ -274,7 +276,8 @@ class ResponseTokenizer:
 
     def _encode(self, text: str, special_tokens: bool) -> list[int]:
         add = special_tokens and not self._begins(text)
-        ids: list[int] = self.tokenizer(text, add_special_tokens=add, verbose=False)["input_ids"]
+        with tokenizing():
+            ids: list[int] = self.tokenizer(text, add_special_tokens=add, verbose=False)["input_ids"]
         return ids
 
     def _begins(self, text: str) -> bool:
@@ -289,7 +292,9 @@ class ResponseTokenizer:
         if not self.tokenizer.is_fast:
             raise TokurError("this model's tokenizer cannot tell where its tokens are: give the response's token_ids")
         add = special_tokens and not self._begins(prompt)
-        encoding = self.tokenizer(prompt + response, add_special_tokens=add, return_offsets_mapping=True, verbose=False)
+        text = prompt + response
+        with tokenizing():
+            encoding = self.tokenizer(text, add_special_tokens=add, return_offsets_mapping=True, verbose=False)
         ids: list[int] = encoding["input_ids"]
         spans: Offsets = encoding["offset_mapping"]
         inside = [index for index, (_, end) in enumerate(spans) if end > len(prompt)]

@@ -9,6 +9,7 @@ from typing import Any
 
 from transformers import GenerationConfig, PreTrainedConfig, PreTrainedTokenizerBase
 
+from tokur_cli.engine.panics import tokenizing
 from tokur_cli.engine.templates.rendering import TEMPLATES
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.prompt import THINK_BEGINS, THINK_ENDS
@@ -148,7 +149,8 @@ class Ending:
     def _text(self, prompt: str | Sequence[int]) -> str:
         if isinstance(prompt, str):
             return prompt
-        return str(self.tokenizer.decode(list(prompt), clean_up_tokenization_spaces=False))
+        with tokenizing():
+            return str(self.tokenizer.decode(list(prompt), clean_up_tokenization_spaces=False))
 
     @cached_property
     def _assistant_turn(self) -> _AssistantTurn | None:
@@ -165,7 +167,8 @@ class Ending:
             except TokurError:  # a template that takes no such conversation does not tell
                 continue
             following = conversation.partition(_ANSWERED)[2].lstrip()
-            ids = self.tokenizer(following, add_special_tokens=False)["input_ids"]
+            with tokenizing():
+                ids = self.tokenizer(following, add_special_tokens=False)["input_ids"]
             if ids and ids[0] in self.end_ids:
                 return _AssistantTurn(prompt.rpartition(_ASKED)[2].strip(), ids[0])
         return None

@@ -14,7 +14,9 @@ from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError
 
-WITHOUT_BOTH = {"mamba", "codegen", "bert"}
+WITHOUT_BOTH = {"mamba", "bert"}
+FUSED = ["codegen", "gpt_bigcode", "gpt_bigcode-multi-head", "openai-gpt", "persimmon", "gpt_neox_japanese", "dbrx"]
+FUSED += ["phi4_multimodal"]
 
 MORE_FUSED = {
     "bloom": ("BloomConfig", {"vocab_size": 259, "hidden_size": 32, "n_layer": 2, "n_head": 4}),
@@ -29,6 +31,8 @@ MORE_FUSED = {
 
 
 def any_tiny_model(family, monkeypatch):
+    if family in MORE:
+        return more(family)
     if family in MORE_FUSED:
         monkeypatch.setitem(FAMILIES, family, MORE_FUSED[family])
     return tiny_model(family)
@@ -56,7 +60,7 @@ def change(model, part):
     return model
 
 
-@pytest.mark.parametrize("family", [*FAMILIES, *MORE_FUSED])
+@pytest.mark.parametrize("family", [*FAMILIES, *MORE_FUSED, *FUSED])
 def test_queries_and_keys_are_found_by_what_they_do(family, monkeypatch):
     """With silent queries no key matters, and the other way round; the values matter then, and nothing without them."""
     model = any_tiny_model(family, monkeypatch)
@@ -150,7 +154,10 @@ def test_a_gate_beside_the_queries_is_left_alone(family, tmp_path):
     assert torch.allclose((left.T @ up[queries.rows]).abs(), torch.eye(8), atol=1e-4)
 
 
-@pytest.mark.parametrize("family", [*GATED, "opt", "bart", "llama4_text", "mllama", "gemma3", "olmo_hybrid", "bloom"])
+@pytest.mark.parametrize(
+    "family",
+    [*GATED, *FUSED, "opt", "bart", "llama4_text", "mllama", "gemma3", "olmo_hybrid", "bloom", "deepseek_v2", "zamba"],
+)
 def test_draws_of_other_families_equal_brute_force(family):
     model = more(family)
     posterior = build_posterior(model, sigma=0.3, seed=1)
@@ -202,3 +209,80 @@ def test_linear_attention_is_perturbed_only_where_it_is_named():
     assert count_layers(model, find_projections(model)) == (1, 2)
     assert {p.layer[1] for p in find_projections(model, "*.q_proj")} == {0, 1}
     assert len(find_projections(model, "linear_attn.q_proj")) == 1
+
+
+def test_a_weight_that_layers_share_has_noise_of_its_own_in_each(tmp_path):
+    """As PEFT's adapters do, of which there is one for each place that the weight is in."""
+    model = more("zamba")
+    first, second = find_projections(model, "q_proj")
+    assert first.module.weight is second.module.weight
+    assert first.name != second.name
+    posterior = build_posterior(model, sigma=0.3)
+    a, b = (posterior.weight_noise(m, 0) for m in posterior.matrices if m.name.endswith("q_proj"))
+    assert abs(torch.corrcoef(torch.stack([a.flatten(), b.flatten()]))[0, 1]) < 0.2
+    from peft import PeftModel
+
+    save_adapter(tmp_path / "draw-0", model, posterior, 0, "tiny", None)
+    ids = torch.arange(20)[None] * 7 % 250
+    expected = oracle.fixed_draw(model, posterior, 0)(ids).logits
+    adapted = PeftModel.from_pretrained(copy.deepcopy(model), tmp_path / "draw-0").eval()
+    assert torch.allclose(adapted(ids).logits.double(), expected, atol=1e-3)
+
+
+# --- weights that hold more than queries and keys
+
+
+def renamed(model, model_type):
+    model.config.model_type = model_type
+    return model
+
+
+@pytest.mark.parametrize(
+    ("family", "weight"), [("phi3", "qkv_proj"), ("gpt2", "c_attn"), ("falcon", "query_key_value"), ("mpt", "Wqkv")]
+)
+def test_a_fused_weight_of_unknown_layout_is_refused_by_its_name(family, weight, monkeypatch):
+    model = renamed(any_tiny_model(family, monkeypatch), "unheard-of")
+    for targets in (weight, "*"):
+        with pytest.raises(
+            TokurError, match=rf"{weight} seems to hold queries, keys or values in one weight.*unheard-of"
+        ):
+            find_projections(model, targets)
+    with pytest.raises(
+        TokurError, match=rf"{weight} may hold queries and keys, but in an order that tokur doesn't know"
+    ):
+        find_projections(model)
+
+
+def test_a_fused_weight_of_known_layout_goes_by_the_names_of_its_parts():
+    with pytest.raises(TokurError, match=r'named "c_attn".* c_attn is k_proj and q_proj and v_proj\.'):
+        find_projections(tiny_model("gpt2"), "c_attn")
+
+
+@pytest.mark.parametrize("sampling", ["shared", "stepwise"])
+def test_keys_are_told_from_values_in_latent_attention(sampling):
+    """Their module is given a dimension more, that of its one head; over one token, only the values matter."""
+    model = more("deepseek_v2")
+    assert {p.name.rpartition("self_attn.")[2] for p in find_projections(model)} == {"q_proj", "kv_b_proj.k_proj"}
+    for targets, matters in (("k_proj", False), ("v_proj", True)):
+        draws = Draws(build_posterior(model, sigma=3.0, targets=targets), 2)
+        short, longer = TokenizedResponse([77], [5]), TokenizedResponse([77, 9, 3], [5, 6, 9])
+        got = dict(Scorer(model, draws, sampling=sampling).score([short, longer]))
+        assert (got[0]["eu"][0] > 1e-4) == matters
+        assert got[1]["eu"].min() > 1e-5
+
+
+def test_a_projection_of_a_state_space_layer_is_named_with_what_stands_before_it():
+    model = more("mamba")
+    with pytest.raises(TokurError, match=r'named "in_proj"\. It has: mixer\.in_proj, mixer\.out_proj'):
+        find_projections(model, "in_proj")
+    assert len(find_projections(model, "mixer.in_proj")) == 2
+
+
+def test_a_projection_that_is_given_its_tokens_in_a_heap_is_refused():
+    model = tiny_model()
+    for layer in model.model.layers:
+        inner = layer.mlp.forward
+        layer.mlp.forward = lambda hidden, inner=inner: inner(hidden.flatten(0, 1)).view(hidden.shape)
+    draws = Draws(build_posterior(model, targets="up_proj"), 2)
+    with pytest.raises(TokurError, match=r"layers\.0\.mlp\.up_proj is not given its inputs token by token.*--targets"):
+        dict(Scorer(model, draws).score([TokenizedResponse([77, 9, 3], [5, 6, 9])]))

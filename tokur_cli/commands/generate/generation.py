@@ -9,6 +9,7 @@ from typing import Any
 
 from tokur_cli import __version__
 from tokur_cli.commands.generate import guided
+from tokur_cli.commands.options.guided import Guidance
 from tokur_cli.commands.options.model import DecodingOptions
 from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
 from tokur_cli.commands.score.pipeline import Scoring
@@ -41,36 +42,30 @@ class Responding:
 
     Args:
         model: the model.
-        options: how it answers.
+        decoder: what generates.
         scoring: judges responses; None where nothing does.
-        note: told what the user should know, in a sentence.
+        guidance: how responses are guided by it while they grow; None for responses in one go.
         score: whether what it says goes into the records.
-        trust_remote_code: whether vLLM may run a model's own code.
     """
 
     def __init__(
         self,
         model: ModelDescription,
-        options: DecodingOptions,
+        decoder: Decoder | VllmDecoder,
         scoring: Scoring | None,
-        note: Callable[[str], None],
+        guidance: Guidance | None,
         *,
         score: bool = False,
-        trust_remote_code: bool = False,
     ) -> None:
         self.model, self.scoring = model, scoring
-        self.decoder: Decoder | VllmDecoder | ParticleFilter
-        if isinstance(model, LanguageModel):
-            self.decoder = _with_transformers(model, options, note)
-        else:
-            self.decoder = _with_vllm(model, options, trust_remote_code, note)
+        self.decoder: Decoder | VllmDecoder | ParticleFilter = decoder
         self.settings = dict(model.settings)
         if scoring and score:  # prompts are made here, and responses come to be scored with their ids
             self.settings = Scoring.settings_for(scoring.settings, {"prompt_token_ids": []})
-        if options.guidance:
+        if guidance:
             assert scoring is not None
-            assert isinstance(self.decoder, Decoder)
-            self.decoder = guided.particle_filter(self.decoder, scoring.scorer, options.guidance)
+            assert isinstance(decoder, Decoder)
+            self.decoder = guided.particle_filter(decoder, scoring.scorer, guidance)
             self.settings["posterior"] = {name: scoring.run_settings[name] for name in _POSTERIOR}
 
     def answer(self, task: Iterable[DecodingRequest | None] | ScoringTask) -> Iterator[Any]:
@@ -98,12 +93,17 @@ def make_responding(
     Raises:
         TokurError: a posterior that this model cannot have, or a model that cannot generate as it is done here.
     """
+    decoder: Decoder | VllmDecoder  # made first: a model that cannot generate is refused before it is perturbed
+    if isinstance(model, LanguageModel):
+        decoder = _with_transformers(model, decoding, note)
+    else:
+        decoder = _with_vllm(model, decoding, trust_remote_code, note)
     judge = None
     if isinstance(model, LanguageModel) and (score or decoding.guidance):
         wanted = scoring if score else replace(scoring, scores="ll")
         needs = guided.needs_of(decoding.guidance)
         judge = Scoring(wanted, baselines, form, model, progress, note, guided_by=needs)
-    return Responding(model, decoding, judge, note, score=score, trust_remote_code=trust_remote_code)
+    return Responding(model, decoder, judge, decoding.guidance, score=score)
 
 
 def _with_transformers(model: LanguageModel, options: DecodingOptions, note: Callable[[str], None]) -> Decoder:

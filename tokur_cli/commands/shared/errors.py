@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from tokur_cli.engine.panics import is_panic
 from tokur_cli.records.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_SKIPPED, RecordError, TokurError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 
@@ -51,7 +52,7 @@ def exit_code(error: BaseException | None) -> int:
     return 0 if error is None or isinstance(error, BrokenPipeError) else EXIT_FAILED
 
 
-def message_for(error: Exception | KeyboardInterrupt) -> str:
+def message_for(error: BaseException) -> str:
     """Return the message for an error: for an error in the code, also how to find its place."""
     if isinstance(error, TokurError):
         return str(error)
@@ -82,8 +83,9 @@ def reporting(command: str) -> Iterator[None]:
     except BrokenPipeError as error:
         _release_standard_output()
         raise SystemExit(exit_code(error)) from None
-    except (Exception, KeyboardInterrupt) as error:
-        if debug:
+    except BaseException as error:
+        expected = isinstance(error, (Exception, KeyboardInterrupt)) or is_panic(error)
+        if debug or not expected:
             raise
         _release_standard_output()
         say(command, message_for(error))

@@ -19,6 +19,7 @@ from tokur_cli.engine.loading import models, sources
 from tokur_cli.engine.loading.default_similarity import DEFAULT_SIMILARITY_MODEL, default_similarity_folder
 from tokur_cli.engine.loading.imports import import_transformers
 from tokur_cli.engine.loading.sources import Purpose, Source
+from tokur_cli.engine.panics import tokenizing
 from tokur_cli.records.errors import TokurError
 
 if TYPE_CHECKING:
@@ -98,7 +99,8 @@ class Encoder:
         """Return what is read of every item, and say what isn't; sentence-transformers cuts off without a word."""
         prompt = self.model.prompts.get(self.model.default_prompt_name, "")
         firsts, *seconds = zip(*items, strict=True)
-        ids = self.model.tokenizer([prompt + text for text in firsts], *map(list, seconds))["input_ids"]
+        with tokenizing():
+            ids = self.model.tokenizer([prompt + text for text in firsts], *map(list, seconds))["input_ids"]
         if not all(ids):
             raise TokurError(f"{self._name} has no token for an empty text; use another model")
         most = self.model.max_seq_length

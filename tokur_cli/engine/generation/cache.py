@@ -26,6 +26,9 @@ from tokur_cli.engine.halving import pad
 from tokur_cli.engine.rotary import rescaled_beyond
 
 _SPARE_COLUMNS = 64  # columns allocated ahead
+_STATES = frozenset(
+    {"conv", "hybrid", "hybrid_sliding", "linear_attention"}
+)  # kinds of layers in transformers' configs
 
 
 class RollingLayer(DynamicLayer):
@@ -146,6 +149,18 @@ def _processed(model: PreTrainedModel, prompts: Sequence[Sequence[int]]) -> tupl
     with logits_from(model, outputs) as logits:
         following = logits(states[torch.arange(len(prompts), device=states.device), ends][None])[0]
     return cache, following
+
+
+def kept_otherwise(model: PreTrainedModel) -> str | None:
+    """Return what keeps a model's responses from being rows of a batch; None where all it keeps is keys and values."""
+    config = model.config.get_text_config(decoder=True)
+    kinds = _STATES.intersection(getattr(config, "layer_types", None) or ())
+    if model._is_stateful or kinds:
+        return "some of its layers keep a state (linear attention, state spaces, convolutions), not keys and values"
+    layers: list[Any] = _processed(model, [[0]])[0].layers
+    if not layers or any(getattr(layer, "keys", None) is None for layer in layers):
+        return "not all of its layers keep keys and values of a text"
+    return None
 
 
 def bytes_per_token(model: PreTrainedModel) -> int:

@@ -106,7 +106,7 @@ class Decoder:
         max_rows: responses generated at once; halved for good when memory does not suffice.
         prefill_tokens: padded positions of the prompts that are processed at once.
         cache_bytes: what the keys and values of the responses may take, at their longest; None for any amount.
-        choose: from logits (B, V), the settings and B random numbers to B token ids.
+        choose: from logits (B, V), the settings and B random words to B token ids.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Decoder:
         max_rows: int = 64,
         prefill_tokens: int = 4096,
         cache_bytes: int | None = None,
-        choose: Callable[[Tensor, Sampling, list[float]], Tensor] = choose_tokens,
+        choose: Callable[[Tensor, Sampling, list[int]], Tensor] = choose_tokens,
     ) -> None:
         self.model, self.decode, self.sampling, self.choose = model, decode, sampling, choose
         self.end_ids, self.stop = end_ids, stop
@@ -342,7 +342,7 @@ class Decoder:
         self, rows: list[_Row], logits: Tensor
     ) -> Iterator[DecodedResponse | tuple[DecodingRequest, TokurError]]:
         """Choose tokens for these rows, the batch's last ones, from logits (B, V)."""
-        random = [0.0 if row.done else row.random.at(len(row.ids) - len(row.request.begun)) for row in rows]
+        random = [0 if row.done else row.random.at(len(row.ids) - len(row.request.begun)) for row in rows]
         chosen = self.choose(logits, self.sampling, random)
         self._last = torch.cat([self._last, chosen.clamp(min=0).to(self.device)])
         for row, token in zip(rows, chosen.tolist(), strict=True):

@@ -1,4 +1,9 @@
-"""From logits to the next token: temperature, top-k, top-p and min-p, with numbers that depend on their key alone."""
+"""From logits to the next token: temperature, top-k, top-p and min-p, with numbers that depend on their key alone.
+
+Rounding differs with the batch, and what it can change is kept small. Every token races for itself: its random number
+depends on (seed, question, sample, step, token) alone, and two tokens swap only where they tie. Inverting a cumulative
+distribution would have a change of one probability move the borders of all tokens behind it.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from tokur_cli.engine.noise import uniform
+from tokur_cli.engine.noise import words
 from tokur_cli.engine.precision import on_float64_device
 
 _GROUP, _SMALL_GROUP = 256, 64  # neighbours in the vocabulary that are first looked at together
@@ -20,6 +25,8 @@ _FIRST_CANDIDATES = 64  # how many likely tokens are looked at first for a nucle
 @dataclass(frozen=True)
 class Sampling:
     """How the next token is chosen; filters apply in this order, each to what the one before it kept.
+
+    Tokens that are equally likely stay or go together.
 
     Args:
         temperature: 0 takes the most likely token; else logits are divided by it.
@@ -37,39 +44,36 @@ class Sampling:
 
 
 class RandomStream:
-    """The uniform numbers of one response: one per token, the same whatever else is generated with it.
+    """The random words of one response: one per token, the same whatever else is generated with it.
 
     Args:
         seed: the run's.
         key: the question's id.
         sample: which of the question's responses.
-        round: of a generation in steps, each of which has numbers of its own; None for a response in one go.
+        round: of a generation in steps, each of which has words of its own; None for a response in one go.
     """
 
     _BLOCK = 64
 
     def __init__(self, seed: int, key: str, sample: int, round: int | None = None) -> None:
         self._key = (seed, "sample", key, sample) if round is None else (seed, "particle", key, sample, round)
-        self._first, self._numbers = 0, uniform(self._key, 0, self._BLOCK)
+        self._first, self._words = 0, words(self._key, 0, self._BLOCK)
 
-    def at(self, step: int) -> float:
-        """Return the number of a step, in [0, 1)."""
+    def at(self, step: int) -> int:
+        """Return the 64 bits of a step, as a signed integer."""
         if not 0 <= step - self._first < self._BLOCK:
             self._first = step - step % self._BLOCK
-            self._numbers = uniform(self._key, self._first, self._BLOCK)
-        return float(self._numbers[step - self._first])
+            self._words = words(self._key, self._first, self._BLOCK)
+        return int(self._words.view("int64")[step - self._first])
 
 
-def choose_tokens(logits: Tensor, sampling: Sampling, random: list[float]) -> Tensor:
+def choose_tokens(logits: Tensor, sampling: Sampling, random: list[int]) -> Tensor:
     """Return one token id per row.
-
-    A token is drawn by inverting the cumulative distribution in the order of ids: a rounding difference in a
-    probability then moves an interval's border a little, while an order by probability could swap whole intervals.
 
     Args:
         logits: (B, V) of any floating dtype.
         sampling: the settings.
-        random: B numbers in [0, 1); not read at temperature 0.
+        random: B words of 64 bits, as signed integers; not read at temperature 0.
 
     Returns:
         (B,) ids, −1 in rows of which the largest logit is not finite; on the CPU where the device has no float64.
@@ -79,25 +83,20 @@ def choose_tokens(logits: Tensor, sampling: Sampling, random: list[float]) -> Te
     together = max(1, _ENTRIES.get(logits.device.type, _ACCELERATOR_ENTRIES) // logits.shape[-1])
     if sampling.temperature == 0:
         return torch.cat([_first_largest(rows) for rows in logits.split(together)])
-    uniform = torch.tensor(random, dtype=torch.float64, device=logits.device)
-    pairs = zip(logits.split(together), uniform.split(together), strict=True)
+    bits = torch.tensor(random, dtype=torch.int64, device=logits.device)
+    pairs = zip(logits.split(together), bits.split(together), strict=True)
     return torch.cat([_draw(rows, sampling, numbers) for rows, numbers in pairs])
 
 
 def _draw(logits: Tensor, sampling: Sampling, random: Tensor) -> Tensor:
-    """Draw ids (b,) from logits (b, V) by random numbers (b,)."""
-    scaled = logits.to(torch.float32, copy=True)
-    largest = scaled.amax(-1, keepdim=True)
-    scaled -= largest  # before they are divided: by a tiny temperature they would be infinite
-    scaled /= max(sampling.temperature, torch.finfo(torch.float32).tiny)
-    weights = scaled.exp_()
-    if sampling.top_k == 0 and sampling.top_p >= 1 and sampling.min_p == 0:
-        ids = _invert(weights, random)
-    else:
-        values, candidates = _candidates(weights, sampling)
-        candidates, order = candidates.sort(-1)
-        ids = candidates.gather(-1, _invert(values.gather(-1, order), random)[:, None]).squeeze(-1)
-    return torch.where(largest.squeeze(-1).isfinite(), ids, -1)
+    """Draw ids (b,) from logits (b, V) by random words (b,)."""
+    weights = logits.to(torch.float32, copy=True)
+    largest = weights.amax(-1, keepdim=True)
+    weights -= largest  # before they are divided: by a tiny temperature they would be infinite
+    weights /= max(sampling.temperature, torch.finfo(torch.float32).tiny)
+    weights.exp_()
+    _leave_out(weights, sampling)
+    return torch.where(largest.squeeze(-1).isfinite(), _race(weights, random), -1)
 
 
 def _first_largest(logits: Tensor) -> Tensor:
@@ -124,56 +123,90 @@ def _members(values: Tensor, group: Tensor, beyond: float) -> tuple[Tensor, Tens
     return ids, values.gather(-1, ids.clamp(max=last)).masked_fill(ids > last, beyond)
 
 
-def _invert(weights: Tensor, random: Tensor) -> Tensor:
-    """Return for each row the first index whose cumulated weight exceeds the row's share of the whole.
+def _race(weights: Tensor, random: Tensor) -> Tensor:
+    """Draw an index per row in proportion to the weights: the one of least E / weight, for exponential numbers E.
 
-    Groups of neighbours first, then within the group: their sums alone are cumulated in float64.
+    (That is the largest of log weight + G, for Gumbel numbers G = −log E.) Groups of neighbours race first, then the
+    members of the winner: few numbers are needed. Where rounding changes weights a little, the index changes hardly
+    more often than any draws from the two distributions must differ.
 
     Args:
-        weights: (b, n), not negative.
-        random: (b,) shares in [0, 1).
+        weights: (b, n), not negative, some above 0.
+        random: (b,) words of 64 bits.
     """
-    cumulated = _groups(weights, lambda part: part.sum(-1)).double().cumsum(-1)
-    share = random[:, None] * cumulated[:, -1:]
-    group = torch.searchsorted(cumulated, share, right=True).clamp_(max=cumulated.shape[-1] - 1)
-    before = torch.where(group > 0, cumulated.gather(-1, (group - 1).clamp(min=0)), 0)
-    # As a share of the group's, whose sum in float32 was rounded; less than 1, so that a weight of 0 is never chosen
-    share = ((share - before) / (cumulated.gather(-1, group) - before)).clamp_(max=1 - 2**-53)
-    ids, members = _members(weights, group.squeeze(-1), 0)
-    within = members.double().cumsum(-1)
-    chosen = torch.searchsorted(within, share * within[:, -1:], right=True).clamp_(max=_GROUP - 1)
-    return ids.gather(-1, chosen).squeeze(-1).clamp_(max=weights.shape[-1] - 1)  # beyond it where weights are NaN
+    sums = _groups(weights, lambda part: part.sum(-1))
+    places = torch.arange(-sums.shape[-1], 0, device=weights.device)  # below those of tokens
+    group = (sums / _exponential(random, places.flip(0))).argmax(-1)
+    ids, members = _members(weights, group, 0)
+    winner = (members / _exponential(random, ids)).argmax(-1, keepdim=True)
+    return ids.gather(-1, winner).squeeze(-1).clamp_(max=weights.shape[-1] - 1)  # beyond it where weights are NaN
 
 
-def _candidates(weights: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
-    """Return (weights, ids), (b, C) each, of at least all tokens kept; those not kept have weight 0."""
+def _exponential(random: Tensor, places: Tensor) -> Tensor:
+    """Return numbers of the exponential distribution, float64 (b, n), for words (b,) and places (n,) or (b, n).
+
+    They are computed from the bits of both, as a hash is: so one asks for the few that are wanted.
+    """
+    bits = _mixed(random[:, None] ^ _mixed(places))
+    return -((_shifted(bits, 12).double() + 0.5) * 2.0**-52).log()  # of uniform numbers within (0, 1)
+
+
+def _mixed(bits: Tensor) -> Tensor:
+    """Return a one-to-one map of 64 bits of which every one changes about half of them: SplitMix64's.
+
+    Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators", with Stafford's constants.
+    """
+    bits = (bits ^ _shifted(bits, 30)) * -0x40A7B892E31B1A47  # as signed integers, whose products wrap
+    bits = (bits ^ _shifted(bits, 27)) * -0x6B2FB644ECCEEE15
+    return bits ^ _shifted(bits, 31)
+
+
+def _shifted(bits: Tensor, places: int) -> Tensor:
+    """Shift 64 bits to the right, zeros coming in."""
+    return (bits >> places) & ((1 << (64 - places)) - 1)
+
+
+def _leave_out(weights: Tensor, sampling: Sampling) -> None:
+    """Set the weights (b, V) of tokens that are not kept to 0; the largest of each row is 1.
+
+    Every filter says how small a weight may be: no order among equal ones decides, which the batch could change.
+    """
+    if sampling.top_k:
+        _keep(weights, _largest(weights, min(sampling.top_k, weights.shape[-1]))[:, -1:])
+    if sampling.top_p < 1:
+        _keep(weights, _least_of_nucleus(weights, sampling.top_p))
+    if sampling.min_p:
+        _keep(weights, weights.new_full((), sampling.min_p))
+
+
+def _keep(weights: Tensor, least: Tensor) -> None:
+    """Set weights below the least one to 0: as a product, since masks are slow on a CPU."""
+    weights *= torch.ge(weights, least, out=torch.empty_like(weights))
+
+
+def _least_of_nucleus(weights: Tensor, share: float) -> Tensor:
+    """Return the smallest weight (b, 1) of those that are kept: less than the share is of larger ones."""
     size = weights.shape[-1]
-    whole = weights.sum(-1, keepdim=True)
-    count = min(sampling.top_k or _FIRST_CANDIDATES, size)
+    wanted = share * _groups(weights, lambda part: part.sum(-1)).double().sum(-1, keepdim=True)
+    count = min(_FIRST_CANDIDATES, size)
     while True:
-        values, ids = _largest(weights, count)
-        kept = values / (values.sum(-1, keepdim=True) if sampling.top_k else whole)
-        before = kept.cumsum(-1) - kept
-        nucleus = (before < sampling.top_p) & (values >= sampling.min_p * values[:, :1])
-        nucleus[:, 0] = True  # the most likely token always stays
+        values = _largest(weights, count)
+        kept = nn.functional.pad(values[:, :-1].double().cumsum(-1), (1, 0)) < wanted
         # Everything that is kept has been seen if something less likely was looked at and not kept
-        if sampling.top_k or count == size or not bool(nucleus[:, -1].any()):
-            return torch.where(nucleus, values, 0), ids
+        if count == size or not bool(kept[:, -1].any()):
+            return values.gather(-1, kept.sum(-1, keepdim=True).clamp(min=1) - 1)  # the likeliest always stays
         count = min(4 * count, size)
 
 
-def _largest(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return the ``count`` largest of each row (b, V) in falling order, and their ids.
+def _largest(values: Tensor, count: int) -> Tensor:
+    """Return the ``count`` largest of each row (b, V) in falling order.
 
     They lie in the groups with the ``count`` largest maxima, which are found in one quick pass.
     """
     whole = values.shape[-1] // _SMALL_GROUP * _SMALL_GROUP
     if whole < 4 * count * _SMALL_GROUP:
-        largest, ids = values.topk(count)
-        return largest, ids
-    groups = values[:, :whole].unflatten(-1, (-1, _SMALL_GROUP)).amax(-1).topk(count, sorted=False).indices
-    everywhere = torch.arange(values.shape[-1], device=values.device)
-    ids = (groups[..., None] * _SMALL_GROUP + everywhere[:_SMALL_GROUP]).flatten(1)
-    ids = torch.cat([ids, everywhere[whole:].expand(len(ids), -1)], dim=-1)
-    largest, places = values.gather(-1, ids).topk(count)
-    return largest, ids.gather(-1, places)
+        return values.topk(count).values
+    groups = values[:, :whole].unflatten(-1, (-1, _SMALL_GROUP))
+    best = groups.amax(-1).topk(count, sorted=False).indices
+    members = groups.gather(1, best[..., None].expand(-1, -1, _SMALL_GROUP)).flatten(1)
+    return torch.cat([members, values[:, whole:]], dim=-1).topk(count).values

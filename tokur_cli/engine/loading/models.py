@@ -14,6 +14,7 @@ from tokur_cli.engine.loading.default_model import DEFAULT_MODEL
 from tokur_cli.engine.loading.hardware import limit_kernel_caches, place_weights, resolve_dtype
 from tokur_cli.engine.loading.imports import import_transformers
 from tokur_cli.engine.loading.sources import Source, explain_hub_error, find_source, first_line
+from tokur_cli.engine.panics import is_panic
 from tokur_cli.records.errors import TokurError
 
 if TYPE_CHECKING:
@@ -258,6 +259,12 @@ def load_weights(
         )
     # transformers fills missing and mismatched weights with random numbers.
     if missing := sorted(key for key in report["missing_keys"] if not key.startswith(unused)):
+        whole, found = _architecture(config), type(model).__name__
+        if whole is not None and whole != found:
+            raise TokurError(
+                f"{name} is of the class {whole}, which transformers {transformers.__version__} loads as {found} where "
+                f"a language model is wanted: that lacks {missing[0]} (of {len(missing)} missing)"
+            )
         raise TokurError(
             f"{name} lacks weights that its config.json asks for: {missing[0]} (of {len(missing)} missing)"
         )
@@ -273,13 +280,33 @@ def load_weights(
     return loaded
 
 
+def _architecture(config: PreTrainedConfig) -> str | None:
+    """Return the class that a checkpoint was written by, as its config names it."""
+    return next(iter(getattr(config, "architectures", None) or []), None)
+
+
 def _not_finite(model: PreTrainedModel) -> str | None:
     """Return the name of a weight that holds NaN or infinity, if one does; a sum does not hide them, and is quick."""
     for name, weight in model.named_parameters():
-        countable = weight.is_floating_point() and weight.itemsize > 1 and weight.device.type != "meta"
-        if countable and not weight.sum().isfinite() and not weight.isfinite().all():
-            return name
+        for part in _plain_parts(weight):
+            countable = part.is_floating_point() and part.itemsize > 1 and part.device.type != "meta"
+            if countable and not part.sum().isfinite() and not part.isfinite().all():
+                return name
     return None
+
+
+def _plain_parts(weight: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Yield what a tensor is made of: itself, or the integers and scales of one that a library of quantisation wraps.
+
+    A wrapper need not know any operation (torchao's know no sum), but what it wraps it must tell PyTorch.
+    """
+    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+    if is_traceable_wrapper_subclass(weight):
+        for name in weight.__tensor_flatten__()[0]:
+            yield from _plain_parts(getattr(weight, name))
+    else:
+        yield weight
 
 
 def refuse_endless(config_file: Path, name: str) -> None:
@@ -301,6 +328,7 @@ def refuse_endless(config_file: Path, name: str) -> None:
 
 def _causal_config(source: Source, name: str, trust_remote_code: bool) -> PreTrainedConfig:
     """Return a model's config; refuse models that don't predict the next token from the ones before it."""
+    import transformers
     from transformers import AutoConfig
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
@@ -314,6 +342,11 @@ def _causal_config(source: Source, name: str, trust_remote_code: bool) -> PreTra
     causal = not architectures or any(architecture.endswith(CAUSAL_CLASS_ENDINGS) for architecture in architectures)
     if config.is_encoder_decoder or not (custom or (known and causal)):
         what = architectures[0] if architectures else config.model_type
+        if causal and not config.is_encoder_decoder:
+            raise TokurError(
+                f"{name} ({what}): transformers {transformers.__version__} loads no causal language model of the type "
+                f"{config.model_type}; tokur needs one that predicts the next token"
+            )
         raise TokurError(f"{name} ({what}) isn't a causal language model; tokur needs one that predicts the next token")
     return config
 
@@ -333,7 +366,9 @@ def explained_errors(name: str) -> Iterator[None]:
         yield
     except TokurError:
         raise
-    except Exception as error:
+    except BaseException as error:
+        if not isinstance(error, Exception) and not is_panic(error):
+            raise
         import torch
         import transformers
         from safetensors import SafetensorError

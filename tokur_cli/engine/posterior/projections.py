@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
-import torch
 from accelerate.utils import align_module_device
 from torch import Tensor, nn
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from tokur_cli.engine.body import parts_of
 from tokur_cli.engine.posterior.description import layer_slice
+from tokur_cli.engine.posterior.layouts import layout_of, looks_fused
 from tokur_cli.records.errors import TokurError
 
 DEFAULT_TARGETS = "q_proj,k_proj"
@@ -63,32 +64,60 @@ def find_projections(
         targets: comma-separated; each item is the end of a projection's dotted name (``q_proj``, ``attn.wq``) or a
             glob over the whole name (``*.layers.1?.*.q_proj``). Fused weights of known layout offer parts named
             ``q_proj``, ``k_proj`` and ``v_proj``, so the default means queries and keys in every family. A name
-            without a dot means no projection of linear attention, whose queries and keys meet no softmax.
+            without a dot means no projection of linear attention or of a state-space layer, which have no softmax.
+            A module of which the layers share the weight (Zamba) is a projection of its own in each of its places.
         layers: which layers, as a slice: ``15:`` is layer 15 (the sixteenth) and all above, ``:4`` the lowest four,
             ``-8:`` the highest eight; None for all.
 
     Raises:
-        TokurError: an item matches nothing, there are no such layers, or a matched weight is quantised.
+        TokurError: an item matches nothing, there are no such layers, or a matched weight is quantised or holds
+            queries, keys or values together in an order that isn't known.
     """
     patterns = [item.strip() for item in targets.split(",") if item.strip()]
     projections = list(_projections(model))
     chosen = [p for p in projections if any(_matches(p, pattern) for pattern in patterns)]
     unmatched = [pattern for pattern in patterns if not any(_matches(p, pattern) for p in projections)]
     if unmatched or not chosen:
-        found = ", ".join(sorted({p.name.rpartition(".")[2] for p in projections})) or "none"
-        what = ", ".join(f'"{pattern}"' for pattern in unmatched) or f'"{targets}"'
-        raise TokurError(
-            f"no projection of this model ({model.config.model_type}) is named {what}. It has: {found}. "
-            "Name its query and key projections with --targets, as ends of names or globs."
-        )
+        raise _nothing_named(model, projections, unmatched or [targets])
     if layers is not None:
         count = 1 + max((p.layer[1] for p in projections if p.layer is not None), default=-1)
         chosen = _in_layers(chosen, layers, count)
     for projection in chosen:
-        dtype = cast(Tensor, projection.module.weight).dtype
-        if not dtype.is_floating_point or dtype.itemsize < 2:
-            raise TokurError(f"{projection.name} is quantised ({dtype}); the posterior needs floating-point weights")
+        _check(model, projection)
     return chosen
+
+
+def _nothing_named(model: PreTrainedModel, projections: list[Projection], patterns: list[str]) -> TokurError:
+    """Return the error of patterns that match no projection, which says what there is."""
+    # Without what stands before its name, a projection of linear attention could not be named
+    found = sorted({".".join(p.name.split(".")[-2 if p.linear else -1 :]) for p in projections})
+    parts: dict[str, list[str]] = {}
+    for p in projections:
+        if p.name != p.module_name:
+            parts.setdefault(p.module_name.rpartition(".")[2], []).append(p.name.rpartition(".")[2])
+    known = [f"{name} is {' and '.join(sorted(set(parts[name])))}" for name in sorted(parts.keys() & set(patterns))]
+    fused = [name for name in found if looks_fused(name)]
+    advice = "Name its query and key projections with --targets, as ends of names or globs."
+    if fused:
+        advice = f"{', '.join(fused)} may hold queries and keys, but in an order that tokur doesn't know."
+    wanted = ", ".join(f'"{pattern}"' for pattern in patterns)
+    return TokurError(
+        f"no projection of this model ({model.config.model_type}) is named {wanted}. "
+        f"It has: {', '.join(found) or 'none'}. {'. '.join([*known, advice])}"
+    )
+
+
+def _check(model: PreTrainedModel, projection: Projection) -> None:
+    """Refuse a projection that cannot be perturbed, or not alone."""
+    weight = cast(Tensor, projection.module.weight)
+    if is_traceable_wrapper_subclass(weight) or not weight.dtype.is_floating_point or weight.dtype.itemsize < 2:
+        kind = type(weight).__name__ if is_traceable_wrapper_subclass(weight) else weight.dtype
+        raise TokurError(f"{projection.name} is quantised ({kind}); the posterior needs floating-point weights")
+    if projection.rows is None and looks_fused(projection.name.rpartition(".")[2]):
+        raise TokurError(
+            f"{projection.name} seems to hold queries, keys or values in one weight, and tokur doesn't know which rows "
+            f"are which in this family ({model.config.model_type}): leave it out of --targets, or use another model"
+        )
 
 
 def _in_layers(projections: list[Projection], layers: str, count: int) -> list[Projection]:
@@ -125,12 +154,11 @@ def _projections(model: PreTrainedModel) -> Iterator[Projection]:
             continue
         layer = _layer(name)
         linear = layer is not None and layer[1] < len(kinds) and kinds[layer[1]] == "linear_attention"
-        layout = _LAYOUTS.get((config.model_type, name.rpartition(".")[2]))
-        if layout is None or linear:
+        parts = None if linear else layout_of(config, name.rpartition(".")[2])
+        if parts is None:
             yield Projection(name, name, module, None, linear)
             continue
         width = module.nf if isinstance(module, Conv1D) else module.out_features
-        parts = layout(config)
         if sum(len(rows) for rows in parts.values()) != width:
             raise TokurError(f"{name} has {width} output features, which its family's layout does not explain")
         for part, rows in parts.items():
@@ -159,60 +187,3 @@ def _works(name: str, modules: Mapping[str, nn.Module], working: Collection[str]
             return False
         name = above
     return True
-
-
-# Layouts of fused weights: configuration → rows of each part, "" for the one that has the module's own name
-
-
-def _head_size(config: Any) -> int:
-    return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
-
-
-def _one_after_another(q: int, k: int, v: int) -> dict[str, Tensor]:
-    rows = torch.arange(q + k + v)
-    return {"q_proj": rows[:q], "k_proj": rows[q : q + k], "v_proj": rows[q + k :]}
-
-
-def _equal_thirds(config: Any) -> dict[str, Tensor]:
-    return _one_after_another(config.hidden_size, config.hidden_size, config.hidden_size)
-
-
-def _grouped_query(config: Any) -> dict[str, Tensor]:
-    size = _head_size(config)
-    kv = config.num_key_value_heads * size
-    return _one_after_another(config.num_attention_heads * size, kv, kv)
-
-
-def _head_by_head(config: Any) -> dict[str, Tensor]:
-    rows = torch.arange(3 * config.hidden_size).view(config.num_attention_heads, 3, _head_size(config))
-    return {part: rows[:, i].flatten() for i, part in enumerate(("q_proj", "k_proj", "v_proj"))}
-
-
-def _falcon(config: Any) -> dict[str, Tensor]:
-    if not config.new_decoder_architecture and not config.multi_query:
-        return _head_by_head(config)
-    groups = config.num_kv_heads if config.new_decoder_architecture else 1
-    heads = config.num_attention_heads // groups
-    size = _head_size(config)
-    rows = torch.arange(groups * (heads + 2) * size).view(groups, heads + 2, size)
-    return {"q_proj": rows[:, :-2].flatten(), "k_proj": rows[:, -2].flatten(), "v_proj": rows[:, -1].flatten()}
-
-
-def _gated(config: Any) -> dict[str, Tensor]:
-    rows = torch.arange(2 * config.num_attention_heads * _head_size(config))
-    rows = rows.view(config.num_attention_heads, 2, _head_size(config))
-    return {"": rows[:, 0].flatten(), "output_gate": rows[:, 1].flatten()}
-
-
-_LAYOUTS: dict[tuple[str, str], Callable[[Any], dict[str, Tensor]]] = {
-    ("gpt2", "c_attn"): _equal_thirds,
-    ("mpt", "Wqkv"): _equal_thirds,
-    ("phi3", "qkv_proj"): _grouped_query,
-    ("gpt_neox", "query_key_value"): _head_by_head,
-    ("bloom", "query_key_value"): _head_by_head,
-    ("falcon", "query_key_value"): _falcon,
-    ("qwen3_next", "q_proj"): _gated,
-    ("qwen3_5_text", "q_proj"): _gated,
-    ("qwen3_5_moe_text", "q_proj"): _gated,
-    ("qwen4_exp_text", "q_proj"): _gated,
-}

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from tokur_cli.engine.posterior.posterior import PerturbedMatrix, Posterior
+from tokur_cli.records.errors import TokurError
 
 _FIRST_STEPS = 256  # initial size of the step tables; they double when a longer response comes
 
@@ -127,7 +128,7 @@ class _Hook:
         self.draws, self.matrix, self.steps, self.count = draws, matrix, steps, count
 
     def __call__(self, module: nn.Module, arguments: tuple[Tensor, ...], output: Tensor) -> Tensor:
-        inputs, output = arguments[0], output.contiguous()  # ((1 + M)·B, L, in or out)
+        inputs, output = self._by_row(arguments[0]), output.contiguous()  # ((1 + M)·B, L, in)
         base_rows = inputs.shape[0] // (1 + self.draws.members)
         drawn = inputs[base_rows:].unflatten(0, (self.draws.members, base_rows))
         steps = None if self.steps is None else self.steps.to(inputs.device)
@@ -141,3 +142,14 @@ class _Hook:
         else:
             moved[:, rows] = torch.addmm(moved[:, rows], coefficients, basis.T)
         return output
+
+    def _by_row(self, inputs: Tensor) -> Tensor:
+        """Return inputs as (rows, L, in); latent attention has a dimension for its one head between them."""
+        if inputs.ndim > 3:
+            inputs = inputs.flatten(1, -2)
+        if inputs.ndim != 3 or (self.steps is not None and inputs.shape[1] != self.steps.shape[1]):
+            raise TokurError(
+                f"{self.matrix.name} is not given its inputs token by token, so draws cannot be told apart: "
+                "leave it out of --targets"
+            )
+        return inputs

@@ -8,7 +8,7 @@ import torch
 
 from tests.engine import oracle
 from tokur_cli.engine.generation.sampling import choose_tokens
-from tokur_cli.engine.noise import uniform
+from tokur_cli.engine.noise import uniform, words
 
 CONFIDENCES = ("logprob", "self_certainty", "deepconf")
 
@@ -61,8 +61,8 @@ def grow(model, prompt, particle, slot, round_, run):
     while True:
         with torch.no_grad():
             logits = model(torch.tensor([[*prompt, *ids]])).logits[:, -1]
-        number = uniform(key, 0, 4 * (len(step) // 4 + 1))[len(step)]
-        token = int(choose_tokens(logits, run["sampling"], [float(number)]))
+        word = words(key, 0, 4 * (len(step) // 4 + 1)).view("int64")[len(step)]
+        token = int(choose_tokens(logits, run["sampling"], [int(word)]))
         ids.append(token)
         step.append(token)
         ended = token in run["end_ids"] or len(ids) == run["max_new_tokens"]
