@@ -1,6 +1,5 @@
 """evaluate, select and heatmap read labels and answers in one way: that of their options, with Inspect as the judge."""
 
-import gzip
 import json
 import math
 import re
@@ -319,17 +318,6 @@ def test_what_has_no_answer_that_can_be_read_is_counted_and_three_are_shown(run_
     _, _, err = run_tokur("evaluate", path, "--bootstrap", 0, "--answer", "(?s).+")
     assert "1 response has no answer that could be read, and counts as wrong" in err
     assert "no answer" not in run_tokur("evaluate", write_lines(path, rows[4:]), "--bootstrap", 0)[2]
-
-
-def test_records_before_a_stream_that_breaks_off_are_graded(run_tokur, tmp_path):
-    rows = [{**scored("The answer is 4.", reference="4"), "id": f"q{number}"} for number in range(40)]
-    whole = gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode())
-    (tmp_path / "in.jsonl.gz").write_bytes(whole[: len(whole) * 3 // 4])
-    code, _, err = run_tokur("evaluate", tmp_path / "in.jsonl.gz", "--graded", tmp_path / "graded.jsonl")
-    assert (code, "in.jsonl.gz" in err) == (1, True)
-    graded = parsed((tmp_path / "graded.jsonl").read_text())
-    assert 0 < len(graded) < 40
-    assert all(record["correct"] is True for record in graded)
 
 
 def test_a_mean_of_several_verdicts_is_inspects(run_tokur, several):

@@ -57,7 +57,7 @@ def run(arguments, given=GOOD):
         (["score", "--sigma", "x"], GOOD, 2, '--sigma has "x"'),
         (["score", "--sigma", "auto"], GOOD, 2, "--sigma auto is the σ that a posterior was calibrated to"),
         (["score", "--posterior", "nowhere"], GOOD, 1, "nowhere: holds no posterior"),
-        (["score", "--requests", "nowhere"], GOOD, 1, "nowhere: there is no such file"),
+        (["score", "--requests", "nowhere"], GOOD, 2, "<stdin> is in the format tokur, which has its own prompts"),
         (["score", "--layers", "two"], GOOD, 2, 'layers "two" is not a slice'),
         (["score", "--device-map", "cda"], GOOD, 2, "unknown device map 'cda'"),
         (["score", "--attempt-temperature", "0"], GOOD, 2, "--attempt-temperature must be above 0"),

@@ -9,6 +9,7 @@ from functools import cache
 from itertools import islice
 
 from tokur_cli.answers.canonical import canonical
+from tokur_cli.answers.expressions import expression
 from tokur_cli.answers.languages import ENGLISH, has_decimal_comma, month_names
 from tokur_cli.answers.numbers import INTEGER, LETTER, Number, read_number
 from tokur_cli.answers.spelled import CJK_NUMBER, SIGN_WORDS, read_words
@@ -22,31 +23,31 @@ _CORE = (
     rf"(?:\\frac\{{-?\d+\}}\{{\d+\}}|{_DIGITS}(?:[eE][+-]?\d+(?![A-Za-z\d])|:[0-5]\d(?::[0-5]\d)?(?!\d)|\s?\\frac\{{\d+\}}\{{\d+\}}"
     r"|\s\d+/\d+(?!\d)|\s?/\s?\d+(?:\.\d+)?(?!\s?[/\d]))?)"
 )
-AMOUNT = re.compile(
+AMOUNT = expression(
     rf"(?:(?i:{SIGN_WORDS})\s*)?(?:(?<![A-Za-z0-9_.)\]}}%])[-+](?=[\\{CURRENCY}\d.]))?(?:{CURRENCY_BEFORE}\s?-?|(?<![A-Za-z_\d.^])(?<!\d,)(?<!\^\{{))"
     rf"{_CORE}(?:\s?(?:\\?%|percent\b))?"
 )
 """A number in digits with what stands directly around it. Its value is for ``numbers.read_number`` to tell."""
 
-_POWER = re.compile(r"\^(?:[23](?!\d)|\{[23]\})")
-_SIGN = re.compile(rf"(?i){SIGN_WORDS}\s*")
-_DATE = re.compile(
+_POWER = expression(r"\^(?:[23](?!\d)|\{[23]\})")
+_SIGN = expression(rf"(?i){SIGN_WORDS}\s*")
+_DATE = expression(
     r"(?<!\d)\d{4}[-/]\d{1,2}[-/]\d{1,2}(?!\d)|\d{4}\s?[年년]\s?\d{1,2}\s?[月월]\s?\d{1,2}\s?[日일號号]?"
     r"|(?i:\b(?:jan|feb|mar|apr|may|june?|july?|aug|sep|oct|nov|dec)[a-z]*\.?\s+\d{1,2}(?:st|nd|rd|th)?(?:,?\s+\d{4})?\b)"
     r"|(?i:\b\d{1,2}(?:st|nd|rd|th)?\s+(?:of\s+)?(?:jan|feb|mar|apr|may|june?|july?|aug|sep|oct|nov|dec)[a-z]*\.?(?:,?\s+\d{4})?\b)"
 )
-_CLOCK = re.compile(
+_CLOCK = expression(
     r"(?P<late>下午|晚上|午後|오후|傍晚|夜)?(?:上午|早上|午前|오전|凌晨)?\s?(?<!\d)(?P<hour>[01]?\d|2[0-4])\s?(?:h|Uhr|[点點時时시](?![間间])|:)\s?(?P<minute>[0-5]\d)"
     r"(?![\d:])(?:分|분|\s?Uhr)?(?!\s?min)|(?P<late2>下午|晚上|午後|오후|傍晚|夜)?(?:上午|早上|午前|오전|凌晨)?(?<!\d)(?P<hour2>[01]?\d|2[0-4])[点點시](?![\d間间])"
 )
-_CLOCK_BEHIND = re.compile(r"\s*(?:[ap]\.?\s?m\b\.?|o'clock\b|uhr\b)", re.IGNORECASE)
-_UNIT_WORD = re.compile(rf"[\s-]?(?:\\?%|[{CURRENCY}°]|\\text\{{[^{{}}]*\}}|[{LETTER}]+(?![&'])|\d[\d.,]*)")
-_WIDE = re.compile(r"[\u0e00-\u0eff\u3040-\ud7ff]")
-_ORDINAL_BEHIND = re.compile(r"[ -](?:first|second|third|[a-z]+th|past|to the power)\b")
-_RANGE = re.compile(
+_CLOCK_BEHIND = expression(r"\s*(?:[ap]\.?\s?m\b\.?|o'clock\b|uhr\b)", re.IGNORECASE)
+_UNIT_WORD = expression(rf"[\s-]?(?:\\?%|[{CURRENCY}°]|\\text\{{[^{{}}]*\}}|[{LETTER}]+(?![&'])|\d[\d.,]*)")
+_WIDE = expression(r"[\u0e00-\u0eff\u3040-\ud7ff]")
+_ORDINAL_BEHIND = expression(r"[ -](?:first|second|third|[a-z]+th|past|to the power)\b")
+_RANGE = expression(
     r"\s?[-–—~]\s?(?=\d)|\s(?:to|bis|a|à|до|至|or|oder|o|ou|или|y|і|या|یا|أو|hoặc|หรือ|atau|veya|lub|albo|eller|of|או)\s?(?=[-+]?\s?[$€£¥]?\d)|\s?(?:から|至|到|或|或者|또는|か|이나)\s?(?=\d)|\s?(?:±|\\pm)"
 )
-_SPELLED = re.compile(
+_SPELLED = expression(
     rf"(?i)(?:(?:{SIGN_WORDS})\s*)?(?:\b(?:zero|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|"
     r"fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|half|"
     r"one(?=[ -](?:hundred|thousand|million|billion|half|third|quarter|fourth|fifth|and a))|"

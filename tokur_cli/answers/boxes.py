@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 
+from tokur_cli.answers.expressions import expression
+
 _LONGEST_LIST_GAP = 100
 _LONGEST_LINE = 2_000
 
-_BRACE = re.compile(r"\\{1,2}(?:boxed|fbox)\s{0,4}\{|\\.|[{}]", re.DOTALL)
-_BARE_BOX = re.compile(r"\\boxed\s{1,4}([^\s{}$\\]{1,50})")
-_LIST_GAP = re.compile(r"(?:[\s$,;]|\\[()\[\],;]|\\quad|\\qquad)*")
-_LIST_WORD = re.compile(r"(?<![A-Za-z])(?:and|or)(?![A-Za-z])")
-_TEXT_GROUP = re.compile(r"\\(?:text\w*|mathrm|mathbf|mbox|operatorname)\s*\{[^{}]*\}|\\begin\{\w+\}|\\end\{\w+\}")
+_BRACE = expression(r"\\{1,2}(?:boxed|fbox)\s{0,4}\{|\\.|[{}]", re.DOTALL)
+_BARE_BOX = expression(r"\\boxed\s{1,4}([^\s{}$\\]{1,50})")
+_LIST_GAP = expression(r"(?:[\s$,;]|\\[()\[\],;]|\\quad|\\qquad)*")
+_LIST_WORD = expression(r"(?<![A-Za-z])(?:and|or)(?![A-Za-z])")
+_TEXT_GROUP = expression(r"\\(?:text\w*|mathrm|mathbf|mbox|operatorname)\s*\{[^{}]*\}|\\begin\{\w+\}|\\end\{\w+\}")
 
 
 def first_line(text: str) -> str:

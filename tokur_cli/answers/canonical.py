@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from tokur_cli.answers.expressions import expression
 from tokur_cli.answers.notation import common_name, for_parser
 from tokur_cli.answers.numbers import LETTER, Number, read_number
 from tokur_cli.answers.units import Unit, unit_of
@@ -87,55 +88,55 @@ _CHARACTERS = str.maketrans(
     }
 )
 
-_SPACING = re.compile(
+_SPACING = expression(
     r"\\(?:left|right|[bB]igg?[lr]?|displaystyle|limits|quad|qquad|thinspace)(?![A-Za-z])"
     r"|(?<!\\)\\[,;: ]|\\! *|(?<!\\)~"
 )
 _JOINING = (r"\!", r"\left", r"\right", r"\b", r"\B")
-_DOLLAR = re.compile(r"(?<!\\)\$")
-_DEGREES = re.compile(r"\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ)(?![A-Za-z])|\s*\\degree(?![A-Za-z])|\s*°(?:[CF]\b)?")
-_STYLED_TEXT = re.compile(r"\\(?:text(?:bf|it|rm|sf|tt|normal)?|mathrm|mathbf|mbox|operatorname)\s*\{([^{}]*)\}")
-_ROMAN_LETTER = re.compile(r"\\(?:mathrm|mathbf|mathit)\s*\{\s*([A-Za-z])\s*\}")
-_DOUBLE_ESCAPE = re.compile(r"\\\\(?=[A-Za-z]{2})")
-_MARKED_TEXT = re.compile(r"\\text\{([^{}]*)\}")
-_LETTERS = re.compile(r"\\text\{\s*([A-Z](?:(?:\s*,\s*|\s*,?\s+(?:and|or)\s+)[A-Z])+)\s*\}")
+_DOLLAR = expression(r"(?<!\\)\$")
+_DEGREES = expression(r"\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ)(?![A-Za-z])|\s*\\degree(?![A-Za-z])|\s*°(?:[CF]\b)?")
+_STYLED_TEXT = expression(r"\\(?:text(?:bf|it|rm|sf|tt|normal)?|mathrm|mathbf|mbox|operatorname)\s*\{([^{}]*)\}")
+_ROMAN_LETTER = expression(r"\\(?:mathrm|mathbf|mathit)\s*\{\s*([A-Za-z])\s*\}")
+_DOUBLE_ESCAPE = expression(r"\\\\(?=[A-Za-z]{2})")
+_MARKED_TEXT = expression(r"\\text\{([^{}]*)\}")
+_LETTERS = expression(r"\\text\{\s*([A-Z](?:(?:\s*,\s*|\s*,?\s+(?:and|or)\s+)[A-Z])+)\s*\}")
 _SPELLINGS = (
-    (re.compile(r"\\[dtc]frac(?![A-Za-z])"), r"\\frac"),
-    (re.compile(r",\s*(?:and|or)(?![A-Za-z])\s*"), ", "),
-    (re.compile(r"\\frac\s*(\d)\s*(?=[\d{])"), r"\\frac{\1}"),
-    (re.compile(r"\\frac\s*(\{[^{}]*\})\s*(\d)"), r"\\frac\1{\2}"),
-    (re.compile(r"\\sqrt\s*(\d)"), r"\\sqrt{\1}"),
-    (re.compile(r"\{,\}(?=\d{3}(?!\d))"), ","),
-    (re.compile(r"(?<=\d)\{,\}(?=\d)"), "."),
-    (re.compile(r"\\([%$#&])"), r"\1"),
-    (re.compile(r"\\(?:geq|geqslant)(?![A-Za-z])"), r"\\ge"),
-    (re.compile(r"\\(?:leq|leqslant)(?![A-Za-z])"), r"\\le"),
-    (re.compile(r"\\neq(?![A-Za-z])"), r"\\ne"),
-    (re.compile(r"(?<!\\text)\{ +"), "{"),
-    (re.compile(r"(?<=[^ ]) +\}"), "}"),
-    (re.compile(r"(?<=\d)(or|and)(?=[A-Za-z(\\-])"), r" \1 "),
+    (expression(r"\\[dtc]frac(?![A-Za-z])"), r"\\frac"),
+    (expression(r",\s*(?:and|or)(?![A-Za-z])\s*"), ", "),
+    (expression(r"\\frac\s*(\d)\s*(?=[\d{])"), r"\\frac{\1}"),
+    (expression(r"\\frac\s*(\{[^{}]*\})\s*(\d)"), r"\\frac\1{\2}"),
+    (expression(r"\\sqrt\s*(\d)"), r"\\sqrt{\1}"),
+    (expression(r"\{,\}(?=\d{3}(?!\d))"), ","),
+    (expression(r"(?<=\d)\{,\}(?=\d)"), "."),
+    (expression(r"\\([%$#&])"), r"\1"),
+    (expression(r"\\(?:geq|geqslant)(?![A-Za-z])"), r"\\ge"),
+    (expression(r"\\(?:leq|leqslant)(?![A-Za-z])"), r"\\le"),
+    (expression(r"\\neq(?![A-Za-z])"), r"\\ne"),
+    (expression(r"(?<!\\text)\{ +"), "{"),
+    (expression(r"(?<=[^ ]) +\}"), "}"),
+    (expression(r"(?<=\d)(or|and)(?=[A-Za-z(\\-])"), r" \1 "),
     # The argument of a function that is a number says nothing: f(x) = 5 is f = 5.
     (
-        re.compile(r"(?<![A-Za-z\\])([A-Za-z])\([a-z]\)(?=\s*=\s*-?\s*\d+(?:[.,/]\d+)*\s*(?:$|[,;]|\\text|and|or))"),
+        expression(r"(?<![A-Za-z\\])([A-Za-z])\([a-z]\)(?=\s*=\s*-?\s*\d+(?:[.,/]\d+)*\s*(?:$|[,;]|\\text|and|or))"),
         r"\1",
     ),
 )
-_BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{(.*)\}", re.DOTALL)
-_DELIMITED = re.compile(r"\$\$(.*)\$\$|\\\[(.*)\\\]|\\\((.*)\\\)", re.DOTALL)
-_NO_CALCULATION = re.compile(r"[<>;]|!=|,(?!\d{3}(?!\d))|\\(?:begin|le|ge|ne)(?![A-Za-z])|\b(?:and|or)\b")
-_NAMED = re.compile(r"(?:\\angle\s*)?\\?[A-Za-z]+(?:_\{?\w+\}?)?(?:\([^()=]*\))?\s*")
-_ARITHMETIC_COMMAND = re.compile(
+_BOXED = expression(r"\\(?:boxed|fbox)\s*\{(.*)\}", re.DOTALL)
+_DELIMITED = expression(r"\$\$(.*)\$\$|\\\[(.*)\\\]|\\\((.*)\\\)", re.DOTALL)
+_NO_CALCULATION = expression(r"[<>;]|!=|,(?!\d{3}(?!\d))|\\(?:begin|le|ge|ne)(?![A-Za-z])|\b(?:and|or)\b")
+_NAMED = expression(r"(?:\\angle\s*)?\\?[A-Za-z]+(?:_\{?\w+\}?)?(?:\([^()=]*\))?\s*")
+_ARITHMETIC_COMMAND = expression(
     r"\\(?:frac|sqrt|times|cdot|div|binom|pi|circ|sin|cos|tan|log|ln)(?![A-Za-z])|\\text\{[^{}]*\}|(?<=\d)\s*x\s*(?=\d)"
 )
-_AROUND_OPERATORS = re.compile(r"\s*([-+*/=<>();:\[\]{}|^_])\s*|\s+(?=,)")
+_AROUND_OPERATORS = expression(r"\s*([-+*/=<>();:\[\]{}|^_])\s*|\s+(?=,)")
 # A comma that separates thousands stays as it is, so that no list can look like a number.
-_LIST_COMMA = re.compile(r"(?<!\d),\s*|,\s+|,(?!\d{3}(?!\d))")
+_LIST_COMMA = expression(r"(?<!\d),\s*|,\s+|,(?!\d{3}(?!\d))")
 
-_CHOICE = re.compile(
+_CHOICE = expression(
     r"\(\s*([A-Ja-j])\s*\)|([A-J])\s*[).:]?|\(\s*([A-J])\s*\)\s+\S.*|([A-J])\s*[).:]\s+\S.*", re.DOTALL
 )
-_WORDS = re.compile(r"([^\W\d_]{2,}(?:[ '-]+[^\W\d_]+)*)!?")
-_UNIT_BEHIND = re.compile(
+_WORDS = expression(r"([^\W\d_]{2,}(?:[ '-]+[^\W\d_]+)*)!?")
+_UNIT_BEHIND = expression(
     r"(?:\\text\{(?P<text>[^{}]*)\}|(?<![\\A-Za-z{])(?P<word>[A-Za-z]{2,}))(?P<power>\s*\^\s*\{?\s*[23]\s*\}?)?$"
 )
 _NAMES = frozenset(("pi", "infinity", "infty", "inf", "oo"))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 
+from tokur_cli.answers.expressions import expression
 from tokur_cli.answers.lexicon import CAUSE, CHOSEN, IN_DOUBT, LETTER_OF_CHOICE, REJECTED_BEFORE, REJECTED_BEHIND
 from tokur_cli.answers.statements import SENTENCE_END
 
 _TAIL = 4_000
 _NEAR = 80  # characters before a letter in which a word may choose or reject it
 
-_LABELLED = re.compile(r"\A\W{0,4}\(?([A-J])[).:](?=\s|\*|$)")
-_LABELLED_LINES = re.compile(r"(?m)^\W{0,4}\(?([A-J])[).:](?=\s|\*|$)")
+_LABELLED = expression(r"\A\W{0,4}\(?([A-J])[).:](?=\s|\*|$)")
+_LABELLED_LINES = expression(r"(?m)^\W{0,4}\(?([A-J])[).:](?=\s|\*|$)")
 
 
 def chosen_letter(text: str) -> str | None:

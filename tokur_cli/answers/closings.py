@@ -7,6 +7,7 @@ import re
 from tokur_cli.answers.amounts import Amount, amounts, goes_on
 from tokur_cli.answers.calculations import last_result
 from tokur_cli.answers.canonical import canonical
+from tokur_cli.answers.expressions import expression
 from tokur_cli.answers.languages import language_of
 from tokur_cli.answers.lexicon import (
     ASIDE,
@@ -37,9 +38,9 @@ from tokur_cli.answers.statements import (
     worked_out,
 )
 
-_PAIR = re.compile(r"\((?:[-+]?\d[\d./]*|\\frac\{\d+\}\{\d+\}|[-+]?[a-z]),\s*[^(),]{1,30}(?:,\s*[^(),]{1,30})?\)")
-_ENDED = re.compile(r"[.!?:;)\]}%$\"'*_>|]\s*\Z|[\d\U0001f300-\U0001faff]\s*\Z")
-_OPEN = re.compile(r"[?:]\s*\Z")
+_PAIR = expression(r"\((?:[-+]?\d[\d./]*|\\frac\{\d+\}\{\d+\}|[-+]?[a-z]),\s*[^(),]{1,30}(?:,\s*[^(),]{1,30})?\)")
+_ENDED = expression(r"[.!?:;)\]}%$\"'*_>|]\s*\Z|[\d\U0001f300-\U0001faff]\s*\Z")
+_OPEN = expression(r"[?:]\s*\Z")
 
 
 def closing(text: str, *, language: str | None = None) -> str | None:

@@ -34,6 +34,7 @@ from tokur_cli.answers.calculations import without_working
 from tokur_cli.answers.canonical import canonical
 from tokur_cli.answers.choices import chosen_letter
 from tokur_cli.answers.closings import closing
+from tokur_cli.answers.expressions import expression
 from tokur_cli.answers.lexicon import CORRECTION, QUESTION_LINE, Marker, markers
 from tokur_cli.answers.statements import SENTENCE_END, is_answer_alone, stated, word_count
 from tokur_cli.answers.writing import plain
@@ -70,8 +71,8 @@ class Extraction:
 _LONGEST_STATEMENT = 2_000
 _THINKING, _THOUGHT = "<think>", "</think>"
 _TAG, _TAG_END = "<answer>", "</answer>"
-_LINE_MARKS = re.compile(r"\A(?:[\s:*#_\"'>]|\\\")*")
-_VERDICT = re.compile(
+_LINE_MARKS = expression(r"\A(?:[\s:*#_\"'>]|\\\")*")
+_VERDICT = expression(
     r"\A[\s*_#\"'>]*(?P<word>yes|no|true|false|sí|si|oui|non|ja|nein|да|нет|sim|não|sì|evet|hayır|có|không|ya|tidak|tak|nie|是的?|不是|对|不对|はい|いいえ|네|아니요|아니오|نعم|لا|हाँ|हां|नहीं|ใช่|ไม่ใช่|ไม่)"
     r"(?=\s*[*_]*\s*(?:[,.!:;–—]|-\s|$|\n))",
     re.IGNORECASE,
@@ -193,7 +194,7 @@ def _marked_up(text: str) -> Extraction | None:
     return None
 
 
-_CONDITION = re.compile(
+_CONDITION = expression(
     r"(?i)\b(?:if|otherwise|else|whenever|depending|wenn|falls|sonst|si|sinon|sino|se|senão|altrimenti|если|иначе)\b|如果|否则|もし|만약"
 )
 

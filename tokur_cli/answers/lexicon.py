@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from tokur_cli.answers.expressions import expression
 from tokur_cli.answers.numbers import LETTER
 
 # (a language; its words for "answer"; the words between it and the answer)
@@ -81,7 +82,7 @@ _LANGUAGES: tuple[tuple[str, str, str], ...] = (
     ("ko", r"(?:최종\s*)?(?:정답|해답|답변|답)(?![가-힣]{3})", r"[^\n.:=,]{0,16}?(?:은|는|이|[:=])\s*"),
 )
 
-_FINAL = re.compile(
+_FINAL = expression(
     r"(?i)final|endg|schluss|definit|ostateczn|konečn|окончат|итог|остаточ|最终|最后|最終|最後|최종|cuối|nihai|akhir|अंतिम|نهائي|สุดท้าย|סופית|τελικ|slutlig|eind"
 )
 _STEMS = {
@@ -95,7 +96,7 @@ _STEMS = {
 """What the words for "answer" have in common: a text without one of a language's has no marker of that language."""
 
 _MARKERS = tuple(
-    (code, tuple(_STEMS[code].split()), re.compile(rf"(?:{noun})(?:{link})", re.IGNORECASE))
+    (code, tuple(_STEMS[code].split()), expression(rf"(?:{noun})(?:{link})", re.IGNORECASE))
     for code, noun, link in _LANGUAGES
 )
 
@@ -141,7 +142,7 @@ def markers(text: str, start: int = 0, end: int | None = None) -> list[Marker]:
 
 
 _W, _E = r"(?<![^\W_])", r"(?![^\W_])"
-CONCLUSION = re.compile(
+CONCLUSION = expression(
     rf"(?i){_W}(?:so|thus|therefore|hence|consequently|altogether|overall|finally|in (?:all|total|the end)|total|that means|which means"
     r"|left|remaining|leaves|as a result|we (?:get|have|find)"
     r"|por (?:lo )?tanto|así que|entonces|en total|luego|en resumen|quedan?|donc|ainsi|au total|par conséquent|reste|il reste"
@@ -154,55 +155,55 @@ CONCLUSION = re.compile(
 )
 """Words that draw a conclusion."""
 
-NEGATION = re.compile(
+NEGATION = expression(
     rf"(?i){_W}(?:not|never|neither|nor|cannot|can't|isn't|aren't|wasn't|n't|no longer|incorrect|wrong|unknown|unclear|impossible|undefined|undetermined"
     r"|nicht|kein\w*|no|nunca|n'est pas|ne|pas|não|non|nie|не|нет|нельзя|недостаточно|niet|inte|ikke|değil|không|bukan|tidak|ليس|ليست|لا|غير|नहीं|না|নয়|לא|δεν|nu este|nem|ei|si)"
     rf"{_E}|不是|不会|不會|不能|不等于|并非|並非|无法|無法|ではな|じゃな|わから|ません|できな|아니|않|없|ไม่"
 )
 """Words that deny what they stand by."""
 
-UNDETERMINED = re.compile(
+UNDETERMINED = expression(
     rf"(?i){_W}(?:cannot be|can't be|can not be|could not be|can't (?:determine|decide|tell|say)|cannot (?:determine|decide|tell|say)|not enough|insufficient|impossible to"
     r"|no se puede|no es posible|on ne peut pas|impossible de|nicht (?:bestimm|berechn|lös|möglich|eindeutig)\w*|não é possível|non è possibile|нельзя|невозможно|недостаточно|неможливо"
     rf"|nie można|không thể|tidak dapat|لا يمكن|belirlenemez|ei voida|kan niet){_E}|无法|無法|不能确定|不能確定|条件不足|求められません|できません|わかりません|決められません|알 수 없|नहीं किया जा|ไม่สามารถ"
 )
 """Words that say that there is no answer."""
 
-DENIED_BEHIND = re.compile(
+DENIED_BEHIND = expression(
     r"\s*[^\s\d]{0,12}?\s?[^\s\d]{0,6}?(?:ではな|ではあ|じゃな|じゃあ|でな|ではご|(?:이|가)?\s?(?:아니|아닙|아닌)|नहीं|(?<!\w)değil|নয়|(?<!\w)nahi)"
 )
 """What denies the number in front of it, in languages whose verb comes last."""
 
-DENIED_BEFORE = re.compile(
+DENIED_BEFORE = expression(
     rf"(?i)(?:{_W}(?:not|n't|never|nicht|kein\w*|no|non|pas|não|nao|не|нет|ні|nie|niet|inte|ikke|không phải(?: là)?|không|bukan(?:lah)?|ليس(?:ت)?|لا|לא|δεν)|不是|并非|並非|不会是|ไม่ใช่)"
     rf"(?:\s+(?:[{LETTER}]+\s+){{0,2}})?\s*\Z"
 )
 """What denies the number behind it."""
 
-CORRECTION = re.compile(
+CORRECTION = expression(
     rf"(?i)(?:{_W}(?:wait|hold on|no,|no(?=\W+wait)|oops|i mean|i meant|sorry|scratch that|correction|actually|let me (?:re|check|correct)|on second thou?ght|i made a mistake|hmm"
     r"|espera|perdón|perdona|corrijo|mejor dicho|attends|attendez|pardon|plutôt|moment|warte|halt|korrektur|espere|desculpe|aspetta|anzi|стоп|подожди\w*|нет,|извините|вернее|точнее|poprawka|chwila|bekle|pardon|düzeltme|khoan|tunggu|eh bukan|لحظة|عذرا|عفوا|रुकिए|रुको|माफ़|नहीं,|wacht)"
     rf"{_E}|等等|不对|不對|更正|抱歉|等一下|待って|いや|訂正|失礼|すみません|잠깐|아니|죄송|เดี๋ยว|ขอแก้)"
 )
 """Words that take back what was said before them."""
 
-CAUSE = re.compile(
+CAUSE = expression(
     rf"(?i)[,;]?\s*(?:{_W}(?:because|since|weil|denn|porque|ya que|pues|parce que|car|puisque|perché|poiché|pois|já que|потому что|так как|поскольку|бо|тому що"
     rf"|omdat|want|ponieważ|çünkü|vì|bởi vì|karena|لأن|क्योंकि|কারণ|כי){_E}|因为|因為|由于|由於|なぜなら|왜냐하면|때문|เพราะ|เนื่องจาก)"
 )
 """Where the reason for an answer begins."""
 
-ASIDE = re.compile(r"(?<=\S)\s*\((?:[\d.,]+\s?[A-Za-z]+|[^()]*[^\W\d_]{2}[^()]*|[^()]*=[^()]*)\)")
+ASIDE = expression(r"(?<=\S)\s*\((?:[\d.,]+\s?[A-Za-z]+|[^()]*[^\W\d_]{2}[^()]*|[^()]*=[^()]*)\)")
 """Words in brackets, and calculations, behind what they explain."""
 
-SO = re.compile(
+SO = expression(
     rf"(?i){_W}(?:so|thus|therefore|hence|consequently|por (?:lo )?tanto|así que|entonces|donc|also|daher|somit|deshalb|portanto|então|logo|quindi|dunque|dus|så|därför|derfor"
     rf"|więc|zatem|takže|поэтому|значит|следовательно|отже|тому|bu yüzden|öyleyse|vậy|do đó|jadi|maka|لذلك|إذن|इसलिए|अतः|সুতরাং|তাই|לכן|άρα|deci|tehát){_E}"
     r"|所以|因此|故|于是|於是|したがって|従って|よって|だから|따라서|그러므로|그래서|ดังนั้น"
 )
 """Words that begin a conclusion from what stands before them."""
 
-CONTRAST = re.compile(
+CONTRAST = expression(
     rf"(?i)[,;]?\s*(?:{_W}(?:rather than|instead of|as opposed to|unlike|out of|sondern|statt|en lugar de|en vez de|au lieu de|invece(?: di)?|em vez de|in plaats van|zamiast|yerine|thay vì){_E}|而不是|而非"
     rf"|(?:{_W}(?:not|nicht|no|non|et non|pas|não|e não|не|а не|niet|nie|a nie|ikke|inte|değil|không phải|bukan|وليس|ليس|न कि|नहीं|ולא){_E}|不是|ではなく|ไม่ใช่)(?=\s*(?:\S+\s){{0,2}}[^\s\w]?\d))"
     r"|\s+[-–—]\s+(?=[^\W\d_]{2})|\s+—|\s+--\s"
@@ -328,61 +329,61 @@ HEAVY_WORDS = frozenset(
 )
 """Words before a number that make it a bound, a label, or part of something else."""
 
-RESULT_WORDS = re.compile(
+RESULT_WORDS = expression(
     rf"(?i){_W}(?:(?:which|that|this) (?:is|equals|makes|gives|leaves)(?: us)?|that is,?|i\.e\.,?|namely|(?:is )?equal to|gives us|we get|makes a total of|a total of|totals?|rounds? (?:up |down )?to|rounded (?:up |down )?to"
     r"|es decir,?|o sea,?|lo que da|c'est-à-dire|soit|das heißt|d\.\s?h\.|also insgesamt|ou seja,?|isto é,?|cioè|ovvero|то есть|czyli|yani|tức là|yaitu|أي|यानी"
     rf"){_E}[\s,:]*|(?:得到|等于|等於|得|即|也就是|总共|總共|一共|共计|つまり|合計で?|즉|총)(?:有|是)?"
 )
 """Words that give the result of what stands before them."""
 
-IN_DOUBT = re.compile(
+IN_DOUBT = expression(
     rf"(?i){_W}(?:either|can't decide|not sure|unsure|might|may|could|maybe|perhaps|possibly|o bien|entweder|soit|oder|peut-être|vielleicht|quizás|tal vez|talvez|forse|может|возможно|может быть|może|belki|mungkin|có thể|ربما|शायद|हो सकता)"
     rf"{_E}|可能|也许|也許|或许|どちらか|かもしれ|아마|อาจ"
 )
 """Words that leave it open which of several is meant."""
 
-TAKEN_BACK = re.compile(
+TAKEN_BACK = expression(
     rf"(?i){_W}(?:but|however|although|though|yet|pero|mais|aber|mas|ma|но|ale|fakat|nhưng|tapi|لكن|लेकिन){_E}[^.!?]{{0,60}}?{_W}(?:wrong|incorrect|not (?:right|correct|true)|mistaken|false"
     rf"|incorrect[oa]|falsch|faux|fausse|errad[oa]|sbagliat[oa]|неверно|неправильно|yanlış|sai|salah|خطأ|गलत){_E}|(?:但|不过|可是)[^.!?]{{0,20}}(?:错|不对|錯)"
     rf"|\bif there (?:were|was)\b"
 )
 """Words that take back the statement before them in its own sentence."""
 
-QUESTION_LINE = re.compile(
+QUESTION_LINE = expression(
     r"(?im)^[ \t]{0,8}(?:#{1,6}[ \t]{0,4})?(?:(?:next\s+|new\s+|another\s+)?(?:question|problem|exercise|example|instruction|human|user|q)\s*\d{0,3}\s*:|<\|(?:im_end|endoftext|eot_id)"
     r"|(?:pregunta|frage|pergunta|domanda|вопрос|задача|soru|câu hỏi|pertanyaan|سؤال|السؤال|प्रश्न|問題|问题|題目|题目|문제|질문|คำถาม|vraag|pytanie)\s*\d{0,3}\s*:)"
 )
 """A line that asks the next question, as base models go on to do."""
 
-LEADING_CHOICE = re.compile(
+LEADING_CHOICE = expression(
     r"(?:(?:option|choice|la|el|die|der|opción|opção|lettre|lettera|letra|opzione|вариант|pilihan|ข้อ|विकल्प|选项|選項|选|選)\s*)?"
     r"\(?([B-HJ]|A(?!\s+(?!or\b|and\b|is\b|because\b|since\b|as\b|but\b)[a-z]))\b\)?(?=[\s.,:;)*]|$|[^\x00-\x7f])(?!\s*[=<>])"
 )
 """A letter that a statement begins with."""
 
-COPULA_BEHIND = re.compile(
+COPULA_BEHIND = expression(
     r"\s*(?:です|である|だ|になります|となります|입니다|이다|이에요|예요|है|हैं|होगा|হয়|ครับ|ค่ะ|คะ|است|می‌باشد|ہے|'?d[ıiuü]r|olur|eder)\s*[.!]*\s*$"
 )
 """What closes a statement behind the answer, where the verb comes last."""
 
-LETTER_OF_CHOICE = re.compile(
+LETTER_OF_CHOICE = expression(
     r"\(([A-J])\)|(?<![A-Za-z0-9'$\\])(?:([B-HJ])|(A)(?!\s+(?!or\b|and\b|is\b|was\b|because\b|since\b|as\b|but\b)[a-z]))(?![A-Za-z0-9'$])"
 )
 """A letter of a multiple choice in a text; an 'A' before a word is an article."""
 
-CHOSEN = re.compile(
+CHOSEN = expression(
     r"(?i)(?:option|choice|answer|choos\w*|pick\w*|select\w*|go(?:ing)? with|it's|it is|is|be|correct\w*|therefore|so|thus|take"
     r"|opción|respuesta|alternativa|antwort|variante|réponse|resposta|opção|letra|lettera|opzione|risposta|вариант|ответ|seçenek|cevap|şık|pilihan"
     r"|lựa chọn|đáp án|chọn|odpowiedź|antwoord|选项?|選項?|答案|答え|正解|正确|正確|정답|답|번|الخيار|الإجابة|विकल्प|उत्तर|ข้อ|ตอบ|כן|תשובה)\W*(?:é|es|est|ist|は|是|은|는)?\W*\Z"
 )
 """What chooses the letter behind it."""
 
-REJECTED_BEHIND = re.compile(
+REJECTED_BEHIND = expression(
     r"(?i)\)?\s*(?:(?:,|and|&|or|y|et|und|e|и|ve)\s*\(?[A-J]\)?\s*)*(?:is|are|was|es|son|est|sont|ist|sind|são|è|sono)?\s*(?:not|wrong|incorrect|false|out|too|falsch|incorrect\w*|faux|fausses?|falsas?|errad\w+|sbagliat\w+|错|不对|間違|誤|틀|неверн\w*|неправильн\w*|yanlış|ผิด|خطأ|गलत)"
 )
 """What rejects the letters in front of it."""
 
-REJECTED_BEFORE = re.compile(
+REJECTED_BEFORE = expression(
     r"(?i)(?:\bnot|n't|\bneither|\bnor|rather than|instead of|\bover|rul\w+ out|eliminat\w+|exclud\w+|\bunlike|nicht|statt|\bno|\bni|pas|não|non|не|nie|niet|değil|bukan|không phải"
     r"|不是|不选|排除|而非|ではなく|아니라)\s*(?:(?!(?:but|sino|sondern|mais|mas|ma)\b)\w\w+\s+){0,5}(?:option|choice|be|is|opción|opção)?\W*\Z"
 )

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import re
 
-_NOTHING = re.compile(
+from tokur_cli.answers.expressions import expression
+
+_NOTHING = expression(
     r"(?:[a-z]\s*\\in\s*)?(?:\\emptyset|\\varnothing|\\\{\\?\}|∅)"
     r"|(?i:(?:there (?:is|are) )?no (?:real )?(?:solutions?|roots?)|(?:the )?empty set)"
 )
-_REALS = re.compile(
+_REALS = expression(
     r"(?:[a-z]\s*\\in\s*)?(?:\\math(?:bb|bf)\s*(?:\{R\}|R)|ℝ|\(-\\infty, ?\+?\\infty\))|-\\infty<[a-z]<\+?\\infty"
     r"|(?i:(?:the set of )?(?:all|any) (?:the )?reals?(?: numbers?| values?)?(?: of)?(?: [a-z])?|(?:the )?real numbers)"
 )
-_ANGLE = re.compile(r"(?:m ?)?(?:\\angle|∠|\b[Aa]ngle) ?([A-Z]{1,3})\b")
-_OF_DEGREES = re.compile(
+_ANGLE = expression(r"(?:m ?)?(?:\\angle|∠|\b[Aa]ngle) ?([A-Z]{1,3})\b")
+_OF_DEGREES = expression(
     r"\\?(?<![A-Za-z])(sin|cos|tan|cot|sec|csc)(?![A-Za-z])\s*(\^\s*(?:\{\d\}|\d))?\s*"
     r"(?:[({]((?:[-+]?\s*[\d.]+\s*\\text\{degrees\}\s*)+)[)}]|(-?[\d.]+\s*\\text\{degrees\}))"
 )
 
-_TEXT = re.compile(r"\\text\{([^{}]*)\}")
+_TEXT = expression(r"\\text\{([^{}]*)\}")
 
 _MONTHS = (
     "january", "february", "march", "april", "may", "june",
@@ -26,18 +28,18 @@ _MONTHS = (
 )  # fmt: skip
 _MONTH = "|".join(f"{name[:3]}(?:{name[3:]})?" if len(name) > 3 else name for name in _MONTHS)
 _DATES = (
-    re.compile(r"(?P<year>\d{4})[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})"),
-    re.compile(r"(?P<year>\d{4})\s*[年년]\s*(?P<month>\d{1,2})\s*[月월]\s*(?P<day>\d{1,2})\s*[日号號일]?"),
-    re.compile(rf"(?i:(?P<name>{_MONTH}))\.?\s+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?:,?\s+(?P<year>\d{{4}}))?"),
-    re.compile(
+    expression(r"(?P<year>\d{4})[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})"),
+    expression(r"(?P<year>\d{4})\s*[年년]\s*(?P<month>\d{1,2})\s*[月월]\s*(?P<day>\d{1,2})\s*[日号號일]?"),
+    expression(rf"(?i:(?P<name>{_MONTH}))\.?\s+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?:,?\s+(?P<year>\d{{4}}))?"),
+    expression(
         rf"(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?(?i:(?P<name>{_MONTH}))\.?(?:,?\s+(?P<year>\d{{4}}))?"
     ),
 )
-_CLOCK = re.compile(
+_CLOCK = expression(
     r"(?:at\s+)?(?P<hour>[01]?\d|2[0-4])(?:(?::|\s?h\s?)(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?)?\s*"
     r"(?P<half>(?i:[ap])\.?\s?(?i:m)\b\.?|o'clock|(?i:uhr)\b|h\b)?"
 )
-_TIME = re.compile(r"(?P<hour>\d{1,2}):(?P<minute>\d\d)(?: (?P<half>[ap]m))?")
+_TIME = expression(r"(?P<hour>\d{1,2}):(?P<minute>\d\d)(?: (?P<half>[ap]m))?")
 _YES = frozenset(
     [
         "yes",

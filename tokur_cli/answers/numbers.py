@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from tokur_cli.answers.expressions import expression
 from tokur_cli.answers.languages import ENGLISH, has_decimal_comma
 from tokur_cli.answers.spelled import NUMBER_WORDS, read_words, without_sign_word
 from tokur_cli.answers.units import CURRENCY, CURRENCY_BEFORE, SCALES, UNITS, Unit, unit_of
@@ -46,7 +47,7 @@ LETTER = (
 
 INTEGER = r"[1-9]\d{0,2}(?:,\d{3})+|[1-9]\d{0,2}(?:[ ]\d{3})+|[1-9]\d{0,2}(?:'\d{3})+|[1-9]\d?(?:,\d{2})+,\d{3}|\d+"
 _POWER_OF_TEN = r"10\s*\^\s*(?:\{\s*[+-]?\d{1,3}\s*\}|[+-]?\d{1,3})"
-_NUMBER = re.compile(
+_NUMBER = expression(
     rf"""(?:(?P<name>[A-Za-z](?:_\{{?\w+\}}?)?)\s*=\s*)?
     (?P<sign1>[-+])?\s*(?P<currency>{CURRENCY_BEFORE})?\s*(?P<sign2>[-+])?\s*
     (?:
@@ -61,7 +62,7 @@ _NUMBER = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _WORD = rf"[{LETTER}][{LETTER}'./&-]*"
-_TAIL = re.compile(
+_TAIL = expression(
     rf"""\\text\{{(?P<text>[^{{}}]*)\}}(?P<text_power>\s*\^\s*\{{?\s*[23]\s*\}}?)?
     | (?P<scale>[KMB]|bn|mn|mio|mrd)\.?(?![a-z])\s*(?P<sign2>[{CURRENCY}]|[A-Z]{{3}})?
     | (?P<sign>[%¢{CURRENCY}])
@@ -73,25 +74,25 @@ _NO_UNITS = frozenset(
     "arcsin arccos arctan sinh cosh tanh det dim max gcd lcm than but oder ou или 或 或者 または 또는 أو या หรือ".split()
 )
 _LETTER_SCALES = {"K": 10**3, "M": 10**6, "B": 10**9, "bn": 10**9, "mn": 10**6, "mio": 10**6, "mrd": 10**9}
-_ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th|ème|[ºª])(?![A-Za-z])")
-_COUNTED = re.compile(r"第\s*(?=\d)")
-_CONTINENTAL = re.compile(
+_ORDINAL = expression(r"(?<=\d)(?:st|nd|rd|th|ème|[ºª])(?![A-Za-z])")
+_COUNTED = expression(r"第\s*(?=\d)")
+_CONTINENTAL = expression(
     r"(?<![\d.,'])([1-9]\d{0,2}(?:\.\d{3})+),(\d+)(?![\d.,])|(?<![\d.,'])([1-9]\d{0,2}(?:[ ']\d{3})+),(\d+)(?![\d.,])"
     r"|(?<![\d.,'])([1-9]\d{0,2}(?:\.\d{3}){2,})(?![\d.,])|(?<![\d.,'])(0),(\d{1,2})(?![\d.,])"
 )
-_DECIMAL_COMMA = re.compile(r"(?<![\d.,'])(\d+),(\d+)(?![\d.,])")
-_FIRST_WORD = re.compile(rf"\s*(%|[{CURRENCY}]|\\text\{{\s*[{LETTER}%]+|[{LETTER}]+)")
-_BRACKET = re.compile(r"[(){},]")
-_MARKED_TEXT = re.compile(r"\\text\{[^{}]*\}")
-_APPROXIMATELY = re.compile(r"\s*(?:≈|≃|≅|~=|\\approx|\\simeq)\s*")
-_AMOUNTS = re.compile(
+_DECIMAL_COMMA = expression(r"(?<![\d.,'])(\d+),(\d+)(?![\d.,])")
+_FIRST_WORD = expression(rf"\s*(%|[{CURRENCY}]|\\text\{{\s*[{LETTER}%]+|[{LETTER}]+)")
+_BRACKET = expression(r"[(){},]")
+_MARKED_TEXT = expression(r"\\text\{[^{}]*\}")
+_APPROXIMATELY = expression(r"\s*(?:≈|≃|≅|~=|\\approx|\\simeq)\s*")
+_AMOUNTS = expression(
     rf"(?P<number>\d[\d.,]*(?:/\d+)?)\s*(?P<unit>[{CURRENCY}°]|\\text\{{\s*[{LETTER}]+\s*\}}|[{LETTER}]+?(?=\d|[^{LETTER}]|$)\.?)"
     r"\s*(?:,\s*)?(?:(?:and|und|et|y|e|i|и|en|ve|dan|và|och|og|और)\s+|و\s*|と|和|又)?"
 )
-_HALF_BEHIND = re.compile(
+_HALF_BEHIND = expression(
     rf"(?P<number>\d+|[{LETTER}]+?)\s*(?:[个個]半\s*(?P<unit>[{LETTER}]+)|(?P<before>\s?[{LETTER}]+?)(?:半|\s반[이을은]?|\s(?:y\smedi[ao]|e\smei[ao]|et\sdemie?|e\smezz[ao]|ونصف)))"
 )
-_PERCENT = re.compile(r"百分之(.+)|yüzde\s+(.+)", re.DOTALL)
+_PERCENT = expression(r"百分之(.+)|yüzde\s+(.+)", re.DOTALL)
 
 
 def read_number(text: str, *, language: str = ENGLISH) -> Number | None:

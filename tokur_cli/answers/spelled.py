@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from fractions import Fraction
 
+from tokur_cli.answers.expressions import expression
 from tokur_cli.answers.languages import ENGLISH, read_foreign
 
 _ONES = dict(
@@ -29,12 +29,12 @@ _LARGE = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10*
 SIGN_WORDS = r"(?:\b(?:minus|negative|moins|menos|meno|eksi)|минус|мінус|负|負|マイナス|마이너스|음수|سالب|منفی|ऋण|माइनस|âm|ลบ|מינוס)(?![a-z])"
 """A regular expression of the words for a minus sign."""
 
-_SIGNS = re.compile(rf"(?i){SIGN_WORDS}\s*")
+_SIGNS = expression(rf"(?i){SIGN_WORDS}\s*")
 
 NUMBER_WORDS = frozenset(_ONES) | frozenset(_TENS) | frozenset(_PARTS) | {"hundred", "point"} | frozenset(_LARGE)
 """Words that make another number of the one in front of them: "one thousand two hundred", "two thirds"."""
 
-_WORD = re.compile(r"[ -]?([A-Za-z]+)(?![A-Za-z])")
+_WORD = expression(r"[ -]?([A-Za-z]+)(?![A-Za-z])")
 
 _CJK_DIGITS = {
     **dict(zip("零一二三四五六七八九", range(10), strict=True)),
@@ -53,9 +53,9 @@ CJK_NUMBER = (
 )
 """What may be a number with Chinese, Japanese or Korean numerals in it."""
 
-_CJK_TOKEN = re.compile(r"\d[\d,]*(?:\.\d+)?|\D")
-_CJK_FRACTION = re.compile(rf"({CJK_NUMBER}|\d+)\s*(?:分之|分の|분의)\s*({CJK_NUMBER}|\d+)")
-_CJK_START = re.compile(CJK_NUMBER)
+_CJK_TOKEN = expression(r"\d[\d,]*(?:\.\d+)?|\D")
+_CJK_FRACTION = expression(rf"({CJK_NUMBER}|\d+)\s*(?:分之|分の|분의)\s*({CJK_NUMBER}|\d+)")
+_CJK_START = expression(CJK_NUMBER)
 
 
 def without_sign_word(text: str) -> tuple[str, bool]:

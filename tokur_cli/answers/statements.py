@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tokur_cli.answers.amounts import Amount, amounts, goes_on
 from tokur_cli.answers.calculations import JOINT, UNFINISHED, last_result, without_working
 from tokur_cli.answers.canonical import Canonical, canonical
+from tokur_cli.answers.expressions import expression
 from tokur_cli.answers.languages import ENGLISH
 from tokur_cli.answers.lexicon import (
     ASIDE,
@@ -30,15 +31,15 @@ from tokur_cli.answers.lexicon import (
 )
 from tokur_cli.answers.numbers import LETTER, read_number
 
-_CLOSING_WORDS = re.compile(r"\.?\s*I hope (?:it|this) is correct.*", re.DOTALL | re.IGNORECASE)
-_LEADING_MARKS = re.compile(r"\A(?:[\s:*#_\"'>]|\\\"|,(?=\s))*")
-_BULLET = re.compile(r"\A[\s:*#_]*\n\s*(?:[-–•·]|\d{1,2}[.)](?=\s))\s+")
-SENTENCE_END = re.compile(
+_CLOSING_WORDS = expression(r"\.?\s*I hope (?:it|this) is correct.*", re.DOTALL | re.IGNORECASE)
+_LEADING_MARKS = expression(r"\A(?:[\s:*#_\"'>]|\\\"|,(?=\s))*")
+_BULLET = expression(r"\A[\s:*#_]*\n\s*(?:[-–•·]|\d{1,2}[.)](?=\s))\s+")
+SENTENCE_END = expression(
     r"(?:(?<!\d)\.|(?<=\d)\.(?!\s(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|maj|mars|led|úno|bře|dub|kvě|čer|srp|zář|říj|lis|pro)[a-zä]*\b)|[!?])(?=\s|$|[\"')\]](?:\s|$))|[!?](?=[^\W\d_])|\n"
 )
 """Where a sentence ends, in plain writing."""
 
-MATH = re.compile(
+MATH = expression(
     r"\$\$([^$]{1,1500})\$\$|\\\[(.{1,1500}?)\\\]|\\\((.{1,1500}?)\\\)"
     # "$12 + $4" and "$12 = $ 12" are money.
     r"|(?<![\\$\d])\$(?!\$)([^$\n]{1,300})(?<!\\)(?<![-+*/=])(?<![-+*/=]\s)\$(?!\d)",
@@ -50,27 +51,27 @@ _TERM = (
     r"|(?!a\s)[A-Za-z](?![A-Za-z']))?(?<![\s=*/])"
     r"(?:\^(?:\{[^{}]*\}|-?[\dA-Za-z]+)|[²³])?"
 )
-_FORMULA = re.compile(
+_FORMULA = expression(
     rf"[(\[][^()\[\]]*\d[^()\[\]]*[)\]]|(?:[A-Za-z]\([a-z]\)\s*=\s*)?(?:[-−]\s?)?{_TERM}(?:\s*[-−+*/×=]\s*{_TERM})*"
 )
-EXACT = re.compile(
+EXACT = expression(
     r"(?<![-+*/^×÷=\d.)])(?<![-+*/^×÷=\d.)]\s)(?:-?\d+/\d+|-?\\frac\{\d+\}\{\d+\})\s*(?:≈|\\approx)\s*-?\d+(?:\.\d+)?(?!\s?[-+*/^×÷])"
 )
-_LETTERS = re.compile(r"\(?[A-J]\)?(?:\s*(?:,|&|,?\s*\band\b)\s*\(?[A-J]\)?(?![A-Za-z]))+")
-_NOT_WORDS = re.compile(r",\s*(?:and\s+)?(?:not|nicht|no|non|pas|não|не|а не|而不是|不是)\s")
-_EQUALS = re.compile(r"\s*=\s*(?=\S)")
-_STATED = re.compile(r"(?:\b(?:is|are|be|equals?|of)\b|=)\s*(?=\S)")
-_PROSE = re.compile(
+_LETTERS = expression(r"\(?[A-J]\)?(?:\s*(?:,|&|,?\s*\band\b)\s*\(?[A-J]\)?(?![A-Za-z]))+")
+_NOT_WORDS = expression(r",\s*(?:and\s+)?(?:not|nicht|no|non|pas|não|не|а не|而不是|不是)\s")
+_EQUALS = expression(r"\s*=\s*(?=\S)")
+_STATED = expression(r"(?:\b(?:is|are|be|equals?|of)\b|=)\s*(?=\S)")
+_PROSE = expression(
     rf"(?<![\\{LETTER}\d])(?:(?!(?:sin|cos|tan|log|exp|mod|and|pmod)\b)[{LETTER}]{{3,}}"
     r"|(?i:so|is|it|we|he|in|of|to|at|by|on|as|be|if|an|my|no|up)\b)|[\u3040-\ud7ff]{2,}"
 )
-_TEXT_GROUP = re.compile(r"\\(?:text\w*|mathrm|mathbf|mbox|operatorname)\s*\{[^{}]*\}|\\begin\{\w+\}|\\end\{\w+\}")
-_UNIT_WORD = re.compile(rf"\s?(?:\\?%|percent\b|pct\b|[{LETTER}]+)")
-_LABELS = re.compile(
+_TEXT_GROUP = expression(r"\\(?:text\w*|mathrm|mathbf|mbox|operatorname)\s*\{[^{}]*\}|\\begin\{\w+\}|\\end\{\w+\}")
+_UNIT_WORD = expression(rf"\s?(?:\\?%|percent\b|pct\b|[{LETTER}]+)")
+_LABELS = expression(
     r"\b(?i:step|day|question|problem|exercise|figure|table|chapter|section|part|case|example|equation|option|no|number|level|page|week|month|year|"
     r"grade|room|line|row|item|phase|method|theorem|lemma|version|schritt|paso|étape|passo|шаг)s?\.?\s*#?\Z|(?:第|步骤|步驟|ステップ|단계)\s*\Z"
 )
-_WIDE = re.compile(r"[\u0e00-\u0eff\u3040-\ud7ff]")
+_WIDE = expression(r"[\u0e00-\u0eff\u3040-\ud7ff]")
 
 
 @dataclass(frozen=True, slots=True)

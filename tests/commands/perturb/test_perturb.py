@@ -319,4 +319,4 @@ def test_a_family_that_would_be_wrong_is_refused_before_any_record_is_written(ru
     code, out, err = run_tokur("generate", questions, "-m", folder)
     assert (code, out) == (1, "")
     assert err.startswith(f"tokur generate: {folder} (bart): tokur's own forward pass differs from the model's by ")
-    assert err.endswith("use a model of another family, or --backend vllm\n")
+    assert err.endswith("or --backend vllm; tokur score takes responses of any program\n")
