@@ -214,6 +214,7 @@ def test_time_grows_with_the_text_where_an_expression_is_used(name, pattern, cal
         assert slow_texts(pattern, [use_by(call)]) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "slow",
     [

@@ -17,28 +17,28 @@ _LANGUAGES: tuple[tuple[str, str, str], ...] = (
     (
         "en",
         r"\banswers?\b",
-        r"[^\n.:=]{0,60}?\b(?:is|are|was|be|becomes|equals|comes(?:\s+out)?\s+to|works\s+out\s+to|\w{1,12}'s)\b(?!n)"
-        r"|'s\b|[^\n.:=]{0,40}?[:=]|\s*[-–—]{1,2}>?\s|\s*\n",
+        r"[^\n.:=]{0,60}?\b(?:is|are|was|be|becomes|equals|comes(?:\s{1,4}out)?\s{1,4}to|works\s{1,4}out\s{1,4}to|\w{1,12}'s)\b(?!n)"
+        r"|'s\b|[^\n.:=]{0,40}?[:=]|\s{0,4}[-–—]{1,2}>?\s|\s{0,4}\n",
     ),
     (
         "es",
-        r"\b(?:respuesta|resultado\s+final|solución\s+final)\b",
+        r"\b(?:respuesta|resultado\s{1,4}final|solución\s{1,4}final)\b",
         r"[^\n.:=]{0,60}?(?:\b(?:es|sería|son|era)\b|[:=])",
     ),
-    ("fr", r"\b(?:réponse|résultat\s+final)\b", r"[^\n.:=]{0,60}?(?:\b(?:est|serait|sont)\b|[:=])"),
+    ("fr", r"\b(?:réponse|résultat\s{1,4}final)\b", r"[^\n.:=]{0,60}?(?:\b(?:est|serait|sont)\b|[:=])"),
     (
         "de",
         r"\b(?:antwort|endergebnis|gesamtergebnis|lösung|ergebnis)\b",
         r"[^\n.:=]{0,60}?(?:\b(?:ist|lautet|beträgt|wäre|sind)\b|[:=])",
     ),
-    ("pt", r"\b(?:resposta|resultado\s+final)\b", r"[^\n.:=]{0,60}?(?:\b(?:é|seria|são)(?![\w])|[:=])"),
-    ("it", r"\b(?:risposta|risultato\s+finale)\b", r"[^\n.:=]{0,60}?(?:(?<!\w)(?:è|sarebbe|sono)(?!\w)|[:=])"),
+    ("pt", r"\b(?:resposta|resultado\s{1,4}final)\b", r"[^\n.:=]{0,60}?(?:\b(?:é|seria|são)(?![\w])|[:=])"),
+    ("it", r"\b(?:risposta|risultato\s{1,4}finale)\b", r"[^\n.:=]{0,60}?(?:(?<!\w)(?:è|sarebbe|sono)(?!\w)|[:=])"),
     ("nl", r"\bantwoord\b", r"[^\n.:=]{0,60}?(?:\b(?:is|zijn|luidt|bedraagt)\b|[:=])"),
     ("sv", r"\bsvar(?:et)?\b", r"[^\n.:=]{0,60}?(?:(?<!\w)(?:är|er|blir|bliver)(?!\w)|[:=])"),
     ("fi", r"\bvastaus\b", r"[^\n.:=]{0,60}?(?:\bon\b|[:=])"),
     (
         "pl",
-        r"(?<!\w)(?:odpowiedź|odpowiedzią|wynik\s+końcowy)",
+        r"(?<!\w)(?:odpowiedź|odpowiedzią|wynik\s{1,4}końcowy)",
         r"[^\n.:=]{0,60}?(?:\b(?:to|brzmi|jest|wynosi)\b|[:=])",
     ),
     ("cs", r"(?<!\w)(?:odpověď|odpoveď)", r"[^\n.:=]{0,60}?(?:\b(?:je|zní|znie)\b|[:=])"),
@@ -52,34 +52,38 @@ _LANGUAGES: tuple[tuple[str, str, str], ...] = (
         r"(?<!\w)(?:відповідь|відповіддю)(?!\w)",
         r"[^\n.:=–—]{0,60}?(?:(?<!\w)(?:це|є|дорівнює|буде)(?!\w)|[:=–—]|\s-\s)",
     ),
-    ("tr", r"\b(?:cevap|cevab\w{1,3}|yanıt\w{0,3})(?!\w)", r"[^\n.:=]{0,30}?[:=]|\s+(?:ise\s+|şudur\s+)?"),
+    ("tr", r"\b(?:cevap|cevab\w{1,3}|yanıt\w{0,3})(?!\w)", r"[^\n.:=]{0,30}?[:=]|\s{1,4}(?:ise\s{1,4}|şudur\s{1,4})?"),
     (
         "vi",
-        r"(?<!\w)(?:đáp\s+án|đáp\s+số|câu\s+trả\s+lời|trả\s+lời|kết\s+quả\s+cuối\s+cùng)",
+        r"(?<!\w)(?:đáp\s{1,4}án|đáp\s{1,4}số|câu\s{1,4}trả\s{1,4}lời|trả\s{1,4}lời|kết\s{1,4}quả\s{1,4}cuối\s{1,4}cùng)",
         r"[^\n.:=]{0,40}?(?:(?<!\w)là(?!\w)|[:=])",
     ),
     ("id", r"\b(?:jawaban(?:nya)?|jawapan(?:nya)?)\b", r"[^\n.:=]{0,50}?(?:\b(?:adalah|ialah|yaitu)\b|[:=])"),
     ("el", r"(?<!\w)απάντηση", r"[^\n.:=]{0,60}?(?:είναι|[:=])"),
     ("ro", r"(?<!\w)răspuns(?:ul)?", r"[^\n.:=]{0,60}?(?:\b(?:este|e)\b|[:=])"),
-    ("hu", r"(?<!\w)(?:válasz|végeredmény)", r"[^\n.:=]{0,40}?[:=]|\s+"),
+    ("hu", r"(?<!\w)(?:válasz|végeredmény)", r"[^\n.:=]{0,40}?[:=]|\s{1,4}"),
     ("sw", r"\bjibu\b", r"[^\n.:=]{0,40}?(?:\bni\b|[:=])"),
-    ("hi", r"(?:उत्तर|जवाब)", r"[^\n.:=]{0,30}?[:=]|\s*(?:है\s*[:,]?\s*)?"),
-    ("bn", r"উত্তর(?:টি)?", r"[^\n.:=]{0,30}?[:=]|\s*(?:হলো|হল|হচ্ছে)?\s*"),
-    ("ta", r"(?:விடை|பதில்|సమాధానం|ഉത്തരം|ಉತ್ತರ|જવાબ|ਜਵਾਬ|ចម្លើយ|အဖြေ)", r"[^\n.:=]{0,30}?[:=]|\s*(?:គឺ|သည်|မှာ)?\s*"),
+    ("hi", r"(?:उत्तर|जवाब)", r"[^\n.:=]{0,30}?[:=]|\s{0,4}(?:है\s{0,4}[:,]?\s{0,4})?"),
+    ("bn", r"উত্তর(?:টি)?", r"[^\n.:=]{0,30}?[:=]|\s{0,4}(?:হলো|হল|হচ্ছে)?\s{0,4}"),
+    ("ta", r"(?:விடை|பதில்|సమాధానం|ഉത്തരം|ಉತ್ತರ|જવાબ|ਜਵਾਬ|ចម្លើយ|အဖြေ)", r"[^\n.:=]{0,30}?[:=]|\s{0,4}(?:គឺ|သည်|မှာ)?\s{0,4}"),
     (
         "ar",
         r"(?<!\w)(?:و|ف)?(?:ال)?(?:إجابة|اجابة|جواب|ناتج|حل)(?!\w)|(?<!\w)پاسخ",
-        r"[^\n.:=]{0,40}?(?:(?<!\w)(?:هي|هو|تساوي|يساوي)(?!\w)|[:=])|\s+(?:نهایی\s+|صحیح\s+|ہے\s+)?(?=[-+]?\d)",
+        r"[^\n.:=]{0,40}?(?:(?<!\w)(?:هي|هو|تساوي|يساوي)(?!\w)|[:=])|\s{1,4}(?:نهایی\s{1,4}|صحیح\s{1,4}|ہے\s{1,4})?(?=[-+]?\d)",
     ),
     ("he", r"תשובה", r"[^\n.:=]{0,40}?(?:(?<!\w)(?:היא|הוא)(?!\w)|[:=])"),
-    ("th", r"คำตอบ|ตอบ", r"[^\n.:=]{0,30}?(?:คือ|เป็น|ได้แก่|[:=])|\s*(?=[-+]?\d)"),
+    ("th", r"คำตอบ|ตอบ", r"[^\n.:=]{0,30}?(?:คือ|เป็น|ได้แก่|[:=])|\s{0,4}(?=[-+]?\d)"),
     (
         "zh",
-        r"(?:正确|最终|最后|最後|最終|正確)?(?:答案|选项|選項)|答(?=\s*[:,])|(?:最终|最后|最後)(?:的)?结果",
-        r"[^\n。.:=,]{0,16}?(?:就?应该是|應該是|就?是|等于|等於|[为為選选:=])|\s*\n|\s*(?=[-+]?\d)",
+        r"(?:正确|最终|最后|最後|最終|正確)?(?:答案|选项|選項)|答(?=\s{0,4}[:,])|(?:最终|最后|最後)(?:的)?结果",
+        r"[^\n。.:=,]{0,16}?(?:就?应该是|應該是|就?是|等于|等於|[为為選选:=])|\s{0,4}\n|\s{0,4}(?=[-+]?\d)",
     ),
-    ("ja", r"(?:最終的な)?(?:答え|解答|正解|回答)|答(?=\s*:)", r"[^\n。.:=,]{0,16}?(?:となるのは|は|が|[:=])\s*,?"),
-    ("ko", r"(?:최종\s*)?(?:정답|해답|답변|답)(?![가-힣]{3})", r"[^\n.:=,]{0,16}?(?:은|는|이|[:=])\s*"),
+    (
+        "ja",
+        r"(?:最終的な)?(?:答え|解答|正解|回答)|答(?=\s{0,4}:)",
+        r"[^\n。.:=,]{0,16}?(?:となるのは|は|が|[:=])\s{0,4},?",
+    ),
+    ("ko", r"(?:최종\s{0,4})?(?:정답|해답|답변|답)(?![가-힣]{3})", r"[^\n.:=,]{0,16}?(?:은|는|이|[:=])\s{0,4}"),
 )
 
 _FINAL = expression(
@@ -350,8 +354,8 @@ TAKEN_BACK = expression(
 """Words that take back the statement before them in its own sentence."""
 
 QUESTION_LINE = expression(
-    r"(?im)^[ \t]{0,8}(?:#{1,6}[ \t]{0,4})?(?:(?:next\s+|new\s+|another\s+)?(?:question|problem|exercise|example|instruction|human|user|q)\s*\d{0,3}\s*:|<\|(?:im_end|endoftext|eot_id)"
-    r"|(?:pregunta|frage|pergunta|domanda|вопрос|задача|soru|câu hỏi|pertanyaan|سؤال|السؤال|प्रश्न|問題|问题|題目|题目|문제|질문|คำถาม|vraag|pytanie)\s*\d{0,3}\s*:)"
+    r"(?im)^[ \t]{0,8}(?:#{1,6}[ \t]{0,4})?(?:(?:next\s{1,3}|new\s{1,3}|another\s{1,3})?(?:question|problem|exercise|example|instruction|human|user|q)\s{0,3}\d{0,3}\s{0,3}:|<\|(?:im_end|endoftext|eot_id)"
+    r"|(?:pregunta|frage|pergunta|domanda|вопрос|задача|soru|câu hỏi|pertanyaan|سؤال|السؤال|प्रश्न|問題|问题|題目|题目|문제|질문|คำถาม|vraag|pytanie)\s{0,3}\d{0,3}\s{0,3}:)"
 )
 """A line that asks the next question, as base models go on to do."""
 
