@@ -2,6 +2,8 @@ import time
 
 import pytest
 
+from tokur_cli.answers.canonical import canonical
+from tokur_cli.answers.equivalence import compare_cheaply
 from tokur_cli.answers.extraction import extract_answer, reference_answer, wanted_by
 
 
@@ -121,6 +123,38 @@ def test_the_documented_precedence_finds_the_answer(response, answer, rule):
 )
 def test_what_is_stated_ends_with_the_result_of_its_working(stated, answer):
     assert extract_answer(f"We work it out.\nThe answer is {stated}").text == answer
+
+
+@pytest.mark.parametrize(
+    ("response", "reference"),
+    [
+        ("小明先有 5 个。\n所以一共有12个。", "12"),
+        *((text, "12") for text in ("一共有12个。", "答案是12。", "所以答案是12。", "共12元", "答えは12です。")),
+        *((text, "-3") for text in ("答案是-3", "The answer is minus 3.", "It is negative 3.")),
+        ("The answer is therefore 42 of the 50 apples.", "42"),
+        ("The answer is approximately 42 miles in 3 hours", "42"),
+        ("The answer is then 42, not 43", "42"),
+        ("The answer is simply 42 (see step 3)", "42"),
+        ("The answer is about 42 (rounded up from 41.7)", "42"),
+        ("10 books, because 8 + 2 = 10. Checked in 2 ways.", "10"),
+        (r"6 \times 7 = 42 dollars, as expected.", "42"),
+        (r"50 \div 5 + 32 = 42 dollars, as expected", "42"),
+        *((f"6 {sign} 7 = 42 dollars", "42") for sign in (r"\cdot", "⋅", "×", "X", "x")),
+        ("3! = 6", "6"),
+        ("The answer is:\n- 42", "42"),
+        ("Yes, 7 is prime.", "yes"),
+        ("No, 7 is not prime.", "no"),
+        ("**No.** 9 is divisible by 3.", "no"),
+        ("I think it's C because A and B are wrong.", "C"),
+    ],
+)
+def test_what_outsiders_found_misread_is_read(response, reference):
+    found = extract_answer(response, wanted=wanted_by(reference))
+    assert compare_cheaply(canonical(reference), canonical(found.text))
+
+
+def test_what_is_denied_is_not_stated():
+    assert extract_answer("The answer is not 42.") is None
 
 
 def test_money_is_no_formula():

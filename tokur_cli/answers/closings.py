@@ -35,6 +35,7 @@ from tokur_cli.answers.statements import (
     resolved,
     whole_formula,
     without_denied,
+    word_count,
     worked_out,
 )
 
@@ -65,7 +66,7 @@ def closing(text: str, *, language: str | None = None) -> str | None:
         sentence = ASIDE.sub("", sentence)
         found = _readings(sentence, language)
         last = index == len(sentences) - 1
-        if last and not ended and (not found or "," in sentence[found[-1].end :]):
+        if last and not ended and (not found or word_count(sentence[found[-1].end :].partition(",")[2]) > 2):
             return None  # cut off by a limit on tokens
         if found and not any(character.isdigit() for character in sentence):
             found = found if CONCLUSION.search(sentence) or len(sentences) == 1 else []

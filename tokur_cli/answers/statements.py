@@ -63,7 +63,7 @@ _EQUALS = expression(r"\s*=\s*(?=\S)")
 _STATED = expression(r"(?:\b(?:is|are|be|equals?|of)\b|=)\s*(?=\S)")
 _PROSE = expression(
     rf"(?<![\\{LETTER}\d])(?:(?!(?:sin|cos|tan|log|exp|mod|and|pmod)\b)[{LETTER}]{{3,}}"
-    r"|(?i:so|is|it|we|he|in|of|to|at|by|on|as|be|if|an|my|no|up)\b)|[\u3040-\ud7ff]{2,}"
+    r"|(?i:so|is|it|we|he|in|of|to|at|by|on|as|be|if|an|my|no|up)\b)|[\u3040-\ud7ff]"
 )
 _TEXT_GROUP = expression(r"\\(?:text\w*|mathrm|mathbf|mbox|operatorname)\s*\{[^{}]*\}|\\begin\{\w+\}|\\end\{\w+\}")
 _UNIT_WORD = expression(rf"\s?(?:\\?%|percent\b|pct\b|[{LETTER}]+)")
