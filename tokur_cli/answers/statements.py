@@ -135,14 +135,15 @@ def stated(following: str, *, letters: bool, language: str, worked: str = "", le
     """
     bullet = _BULLET.match(following)
     start = bullet.end() if bullet else 0
-    start += _LEADING_MARKS.match(following[start:]).end()  # type: ignore[union-attr]
+    marks = _LEADING_MARKS.match(following[start:])
+    start += marks.end() if marks else 0
     following = _CLOSING_WORDS.sub("", following)
     rest = following[start:]
     math = MATH.match(rest)
     if math:
         equals = _EQUALS.match(rest, math.end())
         if equals:
-            found = stated(rest[equals.end() :], letters=letters, language=language, worked=worked)
+            found = stated(rest[equals.end() :], letters=letters, language=language, worked=worked, lead=lead)
             return found and Statement(found.text, start + equals.end() + found.end)
         formula = whole_formula(rest, math)
         if (
@@ -325,8 +326,8 @@ def resolved(found: list[Amount], worked: str) -> str | None:
 def worked_out(text: str) -> object:
     """Return the value of the last calculation in a text, or of what its words call a result; None for neither."""
     text = text[-2_000:]
-    last: tuple[int, object] | None = None
-    for position, sentence in enumerate(re.split(r"\n|(?<=[.!?])\s", text)):
+    last: object = None
+    for sentence in re.split(r"\n|(?<=[.!?])\s", text):
         flat = MATH.sub(
             lambda match: " " + next(group for group in match.groups() if group is not None) + " ", sentence
         )
@@ -334,12 +335,12 @@ def worked_out(text: str) -> object:
         if result:
             number = read_number(flat[slice(*result)].strip().lstrip("\\"))
             if number:
-                last = position, number.value * number.scale
+                last = number.value * number.scale
         for verbal in RESULT_WORDS.finditer(flat, result[1] if result else 0):
             behind = amounts(flat[verbal.end() : verbal.end() + 40])
             if behind and behind[0].start <= 2:
-                last = position, behind[0].value
-    return last[1] if last else None
+                last = behind[0].value
+    return last
 
 
 def _leading_formula(sentence: str) -> str | None:
