@@ -58,7 +58,7 @@ def closing(text: str, *, language: str | None = None) -> str | None:
     if is_cut_off(text[-300:].rpartition("\n")[2]):
         return None
     sentences = _sentences(text[-4_000:])
-    ended = bool(_ENDED.search(text))
+    ended = bool(_ENDED.search(text[-300:]))
     for index in range(len(sentences) - 1, -1, -1):
         sentence = sentences[index]
         if _OPEN.search(sentence):
@@ -79,18 +79,12 @@ def closing(text: str, *, language: str | None = None) -> str | None:
 
 def _sentences(text: str) -> list[str]:
     """Return the sentences of a text, formulas whole, without blank ones."""
+    formulas = [math.span() for math in MATH.finditer(text)]
     parts, start = [], 0
-    position = 0
-    while True:
-        end = SENTENCE_END.search(text, position)
-        math = MATH.search(text, position)
-        if math and end and math.start() < end.start() < math.end():
-            position = math.end()
-            continue
-        if end is None:
-            break
-        parts.append(text[start : end.end()])
-        start = position = end.end()
+    for end in SENTENCE_END.finditer(text):
+        if not any(first < end.start() < last for first, last in formulas):
+            parts.append(text[start : end.end()])
+            start = end.end()
     parts.append(text[start:])
     return [part.strip() for part in parts if any(character.isalnum() for character in part)]
 
