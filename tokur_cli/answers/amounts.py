@@ -13,7 +13,7 @@ from tokur_cli.answers.expressions import expression
 from tokur_cli.answers.languages import ENGLISH, has_decimal_comma, month_names
 from tokur_cli.answers.numbers import INTEGER, LETTER, Number, read_number
 from tokur_cli.answers.spelled import CJK_NUMBER, SIGN_WORDS, read_words
-from tokur_cli.answers.units import CURRENCY, CURRENCY_BEFORE
+from tokur_cli.answers.units import CURRENCY, CURRENCY_BEFORE, SCALES, UNITS
 
 _DIGITS = (
     r"(?:\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:[ ']\d{3})+,\d+|[1-9]\d{0,2}(?:\.\d{3}){2,}(?![\d.,]*\d)"
@@ -220,13 +220,25 @@ def _extended(text: str, core: re.Match[str], language: str) -> Amount | None:
     if number is None:
         return None
     best = Amount(start, end, _shown(core[0], number, language), number)
-    for longer in _ends(text, start, end)[1:]:
+    for longer in _ends(text, start, end)[1:] if _is_followed_up(text, end) else ():
         words = text[start:longer].strip()
         read = read_number(words, language=language)
         if read and _says_more(read, best.number):
             best = Amount(start, longer, _shown(words, read, language), read)
     power = _POWER.match(text, best.end) if best.number and best.number.unit else None
     return Amount(start, power.end(), best.text + power[0], best.number) if power else best
+
+
+def _is_followed_up(text: str, end: int) -> bool:
+    """Return whether the word behind a number may be a scale, a unit or the beginning of one."""
+    following = _UNIT_WORD.match(text, end)
+    if following is None:
+        return False
+    word = following[0].strip(" -")
+    known = (
+        word.lower() in UNITS or word.lower() in SCALES or word in ("K", "M", "B", "bn", "mn", "square", "cubic", "sq")
+    )
+    return known or not (word[:1].isascii() and word[:1].isalpha())
 
 
 def _says_more(longer: Number, number: Number | None) -> bool:
