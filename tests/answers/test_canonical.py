@@ -195,6 +195,7 @@ def test_scale_and_unit_are_kept_apart_from_the_value(text, scale, dimension, fa
     assert (number.unit.factor if number.unit else 1) == factor
 
 
+@settings(deadline=None)  # expressions are compiled on their first use
 @given(
     st.fractions(max_denominator=10**6), st.sampled_from(["{}", "${}$", r"\boxed{{{}}}", "**{}**", " {}.", "x = {}"])
 )
@@ -202,6 +203,7 @@ def test_every_fraction_is_read_back_from_every_dress(value, dress):
     assert canonical(dress.format(value)).number.value == value
 
 
+@settings(deadline=None)
 @given(st.integers(-(10**15), 10**15), st.integers(0, 6))
 def test_every_decimal_is_read_back_with_thousands_separated(digits, places):
     text = f"{digits:,}" + (f".{abs(digits) % 10**places:0{places}d}" if places else "")
@@ -224,7 +226,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=1000)
+@settings(max_examples=1000, deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=6).map("".join) | st.text(max_size=60))
 def test_any_text_has_a_canonical_form_and_an_answer_or_none(text):
     assert canonical(text).kind in ("number", "choice", "words", "expression")

@@ -265,10 +265,10 @@ def test_a_reference_tells_what_a_question_wants(reference, wants):
     ids=lambda text: repr(text[:12]),
 )
 def test_a_megabyte_of_anything_takes_linear_time(hostile):
-    started = time.perf_counter()
+    started = time.process_time()
     extract_answer(hostile)
     extract_answer(hostile, wanted="choice")
-    assert time.perf_counter() - started < 5  # quadratic time would be minutes
+    assert time.process_time() - started < 5  # quadratic time would be minutes
 
 
 @pytest.mark.parametrize(

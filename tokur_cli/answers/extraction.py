@@ -35,7 +35,7 @@ from tokur_cli.answers.canonical import canonical
 from tokur_cli.answers.choices import chosen_letter
 from tokur_cli.answers.closings import closing
 from tokur_cli.answers.expressions import expression
-from tokur_cli.answers.lexicon import CORRECTION, QUESTION_LINE, Marker, markers
+from tokur_cli.answers.lexicon import CORRECTION, QUESTION_LINE, Marker, end_of_first_marker, markers
 from tokur_cli.answers.statements import SENTENCE_END, is_answer_alone, stated, word_count
 from tokur_cli.answers.writing import plain
 
@@ -166,10 +166,10 @@ def _without_thought(response: str) -> str:
 def _without_next_question(text: str) -> str:
     """Return a text up to the line on which a model goes on with a next question, where it has answered before."""
     first = first_line(text)
-    announced = markers(text)
+    announced = end_of_first_marker(text)
     answered = [text.find(first) + len(first)] if is_answer_alone(first) else []
     answered += [position for position in map(text.find, ("\\boxed", "####", _TAG_END, "\nA:")) if position >= 0]
-    answered += [announced[0].end] if announced else []
+    answered += [] if announced is None else [announced]
     line = QUESTION_LINE.search(text, min(answered)) if answered else None
     return text[: line.start()] if line and text[: line.start()].strip() else text
 

@@ -126,6 +126,17 @@ class Marker:
         return bool(_FINAL.search(text, max(0, self.start - 16), self.end))
 
 
+def end_of_first_marker(text: str) -> int | None:
+    """Return where the first marker of a text ends, None where it has none."""
+    lowered = text.lower()
+    found = [
+        match.end()
+        for code, stems, pattern in _MARKERS
+        if any(stem in lowered for stem in stems) and (match := pattern.search(text))
+    ]
+    return min(found, default=None)
+
+
 def markers(text: str, start: int = 0, end: int | None = None) -> list[Marker]:
     """Return the markers in a part of a text, in their order.
 
