@@ -3,7 +3,7 @@ r"""The amounts in a text: each number with its sign, currency, scale and unit, 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from itertools import islice
@@ -30,6 +30,19 @@ AMOUNT = expression(
 """A number in digits with what stands directly around it. Its value is for ``numbers.read_number`` to tell."""
 
 _POWER = expression(r"\^(?:[23](?!\d)|\{[23]\})")
+_SYMBOLS = expression(
+    r"(?:\s?(?:π|\\pi(?![A-Za-z])|pi\b|√|\\?sqrt)(?:\{[^{}]*\}|\([^()]*\)|\s?\d+)?|\^(?:\{[^{}]*\}|-?[\w]+)"
+    r"|(?!x\s(?:more|less|as|the|faster|slower|larger|bigger))[A-Za-z](?![A-Za-z']))+"
+)
+"""What makes a formula of the number in front of it: the π of 25π, the x of 3x."""
+
+_BELOW_ZERO = expression(
+    r"[^.;,:\d]{0,14}?\s?(?:below zero|under zero|bajo cero|abaixo de zero|sous zéro|sotto zero|unter null|ниже нуля"
+    r"|мороза|تحت الصفر|overdrawn)"
+)
+_HALF = expression(
+    r"\s(?:and a half|y medi[ao]|e mei[ao]|et demie?|e mezz[ao]|i pół|с половиной|rưỡi|buçuk|ونصف)(?![^\W\d_])"
+)
 _SIGN = expression(rf"(?i){SIGN_WORDS}\s*")
 _DATE = expression(
     r"(?<!\d)\d{4}[-/]\d{1,2}[-/]\d{1,2}(?!\d)|\d{4}\s?[年년]\s?\d{1,2}\s?[月월]\s?\d{1,2}\s?[日일號号]?"
@@ -171,10 +184,20 @@ def _first_spelled(text: str, start: int, language: str) -> Amount | None:
                 number = read_number(text[begin:longer].strip(), language=language)
                 if number and (best is None or _says_more(number, best.number)):
                     value = number.value
-                    best = Amount(begin, longer, str(value) + text[end:longer].rstrip(), number)
+                    words = text[end:longer].rstrip() if abs(value) == found[0] else ""
+                    best = Amount(begin, longer, str(value) + words, number)
             if best:
-                return best
+                return _with_half(text, best)
     return None
+
+
+def _with_half(text: str, amount: Amount) -> Amount:
+    """Return an amount with the half that the words behind it add: "8 and a half", "dos y medio"."""
+    half = _HALF.match(text, amount.end)
+    if half is None or amount.number is None or amount.number.value.denominator != 1:
+        return amount
+    number = replace(amount.number, value=amount.number.value + Fraction(1, 2))
+    return Amount(amount.start, half.end(), str(number.value), number)
 
 
 def _spelled(text: str, words: re.Match[str]) -> Amount | None:
@@ -225,8 +248,17 @@ def _extended(text: str, core: re.Match[str], language: str) -> Amount | None:
         read = read_number(words, language=language)
         if read and _says_more(read, best.number):
             best = Amount(start, longer, _shown(words, read, language), read)
+    best = _with_half(text, best)
+    below = _BELOW_ZERO.match(text, best.end)
+    if below and best.number and best.number.value > 0:
+        return Amount(start, below.end(), f"-{best.text}", replace(best.number, value=-best.number.value))
     power = _POWER.match(text, best.end) if best.number and best.number.unit else None
-    return Amount(start, power.end(), best.text + power[0], best.number) if power else best
+    if power:
+        return Amount(start, power.end(), best.text + power[0], best.number)
+    symbols = _SYMBOLS.match(text, best.end)
+    if symbols and not (best.number and best.number.unit):
+        return Amount(start, symbols.end(), text[start : symbols.end()].strip(), None)
+    return best
 
 
 def _is_followed_up(text: str, end: int) -> bool:

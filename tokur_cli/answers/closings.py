@@ -15,12 +15,15 @@ from tokur_cli.answers.lexicon import (
     CONCLUSION,
     CONTRAST,
     CORRECTION,
+    HYPOTHETICAL,
+    IN_DOUBT,
     NEGATION,
     RESULT_WORDS,
     SO,
     TAKEN_BACK,
     UNDETERMINED,
 )
+from tokur_cli.answers.numbers import QUALIFIED
 from tokur_cli.answers.statements import (
     EXACT,
     MATH,
@@ -41,6 +44,10 @@ from tokur_cli.answers.statements import (
 
 _PAIR = expression(r"\((?:[-+]?\d[\d./]*|\\frac\{\d+\}\{\d+\}|[-+]?[a-z]),\s*[^(),]{1,30}(?:,\s*[^(),]{1,30})?\)")
 _ENDED = expression(r"[.!?:;)\]}%$\"'*_>|]\s*\Z|[\d\U0001f300-\U0001faff]\s*\Z")
+_ASSIGNMENT = expression(r"(?<![A-Za-z\d])[A-Za-z](?:_\{?\w+\}?)?\s?=\s?(-?\d[\d.,/]*)(?<![.,])")
+_UNSOLVED = expression(
+    r"(?:[≠<>≤≥]|!=|\\(?:ne|le|ge|lt|gt|neq|leq|geq))\s*\Z|(?:\d\s?[a-zA-Z]|(?<![A-Za-z])[a-zA-Z]\s?(?:\^\S+|[²³]|[-+*/]\s?\w+)|(?<![\w])-\s?[a-zA-Z]|\d+/[a-zA-Z])\s*=\s*\Z"
+)
 _OPEN = expression(r"[?:]\s*\Z")
 
 
@@ -75,6 +82,12 @@ def closing(text: str, *, language: str | None = None) -> str | None:
         if CORRECTION.match(sentence) or NEGATION.match(sentence):
             return None
     return None
+
+
+def _is_unsolved(main: str, found: list[Amount]) -> bool:
+    """Return whether a sentence has several assignments, or an equation that does not name its number."""
+    assigned = {match[1] for match in _ASSIGNMENT.finditer(main)}
+    return len(assigned) > 1 or any(_UNSOLVED.search(main[: amount.start]) for amount in found)
 
 
 def _sentences(text: str) -> list[str]:
@@ -132,8 +145,8 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
         if cut and any(amount.end <= cut.start() for amount in found):
             main = main[: cut.start()]
     because = worked_out(sentence[cause.end() :]) if cause and cause.start() >= len(main) else None
-    found = [amount for amount in found if amount.end <= len(main) and not is_operand(sentence, amount)] or found[-1:]
-    if because is not None and because != found[-1].value:
+    found = [amount for amount in found if amount.end <= len(main) and not is_operand(sentence, amount)]
+    if because is not None and found and because != found[-1].value:
         return None
     exact = EXACT.search(main)
     if exact:
@@ -146,13 +159,17 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
         shown = number.text if number and number.start <= result[1] else stands
         known = {amount.value for amount in found if amount.start < result[1]}
         return None if {amount.value for amount in later} - known else shown
+    if not found or _is_unsolved(main, found) or HYPOTHETICAL.search(main):
+        return None
     equals = main.rfind("=")
     if equals >= 0 and only([amount for amount in found if amount.start > equals]):
         return only([amount for amount in found if amount.start > equals])
     denied = without_denied(main, "", language)
     if denied is not None:
         return only(denied)
-    if (NEGATION.search(main) and not CONCLUSION.search(main)) or goes_on(main, found[0].end):
+    if IN_DOUBT.search(main) or QUALIFIED.search(main):
+        return None
+    if (NEGATION.search(main) and not SO.search(main)) or goes_on(main, found[0].end):
         return None
     values = {amount.value for amount in found}
     said = list(RESULT_WORDS.finditer(main))

@@ -25,6 +25,7 @@ from fractions import Fraction
 from typing import Any
 
 from tokur_cli.answers.canonical import MAX_SYMBOLIC_LENGTH, Canonical, canonical
+from tokur_cli.answers.expressions import expression
 from tokur_cli.answers.notation import same_time
 from tokur_cli.answers.numbers import Number
 from tokur_cli.answers.workers import OutOfLimits, WorkerPool
@@ -40,6 +41,8 @@ class Comparison(str, Enum):
     OUT_OF_LIMITS = "out_of_limits"
     """The comparison ran out of time or memory."""
 
+
+_FOREIGN_WORD = expression("[\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0400-\u1fff\u3040-\ud7ff]")
 
 MIN_PLACES = 6
 """From how many decimals on a decimal may stand for the number that it abbreviates."""
@@ -107,6 +110,8 @@ def compare_cheaply(reference: Canonical, answer: Canonical) -> bool | None:
             return False
     if "expression" not in (reference.kind, answer.kind):
         return False
+    if any(form.kind == "expression" and _FOREIGN_WORD.search(form.text) for form in (reference, answer)):
+        return False  # no mathematics: a parser would take the numbers among the words
     if max(len(reference.text), len(answer.text)) > MAX_SYMBOLIC_LENGTH:
         return False
     return None

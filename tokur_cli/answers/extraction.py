@@ -69,7 +69,12 @@ class Extraction:
 
 
 _LONGEST_STATEMENT = 2_000
-_THINKING, _THOUGHT = "<think>", "</think>"
+_THOUGHTS = (
+    ("<think>", "</think>"),
+    ("<thinking>", "</thinking>"),
+    ("◁think▷", "◁/think▷"),
+    ("<|channel|>", "<|message|>"),
+)
 _TAG, _TAG_END = "<answer>", "</answer>"
 _LINE_MARKS = expression(r"\A(?:[\s:*#_\"'>]|\\\")*")
 _VERDICT = expression(
@@ -99,7 +104,7 @@ def extract_answer(response: str, *, wanted: Wanted | None = None) -> Extraction
         return marked
     if open_box:
         return Extraction(open_box, "open_box")
-    if letters:
+    if letters and marked is not _UNREADABLE:
         letter = chosen_letter(text)
         if letter:
             return Extraction(letter, "choice")
@@ -157,10 +162,13 @@ def wanted_of(references: Sequence[str]) -> Wanted | None:
 
 def _without_thought(response: str) -> str:
     """Return what follows a model's thinking aloud, or all of a response that has none or ends with it."""
-    _, tag, answer = response.rpartition(_THOUGHT)
-    if not tag and _THINKING in response:
-        return ""  # cut off before it came to its answer
-    return answer if tag and answer.strip() else response
+    for opens, closes in _THOUGHTS:
+        _, tag, answer = response.rpartition(closes)
+        if tag and answer.strip():
+            return answer
+        if not tag and opens in response:
+            return ""  # cut off before it came to its answer
+    return response
 
 
 def _without_next_question(text: str) -> str:
@@ -248,7 +256,8 @@ def _after_marker(text: str, letters: bool, rules: tuple[ExtractionRule, ...]) -
             continue
         corrected = CORRECTION.match(following[found.end :].lstrip(" *_\"'(.,;"))
         if corrected:
-            corrected_to = closing(following[found.end :], language=marker.language)
+            rest = following[found.end :]
+            corrected_to = chosen_letter(rest) if letters else closing(rest, language=marker.language)
             return Extraction(corrected_to, rule) if corrected_to else _UNREADABLE
         return Extraction(found.text, rule)
     return unreadable

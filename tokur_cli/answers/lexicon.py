@@ -171,7 +171,7 @@ CONCLUSION = expression(
 """Words that draw a conclusion."""
 
 NEGATION = expression(
-    rf"(?i){_W}(?:not|never|neither|nor|cannot|can't|isn't|aren't|wasn't|n't|no longer|incorrect|wrong|unknown|unclear|impossible|undefined|undetermined"
+    rf"(?i){_W}(?:not|never|neither|nor|cannot|can't|\w+n't|no longer|incorrect|wrong|unknown|unclear|impossible|undefined|undetermined"
     r"|nicht|kein\w*|no|nunca|n'est pas|ne|pas|não|non|nie|не|нет|нельзя|недостаточно|niet|inte|ikke|değil|không|bukan|tidak|ليس|ليست|لا|غير|नहीं|না|নয়|לא|δεν|nu este|nem|ei|si)"
     rf"{_E}|不是|不会|不會|不能|不等于|并非|並非|无法|無法|ではな|じゃな|わから|ません|できな|아니|않|없|ไม่"
 )
@@ -198,7 +198,7 @@ DENIED_BEFORE = expression(
 CORRECTION = expression(
     rf"(?i)(?:{_W}(?:wait|hold on|no,|no(?=\W+wait)|oops|i mean|i meant|sorry|scratch that|correction|actually|let me (?:re|check|correct)|on second thou?ght|i made a mistake|hmm"
     r"|espera|perdón|perdona|corrijo|mejor dicho|attends|attendez|pardon|plutôt|moment|warte|halt|korrektur|espere|desculpe|aspetta|anzi|стоп|подожди\w*|нет,|извините|вернее|точнее|poprawka|chwila|bekle|pardon|düzeltme|khoan|tunggu|eh bukan|لحظة|عذرا|عفوا|रुकिए|रुको|माफ़|नहीं,|wacht)"
-    rf"{_E}|等等|不对|不對|更正|抱歉|等一下|待って|いや|訂正|失礼|すみません|잠깐|아니|죄송|เดี๋ยว|ขอแก้)"
+    rf"{_E}|等等|不对|不對|(?<![^\s.,!?])不,|更正|抱歉|等一下|待って|いや|訂正|失礼|すみません|잠깐|아니|죄송|เดี๋ยว|ขอแก้)"
 )
 """Words that take back what was said before them."""
 
@@ -351,8 +351,28 @@ RESULT_WORDS = expression(
 )
 """Words that give the result of what stands before them."""
 
+BOUND_BEFORE = expression(
+    rf"(?i)(?:{_W}(?:(?:more|less|fewer|greater|larger|smaller|higher|lower) than|at (?:least|most)|between|from|over|under|(?<!add )(?<!adds )(?<!added )up to|above|below|(?:minimum|maximum)(?: of)?"
+    r"|hardly|scarcely|nowhere near|anything but|everything except|all but|höchstens|mindestens|mehr als|weniger als|über|unter|niemals|bis zu|plus de|moins de|au (?:plus|moins)"
+    r"|jamais|más de|menos de|como (?:mínimo|máximo)|a lo sumo|al menos|hasta|mais de|pelo menos|no máximo|almeno|più di|meno di|al massimo|co najmniej|ponad|mniej niż|więcej niż"
+    r"|ít nhất|nhiều nhất|hơn|minstens|meer dan|minst|больше|более|меньше|менее|минимум|максимум|до|en az|en fazla|कम से कम|أكثر من|أقل من|على الأقل|(?:plus|más|mais) (?:ou|o) (?:moins|menos)"
+    rf"){_E}|至少|最多|超过|不到|多于|少于|少なくとも|多くても|최소|최대|[><≥≤≠]|\\(?:ge|le|ne|geq|leq|neq)(?![A-Za-z]))\s*\Z"
+)
+"""Words before a number that make it a bound, or deny it."""
+
+FUNCTION_BEFORE = expression(
+    rf"(?i){_W}(?:(?:root|half|third|quarter|square|cube|double|twice|triple|factorial|log\w*|percent)(?:\s+of)?(?:\s+the)?|double de|moitié de|doble de|mitad de|dobro de|metade de|doppio di|metà di"
+    r"|doppelte von|hälfte von|viertel von|дважды|вдвое|половина|ضعف|نصف|gấp đôi|một nửa|iki katı)\s*\Z"
+)
+"""Words before a number that make another one of it."""
+
+HYPOTHETICAL = expression(
+    rf"(?i)\A\W*(?:let|assume|suppose|given|if|next|now we|we (?:still )?need|first|to find|recall)\b|{_W}(?:contradicts?|would have|doubt|guess\w*|wants?|forgot|supposed to|nobody|false that){_E}"
+)
+"""Sentences that state nothing."""
+
 IN_DOUBT = expression(
-    rf"(?i){_W}(?:either|can't decide|not sure|unsure|might|may|could|maybe|perhaps|possibly|o bien|entweder|soit|oder|peut-être|vielleicht|quizás|tal vez|talvez|forse|может|возможно|может быть|może|belki|mungkin|có thể|ربما|शायद|हो सकता)"
+    rf"(?i){_W}(?:either|can't decide|not sure|unsure|might|may be|could|maybe|perhaps|possibly|o bien|entweder|soit|oder|peut-être|vielleicht|quizás|tal vez|talvez|forse|может|возможно|может быть|może|belki|mungkin|có thể|ربما|शायद|हो सकता)"
     rf"{_E}|可能|也许|也許|或许|どちらか|かもしれ|아마|อาจ"
 )
 """Words that leave it open which of several is meant."""
@@ -394,7 +414,7 @@ CHOSEN = expression(
 """What chooses the letter behind it."""
 
 REJECTED_BEHIND = expression(
-    r"(?i)\)?\s*(?:(?:,|and|&|or|y|et|und|e|и|ve)\s*\(?[A-J]\)?\s*)*(?:is|are|was|es|son|est|sont|ist|sind|são|è|sono)?\s*(?:not|wrong|incorrect|false|out|too|falsch|incorrect\w*|faux|fausses?|falsas?|errad\w+|sbagliat\w+|错|不对|間違|誤|틀|неверн\w*|неправильн\w*|yanlış|ผิด|خطأ|गलत)"
+    r"(?i)\)?\s*(?:(?:,|and|&|or|y|et|und|e|и|ve)\s*\(?[A-J]\)?\s*)*(?:is|are|was|isn't|aren't|es|son|est|sont|ist|sind|são|è|sono)?\s*(?:not|correct(?<=n't correct)|wrong|incorrect|false|out|too|falsch|incorrect\w*|faux|fausses?|falsas?|errad\w+|sbagliat\w+|错|不对|間違|誤|틀|неверн\w*|неправильн\w*|yanlış|ผิด|خطأ|गलत)"
 )
 """What rejects the letters in front of it."""
 

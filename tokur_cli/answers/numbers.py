@@ -90,8 +90,18 @@ _AMOUNTS = expression(
     r"\s*(?:,\s*)?(?:(?:and|und|et|y|e|i|и|en|ve|dan|và|och|og|और)\s+|و\s*|と|和|又)?"
 )
 _HALF_BEHIND = expression(
-    rf"(?P<number>\d+|[{LETTER}]+?)\s*(?:[个個]半\s*(?P<unit>[{LETTER}]+)|(?P<before>\s?[{LETTER}]+?)(?:半|\s반[이을은]?|\s(?:y\smedi[ao]|e\smei[ao]|et\sdemie?|e\smezz[ao]|ونصف)))"
+    rf"(?P<number>\d+|[{LETTER}]+?)(?:\s*[个個]半\s*(?P<unit>[{LETTER}]+)|(?P<before>\s?[{LETTER}]+?)??(?:半|\s반[이을은]?|\s(?:y\smedi[ao]|e\smei[ao]|et\sdemie?|e\smezz[ao]|i\spół|с\sполовиной|rưỡi|buçuk|ونصف)))"
 )
+QUALIFIED = expression(
+    r"以上|以下|未満|未满|不到|多于|少于|超过|最多|至少|미만|이상|이하|초과|से अधिक|से कम"
+    r"|أو أكثر|أو أقل|أكثر من|أقل من|или (?:больше|меньше|более|менее)"
+    r"|\b(?:or (?:more|less|so|fewer)|at (?:least|most)|ou (?:plus|moins|mais|menos)|o (?:más|menos)"
+    r"|oder (?:mehr|weniger)|squared|cubed|factorial)\b"
+    r"|とは限ら|かもしれ|수도 있|हो सकता|ではあり|ではな|아니|아닙|नहीं|的(?:两倍|一半)|の(?:2倍|半分)"
+    r"|의 (?:두 배|절반)|का (?:दोगुना|आधा)"
+)
+"""What makes a bound, a doubt or another number of the number that it stands by."""
+
 _PERCENT = expression(r"百分之(.+)|yüzde\s+(.+)", re.DOTALL)
 
 
@@ -103,6 +113,8 @@ def read_number(text: str, *, language: str = ENGLISH) -> Number | None:
         language: that of the text around it, as its ISO 639-1 code: in German, ``18,20`` is one number, ``1.234`` a
             thousand and ``zwölf`` 12.
     """
+    if QUALIFIED.search(text):
+        return None
     exact, *roundings = _APPROXIMATELY.split(text, maxsplit=2)
     if roundings:
         rounding = read_number(roundings[-1], language=language)
@@ -131,7 +143,7 @@ def _read(text: str, language: str) -> Number | None:
     text = _COUNTED.sub("", _ORDINAL.sub("", _with_points(text, has_decimal_comma(language))))
     half = _HALF_BEHIND.fullmatch(text)
     if half:
-        whole = _read(f"{half['number']} {half['unit'] or half['before']}", language)
+        whole = _read(f"{half['number']} {half['unit'] or half['before'] or ''}".strip(), language)
         return replace(whole, value=whole.value + Fraction(1, 2)) if whole and whole.scale == 1 else None
     digits = _read_digits(text) if any(digit in text for digit in "0123456789") else None
     return digits or _read_spelled(text, language) or _read_compound(text)

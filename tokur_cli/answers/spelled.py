@@ -26,7 +26,7 @@ _PARTS = {
     for name in names.split()
 }  # fmt: skip
 _LARGE = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-SIGN_WORDS = r"(?:\b(?:minus|negative|moins|menos|meno|eksi)|минус|мінус|负|負|マイナス|마이너스|음수|سالب|منفی|ऋण|माइनस|âm|ลบ|מינוס)(?![a-z])"
+SIGN_WORDS = r"(?:\b(?:minus|negative|(?<!au )(?<!ou )moins(?!\s+de)|(?<!al )(?<!lo )(?<!ou )(?<!o )menos(?!\s+de)|meno|eksi)|минус|мінус|负|負|零下|氷点下|영하|ناقص|マイナス|마이너스|음수|سالب|منفی|ऋण|माइनस|âm|ลบ|מינוס)(?![a-z])"
 """A regular expression of the words for a minus sign."""
 
 _SIGNS = expression(rf"(?i){SIGN_WORDS}\s*")
@@ -44,6 +44,7 @@ _CJK_DIGITS = {
     "壹": 1,
     "贰": 2,
     "叁": 3,
+    **dict(zip("일이삼사오육칠팔구", range(1, 10), strict=True)),
 }
 _CJK_UNITS = {"十": 10, "百": 100, "千": 1000, "拾": 10, "佰": 100, "仟": 1000, "십": 10, "백": 100, "천": 1000}
 _CJK_LARGE = {"万": 10**4, "萬": 10**4, "만": 10**4, "亿": 10**8, "億": 10**8, "억": 10**8, "兆": 10**12}
@@ -55,6 +56,7 @@ CJK_NUMBER = (
 
 _CJK_TOKEN = expression(r"\d[\d,]*(?:\.\d+)?|\D")
 _CJK_FRACTION = expression(rf"({CJK_NUMBER}|\d+)\s*(?:分之|分の|분의)\s*({CJK_NUMBER}|\d+)")
+_KOREAN_DIGIT, _KOREAN_UNIT = expression("[일이삼사오육칠팔구]"), expression("[십백천만억]")
 _CJK_START = expression(CJK_NUMBER)
 
 
@@ -165,6 +167,8 @@ def _whole(words: list[tuple[str, int]], start: int) -> tuple[Fraction | int, in
 
 def _cjk_value(text: str) -> Fraction | None:
     """Return what numerals such as ``三百五十``, ``3万5千``, ``二〇二四`` or ``1.5亿`` are worth, None where they are none."""
+    if _KOREAN_DIGIT.search(text) and not _KOREAN_UNIT.search(text):
+        return None  # 이, 일 and others are syllables of many words
     if len(text) > 1 and all(character in _CJK_DIGITS for character in text):
         return Fraction("".join(str(_CJK_DIGITS[character]) for character in text))
     total = section = Fraction(0)

@@ -15,21 +15,24 @@ from tokur_cli.answers.expressions import expression
 from tokur_cli.answers.languages import ENGLISH
 from tokur_cli.answers.lexicon import (
     ASIDE,
+    BOUND_BEFORE,
     CAUSE,
     CONTRAST,
     COPULA_BEHIND,
     CORRECTION,
     DENIED_BEFORE,
     DENIED_BEHIND,
+    FUNCTION_BEFORE,
     HEAVY_WORDS,
     IN_DOUBT,
     LEADING_CHOICE,
+    LETTER_OF_CHOICE,
     NEGATION,
     RESULT_WORDS,
     TAKEN_BACK,
     UNDETERMINED,
 )
-from tokur_cli.answers.numbers import LETTER, read_number
+from tokur_cli.answers.numbers import LETTER, QUALIFIED, read_number
 
 _CLOSING_WORDS = expression(r"\.?\s*I hope (?:it|this) is correct.*", re.DOTALL | re.IGNORECASE)
 _LEADING_MARKS = expression(r"\A(?:[\s:*#_\"'>]|\\\"|,(?=\s))*")
@@ -58,6 +61,7 @@ EXACT = expression(
     r"(?<![-+*/^×÷=\d.)])(?<![-+*/^×÷=\d.)]\s)(?:-?\d+/\d+|-?\\frac\{\d+\}\{\d+\})\s*(?:≈|\\approx)\s*-?\d+(?:\.\d+)?(?!\s?[-+*/^×÷])"
 )
 _LETTERS = expression(r"\(?[A-J]\)?(?:\s*(?:,|&|,?\s*\band\b)\s*\(?[A-J]\)?(?![A-Za-z]))+")
+_OR_LETTER = expression(r"\s*(?:,?\s*or\b|/)\s*\(?[A-J]\b")
 _NOT_WORDS = expression(r",\s*(?:and\s+)?(?:not|nicht|no|non|pas|não|не|а не|而不是|不是)\s")
 _EQUALS = expression(r"\s*=\s*(?=\S)")
 _STATED = expression(r"(?:\b(?:is|are|be|equals?|of)\b|=)\s*(?=\S)")
@@ -96,6 +100,8 @@ def word_count(text: str) -> int:
 def is_answer_alone(text: str) -> bool:
     """Return whether a text is an answer and nothing else: no prose but up to three words."""
     text = text.strip()
+    if UNFINISHED.search(text):
+        return False
     if len(text) > 200 or "\n" in text or not any(character.isalnum() for character in text):
         return False
     form = canonical(text)
@@ -179,6 +185,9 @@ def _of_sentence(sentence: str, *, letters: bool, language: str, worked: str, le
         return None
     corrected = CORRECTION.search(sentence)
     if corrected and canonical(sentence).kind != "words" and corrected.start():
+        rest = list(LETTER_OF_CHOICE.finditer(sentence, corrected.end())) if letters else []
+        if letters:
+            return rest[0][0].strip("()") if len({letter[0] for letter in rest}) == 1 else None
         return only(amounts(sentence[corrected.end() :], language=language))
     sentence = ASIDE.sub("", sentence)
     cause = CAUSE.search(sentence)
@@ -202,8 +211,12 @@ def _of_sentence(sentence: str, *, letters: bool, language: str, worked: str, le
         return None
     letter = LEADING_CHOICE.match(main)
     if letter and (letters or len(sentence.split()) > 1):
+        if _OR_LETTER.match(main, letter.end()):
+            return None
         several = _LETTERS.match(main)
         return several[0] if several else letter[1].upper()
+    if is_bound(lead) or is_bound(main[: len(main) - len(main.lstrip("><≥≤≠ "))]):
+        return None
     if form.text in ("yes", "no") or form.kind in ("number", "choice") or (not is_prose(main) and not _is_range(main)):
         return _single(main, language)
     return _with_words(main, language, worked)
@@ -282,7 +295,10 @@ def _with_words(main: str, language: str, worked: str) -> str | None:
     if "," in before and name[:1].isupper() and word_count(name) <= 4 and name.casefold() not in ("so", "then", "thus"):
         return name.strip()
     if len({amount.value for amount in found}) == 1:
-        return None if is_function(before) else first.text
+        qualified = read_number(main[first.start : first.end + 24].split(",")[0]) is None and QUALIFIED.search(
+            main, first.end, first.end + 24
+        )
+        return None if is_function(before) or qualified else first.text
     if IN_DOUBT.search(main):
         return None
     words = [word.lower().strip(",:;") for word in before.split()]
@@ -293,22 +309,13 @@ def _with_words(main: str, language: str, worked: str) -> str | None:
 
 
 def is_function(before: str) -> bool:
-    """Return whether the words before a number make another one of it: "half of 24", "the square root of 2"."""
-    return bool(
-        re.search(
-            r"(?i)\b(?:root|half|third|quarter|square|cube|double|twice|triple|factorial|log\w*|percent)(?:\s+of)?(?:\s+the)?\s*\Z",
-            before,
-        )
-    )
+    """Return whether the words before a number make another one of it: "half of 24", "el doble de 8"."""
+    return bool(FUNCTION_BEFORE.search(before.rstrip() + " "))
 
 
 def is_bound(before: str) -> bool:
-    """Return whether the words before a number make it a bound: "more than", "less than"."""
-    return bool(
-        re.search(
-            r"\b(?:(?:more|less|fewer|greater|larger|smaller|other) than|between|from)\s*\Z", before.rstrip() + " "
-        )
-    )
+    """Return whether the words before a number make it a bound or deny it: "more than", "höchstens", "至少"."""
+    return bool(BOUND_BEFORE.search(before.rstrip() + " "))
 
 
 def is_label(before: str) -> bool:

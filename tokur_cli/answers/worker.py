@@ -131,10 +131,14 @@ def _hold_relation(expressions: list[Any]) -> bool:
 
 
 def _gives_value(expression: Any) -> bool:
-    """Return whether an expression may give a value: ``4a + 3b = 142`` may, the line ``2x - 7y + 4 = 0`` doesn't."""
+    """Return whether an expression may give a value: ``4a + 3b = 142`` may, ``2x = 8`` doesn't."""
     import sympy
 
-    return not (isinstance(expression, sympy.Eq) and expression.rhs == 0 and expression.lhs.is_Add)
+    if not isinstance(expression, sympy.Eq):
+        return True
+    left = expression.lhs
+    unsolved = len(left.free_symbols) == 1 and not (left.is_Symbol or left.is_Function)  # 2x = 8
+    return not (unsolved or (expression.rhs == 0 and expression.lhs.is_Add))
 
 
 def _fingerprint(math_verify: Any, text: str) -> str | None:

@@ -59,6 +59,7 @@ _CIRCLED = expression("[①-⑳]")
 _SUBSCRIPTS = expression("[₀-₉]")
 _ENTITY = expression(r"&(?:nbsp|lt|gt|amp|quot|times|minus|frac\d\d|#\d{1,6}|euro|pound|yen|cent|deg);")
 _PERCENT_BEFORE = expression(r"(?<![\w%\\)])%\s?(\d+(?:[.,]\d+)?)(?!\s?[%\d])")  # Turkish
+_END_TOKEN = expression(r"(?:</s>|<\|(?:im_end|endoftext|eot_id|end|return)\|>)\s*\Z")
 _CALCULATOR = expression(r"<<[^<>\n]{0,200}>>")  # GSM8K's "48/2 = <<48/2=24>>24"
 
 
@@ -68,6 +69,8 @@ def plain(text: str) -> str:
     Args:
         text: any text: ``**４２** 個。`` becomes ``42 個. ``, ``10⁻³`` becomes ``10^{-3}``.
     """
+    if "<" in text:
+        text = _END_TOKEN.sub("", text)
     if "&" in text:
         text = _ENTITY.sub(lambda match: unescape(match[0]), text)
     if not text.isascii():
