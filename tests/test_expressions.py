@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import tokur_cli
-from tokur_cli.answers.expressions import Lazy
+from tokur_cli.answers.reading.expressions import Lazy
 
 if sys.version_info >= (3, 11):
     from re import _parser as parser
@@ -26,7 +26,7 @@ MAY_BE_SLOW: frozenset[str] = frozenset()
 """Names of expressions, as ``module:NAME``, that are known to take longer."""
 
 IN_PARTS = frozenset(
-    f"tokur_cli.answers.{name}"
+    f"tokur_cli.answers.reading.{name}"
     for name in "amounts calculations canonical choices closings languages notation numbers spelled statements".split()  # noqa: SIM905
 )
 """Modules that read at most 4,000 characters of a text, which ``answers.test_extraction`` tries as a whole."""
@@ -63,13 +63,15 @@ def expressions() -> Iterator[tuple[str, re.Pattern[Any]]]:
 
 def is_read_in_parts(name: str) -> bool:
     module, _, name = name.partition(":")
-    return module in IN_PARTS or (module == "tokur_cli.answers.lexicon" and name.partition("[")[0] not in WHOLE_TEXTS)
+    return module in IN_PARTS or (
+        module == "tokur_cli.answers.reading.lexicon" and name.partition("[")[0] not in WHOLE_TEXTS
+    )
 
 
 def written_in_place() -> Iterator[tuple[str, re.Pattern[Any], str]]:
     """Yield those that stand where they are used, and how: ``re.search("…", text)``."""
     for path in sorted(Path(tokur_cli.__path__[0]).rglob("*.py")):
-        if f"tokur_cli.{path.parent.name}.{path.stem}" in IN_PARTS:
+        if ".".join(("tokur_cli", *path.relative_to(tokur_cli.__path__[0]).with_suffix("").parts)) in IN_PARTS:
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tokur_cli.answers.canonical import canonical
 from tokur_cli.answers.extraction import extract_answer, reference_answer
+from tokur_cli.answers.reading.canonical import canonical
 
 
 @pytest.mark.parametrize(

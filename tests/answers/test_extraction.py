@@ -2,9 +2,9 @@ import time
 
 import pytest
 
-from tokur_cli.answers.canonical import canonical
 from tokur_cli.answers.equivalence import compare_cheaply
 from tokur_cli.answers.extraction import extract_answer, reference_answer, wanted_by
+from tokur_cli.answers.reading.canonical import canonical
 
 
 @pytest.mark.parametrize(

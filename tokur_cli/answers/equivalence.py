@@ -24,10 +24,10 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any
 
-from tokur_cli.answers.canonical import MAX_SYMBOLIC_LENGTH, Canonical, canonical
-from tokur_cli.answers.expressions import expression
-from tokur_cli.answers.notation import same_time
-from tokur_cli.answers.numbers import Number
+from tokur_cli.answers.reading.canonical import MAX_SYMBOLIC_LENGTH, Canonical, canonical
+from tokur_cli.answers.reading.expressions import expression
+from tokur_cli.answers.reading.notation import same_time
+from tokur_cli.answers.reading.numbers import Number
 from tokur_cli.answers.workers import OutOfLimits, WorkerPool
 
 

@@ -29,15 +29,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from tokur_cli.answers.boxes import boxes, first_line
-from tokur_cli.answers.calculations import without_working
-from tokur_cli.answers.canonical import canonical
-from tokur_cli.answers.choices import chosen_letter
-from tokur_cli.answers.closings import closing
-from tokur_cli.answers.expressions import expression
-from tokur_cli.answers.lexicon import CORRECTION, QUESTION_LINE, Marker, end_of_first_marker, markers
-from tokur_cli.answers.statements import SENTENCE_END, is_answer_alone, stated, word_count
-from tokur_cli.answers.writing import plain
+from tokur_cli.answers.reading.boxes import boxes, first_line
+from tokur_cli.answers.reading.calculations import without_working
+from tokur_cli.answers.reading.canonical import canonical
+from tokur_cli.answers.reading.choices import chosen_letter
+from tokur_cli.answers.reading.closings import closing
+from tokur_cli.answers.reading.expressions import expression
+from tokur_cli.answers.reading.lexicon import CORRECTION, QUESTION_LINE, Marker, end_of_first_marker, markers
+from tokur_cli.answers.reading.statements import SENTENCE_END, is_answer_alone, stated, word_count
+from tokur_cli.answers.reading.writing import plain
 
 ExtractionRule = Literal[
     "tagged",

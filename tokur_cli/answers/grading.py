@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from itertools import islice
 
-from tokur_cli.answers.canonical import canonical
 from tokur_cli.answers.equivalence import Comparison, Equivalence
 from tokur_cli.answers.extraction import reference_answer
+from tokur_cli.answers.reading.canonical import canonical
 
 _BATCH = 1024
 

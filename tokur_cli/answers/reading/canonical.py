@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from tokur_cli.answers.expressions import expression
-from tokur_cli.answers.notation import common_name, for_parser
-from tokur_cli.answers.numbers import LETTER, Number, read_number
-from tokur_cli.answers.units import Unit, unit_of
-from tokur_cli.answers.writing import plain
+from tokur_cli.answers.reading.expressions import expression
+from tokur_cli.answers.reading.notation import common_name, for_parser
+from tokur_cli.answers.reading.numbers import LETTER, Number, read_number
+from tokur_cli.answers.reading.units import Unit, unit_of
+from tokur_cli.answers.reading.writing import plain
 
 MAX_SYMBOLIC_LENGTH = 2_000
 """Longer answers are compared as text only: no answer to a question is that long, and parsers are not linear."""

@@ -13,10 +13,10 @@ import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from tokur_cli.answers.expressions import expression
-from tokur_cli.answers.languages import ENGLISH, has_decimal_comma
-from tokur_cli.answers.spelled import NUMBER_WORDS, read_words, without_sign_word
-from tokur_cli.answers.units import CURRENCY, CURRENCY_BEFORE, SCALES, UNITS, Unit, unit_of
+from tokur_cli.answers.reading.expressions import expression
+from tokur_cli.answers.reading.languages import ENGLISH, has_decimal_comma
+from tokur_cli.answers.reading.spelled import NUMBER_WORDS, read_words, without_sign_word
+from tokur_cli.answers.reading.units import CURRENCY, CURRENCY_BEFORE, SCALES, UNITS, Unit, unit_of
 
 
 @dataclass(frozen=True, slots=True)

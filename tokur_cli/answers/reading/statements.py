@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tokur_cli.answers.amounts import Amount, amounts, goes_on
-from tokur_cli.answers.calculations import JOINT, UNFINISHED, last_result, without_working
-from tokur_cli.answers.canonical import Canonical, canonical
-from tokur_cli.answers.expressions import expression
-from tokur_cli.answers.languages import ENGLISH
-from tokur_cli.answers.lexicon import (
+from tokur_cli.answers.reading.amounts import Amount, amounts, goes_on
+from tokur_cli.answers.reading.calculations import JOINT, UNFINISHED, last_result, without_working
+from tokur_cli.answers.reading.canonical import Canonical, canonical
+from tokur_cli.answers.reading.expressions import expression
+from tokur_cli.answers.reading.languages import ENGLISH
+from tokur_cli.answers.reading.lexicon import (
     ASIDE,
     BOUND_BEFORE,
     CAUSE,
@@ -32,7 +32,7 @@ from tokur_cli.answers.lexicon import (
     TAKEN_BACK,
     UNDETERMINED,
 )
-from tokur_cli.answers.numbers import LETTER, QUALIFIED, read_number
+from tokur_cli.answers.reading.numbers import LETTER, QUALIFIED, read_number
 
 _CLOSING_WORDS = expression(r"\.?\s*I hope (?:it|this) is correct.*", re.DOTALL | re.IGNORECASE)
 _LEADING_MARKS = expression(r"\A(?:[\s:*#_\"'>]|\\\"|,(?=\s))*")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from tokur_cli.answers.amounts import Amount, amounts, goes_on
-from tokur_cli.answers.calculations import last_result
-from tokur_cli.answers.canonical import canonical
-from tokur_cli.answers.expressions import expression
-from tokur_cli.answers.languages import language_of
-from tokur_cli.answers.lexicon import (
+from tokur_cli.answers.reading.amounts import Amount, amounts, goes_on
+from tokur_cli.answers.reading.calculations import last_result
+from tokur_cli.answers.reading.canonical import canonical
+from tokur_cli.answers.reading.expressions import expression
+from tokur_cli.answers.reading.languages import language_of
+from tokur_cli.answers.reading.lexicon import (
     ASIDE,
     CAUSE,
     CONCLUSION,
@@ -23,8 +23,8 @@ from tokur_cli.answers.lexicon import (
     TAKEN_BACK,
     UNDETERMINED,
 )
-from tokur_cli.answers.numbers import QUALIFIED
-from tokur_cli.answers.statements import (
+from tokur_cli.answers.reading.numbers import QUALIFIED
+from tokur_cli.answers.reading.statements import (
     EXACT,
     MATH,
     SENTENCE_END,

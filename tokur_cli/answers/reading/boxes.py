@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tokur_cli.answers.expressions import expression
+from tokur_cli.answers.reading.expressions import expression
 
 _LONGEST_LIST_GAP = 100
 _LONGEST_LINE = 2_000

@@ -11,7 +11,7 @@ import re
 import unicodedata
 from html import unescape
 
-from tokur_cli.answers.expressions import expression
+from tokur_cli.answers.reading.expressions import expression
 
 _INVISIBLE = (
     "\u00ad\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff\ufe0f"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from tokur_cli.answers.expressions import expression
-from tokur_cli.answers.languages import ENGLISH, read_foreign
+from tokur_cli.answers.reading.expressions import expression
+from tokur_cli.answers.reading.languages import ENGLISH, read_foreign
 
 _ONES = dict(
     zip(

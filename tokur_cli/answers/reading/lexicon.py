@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tokur_cli.answers.expressions import expression
-from tokur_cli.answers.numbers import LETTER
+from tokur_cli.answers.reading.expressions import expression
+from tokur_cli.answers.reading.numbers import LETTER
 
 # (a language; its words for "answer"; the words between it and the answer)
 _LANGUAGES: tuple[tuple[str, str, str], ...] = (

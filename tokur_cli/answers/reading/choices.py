@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import re
 
-from tokur_cli.answers.expressions import expression
-from tokur_cli.answers.lexicon import CAUSE, CHOSEN, IN_DOUBT, LETTER_OF_CHOICE, REJECTED_BEFORE, REJECTED_BEHIND
-from tokur_cli.answers.statements import SENTENCE_END
+from tokur_cli.answers.reading.expressions import expression
+from tokur_cli.answers.reading.lexicon import (
+    CAUSE,
+    CHOSEN,
+    IN_DOUBT,
+    LETTER_OF_CHOICE,
+    REJECTED_BEFORE,
+    REJECTED_BEHIND,
+)
+from tokur_cli.answers.reading.statements import SENTENCE_END
 
 _TAIL = 4_000
 _NEAR = 80  # characters before a letter in which a word may choose or reject it

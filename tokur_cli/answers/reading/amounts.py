@@ -8,12 +8,12 @@ from fractions import Fraction
 from functools import cache
 from itertools import islice
 
-from tokur_cli.answers.canonical import canonical
-from tokur_cli.answers.expressions import expression
-from tokur_cli.answers.languages import ENGLISH, has_decimal_comma, month_names
-from tokur_cli.answers.numbers import INTEGER, LETTER, Number, read_number
-from tokur_cli.answers.spelled import CJK_NUMBER, SIGN_WORDS, read_words
-from tokur_cli.answers.units import CURRENCY, CURRENCY_BEFORE, SCALES, UNITS
+from tokur_cli.answers.reading.canonical import canonical
+from tokur_cli.answers.reading.expressions import expression
+from tokur_cli.answers.reading.languages import ENGLISH, has_decimal_comma, month_names
+from tokur_cli.answers.reading.numbers import INTEGER, LETTER, Number, read_number
+from tokur_cli.answers.reading.spelled import CJK_NUMBER, SIGN_WORDS, read_words
+from tokur_cli.answers.reading.units import CURRENCY, CURRENCY_BEFORE, SCALES, UNITS
 
 _DIGITS = (
     r"(?:\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:[ ']\d{3})+,\d+|[1-9]\d{0,2}(?:\.\d{3}){2,}(?![\d.,]*\d)"

@@ -2,9 +2,9 @@ r"""Calculations that a text carries out, such as "3 + 4 = 7 apples" and ``6 \ti
 
 from __future__ import annotations
 
-from tokur_cli.answers.expressions import expression
-from tokur_cli.answers.numbers import LETTER
-from tokur_cli.answers.units import CURRENCY
+from tokur_cli.answers.reading.expressions import expression
+from tokur_cli.answers.reading.numbers import LETTER
+from tokur_cli.answers.reading.units import CURRENCY
 
 _DIGITS = (
     r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d{1,3}(?:[\u00a0\u2009\u202f]\d{3})+(?!\d)|\d+)?(?:(?<=\d)[.,]\d+|(?<!\d)\.\d+)?"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tokur_cli.answers.expressions import expression
+from tokur_cli.answers.reading.expressions import expression
 
 _NOTHING = expression(
     r"(?:[a-z]\s*\\in\s*)?(?:\\emptyset|\\varnothing|\\\{\\?\}|∅)"
