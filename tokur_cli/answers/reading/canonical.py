@@ -60,7 +60,6 @@ class Canonical:
 
 _CHARACTERS = str.maketrans(
     {
-        "−": "-",
         "–": "-",
         "—": "-",
         "×": r"\times ",
@@ -77,14 +76,9 @@ _CHARACTERS = str.maketrans(
         "¾": r"\frac{3}{4}",
         "⅓": r"\frac{1}{3}",
         "⅔": r"\frac{2}{3}",
-        "²": "^2",
-        "³": "^3",
         "\u00a0": " ",
         "\u2009": " ",
         "\u202f": " ",
-        "\u200b": "",
-        "’": "'",
-        "，": ",",
     }
 )
 
