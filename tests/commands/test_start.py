@@ -143,6 +143,26 @@ def test_ctrl_c_while_tokur_starts_ends_it_without_a_traceback(milliseconds, tin
     assert interrupted_quietly(*ended, tiny_folder), ended
 
 
+FINALIZER = """
+import signal, time
+from tokur_cli.commands.shared.errors import reporting
+class Dying:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+with reporting("score"):
+    Dying()
+    time.sleep(20)
+"""
+
+
+def test_ctrl_c_in_a_finalizer_is_not_lost():
+    began = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", FINALIZER], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"tokur score: interrupted\n")
+    assert time.monotonic() - began < SECONDS
+
+
 @pytest.mark.slow
 def test_ctrl_c_at_thirty_moments_ends_without_a_traceback(tiny_folder, tmp_path):
     given = tmp_path / "in.jsonl"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import signal
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from threading import Timer, main_thread
 
 from tokur_cli.engine.panics import is_panic
 from tokur_cli.records.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_SKIPPED, RecordError, TokurError
@@ -74,6 +76,7 @@ def reporting(command: str) -> Iterator[None]:
     try:
         if starting:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+            sys.unraisablehook = _interrupting_again
         try:
             yield
         except SystemExit as end:
@@ -92,9 +95,29 @@ def reporting(command: str) -> Iterator[None]:
         raise SystemExit(exit_code(error)) from None
     finally:
         if starting:
+            sys.unraisablehook = sys.__unraisablehook__
             signal.signal(signal.SIGINT, signal.SIG_DFL)
     if ended is not None:
         raise ended
+
+
+def _interrupting_again(unraisable: sys.UnraisableHookArgs) -> None:
+    """Answer an error that Python cannot raise: Ctrl-C in a finalizer would be lost, so it comes again after it."""
+    if issubclass(unraisable.exc_type, KeyboardInterrupt):
+        again = Timer(0.01, _interrupt)
+        again.daemon = True
+        again.start()
+    else:
+        sys.__unraisablehook__(unraisable)
+
+
+def _interrupt() -> None:
+    """Interrupt the main thread, also while it waits."""
+    main = main_thread().ident
+    if sys.platform == "win32" or main is None:
+        _thread.interrupt_main()
+    else:
+        signal.pthread_kill(main, signal.SIGINT)
 
 
 def _release_standard_output() -> None:
