@@ -18,6 +18,10 @@ from tokur_cli.metrics.calibration import (
 )
 
 
+def brier(probability, label):
+    return square_errors(probability, label).mean()
+
+
 def scored(count=120, seed=0):
     """(N, 3) scores of unlike sizes, and labels that they tell something of."""
     generator = np.random.default_rng(seed)

@@ -179,7 +179,9 @@ def test_ten_questions_are_enough_to_calibrate_on_and_nine_are_not():
         assert (metrics["brier"].reason, metrics["ece"].reason) == (reason, reason)
         assert (metrics["brier"].value is None) == (reason is not None)
     holes = np.where(np.arange(40) % 10 == 3, math.nan, confidence)  # of ten questions one has no score
-    found = evaluate_scores({"s": holes}, label, Plan(bootstrap=0), cluster=np.arange(40) % 10).scores["s"].metrics["brier"]
+    found = (
+        evaluate_scores({"s": holes}, label, Plan(bootstrap=0), cluster=np.arange(40) % 10).scores["s"].metrics["brier"]
+    )
     assert found.reason == "fewer than 10 questions to calibrate on"
 
 
@@ -191,7 +193,9 @@ def test_numbers_of_questions_are_names_and_those_without_a_label_are_not_drawn(
     plain = evaluate_scores(scores, label, Plan(bootstrap=50, versus="other"), cluster=question)
     more = {name: np.append(values, [0.0, 1.0]) for name, values in scores.items()}
     unlabelled = np.append(label, [math.nan, math.nan])
-    gaps = evaluate_scores(more, unlabelled, Plan(bootstrap=50, versus="other"), cluster=np.append(question * 5 + 7, [8, 999]))
+    gaps = evaluate_scores(
+        more, unlabelled, Plan(bootstrap=50, versus="other"), cluster=np.append(question * 5 + 7, [8, 999])
+    )
     assert gaps.scores == plain.scores
     assert (plain.questions, gaps.questions, gaps.unlabelled) == (24, 24, 2)
 
@@ -223,7 +227,9 @@ def test_a_score_is_compared_with_the_baseline_on_the_records_that_have_both():
 def test_scores_that_no_record_has_both_of_are_not_compared():
     nan = math.nan
     with np.errstate(invalid="ignore"):  # a resample may hold no record of a score
-        found = evaluate_scores({"a": [4, 3, nan, nan], "b": [nan, nan, 2, 1]}, [1, 0, 1, 0], Plan(versus="b", bootstrap=10))
+        found = evaluate_scores(
+            {"a": [4, 3, nan, nan], "b": [nan, nan, 2, 1]}, [1, 0, 1, 0], Plan(versus="b", bootstrap=10)
+        )
     assert found.scores["a"].metrics["auroc"].value == 1.0
     assert (found.scores["a"].differences, found.scores["a"].delong_p) == ({}, None)
 
@@ -235,7 +241,9 @@ def test_an_interval_leaves_out_a_fortieth_on_either_side():
 
 def test_no_figure_is_nan_where_resamples_have_one_class_only():
     for seed in range(20):
-        found = evaluate_scores({"a": [2, 1], "b": [1, 2]}, [1, 0], Plan(versus="b", bootstrap=1, seed=seed)).scores["a"]
+        found = evaluate_scores({"a": [2, 1], "b": [1, 2]}, [1, 0], Plan(versus="b", bootstrap=1, seed=seed)).scores[
+            "a"
+        ]
         for estimate in (*found.metrics.values(), *found.differences.values()):
             figures = (estimate.value, estimate.low, estimate.high, estimate.p)
             assert all(figure is None or math.isfinite(figure) for figure in figures), estimate

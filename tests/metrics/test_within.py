@@ -56,7 +56,9 @@ def test_intervals_hold_what_fresh_questions_give():
     label = np.tile([1.0, 1.0, 0.0, 1.0], 120)
     for _ in range(200):
         confidence = np.repeat(rng.random((60, 4)), 2, axis=0).ravel()  # the truth is hit1 = 1/4
-        found = evaluate_scores({"x": confidence}, label, Plan(200), cluster=response // 2, response=response)
+        found = evaluate_scores(  # as probabilities, it is not calibrated
+            {"x": confidence}, label, Plan(200), cluster=response // 2, response=response, probabilities=["x"]
+        )
         estimate = found.scores["x"].metrics["hit1"]
         held += estimate.low <= 0.25 <= estimate.high
     assert 0.9 <= held / 200 <= 0.99
