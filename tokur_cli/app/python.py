@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 from typer.main import get_command
 
 from tokur_cli.app import app
-from tokur_cli.app.generate import generate, refuse_unused, together
+from tokur_cli.app.commands import generate, refuse_unused, score, together
 from tokur_cli.app.groups import Groups
-from tokur_cli.app.score import score
 from tokur_cli.commands.generate.command import check_generation
 from tokur_cli.commands.heatmap.notebook import picture_of
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
