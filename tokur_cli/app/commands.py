@@ -98,20 +98,14 @@ def perturb(
         () if tries else (pair for group in (source, prompts, sampling, labels) for pair in given_options(group))
     ):
         raise UsageError(f"{option} is about the responses that --sweep and --calibrate read: leave it out")
+    from tokur_cli.commands.perturb.command import PerturbJob
     from tokur_cli.commands.perturb.command import perturb as run
+    from tokur_cli.commands.shared.prompts import PromptForm
 
     sigma = None if strength.sigma is None else str(strength.sigma)
-    run(
-        replace(source, path=input_path(responses)) if tries else None,
-        model,
-        prompts,
-        replace(posterior, sigma=sigma),
-        strength,
-        sampling,
-        labels,
-        workers,
-        keep,
-    )
+    scoring = ScoringOptions(**vars(sampling), posterior=replace(posterior, sigma=sigma))
+    source_of_trials = replace(source, path=input_path(responses)) if tries else None
+    run(PerturbJob(model, PromptForm(prompts), scoring), source_of_trials, strength, labels, workers, keep)
 
 
 def generate(
@@ -142,10 +136,11 @@ def generate(
     """
     source = replace(source, path=input_path(questions))
     refuse_unused(guided, posterior, scoring, baselines, score=score)
-    decoding, scoring, baselines = together(decoding, guided, posterior, scoring, baselines)
+    decoding, scoring = together(decoding, guided, posterior, scoring, baselines)
+    from tokur_cli.commands.generate.command import GenerateJob
     from tokur_cli.commands.generate.command import generate as run
 
-    run(source, model, prompts, decoding, scoring, baselines, workers, target, score=score)
+    run(GenerateJob.of(model, prompts, decoding, scoring, score=score), source, workers, target)
 
 
 def score(
@@ -168,15 +163,18 @@ def score(
 
         score_logged(source, scoring, target, [model, posterior, baselines, workers, prompts])
         return
-    scoring, baselines = replace(scoring, posterior=posterior), replace(baselines, seed=posterior.seed or 0)
+    baselines = replace(baselines, seed=posterior.seed or 0)
+    from tokur_cli.commands.score.command import ScoreJob
+
+    job = ScoreJob.of(model, prompts, replace(scoring, posterior=posterior, baselines=baselines))
     if baselines.show_prompts:
         from tokur_cli.commands.baselines.show_prompts import show_prompts
 
-        show_prompts(source, model, scoring, baselines)
+        show_prompts(job, source)
         return
-    from tokur_cli.commands.score.command import score as run
+    from tokur_cli.commands.session.files import carry_out
 
-    run(source, model, prompts, scoring, baselines, workers, target)
+    carry_out(job, source, workers, target)
 
 
 def select(
@@ -261,13 +259,13 @@ def together(
     posterior: PosteriorOptions,
     scoring: ScoringOptions,
     baselines: BaselineOptions,
-) -> tuple[DecodingOptions, ScoringOptions, BaselineOptions]:
+) -> tuple[DecodingOptions, ScoringOptions]:
     """Return the groups with what others say for them: how a response is guided, the posterior, the seed."""
     seed = posterior.seed or 0
     if posterior.folder is not None:  # it has its own seed; the one given here is for the samples
         posterior = replace(posterior, seed=None)
     decoding = replace(decoding, seed=seed, guidance=guided.guidance)
-    return decoding, replace(scoring, posterior=posterior), replace(baselines, seed=seed)
+    return decoding, replace(scoring, posterior=posterior, baselines=replace(baselines, seed=seed))
 
 
 def refuse_unused(

@@ -10,6 +10,8 @@ import operator
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, get_type_hints
 
+import typer
+import typer.main
 from typer.models import OptionInfo
 
 from tokur_cli.commands.options.files import check_parameters
@@ -82,6 +84,13 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     vars(run)["__signature__"] = inspect.signature(command, eval_str=True).replace(parameters=groups.parameters)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in groups.parameters}
     return run
+
+
+def parser_of(command: Callable[..., None]) -> Any:
+    """Return click's command, which knows the options and converts their values, of one command alone."""
+    alone = typer.Typer(add_completion=False)
+    alone.command(command.__name__)(with_groups(command))
+    return typer.main.get_command(alone)
 
 
 def _options(group: Any, marks: tuple[Any, ...]) -> Iterator[inspect.Parameter]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 
 from tokur_cli.commands.options.scoring import DRAWS, RANK, SEED, SIGMA, PosteriorOptions
 from tokur_cli.commands.shared.progress import Progress
@@ -16,31 +15,33 @@ from tokur_cli.engine.uncertainty.perturbed import Draws
 
 
 def make_posterior(
-    options: PosteriorOptions, language_model: LanguageModel, progress: Progress, note: Callable[[str], None]
+    options: PosteriorOptions, language_model: LanguageModel, progress: Progress
 ) -> tuple[Posterior, int]:
     """Return the posterior and M.
 
     Args:
         options: what it is made of, or where it is.
         language_model: the model.
-        progress: told of work done.
-        note: told which layers are left out, if the user did not ask for that, and of a damaged basis in the cache.
+        progress: told of work done, which layers are left out, if the user did not ask for that, and of a damaged
+            basis in the cache.
 
     Raises:
         TokurError: this model cannot have such a posterior, the kept one is of other weights, or tokur would score it
             wrongly.
     """
-    posterior, draws = _make_or_load(options, language_model, progress, note)
+    posterior, draws = _make_or_load(options, language_model, progress)
     model = language_model.model
     language_model.probe.check_scoring(Draws(posterior, 1))
     perturbed, layers = count_layers(model, posterior.matrices)
     if perturbed < layers and posterior.layers is None:
-        note(f"perturbs {perturbed} of {layers} layers: the others have no {posterior.targets.replace(',', ' or ')}")
+        progress.note(
+            f"perturbs {perturbed} of {layers} layers: the others have no {posterior.targets.replace(',', ' or ')}"
+        )
     return posterior, draws
 
 
 def _make_or_load(
-    options: PosteriorOptions, language_model: LanguageModel, progress: Progress, note: Callable[[str], None]
+    options: PosteriorOptions, language_model: LanguageModel, progress: Progress
 ) -> tuple[Posterior, int]:
     if options.folder is not None:
         posterior, description = load_posterior(options.folder, language_model.model, language_model.name)
@@ -55,7 +56,7 @@ def _make_or_load(
         seed=SEED if options.seed is None else options.seed,
         cache=cache_folder() / "bases",
         progress=progress.say,
-        note=note,
+        note=progress.note,
     )
     return posterior, options.draws or DRAWS
 
