@@ -24,8 +24,7 @@ and writes them. ``tokur score FILE`` goes this way:
 One record's way through ``tokur score FILE``, by the files that it enters (a test counts them):
 
     in          records/streams, containers, scan, record, reader, windows
-    tokens      commands/score/windows, pipeline (a window of records), settings; commands/session/session;
-                commands/shared/prompts;
+    tokens      commands/score/windows, pipeline (a window of records); commands/shared/prompts;
                 engine/turns, templates/rendering, tokens, panics
     batches     engine/uncertainty/scorer; prefixes, tensors, engine/halving
     passes      engine/uncertainty/packing, lower_layers, perturbed; engine/body; engine/loading/reordered (the model's

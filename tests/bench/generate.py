@@ -58,7 +58,7 @@ def decode(decoder, prompts, samples):
 
 def refilled_batch(language_model, prompts, samples, limit):
     """tokur, with the batch that it chooses."""
-    options = DecodingOptions(given_temperature=SAMPLING.temperature, seed=SAMPLING.seed, max_new_tokens=limit)
+    options = DecodingOptions(temperature=SAMPLING.temperature, seed=SAMPLING.seed, max_new_tokens=limit)
     decoder = Session(language_model, PromptForm(PromptOptions()), Progress("generate")).decoder(options)
     return decode(decoder, prompts, samples)
 

@@ -63,7 +63,7 @@ class Attempts:
         }
         self.decoder = session.decoder(
             DecodingOptions(
-                given_temperature=options.attempt_temperature,
+                temperature=options.attempt_temperature,
                 seed=options.seed,
                 max_new_tokens=options.attempt_tokens,
             )

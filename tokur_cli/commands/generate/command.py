@@ -9,15 +9,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tokur_cli.commands.options.model import DecodingOptions, ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
-from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
-from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.commands.score.calibrated import with_calibration
 from tokur_cli.commands.score.windows import score_records
-from tokur_cli.commands.session.files import carry_out
 from tokur_cli.commands.session.job import AlreadyWritten, Run, StreamJob, none_written, session_of
 from tokur_cli.commands.shared.arrivals import Pause
 from tokur_cli.commands.shared.errors import InvalidRecords
-from tokur_cli.commands.shared.kept_posterior import check_posterior_options
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.commands.workers.pool import InProcess, Pool
@@ -59,19 +55,16 @@ class GenerateJob(StreamJob):
         """Return the job, refusing what can be refused before a model is loaded.
 
         Raises:
-            UsageError: a misspelt score, or options that cannot go together.
+            UsageError: a misspelt score, or all samples would be the same, or none would have a text.
             TokurError: the kept posterior, the calibration, the template or the examples cannot be read.
         """
-        check_decoding(decoding)
-        if decoding.backend == "vllm":
-            if score:
-                raise UsageError("--score needs the weights at hand, which vLLM keeps to itself: pipe into tokur score")
-            if model.device_map != "auto":
-                raise UsageError(
-                    "--device-map is for --backend transformers: vLLM takes the GPU that it finds; leave it out"
-                )
+        if decoding.temperature == 0 and decoding.samples > 1:
+            raise UsageError(f"-n {decoding.samples} needs --temperature above 0: at 0 all samples are the same")
+        if "" in decoding.stop:
+            raise UsageError('--stop "" ends every response before it begins: give a text')
         if score or decoding.guidance:
-            model = replace(model, name=model.name or check_posterior_options(scoring.posterior))
+            kept = scoring.posterior.model  # which also says what is wrong with a kept posterior
+            model = replace(model, name=model.name or kept)
         if score:
             scoring = with_calibration(scoring)
         return cls(model, PromptForm(prompts), scoring, decoding, score)
@@ -121,20 +114,6 @@ class GenerateJob(StreamJob):
         return Run(lines, resuming, generation.busy, partial(generation.course.tell, self.command))
 
 
-def generate(job: GenerateJob, source: InputOptions, workers: WorkerOptions, target: ResumableOutput) -> None:
-    """Answer questions from a file, see ``carry_out``.
-
-    Raises:
-        UsageError: an output that cannot be continued is to be.
-    """
-    if target.resume and not job.resumable:
-        raise UsageError(
-            "--over samples compares all samples of a question, --resume generates only those that are missing: leave "
-            "--score out and pipe the finished file into tokur score"
-        )
-    carry_out(job, source, workers, target)
-
-
 def _encoded(
     responses: Iterable[Record | RecordError | Pause], invalid: InvalidRecords, progress: Progress
 ) -> Iterator[bytes]:
@@ -144,24 +123,3 @@ def _encoded(
         elif isinstance(item, Record):
             yield item.encode()
             progress.advance(1, len(item.token_ids or ()))
-
-
-def check_decoding(options: DecodingOptions) -> None:
-    """Refuse options that cannot go together.
-
-    Raises:
-        UsageError: all samples would be the same, none would have a text, or none could be guided.
-    """
-    if options.guidance and options.temperature == 0:
-        raise UsageError("--guide needs --temperature above 0: at 0 all particles are the same")
-    if options.guidance and options.samples == 1:
-        raise UsageError("--guide chooses among the responses to a question while they grow: -n 1 leaves no choice")
-    if options.guidance and options.backend == "vllm":
-        raise UsageError(
-            "--guide judges and copies responses while they grow, which takes the weights and the keys and values that "
-            "vLLM keeps to itself: leave --backend vllm out"
-        )
-    if options.temperature == 0 and options.samples > 1:
-        raise UsageError(f"-n {options.samples} needs --temperature above 0: at 0 all samples are the same")
-    if "" in options.stop:
-        raise UsageError('--stop "" ends every response before it begins: give a text')

@@ -9,14 +9,13 @@ from typing import Any
 from tokur_cli.commands.generate import guided
 from tokur_cli.commands.options.model import DecodingOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
-from tokur_cli.commands.score.settings import settings_for
+from tokur_cli.commands.score.pipeline import settings_for
 from tokur_cli.commands.score.windows import ScoringTask
 from tokur_cli.commands.session.session import Session
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.guided.particles import ParticleFilter
 from tokur_cli.engine.generation.vllm import VllmDecoder
-
-_POSTERIOR = ("rank", "sigma", "draws", "sampling", "estimator", "targets", "layers", "seed")
+from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
 
 
 class Responder:
@@ -48,7 +47,7 @@ class Responder:
                 self.settings = settings_for(self._scorer.settings, {"prompt_token_ids": []})
             if decoding.guidance:
                 self._decoder = guided.particle_filter(decoder, self._scorer.scorer, decoding.guidance)
-                self.settings["posterior"] = {name: self._scorer.run_settings[name] for name in _POSTERIOR}
+                self.settings["posterior"] = {name: self._scorer.run_settings[name] for name in DRAW_SETTINGS}
 
     def answer(self, task: Iterable[DecodingRequest | None] | ScoringTask) -> Iterator[Any]:
         """Yield responses as they end, or what scoring yields."""

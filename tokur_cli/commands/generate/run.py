@@ -10,7 +10,7 @@ from typing import Any
 from tokur_cli import __version__
 from tokur_cli.commands.generate import guided
 from tokur_cli.commands.options.model import DecodingOptions
-from tokur_cli.commands.score.settings import settings_of as settings_of_scores
+from tokur_cli.commands.score.pipeline import settings_of as settings_of_scores
 from tokur_cli.commands.score.windows import windows
 from tokur_cli.commands.session.session import Session
 from tokur_cli.commands.shared.arrivals import Pause

@@ -8,10 +8,9 @@ from typing import Any
 
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.perturb import KeepOptions, StrengthOptions
-from tokur_cli.commands.options.scoring import SIGMA, PosteriorOptions
+from tokur_cli.commands.options.scoring import PosteriorOptions
 from tokur_cli.commands.perturb.strength import (
     CALIBRATION_RESPONSES,
-    TOLERANCE,
     StrengthTester,
     read_trial,
     try_strengths,
@@ -24,6 +23,7 @@ from tokur_cli.commands.workers.pool import InProcess
 from tokur_cli.engine.posterior.calibration import SWEEPS, largest_sigma
 from tokur_cli.engine.posterior.folder import keep_posterior
 from tokur_cli.engine.posterior.posterior import Posterior, size_of
+from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import SamplingMode
 from tokur_cli.records.errors import RecordError
@@ -66,7 +66,6 @@ class PosteriorMaker:
         Raises:
             TokurError: the input has no response, or a bad one that is not skipped; or no strength is found.
         """
-        tolerance = options.tolerance or TOLERANCE
         trial = read_trial(items, self.session, options.limit or CALIBRATION_RESPONSES, labels, invalid)
         pool = InProcess(StrengthTester(self.session, self.draws, sampling))
         tried: dict[float, dict[str, Any]] = {}
@@ -77,9 +76,11 @@ class PosteriorMaker:
             write_fields(self.writer, tried[sigma])
             return float(tried[sigma]["kl"])
 
-        sigma = largest_sigma(divergence, tolerance, start=self.draws.posterior.sigma or SIGMA)
+        sigma = largest_sigma(
+            divergence, options.tolerance, start=self.draws.posterior.sigma or PosteriorSettings.sigma
+        )
         self.progress.note(f"σ = {sigma:.4g}: the draws are {tried[sigma]['kl']:.4g} nats per token from the model")
-        self.calibration = {"tolerance": tolerance, "sweeps": len(tried), **tried[sigma]}
+        self.calibration = {"tolerance": options.tolerance, "sweeps": len(tried), **tried[sigma]}
         self.draws = Draws(with_sigma(self.draws.posterior, sigma), self.draws.members)
 
     def keep(self, options: KeepOptions) -> None:

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 from tokur_cli.commands.options.model import ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.score.calibrated import with_calibration
-from tokur_cli.commands.score.settings import settings_for, settings_of
 from tokur_cli.commands.score.windows import score_records
 from tokur_cli.commands.session.job import Run, StreamJob
-from tokur_cli.commands.shared.kept_posterior import check_posterior_options
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.commands.workers.pool import InProcess, Pool
@@ -39,9 +37,10 @@ class ScoreJob(StreamJob):
             UsageError: a misspelt score, or options that cannot go together.
             TokurError: the kept posterior, the calibration, the template or the examples cannot be read.
         """
-        name = check_posterior_options(scoring.posterior)
+        kept = scoring.posterior.model  # which also says what is wrong with a kept posterior
+        model = replace(model, name=model.name or kept)
         scoring = with_calibration(scoring)
-        return cls(replace(model, name=model.name or name), PromptForm(prompts), scoring)
+        return cls(model, PromptForm(prompts), scoring)
 
     def pipeline(self, session: Session) -> RecordScorer:  # noqa: D102
         return session.scorer(self.scoring)
@@ -49,5 +48,7 @@ class ScoreJob(StreamJob):
     def run(  # noqa: D102
         self, pool: InProcess | Pool, progress: Progress, description: ModelDescription | None = None
     ) -> Run:
+        from tokur_cli.commands.score.pipeline import settings_for, settings_of
+
         lines = partial(score_records, pool=pool, options=self.scoring, progress=progress)
         return Run(lines, {"settings": partial(settings_for, pool.settings), "settings_of": settings_of})

@@ -11,12 +11,12 @@ from tokur_cli.commands.baselines.features import ScoredResponse, over_samples
 from tokur_cli.commands.baselines.samples import until_error
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.score.calibrated import chosen_scores
-from tokur_cli.commands.score.settings import has_prompt_ids, scores_to_stay
 from tokur_cli.commands.score.windows import ScoredLine, ScoringTask
 from tokur_cli.commands.session.session import Session
 from tokur_cli.commands.shared.digests import with_model_digests
 from tokur_cli.commands.shared.prompts import is_of, with_ids_of
 from tokur_cli.engine.loading.models import LanguageModel
+from tokur_cli.engine.posterior.settings import settings_of_draws
 from tokur_cli.engine.tokens import LocatedResponse
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Quantities, Scorer
@@ -43,7 +43,7 @@ class RecordScorer:
     """
 
     def __init__(self, session: Session, options: ScoringOptions, *, guided_by: Collection[str] = ()) -> None:
-        self.session = session
+        self.session, self.model_name = session, session.model.name
         self.scores, self.keep_tokens = chosen_scores(options), not options.no_tokens
         self.step_by = options.step_rule
         needs = {need for score in self.scores for need in score.needs}
@@ -118,7 +118,7 @@ class RecordScorer:
         return tokenized
 
     def _tokenize(self, record: Record) -> LocatedResponse | RecordError:
-        session, name = self.session, self.session.model.name
+        session, name = self.session, self.model_name
         try:
             if not is_of(record, name):
                 other = record.computed("model")
@@ -130,7 +130,7 @@ class RecordScorer:
             return error
 
     def _is_anew(self, response: ScoredResponse) -> bool:
-        if response.located.exact or not is_of(response.record, self.session.model.name):
+        if response.located.exact or not is_of(response.record, self.model_name):
             return False
         return response.record.computed("model") is not None or response.record.token_strings is not None
 
@@ -168,9 +168,9 @@ class RecordScorer:
     def _add_results(self, response: ScoredResponse) -> None:
         """Put the results under ``tokur``."""
         run = self.run_settings
-        if not has_prompt_ids(response.record.tokur, self.session.model.name):
+        if not _has_prompt_ids(response.record.tokur, self.model_name):
             run = {**run, "prompts": self.prompts}
-        earlier = scores_to_stay(response.record.tokur, run)
+        earlier = _scores_to_stay(response.record.tokur, run)
         tokur = response.record.unscored
         if response.located.exact and tokur.pop("token_strings", None):
             tokur["token_ids"] = response.located.tokens.response_ids
@@ -185,6 +185,32 @@ class RecordScorer:
         response.record.set("tokur", tokur)
 
 
+def settings_for(settings: dict[str, Any], tokur: dict[str, Any]) -> dict[str, Any]:
+    """Return a run's settings as a record will have them that came with this ``tokur``, whose scores may stay."""
+    if _has_prompt_ids(tokur, settings["model"]):
+        settings = {name: value for name, value in settings.items() if name != "prompts"}
+    run = {name: value for name, value in settings.items() if name not in ("scores", "tokens", "step_by")}
+    return {**settings, "scores": list(dict.fromkeys([*_scores_to_stay(tokur, run), *settings["scores"]]))}
+
+
+def settings_of(tokur: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that a scored record was written with."""
+    kept = {"tokens": "tokens" in tokur, "step_by": tokur.get("step_by")}
+    run, scores = (found if isinstance(found := tokur.get(of), dict) else {} for of in ("run", "scores"))
+    return {**run, "scores": list(scores), **kept}
+
+
+def _has_prompt_ids(tokur: dict[str, Any], model: str) -> bool:
+    """Return whether a record's prompt is the ids that it came with: none was made for it then."""
+    return tokur.get("prompt_token_ids") is not None and tokur.get("model") in (None, model)
+
+
+def _scores_to_stay(tokur: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
+    """Return the scores of an earlier run, if they were made in the same way as this run's."""
+    scores = tokur.get("scores")
+    return scores if tokur.get("run") == run and isinstance(scores, dict) else {}
+
+
 def _quantities_of(record: Record | RecordError) -> Quantities:
     """Return the quantities that came with a record."""
     assert isinstance(record, Record)
@@ -194,19 +220,14 @@ def _quantities_of(record: Record | RecordError) -> Quantities:
 
 def _run_settings(options: ScoringOptions, language_model: LanguageModel, draws: Draws | None) -> dict[str, Any]:
     """Return what the numbers depend on; the posterior's part is null where no draw was made."""
-    posterior = draws.posterior if draws else None
+    of_draws = settings_of_draws(
+        draws.posterior if draws else None, draws.members if draws else 0, options.sampling, options.estimator
+    )
     return {
         "model": language_model.name,
         "revision": language_model.revision,
         "dtype": language_model.dtype,
-        "rank": posterior.rank if posterior else None,
-        "sigma": posterior.sigma if posterior else None,
-        "draws": draws.members if draws else 0,
-        "sampling": options.sampling if draws else None,
-        "estimator": options.estimator if draws else None,
-        "targets": posterior.targets if posterior else None,
-        "layers": posterior.layers if posterior else None,
-        "seed": posterior.seed if posterior else None,
+        **of_draws,
         "version": __version__,
     }
 

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from tokur_cli.commands.options.model import DecodingOptions
 from tokur_cli.commands.options.scoring import PosteriorOptions, ScoringOptions
 from tokur_cli.commands.shared.posterior import make_posterior
 from tokur_cli.commands.shared.progress import Progress
-from tokur_cli.commands.shared.prompts import PromptForm, with_ids_of
+from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.engine.generation.attention import obstacle
 from tokur_cli.engine.generation.decoder import Decoder
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.generation.vllm import VllmDecoder
 from tokur_cli.engine.loading.models import LanguageModel, ModelDescription
 from tokur_cli.engine.memory import available_bytes
-from tokur_cli.engine.tokens import LocatedResponse, ResponseTokenizer
+from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.engine.uncertainty.perturbed import Draws
-from tokur_cli.records.errors import RecordError, TokurError
-from tokur_cli.records.record import Record
 
 if TYPE_CHECKING:
     from tokur_cli.commands.generate.responder import Responder
@@ -43,6 +41,7 @@ class Session:
 
     Attributes:
         tokenizer: the model's, for prompts and responses.
+        tokenize: from a record to its prompt and response as tokens, see ``PromptForm.tokenize``.
     """
 
     def __init__(
@@ -53,6 +52,7 @@ class Session:
         self.tokenizer = ResponseTokenizer(
             description.tokenizer, description.context_length, description.end_ids, description.vocabulary_size
         )
+        self.tokenize = partial(form.tokenize, tokenizer=self.tokenizer, model=description.name)
 
     @property
     def model(self) -> LanguageModel:
@@ -64,28 +64,6 @@ class Session:
     def batch_tokens(self) -> int:
         """Positions in a batch, all draws counted."""
         return self._batch_tokens or BATCH_TOKENS.get(self.model.device.type, ACCELERATOR_BATCH_TOKENS)
-
-    def tokenize(self, record: Record) -> LocatedResponse:
-        """Tokenize a record's prompt and response; another model's ids are ignored.
-
-        Raises:
-            RecordError: it cannot be tokenized, or is too long.
-        """
-        try:
-            source = with_ids_of(record, self.description.name)
-            prompt, special_tokens = self.form.apply(source, self.tokenizer)
-            return self.tokenizer.tokenize(
-                prompt,
-                source.response,
-                source.token_ids,
-                token_strings=source.token_strings,
-                special_tokens=special_tokens,
-                finished=source.finish_reason == "stop",
-            )
-        except RecordError:
-            raise
-        except TokurError as error:
-            raise record.error(str(error)) from None
 
     def draws(self, options: PosteriorOptions) -> Draws:
         """Return the draws of a posterior that is made or read.
