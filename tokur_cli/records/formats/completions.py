@@ -129,4 +129,5 @@ COMPLETIONS = Format(
     holds_answer_alone,
     _Completions,
     takes_requests=True,
+    logprobs=("choices.0.logprobs", "output.*.content.*.logprobs"),
 )

@@ -87,4 +87,5 @@ OPENAI_BATCH = Format(
     _recognises,
     _new_adapter,
     takes_requests=True,
+    logprobs=("source.response.body.choices.0.logprobs", "source.response.body.output.*.content.*.logprobs"),
 )
