@@ -70,4 +70,9 @@ def verdicts_of(fields: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
     return said, any(form.failed(fields) for form in formats)
 
 
-__all__ = ["FORMATS", "NATIVE", "Format", "Given", "recognise", "verdicts_of"]
+def without_prompt(fields: Mapping[str, Any]) -> str:
+    """Return what to say of a record that has no prompt, where its format knows; else an empty text."""
+    return next(filter(None, (form.without_prompt(fields) for form in FORMATS.values())), "")
+
+
+__all__ = ["FORMATS", "NATIVE", "Format", "Given", "recognise", "verdicts_of", "without_prompt"]

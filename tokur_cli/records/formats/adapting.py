@@ -75,14 +75,6 @@ class Container:
     rows: Callable[[io.BufferedReader, str, int], Iterator[tuple[str, int, bytes | None]]]
 
 
-def _no_verdicts(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {}
-
-
-def _never(fields: Mapping[str, Any]) -> bool:
-    return False
-
-
 @dataclass(frozen=True)
 class Format:
     """A way in which people have their rows: all that is particular to it, in one place.
@@ -98,6 +90,7 @@ class Format:
         failed: whether a row says that judging it failed, so that a verdict that is missing is null.
         logprobs: paths to the log-probabilities of its records, ``*`` for each of a list; ``logprobs`` reads them.
         containers: the files of its own in which such rows come.
+        without_prompt: what to say of a record that has no prompt; an empty text of one that is not of this format.
     """
 
     name: str
@@ -106,10 +99,11 @@ class Format:
     new_adapter: Callable[[Given], Adapter]
     takes_requests: bool = False
     takes_filter: bool = False
-    verdicts: Callable[[Mapping[str, Any]], dict[str, Any]] = _no_verdicts
-    failed: Callable[[Mapping[str, Any]], bool] = _never
+    verdicts: Callable[[Mapping[str, Any]], dict[str, Any]] = lambda fields: {}
+    failed: Callable[[Mapping[str, Any]], bool] = lambda fields: False
     logprobs: tuple[str, ...] = ()
     containers: tuple[Container, ...] = ()
+    without_prompt: Callable[[Mapping[str, Any]], str] = lambda fields: ""
 
 
 def row_format(
@@ -179,9 +173,6 @@ def required(record: Record, name: str, form: str, *types: type) -> Any:
         name: the field.
         form: the format's name.
         types: what its value may be.
-
-    Raises:
-        RecordError: it is missing or of another type.
     """
     if name not in record.fields:
         raise record.error(f'is not {article(form)} row: "{name}" is missing')
@@ -194,11 +185,7 @@ def article(form: str) -> str:
 
 
 def typed(record: Record, what: str, value: Any, form: str, *types: type) -> Any:
-    """Return the value if it is of one of these types.
-
-    Raises:
-        RecordError: it is not; names the format and what the value is called.
-    """
+    """Return the value if it is of one of these types."""
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
         raise record.error(f"is not {article(form)} row: {what} is {kind(value)}")
     return value

@@ -41,9 +41,6 @@ def logged_logprobs(record: Record) -> list[LoggedToken]:
 
     Read are, where the formats have them, the ``logprobs`` of chat completions (``content``), of completions
     (``tokens``, ``token_logprobs``, ``top_logprobs``), a list of tokens, and the ``output`` of the Responses API.
-
-    Raises:
-        RecordError: there are none, or not in one of these forms.
     """
     what, found = _find(record)
     if isinstance(found, dict) and isinstance(found.get("tokens"), list):
