@@ -143,6 +143,24 @@ def spelling(measure, digits=2):
 
 
 @pytest.mark.slow
+def test_the_prose_below_the_scores_has_their_figures(run_tokur, scored_samples, tmp_path):
+    tour = " ".join(text_of(TOUR).split())
+    code, out, _ = run_tokur("evaluate", scored_samples, "--scores", "eu,neg_length", "--versus", "neg_length")
+    assert code == 0
+    more = next(row["difference"]["auroc"] for row in parsed(out) if row["score"] == "eu")
+    points = "{:.1f} points [{:.1f}, {:.1f}]".format(*(100 * more[part] for part in ("value", "low", "high")))
+    assert f"and {points} more than the length alone" in tour
+    words = [line for line in scored_samples.read_bytes().splitlines(keepends=True) if b'"id": "word-' in line]
+    assert f"the {len(words)} word problems alone" in tour
+    path = write_lines(tmp_path / "words.jsonl", words)
+    code, out, _ = run_tokur("evaluate", path, "--scores", "eu,ll_sum,neg_length")
+    assert code == 0
+    auroc = [spelling(row["auroc"], 1) for row in parsed(out)]
+    ll_sum, length = (text.split()[0] for text in auroc[1:])
+    assert f"the AUROC of `eu` is {auroc[0]}, of `ll_sum` {ll_sum} and of `neg_length` {length}." in tour
+
+
+@pytest.mark.slow
 def test_the_probabilities_are_as_good_as_shown(run_tokur, scored_samples, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     block = block_with(TOUR, "--fit calibration.json --table")
