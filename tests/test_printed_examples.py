@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands.score.test_score import parsed, write_lines
-from tests.printed import EVALUATE, TOUR, arguments, score, scored
+from tests.printed import EVALUATE, TOUR, arguments, rows_of, score, scored
 from tests.readmes import ROOT, block_with, blocks_of, text_of
 
 pytestmark = [pytest.mark.real_model, pytest.mark.usefixtures("all_threads")]
@@ -92,13 +92,13 @@ def test_the_program_prints_what_is_shown():
 @pytest.mark.slow
 def test_the_least_sure_responses_are_those_shown(run_tokur, tmp_path):
     block = block_with(TOUR, "--worst")
-    (score, evaluate), count = block.lines(), 40
-    assert score == f"head -n {count} samples/responses.jsonl | tokur score --dtype float32 > scored40.jsonl"
-    rows = (ROOT / "samples" / "responses.jsonl").read_bytes().splitlines(keepends=True)[:count]
-    _, records, _ = run_tokur("score", write_lines(tmp_path / "in.jsonl", rows), "--dtype", "float32")
-    path = tmp_path / "scored40.jsonl"
-    path.write_text(records, encoding="utf-8")
-    code, out, _ = run_tokur(*[path if word == path.name else word for word in shlex.split(evaluate)[1:]])
+    (line,), count = block.lines(), 40
+    head, _, evaluate = line.partition(" | tokur ")
+    assert head == f"head -n {count} scored.jsonl"
+    words = arguments(block_with(TOUR, EVALUATE).commands, "tokur score")
+    path = tmp_path / "scored.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in score(words, rows_of(words)[:count])))
+    code, out, _ = run_tokur(*shlex.split(evaluate), path)
     assert code == 0
     lines = block.printed.splitlines()[3:]
     for line, found in zip(lines, parsed(out), strict=True):
