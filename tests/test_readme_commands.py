@@ -20,7 +20,7 @@ from tests.warm import warm_tokur
 NOT_RUN = {
     r"python3 -m venv": ".ci/run does it",
     r"\.venv/bin/(pytest|ruff)": ".ci/run does it",
-    r"pip install": ".ci/run does it, or a library of another name",
+    r"(\.venv/bin/)?pip install": ".ci/run does it, or a library of another name",
     r"vllm serve": "tests/engine/posterior/test_adapters_vllm.py puts the adapters into vLLM",
     r"tokur .*--gpus-per-worker": "needs GPUs",
     r"tokur .*--workers auto": "needs GPUs",
