@@ -89,37 +89,40 @@ class Split:
     wrong: Floats
 
 
-def lines(
-    path: str,
-    drawn: Sequence[Curve],
-    *,
-    title: str,
-    x_label: str,
-    y_label: str,
-    reference: Curve | None = None,
-    markers: bool = False,
-    sizes: Sequence[int] | None = None,
-    square: bool = False,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """What lines are drawn in.
+
+    Attributes:
+        title: what is shown.
+        x_label: of the axis.
+        y_label: of the axis.
+        markers: whether points are marked.
+        sizes: values of N on a logarithmic axis; None for a linear one.
+        square: whether both axes go from 0 to 1 at the same scale.
+    """
+
+    title: str
+    x_label: str
+    y_label: str
+    markers: bool = False
+    sizes: Sequence[int] | None = None
+    square: bool = False
+
+
+def lines(path: str, drawn: Sequence[Curve], reference: Curve, plane: Plane) -> None:
     """Draw lines, at most ``MOST_LINES``.
 
     Args:
         path: the files' name without ``.png`` and ``.svg``.
         drawn: the lines, the most important first.
-        title: what is shown.
-        x_label: of the axis.
-        y_label: of the axis.
         reference: a line to compare with, drawn thin and grey.
-        markers: whether points are marked.
-        sizes: values of N on a logarithmic axis; None for a linear one.
-        square: whether both axes go from 0 to 1 at the same scale.
+        plane: what they are drawn in.
     """
-    with _figure(path, 5.6, 4.8 if square else 3.8) as figure:
+    sizes = plane.sizes
+    with _figure(path, 5.6, 4.8 if plane.square else 3.8) as figure:
         axes = figure.subplots()
-        if reference is not None:
-            axes.plot(
-                reference.x, reference.y, color="#767676", linewidth=1, linestyle=(0, (4, 3)), label=reference.name
-            )
+        axes.plot(reference.x, reference.y, color="#767676", linewidth=1, linestyle=(0, (4, 3)), label=reference.name)
         for number, line in enumerate(drawn):
             colour = COLOURS[number]
             axes.plot(
@@ -128,7 +131,7 @@ def lines(
                 color=colour,
                 linestyle=DASHES[number],
                 label=line.name,
-                marker=MARKERS[number] if markers else None,
+                marker=MARKERS[number] if plane.markers else None,
                 markersize=4.5,
             )
             if line.spread is not None:
@@ -139,9 +142,9 @@ def lines(
             axes.set_xscale("log", base=2)
             axes.set_xticks(list(sizes), [str(size) for size in sizes])
             axes.minorticks_off()
-        if square:
+        if plane.square:
             axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
-        axes.set(title=title, xlabel=x_label, ylabel=y_label)
+        axes.set(title=plane.title, xlabel=plane.x_label, ylabel=plane.y_label)
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
 
 

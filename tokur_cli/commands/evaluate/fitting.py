@@ -21,6 +21,7 @@ from tokur_cli.commands.options.evaluate import EvaluationOptions
 from tokur_cli.commands.options.fit import FitOptions
 from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
 from tokur_cli.metrics.calibration import FOLDS, Curve, Line, fit_isotonic, fit_logistic, fit_platt, held_out
+from tokur_cli.metrics.catalogue import PROBABILITY, metrics_of
 from tokur_cli.metrics.ranked import Floats
 from tokur_cli.records.errors import TokurError, UsageError
 from tokur_cli.scores.calibration import P_CORRECT, Calibration, Method, relevant_settings
@@ -29,8 +30,6 @@ from tokur_cli.scores.steps import Orientation
 
 FEWEST = 10
 """Questions with a right response, and questions with a wrong one: two of each in every fold."""
-
-_FIGURES = ("auroc", "brier", "ece", "log_loss")
 
 Fit: TypeAlias = "Line | Curve"
 
@@ -168,7 +167,7 @@ class Fitting:
             questions=len(np.unique(question)),
             labels=dict(self.labels),
             cross_validation={"folds": FOLDS, "seed": self.seed}
-            | {metric: figures[metric].as_json() for metric in _FIGURES},
+            | {name: figures[name].as_json() for name in ("auroc", *(of.name for of in metrics_of(PROBABILITY)))},
         )
 
     def warning(self, run: Columns, results: Results) -> str | None:

@@ -129,11 +129,13 @@ def _roc(records: _Pooled, overall: Evaluation, drawn: Sequence[str], folder: st
         plots.lines(
             os.path.join(folder, "roc"),
             found,
-            title=f"ROC, AUROC in % ({_shown(overall, drawn)})",
-            x_label="wrong responses taken for right",
-            y_label="right responses found",
-            reference=plots.Curve("chance (50)", diagonal, diagonal),
-            square=True,
+            plots.Curve("chance (50)", diagonal, diagonal),
+            plots.Plane(
+                f"ROC, AUROC in % ({_shown(overall, drawn)})",
+                "wrong responses taken for right",
+                "right responses found",
+                square=True,
+            ),
         )
 
 
@@ -147,10 +149,12 @@ def _risk(records: _Pooled, overall: Evaluation, drawn: Sequence[str], folder: s
     plots.lines(
         os.path.join(folder, "risk-coverage"),
         found,
-        title=f"Risk and coverage, AURC in % ({_shown(overall, drawn)})",
-        x_label="coverage: part answered, the most confident first",
-        y_label="risk: part of these that is wrong",
-        reference=plots.Curve("perfect ranking", *_thinned(count / len(count), best)),
+        plots.Curve("perfect ranking", *_thinned(count / len(count), best)),
+        plots.Plane(
+            f"Risk and coverage, AURC in % ({_shown(overall, drawn)})",
+            "coverage: part answered, the most confident first",
+            "risk: part of these that is wrong",
+        ),
     )
 
 
@@ -168,12 +172,14 @@ def _reliability(records: _Pooled, overall: Evaluation, drawn: Sequence[str], fo
     plots.lines(
         os.path.join(folder, "reliability"),
         found,
-        title=f"Reliability, ECE in % ({RELIABILITY_POINTS} parts of equal size ± standard error)",
-        x_label="probability of being right",
-        y_label="part that is right",
-        reference=plots.Curve("as often as said", diagonal, diagonal),
-        markers=True,
-        square=True,
+        plots.Curve("as often as said", diagonal, diagonal),
+        plots.Plane(
+            f"Reliability, ECE in % ({RELIABILITY_POINTS} parts of equal size ± standard error)",
+            "probability of being right",
+            "part that is right",
+            markers=True,
+            square=True,
+        ),
     )
 
 
@@ -220,12 +226,14 @@ def _scaling(curves: Scaling, drawn: Sequence[str], options: EvaluationOptions, 
         plots.lines(
             os.path.join(folder, f"scaling-{method}"),
             [*found[: plots.MOST_LINES - 1], line("majority of all N", None, "majority")],
-            title=f"{name} {kept(options)}",
-            x_label="N responses per question",
-            y_label="accuracy (mean ± std)",
-            reference=plots.Curve("Pass@1", sizes, np.full(len(sizes), one, dtype=np.float64)),
-            markers=True,
-            sizes=options.sizes,
+            plots.Curve("Pass@1", sizes, np.full(len(sizes), one, dtype=np.float64)),
+            plots.Plane(
+                f"{name} {kept(options)}",
+                "N responses per question",
+                "accuracy (mean ± std)",
+                markers=True,
+                sizes=options.sizes,
+            ),
         )
 
 
