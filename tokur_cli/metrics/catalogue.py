@@ -137,7 +137,8 @@ _ALL: tuple[Metric, ...] = (
         has_interval=False,  # resampling adds to its bias, so that its interval would mislead
     ),
     ProbabilityMetric(
-        "log_loss", "log loss", "a probability as it is", (PROBABILITY,), of=log_losses, better="lower", unit="nats",
+        "log_loss", "log loss", "the confidence as a probability", (PROBABILITY,), of=log_losses, better="lower",
+        unit="nats",
         calibrates=False,  # what isotonic regression calls impossible may happen
         compared="probabilities", constant=_constant(lambda p: float(log_losses([p], [p])[0])),
     ),
