@@ -19,12 +19,12 @@ RUN = {
     "estimator": "paper", "targets": "q_proj", "layers": None, "attempts": 10, "seed": 0, "version": "0.1.0",
 }  # fmt: skip
 LOGISTIC = Calibration(
-    "logistic", ("eu", "ll_sum"), (-0.5, 0.1), 1.5, None, relevant_settings(RUN, ["eu", "ll_sum"], DRAW_SETTINGS), 30, 25,
-    {"reference": 28, "correct": 2}, {"folds": 5},
+    "logistic", ("eu", "ll_sum"), (-0.5, 0.1), 1.5, None, relevant_settings(RUN, ["eu", "ll_sum"], DRAW_SETTINGS),
+    30, 25, {"reference": 28, "correct": 2}, {"folds": 5},
 )  # fmt: skip
 ISOTONIC = Calibration(
-    "isotonic", ("ll",), None, None, ((-2.0, 0.1), (-1.0, 0.5), (0.5, 0.9)), relevant_settings(RUN, ["ll"], DRAW_SETTINGS), 30, 25,
-    {"quality": 30}, {"folds": 5},
+    "isotonic", ("ll",), None, None, ((-2.0, 0.1), (-1.0, 0.5), (0.5, 0.9)),
+    relevant_settings(RUN, ["ll"], DRAW_SETTINGS), 30, 25, {"quality": 30}, {"folds": 5},
 )  # fmt: skip
 
 

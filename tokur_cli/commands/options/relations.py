@@ -92,7 +92,8 @@ class Call:
     def __init__(
         self, parameters: Iterable[inspect.Parameter], values: Mapping[str, Any], given: Collection[str]
     ) -> None:
-        self._parameters = tuple(parameters)
+        # Options first: what is wrong with one says more than that the file beside it is not read
+        self._parameters = sorted(parameters, key=lambda parameter: not names_of(parameter)[0].startswith("-"))
         self._named = {name: parameter for parameter in self._parameters for name in names_of(parameter)}
         self._values = values
         # From Python a flag may be given as False, which says as much as to leave it out
