@@ -45,3 +45,15 @@ def test_imports_go_one_way(path):
 
 def test_every_room_is_known():
     assert {room_of(path) for path in MODULES} <= {*MAY_IMPORT, "__init__", "__main__"}
+
+
+@pytest.mark.parametrize("name", ["ResponseTokenizer", "Decoder", "VllmDecoder", "load_posterior", "build_posterior"])
+def test_commands_have_what_works_with_a_model_from_the_session_alone(name):
+    """``score``, ``generate``, ``perturb`` and Python put the same parts together in one place."""
+
+    def calls(path: Path) -> bool:
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        return any(isinstance(node, ast.Call) and getattr(node.func, "id", "") == name for node in nodes)
+
+    outside = [path for path in MODULES if room_of(path) in ("app", "commands") and calls(path)]
+    assert [path.relative_to(PACKAGE).as_posix() for path in outside] == ["commands/session/session.py"]

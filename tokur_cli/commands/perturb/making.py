@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from tokur_cli.commands.options.labels import LabelOptions
@@ -18,7 +19,6 @@ from tokur_cli.commands.perturb.strength import (
 )
 from tokur_cli.commands.session.session import Session
 from tokur_cli.commands.shared.errors import InvalidRecords
-from tokur_cli.commands.shared.posterior import with_sigma
 from tokur_cli.commands.workers.pool import InProcess
 from tokur_cli.engine.posterior.calibration import SWEEPS, largest_sigma
 from tokur_cli.engine.posterior.folder import keep_posterior
@@ -81,7 +81,7 @@ class PosteriorMaker:
         )
         self.progress.note(f"σ = {sigma:.4g}: the draws are {tried[sigma]['kl']:.4g} nats per token from the model")
         self.calibration = {"tolerance": options.tolerance, "sweeps": len(tried), **tried[sigma]}
-        self.draws = Draws(with_sigma(self.draws.posterior, sigma), self.draws.members)
+        self.draws = Draws(replace(self.draws.posterior, sigma=sigma), self.draws.members)
 
     def keep(self, options: KeepOptions) -> None:
         """Write the posterior's folder.

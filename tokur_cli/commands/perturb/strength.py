@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,6 @@ from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.session.session import Session
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.labelled import Labelling
-from tokur_cli.commands.shared.posterior import with_sigma
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
 from tokur_cli.engine.uncertainty.perturbed import Draws
@@ -95,7 +94,7 @@ class StrengthTester:
         """Yield each response's index with its quantities, or with an error where memory does not suffice for it."""
         scorer = Scorer(
             self.session.model.model,
-            Draws(with_sigma(self.draws.posterior, task.sigma), self.draws.members),
+            Draws(replace(self.draws.posterior, sigma=task.sigma), self.draws.members),
             sampling=self.sampling,
             batch_tokens=self.session.batch_tokens,
             compare=True,

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING
 
 from tokur_cli.commands.options.model import DecodingOptions
 from tokur_cli.commands.options.scoring import PosteriorOptions, ScoringOptions
-from tokur_cli.commands.shared.posterior import make_posterior
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.engine.generation.attention import obstacle
 from tokur_cli.engine.generation.decoder import Decoder
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.generation.vllm import VllmDecoder
+from tokur_cli.engine.loading.cache import cache_folder
 from tokur_cli.engine.loading.models import LanguageModel, ModelDescription
 from tokur_cli.engine.memory import available_bytes
+from tokur_cli.engine.posterior.folder import load_posterior
+from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.posterior.projections import count_layers
 from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.engine.uncertainty.perturbed import Draws
 
@@ -66,12 +69,24 @@ class Session:
         return self._batch_tokens or BATCH_TOKENS.get(self.model.device.type, ACCELERATOR_BATCH_TOKENS)
 
     def draws(self, options: PosteriorOptions) -> Draws:
-        """Return the draws of a posterior that is made or read.
+        """Return the draws of a posterior: made afresh, or read from the folder that ``tokur perturb`` wrote.
 
         Raises:
-            TokurError: this model cannot have such a posterior, or tokur would score it wrongly.
+            TokurError: this model cannot have such a posterior, the kept one is of other weights, or tokur would score
+                it wrongly.
         """
-        return Draws(*make_posterior(options, self.model, self.progress))
+        model, say, note = self.model.model, self.progress.say, self.progress.note
+        if options.folder is not None:
+            posterior = load_posterior(options.folder, model, self.model.name)
+        else:
+            cache = cache_folder() / "bases"
+            posterior = build_posterior(model, options.settings, cache=cache, progress=say, note=note)
+        self.model.probe.check_scoring(Draws(posterior, 1))
+        perturbed, layers = count_layers(model, posterior.matrices)
+        if perturbed < layers and posterior.layers is None:
+            wanted = posterior.targets.replace(",", " or ")
+            note(f"perturbs {perturbed} of {layers} layers: the others have no {wanted}")
+        return Draws(posterior, options.members)
 
     def scorer(self, options: ScoringOptions, *, guided_by: Collection[str] = ()) -> RecordScorer:
         """Return what scores records, see ``RecordScorer``."""
