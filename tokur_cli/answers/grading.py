@@ -8,7 +8,6 @@ from itertools import islice
 
 from tokur_cli.answers.equivalence import Comparison, Equivalence
 from tokur_cli.answers.extraction import reference_answer
-from tokur_cli.answers.reading.canonical import canonical
 
 _BATCH = 1024
 
@@ -69,11 +68,11 @@ def grade(items: Iterable[tuple[str | None, object]], equivalence: Equivalence) 
 def _grade_batch(batch: list[tuple[str | None, object]], equivalence: Equivalence) -> list[Outcome]:
     golds = [reference_answer(reference) for _, reference in batch]
     pairs = [
-        (canonical(gold), canonical(answer))
+        (gold, answer)
         for (answer, _), gold in zip(batch, golds, strict=True)
         if gold is not None and answer is not None
     ]
-    compared = iter(equivalence.compare_canonical(pairs))
+    compared = iter(equivalence.compare(pairs))
     return [
         Outcome.UNPARSABLE_REFERENCE
         if gold is None

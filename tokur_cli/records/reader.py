@@ -11,7 +11,7 @@ from tokur_cli.records.errors import RecordError, UsageError, there_are
 from tokur_cli.records.formats import FORMATS, NATIVE, Format, Given, recognise
 from tokur_cli.records.formats.requests import RequestFile, Requests
 from tokur_cli.records.mapping import FieldMapping
-from tokur_cli.records.published.rows import is_published, published_rows
+from tokur_cli.records.published.rows import is_published, published_rows, records_of
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import MAX_LINE, STDIN, display_name, is_regular_file, open_input
 
@@ -76,15 +76,7 @@ def read_rows_of(rows: Iterable[Any], source: str, note: Note = _unsaid) -> Iter
         source: what stands before the number of a bad one in its error.
         note: called with what is to be said of the rows.
     """
-    records = (_record_of(row, source, number) for number, row in enumerate(rows, start=1))
-    return _adapted(records, source, None, FieldMapping(), Given(), note)
-
-
-def _record_of(row: Any, source: str, number: int) -> Record | RecordError:
-    try:
-        return Record.of(row, source, number)
-    except RecordError as error:
-        return error
+    return _adapted(records_of(enumerate(rows, start=1), source), source, None, FieldMapping(), Given(), note)
 
 
 def _rows_of(path: str, max_line: int, stack: ExitStack) -> Iterator[Record | RecordError]:

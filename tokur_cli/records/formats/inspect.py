@@ -8,10 +8,9 @@ import math
 import re
 import struct
 import sys
-import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tokur_cli.records.elements import array_elements, on_one_line, without_constants
 from tokur_cli.records.errors import TokurError
@@ -20,6 +19,9 @@ from tokur_cli.records.formats.logged_tokens import logged_tokens
 from tokur_cli.records.prompt import is_withheld, read_response
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import open_zstd, seekable
+
+if TYPE_CHECKING:
+    import zipfile
 
 _NAME = "inspect"
 _ATTACHMENT = "attachment://"
@@ -158,6 +160,8 @@ def _samples_of_archive(
     stream: io.BufferedReader, source: str, max_member: int
 ) -> Iterator[tuple[str, int, bytes | None]]:
     """Yield the samples of an ``.eval`` archive, in the order in which they were written."""
+    import zipfile  # which every start would pay for
+
     with seekable(stream, source, max_member) as file:
         try:
             with zipfile.ZipFile(file) as archive:
@@ -172,6 +176,8 @@ def _samples_of_archive(
 
 def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, source: str, max_member: int) -> bytes | None:
     """Return a member's contents, None if they are too long; if they are longer than the archive says, that fails."""
+    import zipfile
+
     if member.file_size > max_member:
         return None
     if member.compress_type != _ZIP_ZSTD or sys.version_info >= (3, 14):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tokur_cli.records.errors import RecordError
@@ -47,7 +47,7 @@ def published_rows(path: str, max_line: int = MAX_LINE) -> Iterator[Record | Rec
         return _numbered(parquet_rows(path), path)
     for ending, delimiter in _DELIMITERS.items():
         if path.endswith(ending):
-            return _records(csv_rows(path, delimiter, max_line), path)
+            return records_of(csv_rows(path, delimiter, max_line), path)
     return _numbered(saved_rows(path) if is_saved_folder(path) else arrow_rows(path), path)
 
 
@@ -62,10 +62,11 @@ def file_behind(name: str) -> str | None:
 
 
 def _numbered(rows: Iterator[dict[str, Any]], source: str) -> Iterator[Record | RecordError]:
-    return _records(enumerate(rows, start=1), source)
+    return records_of(enumerate(rows, start=1), source)
 
 
-def _records(rows: Iterator[tuple[int, Any]], source: str) -> Iterator[Record | RecordError]:
+def records_of(rows: Iterable[tuple[int, Any]], source: str) -> Iterator[Record | RecordError]:
+    """Yield records made of numbered rows, and errors in the place of rows that JSON cannot say."""
     for number, row in rows:
         try:
             yield row if isinstance(row, RecordError) else Record.of(row, source, number)
