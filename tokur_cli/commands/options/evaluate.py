@@ -44,8 +44,8 @@ class EvaluationOptions:
     level: Annotated[
         Literal["response", "step"],
         Option(
-            help='What is right or wrong: whole responses; or parts of them, steps or claims, by "claims": '
-            '\\[{"start": 0, "end": 12, "correct": true}, …], code points of the response, null where it is not known.'
+            help='What is right or wrong: whole responses, or parts of them, steps or claims. Parts are in "claims": '
+            '[{"start": 0, "end": 12, "correct": true}, …], code points of the response, null where it is not known.'
         ),
     ] = "response"
     tokens: Annotated[
@@ -104,8 +104,8 @@ class EvaluationOptions:
         Option(
             min=1,
             metavar="N",
-            help="List the N responses that are least sure by a score (--scores, eu by default), each with its answer, "
-            "right or wrong, and its least sure step; nothing is evaluated.",
+            help="List the N responses that are least sure by a score (--scores, eu by default); nothing is "
+            "evaluated. Each with its answer, right or wrong, and its least sure step.",
         ),
     ] = None
 
@@ -178,7 +178,7 @@ class EvaluationOutput:
     plots: Annotated[
         str | None,
         Writes(_plots),
-        Option("--plot", metavar="DIR", help="Write plots there, as PNG and SVG; needs the extra tokur\\[plot]."),
+        Option("--plot", metavar="DIR", help="Write plots there, as PNG and SVG; needs the extra tokur[plot]."),
     ] = None
     graded: Annotated[
         str | None, Writes(), Option(metavar="FILE", help='Write the records with "correct" and "tokur.answer".')

@@ -28,7 +28,7 @@ class FitOptions:
         Option(
             "--fit",
             metavar="FILE",
-            help="Fit the probability of being right to these records and write what score --calibration takes; the "
+            help="Fit the probability of being right to these records and write what score --calibration takes. The "
             "results are those of probabilities for questions that were left out.",
         ),
     ] = None

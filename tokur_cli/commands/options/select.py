@@ -75,7 +75,7 @@ class SelectOptions:
         Option(
             parser=_part,
             metavar="PART",
-            help="No answer where the choice is less certain than this: by p_correct of the chosen response with --by "
+            help="No answer where the choice is less certain than this. By p_correct of the chosen response with --by "
             "p_correct, else by the chosen answer's share of the vote.",
         ),
     ] = None
