@@ -6,6 +6,7 @@ The work is in ``tokur_cli.commands``, imported when it is asked for.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -52,59 +53,48 @@ def tokur(
         refuse_launchers()
 
 
-for command, examples, options in (
-    (
-        perturb,
-        [
-            "tokur perturb --calibrate samples/responses.jsonl -o posterior",
-            "tokur perturb --sweep 0.03,0.1,0.3 samples/responses.jsonl --limit 16",
-        ],
-        "model output calibrate tolerance sweep limit sigma rank draws targets layers seed force",
-    ),
-    (
-        generate,
-        [
-            "head -n 8 samples/questions.jsonl | tokur generate -n 4 --temperature 0.8 > responses.jsonl",
-            "head -n 8 samples/questions.jsonl | tokur generate --score > scored.jsonl",
-        ],
-        "model samples temperature top-p max-new-tokens stop seed template system score guide workers output resume",
-    ),
-    (
-        score,
-        [
-            "tokur score samples/responses.jsonl > scored.jsonl",
-            "head -n 8 samples/responses.jsonl | tokur score --scores eu,ll_sum,p_true",
-        ],
-        "model scores draws sigma posterior estimator steps no-tokens calibration dtype seed template output resume",
-    ),
-    (
-        select,
-        [
-            "tokur select scored.jsonl --keep 50% > selected.jsonl",
-            "tokur select scored.jsonl --by ll_sum --method wbon > selected.jsonl",
-        ],
-        "by keep method weight n seed abstain label-field answer records output skip-invalid",
-    ),
-    (
-        evaluate,
-        [
-            "tokur evaluate scored.jsonl",
-            "tokur evaluate scored.jsonl --scores eu,ll_sum,neg_length --versus ll_sum",
-        ],
-        "scores versus group-by level bootstrap scaling worst label-field answer fit plot table csv output",
-    ),
-    (
-        heatmap,
-        [
-            "tokur heatmap scored.jsonl --limit 3",
-            "tokur heatmap scored.jsonl --score eu,au --html page.html",
-        ],
-        "score palette id sample only sort limit compare html svg marks theme steps output",
-    ),
-):
-    app.command(cls=with_help(Command, Brief(examples, [f"--{name}" for name in options.split()])))(
-        with_groups(command)
-    )
+def _register(command: Callable[..., None], short_help: str, *examples: str) -> None:
+    """Make a function a command; ``short_help`` names the options that its short help has."""
+    brief = Brief(examples, [f"--{name}" for name in short_help.split()])
+    app.command(cls=with_help(Command, brief))(with_groups(command))
+
+
+_register(
+    perturb,
+    "model output calibrate tolerance sweep limit sigma rank draws targets layers seed force",
+    "tokur perturb --calibrate samples/responses.jsonl --limit 16 -o posterior",
+    "tokur perturb --sweep 0.03,0.1,0.3 samples/responses.jsonl --limit 16",
+)
+_register(
+    generate,
+    "model samples temperature top-p max-new-tokens stop seed template system score guide workers output resume",
+    "head -n 8 samples/questions.jsonl | tokur generate -n 4 --temperature 0.8 > responses.jsonl",
+    "head -n 8 samples/questions.jsonl | tokur generate --score > scored.jsonl",
+)
+_register(
+    score,
+    "model scores draws sigma posterior estimator steps no-tokens calibration dtype seed template output resume",
+    "tokur score samples/responses.jsonl > scored.jsonl",
+    "head -n 8 samples/responses.jsonl | tokur score --scores eu,ll_sum,p_true",
+)
+_register(
+    select,
+    "by keep method weight n seed abstain label-field answer records output skip-invalid",
+    "tokur select scored.jsonl --keep 50% > selected.jsonl",
+    "tokur select scored.jsonl --by ll_sum --method wbon > selected.jsonl",
+)
+_register(
+    evaluate,
+    "scores versus group-by level bootstrap scaling worst label-field answer fit plot table csv output",
+    "tokur evaluate scored.jsonl",
+    "tokur evaluate scored.jsonl --scores eu,ll_sum,neg_length --versus ll_sum",
+)
+_register(
+    heatmap,
+    "score palette id sample only sort limit compare html svg marks theme steps output",
+    "tokur heatmap scored.jsonl --limit 3",
+    "tokur heatmap scored.jsonl --score eu,au --html page.html",
+)
 
 
 def main() -> None:

@@ -64,7 +64,7 @@ def input_path(path: str | None) -> str:
     if path is not None:
         return path
     if sys.stdin is None or sys.stdin.isatty():
-        raise UsageError("no input: give a file, or - or a pipe for standard input")
+        raise UsageError("no input: give a file, or - or a pipe for standard input; -h shows examples")
     return STDIN
 
 

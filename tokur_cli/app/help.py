@@ -57,7 +57,7 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """The commands with their help in two lengths; without one of them, the short help and a usage error's exit code."""
+    """The commands, with help in two lengths; where none is named, the short one, and a usage error's exit code."""
 
     brief: Brief
 
@@ -199,7 +199,7 @@ def _heading(title: str) -> str:
 
 def _styled(text: str, **style: Any) -> str:
     """Return a text in a style, which typer takes off where there is no terminal."""
-    plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return text if plain else typer.style(text, **style)
 
 

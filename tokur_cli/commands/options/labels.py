@@ -34,8 +34,8 @@ class LabelOptions:
         str | None,
         Option(
             metavar="REGEX",
-            help="Regular expression that reads a response's answer, in place of tokur's own reading. The answer is the "
-            "first group of the last match, the whole match if it has no group; no match is no answer. A "
+            help="Regular expression that reads a response's answer, in place of tokur's own reading. The answer is "
+            "the first group of the last match, the whole match if it has no group; no match is no answer. A "
             "response on which it takes more than 5 s (nested repeats such as (a+)+$ may) is a bad record.",
         ),
     ] = None
