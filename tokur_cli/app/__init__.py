@@ -29,8 +29,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(context: typer.Context, asked: bool) -> None:
+    if asked and not context.resilient_parsing:
         print(f"tokur {__version__}")
         raise typer.Exit
 

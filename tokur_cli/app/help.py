@@ -19,7 +19,7 @@ SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_
 """Of every command: the names of the help option, and the columns beyond which text is hard to read."""
 
 _SHORT = "tokur: short help"
-_SENTENCE_END = re.compile(r"(?<=[.?]) +")
+_SENTENCE_END = re.compile(r"(?<=[.?])\s+")
 _BESIDE = 22  # columns of a term that has its text beside it; longer ones have it below
 
 
@@ -50,6 +50,10 @@ class Command(TyperCommand):
             if getattr(error, "ctx", ctx) is None:  # click does not know where a value is missing
                 vars(error)["ctx"] = ctx
             raise
+
+    def get_short_help_str(self, limit: int = 0) -> str:
+        """Return what the command does, in a sentence."""
+        return _SENTENCE_END.split(self.help or "", maxsplit=1)[0]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the short help or the whole one."""
@@ -118,12 +122,13 @@ def _help_of_command(command: Command, ctx: Any, width: int) -> Iterator[str]:
 
 
 def _help_of_group(group: Group, ctx: Any, width: int) -> Iterator[str]:
-    purposes = {name: (command.help or "").split("\n\n")[0] for name, command in group.commands.items()}
     short = ctx.meta.get(_SHORT)
-    if short:
-        purposes = {name: _SENTENCE_END.split(purpose, maxsplit=1)[0] for name, purpose in purposes.items()}
+    purposes = [
+        (name, command.get_short_help_str() if short else (command.help or "").split("\n\n")[0])
+        for name, command in group.commands.items()
+    ]
     yield from _head((group.help or "").replace("\n\n", " "), group, ctx, width)
-    yield from _section("Commands", purposes.items(), width, beside=True)
+    yield from _section("Commands", purposes, width, beside=True)
     if not short:
         yield from _section("Options", _records(group.params, ctx), width, beside=True)
         yield from _section("Help", [("-h", "The short help."), ("--help", "This help.")], width, beside=True)

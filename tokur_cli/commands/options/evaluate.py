@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar, Literal
 from typer import Option
 
 from tokur_cli.commands.options import panels
+from tokur_cli.commands.options.completion import one_of, score_names, several_of
 from tokur_cli.commands.options.files import Reads, Writes
 from tokur_cli.commands.options.scoring import explain_scores
 from tokur_cli.records.errors import UsageError
@@ -38,6 +39,7 @@ class EvaluationOptions:
             metavar="SCORES",
             help="Comma-separated scores; default: all that the records have; help: a table of them.",
             callback=explain_scores,
+            autocompletion=several_of(score_names, "help"),
             is_eager=True,
         ),
     ] = None
@@ -63,6 +65,7 @@ class EvaluationOptions:
         str | None,
         Option(
             metavar="SCORE",
+            autocompletion=one_of(score_names),
             help="Score that the others are compared with, on records that have both; for sums a sum: ll_sum.",
         ),
     ] = None

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from typer import Option
 
 from tokur_cli.commands.options import panels
+from tokur_cli.commands.options.completion import score_names, several_of
 from tokur_cli.commands.options.files import Writes
 from tokur_cli.records.errors import UsageError
 
@@ -34,7 +35,11 @@ class FitOptions:
     ] = None
     by: Annotated[
         str | None,
-        Option(metavar="SCORES", help="Comma-separated scores that it is made of. Default: eu,ll_sum,neg_length."),
+        Option(
+            metavar="SCORES",
+            autocompletion=several_of(score_names),
+            help="Comma-separated scores that it is made of. Default: eu,ll_sum,neg_length.",
+        ),
     ] = None
     method: Annotated[
         Literal["platt", "isotonic", "logistic"] | None,

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from typer import Option
 
 from tokur_cli.commands.options import panels
+from tokur_cli.commands.options.completion import one_of, palette_names, quantity_names, score_names, several_of
 from tokur_cli.commands.options.files import Writes
 from tokur_cli.commands.options.given import given_options
 from tokur_cli.commands.options.streams import RecordOutput
@@ -26,6 +27,7 @@ class ScaleOptions:
         Option(
             "--score",
             metavar="NAMES",
+            autocompletion=several_of(quantity_names),
             help="Comma-separated quantities of single tokens: eu, au, tu, entropy, logprob, self_certainty, deepconf.",
         ),
     ] = "eu"
@@ -34,6 +36,7 @@ class ScaleOptions:
         Option(
             "--palette",
             metavar="NAME[,NAME]",
+            autocompletion=several_of(palette_names),
             help="The colours: cividis, red or green. One for each quantity of --score, in its order, or one for all.",
         ),
     ] = "cividis"
@@ -74,6 +77,7 @@ class ChoiceOptions:
         str | None,
         Option(
             metavar="SCORE",
+            autocompletion=one_of(score_names),
             help="The least sure response first, by this score of whole responses. Default: as in the input.",
         ),
     ] = None

@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar, Literal
 from typer import BadParameter, Option
 
 from tokur_cli.commands.options import panels
+from tokur_cli.commands.options.completion import one_of, score_names
 
 
 def _part(text: str) -> float:
@@ -39,6 +40,7 @@ class SelectOptions:
         str,
         Option(
             metavar="SCORE",
+            autocompletion=one_of(score_names),
             help="Score that ranks the responses. Names mean what they mean in the records: eu_mean is per token, as "
             "in the paper's selection; eu is the sum, which favours short responses.",
         ),
