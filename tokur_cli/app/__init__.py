@@ -102,7 +102,7 @@ def main() -> None:
     claim_standard_streams()
     with reporting(""), naming(STANDARD_OUTPUT):  # for help: the commands report their own errors
         try:
-            code = app(standalone_mode=False)
+            code = app(prog_name="tokur", standalone_mode=False)
         except Exception as error:
             if not hasattr(error, "format_message"):  # click's errors about usage, of which typer has its own copy
                 raise

@@ -132,12 +132,8 @@ def _help_of_group(group: Group, ctx: Any, width: int) -> Iterator[str]:
     if not short:
         yield from _section("Options", _records(group.params, ctx), width, beside=True)
         yield from _section("Help", [("-h", "The short help."), ("--help", "This help.")], width, beside=True)
-    yield ""
-    yield from _wrapped(
-        f"{ctx.command_path} COMMAND -h shows examples and the options that most people need, "
-        f"{ctx.command_path} COMMAND --help all of them.",
-        width,
-    )
+    yield from ("", *_wrapped("tokur COMMAND -h shows examples and the options that most people need,", width))
+    yield "tokur COMMAND --help all of them."
 
 
 def _head(purpose: str, command: Any, ctx: Any, width: int) -> Iterator[str]:
