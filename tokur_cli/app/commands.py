@@ -10,16 +10,17 @@ import typer
 
 from tokur_cli.app.groups import Without
 from tokur_cli.commands.options import panels
-from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOutput
+from tokur_cli.commands.options.evaluate import WHOLE, EvaluationOptions, EvaluationOutput
 from tokur_cli.commands.options.files import Reads
 from tokur_cli.commands.options.fit import FitOptions
-from tokur_cli.commands.options.given import given_options
 from tokur_cli.commands.options.guided import GuidedOptions
 from tokur_cli.commands.options.heatmap import ChoiceOptions, PassthroughOptions, PictureOptions, ScaleOptions
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.model import DecodingOptions, ModelOptions, PromptOptions
 from tokur_cli.commands.options.perturb import KeepOptions, StrengthOptions
+from tokur_cli.commands.options.relations import Excludes, Needs
 from tokur_cli.commands.options.scoring import (
+    FIXED,
     BaselineOptions,
     LoggedOptions,
     PosteriorOptions,
@@ -51,7 +52,23 @@ TrialResponses = Annotated[
     str | None,
     _INPUT,
     typer.Argument(help="JSONL of responses to try strengths on, for --sweep and --calibrate; - for standard input."),
+    Needs(
+        "--sweep",
+        "--calibrate",
+        why="responses are read by --sweep and --calibrate only: give one of the two, or no responses",
+    ),
 ]
+_OF_TRIALS = Needs(
+    "--sweep",
+    "--calibrate",
+    why="{option} is about the responses that --sweep and --calibrate read: leave it out",
+)
+_WITH_MODEL = "{option} is for scoring with a model, and --from-logprobs uses none: leave one of them out"
+_OF_MODEL = Excludes("--from-logprobs", why=_WITH_MODEL)
+_OF_REWARDS = "{option} says how responses are scored: give --score or --guide too"
+_OF_SCORES = "{option} says how responses are scored: give --score too"
+_BESIDE_KEPT = ("folder", "draws", "sigma")  # of which --sigma says itself what it goes with
+_BATCH = ("batch_tokens",)  # which generating has, too
 _MAPPING = ("format", "question_field", "response_field", "reference_field", "id_field", "requests", "filter")
 
 
@@ -75,37 +92,31 @@ def perturb(
     keep: KeepOptions,
     posterior: Annotated[PosteriorOptions, Without("folder", "sigma")],
     strength: StrengthOptions,
-    sampling: SamplingOptions,
-    labels: Annotated[LabelOptions, Without("allow_code_execution", "unsafe_code_execution")],
-    workers: WorkerOptions,
-    prompts: PromptOptions,
-    source: InputOptions,
+    sampling: Annotated[SamplingOptions, _OF_TRIALS],
+    labels: Annotated[LabelOptions, Without("allow_code_execution", "unsafe_code_execution"), _OF_TRIALS],
+    workers: Annotated[
+        WorkerOptions,
+        Needs(
+            "--sweep",
+            why="--workers and --cluster share the strengths of a --sweep; --calibrate chooses each one by those "
+            "before it",
+        ),
+    ],
+    prompts: Annotated[PromptOptions, _OF_TRIALS],
+    source: Annotated[InputOptions, _OF_TRIALS],
 ) -> None:
     """Make the weight posterior: look at it, find its strength, keep it. Its draws also serve as adapters.
 
     Writes a record for each perturbed matrix; with --sweep or --calibrate, for each strength that was tried.
     """
     tries = strength.sweep is not None or strength.calibrate
-    if strength.sweep is not None and keep.folder is not None:
-        raise UsageError("--sweep tries many strengths and keeps none: leave -o out, then choose one with --sigma")
-    if strength.sweep is None and not workers.in_process:
-        raise UsageError(
-            "--workers and --cluster share the strengths of a --sweep; --calibrate chooses each one by those before it"
-        )
-    if responses is not None and not tries:
-        raise UsageError("responses are read by --sweep and --calibrate only: give one of the two, or no responses")
-    for _, option in (
-        () if tries else (pair for group in (source, prompts, sampling, labels) for pair in given_options(group))
-    ):
-        raise UsageError(f"{option} is about the responses that --sweep and --calibrate read: leave it out")
     from tokur_cli.commands.perturb.command import perturb as run
 
-    sigma = None if strength.sigma is None else str(strength.sigma)
     run(
         replace(source, path=input_path(responses)) if tries else None,
         model,
         prompts,
-        replace(posterior, sigma=sigma),
+        replace(posterior, sigma=str(strength.sigma)),
         strength,
         sampling,
         labels,
@@ -117,7 +128,14 @@ def perturb(
 def generate(
     *,
     questions: Questions = None,
-    model: ModelOptions,
+    model: Annotated[
+        ModelOptions,
+        Excludes(
+            "--backend=vllm",
+            but=("name", "dtype", "revision", "trust_remote_code"),
+            why="{option} is for --backend transformers: vLLM takes the GPU that it finds; leave it out",
+        ),
+    ],
     decoding: DecodingOptions,
     guided: GuidedOptions,
     score: Annotated[
@@ -125,12 +143,32 @@ def generate(
         typer.Option(
             "--score", metavar="", help="Score the responses in the same run.", rich_help_panel=panels.POSTERIOR
         ),
+        Excludes(
+            "--backend=vllm",
+            why="--score needs the weights at hand, which vLLM keeps to itself: pipe into tokur score",
+        ),
     ] = False,
-    posterior: PosteriorOptions,
-    scoring: ScoringOptions,
-    baselines: Annotated[BaselineOptions, Without("show_prompts")],
+    posterior: Annotated[
+        PosteriorOptions,
+        Needs("--score", "--guide", but=("seed",), why=_OF_REWARDS),
+        Excludes("--posterior", but=(*_BESIDE_KEPT, "seed"), why=FIXED),  # the seed is that of the samples
+    ],
+    scoring: Annotated[
+        ScoringOptions,
+        Needs("--score", but=(*_BATCH, "sampling", "estimator"), why=_OF_SCORES),
+        Needs("--score", "--guide", but=_BATCH, why=_OF_REWARDS),
+    ],
+    baselines: Annotated[BaselineOptions, Without("show_prompts"), Needs("--score", why=_OF_SCORES)],
     workers: WorkerOptions,
-    target: ResumableOutput,
+    target: Annotated[
+        ResumableOutput,
+        Excludes(
+            "--over=samples",
+            but=("path", "force"),
+            why="--over samples compares all samples of a question, --resume generates only those that are missing: "
+            "leave --score out and pipe the finished file into tokur score",
+        ),
+    ],
     prompts: PromptOptions,
     source: Annotated[InputOptions, Without("response_field", "requests")],
 ) -> None:
@@ -141,7 +179,6 @@ def generate(
     depends on N and the options of the panel Guided, too.
     """
     source = replace(source, path=input_path(questions))
-    refuse_unused(guided, posterior, scoring, baselines, score=score)
     decoding, scoring, baselines = together(decoding, guided, posterior, scoring, baselines)
     from tokur_cli.commands.generate.command import generate as run
 
@@ -151,13 +188,13 @@ def generate(
 def score(
     *,
     responses: Responses = None,
-    model: ModelOptions,
-    posterior: PosteriorOptions,
-    scoring: ScoringOptions,
-    baselines: BaselineOptions,
-    workers: WorkerOptions,
+    model: Annotated[ModelOptions, _OF_MODEL],
+    posterior: Annotated[PosteriorOptions, _OF_MODEL, Excludes("--posterior", but=_BESIDE_KEPT, why=FIXED)],
+    scoring: Annotated[ScoringOptions, Excludes("--from-logprobs", but=("scores", "no_tokens"), why=_WITH_MODEL)],
+    baselines: Annotated[BaselineOptions, _OF_MODEL],
+    workers: Annotated[WorkerOptions, _OF_MODEL],
     target: ResumableOutput,
-    prompts: PromptOptions,
+    prompts: Annotated[PromptOptions, _OF_MODEL],
     source: InputOptions,
     logged: LoggedOptions,
 ) -> None:
@@ -169,9 +206,9 @@ def score(
     if logged.from_logprobs:
         from tokur_cli.commands.score.logged import score_logged
 
-        score_logged(source, scoring, target, [model, posterior, baselines, workers, prompts])
+        score_logged(source, scoring, target)
         return
-    scoring, baselines = replace(scoring, posterior=posterior), replace(baselines, seed=posterior.seed or 0)
+    scoring, baselines = replace(scoring, posterior=posterior), replace(baselines, seed=posterior.seed)
     if baselines.show_prompts:
         from tokur_cli.commands.baselines.show_prompts import show_prompts
 
@@ -209,7 +246,7 @@ def evaluate(
     *,
     scored: ScoredFiles = None,
     options: EvaluationOptions,
-    labels: LabelOptions,
+    labels: Annotated[LabelOptions, Excludes("--level=step", but=("label_field",), why=WHOLE)],
     fit: FitOptions,
     target: EvaluationOutput,
     source: InputOptions,
@@ -266,32 +303,6 @@ def together(
     baselines: BaselineOptions,
 ) -> tuple[DecodingOptions, ScoringOptions, BaselineOptions]:
     """Return the groups with what others say for them: how a response is guided, the posterior, the seed."""
-    seed = posterior.seed or 0
-    if posterior.folder is not None:  # it has its own seed; the one given here is for the samples
-        posterior = replace(posterior, seed=None)
-    decoding = replace(decoding, seed=seed, guidance=guided.guidance)
+    seed = posterior.seed
+    decoding = replace(decoding, seed=seed).guided_by(guided.guidance)
     return decoding, replace(scoring, posterior=posterior), replace(baselines, seed=seed)
-
-
-def refuse_unused(
-    guided: GuidedOptions,
-    posterior: PosteriorOptions,
-    scoring: ScoringOptions,
-    baselines: BaselineOptions,
-    *,
-    score: bool,
-) -> None:
-    """Refuse options of scoring where nothing is scored, except those that say how a guide's rewards are computed.
-
-    Raises:
-        UsageError: there is one.
-    """
-    if score:
-        return
-    for field, option in (pair for group in (posterior, scoring, baselines) for pair in given_options(group)):
-        if field in ("seed", "batch_tokens"):  # which generating has, too
-            continue
-        of_rewards = hasattr(posterior, field) or field in ("estimator", "sampling")
-        if not (of_rewards and guided.guide):
-            or_guide = " or --guide" if of_rewards else ""
-            raise UsageError(f"{option} says how responses are scored: give --score{or_guide} too")

@@ -10,16 +10,15 @@ from typer import Option
 from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.completion import score_names, several_of
 from tokur_cli.commands.options.files import Writes
-from tokur_cli.records.errors import UsageError
+from tokur_cli.commands.options.relations import Needs
+from tokur_cli.records.streams import STDIN
+
+_OF_FIT = "{option} is about a calibration: say where it goes with --fit FILE"
 
 
 @dataclass(frozen=True)
 class FitOptions:
-    """What a calibration is fitted of, and where it goes.
-
-    Raises:
-        UsageError: there is a way to fit but nothing to write.
-    """
+    """What a calibration is fitted of, and where it goes."""
 
     panel: ClassVar[str] = panels.CALIBRATION
 
@@ -32,15 +31,17 @@ class FitOptions:
             help="Fit the probability of being right to these records and write what score --calibration takes. The "
             "results are those of probabilities for questions that were left out.",
         ),
+        Needs("--output", when=STDIN, why="--fit - would mix the calibration and the results: give one of them a file"),
     ] = None
     by: Annotated[
-        str | None,
+        str,
         Option(
             metavar="SCORES",
             autocompletion=several_of(score_names),
-            help="Comma-separated scores that it is made of. Default: eu,ll_sum,neg_length.",
+            help="Comma-separated scores that it is made of.",
         ),
-    ] = None
+        Needs("--fit", why=_OF_FIT),
+    ] = "eu,ll_sum,neg_length"
     method: Annotated[
         Literal["platt", "isotonic", "logistic"] | None,
         Option(
@@ -48,9 +49,5 @@ class FitOptions:
             metavar="METHOD",
             help="platt or isotonic: of one score; logistic: of several. Default: platt for one, else logistic.",
         ),
+        Needs("--fit", why=_OF_FIT),
     ] = None
-
-    def __post_init__(self) -> None:
-        for option, value in (("--by", self.by), ("--fit-method", self.method)):
-            if value is not None and self.file is None:
-                raise UsageError(f"{option} is about a calibration: say where it goes with --fit FILE")
