@@ -42,9 +42,7 @@ def faults_of_run(outcome: Outcome, command: str, codes: Sequence[int] = EXIT_CO
         yield "standard error is not UTF-8"
     if found := CONTROL.search(err):
         yield f"control code U+{ord(found.group()):04X} on standard error"
-    if outcome.code in (1, 2, 3) and not re.search(
-        rf"^(tokur {command}: | *Usage: tokur {command} )", err, re.MULTILINE
-    ):
+    if outcome.code in (1, 2, 3) and not re.search(rf"^tokur {command}: ", err, re.MULTILINE):
         yield f"exit code {outcome.code} without a message"
 
 

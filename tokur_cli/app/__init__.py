@@ -6,6 +6,7 @@ The work is in ``tokur_cli.commands``, imported when it is asked for.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -13,21 +14,23 @@ import typer
 from tokur_cli import __version__
 from tokur_cli.app.commands import evaluate, generate, heatmap, perturb, score, select
 from tokur_cli.app.groups import with_groups
-from tokur_cli.commands.shared.errors import claim_standard_streams, harmless, reporting
+from tokur_cli.app.help import SETTINGS, Brief, Command, Group, with_help
+from tokur_cli.app.refusals import usage_message
+from tokur_cli.commands.shared.errors import claim_standard_streams, reporting, say
 from tokur_cli.commands.workers.launcher import refuse_launchers
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 
 app = typer.Typer(
     name="tokur",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
+    cls=with_help(Group, Brief(["tokur score samples/responses.jsonl > scored.jsonl"])),
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=SETTINGS,
 )
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(context: typer.Context, asked: bool) -> None:
+    if asked and not context.resilient_parsing:
         print(f"tokur {__version__}")
         raise typer.Exit
 
@@ -44,21 +47,54 @@ def tokur(
 ) -> None:
     """Where in this answer is the model unsure, and which of these answers should I trust?
 
-    Streams JSONL: every command reads records, adds to them and writes them.
+    Every command reads records as JSON lines, adds to them and writes them.
     """
     with reporting(context.invoked_subcommand or ""):
         refuse_launchers()
 
 
-for command, example in (
-    (perturb, "tokur perturb -m Qwen/Qwen2.5-3B-Instruct -o posterior --calibrate responses.jsonl"),
-    (generate, "tokur generate questions.jsonl -n 16 --temperature 0.8 > responses.jsonl"),
-    (score, "tokur score responses.jsonl -m Qwen/Qwen2.5-3B-Instruct > scored.jsonl"),
-    (select, "tokur select scored.jsonl --by eu_mean --keep 10% --method wbon > selected.jsonl"),
-    (evaluate, "tokur evaluate scored.jsonl --versus ll_sum --group-by level --plot plots"),
-    (heatmap, "tokur heatmap scored.jsonl --score eu,au --only incorrect --limit 3"),
-):
-    app.command(epilog=f"Example: {example}")(with_groups(command))
+def _register(command: Callable[..., None], short_help: str, *examples: str) -> None:
+    """Make a function a command; ``short_help`` names the options that its short help has."""
+    brief = Brief(examples, [f"--{name}" for name in short_help.split()])
+    app.command(cls=with_help(Command, brief))(with_groups(command))
+
+
+_register(
+    perturb,
+    "model output calibrate tolerance sweep limit sigma rank draws targets layers seed force",
+    "tokur perturb --calibrate samples/responses.jsonl --limit 16 -o posterior",
+    "tokur perturb --sweep 0.03,0.1,0.3 samples/responses.jsonl --limit 16",
+)
+_register(
+    generate,
+    "model samples temperature top-p max-new-tokens stop seed template system score guide workers output resume",
+    "head -n 8 samples/questions.jsonl | tokur generate -n 4 --temperature 0.8 > responses.jsonl",
+    "head -n 8 samples/questions.jsonl | tokur generate --score > scored.jsonl",
+)
+_register(
+    score,
+    "model scores draws sigma posterior estimator steps no-tokens calibration dtype seed template output resume",
+    "tokur score samples/responses.jsonl > scored.jsonl",
+    "head -n 8 samples/responses.jsonl | tokur score --scores eu,ll_sum,p_true",
+)
+_register(
+    select,
+    "by keep method weight n seed abstain label-field answer records output skip-invalid",
+    "tokur select scored.jsonl --keep 50% > selected.jsonl",
+    "tokur select scored.jsonl --by ll_sum --method wbon > selected.jsonl",
+)
+_register(
+    evaluate,
+    "scores versus group-by level bootstrap scaling worst label-field answer fit plot table csv output",
+    "tokur evaluate scored.jsonl",
+    "tokur evaluate scored.jsonl --scores eu,ll_sum,neg_length --versus ll_sum",
+)
+_register(
+    heatmap,
+    "score palette id sample only sort limit compare html svg marks theme steps output",
+    "tokur heatmap scored.jsonl --limit 3",
+    "tokur heatmap scored.jsonl --score eu,au --html page.html",
+)
 
 
 def main() -> None:
@@ -66,7 +102,7 @@ def main() -> None:
     claim_standard_streams()
     with reporting(""), naming(STANDARD_OUTPUT):  # for help: the commands report their own errors
         try:
-            code = app(standalone_mode=False)
+            code = app(prog_name="tokur", standalone_mode=False)
         except Exception as error:
             if not hasattr(error, "format_message"):  # click's errors about usage, of which typer has its own copy
                 raise
@@ -75,10 +111,7 @@ def main() -> None:
 
 
 def _refuse(error: Any) -> int:
-    """Show an error of click's, in which what was typed is harmless, and return the exit code."""
-    from typer import rich_utils
-
-    message = harmless(error.format_message().replace(": Value error, ", ": "))
-    error.format_message = lambda: message
-    rich_utils.rich_format_error(error)
+    """Say what is wrong with a command line, in which what was typed is harmless, and return the exit code."""
+    command = error.ctx.info_name if error.ctx and error.ctx.parent else ""
+    say(command, usage_message(error))
     return int(error.exit_code)

@@ -34,18 +34,18 @@ from tokur_cli.records.errors import UsageError
 from tokur_cli.records.streams import STDIN
 
 _FORMS = (
-    "plain, gzip or zstd; - or nothing for standard input; or a .csv, .tsv, .parquet or .arrow file, a data set "
+    "- or nothing for standard input. Plain, gzip or zstd; or a .csv, .tsv, .parquet or .arrow file, a data set "
     "hf:NAME:SPLIT or a folder that save_to_disk wrote, tasks gym:TASK?size=N."
 )
 _INPUT = Reads(lambda given: [given] if isinstance(given, str) else given or [STDIN])
-ScoredResponses = Annotated[str | None, _INPUT, typer.Argument(help=f"JSONL of scored responses, {_FORMS}")]
-Responses = Annotated[str | None, _INPUT, typer.Argument(help=f"JSONL of responses, {_FORMS}")]
-Questions = Annotated[str | None, _INPUT, typer.Argument(help=f"JSONL of questions, {_FORMS}")]
+ScoredResponses = Annotated[str | None, _INPUT, typer.Argument(help=f"JSONL of scored responses; {_FORMS}")]
+Responses = Annotated[str | None, _INPUT, typer.Argument(help=f"JSONL of responses; {_FORMS}")]
+Questions = Annotated[str | None, _INPUT, typer.Argument(help=f"JSONL of questions; {_FORMS}")]
 ScoredFiles = Annotated[
     list[str] | None,
     _INPUT,
     typer.Argument(
-        help=f"JSONL of scored records, {_FORMS} Several files are several runs: mean ± standard deviation over them."
+        help=f"JSONL of scored records; {_FORMS} Several files are several runs: mean ± standard deviation over them."
     ),
 ]
 TrialResponses = Annotated[
@@ -81,7 +81,7 @@ def input_path(path: str | None) -> str:
     if path is not None:
         return path
     if sys.stdin is None or sys.stdin.isatty():
-        raise UsageError("no input: give a file, or - or a pipe for standard input")
+        raise UsageError("no input: give a file, or - or a pipe for standard input; -h shows examples")
     return STDIN
 
 
@@ -105,7 +105,7 @@ def perturb(
     prompts: Annotated[PromptOptions, _OF_TRIALS],
     source: Annotated[InputOptions, _OF_TRIALS],
 ) -> None:
-    """Make the weight posterior: look at it, find its strength, keep it for score, and serve its draws as adapters.
+    """Make the weight posterior: look at it, find its strength, keep it. Its draws also serve as adapters.
 
     Writes a record for each perturbed matrix; with --sweep or --calibrate, for each strength that was tried.
     """
@@ -166,7 +166,7 @@ def generate(
     prompts: PromptOptions,
     source: Annotated[InputOptions, Without("response_field", "requests")],
 ) -> None:
-    """Generate N responses to each question, with the mean weights, as records that score takes as they are.
+    """Generate N responses to each question with the mean weights. Score takes the records as they are.
 
     A response depends on the seed, the question's id and its sample number alone, not on the batch, the order of the
     questions or N, up to rounding, which in bfloat16 changes many sampled responses with the batch. With --guide it
@@ -193,7 +193,10 @@ def score(
     source: InputOptions,
     logged: LoggedOptions,
 ) -> None:
-    """Score responses: token-level total, aleatoric and epistemic uncertainty, and scores of whole responses."""
+    """Score responses: how unsure is the model of each token? Adds total, aleatoric and epistemic uncertainty.
+
+    A record gains these of each token, and scores of the whole response.
+    """
     source = replace(source, path=input_path(responses))
     if logged.from_logprobs:
         from tokur_cli.commands.score.logged import score_logged
@@ -222,7 +225,7 @@ def select(
     target: RecordOutput,
     source: InputOptions,
 ) -> None:
-    """Choose the best of N answers: keep the most confident responses, let them vote.
+    """Choose the best of N answers: the most confident ones vote. Writes one response for each question.
 
     Responses of a question have its id, or without ids the same prompt. Equal
     answers (1/2, 0.5) vote together; a missing one never wins while another is there.
@@ -246,7 +249,7 @@ def evaluate(
     target: EvaluationOutput,
     source: InputOptions,
 ) -> None:
-    """Evaluate scores: how well does each tell right from wrong, and how much does voting by it gain?
+    """Evaluate scores: how well does each tell right from wrong? How much does voting by it gain?
 
     A record's label is its field "correct" (true, false) or "quality" (0 to 1),
     else what the program that wrote the log says (Inspect, lm-eval), else its
@@ -280,7 +283,7 @@ def heatmap(
     target: PassthroughOptions,
     source: Annotated[InputOptions, Without(*_MAPPING)],
 ) -> None:
-    """Paint the tokens of scored responses by their uncertainty: in the terminal, as a page or as a figure.
+    """Paint the tokens of scored responses by their uncertainty. Draws in the terminal, a page or a figure.
 
     One scale holds for all responses of the input, whichever of them are shown.
     """

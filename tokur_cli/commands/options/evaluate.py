@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar, Literal
 from typer import Option
 
 from tokur_cli.commands.options import panels
+from tokur_cli.commands.options.completion import one_of, score_names, several_of
 from tokur_cli.commands.options.files import Reads, Writes
 from tokur_cli.commands.options.relations import Excludes, Needs
 from tokur_cli.commands.options.scoring import explain_scores
@@ -48,6 +49,7 @@ class EvaluationOptions:
             metavar="SCORES",
             help="Comma-separated scores; default: all that the records have; help: a table of them.",
             callback=explain_scores,
+            autocompletion=several_of(score_names, "help"),
             is_eager=True,
         ),
         Excludes("--fit", why=_OF_SCORES),
@@ -56,8 +58,8 @@ class EvaluationOptions:
         Literal["response", "step"],
         Excludes("--fit", when="step", why="--level step does not go with --fit, which is of whole responses"),
         Option(
-            help='What is right or wrong: whole responses; or parts of them, steps or claims, by "claims": '
-            '\\[{"start": 0, "end": 12, "correct": true}, …], code points of the response, null where it is not known.'
+            help='What is right or wrong: whole responses, or parts of them, steps or claims. Parts are in "claims": '
+            '[{"start": 0, "end": 12, "correct": true}, …], code points of the response, null where it is not known.'
         ),
     ] = "response"
     tokens: Annotated[
@@ -76,6 +78,7 @@ class EvaluationOptions:
         str | None,
         Option(
             metavar="SCORE",
+            autocompletion=one_of(score_names),
             help="Score that the others are compared with, on records that have both; for sums a sum: ll_sum.",
         ),
         Excludes("--fit", why=_OF_SCORES),
@@ -123,8 +126,8 @@ class EvaluationOptions:
         Option(
             min=1,
             metavar="N",
-            help="List the N responses that are least sure by a score (--scores, eu by default), each with its answer, "
-            "right or wrong, and its least sure step; nothing is evaluated.",
+            help="List the N responses that are least sure by a score (--scores, eu by default); nothing is "
+            "evaluated. Each with its answer, right or wrong, and its least sure step.",
         ),
         Excludes(*_NOT_LISTED, why="--worst lists responses and evaluates nothing: leave {others} out"),
         Excludes("--fit", why="--worst shows records, --fit is made of all: run tokur evaluate twice"),
@@ -191,7 +194,7 @@ class EvaluationOutput:
     plots: Annotated[
         str | None,
         Writes(_plots),
-        Option("--plot", metavar="DIR", help="Write plots there, as PNG and SVG; needs the extra tokur\\[plot]."),
+        Option("--plot", metavar="DIR", help="Write plots there, as PNG and SVG; needs the extra tokur[plot]."),
         Excludes("--level=step", why=WHOLE),
     ] = None
     graded: Annotated[

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from typer import Option
 
 from tokur_cli.commands.options import panels
+from tokur_cli.commands.options.completion import score_names, several_of
 from tokur_cli.commands.options.files import Writes
 from tokur_cli.commands.options.relations import Needs
 from tokur_cli.records.streams import STDIN
@@ -27,14 +28,18 @@ class FitOptions:
         Option(
             "--fit",
             metavar="FILE",
-            help="Fit the probability of being right to these records and write what score --calibration takes; the "
+            help="Fit the probability of being right to these records and write what score --calibration takes. The "
             "results are those of probabilities for questions that were left out.",
         ),
         Needs("--output", when=STDIN, why="--fit - would mix the calibration and the results: give one of them a file"),
     ] = None
     by: Annotated[
         str,
-        Option(metavar="SCORES", help="Comma-separated scores that it is made of."),
+        Option(
+            metavar="SCORES",
+            autocompletion=several_of(score_names),
+            help="Comma-separated scores that it is made of.",
+        ),
         Needs("--fit", why=_OF_FIT),
     ] = "eu,ll_sum,neg_length"
     method: Annotated[

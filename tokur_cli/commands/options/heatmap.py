@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from typer import Option
 
 from tokur_cli.commands.options import panels
+from tokur_cli.commands.options.completion import one_of, palette_names, quantity_names, score_names, several_of
 from tokur_cli.commands.options.files import Writes
 from tokur_cli.commands.options.relations import Excludes
 from tokur_cli.commands.options.streams import RecordOutput
@@ -32,6 +33,8 @@ class ScaleOptions:
         str,
         Option(
             "--score",
+            metavar="NAMES",
+            autocompletion=several_of(quantity_names),
             help="Comma-separated quantities of single tokens: eu, au, tu, entropy, logprob, self_certainty, deepconf.",
         ),
     ] = "eu"
@@ -40,13 +43,16 @@ class ScaleOptions:
         Option(
             "--palette",
             metavar="NAME[,NAME]",
+            autocompletion=several_of(palette_names),
             help="The colours: cividis, red or green. One for each quantity of --score, in its order, or one for all.",
         ),
     ] = "cividis"
-    vmin: Annotated[float | None, Option(help="Lowest value of the scale. Default: the lowest in the input.")] = None
+    vmin: Annotated[
+        float | None, Option(metavar="NUMBER", help="Lowest value of the scale. Default: the lowest in the input.")
+    ] = None
     vmax: Annotated[
         float | None,
-        Option(help="Highest value of the scale. Default: the 0.99 quantile of the input's tokens."),
+        Option(metavar="NUMBER", help="Highest value of the scale. Default: the 0.99 quantile of the input's tokens."),
     ] = None
 
 
@@ -56,11 +62,12 @@ class ChoiceOptions:
 
     panel: ClassVar[str] = panels.CHOICE
 
-    ids: Annotated[list[str], Option("--id", help="Only responses to this question; may be given several times.")] = (
-        field(default_factory=list)
-    )
+    ids: Annotated[
+        list[str], Option("--id", metavar="ID", help="Only responses to this question; may be given several times.")
+    ] = field(default_factory=list)
     samples: Annotated[
-        list[int], Option("--sample", help="Only this sample of a question; may be given several times.")
+        list[int],
+        Option("--sample", metavar="N", help="Only this sample of a question; may be given several times."),
     ] = field(default_factory=list)
     only: Annotated[
         Literal["correct", "incorrect"] | None,
@@ -71,9 +78,13 @@ class ChoiceOptions:
     ] = None
     sort: Annotated[
         str | None,
-        Option(help="The least sure response first, by this score of whole responses. Default: as in the input."),
+        Option(
+            metavar="SCORE",
+            autocompletion=one_of(score_names),
+            help="The least sure response first, by this score of whole responses. Default: as in the input.",
+        ),
     ] = None
-    limit: Annotated[int | None, Option(min=1, help="At most this many responses, or pairs.")] = None
+    limit: Annotated[int | None, Option(min=1, metavar="N", help="At most this many responses, or pairs.")] = None
     compare: Annotated[
         bool,
         Option(
@@ -116,8 +127,10 @@ class PictureOptions:
 
     panel: ClassVar[str] = panels.PICTURE
 
-    html: Annotated[str | None, Writes(), Option(help="Write a page for the browser: one file, no network.")] = None
-    svg: Annotated[str | None, Writes(), Option(help="Write a figure for a paper.")] = None
+    html: Annotated[
+        str | None, Writes(), Option(metavar="FILE", help="Write a page for the browser: one file, no network.")
+    ] = None
+    svg: Annotated[str | None, Writes(), Option(metavar="FILE", help="Write a figure for a paper.")] = None
     color: Annotated[
         Literal["auto", "always", "never"], Option(help="auto: on a terminal, unless NO_COLOR is set."), _OF_TEXT
     ] = "auto"
@@ -133,12 +146,12 @@ class PictureOptions:
     ] = "auto"
     width: Annotated[
         int | None,
-        Option(min=40, help="Columns. Default: the terminal's; 72 for each text in a figure."),
+        Option(min=40, metavar="N", help="Columns. Default: the terminal's; 72 for each text in a figure."),
         _OF_PAGE,
     ] = None
-    top: Annotated[int, Option(min=0, help="Least sure tokens to list."), _OF_TEXT, _NOT_LISTED] = 5
+    top: Annotated[int, Option(min=0, metavar="N", help="Least sure tokens to list."), _OF_TEXT, _NOT_LISTED] = 5
     steps: Annotated[
-        int, Option(min=0, help="Reasoning steps to list, the least sure ones."), _OF_TEXT, _NOT_LISTED
+        int, Option(min=0, metavar="N", help="Reasoning steps to list, the least sure ones."), _OF_TEXT, _NOT_LISTED
     ] = 12
     no_pager: Annotated[bool, Option("--no-pager", help="Do not page what is longer than the terminal."), _OF_TEXT] = (
         False
@@ -159,6 +172,7 @@ class PassthroughOptions(RecordOutput):
         Option(
             "--output",
             "-o",
+            metavar="FILE",
             help="Pass the records on, unchanged, to this file; with - the picture goes to standard error.",
         ),
     ] = None

@@ -26,16 +26,16 @@ class LabelOptions:
         str | None,
         Option(
             metavar="FIELD",
-            help="Field of the label (dots reach inward): true, false or a number from 0 to 1, or what a scorer of "
-            "Inspect writes (scores.includes.value); with evaluate --level step the list of claims.",
+            help="Field of the label (dots reach inward). It holds true, false or a number from 0 to 1, or what a "
+            "scorer of Inspect writes (scores.includes.value); with evaluate --level step the list of claims.",
         ),
     ] = None
     answer: Annotated[
         str | None,
         Option(
             metavar="REGEX",
-            help="How a response's answer is read, in place of tokur's own reading: the first group of this regular "
-            "expression's last match, the whole match if it has no group; no match is no answer. A "
+            help="Regular expression that reads a response's answer, in place of tokur's own reading. The answer is "
+            "the first group of the last match, the whole match if it has no group; no match is no answer. A "
             "response on which it takes more than 5 s (nested repeats such as (a+)+$ may) is a bad record.",
         ),
     ] = None

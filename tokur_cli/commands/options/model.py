@@ -9,11 +9,13 @@ from typing import Annotated, Any, ClassVar, Literal
 from typer import Option
 
 from tokur_cli.commands.options import panels
+from tokur_cli.commands.options.completion import one_of
 from tokur_cli.commands.options.files import Reads
 from tokur_cli.commands.options.guided import Guidance
 from tokur_cli.commands.options.relations import Excludes
 from tokur_cli.engine.loading.hardware import check_device_map
 
+_TEMPLATES = ("chat", "raw", "math")
 PARTICLES, TEMPERATURE = 16, 0.8
 """What ``-n`` and ``--temperature`` are with ``--guide``, the paper's."""
 
@@ -23,7 +25,7 @@ def _model(name: str | None) -> list[str | None]:
 
 
 def _template_file(name: str) -> list[str]:
-    return [] if name in ("chat", "raw", "math") else [name]
+    return [] if name in _TEMPLATES else [name]
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,7 @@ class PromptOptions:
         Reads(_template_file),
         Option(
             metavar="NAME",
+            autocompletion=one_of(_TEMPLATES),
             help="How a question becomes the prompt: chat (the model's template), raw, math (the paper's), or a Jinja "
             "file over the record's fields. Prompts given as text, messages or ids stay as they are.",
         ),

@@ -11,6 +11,7 @@ import typer
 from typer import Option
 
 from tokur_cli.commands.options import panels
+from tokur_cli.commands.options.completion import one_of, score_names, several_of
 from tokur_cli.commands.options.files import Reads
 from tokur_cli.commands.options.relations import Excludes, Needs
 from tokur_cli.commands.shared.errors import reporting
@@ -160,9 +161,9 @@ class SamplingOptions:
     ] = None
 
 
-def explain_scores(names: str | None) -> str | None:
-    """Print the catalogue and stop where it is asked for."""
-    if names == "help":
+def explain_scores(context: typer.Context, names: str | None) -> str | None:
+    """Print the catalogue and stop where it is asked for, and not by a shell that completes what follows."""
+    if names == "help" and not context.resilient_parsing:
         from tokur_cli.commands.shared.score_list import print_catalogue
 
         with reporting(""), naming(STANDARD_OUTPUT):
@@ -197,6 +198,7 @@ class ScoringOptions(SamplingOptions):
             help="Comma-separated scores to compute; default: all that need only the draws; all: every one; help: a "
             "table of them and what they take.",
             callback=explain_scores,
+            autocompletion=several_of(score_names, "default", "all", "help"),
             is_eager=True,
             rich_help_panel=panels.OUTPUT,
         ),
@@ -227,6 +229,7 @@ class ScoringOptions(SamplingOptions):
         str | None,
         Option(
             metavar="HOW",
+            autocompletion=one_of(STEP_RULES),
             help="Add steps, cut in this way: auto (at headings, else numbered lines, else sentences), lines, "
             "sentences, or after each match of a regular expression. --steps alone: auto.",
             rich_help_panel=panels.OUTPUT,

@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar, Literal
 from typer import BadParameter, Option
 
 from tokur_cli.commands.options import panels
+from tokur_cli.commands.options.completion import one_of, score_names
 from tokur_cli.commands.options.relations import Excludes, Needs
 
 
@@ -40,6 +41,7 @@ class SelectOptions:
         str,
         Option(
             metavar="SCORE",
+            autocompletion=one_of(score_names),
             help="Score that ranks the responses. Names mean what they mean in the records: eu_mean is per token, as "
             "in the paper's selection; eu is the sum, which favours short responses.",
         ),
@@ -77,7 +79,7 @@ class SelectOptions:
         Option(
             parser=_part,
             metavar="PART",
-            help="No answer where the choice is less certain than this: by p_correct of the chosen response with --by "
+            help="No answer where the choice is less certain than this. By p_correct of the chosen response with --by "
             "p_correct, else by the chosen answer's share of the vote.",
         ),
         Excludes(

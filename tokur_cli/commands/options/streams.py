@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar
 from typer import Option
 
 from tokur_cli.commands.options import panels
+from tokur_cli.commands.options.completion import one_of
 from tokur_cli.commands.options.files import Reads, Writes
 from tokur_cli.commands.options.relations import Excludes, Needs
 from tokur_cli.records.errors import UsageError
@@ -29,7 +30,11 @@ class InputOptions:
     path: str = "-"
     format: Annotated[
         str,
-        Option(metavar="NAME", help=f"Input format: auto (recognised from the first record), {', '.join(FORMATS)}."),
+        Option(
+            metavar="NAME",
+            autocompletion=one_of(("auto", *FORMATS)),
+            help=f"Input format: auto (recognised from the first record), {', '.join(FORMATS)}.",
+        ),
     ] = "auto"
     question_field: Annotated[
         str | None, Option(metavar="FIELD", help="Field of the question (dots reach inward).")

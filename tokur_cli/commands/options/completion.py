@@ -1,0 +1,61 @@
+"""What a shell completes the values of options with; those of a ``Literal`` it knows by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+Completion = Callable[[str], list[str]]
+Names = Callable[[], Iterable[str]]
+
+
+def one_of(names: Iterable[str] | Names) -> Completion:
+    """Return what completes a name.
+
+    Args:
+        names: those that there are, or a function that is called for them when a shell asks, and may import what other
+            starts do not need. (Not a lambda within an annotation, which would not find its module's names.)
+    """
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in (names() if callable(names) else names) if name.startswith(incomplete)]
+
+    return complete
+
+
+def several_of(names: Names, *others: str) -> Completion:
+    """Return what completes the last of several names with commas between them by one that is not there yet.
+
+    Args:
+        names: as for ``one_of``.
+        others: what is taken in their place, too.
+    """
+
+    def complete(incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",")
+        there = before.split(",")
+        return [f"{before}{comma}{name}" for name in one_of([*names(), *others])(last) if name not in there]
+
+    return complete
+
+
+def score_names() -> Iterable[str]:
+    """Return the names of all scores."""
+    from tokur_cli.scores.catalogue import CATALOGUE
+
+    return CATALOGUE
+
+
+def quantity_names() -> Iterable[str]:
+    """Return the names of the quantities of tokens."""
+    from tokur_cli.commands.heatmap.quantities import TOKEN_QUANTITIES
+
+    return TOKEN_QUANTITIES
+
+
+def palette_names() -> Iterable[str]:
+    """Return the names of the colours of a heat map."""
+    from typing import get_args
+
+    from tokur_cli.views.heatmap.colours import Palette
+
+    return get_args(Palette)
