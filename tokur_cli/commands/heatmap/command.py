@@ -14,7 +14,6 @@ from tokur_cli.commands.heatmap.gallery import Gallery
 from tokur_cli.commands.heatmap.output import columns_of, standard_picture
 from tokur_cli.commands.heatmap.quantities import TOKEN_QUANTITIES, choose_palettes, choose_quantities
 from tokur_cli.commands.heatmap.records import heatmap_response, said_answer, scored_with
-from tokur_cli.commands.options.given import given_options
 from tokur_cli.commands.options.heatmap import ChoiceOptions, PassthroughOptions, PictureOptions, ScaleOptions
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.streams import InputOptions
@@ -25,7 +24,6 @@ from tokur_cli.commands.shared.scored_tokens import token_arrays
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
 from tokur_cli.records.formats import NATIVE
 from tokur_cli.records.outputs import writing_whole
-from tokur_cli.records.record import Record
 from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.views.heatmap.blocks import Block
@@ -35,8 +33,6 @@ from tokur_cli.views.heatmap.response import Quantity
 from tokur_cli.views.heatmap.scale import Scale, ScaleBuilder
 from tokur_cli.views.heatmap.svg import svg_figure
 from tokur_cli.views.heatmap.terminal import compare_view, legend, response_view
-from tokur_cli.views.particles.html import write_tree
-from tokur_cli.views.particles.terminal import tree_view
 
 COMMAND = "heatmap"
 FIGURE_RESPONSES = 12
@@ -67,9 +63,6 @@ def heatmap(
     Raises:
         TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
-    if choice.particles is not None:
-        _show_particles(source, choice.particles, scaling, labels, picture, target)
-        return
     asked = choose_quantities(scaling.quantities)
     palettes = choose_palettes(scaling.palettes, len(asked))
     for name, value in (("--vmin", scaling.vmin), ("--vmax", scaling.vmax)):
@@ -112,49 +105,6 @@ def heatmap(
                     records_on_standard_output=target.path == STDIN,
                 )
     invalid.finish(none_of=None if scales.responses else display_name(source.path))
-
-
-def _show_particles(
-    source: InputOptions,
-    question: str,
-    scaling: ScaleOptions,
-    labels: LabelOptions,
-    picture: PictureOptions,
-    target: PassthroughOptions,
-) -> None:
-    """Draw how one question's particles came about."""
-    from tokur_cli.commands.heatmap.particles import particle_tree  # has the scores with it, and so needs numpy
-
-    if picture.svg:
-        raise UsageError("--particles draws a page or text: give --html, or leave --svg out")
-    for _, option in given_options(scaling):
-        raise UsageError(f"--particles shows the rewards that they were guided by: leave {option} out")
-    for name, option in given_options(labels):
-        if name != "label_field":
-            raise UsageError(f"--particles knows which are right by their labels alone: leave {option} out")
-    if given := picture.first_given("top", "steps"):
-        raise UsageError(f"--particles lists neither tokens nor steps: leave {given} out")
-    invalid = InvalidRecords(COMMAND, source.skip_invalid)
-    records: list[Record] = []
-    with nullcontext() if target.path is None else open_output(target.path, force=target.force, whole=True) as writer:
-        for item in read_input(COMMAND, replace(source, format=NATIVE.name)):
-            if isinstance(item, RecordError):
-                invalid.skip_or_raise(item)
-                continue
-            try:
-                if item.id == question:
-                    records.append(item)
-            except RecordError as error:
-                invalid.skip_or_raise(error)
-            if writer:
-                writer.write(item)
-    tree = particle_tree(records, question, labels.label_field)
-    if picture.html:
-        with writing_whole(picture.html) as file:
-            write_tree(file, tree)
-    else:
-        _print(lambda look: iter([tree_view(tree, look)]), picture, records_on_standard_output=target.path == STDIN)
-    invalid.finish()
 
 
 def _read(

@@ -45,11 +45,7 @@ class ScaleOptions:
 
 @dataclass(frozen=True)
 class ChoiceOptions:
-    """Which responses are shown, and in what order.
-
-    Raises:
-        UsageError: the options do not go together.
-    """
+    """Which responses are shown, and in what order."""
 
     panel: ClassVar[str] = panels.CHOICE
 
@@ -78,21 +74,6 @@ class ChoiceOptions:
             help="Two responses of each question side by side: a right and a wrong one if it has both.",
         ),
     ] = False
-
-    particles: Annotated[
-        str | None,
-        Option(
-            metavar="ID",
-            help="Show how the particles of this question, made by generate --guide, came about: rounds, rewards and "
-            "who was copied.",
-        ),
-    ] = None
-
-    def __post_init__(self) -> None:
-        others = {"--only": self.only, "--sort": self.sort, "--limit": self.limit, "--compare": self.compare}
-        given = [name for name, value in {"--id": self.ids, "--sample": self.samples, **others}.items() if value]
-        if self.particles is not None and given:
-            raise UsageError(f"--particles shows all particles of one question: leave {given[0]} out")
 
     def __str__(self) -> str:
         """Return the options that choose, as they are given."""
