@@ -98,7 +98,7 @@ class PictureOptions:
     ] = "auto"
     theme: Annotated[
         Literal["auto", "dark", "light"],
-        Option(help="The background. auto: what the terminal says in COLORFGBG, else dark; light in a figure."),
+        Option(help="The background. auto: dark in the terminal, light in a figure."),
     ] = "auto"
     marks: Annotated[
         Literal["auto", "none", "bars", "values"],

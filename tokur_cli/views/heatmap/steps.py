@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,8 +16,9 @@ class Stepped(Protocol):
     def steps(self) -> Sequence[tuple[tuple[int, int], range]]:
         """Each step's code points ``(start, end)`` and its tokens."""
 
-    def token_values(self, name: str) -> Sequence[float | None]:
-        """Return the values of a quantity."""
+    @property
+    def values(self) -> Mapping[str, Sequence[float | None]]:
+        """Each quantity's values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +48,8 @@ def steps_of(response: Stepped, quantity: Quantity) -> list[Step]:
     Args:
         response: the response.
         quantity: what is summed.
-
-    Raises:
-        RecordError: the response lacks the quantity.
     """
-    values = response.token_values(quantity.name)
+    values = response.values[quantity.name]
     steps = []
     for (start, end), tokens in response.steps:
         known = [value for value in values[tokens.start : tokens.stop] if value is not None]
