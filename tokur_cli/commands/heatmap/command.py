@@ -84,14 +84,11 @@ def heatmap(
             ]
             if picture.html:
                 every = chosen + [scales.scale(name) for name in scales.others if scales.has_values(name)]
-                title = "Heat map" if source.path == STDIN else f"Heat map of {os.path.basename(source.path)}"
-                page = (gallery.responses(), every)
-                with writing_whole(picture.html) as file:
-                    write_html(file, *page, title=title, scored=_told(settings), compare=choice.compare)
+                _write_page(picture.html, gallery, every, source.path, settings)
             if picture.svg:
-                _write_figure(picture.svg, gallery, chosen, picture, choice.compare)
+                _write_figure(picture.svg, gallery, chosen, picture)
             if not (picture.html or picture.svg):
-                _print(sys.stderr if target.path == STDIN else sys.stdout, gallery, chosen, picture, choice.compare)
+                _print(sys.stderr if target.path == STDIN else sys.stdout, gallery, chosen, picture)
     invalid.finish(none_of=None if scales.responses else display_name(source.path))
 
 
@@ -149,7 +146,14 @@ def _told(settings: Sequence[str]) -> str:
     return f"Scored with {settings[0]}{others}."
 
 
-def _write_figure(path: str, gallery: Gallery, scales: Sequence[Scale], picture: PictureOptions, compare: bool) -> None:
+def _write_page(path: str, gallery: Gallery, scales: Sequence[Scale], source: str, settings: Sequence[str]) -> None:
+    responses, compare = gallery.responses(), gallery.choice.compare
+    title = "Heat map" if source == STDIN else f"Heat map of {os.path.basename(source)}"
+    with writing_whole(path) as file:
+        write_html(file, responses, scales, title=title, scored=_told(settings), compare=compare)
+
+
+def _write_figure(path: str, gallery: Gallery, scales: Sequence[Scale], picture: PictureOptions) -> None:
     responses = gallery.responses()
     if len(responses) > FIGURE_RESPONSES:
         raise TokurError(
@@ -157,12 +161,13 @@ def _write_figure(path: str, gallery: Gallery, scales: Sequence[Scale], picture:
             "with --id, --sample or --limit"
         )
     theme: Theme = "light" if picture.theme == "auto" else picture.theme
-    text = svg_figure(responses, scales, columns=picture.width or FIGURE_COLUMNS, theme=theme, compare=compare)
+    columns = picture.width or FIGURE_COLUMNS
+    text = svg_figure(responses, scales, columns=columns, theme=theme, compare=gallery.choice.compare)
     with writing_whole(path) as file:
         file.write(text)
 
 
-def _print(stream: TextIO, gallery: Gallery, scales: Sequence[Scale], picture: PictureOptions, compare: bool) -> None:
+def _print(stream: TextIO, gallery: Gallery, scales: Sequence[Scale], picture: PictureOptions) -> None:
     with standard_picture(stream, not picture.no_pager) as file:
         console = heatmap_console(file, is_terminal=stream.isatty(), color=picture.color)
         look = Look(
@@ -174,7 +179,7 @@ def _print(stream: TextIO, gallery: Gallery, scales: Sequence[Scale], picture: P
             steps=picture.steps,
         )
         console.print(legend(scales, look))
-        if compare:
+        if gallery.choice.compare:
             for left, right in gallery.pairs():
                 console.print(compare_view(left, right, scales, look))
         else:

@@ -12,12 +12,12 @@ from tokur_cli.views.heatmap.response import HeatmapResponse, Orientation
 class Gallery:
     """The chosen responses, in memory: of a sorted stream with a limit only as many as are shown, and a few more.
 
-    Args:
+    Attributes:
         choice: what is shown.
     """
 
     def __init__(self, choice: ChoiceOptions) -> None:
-        self._choice = choice
+        self.choice = choice
         self._orientation = _orientation_of(choice.sort) if choice.sort else "uncertainty"
         self._chosen: list[HeatmapResponse] = []
         self._offered = 0
@@ -25,7 +25,7 @@ class Gallery:
 
     def offer(self, response: HeatmapResponse) -> None:
         """Keep a response if it is one of those to show."""
-        choice, chosen = self._choice, self._chosen
+        choice, chosen = self.choice, self._chosen
         self._offered += 1
         self._has_label |= response.correct is not None
         if (
@@ -47,7 +47,7 @@ class Gallery:
         Raises:
             TokurError: there were responses but none was chosen, or none has the score that they are sorted by.
         """
-        choice = self._choice
+        choice = self.choice
         if self._offered and choice.only and not self._has_label:
             raise TokurError(
                 f"--only {choice.only}: no record says whether it is right, "
@@ -64,9 +64,9 @@ class Gallery:
 
     def responses(self) -> list[HeatmapResponse]:
         """Return the responses in the order they are shown; when comparing, those of a pair one after the other."""
-        if self._choice.compare:
+        if self.choice.compare:
             return [response for pair in self.pairs() for response in pair]
-        return self._ordered()[: self._choice.limit]
+        return self._ordered()[: self.choice.limit]
 
     def pairs(self) -> list[tuple[HeatmapResponse, HeatmapResponse]]:
         """Return two responses to each question that has two: a right and a wrong one if it has both, else the first.
@@ -84,16 +84,16 @@ class Gallery:
                 pairs.append((right, wrong))
             elif len(responses) > 1:
                 pairs.append((responses[0], responses[1]))
-        if self._choice.sort is None:
+        if self.choice.sort is None:
             pairs.sort(key=lambda pair: pair[0].correct == pair[1].correct)
-        return pairs[: self._choice.limit]
+        return pairs[: self.choice.limit]
 
     def _ordered(self) -> list[HeatmapResponse]:
         # Sorting is stable: the input's order rules among equals
-        return sorted(self._chosen, key=self._sureness) if self._choice.sort else self._chosen
+        return sorted(self._chosen, key=self._sureness) if self.choice.sort else self._chosen
 
     def _sureness(self, response: HeatmapResponse) -> float:
-        score = response.scores.get(self._choice.sort or "")
+        score = response.scores.get(self.choice.sort or "")
         if score is None:
             return math.inf
         return -score if self._orientation == "uncertainty" else score

@@ -11,8 +11,9 @@ from typing import IO, Any
 
 from tokur_cli.views.heatmap.cells import Cell, cells_of
 from tokur_cli.views.heatmap.colours import Palette, Theme, colour_steps
-from tokur_cli.views.heatmap.response import HeatmapResponse, Quantity
+from tokur_cli.views.heatmap.response import HeatmapResponse
 from tokur_cli.views.heatmap.scale import Scale
+from tokur_cli.views.heatmap.steps import tally
 from tokur_cli.views.visible import NEWLINE, paragraphs, picture, shorten
 
 _STEP_LABEL_COLUMNS = 80
@@ -136,17 +137,8 @@ def _head_data(response: HeatmapResponse, scales: Sequence[Scale]) -> dict[str, 
         "scores": [[picture(name), f"{value:.4g}"] for name, value in response.scores.items() if value is not None],
         "unknown": [picture(name) for name, value in response.scores.items() if value is None],
         "length": len(response.response),
-        "doubts": [_doubt(response, scale.quantity) for scale in scales],
+        "doubts": [tally(response.values[scale.quantity.name], scale.quantity)[2] for scale in scales],
     }
-
-
-def _doubt(response: HeatmapResponse, quantity: Quantity) -> float | None:
-    """Return what responses are sorted by: the sum or the mean of their tokens' values, turned to "less sure"."""
-    known = [value for value in response.values[quantity.name] if value is not None]
-    if not known:
-        return None
-    total = quantity.doubt(sum(known))
-    return total / len(known) if quantity.aggregate == "mean" else total
 
 
 def _tokens_data(response: HeatmapResponse, scales: Sequence[Scale]) -> dict[str, Any]:

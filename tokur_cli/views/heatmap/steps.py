@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tokur_cli.views.heatmap.response import Quantity
 
@@ -21,8 +20,7 @@ class Stepped(Protocol):
         """Each quantity's values."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One reasoning step.
 
     Args:
@@ -31,7 +29,7 @@ class Step:
         tokens: its tokens.
         total: the sum of their values; None if none has a value.
         mean: their mean value; None if none has a value.
-        doubt: the one of the two that the quantity compares steps by, turned so that more is less sure.
+        doubt: what steps are compared by, turned so that more is less sure; None if none has a value.
     """
 
     start: int
@@ -42,6 +40,19 @@ class Step:
     doubt: float | None
 
 
+def tally(values: Sequence[float | None], quantity: Quantity) -> tuple[float, float, float] | tuple[None, None, None]:
+    """Return what tokens come to together: the sum and the mean of their values, and the doubt.
+
+    The doubt is the one of the two that the quantity compares by, turned so that more is less sure.
+    """
+    known = [value for value in values if value is not None]
+    if not known:
+        return None, None, None
+    total = sum(known)
+    mean = total / len(known)
+    return total, mean, quantity.doubt(total if quantity.aggregate == "sum" else mean)
+
+
 def steps_of(response: Stepped, quantity: Quantity) -> list[Step]:
     """Return the reasoning steps with the sum and the mean of their tokens' values.
 
@@ -50,17 +61,10 @@ def steps_of(response: Stepped, quantity: Quantity) -> list[Step]:
         quantity: what is summed.
     """
     values = response.values[quantity.name]
-    steps = []
-    for (start, end), tokens in response.steps:
-        known = [value for value in values[tokens.start : tokens.stop] if value is not None]
-        if known:
-            total = sum(known)
-            mean = total / len(known)
-            doubt = quantity.doubt(total if quantity.aggregate == "sum" else mean)
-            steps.append(Step(start, end, tokens, total, mean, doubt))
-        else:
-            steps.append(Step(start, end, tokens, None, None, None))
-    return steps
+    return [
+        Step(start, end, tokens, *tally(values[tokens.start : tokens.stop], quantity))
+        for (start, end), tokens in response.steps
+    ]
 
 
 def doubtful_step(steps: Sequence[Step]) -> int | None:
