@@ -369,6 +369,16 @@ def test_records_without_an_id_are_named_by_their_line_and_compared_by_their_que
     assert "line 2 · sample 0" in out
 
 
+def test_a_guided_response_is_painted_like_any_other(run_tokur, tmp_path):
+    particle = {"slot_scores": [0.2, 0.1], "ancestors": [1], "ess": [1.5], "root": 1, "copies": 1}
+    outputs = []
+    for name, record in (("plain", scored(0)), ("guided", changed(scored(0), particle, "tokur", "particle"))):
+        code, out, err = run_tokur("heatmap", write_lines(tmp_path / f"{name}.jsonl", [record]))
+        assert (code, err) == (0, "")
+        outputs.append(out)
+    assert outputs[0] == outputs[1]
+
+
 def test_a_conversation_is_headed_by_its_last_turn(run_tokur, tmp_path):
     turns = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Is it so?"}]
     path = write_lines(tmp_path / "turns.jsonl", [without(scored(0, messages=turns), "question")])
