@@ -10,6 +10,7 @@ colours.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Literal, TypeAlias
 
 Theme: TypeAlias = Literal["dark", "light"]
@@ -33,14 +34,15 @@ HEX_STEPS: dict[Palette, dict[Theme, tuple[str, ...]]] = {
 }
 
 
-def colour_steps(palette: Palette, theme: Theme) -> list[tuple[str, str]]:
+@cache
+def colour_steps(palette: Palette, theme: Theme) -> tuple[tuple[str, str], ...]:
     """Return the eight steps, sure to unsure: the background, ``#rrggbb``, and the text on it, ``#000`` or ``#fff``.
 
     Of black and white, the text is the one that reads better, by the contrast ratio (L₁ + 0.05) / (L₂ + 0.05) of WCAG
     2.2, which is 4.5 or more for one of them on any background.
     """
     inks = ("#000" if (_luminance(back) + 0.05) ** 2 >= 0.05 * 1.05 else "#fff" for back in HEX_STEPS[palette][theme])
-    return list(zip(HEX_STEPS[palette][theme], inks, strict=True))
+    return tuple(zip(HEX_STEPS[palette][theme], inks, strict=True))
 
 
 def _luminance(colour: str) -> float:
