@@ -27,7 +27,7 @@ HARD = (
 
 @pytest.fixture(autouse=True)
 def _plain_surroundings(monkeypatch):
-    for name in ("COLUMNS", "COLORTERM", "COLORFGBG", "TERM"):
+    for name in ("COLUMNS", "COLORTERM", "FORCE_COLOR", "TERM"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -195,6 +195,8 @@ def test_a_confidence_is_unsure_at_its_low_end(run_tokur):
         (["--color", "always"], {}, True),
         (["--color", "always"], {"NO_COLOR": "1", "TERM": "dumb"}, True),
         (["--color", "never"], {"COLORTERM": "truecolor"}, False),
+        ([], {"FORCE_COLOR": "1", "TERM": "xterm-256color"}, True),
+        ([], {"FORCE_COLOR": "1", "TERM": "xterm-256color", "NO_COLOR": "1"}, False),
     ],
 )
 def test_a_pipe_has_colour_only_if_asked_for_and_signs_otherwise(run_tokur, monkeypatch, options, environ, coloured):
@@ -367,6 +369,16 @@ def test_records_without_an_id_are_named_by_their_line_and_compared_by_their_que
     assert "line 2 · sample 0" in out
 
 
+def test_a_guided_response_is_painted_like_any_other(run_tokur, tmp_path):
+    particle = {"slot_scores": [0.2, 0.1], "ancestors": [1], "ess": [1.5], "root": 1, "copies": 1}
+    outputs = []
+    for name, record in (("plain", scored(0)), ("guided", changed(scored(0), particle, "tokur", "particle"))):
+        code, out, err = run_tokur("heatmap", write_lines(tmp_path / f"{name}.jsonl", [record]))
+        assert (code, err) == (0, "")
+        outputs.append(out)
+    assert outputs[0] == outputs[1]
+
+
 def test_a_conversation_is_headed_by_its_last_turn(run_tokur, tmp_path):
     turns = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Is it so?"}]
     path = write_lines(tmp_path / "turns.jsonl", [without(scored(0, messages=turns), "question")])
@@ -380,7 +392,8 @@ BAD = [
     ({"question": "?", "answer": "It is 2. #### 2"}, "run it through tokur score first"),
     (without(scored(), "tokur", "tokens"), "score it without --no-tokens"),
     (changed(scored(), [], "tokur", "tokens"), '"tokur.tokens" is a list'),
-    (without(scored(), "tokur", "tokens", "eu"), 'no token values named "eu"'),
+    (without(scored(), "tokur", "tokens", "eu"), 'no token values named "eu": give --score au, which there are'),
+    (changed(scored(), {"offsets": []}, "tokur", "tokens"), 'named "eu": score the responses with it first'),
     (without(scored(), "tokur", "tokens", "offsets"), '"tokur.tokens.offsets" is null'),
     (changed(scored(), [0, 1], "tokur", "tokens", "offsets", 2), "before the span"),
     (changed(scored(), [2, 90], "tokur", "tokens", "offsets", 2), "outside the response"),
