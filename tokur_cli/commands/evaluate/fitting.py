@@ -22,9 +22,9 @@ from tokur_cli.commands.options.fit import FitOptions
 from tokur_cli.metrics.calibration import FOLDS, Curve, Line, fit_isotonic, fit_logistic, fit_platt, held_out
 from tokur_cli.metrics.ranked import Floats
 from tokur_cli.records.errors import TokurError, UsageError
+from tokur_cli.records.quantity import Orientation
 from tokur_cli.scores.calibration import P_CORRECT, Calibration, Method, relevant_settings
 from tokur_cli.scores.catalogue import Score, choose_scores
-from tokur_cli.scores.steps import Orientation
 
 DEFAULT_BY = "eu,ll_sum,neg_length"
 FEWEST = 10

@@ -11,7 +11,8 @@ import numpy as np
 from tokur_cli.commands.shared.scored_tokens import scored_tokens
 from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import Score, compute_scores
-from tokur_cli.scores.steps import ORIENTATIONS, Span
+from tokur_cli.scores.quantities import QUANTITIES
+from tokur_cli.scores.steps import Span
 
 
 def has_match(tokens: re.Pattern[str] | None, text: str, offsets: Span) -> bool:
@@ -31,7 +32,7 @@ def scores_of_matches(record: Record, scores: Iterable[Score], tokens: re.Patter
     Raises:
         RecordError: the record has no token arrays, or they do not fit its text.
     """
-    response = scored_tokens(record, ORIENTATIONS)
+    response = scored_tokens(record, QUANTITIES)
     counted = [place for place, span in enumerate(response.spans) if has_match(tokens, response.response, span)]
     if not counted:
         return None

@@ -12,7 +12,7 @@ from dataclasses import replace
 from tokur_cli.answers.judging import Labelled
 from tokur_cli.commands.heatmap.gallery import Gallery
 from tokur_cli.commands.heatmap.output import columns_of, standard_picture
-from tokur_cli.commands.heatmap.quantities import TOKEN_QUANTITIES, choose_palettes, choose_quantities
+from tokur_cli.commands.heatmap.quantities import choose_palettes, choose_quantities
 from tokur_cli.commands.heatmap.records import heatmap_response, said_answer, scored_with
 from tokur_cli.commands.options.given import given_options
 from tokur_cli.commands.options.heatmap import ChoiceOptions, PassthroughOptions, PictureOptions, ScaleOptions
@@ -25,13 +25,14 @@ from tokur_cli.commands.shared.scored_tokens import token_arrays
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
 from tokur_cli.records.formats import NATIVE
 from tokur_cli.records.outputs import writing_whole
+from tokur_cli.records.quantity import Quantity
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.records.writer import RecordWriter, open_output
+from tokur_cli.scores.quantities import QUANTITIES
 from tokur_cli.views.heatmap.blocks import Block
 from tokur_cli.views.heatmap.html import write_html
 from tokur_cli.views.heatmap.look import Look, detect_colours, detect_theme, heatmap_console
-from tokur_cli.views.heatmap.response import Quantity
 from tokur_cli.views.heatmap.scale import Scale, ScaleBuilder
 from tokur_cli.views.heatmap.svg import svg_figure
 from tokur_cli.views.heatmap.terminal import compare_view, legend, response_view
@@ -76,7 +77,7 @@ def heatmap(
         if value is not None and not math.isfinite(value):
             raise UsageError(f"{name} {value}: is not a finite number")
     # A page can be switched to what else the records have
-    others = [quantity for quantity in TOKEN_QUANTITIES.values() if quantity not in asked] if picture.html else []
+    others = [quantity for quantity in QUANTITIES.values() if quantity not in asked] if picture.html else []
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     scales = ScaleBuilder(asked, others)
     with Gallery(choice) as gallery:

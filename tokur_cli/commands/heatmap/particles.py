@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import cast, get_args
 
 from tokur_cli.answers.judging import LabelRule
-from tokur_cli.commands.options.guided import By, Over
+from tokur_cli.commands.options.guided import Over
 from tokur_cli.records.errors import TokurError
+from tokur_cli.records.quantity import Quantity
 from tokur_cli.records.record import Record
 from tokur_cli.scores.guides import GuideScore
-from tokur_cli.views.heatmap.response import Orientation, Quantity
+from tokur_cli.scores.quantities import GUIDES
 from tokur_cli.views.particles.tree import Ending, ParticleTree
 
 _OVER = {
@@ -45,11 +46,10 @@ def particle_tree(records: Sequence[Record], question: str, label_field: str | N
     rounds = {len(slot["slot_scores"]) for slot in slots} | {len(slot["ancestors"]) + 1 for slot in slots}
     if len(rounds) > 1 or any(not 0 <= ancestor < count for slot in slots for ancestor in slot["ancestors"]):
         raise TokurError(f"--particles {question}: the records are not of one run")
-    orientation: Orientation = "confidence" if score.sign > 0 else "uncertainty"
-    sure = "more" if score.sign > 0 else "less"
+    sure = "more" if score.quantity.sign > 0 else "less"
     return ParticleTree(
         question,
-        Quantity(score.name, f"{score.name}, {_OVER[score.over]}: {sure} is surer", orientation),
+        Quantity(score.name, f"{score.name}, {_OVER[score.over]}: {sure} is surer", score.quantity.orientation),
         list(zip(*(slot["slot_scores"] for slot in slots), strict=True)),
         list(zip(*(slot["ancestors"] for slot in slots), strict=True)),
         slots[0]["ess"],
@@ -62,7 +62,7 @@ def _guide(record: Record) -> tuple[GuideScore, int]:
     settings = record.computed("generation")
     if isinstance(settings, dict):
         by, over, count = settings.get("guide"), settings.get("guide_over"), settings.get("particles")
-        if by in get_args(By) and over in get_args(Over) and isinstance(by, str) and type(count) is int:
+        if by in GUIDES and over in get_args(Over) and isinstance(by, str) and type(count) is int:
             return GuideScore(by, cast(Over, over)), count
     raise record.error('"tokur.generation" does not tell how the particle was guided')
 

@@ -13,6 +13,7 @@ from tokur_cli.commands.options.given import given_options
 from tokur_cli.commands.options.streams import RecordOutput
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.streams import STDIN
+from tokur_cli.scores.quantities import QUANTITIES
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class ScaleOptions:
         str,
         Option(
             "--score",
-            help="Comma-separated quantities of single tokens: eu, au, tu, entropy, logprob, self_certainty, deepconf.",
+            help=f"Comma-separated quantities of single tokens: {', '.join(QUANTITIES)}.",
         ),
     ] = "eu"
     palettes: Annotated[

@@ -21,10 +21,10 @@ from tokur_cli.engine.loading.models import LanguageModel
 from tokur_cli.engine.tokens import LocatedResponse, ResponseTokenizer
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Quantities, Scorer
-from tokur_cli.engine.uncertainty.vocabulary import DRAW_QUANTITIES
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import compute_scores
+from tokur_cli.scores.quantities import OF_DRAWS
 from tokur_cli.scores.steps import describe_steps
 
 T = TypeVar("T")
@@ -100,7 +100,7 @@ class Scoring:
         )
         needs = {need for score in self.scores for need in score.needs}
         self.guided = bool(guided_by)
-        needs_draws = not {*needs, *guided_by}.isdisjoint(DRAW_QUANTITIES)
+        needs_draws = not {*needs, *guided_by}.isdisjoint(OF_DRAWS)
         draws = None
         if needs_draws:
             draws = Draws(*make_posterior(options.posterior, language_model, progress, note))

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from typing import IO, Any
 
+from tokur_cli.records.quantity import Quantity
 from tokur_cli.views.heatmap.cells import Cell, cells_of
 from tokur_cli.views.heatmap.colours import HEX_STEPS, Palette, Theme, rgb_of_hex, text_on
-from tokur_cli.views.heatmap.response import HeatmapResponse, Quantity
+from tokur_cli.views.heatmap.response import HeatmapResponse
 from tokur_cli.views.heatmap.scale import Scale
 from tokur_cli.views.visible import NEWLINE, paragraphs, picture, shorten
 
@@ -120,7 +121,7 @@ def _scale_data(scale: Scale) -> dict[str, Any]:
         "unit": quantity.unit,
         "confidence": quantity.orientation == "confidence",
         "aggregate": quantity.aggregate,
-        "scores": [picture(name) for name in quantity.scores or (quantity.name,)],
+        "scores": [picture(name) for name in quantity.scores],
         # Rounded as the values are, or a value at an end could land beyond it.
         "ends": _quanta([scale.sure, scale.unsure], scale),
         "quantum": _quantum_decimals(scale),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from tokur_cli.views.heatmap.response import Quantity
+from tokur_cli.records.quantity import Quantity
 from tokur_cli.views.heatmap.scale import Scale
 
 
