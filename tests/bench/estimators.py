@@ -31,6 +31,7 @@ from tokur_cli.engine.body import logits_from, run_body
 from tokur_cli.engine.loading.cache import cache_folder
 from tokur_cli.engine.loading.models import DEFAULT_MODEL, load_language_model
 from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.engine.uncertainty.lower_layers import copied_late, layers_from_first_perturbed
 from tokur_cli.engine.uncertainty.perturbed import Draws, perturbed
@@ -53,7 +54,9 @@ def main():
     language_model = load_language_model(DEFAULT_MODEL)
     responses, labels = labelled_responses(language_model, options.responses)
     posterior = build_posterior(
-        language_model.model, sigma=options.sigma, layers=options.layers, cache=cache_folder() / "bases"
+        language_model.model,
+        PosteriorSettings(sigma=options.sigma, layers=options.layers),
+        cache=cache_folder() / "bases",
     )
     sums = {}
     draws = Draws(posterior, options.draws)
@@ -147,7 +150,9 @@ def times(model, sigma, responses, rounds):
     ]
     scorers = []
     for estimator, layers, members in ways:
-        posterior = build_posterior(model, sigma=sigma, layers=layers, cache=cache_folder() / "bases")
+        posterior = build_posterior(
+            model, PosteriorSettings(sigma=sigma, layers=layers), cache=cache_folder() / "bases"
+        )
         scorers.append(Scorer(model, Draws(posterior, members), estimator=estimator, batch_tokens=4096))
     seconds = [[] for _ in ways]
     for turn in range(rounds + 1):

@@ -17,13 +17,14 @@ from tests.bench.score import DRAWS, Tokur, samples
 from tokur_cli.commands.score.pipeline import _BATCH_TOKENS
 from tokur_cli.engine.loading.cache import cache_folder
 from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.posterior.settings import PosteriorSettings
 
 QUANTITIES = ("logprob", "entropy", "au", "eu")
 RESAMPLES = 2000
 
 
 def scores(model, responses, seed, way="tokur"):
-    posterior = build_posterior(model, cache=cache_folder() / "bases", seed=seed)
+    posterior = build_posterior(model, PosteriorSettings(seed=seed), cache=cache_folder() / "bases")
     if way == "plain":
         return PlainScorer(model, posterior, DRAWS).score(responses)
     return Tokur(model, posterior, "shared", _BATCH_TOKENS["cpu"]).score(responses)

@@ -14,6 +14,7 @@ from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.loading.models import load_language_model
 from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.probe import probe_model
 from tokur_cli.engine.uncertainty import packing
 from tokur_cli.engine.uncertainty.perturbed import Draws
@@ -159,7 +160,7 @@ def test_a_cache_that_takes_other_keys_is_noticed(family, cache, method, place, 
 def test_draws_that_reach_the_rows_of_the_mean_weights_are_noticed(monkeypatch):
     model = tiny_model()
     probe = probe_model("tiny", model, tiny_tokenizer())
-    draws = Draws(build_posterior(model, sigma=1.0), 1)
+    draws = Draws(build_posterior(model, PosteriorSettings(sigma=1.0)), 1)
     probe.check_scoring(draws)
     coefficients = Draws.coefficients
     monkeypatch.setattr(Draws, "coefficients", lambda self, *a: coefficients(self, *a).roll(1, dims=2))

@@ -9,6 +9,7 @@ import pytest
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
+from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
 from tokur_cli.records.errors import TokurError, UsageError
 from tokur_cli.scores.calibration import Calibration, read_calibration, relevant_settings, scores_to_compute
 from tokur_cli.scores.catalogue import BEYOND_TOKENS, CATALOGUE
@@ -18,12 +19,12 @@ RUN = {
     "estimator": "paper", "targets": "q_proj", "layers": None, "attempts": 10, "seed": 0, "version": "0.1.0",
 }  # fmt: skip
 LOGISTIC = Calibration(
-    "logistic", ("eu", "ll_sum"), (-0.5, 0.1), 1.5, None, relevant_settings(RUN, ["eu", "ll_sum"]), 30, 25,
-    {"reference": 28, "correct": 2}, {"folds": 5},
+    "logistic", ("eu", "ll_sum"), (-0.5, 0.1), 1.5, None, relevant_settings(RUN, ["eu", "ll_sum"], DRAW_SETTINGS),
+    30, 25, {"reference": 28, "correct": 2}, {"folds": 5},
 )  # fmt: skip
 ISOTONIC = Calibration(
-    "isotonic", ("ll",), None, None, ((-2.0, 0.1), (-1.0, 0.5), (0.5, 0.9)), relevant_settings(RUN, ["ll"]), 30, 25,
-    {"quality": 30}, {"folds": 5},
+    "isotonic", ("ll",), None, None, ((-2.0, 0.1), (-1.0, 0.5), (0.5, 0.9)),
+    relevant_settings(RUN, ["ll"], DRAW_SETTINGS), 30, 25, {"quality": 30}, {"folds": 5},
 )  # fmt: skip
 
 
@@ -137,9 +138,13 @@ def test_scores_of_other_settings_are_refused_by_name(name):
 
 
 def test_only_settings_that_its_scores_depend_on_are_told():
-    assert relevant_settings(RUN, ["ll", "neg_length"]) == {"model": "m", "revision": None, "dtype": "float32"}
-    assert relevant_settings(RUN, ["eu"]).keys() == RUN.keys() - {"seed", "version", "attempts"}
-    assert relevant_settings(RUN, ["ll", "inside"])["attempts"] == 10
+    assert relevant_settings(RUN, ["ll", "neg_length"], DRAW_SETTINGS) == {
+        "model": "m",
+        "revision": None,
+        "dtype": "float32",
+    }
+    assert relevant_settings(RUN, ["eu"], DRAW_SETTINGS).keys() == RUN.keys() - {"seed", "version", "attempts"}
+    assert relevant_settings(RUN, ["ll", "inside"], DRAW_SETTINGS)["attempts"] == 10
     ISOTONIC.check({**RUN, "estimator": "fisher", "seed": 1, "version": "9"}, "c.json")
 
 

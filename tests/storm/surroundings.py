@@ -29,7 +29,7 @@ LEFT_OUT = (
     "help",
 )
 """Options that start Ray, vLLM or matplotlib, or look for models elsewhere."""
-COSTLY = ("samples", "bootstrap", "given_repeats", "attempts", "draws", "attempt_tokens", "limit")
+COSTLY = ("samples", "bootstrap", "repeats", "attempts", "draws", "attempt_tokens", "limit")
 """Options with which a user may ask for any amount of work."""
 SMALL = ("1", "2", "3", "0", "-1", "x", "", "1.5", "2e0", "٢", "0x2", "nan")
 NUMBERS = (*SMALL, "7", "64", "100", "1000000", str(2**31), str(2**63), "9" * 30, "1e400", "-0", "inf", "1e-300", " 4")

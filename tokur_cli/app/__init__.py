@@ -11,13 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from tokur_cli import __version__
-from tokur_cli.app.evaluate import evaluate
-from tokur_cli.app.generate import generate
+from tokur_cli.app.commands import evaluate, generate, heatmap, perturb, score, select
 from tokur_cli.app.groups import with_groups
-from tokur_cli.app.heatmap import heatmap
-from tokur_cli.app.perturb import perturb
-from tokur_cli.app.score import score
-from tokur_cli.app.select import select
 from tokur_cli.commands.shared.errors import claim_standard_streams, harmless, reporting
 from tokur_cli.commands.workers.launcher import refuse_launchers
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming

@@ -7,12 +7,14 @@ import dataclasses
 import functools
 import inspect
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Annotated, Any, get_type_hints
 
+import typer
 from typer.models import OptionInfo
 
 from tokur_cli.commands.options.files import check_parameters
+from tokur_cli.commands.options.relations import Call, Relation
 from tokur_cli.commands.shared.errors import reporting
 
 
@@ -48,16 +50,29 @@ class Groups:
             else:
                 self.parameters.append(parameter)
 
-    def fill(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def call(self, values: Mapping[str, Any], given: Collection[str]) -> Call:
+        """Return what the command is given: all values, and the names of those that the user gave."""
+        return Call(self.parameters, values, given)
+
+    def fill(self, values: Mapping[str, Any], given: Collection[str]) -> dict[str, Any]:
         """Return the filled groups by name, and the values that belong to none.
 
+        A group with a field ``given`` has the names of its options there that the user gave.
+
+        Args:
+            values: of all options.
+            given: the names of those that the user gave.
+
         Raises:
-            UsageError: a group refuses its options.
+            UsageError: options do not go together, or a group refuses one.
         """
-        filled = {
-            name: group(**{option: values[option] for option in options})
-            for name, (group, options) in self._groups.items()
-        }
+        self.call(values, given).check()
+        filled = {}
+        for name, (group, options) in self._groups.items():
+            own = {option: values[option] for option in options}
+            if any(field.name == "given" for field in dataclasses.fields(group)):
+                own["given"] = frozenset(options) & frozenset(given)
+            filled[name] = group(**own)
         grouped = {option for _, options in self._groups.values() for option in options}
         return {**{name: value for name, value in values.items() if name not in grouped}, **filled}
 
@@ -66,22 +81,30 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command for Typer with a parameter for each option; it passes the filled groups to ``command``.
 
     A group's class attribute ``panel`` is the panel of its options in the help, unless an option names its own. Fields
-    without an option keep their default. The files that the parameters name are checked first. Errors of that, of the
-    groups and of the command are reported, not raised.
+    without an option keep their default. The files that the parameters name are checked first, then which options go
+    together. Errors of that, of the groups and of the command are reported, not raised.
     """
     groups = Groups(command)
 
     @functools.wraps(command)
-    def run(**values: Any) -> None:
+    def run(context: typer.Context, **values: Any) -> None:
         with reporting(command.__name__):
             check_parameters(groups.parameters, values)
-            command(**groups.fill(values))
+            command(**groups.fill(values, given_in(context)))
 
     # Lines break where the terminal's do, not where the docstring's do
     run.__doc__ = "\n\n".join(" ".join(part.split()) for part in (inspect.getdoc(command) or "").split("\n\n"))
-    vars(run)["__signature__"] = inspect.signature(command, eval_str=True).replace(parameters=groups.parameters)
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in groups.parameters}
+    context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    parameters = [context, *groups.parameters]
+    vars(run)["__signature__"] = inspect.signature(command, eval_str=True).replace(parameters=parameters)
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def given_in(context: typer.Context) -> set[str]:
+    """Return the names of the parameters that the user gave, whatever their values."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return {name for name, source in sources.items() if source is not None and source.name != "DEFAULT"}
 
 
 def _options(group: Any, marks: tuple[Any, ...]) -> Iterator[inspect.Parameter]:
@@ -97,6 +120,7 @@ def _options(group: Any, marks: tuple[Any, ...]) -> Iterator[inspect.Parameter]:
         if hint.__origin__ is bool:
             option.metavar = ""  # a flag takes no value
         default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
-        others = (mark for mark in hint.__metadata__ if not isinstance(mark, OptionInfo))
+        others = [mark for mark in hint.__metadata__ if not isinstance(mark, OptionInfo)]
+        others += [mark for mark in marks if isinstance(mark, Relation) and field.name not in mark.but]
         annotation = operator.getitem(Annotated, (hint.__origin__, option, *others))
         yield inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

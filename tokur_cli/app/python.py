@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 from typer.main import get_command
 
 from tokur_cli.app import app
-from tokur_cli.app.generate import generate, refuse_unused, together
-from tokur_cli.app.groups import Groups
-from tokur_cli.app.score import score
+from tokur_cli.app.commands import generate, score, together
+from tokur_cli.app.groups import Groups, given_in
 from tokur_cli.commands.generate.command import check_generation
 from tokur_cli.commands.heatmap.notebook import picture_of
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
@@ -65,7 +64,7 @@ class Tokur:
         groups = _filled(score, self._options)
         self._model, posterior = groups["model"], groups["posterior"]
         scoring = replace(groups["scoring"], posterior=posterior)
-        self._baselines = replace(groups["baselines"], seed=posterior.seed or 0)
+        self._baselines = replace(groups["baselines"], seed=posterior.seed)
         self._scoring, self._model_of_posterior = check_scoring(scoring)
         self._form = PromptForm(groups["prompts"])
         self._loaded: tuple[str, Any] | None = None  # the model that is loaded, by its name
@@ -117,7 +116,7 @@ class Tokur:
             RecordError: later, after all before it, a bad record; it names its number, from 1.
             TokurError: a file that the options name cannot be read; later, whatever else stops the command.
         """
-        groups = _filled(generate, {**self._options, **options})
+        groups = _filled(generate, options, self._options)
         if groups["model"] != self._model:
             raise UsageError(
                 "generate uses the model that Tokur has: give model, dtype, device_map, revision and "
@@ -125,10 +124,6 @@ class Tokur:
             )
         if groups["decoding"].backend == "vllm":
             raise UsageError("from Python, generate has no backend vllm: run tokur generate --backend vllm")
-        if not groups["score"]:
-            called = _filled(generate, options)  # what was given to Tokur is for score
-            refuse_unused(*(called[name] for name in ("guided", "posterior", "scoring", "baselines")), score=False)
-            groups["scoring"] = replace(groups["scoring"], calibration=None)
         names = ("decoding", "guided", "posterior", "scoring", "baselines")
         decoding, scoring, baselines = together(*(groups[name] for name in names))
         scoring, model_of_posterior = check_generation(decoding, scoring, score=groups["score"])
@@ -187,8 +182,13 @@ def _several(records: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]
     return records
 
 
-def _filled(command: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+def _filled(command: Any, options: Mapping[str, Any], beside: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return a command's groups of options with values as they would be given on its command line.
+
+    Args:
+        command: the command.
+        options: by their names.
+        beside: others, given for all commands; those that say nothing in this one are left out.
 
     Raises:
         UsageError: there is no such option, or it cannot have this value.
@@ -201,6 +201,7 @@ def _filled(command: Any, options: Mapping[str, Any]) -> dict[str, Any]:
         for flag in parameter.opts
         if flag.startswith("-")
     }
+    options, own = {**(beside or {}), **options}, options
     for name in options:
         if name not in known:
             raise UsageError(
@@ -217,4 +218,8 @@ def _filled(command: Any, options: Mapping[str, Any]) -> dict[str, Any]:
         if not hasattr(error, "format_message"):  # click's errors about usage, of which typer has its own copy
             raise
         raise UsageError(error.format_message()) from None
-    return Groups(command).fill(context.params)
+    groups, given = Groups(command), given_in(context)
+    idle = groups.call(context.params, given).lacking() - {known[name] for name in own}
+    if idle:
+        return _filled(command, {name: value for name, value in options.items() if known[name] not in idle})
+    return groups.fill(context.params, given)

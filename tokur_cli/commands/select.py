@@ -90,18 +90,13 @@ class _Selection:
     def __init__(self, options: SelectOptions, skip_invalid: bool) -> None:
         if options.by not in CATALOGUE:
             raise UsageError(f"--by {options.by}: unknown score{there_are(CATALOGUE, options.by)}")
-        if options.weight is not None and options.method != "wbon":
-            raise UsageError(f"--weight goes with --method wbon: {options.method} weighs nothing")
         if options.weight == "score" and options.by in SIGNED:
             raise UsageError(
                 f"--weight score: {options.by} may be negative or positive, so it is not a weight; take exp or rank"
             )
-        if options.abstain is not None and options.method == "bon" and options.by != P_CORRECT:
-            raise UsageError(f"--abstain with --method bon needs --by {P_CORRECT}: a single response has all the vote")
         orientation = CATALOGUE[options.by].orientation
-        weight = options.weight or DEFAULT_WEIGHT
         self.rule = Rule(
-            options.method, parse_keep(options.keep), weight, doubt=measures_doubt(options.by, orientation)
+            options.method, parse_keep(options.keep), options.weight, doubt=measures_doubt(options.by, orientation)
         )
         self.options = options
         self.sign = -1.0 if orientation == "uncertainty" else 1.0
@@ -109,7 +104,7 @@ class _Selection:
             "by": options.by,
             "keep": float(self.rule.keep),
             "method": options.method,
-            "weight": weight if options.method == "wbon" else None,
+            "weight": options.weight if options.method == "wbon" else None,
             "n": options.count,
             "seed": options.seed if options.count is not None else None,
             "abstain": options.abstain,

@@ -28,7 +28,6 @@ Method = Literal["platt", "isotonic", "logistic"]
 SCHEMA = 1
 P_CORRECT = "p_correct"
 
-_OF_DRAWS = ("rank", "sigma", "draws", "sampling", "estimator", "targets", "layers")
 _OF_MODEL = ("model", "revision", "dtype")
 _ANY_RUN = ("seed", "attempt_seed", "version", "calibration", "prompts", "model_digest")
 
@@ -123,20 +122,21 @@ class Calibration:
         return replace(CATALOGUE[P_CORRECT], needs=needs, compute=compute)
 
 
-def relevant_settings(run: Mapping[str, Any], scores: Sequence[str]) -> dict[str, Any]:
+def relevant_settings(run: Mapping[str, Any], scores: Sequence[str], of_draws: Sequence[str]) -> dict[str, Any]:
     """Return what some scores depend on of a ``tokur.run``: no seed, and draws only where a score has to do with them.
 
     Args:
         run: of a record that has the scores.
         scores: their names.
+        of_draws: names of the settings that have to do with draws.
     """
     from tokur_cli.scores.catalogue import BEYOND_TOKENS, CATALOGUE, DRAWS
 
     chosen = [CATALOGUE[name] for name in scores]
-    names = [*_OF_MODEL, *(_OF_DRAWS if any(score.cost == DRAWS for score in chosen) else ())]
+    names = [*_OF_MODEL, *(of_draws if any(score.cost == DRAWS for score in chosen) else ())]
     if any(set(score.needs) & set(BEYOND_TOKENS) for score in chosen):
-        names += [name for name in run if name not in (*_OF_MODEL, *_OF_DRAWS, *_ANY_RUN)]
-    return {name: run.get(name) for name in names}
+        names += [name for name in run if name not in (*_OF_MODEL, *of_draws)]
+    return {name: run.get(name) for name in names if name not in _ANY_RUN}
 
 
 def scores_to_compute(names: str | None, calibration: Calibration | None) -> list[Score]:

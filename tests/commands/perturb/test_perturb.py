@@ -13,6 +13,7 @@ from tests.engine import oracle
 from tests.engine.more_families import more
 from tests.tiny import tiny_model, tiny_tokenizer
 from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.posterior.settings import PosteriorSettings
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def test_a_record_a_matrix_tells_how_large_the_perturbation_is(run_tokur, tiny_f
     code, out, err = run_tokur("perturb", "-m", tiny_folder, "--rank", 4, "--sigma", 0.2)
     assert (code, err) == (0, "")
     model = tiny_model("llama")
-    posterior = build_posterior(model, rank=4, sigma=0.2)
+    posterior = build_posterior(model, PosteriorSettings(rank=4, sigma=0.2))
     rows = parsed(out)
     assert [row["matrix"] for row in rows] == [matrix.name for matrix in posterior.matrices]
     for row, matrix in zip(rows, posterior.matrices, strict=True):
@@ -121,7 +122,7 @@ def test_a_sweep_equals_brute_force_in_float64(run_tokur, tiny_folder, responses
     tokenizer = tiny_tokenizer()
     rows = [json.loads(line) for line in responses.read_text().splitlines()]
     for result, sigma in zip(parsed(out), (0.05, 0.4), strict=True):
-        posterior = build_posterior(model, sigma=sigma)
+        posterior = build_posterior(model, PosteriorSettings(sigma=sigma))
         drawn = [oracle.fixed_draw(model, posterior, member) for member in range(2)]
         found = {name: [] for name in ("kl", "top1_agreement", "accuracy", "base_accuracy", "eu")}
         sums = []

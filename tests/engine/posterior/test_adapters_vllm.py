@@ -12,6 +12,7 @@ from tests.test_real_model import sample_lines
 from tokur_cli.engine.loading.models import DEFAULT_MODEL, describe_model, load_language_model
 from tokur_cli.engine.posterior.folder import keep_posterior
 from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.uncertainty.perturbed import Draws, perturbed
 
 pytestmark = [
@@ -44,7 +45,7 @@ def test_stock_vllm_serves_the_draws(tmp_path):
     """Log-probabilities after sample texts under each draw agree to bfloat16's accuracy, and only under its own."""
     language_model = load_language_model(DEFAULT_MODEL, dtype="float32")
     model = language_model.model
-    posterior = build_posterior(model, sigma=0.3, seed=2)
+    posterior = build_posterior(model, PosteriorSettings(sigma=0.3, seed=2))
     folder = tmp_path / "posterior"
     keep_posterior(str(folder), model, posterior, draws=2, model_name=language_model.name, revision=None)
     rows = [json.loads(line) for line in sample_lines("responses.jsonl", 6)]

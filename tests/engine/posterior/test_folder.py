@@ -15,6 +15,7 @@ from tests.engine import oracle
 from tests.tiny import FAMILIES, tiny_model
 from tokur_cli.engine.posterior.folder import keep_posterior, load_posterior, read_description, weight_fingerprint
 from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError, UsageError
@@ -40,7 +41,7 @@ def peft_quantities(model, folder, response):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_stock_peft_with_the_adapters_gives_the_shared_draws(family, layers, tmp_path):
     model = tiny_model(family)
-    posterior = build_posterior(model, sigma=0.3, seed=4, layers=layers)
+    posterior = build_posterior(model, PosteriorSettings(sigma=0.3, seed=4, layers=layers))
     keep(tmp_path / "posterior", model, posterior)
     got = dict(Scorer(model, Draws(posterior, 2), sampling="shared").score([RESPONSE]))[0]
     expected = peft_quantities(model, tmp_path / "posterior", RESPONSE)
@@ -52,7 +53,9 @@ def test_stock_peft_with_the_adapters_gives_the_shared_draws(family, layers, tmp
 def test_stock_peft_perturbs_the_targets_only(tmp_path):
     """Two attention layers' queries and a projection that shares its name's end with one that is not perturbed."""
     model = tiny_model("llama")
-    posterior = build_posterior(model, sigma=0.3, targets="model.layers.0.self_attn.o_proj,model.layers.1.*.q_proj")
+    posterior = build_posterior(
+        model, PosteriorSettings(sigma=0.3, targets="model.layers.0.self_attn.o_proj,model.layers.1.*.q_proj")
+    )
     keep(tmp_path / "posterior", model, posterior)
     got = dict(Scorer(model, Draws(posterior, 2), sampling="shared").score([RESPONSE]))[0]
     expected = peft_quantities(model, tmp_path / "posterior", RESPONSE)
@@ -70,11 +73,11 @@ def test_whoever_may_read_the_folder_may_read_its_files(tmp_path):
 
 def test_a_kept_posterior_is_the_one_that_was_made(tmp_path):
     model = tiny_model("llama")
-    made = build_posterior(model, rank=5, sigma=0.2, seed=7, targets="q_proj", layers="1:")
+    made = build_posterior(model, PosteriorSettings(rank=5, sigma=0.2, seed=7, targets="q_proj", layers="1:"))
     keep(tmp_path / "posterior", model, made, calibration={"sigma": 0.2, "tolerance": 0.05})
-    read, description = load_posterior(str(tmp_path / "posterior"), model, "tiny")
+    read = load_posterior(str(tmp_path / "posterior"), model, "tiny")
     assert (read.rank, read.sigma, read.seed, read.targets, read.layers) == (5, 0.2, 7, "q_proj", "1:")
-    assert description.calibration == {"sigma": 0.2, "tolerance": 0.05}
+    assert read_description(str(tmp_path / "posterior")).calibration == {"sigma": 0.2, "tolerance": 0.05}
     for ours, theirs in zip(read.matrices, made.matrices, strict=True):
         assert ours.name == theirs.name
         assert torch.equal(ours.basis, theirs.basis)
@@ -129,19 +132,19 @@ def test_another_model_is_refused(other, tmp_path):
 def test_the_same_weights_in_another_dtype_are_accepted(tmp_path):
     model = tiny_model("llama").bfloat16()
     keep(tmp_path / "posterior", model, build_posterior(model))
-    read, _ = load_posterior(str(tmp_path / "posterior"), copy.deepcopy(model).float(), "tiny")
+    read = load_posterior(str(tmp_path / "posterior"), copy.deepcopy(model).float(), "tiny")
     assert len(read.matrices) == 4
 
 
 def test_a_posterior_is_replaced_with_force_only_and_another_folder_never(tmp_path):
     model = tiny_model("llama")
     folder = tmp_path / "posterior"
-    keep(folder, model, build_posterior(model, sigma=0.1))
+    keep(folder, model, build_posterior(model, PosteriorSettings(sigma=0.1)))
     with pytest.raises(UsageError, match="--force"):
-        keep(folder, model, build_posterior(model, sigma=0.2))
-    assert read_description(str(folder)).sigma == 0.1
-    keep(folder, model, build_posterior(model, sigma=0.2), force=True)
-    assert read_description(str(folder)).sigma == 0.2
+        keep(folder, model, build_posterior(model, PosteriorSettings(sigma=0.2)))
+    assert read_description(str(folder)).settings.sigma == 0.1
+    keep(folder, model, build_posterior(model, PosteriorSettings(sigma=0.2)), force=True)
+    assert read_description(str(folder)).settings.sigma == 0.2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["posterior"]
     other = tmp_path / "thesis"
     other.mkdir()
@@ -155,58 +158,58 @@ def test_a_posterior_is_replaced_with_force_only_and_another_folder_never(tmp_pa
 def test_what_lies_beside_a_posterior_is_not_deleted(name, tmp_path):
     model = tiny_model("llama")
     folder = tmp_path / "posterior"
-    keep(folder, model, build_posterior(model, sigma=0.1))
+    keep(folder, model, build_posterior(model, PosteriorSettings(sigma=0.1)))
     (folder / name).parent.mkdir(exist_ok=True)
     (folder / name).write_text("precious")
     said = name.removesuffix("/scored.jsonl")
     with pytest.raises(UsageError, match=rf"posterior: holds {said} beside a posterior, which --force would delete"):
-        keep(folder, model, build_posterior(model, sigma=0.2), force=True)
+        keep(folder, model, build_posterior(model, PosteriorSettings(sigma=0.2)), force=True)
     assert (folder / name).read_text() == "precious"
-    assert read_description(str(folder)).sigma == 0.1
+    assert read_description(str(folder)).settings.sigma == 0.1
     (folder / name).unlink()
     if name.startswith("results"):
         (folder / "results").rmdir()
-    keep(folder, model, build_posterior(model, sigma=0.2), force=True)
-    assert read_description(str(folder)).sigma == 0.2
+    keep(folder, model, build_posterior(model, PosteriorSettings(sigma=0.2)), force=True)
+    assert read_description(str(folder)).settings.sigma == 0.2
 
 
 def test_what_is_put_beside_a_posterior_while_another_is_made_is_not_deleted(tmp_path, monkeypatch):
     model = tiny_model("llama")
     folder = tmp_path / "posterior"
-    keep(folder, model, build_posterior(model, sigma=0.1))
+    keep(folder, model, build_posterior(model, PosteriorSettings(sigma=0.1)))
 
     def someone_writes(*_, **__):
         (folder / "notes.txt").write_text("precious")
 
     monkeypatch.setattr("tokur_cli.engine.posterior.folder.save_adapter", someone_writes)
     with pytest.raises(UsageError, match=r"holds notes\.txt beside"):
-        keep(folder, model, build_posterior(model, sigma=0.2), force=True)
+        keep(folder, model, build_posterior(model, PosteriorSettings(sigma=0.2)), force=True)
     assert (folder / "notes.txt").read_text() == "precious"
     assert [path.name for path in tmp_path.iterdir()] == ["posterior"]
 
 
 def test_a_posterior_that_is_replaced_through_a_link_stays_where_it_was(tmp_path):
     model = tiny_model("llama")
-    keep(tmp_path / "posterior", model, build_posterior(model, sigma=0.1))
+    keep(tmp_path / "posterior", model, build_posterior(model, PosteriorSettings(sigma=0.1)))
     (tmp_path / "link").symlink_to("posterior")
-    keep(tmp_path / "link", model, build_posterior(model, sigma=0.2), force=True)
+    keep(tmp_path / "link", model, build_posterior(model, PosteriorSettings(sigma=0.2)), force=True)
     assert (tmp_path / "link").is_symlink()
-    assert read_description(str(tmp_path / "posterior")).sigma == 0.2
+    assert read_description(str(tmp_path / "posterior")).settings.sigma == 0.2
 
 
 def test_a_run_that_fails_leaves_the_old_posterior_and_nothing_else(tmp_path, monkeypatch):
     model = tiny_model("llama")
     folder = tmp_path / "posterior"
-    keep(folder, model, build_posterior(model, sigma=0.1))
+    keep(folder, model, build_posterior(model, PosteriorSettings(sigma=0.1)))
 
     def full_disk(*_, **__):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("tokur_cli.engine.posterior.folder.save_adapter", full_disk)
     with pytest.raises(TokurError, match="No space left"):
-        keep(folder, model, build_posterior(model, sigma=0.2), force=True)
+        keep(folder, model, build_posterior(model, PosteriorSettings(sigma=0.2)), force=True)
     assert [path.name for path in tmp_path.iterdir()] == ["posterior"]
-    assert load_posterior(str(folder), model, "tiny")[0].sigma == 0.1
+    assert load_posterior(str(folder), model, "tiny").sigma == 0.1
 
 
 def test_what_is_wrong_with_a_folder_is_said(tmp_path):
@@ -325,7 +328,7 @@ def test_one_changed_bit_of_the_basis_is_refused_and_a_folder_without_the_hash_i
         load_posterior(str(folder), model, "tiny")
     (folder / "basis.safetensors").write_bytes(data)
     forget_hash(folder)
-    assert load_posterior(str(folder), model, "tiny")[0].rank == 8
+    assert load_posterior(str(folder), model, "tiny").rank == 8
 
 
 def test_a_basis_of_another_rank_is_refused(tmp_path):

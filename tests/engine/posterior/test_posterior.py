@@ -7,12 +7,13 @@ import torch
 
 from tests.tiny import tiny_model
 from tokur_cli.engine.posterior.posterior import build_posterior, left_singular_vectors
+from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.records.errors import TokurError
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "phi3", "gpt_neox"])
 def test_basis_spans_the_top_left_singular_vectors(family):
-    for matrix in build_posterior(tiny_model(family), rank=5).matrices:
+    for matrix in build_posterior(tiny_model(family), PosteriorSettings(rank=5)).matrices:
         weight = matrix.weight().double().numpy()
         left = np.linalg.svd(weight)[0][:, :5]
         basis = matrix.basis.double().numpy()
@@ -23,7 +24,7 @@ def test_basis_spans_the_top_left_singular_vectors(family):
 
 
 def test_noise_has_the_posteriors_scale_and_differs_between_matrices_and_members():
-    posterior = build_posterior(tiny_model("llama"), sigma=0.25)
+    posterior = build_posterior(tiny_model("llama"), PosteriorSettings(sigma=0.25))
     noise = [posterior.weight_noise(matrix, member) for matrix in posterior.matrices for member in range(3)]
     stacked = torch.stack(noise)
     assert stacked.shape == (12, 32, 8)
@@ -33,7 +34,7 @@ def test_noise_has_the_posteriors_scale_and_differs_between_matrices_and_members
 
 def test_no_two_places_of_a_fresh_draw_share_their_noise():
     """Every matrix, member and step has its own, and the draw that holds in the prompt another one still."""
-    posterior = build_posterior(tiny_model("llama"), sigma=1.0)
+    posterior = build_posterior(tiny_model("llama"), PosteriorSettings(sigma=1.0))
     places = [(matrix, member) for matrix in posterior.matrices for member in range(3)]
     tables = np.stack([posterior.step_noise(matrix, member, 0, 1000).numpy() for matrix, member in places])
     assert tables.shape == (12, 1000, 8)
@@ -45,13 +46,15 @@ def test_no_two_places_of_a_fresh_draw_share_their_noise():
 
 
 def test_a_matrix_may_have_the_rank_of_its_smaller_side():
-    (matrix, *_) = build_posterior(tiny_model("llama"), targets="k_proj", rank=16).matrices  # 16 × 32
+    (matrix, *_) = build_posterior(
+        tiny_model("llama"), PosteriorSettings(targets="k_proj", rank=16)
+    ).matrices  # 16 × 32
     assert matrix.basis @ matrix.basis.T == pytest.approx(torch.eye(16), abs=1e-5)
 
 
 def test_leaving_a_projection_out_changes_no_other():
     model = tiny_model("llama")
-    both, queries = build_posterior(model), build_posterior(model, targets="q_proj")
+    both, queries = build_posterior(model), build_posterior(model, PosteriorSettings(targets="q_proj"))
     by_name = {matrix.name: matrix for matrix in both.matrices}
     for matrix in queries.matrices:
         assert torch.equal(queries.weight_noise(matrix, 0), both.weight_noise(by_name[matrix.name], 0))
@@ -62,7 +65,7 @@ def test_layers_are_a_slice_and_change_no_noise():
     model = tiny_model("llama", num_hidden_layers=4)
     whole = {matrix.name: matrix for matrix in build_posterior(model).matrices}
     for layers, kept in [("1:", {1, 2, 3}), (":1", {0}), ("-2:", {2, 3}), ("1:3", {1, 2}), (":", {0, 1, 2, 3})]:
-        posterior = build_posterior(model, layers=layers)
+        posterior = build_posterior(model, PosteriorSettings(layers=layers))
         assert {matrix.layer for matrix in posterior.matrices} == {("model.layers", i) for i in kept}
         for matrix in posterior.matrices:
             assert torch.equal(posterior.weight_noise(matrix, 1), posterior.weight_noise(whole[matrix.name], 1))
@@ -74,7 +77,7 @@ def test_layers_are_a_slice_and_change_no_noise():
 )
 def test_impossible_layers_are_said(layers, message):
     with pytest.raises(TokurError, match=message):
-        build_posterior(tiny_model("llama", num_hidden_layers=4), layers=layers)
+        build_posterior(tiny_model("llama", num_hidden_layers=4), PosteriorSettings(layers=layers))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX has limits and permissions")
@@ -115,7 +118,7 @@ def test_cached_basis_is_used_for_the_same_weights_only(tmp_path):
     third = build_posterior(changed, cache=tmp_path, progress=said.append)
     assert len(said) == 2
     assert not torch.equal(first.matrices[0].basis, third.matrices[0].basis)
-    build_posterior(model, rank=4, cache=tmp_path, progress=said.append)
+    build_posterior(model, PosteriorSettings(rank=4), cache=tmp_path, progress=said.append)
     assert len(said) == 3
 
 
@@ -124,7 +127,7 @@ def test_a_cached_basis_is_found_by_the_names_of_the_weights_too(tmp_path):
     first, second = (layer.self_attn.q_proj for layer in model.model.layers)
     second.weight.copy_(first.weight)
     for name in ("model.layers.0.self_attn.q_proj", "model.layers.1.self_attn.q_proj"):
-        (matrix,) = build_posterior(model, targets=name, cache=tmp_path).matrices
+        (matrix,) = build_posterior(model, PosteriorSettings(targets=name), cache=tmp_path).matrices
         assert matrix.name == name
 
 
@@ -141,13 +144,13 @@ def test_a_basis_file_cut_short_is_computed_again(tmp_path):
 @pytest.mark.parametrize("rank", [0, 17])
 def test_impossible_rank_names_the_matrix_and_what_is_possible(rank):
     with pytest.raises(TokurError, match=r"k_proj is 16 × 32, so a rank from 1 to 16|rank 0 is not possible"):
-        build_posterior(tiny_model("llama"), rank=rank)
+        build_posterior(tiny_model("llama"), PosteriorSettings(rank=rank))
 
 
 @pytest.mark.parametrize("sigma", [float("nan"), float("inf"), -0.1])
 def test_impossible_sigma_is_said(sigma):
     with pytest.raises(TokurError, match="must be a number from 0"):
-        build_posterior(tiny_model("llama"), sigma=sigma)
+        build_posterior(tiny_model("llama"), PosteriorSettings(sigma=sigma))
 
 
 def test_the_basis_is_the_same_on_every_machine():

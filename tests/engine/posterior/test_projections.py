@@ -10,6 +10,7 @@ from tests.tiny import FAMILIES, SIZES, tiny_model
 from tokur_cli.engine.posterior.adapters import save_adapter
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.projections import count_layers, find_projections
+from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError
@@ -120,7 +121,7 @@ def test_output_head_is_never_perturbed():
 def test_over_one_token_queries_and_keys_change_nothing(family):
     """A softmax over one key is 1, however large the draw."""
     model = more(family) if family in MORE else tiny_model(family)
-    posterior = build_posterior(model, sigma=3.0)
+    posterior = build_posterior(model, PosteriorSettings(sigma=3.0))
     got = dict(Scorer(model, Draws(posterior, 2), sampling="shared").score([TokenizedResponse([77], [5])]))[0]
     assert got["eu"][0] < 1e-5
     assert got["tu"] == pytest.approx(got["entropy"], abs=1e-4)
@@ -145,7 +146,7 @@ def test_a_gate_beside_the_queries_is_left_alone(family, tmp_path):
         weight = changed.get_submodule(projection.module_name).weight
         weight[projection.rows] = torch.randn(weight[projection.rows].shape, generator=torch.Generator().manual_seed(0))
         assert torch.allclose(changed(ids).logits, before, atol=1e-5) != matters
-    posterior = build_posterior(model, sigma=0.3)
+    posterior = build_posterior(model, PosteriorSettings(sigma=0.3))
     save_adapter(tmp_path / "draw-0", model, posterior, 0, "tiny", None)
     tensors = load_file(tmp_path / "draw-0" / "adapter_model.safetensors")
     up = tensors[f"base_model.model.{queries.module_name}.lora_B.weight"]
@@ -160,7 +161,7 @@ def test_a_gate_beside_the_queries_is_left_alone(family, tmp_path):
 )
 def test_draws_of_other_families_equal_brute_force(family):
     model = more(family)
-    posterior = build_posterior(model, sigma=0.3, seed=1)
+    posterior = build_posterior(model, PosteriorSettings(sigma=0.3, seed=1))
     response = TokenizedResponse([5, 77, 130, 9, 44], [201, 33, 120, 64, 18, 250])
     got = dict(Scorer(model, Draws(posterior, 2), sampling="shared").score([response]))[0]
     prompt, ids = response.prompt_ids, response.response_ids
@@ -217,7 +218,7 @@ def test_a_weight_that_layers_share_has_noise_of_its_own_in_each(tmp_path):
     first, second = find_projections(model, "q_proj")
     assert first.module.weight is second.module.weight
     assert first.name != second.name
-    posterior = build_posterior(model, sigma=0.3)
+    posterior = build_posterior(model, PosteriorSettings(sigma=0.3))
     a, b = (posterior.weight_noise(m, 0) for m in posterior.matrices if m.name.endswith("q_proj"))
     assert abs(torch.corrcoef(torch.stack([a.flatten(), b.flatten()]))[0, 1]) < 0.2
     from peft import PeftModel
@@ -264,7 +265,7 @@ def test_keys_are_told_from_values_in_latent_attention(sampling):
     model = more("deepseek_v2")
     assert {p.name.rpartition("self_attn.")[2] for p in find_projections(model)} == {"q_proj", "kv_b_proj.k_proj"}
     for targets, matters in (("k_proj", False), ("v_proj", True)):
-        draws = Draws(build_posterior(model, sigma=3.0, targets=targets), 2)
+        draws = Draws(build_posterior(model, PosteriorSettings(sigma=3.0, targets=targets)), 2)
         short, longer = TokenizedResponse([77], [5]), TokenizedResponse([77, 9, 3], [5, 6, 9])
         got = dict(Scorer(model, draws, sampling=sampling).score([short, longer]))
         assert (got[0]["eu"][0] > 1e-4) == matters
@@ -283,6 +284,6 @@ def test_a_projection_that_is_given_its_tokens_in_a_heap_is_refused():
     for layer in model.model.layers:
         inner = layer.mlp.forward
         layer.mlp.forward = lambda hidden, inner=inner: inner(hidden.flatten(0, 1)).view(hidden.shape)
-    draws = Draws(build_posterior(model, targets="up_proj"), 2)
+    draws = Draws(build_posterior(model, PosteriorSettings(targets="up_proj")), 2)
     with pytest.raises(TokurError, match=r"layers\.0\.mlp\.up_proj is not given its inputs token by token.*--targets"):
         dict(Scorer(model, draws).score([TokenizedResponse([77, 9, 3], [5, 6, 9])]))

@@ -12,6 +12,7 @@ import torch
 from tests.engine.uncertainty.test_packing import PACKED, fused_and_exact, grouped_responses, packed_exact_and_masked
 from tests.tiny import tiny_model
 from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.uncertainty import prefixes
 from tokur_cli.engine.uncertainty.packing import longest_packed
 from tokur_cli.engine.uncertainty.perturbed import Draws
@@ -51,7 +52,12 @@ def test_a_gpu_gives_the_numbers_of_the_cpu(family, budget, sampling, monkeypatc
     for device in ("cpu", DEVICE):
         model = tiny_model(family).to(device)
         assert (longest_packed(model) == 0) == (family == "gemma2")
-        scorer = Scorer(model, Draws(build_posterior(model, sigma=0.3), 2), sampling=sampling, batch_tokens=budget)
+        scorer = Scorer(
+            model,
+            Draws(build_posterior(model, PosteriorSettings(sigma=0.3)), 2),
+            sampling=sampling,
+            batch_tokens=budget,
+        )
         found.append(dict(scorer.score(responses)))
     for index, expected in found[0].items():
         for name, values in expected.items():

@@ -5,6 +5,7 @@ import pytest
 
 from tests.tiny import tiny_model
 from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.uncertainty.growing import GrowingScorer, Growth
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
@@ -12,7 +13,7 @@ from tokur_cli.records.errors import TokurError
 
 
 def scorer_of(model, *, layers=None, sampling="stepwise", batch_tokens=4096):
-    draws = Draws(build_posterior(model, sigma=0.3, seed=1, layers=layers), 2)
+    draws = Draws(build_posterior(model, PosteriorSettings(sigma=0.3, seed=1, layers=layers)), 2)
     return Scorer(model, draws, sampling=sampling, batch_tokens=batch_tokens)
 
 

@@ -11,6 +11,7 @@ from tests.engine import oracle
 from tests.tiny import FAMILIES, SIZES, tiny_model
 from tokur_cli.engine.body import parts_of
 from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.uncertainty import packing, prefixes
 from tokur_cli.engine.uncertainty.packing import Ahead, Layout, PackedAttention, attend, longest_packed
 from tokur_cli.engine.uncertainty.perturbed import Draws
@@ -61,7 +62,7 @@ def unpacked(monkeypatch):
 def test_packed_responses_get_the_numbers_of_padded_ones(family, sampling, budget, monkeypatch):
     model = tiny_model(family)
     responses = grouped_responses()
-    posterior = build_posterior(model, sigma=0.3, seed=1)
+    posterior = build_posterior(model, PosteriorSettings(sigma=0.3, seed=1))
     got = score(model, responses, posterior, sampling, batch_tokens=budget)
     unpacked(monkeypatch)
     for mine, theirs in zip(got, score(model, responses, posterior, sampling, batch_tokens=10**6), strict=True):
@@ -72,7 +73,7 @@ def test_packed_responses_get_the_numbers_of_padded_ones(family, sampling, budge
 @pytest.mark.parametrize("sampling", ["shared", "joint", "stepwise"])
 def test_responses_with_a_common_prefix_equal_brute_force(sampling):
     model = tiny_model("llama")
-    posterior = build_posterior(model, sigma=0.3, seed=1)
+    posterior = build_posterior(model, PosteriorSettings(sigma=0.3, seed=1))
     exact = copy.deepcopy(model).double()
     responses = grouped_responses(1)
     for response, got in zip(responses, score(model, responses, posterior, sampling, batch_tokens=60), strict=True):
@@ -123,7 +124,7 @@ def test_a_common_prefix_is_computed_once_per_draw():
 def test_what_is_wanted_does_not_change_the_numbers_to_the_last_bit(sampling):
     model = tiny_model("llama")
     responses = grouped_responses()
-    draws = Draws(build_posterior(model, sigma=0.3), 2)
+    draws = Draws(build_posterior(model, PosteriorSettings(sigma=0.3)), 2)
     for budget in (30, 60, 100, 10**6):
         everything = dict(Scorer(model, draws, sampling=sampling, batch_tokens=budget).score(responses))
         for index in range(len(responses)):
@@ -284,7 +285,7 @@ def test_what_cannot_be_packed_is_padded(monkeypatch):
     assert longest_packed(model) == 96, "from there on it takes the other factors"
     model = tiny_model("mistral", sliding_window=15)
     responses = grouped_responses()
-    posterior = build_posterior(model, sigma=0.3)
+    posterior = build_posterior(model, PosteriorSettings(sigma=0.3))
     assert {response.length > 15 for response in responses} == {True, False}
     got = score(model, responses, posterior)
     unpacked(monkeypatch)
@@ -296,7 +297,7 @@ def test_what_cannot_be_packed_is_padded(monkeypatch):
 def test_a_window_takes_over_what_the_one_before_it_computed_ahead(sampling):
     """And gets the numbers that it has alone, to the last bit."""
     model = tiny_model("llama")
-    posterior = build_posterior(model, sigma=0.3)
+    posterior = build_posterior(model, PosteriorSettings(sigma=0.3))
     rng = np.random.default_rng(1)
     header, other = rng.integers(0, 256, (2, 30)).tolist()
 

@@ -9,6 +9,7 @@ from tests.engine import oracle
 from tests.tiny import FAMILIES, tiny_model
 from tokur_cli.engine.body import parts_of
 from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.uncertainty.perturbed import Draws, perturbed
 from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError
@@ -27,7 +28,7 @@ RESPONSES = some_responses(0, [(5, 7), (3, 12), (9, 1), (1, 4)])
 
 
 def score(model, responses, *, sampling="stepwise", sigma=SIGMA, seed=1, draws=DRAWS, layers=None, **options):
-    posterior = build_posterior(model, sigma=sigma, seed=seed, layers=layers)
+    posterior = build_posterior(model, PosteriorSettings(sigma=sigma, seed=seed, layers=layers))
     scorer = Scorer(model, Draws(posterior, draws), sampling=sampling, **options)
     results = dict(scorer.score(responses))
     return [results[index] for index in range(len(responses))]
@@ -45,7 +46,7 @@ def same_projected_noise(posterior, member):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_quantities_equal_brute_force_in_float64(family, sampling, layers):
     model = tiny_model(family)
-    posterior = build_posterior(model, sigma=SIGMA, seed=1, layers=layers)
+    posterior = build_posterior(model, PosteriorSettings(sigma=SIGMA, seed=1, layers=layers))
     exact = copy.deepcopy(model).double()
     for response, got in zip(RESPONSES, score(model, RESPONSES, sampling=sampling, layers=layers), strict=True):
         prompt, ids = response.prompt_ids, response.response_ids
@@ -77,7 +78,7 @@ def test_bfloat16_errs_no_more_than_passes_with_swapped_weights(family):
     responses = some_responses(3, [(5, 40), (3, 60), (9, 50)])
     ours, theirs = {name: [] for name in ("au", "eu")}, {name: [] for name in ("au", "eu")}
     for seed in range(12):
-        posterior = build_posterior(model, sigma=SIGMA, seed=seed)
+        posterior = build_posterior(model, PosteriorSettings(sigma=SIGMA, seed=seed))
         exact, swapped = ([oracle.fixed_draw(model, posterior, m).to(dtype) for m in range(DRAWS)] for dtype in DTYPES)
         found = score(low, responses, sampling="shared", seed=seed)
         for response, got in zip(responses, found, strict=True):
@@ -114,7 +115,7 @@ def test_layers_below_the_first_perturbed_one_see_each_response_once(responses):
 @pytest.mark.parametrize("sampling", ["shared", "joint"])
 def test_other_estimators_equal_brute_force_in_float64(sampling, estimator):
     model = tiny_model("llama")
-    posterior = build_posterior(model, sigma=SIGMA, seed=1)
+    posterior = build_posterior(model, PosteriorSettings(sigma=SIGMA, seed=1))
     drawn = [oracle.fixed_draw(model, posterior, member) for member in range(DRAWS)]
     exact = copy.deepcopy(model).double()
     found = score(model, RESPONSES, sampling=sampling, estimator=estimator)
@@ -162,7 +163,7 @@ def test_stepwise_has_the_law_of_a_fresh_full_epsilon_at_each_step():
     ours, theirs = [], []
     for seed in range(seeds):
         ours.append(score(model, [response], seed=seed, draws=2, sigma=0.1)[0]["eu"])
-        posterior = build_posterior(model, sigma=0.1, seed=10_000 + seed)
+        posterior = build_posterior(model, PosteriorSettings(sigma=0.1, seed=10_000 + seed))
 
         def full_epsilon(matrix, step, x):
             return 0.1 * torch.randn(matrix.inputs, 8, dtype=torch.float64, generator=generator)
@@ -211,7 +212,7 @@ def test_a_long_response_gets_the_numbers_that_it_has_alone_after_shorter_ones()
     """Tables of step noise are made for 256 steps at first and grow: lengths at and beyond their ends."""
     model = tiny_model("llama")
     responses = some_responses(9, [(3, 20), (3, 258), (3, 490)])
-    posterior = build_posterior(model, sigma=SIGMA, seed=1)
+    posterior = build_posterior(model, PosteriorSettings(sigma=SIGMA, seed=1))
     together = Scorer(model, Draws(posterior, 1))
     for response in responses:
         ((_, mine),) = together.score([response])
@@ -230,7 +231,7 @@ def test_fewer_draws_are_the_first_of_more():
     model = tiny_model("llama")
     one, two = (score(model, RESPONSES[:1], draws=m)[0] for m in (1, 2))
     assert np.abs(one["eu"]).max() < 1e-6
-    posterior = build_posterior(model, sigma=SIGMA, seed=1)
+    posterior = build_posterior(model, PosteriorSettings(sigma=SIGMA, seed=1))
     prompt, ids = RESPONSES[0].prompt_ids, RESPONSES[0].response_ids
     second = oracle.stepwise_log_probabilities(model, posterior, 1, prompt, ids, same_projected_noise(posterior, 1))
     entropy = -(second.exp() * second).sum(-1).numpy()
@@ -257,7 +258,7 @@ def test_without_draws_the_base_quantities_are_the_same():
 def test_what_is_wanted_does_not_change_the_numbers_to_the_last_bit():
     model = tiny_model("llama")
     responses = some_responses(6, [(n % 5 + 1, n % 9 + 1) for n in range(12)])
-    posterior = build_posterior(model, sigma=SIGMA)
+    posterior = build_posterior(model, PosteriorSettings(sigma=SIGMA))
     everything = dict(Scorer(model, Draws(posterior, 2), batch_tokens=120).score(responses))
     wanted = [index in (3, 4, 10) for index in range(12)]
     some = dict(Scorer(model, Draws(posterior, 2), batch_tokens=120).score(responses, wanted))
@@ -329,7 +330,7 @@ def test_model_is_restored_to_the_bit_even_after_an_exception(family):
     before = {name: value.clone() for name, value in model.state_dict().items()}
     ids = torch.arange(10)[None]
     logits = model(ids).logits
-    draws = Draws(build_posterior(model, sigma=SIGMA), 1)
+    draws = Draws(build_posterior(model, PosteriorSettings(sigma=SIGMA)), 1)
 
     def interrupted():
         with perturbed(draws):

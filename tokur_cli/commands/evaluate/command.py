@@ -15,7 +15,6 @@ from tokur_cli.commands.evaluate.tables import as_csv, heading, left_out, reason
 from tokur_cli.commands.evaluate.worst import show_worst
 from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOutput
 from tokur_cli.commands.options.fit import FitOptions
-from tokur_cli.commands.options.given import given_options
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say
@@ -47,13 +46,11 @@ def evaluate(
     if len(set(paths)) < len(paths):
         raise UsageError("a file is given twice: each is a run of its own")
     if options.worst is not None:
-        if fit.file is not None:
-            raise UsageError("--worst shows records, --fit is made of all: run tokur evaluate twice")
         show_worst(paths, source, options, labels, target, options.worst)
         return
     fitting = _fitting(options, fit, target)
     if fitting is None:
-        wanted = _wanted(options, target)
+        wanted = _wanted(options)
     else:
         options = results_options(options, fitting)
         wanted = Wanted(fitting.orientations, options.group_by)
@@ -63,7 +60,6 @@ def evaluate(
         require_matplotlib()
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     if options.level == "step":
-        _check_spans(labels)
         spans = SpanReader(source, options, labels.label_field, wanted, invalid)
         runs, told = spans.read(paths), spans.told()
     else:
@@ -115,26 +111,21 @@ def _fitting(options: EvaluationOptions, fit: FitOptions, target: EvaluationOutp
     Raises:
         UsageError: its file may not be written, or it cannot be made so.
     """
-    if fit.file is not None or target.graded is None:
-        check_target(fit.file, force=target.force)
-    if fit.file == STDIN and target.path is None:
-        raise UsageError("--fit - would mix the calibration and the results: give one of them a file")
-    return None if fit.file is None else Fitting(fit.file, fit, options.seed)
+    if fit.file is None:
+        return None
+    check_target(fit.file, force=target.force)
+    return Fitting(fit.file, fit, options.seed)
 
 
-def _wanted(options: EvaluationOptions, target: EvaluationOutput) -> Wanted:
+def _wanted(options: EvaluationOptions) -> Wanted:
     """Return what is kept of records, or of their spans.
 
     Raises:
-        UsageError: an unknown score, or an option that does not go with the level.
+        UsageError: an unknown score.
     """
     scores = span_scores(options.scores) if options.level == "step" else _response_scores(options)
     if options.versus is not None and options.versus not in scores:
         raise UsageError(f"--versus {options.versus}: there is no such score{there_are(scores, options.versus)}")
-    if options.level == "step":
-        for option, path in (("--graded", target.graded), ("--plot", target.plots)):
-            if path is not None:
-                raise UsageError(f"{option} is for whole responses, not for --level step")
     return Wanted(scores, options.group_by, answers=bool(options.sizes))
 
 
@@ -147,17 +138,6 @@ def _response_scores(options: EvaluationOptions) -> dict[str, Orientation]:
             raise UsageError(f"--tokens: values of tokens do not give {', '.join(beyond)}: leave it out")
         scores = [score for score in scores if score.default]
     return {score.name: score.orientation for score in scores}
-
-
-def _check_spans(labels: LabelOptions) -> None:
-    """Refuse what is about the labels of whole responses.
-
-    Raises:
-        UsageError: it was given.
-    """
-    for name, option in given_options(labels):
-        if name != "label_field":
-            raise UsageError(f"{option} is for whole responses, not for --level step")
 
 
 def _group_by_difficulty(runs: Sequence[Columns], count: int, path: str | None, reader: ResponseReader) -> None:

@@ -19,6 +19,7 @@ from tokur_cli.commands.evaluate.columns import Columns
 from tokur_cli.commands.evaluate.results import Results
 from tokur_cli.commands.options.evaluate import EvaluationOptions
 from tokur_cli.commands.options.fit import FitOptions
+from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
 from tokur_cli.metrics.calibration import FOLDS, Curve, Line, fit_isotonic, fit_logistic, fit_platt, held_out
 from tokur_cli.metrics.ranked import Floats
 from tokur_cli.records.errors import TokurError, UsageError
@@ -26,7 +27,6 @@ from tokur_cli.records.quantity import Orientation
 from tokur_cli.scores.calibration import P_CORRECT, Calibration, Method, relevant_settings
 from tokur_cli.scores.catalogue import Score, choose_scores
 
-DEFAULT_BY = "eu,ll_sum,neg_length"
 FEWEST = 10
 """Questions with a right response, and questions with a wrong one: two of each in every fold."""
 
@@ -58,7 +58,7 @@ class Fitting:
     held: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
-        self.scores = tuple(choose_scores(self.options.by or DEFAULT_BY))
+        self.scores = tuple(choose_scores(self.options.by))
         if P_CORRECT in self.by:
             raise UsageError(f"--by {P_CORRECT}: is what is fitted; name other scores")
         self.method = self.options.method or ("platt" if len(self.scores) == 1 else "logistic")
@@ -105,7 +105,7 @@ class Fitting:
             raise record.error(
                 'has no "tokur.run" that names the model whose scores these are: score it with tokur score'
             )
-        settings = relevant_settings(run, self.by)
+        settings = relevant_settings(run, self.by, DRAW_SETTINGS)
         if self.settings is None:
             self.settings = settings
         for name, value in settings.items():
@@ -194,18 +194,7 @@ class Fitting:
 
 
 def results_options(options: EvaluationOptions, fitting: Fitting) -> EvaluationOptions:
-    """Return how probabilities are evaluated: each score's beside ``p_correct``.
-
-    Raises:
-        UsageError: options that do not go with ``--fit``.
-    """
-    if options.tokens is not None:
-        raise UsageError("--tokens does not go with --fit: tokur score --calibration knows whole responses alone")
-    for option, given in (("--scores", options.scores), ("--versus", options.versus), ("--scaling", options.scaling)):
-        if given is not None:
-            raise UsageError(f"{option} does not go with --fit: it is about scores, --fit is about probabilities")
-    if options.level != "response":
-        raise UsageError(f"--level {options.level} does not go with --fit, which is of whole responses")
+    """Return how probabilities are evaluated: each score's beside ``p_correct``."""
     return replace(options, versus=P_CORRECT if len(fitting.by) > 1 else None)
 
 

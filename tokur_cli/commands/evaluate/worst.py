@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from tokur_cli.answers.judging import Labelled
 from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOutput
-from tokur_cli.commands.options.given import given_options
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
 
 COMMAND = "evaluate"
 DEFAULT_SCORE = "eu"
-_TAKEN = ("worst", "scores", "path", "table", "json", "force")
-"""Fields of options that the list takes; the others are of an evaluation."""
 _MOST_COLUMNS = 24  # of an answer and of an id
 _GAP = 2
 
@@ -67,10 +64,10 @@ def show_worst(
         count: how many.
 
     Raises:
-        UsageError: several scores, or options of the evaluation beside.
+        UsageError: several scores.
         TokurError: no record has the score, or the first bad record (unless bad ones are skipped).
     """
-    score = _chosen(options, target)
+    score = _chosen(options)
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     found = _read(paths, source, labels, score, invalid, count)
     if not found.records + found.without:
@@ -89,11 +86,7 @@ def show_worst(
     invalid.finish()
 
 
-def _chosen(options: EvaluationOptions, target: EvaluationOutput) -> Score:
-    given = [(name, option) for group in (options, target) for name, option in given_options(group)]
-    for name, option in given:
-        if name not in _TAKEN:
-            raise UsageError(f"--worst lists responses and evaluates nothing: leave {option} out")
+def _chosen(options: EvaluationOptions) -> Score:
     scores = choose_scores(options.scores or DEFAULT_SCORE)
     if len(scores) > 1:
         raise UsageError(f"--worst ranks by one score, and --scores {options.scores} names {len(scores)}")

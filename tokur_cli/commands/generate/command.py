@@ -14,7 +14,6 @@ from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.commands.score.calibrated import with_calibration
 from tokur_cli.commands.shared.arrivals import Pause, as_they_come
 from tokur_cli.commands.shared.errors import InvalidRecords
-from tokur_cli.commands.shared.kept_posterior import check_posterior_options
 from tokur_cli.commands.shared.model import describe, load, model_name
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.prompts import PromptForm
@@ -49,14 +48,7 @@ def generate(
         TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
     scoring, model_of_posterior = check_generation(decoding, scoring, score=score)
-    if decoding.backend == "vllm" and model.device_map != "auto":
-        raise UsageError("--device-map is for --backend transformers: vLLM takes the GPU that it finds; leave it out")
     has_groups = score and baselines.over == "samples"
-    if has_groups and target.resume:
-        raise UsageError(
-            "--over samples compares all samples of a question, --resume generates only those that are missing: leave "
-            "--score out and pipe the finished file into tokur score"
-        )
     form = PromptForm(prompts)
     items, first = look_ahead(read_input(COMMAND, source), "prompt", skip_invalid=source.skip_invalid)
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
@@ -109,9 +101,7 @@ def check_generation(
         TokurError: the kept posterior or the calibration cannot be read.
     """
     check_decoding(decoding)
-    if score and decoding.backend == "vllm":
-        raise UsageError("--score needs the weights at hand, which vLLM keeps to itself: pipe into tokur score")
-    model_of_posterior = check_posterior_options(scoring.posterior) if score or decoding.guidance else None
+    model_of_posterior = scoring.posterior.model if score or decoding.guidance else None
     return with_calibration(scoring) if score else scoring, model_of_posterior
 
 
@@ -119,17 +109,8 @@ def check_decoding(options: DecodingOptions) -> None:
     """Refuse options that cannot go together.
 
     Raises:
-        UsageError: all samples would be the same, none would have a text, or none could be guided.
+        UsageError: all samples would be the same, or none would have a text.
     """
-    if options.guidance and options.temperature == 0:
-        raise UsageError("--guide needs --temperature above 0: at 0 all particles are the same")
-    if options.guidance and options.samples == 1:
-        raise UsageError("--guide chooses among the responses to a question while they grow: -n 1 leaves no choice")
-    if options.guidance and options.backend == "vllm":
-        raise UsageError(
-            "--guide judges and copies responses while they grow, which takes the weights and the keys and values that "
-            "vLLM keeps to itself: leave --backend vllm out"
-        )
     if options.temperature == 0 and options.samples > 1:
         raise UsageError(f"-n {options.samples} needs --temperature above 0: at 0 all samples are the same")
     if "" in options.stop:

@@ -26,15 +26,13 @@ from tokur_cli.engine.generation.guided.particles import GuidedResponse, Particl
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.generation.vllm import VllmDecoder
 from tokur_cli.engine.loading.models import LanguageModel, ModelDescription
+from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
 from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import SCHEMA, Record
 
 _COMMAND = "generate"
 _RESPONSES_TOGETHER = 128  # handed out to a worker at once
-
-
-_POSTERIOR = ("rank", "sigma", "draws", "sampling", "estimator", "targets", "layers", "seed")
 
 
 class Responding:
@@ -66,7 +64,7 @@ class Responding:
             assert scoring is not None
             assert isinstance(decoder, Decoder)
             self.decoder = guided.particle_filter(decoder, scoring.scorer, guidance)
-            self.settings["posterior"] = {name: scoring.run_settings[name] for name in _POSTERIOR}
+            self.settings["posterior"] = {name: scoring.run_settings[name] for name in DRAW_SETTINGS}
 
     def answer(self, task: Iterable[DecodingRequest | None] | ScoringTask) -> Iterator[Any]:
         """Yield responses as they end, or what scoring yields."""

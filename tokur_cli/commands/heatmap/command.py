@@ -14,7 +14,6 @@ from tokur_cli.commands.heatmap.gallery import Gallery
 from tokur_cli.commands.heatmap.output import columns_of, standard_picture
 from tokur_cli.commands.heatmap.quantities import choose_palettes, choose_quantities
 from tokur_cli.commands.heatmap.records import heatmap_response, said_answer, scored_with
-from tokur_cli.commands.options.given import given_options
 from tokur_cli.commands.options.heatmap import ChoiceOptions, PassthroughOptions, PictureOptions, ScaleOptions
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.streams import InputOptions
@@ -126,15 +125,6 @@ def _show_particles(
     """Draw how one question's particles came about."""
     from tokur_cli.commands.heatmap.particles import particle_tree  # has the scores with it, and so needs numpy
 
-    if picture.svg:
-        raise UsageError("--particles draws a page or text: give --html, or leave --svg out")
-    for _, option in given_options(scaling):
-        raise UsageError(f"--particles shows the rewards that they were guided by: leave {option} out")
-    for name, option in given_options(labels):
-        if name != "label_field":
-            raise UsageError(f"--particles knows which are right by their labels alone: leave {option} out")
-    if given := picture.first_given("top", "steps"):
-        raise UsageError(f"--particles lists neither tokens nor steps: leave {given} out")
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     records: list[Record] = []
     with nullcontext() if target.path is None else open_output(target.path, force=target.force, whole=True) as writer:

@@ -13,6 +13,7 @@ from typer import Option
 
 from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.files import Reads, Writes
+from tokur_cli.commands.options.relations import Excludes, Needs
 from tokur_cli.commands.options.scoring import explain_scores
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import check_target
@@ -20,14 +21,23 @@ from tokur_cli.records.streams import STDIN
 from tokur_cli.scores.steps import regular_expression
 from tokur_cli.selection.voting import parse_keep
 
+WHOLE = "{option} is for whole responses, not for --level step"
+_OF_SCORES = "{option} does not go with --fit: it is about scores, --fit is about probabilities"
+_OF_VOTES = "{option} is about votes among N responses: say how many with --scaling N,N,…"
+_ONE_FORM = "--table, --jsonl, --latex and --csv cannot go together: give one of them"
+_NOT_LISTED = (
+    *("--level", "--tokens", "--bootstrap", "--versus", "--group-by", "--difficulty", "--difficulty-from"),
+    *("--scaling", "--repeats", "--keep", "--seed", "--latex", "--csv", "--plot", "--graded"),
+)
+
 
 @dataclass(frozen=True)
 class EvaluationOptions:
     """What is evaluated, and how.
 
     Raises:
-        UsageError: ``sizes`` are not whole numbers from 1, ``kept_part`` is not above 0 % and up to 100 %, ``tokens``
-            is no regular expression, or options do not go together.
+        UsageError: ``sizes`` are not whole numbers from 1, ``kept_part`` is not above 0 % and up to 100 %, or
+            ``tokens`` is no regular expression.
     """
 
     panel: ClassVar[str] = panels.EVALUATION
@@ -40,9 +50,11 @@ class EvaluationOptions:
             callback=explain_scores,
             is_eager=True,
         ),
+        Excludes("--fit", why=_OF_SCORES),
     ] = None
     level: Annotated[
         Literal["response", "step"],
+        Excludes("--fit", when="step", why="--level step does not go with --fit, which is of whole responses"),
         Option(
             help='What is right or wrong: whole responses; or parts of them, steps or claims, by "claims": '
             '\\[{"start": 0, "end": 12, "correct": true}, …], code points of the response, null where it is not known.'
@@ -55,6 +67,7 @@ class EvaluationOptions:
             help="Scores of only the tokens whose text holds a match, such as \\d for those with digits, from the "
             "records' token arrays.",
         ),
+        Excludes("--fit", why="--tokens does not go with --fit: tokur score --calibration knows whole responses alone"),
     ] = None
     bootstrap: Annotated[
         int, Option(min=0, metavar="N", help="Resamples for 95 % intervals and comparisons; 0 for none.")
@@ -65,6 +78,7 @@ class EvaluationOptions:
             metavar="SCORE",
             help="Score that the others are compared with, on records that have both; for sums a sum: ll_sum.",
         ),
+        Excludes("--fit", why=_OF_SCORES),
     ] = None
     group_by: Annotated[
         str | None,
@@ -78,26 +92,31 @@ class EvaluationOptions:
             metavar="N",
             help="Also evaluate questions in groups, by how many of their first N samples are wrong.",
         ),
+        Excludes("--level=step", why=WHOLE),
+        Excludes("--group-by", why="--difficulty and --group-by both make groups: give one of them"),
     ] = None
     difficulty_from: Annotated[
         str | None,
         Reads(),
         Option(metavar="FILE", help="With --difficulty: the samples that tell, of another model; matched by id."),
+        Needs("--difficulty", why="--difficulty-from goes with --difficulty N: how many samples of a question count?"),
     ] = None
     scaling: Annotated[
         str | None,
         Option(metavar="N,N,…", help="Accuracy of votes among N of the responses to each question."),
+        Excludes("--level=step", why=WHOLE),
+        Excludes("--fit", why=_OF_SCORES),
     ] = None
-    given_repeats: Annotated[
-        int | None, Option("--repeats", min=1, metavar="N", help="With --scaling: draws for each N. Default: 10.")
-    ] = None
+    repeats: Annotated[
+        int,
+        Option(min=1, metavar="N", help="With --scaling: draws for each N."),
+        Needs("--scaling", why=_OF_VOTES),
+    ] = 10
     keep: Annotated[
-        str | None,
-        Option(
-            metavar="PERCENT",
-            help="With --scaling: the most confident part of the N, which votes; rounded up. Default: 10%.",
-        ),
-    ] = None
+        str,
+        Option(metavar="PERCENT", help="With --scaling: the most confident part of the N, which votes; rounded up."),
+        Needs("--scaling", why=_OF_VOTES),
+    ] = "10%"
     seed: Annotated[int, Option(min=0, metavar="N", help="Seed of resamples and draws.")] = 0
     worst: Annotated[
         int | None,
@@ -107,23 +126,14 @@ class EvaluationOptions:
             help="List the N responses that are least sure by a score (--scores, eu by default), each with its answer, "
             "right or wrong, and its least sure step; nothing is evaluated.",
         ),
+        Excludes(*_NOT_LISTED, why="--worst lists responses and evaluates nothing: leave {others} out"),
+        Excludes("--fit", why="--worst shows records, --fit is made of all: run tokur evaluate twice"),
     ] = None
 
     def __post_init__(self) -> None:
         _ = self.sizes, self.kept_part
         if self.tokens is not None:
             regular_expression(self.tokens, "--tokens")
-        of_responses = {"--scaling": self.scaling is not None, "--difficulty": self.difficulty is not None}
-        for option in (name for name, given in of_responses.items() if given):
-            if self.level == "step":
-                raise UsageError(f"{option} is for whole responses, not for --level step")
-        if self.difficulty_from is not None and self.difficulty is None:
-            raise UsageError("--difficulty-from goes with --difficulty N: how many samples of a question count?")
-        for option, value in (("--repeats", self.given_repeats), ("--keep", self.keep)):
-            if value is not None and self.scaling is None:
-                raise UsageError(f"{option} is about votes among N responses: say how many with --scaling N,N,…")
-        if self.difficulty is not None and self.group_by is not None:
-            raise UsageError("--difficulty and --group-by both make groups: give one of them")
 
     @property
     def grouping(self) -> str | None:
@@ -143,12 +153,7 @@ class EvaluationOptions:
     @property
     def kept_part(self) -> Fraction:
         """The part of the N responses that is kept."""
-        return parse_keep("10%" if self.keep is None else self.keep)
-
-    @property
-    def repeats(self) -> int:
-        """How often N responses are drawn."""
-        return self.given_repeats or 10
+        return parse_keep(self.keep)
 
 
 def _plots(folder: str | None) -> list[str]:
@@ -163,7 +168,7 @@ class EvaluationOutput:
     """Where results go: None is standard output, as tables on a terminal and JSONL elsewhere.
 
     Raises:
-        UsageError: the options do not go together, or the file of records has something in it that may not be replaced.
+        UsageError: the file of records has something in it that may not be replaced.
     """
 
     panel: ClassVar[str] = panels.OUTPUT
@@ -171,25 +176,42 @@ class EvaluationOutput:
     path: Annotated[
         str | None, Writes(), Option("--output", "-o", metavar="FILE", help="Write a file, not standard output.")
     ] = None
-    table: Annotated[bool, Option("--table", help="Tables, as on a terminal.")] = False
-    json: Annotated[bool, Option("--jsonl", "--json", help="JSONL, one line per score, as in a pipe.")] = False
-    latex: Annotated[bool, Option("--latex", help="Tables for booktabs.")] = False
+    table: Annotated[
+        bool,
+        Option("--table", help="Tables, as on a terminal."),
+        Excludes("--jsonl", "--latex", "--csv", why=_ONE_FORM),
+    ] = False
+    json: Annotated[
+        bool,
+        Option("--jsonl", "--json", help="JSONL, one line per score, as in a pipe."),
+        Excludes("--latex", "--csv", why=_ONE_FORM),
+    ] = False
+    latex: Annotated[bool, Option("--latex", help="Tables for booktabs."), Excludes("--csv", why=_ONE_FORM)] = False
     csv: Annotated[bool, Option("--csv", help="CSV, one row per score and group.")] = False
     plots: Annotated[
         str | None,
         Writes(_plots),
         Option("--plot", metavar="DIR", help="Write plots there, as PNG and SVG; needs the extra tokur\\[plot]."),
+        Excludes("--level=step", why=WHOLE),
     ] = None
     graded: Annotated[
-        str | None, Writes(), Option(metavar="FILE", help='Write the records with "correct" and "tokur.answer".')
+        str | None,
+        Writes(),
+        Option(metavar="FILE", help='Write the records with "correct" and "tokur.answer".'),
+        Excludes("--level=step", why=WHOLE),
+        Needs(
+            "--output",
+            when=STDIN,
+            why="--graded - would mix records and results: give one of them a file, with -o or --graded",
+        ),
     ] = None
-    force: Annotated[bool, Option("--force", help="Replace what the --graded or the --fit file holds.")] = False
+    force: Annotated[
+        bool,
+        Option("--force", help="Replace what the --graded or the --fit file holds."),
+        Needs("--graded", "--fit", why="--force is about a file that is written: give one"),
+    ] = False
 
     def __post_init__(self) -> None:
-        if self.table + self.json + self.latex + self.csv > 1:
-            raise UsageError("--table, --jsonl, --latex and --csv cannot go together: give one of them")
-        if self.graded == STDIN and self.path is None:
-            raise UsageError("--graded - would mix records and results: give one of them a file, with -o or --graded")
         if self.graded is not None:
             check_target(self.graded, force=self.force)
 

@@ -9,16 +9,15 @@ from typer import Option
 
 from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.files import Writes
-from tokur_cli.records.errors import UsageError
+from tokur_cli.commands.options.relations import Needs
+from tokur_cli.records.streams import STDIN
+
+_OF_FIT = "{option} is about a calibration: say where it goes with --fit FILE"
 
 
 @dataclass(frozen=True)
 class FitOptions:
-    """What a calibration is fitted of, and where it goes.
-
-    Raises:
-        UsageError: there is a way to fit but nothing to write.
-    """
+    """What a calibration is fitted of, and where it goes."""
 
     panel: ClassVar[str] = panels.CALIBRATION
 
@@ -31,11 +30,13 @@ class FitOptions:
             help="Fit the probability of being right to these records and write what score --calibration takes; the "
             "results are those of probabilities for questions that were left out.",
         ),
+        Needs("--output", when=STDIN, why="--fit - would mix the calibration and the results: give one of them a file"),
     ] = None
     by: Annotated[
-        str | None,
-        Option(metavar="SCORES", help="Comma-separated scores that it is made of. Default: eu,ll_sum,neg_length."),
-    ] = None
+        str,
+        Option(metavar="SCORES", help="Comma-separated scores that it is made of."),
+        Needs("--fit", why=_OF_FIT),
+    ] = "eu,ll_sum,neg_length"
     method: Annotated[
         Literal["platt", "isotonic", "logistic"] | None,
         Option(
@@ -43,9 +44,5 @@ class FitOptions:
             metavar="METHOD",
             help="platt or isotonic: of one score; logistic: of several. Default: platt for one, else logistic.",
         ),
+        Needs("--fit", why=_OF_FIT),
     ] = None
-
-    def __post_init__(self) -> None:
-        for option, value in (("--by", self.by), ("--fit-method", self.method)):
-            if value is not None and self.file is None:
-                raise UsageError(f"{option} is about a calibration: say where it goes with --fit FILE")

@@ -9,11 +9,11 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 from typer import Option
 
 from tokur_cli.commands.options import panels
+from tokur_cli.commands.options.relations import Excludes, Needs
 from tokur_cli.records.errors import UsageError, there_are
 from tokur_cli.scores.quantities import GUIDES
 
-PARTICLES, TEMPERATURE = 16, 0.8
-"""What ``-n`` and ``--temperature`` are with ``--guide``, the paper's."""
+_NEEDS_GUIDE = Needs("--guide", why="{option} says how a generation is guided: give --guide eu too")
 
 Over = Literal["mean", "sum", "top5", "step"]
 Scheme = Literal["multinomial", "systematic"]
@@ -34,10 +34,10 @@ class Guidance(NamedTuple):
 
 @dataclass(frozen=True)
 class GuidedOptions:
-    """How the particles of guided generation are judged and resampled; None is the default.
+    """How the particles of guided generation are judged and resampled.
 
     Raises:
-        UsageError: an option without ``--guide``, or one that makes no sense.
+        UsageError: a text or a temperature that makes no sense.
     """
 
     panel: ClassVar[str] = panels.GUIDED
@@ -50,42 +50,50 @@ class GuidedOptions:
             help=f"{', '.join(_FIRST)} or {_LAST}: let the N responses to a question grow together, step by step; "
             "after each step those of which the model is surer by this score are copied in place of others.",
         ),
+        Excludes("--temperature=0", why="--guide needs --temperature above 0: at 0 all particles are the same"),
+        Excludes(
+            "--samples=1",
+            why="--guide chooses among the responses to a question while they grow: -n 1 leaves no choice",
+        ),
+        Excludes(
+            "--backend=vllm",
+            why="--guide judges and copies responses while they grow, which takes the weights and the keys and values "
+            "that vLLM keeps to itself: leave --backend vllm out",
+        ),
     ] = None
     guide_over: Annotated[
-        Over | None,
+        Over,
         Option(
             help="Over the tokens so far: mean, sum, top5 (mean of the five least sure); or step, the mean over the "
-            "last step alone. Default: mean."
+            "last step alone."
         ),
-    ] = None
+        _NEEDS_GUIDE,
+    ] = "mean"
     guide_temperature: Annotated[
-        str | None,
+        str,
         Option(
             metavar="NUMBER|auto",
-            help="T of the weights softmax(reward / T); auto: the rewards' standard deviation in each round. "
-            "Default: 1.",
+            help="T of the weights softmax(reward / T); auto: the rewards' standard deviation in each round.",
         ),
-    ] = None
+        _NEEDS_GUIDE,
+    ] = "1"
     step_end: Annotated[
         list[str],
         Option(metavar="TEXT", help="Text that ends a step; may be given several times. Default: a blank line."),
+        _NEEDS_GUIDE,
     ] = field(default_factory=list)
-    step_tokens: Annotated[int | None, Option(min=1, metavar="N", help="Tokens of a step, at most. Default: 1024.")] = (
-        None
-    )
+    step_tokens: Annotated[int, Option(min=1, metavar="N", help="Tokens of a step, at most."), _NEEDS_GUIDE] = 1024
     resample: Annotated[
-        Scheme | None,
+        Scheme,
         Option(
             metavar="HOW",
             help="multinomial: N independent draws in every round; systematic: one draw for all, and only where the "
-            "effective sample size is below N/2, so that fewer are lost by chance. Default: multinomial.",
+            "effective sample size is below N/2, so that fewer are lost by chance.",
         ),
-    ] = None
+        _NEEDS_GUIDE,
+    ] = "compete"
 
     def __post_init__(self) -> None:
-        for name in vars(self):
-            if self.guide is None and getattr(self, name) not in (None, []):
-                raise UsageError(f"--{name.replace('_', '-')} says how a generation is guided: give --guide eu too")
         if self.guide is not None and self.guide not in GUIDES:
             raise UsageError(f"--guide {self.guide}: nothing is guided by that{there_are(GUIDES, self.guide)}")
         if "" in self.step_end:
@@ -94,16 +102,15 @@ class GuidedOptions:
 
     @property
     def guidance(self) -> Guidance | None:
-        """What was asked for, with the defaults; None if nothing is guided."""
+        """What was asked for; None if nothing is guided."""
         if self.guide is None:
             return None
         return Guidance(
             self.guide,
-            self.guide_over or "mean",
-            _temperature(self.guide_temperature or "1"),
+            self.guide_over,
+            _temperature(self.guide_temperature),
             tuple(self.step_end) or ("\n\n",),
-            self.step_tokens or 1024,
-            self.resample or "multinomial",
+            self.resample,
         )
 
 

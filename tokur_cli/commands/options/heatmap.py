@@ -9,11 +9,18 @@ from typer import Option
 
 from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.files import Writes
-from tokur_cli.commands.options.given import given_options
+from tokur_cli.commands.options.relations import Excludes
 from tokur_cli.commands.options.streams import RecordOutput
-from tokur_cli.records.errors import UsageError
 from tokur_cli.records.streams import STDIN
 from tokur_cli.scores.quantities import QUANTITIES
+
+_OF_TEXT = Excludes("--html", "--svg", why="{option} goes with text in the terminal: leave it or {others} out")
+_OF_PAGE = Excludes(
+    "--html",
+    unless="--svg",
+    why="{option} goes with text or --svg: leave it out, since a page of --html adapts itself",
+)
+_NOT_LISTED = Excludes("--particles", why="--particles lists neither tokens nor steps: leave {option} out")
 
 
 @dataclass(frozen=True)
@@ -46,11 +53,7 @@ class ScaleOptions:
 
 @dataclass(frozen=True)
 class ChoiceOptions:
-    """Which responses are shown, and in what order.
-
-    Raises:
-        UsageError: the options do not go together.
-    """
+    """Which responses are shown, and in what order."""
 
     panel: ClassVar[str] = panels.CHOICE
 
@@ -87,13 +90,20 @@ class ChoiceOptions:
             help="Show how the particles of this question, made by generate --guide, came about: rounds, rewards and "
             "who was copied.",
         ),
+        Excludes(
+            *("--id", "--sample", "--only", "--sort", "--limit", "--compare"),
+            why="--particles shows all particles of one question: leave {others} out",
+        ),
+        Excludes("--svg", why="--particles draws a page or text: give --html, or leave --svg out"),
+        Excludes(
+            *("--score", "--palette", "--vmin", "--vmax"),
+            why="--particles shows the rewards that they were guided by: leave {others} out",
+        ),
+        Excludes(
+            *("--answer", "--allow-code-execution", "--unsafe-code-execution"),
+            why="--particles knows which are right by their labels alone: leave {others} out",
+        ),
     ] = None
-
-    def __post_init__(self) -> None:
-        others = {"--only": self.only, "--sort": self.sort, "--limit": self.limit, "--compare": self.compare}
-        given = [name for name, value in {"--id": self.ids, "--sample": self.samples, **others}.items() if value]
-        if self.particles is not None and given:
-            raise UsageError(f"--particles shows all particles of one question: leave {given[0]} out")
 
     def __str__(self) -> str:
         """Return the options that choose, as they are given."""
@@ -103,46 +113,37 @@ class ChoiceOptions:
 
 @dataclass(frozen=True)
 class PictureOptions:
-    """The picture: a page, a figure or, with neither, text; and how text looks.
-
-    Raises:
-        UsageError: an option of another picture than those that are drawn.
-    """
+    """The picture: a page, a figure or, with neither, text; and how text looks."""
 
     panel: ClassVar[str] = panels.PICTURE
 
     html: Annotated[str | None, Writes(), Option(help="Write a page for the browser: one file, no network.")] = None
     svg: Annotated[str | None, Writes(), Option(help="Write a figure for a paper.")] = None
     color: Annotated[
-        Literal["auto", "always", "never"], Option(help="auto: on a terminal, unless NO_COLOR is set.")
+        Literal["auto", "always", "never"], Option(help="auto: on a terminal, unless NO_COLOR is set."), _OF_TEXT
     ] = "auto"
     theme: Annotated[
         Literal["auto", "dark", "light"],
         Option(help="The background. auto: what the terminal says in COLORFGBG, else dark; light in a figure."),
+        _OF_PAGE,
     ] = "auto"
     marks: Annotated[
         Literal["auto", "none", "bars", "values"],
         Option(help="Beside colour: bars under the text, or token[0.83]. auto: bars with fewer than 256 colours."),
+        _OF_TEXT,
     ] = "auto"
     width: Annotated[
-        int | None, Option(min=40, help="Columns. Default: the terminal's; 72 for each text in a figure.")
+        int | None,
+        Option(min=40, help="Columns. Default: the terminal's; 72 for each text in a figure."),
+        _OF_PAGE,
     ] = None
-    top: Annotated[int, Option(min=0, help="Least sure tokens to list.")] = 5
-    steps: Annotated[int, Option(min=0, help="Reasoning steps to list, the least sure ones.")] = 12
-    no_pager: Annotated[bool, Option("--no-pager", help="Do not page what is longer than the terminal.")] = False
-
-    def __post_init__(self) -> None:
-        pictures = [name for name, path in (("--html", self.html), ("--svg", self.svg)) if path is not None]
-        if not pictures:
-            return
-        if option := self.first_given("color", "marks", "top", "steps", "no_pager"):
-            raise UsageError(f"{option} goes with text in the terminal: leave it or {' and '.join(pictures)} out")
-        if self.svg is None and (option := self.first_given("theme", "width")):
-            raise UsageError(f"{option} goes with text or --svg: leave it out, since a page of --html adapts itself")
-
-    def first_given(self, *names: str) -> str | None:
-        """Return the first option of these fields that was given; None if none was."""
-        return next((option for name, option in given_options(self) if name in names), None)
+    top: Annotated[int, Option(min=0, help="Least sure tokens to list."), _OF_TEXT, _NOT_LISTED] = 5
+    steps: Annotated[
+        int, Option(min=0, help="Reasoning steps to list, the least sure ones."), _OF_TEXT, _NOT_LISTED
+    ] = 12
+    no_pager: Annotated[bool, Option("--no-pager", help="Do not page what is longer than the terminal."), _OF_TEXT] = (
+        False
+    )
 
 
 def _standard_output(given: bool) -> list[str]:
@@ -166,11 +167,10 @@ class PassthroughOptions(RecordOutput):
         bool,
         Writes(_standard_output),
         Option("--passthrough", help="The same as -o -."),
+        Excludes("--output", why="--passthrough is the same as -o -: give one of the two"),
     ] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.passthrough:
-            if self.path is not None:
-                raise UsageError("--passthrough is the same as -o -: give one of the two")
             object.__setattr__(self, "path", STDIN)

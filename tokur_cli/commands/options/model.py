@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar, Literal
 
 from typer import Option
 
 from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.files import Reads
-from tokur_cli.commands.options.guided import PARTICLES, TEMPERATURE, Guidance
+from tokur_cli.commands.options.guided import Guidance
+from tokur_cli.commands.options.relations import Excludes
 from tokur_cli.engine.loading.hardware import check_device_map
+
+PARTICLES, TEMPERATURE = 16, 0.8
+"""What ``-n`` and ``--temperature`` are with ``--guide``, the paper's."""
 
 
 def _model(name: str | None) -> list[str | None]:
@@ -81,6 +85,7 @@ class PromptOptions:
     system: Annotated[
         str | None,
         Option(metavar="TEXT", help="System turn for the chat template, before messages that begin with none."),
+        Excludes("--template=raw", why="--system needs a chat template; it cannot go with --template raw"),
     ] = None
     few_shot: Annotated[
         str | None, Reads(), Option(metavar="FILE", help="JSONL of worked examples to put before the question.")
@@ -93,19 +98,16 @@ class DecodingOptions:
 
     panel: ClassVar[str] = panels.DECODING
 
-    given_samples: Annotated[
-        int | None,
-        Option("--samples", "-n", min=1, metavar="N", help="N, responses per question. Default: 1; 16 with --guide."),
-    ] = None
-    given_temperature: Annotated[
-        float | None,
+    samples: Annotated[
+        int,
         Option(
-            "--temperature",
-            min=0.0,
-            metavar="NUMBER",
-            help="0 takes the most likely token. Default: 0; 0.8 with --guide.",
+            "--samples", "-n", min=1, metavar="N", help="N, responses per question.", show_default="1; 16 with --guide"
         ),
-    ] = None
+    ] = 1
+    temperature: Annotated[
+        float,
+        Option(min=0.0, metavar="NUMBER", help="0 takes the most likely token.", show_default="0; 0.8 with --guide"),
+    ] = 0.0
     top_p: Annotated[
         float,
         Option(
@@ -144,15 +146,10 @@ class DecodingOptions:
         Option(min=0.0, metavar="GIB", help="GiB for keys and values. Default: half of what is free."),
     ] = None
     guidance: Guidance | None = None
+    given: frozenset[str] = frozenset()
 
-    @property
-    def samples(self) -> int:
-        """N, responses per question."""
-        return self.given_samples or (PARTICLES if self.guidance else 1)
-
-    @property
-    def temperature(self) -> float:
-        """The temperature; 0 takes the most likely token."""
-        if self.given_temperature is not None:
-            return self.given_temperature
-        return TEMPERATURE if self.guidance else 0.0
+    def guided_by(self, guidance: Guidance | None) -> DecodingOptions:
+        """Return the options with a guidance, under which N and the temperature are the paper's unless given."""
+        of_paper = {"samples": PARTICLES, "temperature": TEMPERATURE} if guidance else {}
+        unsaid: dict[str, Any] = {name: value for name, value in of_paper.items() if name not in self.given}
+        return replace(self, guidance=guidance, **unsaid)

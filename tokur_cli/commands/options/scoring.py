@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated, ClassVar, Literal
 
 import typer
@@ -11,15 +12,16 @@ from typer import Option
 
 from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.files import Reads
+from tokur_cli.commands.options.relations import Excludes, Needs
 from tokur_cli.commands.shared.errors import reporting
-from tokur_cli.engine.posterior.description import MOST_DRAWS, layer_slice
+from tokur_cli.engine.posterior.description import MOST_DRAWS, PosteriorDescription, read_description
+from tokur_cli.engine.posterior.settings import SETTING_CHECKS, PosteriorSettings, layer_slice
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 from tokur_cli.scores.calibration import Calibration
 from tokur_cli.scores.steps import STEP_RULES, regular_expression
 
-DRAWS, RANK, SIGMA, SEED = 2, 8, 0.1, 0
-"""The paper's M, r′ and σ_q, and the default seed."""
+FIXED = "{option} is fixed by --posterior {value}: leave one of the two out"
 
 
 def parse_sigma(text: str, option: str = "--sigma", otherwise: str = "") -> float:
@@ -39,7 +41,7 @@ def parse_sigma(text: str, option: str = "--sigma", otherwise: str = "") -> floa
 
 @dataclass(frozen=True)
 class PosteriorOptions:
-    """A kept posterior, or what one is made of; None is what the kept one says, else the default.
+    """A kept posterior, or what one is made of. A setting of the posterior is a field of ``PosteriorSettings``, too.
 
     Raises:
         UsageError: ``sigma`` is neither a number from 0 nor ``auto``, or ``layers`` no slice.
@@ -56,25 +58,30 @@ class PosteriorOptions:
             help="A posterior that tokur perturb wrote, in place of the options below.",
         ),
     ] = None
-    draws: Annotated[
-        int | None, Option(min=1, max=MOST_DRAWS, metavar="M", help="M, draws from the posterior. Default: 2.")
-    ] = None
-    rank: Annotated[int | None, Option(min=1, metavar="N", help="r', rank of the noise. Default: 8.")] = None
+    draws: Annotated[int, Option(min=1, max=MOST_DRAWS, metavar="M", help="M, draws from the posterior.")] = 2
+    rank: Annotated[int, Option(min=1, metavar="N", help="r', rank of the noise.")] = PosteriorSettings.rank
     sigma: Annotated[
-        str | None,
+        str,
         Option(
             metavar="NUMBER|auto",
-            help="σ_q, perturbation strength; auto: what the posterior was calibrated to. Default: 0.1.",
+            help="σ_q, perturbation strength; auto: what the posterior was calibrated to.",
         ),
-    ] = None
+        Needs(
+            "--posterior",
+            when="auto",
+            why="--sigma auto is the σ that a posterior was calibrated to: make one with "
+            "`tokur perturb --calibrate RESPONSES -o DIR` and give it as --posterior DIR",
+        ),
+        Excludes("--posterior", unless="--sigma=auto", why=FIXED),
+    ] = str(PosteriorSettings.sigma)
     targets: Annotated[
-        str | None,
+        str,
         Option(
             metavar="NAMES",
             help="Projections to perturb: comma-separated ends of names, or globs. Parts of fused weights go by the "
-            "same names. Default: q_proj,k_proj.",
+            "same names.",
         ),
-    ] = None
+    ] = PosteriorSettings.targets
     layers: Annotated[
         str | None,
         Option(
@@ -82,20 +89,51 @@ class PosteriorOptions:
             help="Layers to perturb, as a slice: 15: is layer 15 and above. Those below are computed once for all "
             "draws. Default: all.",
         ),
-    ] = None
-    seed: Annotated[int | None, Option(metavar="N", help="Seed of all random numbers. Default: 0.")] = None
+    ] = PosteriorSettings.layers
+    seed: Annotated[int, Option(metavar="N", help="Seed of all random numbers.")] = PosteriorSettings.seed
+    given: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        _ = self.strength
+        if self.sigma != "auto":
+            parse_sigma(self.sigma, otherwise=", or auto")
         if self.layers is not None:
             layer_slice(self.layers)
 
-    @property
-    def strength(self) -> float | Literal["auto"] | None:
-        """σ_q as a number, ``auto``, or None where nothing was said."""
-        if self.sigma is None:
+    @cached_property
+    def kept(self) -> PosteriorDescription | None:
+        """What the kept posterior says of itself; None without one.
+
+        Raises:
+            UsageError: it was not calibrated, and ``sigma`` is to be what it was calibrated to.
+            TokurError: it cannot be read.
+        """
+        if self.folder is None:
             return None
-        return "auto" if self.sigma == "auto" else parse_sigma(self.sigma, otherwise=", or auto")
+        kept = read_description(self.folder)
+        if self.sigma == "auto" and kept.calibration is None:
+            raise UsageError(
+                f"--sigma auto: the posterior in {self.folder} has σ = {kept.settings.sigma:g} because it was given "
+                "so; `tokur perturb --calibrate` finds one"
+            )
+        return kept
+
+    @property
+    def settings(self) -> PosteriorSettings:
+        """What the posterior is made of: the kept one's settings, else the options."""
+        if self.kept is not None:
+            return self.kept.settings
+        own = {name: getattr(self, name) for name in SETTING_CHECKS}
+        return PosteriorSettings(**own | {"sigma": float(self.sigma)})
+
+    @property
+    def members(self) -> int:
+        """M: what was asked for, else as many as were kept, else the default."""
+        return self.draws if self.kept is None or "draws" in self.given else self.kept.draws
+
+    @property
+    def model(self) -> str | None:
+        """The model that a kept posterior is of; None without one."""
+        return None if self.kept is None else self.kept.model
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar, Literal
 from typer import BadParameter, Option
 
 from tokur_cli.commands.options import panels
+from tokur_cli.commands.options.relations import Excludes, Needs
 
 
 def _part(text: str) -> float:
@@ -54,12 +55,13 @@ class SelectOptions:
         ),
     ] = "maj"
     weight: Annotated[
-        Literal["score", "exp", "rank"] | None,
+        Literal["score", "exp", "rank"],
         Option(
             help="Weights of wbon. exp: e^(c - c_best), c the score, negated where lower is better; score: c / c_best, "
-            "or c_best / c for uncertainties, log-likelihoods and lengths; rank: K, K-1, … 1. Default: exp."
+            "or c_best / c for uncertainties, log-likelihoods and lengths; rank: K, K-1, … 1."
         ),
-    ] = None
+        Needs("--method=wbon", why="--weight goes with --method wbon: {value} weighs nothing"),
+    ] = "exp"
     count: Annotated[
         int | None,
         Option(
@@ -77,6 +79,11 @@ class SelectOptions:
             metavar="PART",
             help="No answer where the choice is less certain than this: by p_correct of the chosen response with --by "
             "p_correct, else by the chosen answer's share of the vote.",
+        ),
+        Excludes(
+            "--method=bon",
+            unless="--by=p_correct",
+            why="--abstain with --method bon needs --by p_correct: a single response has all the vote",
         ),
     ] = None
     seed: Annotated[int, Option(metavar="N", help="Seed of the draw; it goes with the id and the sample.")] = 0

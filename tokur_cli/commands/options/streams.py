@@ -11,10 +11,13 @@ from typer import Option
 
 from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.files import Reads, Writes
+from tokur_cli.commands.options.relations import Excludes, Needs
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.formats import FORMATS
 from tokur_cli.records.mapping import FieldMapping
 from tokur_cli.records.outputs import check_target
+
+_OF_FILE = "{option} is about a file that is written: give one"
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ class RecordOutput:
     """Where records go; None is standard output.
 
     Raises:
-        UsageError: the options do not go together, or the file has something in it that may not be replaced.
+        UsageError: the file has something in it that may not be replaced.
     """
 
     panel: ClassVar[str] = panels.OUTPUT
@@ -90,7 +93,12 @@ class RecordOutput:
     path: Annotated[
         str | None, Writes(), Option("--output", "-o", metavar="FILE", help="Write a file, not standard output.")
     ] = None
-    force: Annotated[bool, Option("--force", help="Replace what the -o file holds.")] = False
+    force: Annotated[
+        bool,
+        Option("--force", help="Replace what the -o file holds."),
+        Needs("--output", why=_OF_FILE),
+        Excludes("--output=-", why=_OF_FILE),
+    ] = False
 
     def __post_init__(self) -> None:
         check_target(self.path, force=self.force)
@@ -100,7 +108,13 @@ class RecordOutput:
 class ResumableOutput(RecordOutput):
     """Where records go that take long to compute."""
 
-    resume: Annotated[bool, Option("--resume", help="Continue the -o file of a run that was cut off.")] = False
+    resume: Annotated[
+        bool,
+        Option("--resume", help="Continue the -o file of a run that was cut off."),
+        Needs("--output", why=_OF_FILE),
+        Excludes("--output=-", why=_OF_FILE),
+        Excludes("--force", why="--resume continues a file and --force replaces it: give one of the two"),
+    ] = False
 
     def __post_init__(self) -> None:
         check_target(self.path, force=self.force, resume=self.resume)

@@ -10,7 +10,10 @@ from typing import Annotated, ClassVar
 from typer import Option
 
 from tokur_cli.commands.options import panels
+from tokur_cli.commands.options.relations import Excludes, Needs
 from tokur_cli.records.errors import UsageError
+
+_SHARED = "{option} divides GPUs among workers: give --workers too"
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,7 @@ class WorkerOptions:
     """Processes that share the work, each with the model; None is one, or as many as a given cluster has GPUs.
 
     Raises:
-        UsageError: ``workers`` is no number from 1 and not ``auto``, GPUs are divided among none, or there is no Ray.
+        UsageError: ``workers`` is no number from 1 and not ``auto``, or there is no Ray.
     """
 
     panel: ClassVar[str] = panels.WORKERS
@@ -43,13 +46,13 @@ class WorkerOptions:
         Option(
             min=1, metavar="N", help="GPUs of a worker, over which its model is spread. Default: 1 if there is any."
         ),
+        Needs("--workers", "--cluster", why=_SHARED),
+        Excludes("--workers=1", unless="--cluster", why=_SHARED),
     ] = None
 
     def __post_init__(self) -> None:
         if self.workers not in (None, "auto") and not (self.workers.isdecimal() and int(self.workers) > 0):
             raise UsageError(f'--workers has "{self.workers}"; it must be a number from 1, or auto')
-        if self.gpus_per_worker is not None and self.in_process:
-            raise UsageError("--gpus-per-worker divides GPUs among workers: give --workers too")
         if not self.in_process and find_spec("ray") is None:
             raise UsageError("several workers, or a cluster, need Ray: pip install 'tokur[ray]'")
 

@@ -9,10 +9,9 @@ from typing import Any
 
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.perturb import KeepOptions, StrengthOptions
-from tokur_cli.commands.options.scoring import SIGMA, PosteriorOptions, SamplingOptions
+from tokur_cli.commands.options.scoring import PosteriorOptions, SamplingOptions
 from tokur_cli.commands.perturb.strength import (
     CALIBRATION_RESPONSES,
-    TOLERANCE,
     Trying,
     read_trial,
     try_strengths,
@@ -27,6 +26,7 @@ from tokur_cli.engine.loading.models import LanguageModel
 from tokur_cli.engine.posterior.calibration import SWEEPS, largest_sigma
 from tokur_cli.engine.posterior.folder import keep_posterior
 from tokur_cli.engine.posterior.posterior import Posterior, size_of
+from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
 from tokur_cli.records.writer import RecordWriter
@@ -72,7 +72,6 @@ class Making:
         Raises:
             TokurError: the input has no response, or a bad one that is not skipped; or no strength is found.
         """
-        tolerance = options.tolerance or TOLERANCE
         trial = read_trial(items, form, self.language_model, options.limit or CALIBRATION_RESPONSES, labels, invalid)
         force = InProcess(Trying(self.language_model, self.posterior, self.draws, sampling))
         tried: dict[float, dict[str, Any]] = {}
@@ -83,9 +82,9 @@ class Making:
             write_fields(self.writer, tried[sigma])
             return float(tried[sigma]["kl"])
 
-        sigma = largest_sigma(divergence, tolerance, start=self.posterior.sigma or SIGMA)
+        sigma = largest_sigma(divergence, options.tolerance, start=self.posterior.sigma or PosteriorSettings.sigma)
         say(self.command, f"σ = {sigma:.4g}: the draws are {tried[sigma]['kl']:.4g} nats per token from the model")
-        self.calibration = {"tolerance": tolerance, "sweeps": len(tried), **tried[sigma]}
+        self.calibration = {"tolerance": options.tolerance, "sweeps": len(tried), **tried[sigma]}
         self.posterior = with_sigma(self.posterior, sigma)
 
     def keep(self, options: KeepOptions) -> None:

@@ -32,8 +32,6 @@ from tokur_cli.scores.quantities import OF_DRAWS
 
 CALIBRATION_RESPONSES = 64
 """Responses that a strength is calibrated on unless the user says otherwise."""
-TOLERANCE = 0.05
-"""Mean KL(p₀ ‖ p_m) of a token, in nats, that a calibration stays within unless the user says otherwise."""
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-from tokur_cli.commands.options.scoring import DRAWS, RANK, SIGMA, ScoringOptions
-from tokur_cli.engine.posterior.description import read_description
+from tokur_cli.commands.options.scoring import ScoringOptions
+from tokur_cli.engine.posterior.settings import settings_of_draws
 from tokur_cli.scores.calibration import read_calibration, scores_to_compute
 from tokur_cli.scores.catalogue import Score
 
@@ -20,7 +19,9 @@ def with_calibration(scoring: ScoringOptions) -> ScoringOptions:
     """
     if scoring.calibration is not None:
         calibration = read_calibration(scoring.calibration)
-        calibration.check(_declared(scoring), scoring.calibration)
+        posterior = scoring.posterior
+        declared = settings_of_draws(posterior.settings, posterior.members, scoring.sampling, scoring.estimator)
+        calibration.check(declared, scoring.calibration)
         scoring = replace(scoring, fitted=calibration)
     chosen_scores(scoring)  # a misspelt name is reported before a model is loaded
     return scoring
@@ -33,18 +34,3 @@ def chosen_scores(scoring: ScoringOptions) -> list[Score]:
         UsageError: an unknown name, or none at all.
     """
     return scores_to_compute(scoring.scores, scoring.fitted)
-
-
-def _declared(scoring: ScoringOptions) -> dict[str, Any]:
-    """Return what the options alone say of ``tokur.run``."""
-    options = scoring.posterior
-    declared = {"sampling": scoring.sampling, "estimator": scoring.estimator}
-    if options.folder is None:
-        return declared | {
-            "rank": RANK if options.rank is None else options.rank,
-            "sigma": SIGMA if options.strength is None else options.strength,
-            "draws": options.draws or DRAWS,
-            "layers": options.layers,
-        }
-    kept = read_description(options.folder)
-    return declared | {"rank": kept.rank, "sigma": kept.sigma, "draws": options.draws or kept.draws}

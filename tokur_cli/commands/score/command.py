@@ -13,7 +13,6 @@ from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.commands.score.calibrated import with_calibration
 from tokur_cli.commands.shared.arrivals import as_they_come
 from tokur_cli.commands.shared.errors import InvalidRecords
-from tokur_cli.commands.shared.kept_posterior import check_posterior_options
 from tokur_cli.commands.shared.model import chosen, describe, load
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.prompts import PromptForm
@@ -84,7 +83,7 @@ def check_scoring(options: ScoringOptions) -> tuple[ScoringOptions, str | None]:
         UsageError: a misspelt score, or options that cannot go together.
         TokurError: the kept posterior or the calibration cannot be read.
     """
-    model_of_posterior = check_posterior_options(options.posterior)
+    model_of_posterior = options.posterior.model
     return with_calibration(options), model_of_posterior
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from tokur_cli import __version__
-from tokur_cli.commands.options.given import given_options
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.shared.errors import InvalidRecords
@@ -31,27 +30,20 @@ LOGPROBS = "logprobs"
 
 _REPLACED = "\ufffd"
 _FEATURES = {"logprob", "deepconf"}
-_WITHOUT_MODEL = ("scores", "no_tokens")
 
 
-def score_logged(source: InputOptions, scoring: ScoringOptions, target: ResumableOutput, others: Sequence[Any]) -> None:
+def score_logged(source: InputOptions, scoring: ScoringOptions, target: ResumableOutput) -> None:
     """Score a stream of responses that come with their log-probabilities.
 
     Args:
         source: the responses.
         scoring: which scores, and whether tokens are kept.
         target: where the records go.
-        others: the groups of options that need a model; none of them may be given.
 
     Raises:
-        UsageError: an option or a score was asked for that needs a model.
+        UsageError: a score was asked for that needs a model.
         TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
-    given = [pair for group in (scoring, *others) for pair in given_options(group)]
-    if needless := [option for field, option in given if field not in _WITHOUT_MODEL]:
-        raise UsageError(
-            f"{needless[0]} is for scoring with a model, and --from-logprobs uses none: leave one of them out"
-        )
     scores = choose_scores(scoring.scores)
     beyond = [score.name for score in scores if not _computable(score)]
     if beyond and scoring.scores not in (None, DEFAULT):

@@ -18,6 +18,7 @@ from tokur_cli.commands.shared.posterior import make_posterior
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm, is_of, with_ids_of
 from tokur_cli.engine.loading.models import LanguageModel
+from tokur_cli.engine.posterior.settings import settings_of_draws
 from tokur_cli.engine.tokens import LocatedResponse, ResponseTokenizer
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Quantities, Scorer
@@ -274,19 +275,14 @@ def _quantities_of(record: Record | RecordError) -> Quantities:
 
 def _run_settings(options: ScoringOptions, language_model: LanguageModel, draws: Draws | None) -> dict[str, Any]:
     """Return what the numbers depend on; the posterior's part is null where no draw was made."""
-    posterior = draws.posterior if draws else None
+    of_draws = settings_of_draws(
+        draws.posterior if draws else None, draws.members if draws else 0, options.sampling, options.estimator
+    )
     return {
         "model": language_model.name,
         "revision": language_model.revision,
         "dtype": language_model.dtype,
-        "rank": posterior.rank if posterior else None,
-        "sigma": posterior.sigma if posterior else None,
-        "draws": draws.members if draws else 0,
-        "sampling": options.sampling if draws else None,
-        "estimator": options.estimator if draws else None,
-        "targets": posterior.targets if posterior else None,
-        "layers": posterior.layers if posterior else None,
-        "seed": posterior.seed if posterior else None,
+        **of_draws,
         "version": __version__,
     }
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from tokur_cli.commands.options.scoring import DRAWS, RANK, SEED, SIGMA, PosteriorOptions
+from tokur_cli.commands.options.scoring import PosteriorOptions
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.engine.loading.cache import cache_folder
 from tokur_cli.engine.loading.models import LanguageModel
 from tokur_cli.engine.posterior.folder import load_posterior
 from tokur_cli.engine.posterior.posterior import Posterior, build_posterior
-from tokur_cli.engine.posterior.projections import DEFAULT_TARGETS, count_layers
+from tokur_cli.engine.posterior.projections import count_layers
 from tokur_cli.engine.uncertainty.perturbed import Draws
 
 
@@ -30,34 +30,17 @@ def make_posterior(
         TokurError: this model cannot have such a posterior, the kept one is of other weights, or tokur would score it
             wrongly.
     """
-    posterior, draws = _make_or_load(options, language_model, progress, note)
     model = language_model.model
+    if options.folder is not None:
+        posterior = load_posterior(options.folder, model, language_model.name)
+    else:
+        cache = cache_folder() / "bases"
+        posterior = build_posterior(model, options.settings, cache=cache, progress=progress.say, note=note)
     language_model.probe.check_scoring(Draws(posterior, 1))
     perturbed, layers = count_layers(model, posterior.matrices)
     if perturbed < layers and posterior.layers is None:
         note(f"perturbs {perturbed} of {layers} layers: the others have no {posterior.targets.replace(',', ' or ')}")
-    return posterior, draws
-
-
-def _make_or_load(
-    options: PosteriorOptions, language_model: LanguageModel, progress: Progress, note: Callable[[str], None]
-) -> tuple[Posterior, int]:
-    if options.folder is not None:
-        posterior, description = load_posterior(options.folder, language_model.model, language_model.name)
-        return posterior, options.draws or description.draws
-    assert options.strength != "auto"
-    posterior = build_posterior(
-        language_model.model,
-        rank=RANK if options.rank is None else options.rank,
-        sigma=SIGMA if options.strength is None else options.strength,
-        targets=options.targets or DEFAULT_TARGETS,
-        layers=options.layers,
-        seed=SEED if options.seed is None else options.seed,
-        cache=cache_folder() / "bases",
-        progress=progress.say,
-        note=note,
-    )
-    return posterior, options.draws or DRAWS
+    return posterior, options.members
 
 
 def with_sigma(posterior: Posterior, sigma: float) -> Posterior:

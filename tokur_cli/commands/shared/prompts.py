@@ -72,8 +72,6 @@ class PromptForm:
         self._few_shot = options.few_shot
         self.examples = _read_examples(options.few_shot) if options.few_shot is not None else []
         self._jinja = None if template in ("chat", "raw") else _read_template(template)
-        if template == "raw" and system is not None:
-            raise UsageError("--system needs a chat template; it cannot go with --template raw")
         if template != "raw":
             TEMPLATES.prepare_chat()
 

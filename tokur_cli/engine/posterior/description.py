@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tokur_cli import __version__
+from tokur_cli.engine.posterior.settings import SETTING_CHECKS, PosteriorSettings, is_count, is_text
 from tokur_cli.records.encoding import Checks, check_fields, parse_object
 from tokur_cli.records.errors import TokurError, UsageError
 
@@ -28,7 +30,7 @@ class PosteriorDescription:
         model: name of the model, as the user typed it.
         revision: its hub commit; None for local files.
         fingerprint: of its weights, see ``weight_fingerprint``.
-        rank, sigma, targets, layers, seed: as in ``Posterior``.
+        settings: of the posterior.
         draws: M, the number of adapters.
         calibration: how sigma was found by ``--calibrate``; None where it was given.
         basis_sha256: of the basis's file; None in folders that were written before it was kept.
@@ -39,74 +41,44 @@ class PosteriorDescription:
     model: str
     revision: str | None
     fingerprint: str
-    rank: int
-    sigma: float
-    targets: str
-    layers: str | None
-    seed: int
+    settings: PosteriorSettings
     draws: int
     calibration: dict[str, Any] | None
     basis_sha256: str | None = None
     version: str = __version__
     format: int = FORMAT
 
-
-def layer_slice(layers: str) -> slice:
-    """Return the slice that a text such as ``15:`` spells.
-
-    Raises:
-        UsageError: it spells none.
-    """
-    bounds = re.fullmatch(r"(-?\d{1,9})?:(-?\d{1,9})?", layers.strip())
-    if bounds is None:
-        raise UsageError(f'layers "{layers}" is not a slice; write FIRST:END, such as 15: or :4')
-    return slice(*(None if bound is None else int(bound) for bound in bounds.groups()))
-
-
-def _is_layers(value: Any) -> bool:
-    try:
-        return isinstance(value, str) and layer_slice(value) is not None
-    except UsageError:
-        return False
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip())
+    def as_json(self) -> str:
+        """Return the text of the file."""
+        fields: dict[str, Any] = {}
+        for name, value in vars(self).items():
+            fields |= self.settings.settings if name == "settings" else {name: value}
+        return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
 
 
 def _is_hash(value: Any) -> bool:
     return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
 
 
-def _is_count(value: Any) -> bool:
-    return type(value) is int and value >= 1
-
-
-def _is_strength(value: Any) -> bool:
-    return type(value) in (int, float) and 0 <= value <= _LARGEST
-
-
 def _or_null(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: value is None or check(value)
 
 
-_LARGEST = 3.4e38  # of the float32 that it is computed in
 _TEXT, _COUNT, _HASH = "text", "an integer from 1", "a SHA-256"
 _WANTED: Checks = {
-    "model": (_TEXT, _is_text),
-    "revision": (f"{_TEXT}, or null", _or_null(_is_text)),
+    "model": (_TEXT, is_text),
+    "revision": (f"{_TEXT}, or null", _or_null(is_text)),
     "fingerprint": (_HASH, _is_hash),
-    "rank": (_COUNT, _is_count),
-    "sigma": ("a number from 0 to 3.4e38", _is_strength),
-    "targets": ("names of projections with commas between them", _is_text),
-    "layers": ("a slice of layers such as 15:, or null", _or_null(_is_layers)),
-    "seed": ("an integer", lambda value: type(value) is int),
-    "draws": (f"an integer from 1 to {MOST_DRAWS:,}", lambda value: _is_count(value) and value <= MOST_DRAWS),
+    **SETTING_CHECKS,
+    "draws": (f"an integer from 1 to {MOST_DRAWS:,}", lambda value: is_count(value) and value <= MOST_DRAWS),
     "calibration": ("an object, or null", _or_null(lambda value: isinstance(value, dict))),
     "basis_sha256": (f"{_HASH}, or null", _or_null(_is_hash)),
-    "version": (_TEXT, _is_text),
-    "format": (_COUNT, _is_count),
+    "version": (_TEXT, is_text),
+    "format": (_COUNT, is_count),
 }
+_ALWAYS = ("rank", "sigma", "targets", "layers", "seed")
+_LATER = ("basis_sha256", "version", "format", *(name for name in SETTING_CHECKS if name not in _ALWAYS))
+"""What folders lack that were written before it was kept."""
 
 
 def read_description(folder: str) -> PosteriorDescription:
@@ -131,10 +103,11 @@ def read_description(folder: str) -> PosteriorDescription:
             f"{path}: has format {written}, and this tokur ({__version__}) reads up to {FORMAT}: update tokur"
         )
     try:
-        check_fields(values, _WANTED, optional=("basis_sha256", "version", "format"))
+        check_fields(values, _WANTED, optional=_LATER)
     except ValueError as error:
         raise _unlike(path, str(error)) from None
-    return PosteriorDescription(**values)
+    settings = {name: values.pop(name) for name in SETTING_CHECKS if name in values}
+    return PosteriorDescription(settings=PosteriorSettings(**settings), **values)
 
 
 def _unlike(path: Path, what: str) -> TokurError:

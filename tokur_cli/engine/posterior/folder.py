@@ -8,10 +8,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,7 @@ from tokur_cli.engine.posterior.description import (
 )
 from tokur_cli.engine.posterior.posterior import PerturbedMatrix, Posterior
 from tokur_cli.engine.posterior.projections import Projection, find_projections
+from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.outputs import naming, replacing
 
@@ -73,11 +73,7 @@ def keep_posterior(
         model_name,
         revision,
         weight_fingerprint(model, posterior.matrices),
-        posterior.rank,
-        posterior.sigma,
-        posterior.targets,
-        posterior.layers,
-        posterior.seed,
+        PosteriorSettings(**posterior.settings),
         draws,
         calibration,
     )
@@ -89,13 +85,12 @@ def keep_posterior(
         description = replace(description, basis_sha256=hashlib.sha256(basis).hexdigest())
         for member in range(draws):
             save_adapter(place / f"draw-{member}", model, posterior, member, model_name, revision)
-        text = json.dumps(asdict(description), indent=2, ensure_ascii=False)
-        (place / DESCRIPTION).write_text(text + "\n", encoding="utf-8")
+        (place / DESCRIPTION).write_text(description.as_json(), encoding="utf-8")
         open_to_readers(place, place)
         refuse_existing(folder, force=force)  # again: something may have been put there meanwhile
 
 
-def load_posterior(folder: str, model: PreTrainedModel, model_name: str) -> tuple[Posterior, PosteriorDescription]:
+def load_posterior(folder: str, model: PreTrainedModel, model_name: str) -> Posterior:
     """Read a posterior for the model that it was made of.
 
     Args:
@@ -107,12 +102,13 @@ def load_posterior(folder: str, model: PreTrainedModel, model_name: str) -> tupl
         TokurError: it cannot be read, or is of another model or of other weights.
     """
     description = read_description(folder)
+    settings = description.settings
     mismatch = TokurError(
         f"{folder}: is of {description.model}, and the weights of {model_name} are not the ones that it was made of: "
         "score with that model, or make a posterior of this one with tokur perturb"
     )
     try:
-        projections = find_projections(model, description.targets, description.layers)
+        projections = find_projections(model, settings.targets, settings.layers)
     except TokurError:
         raise mismatch from None
     if weight_fingerprint(model, projections) != description.fingerprint:
@@ -122,10 +118,7 @@ def load_posterior(folder: str, model: PreTrainedModel, model_name: str) -> tupl
         PerturbedMatrix(**vars(projection), basis=bases[projection.name], inputs=projection.weight().shape[1])
         for projection in projections
     )
-    posterior = Posterior(
-        matrices, description.rank, description.sigma, description.seed, description.targets, description.layers
-    )
-    return posterior, description
+    return Posterior(**settings.settings, matrices=matrices)
 
 
 def _read_basis(path: Path, projections: Sequence[Projection], description: PosteriorDescription) -> dict[str, Tensor]:
@@ -148,7 +141,7 @@ def _read_basis(path: Path, projections: Sequence[Projection], description: Post
     if description.basis_sha256 not in (None, digest := hashlib.sha256(data).hexdigest()):
         raise unlike(f"has the SHA-256 {digest}, and {DESCRIPTION} says {description.basis_sha256}")
     for projection in projections:
-        wanted = projection.weight().shape[0], description.rank
+        wanted = projection.weight().shape[0], description.settings.rank
         basis = bases.get(projection.name)
         if basis is None:
             raise unlike(f"lacks {projection.name}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -17,8 +17,9 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from tokur_cli.engine.noise import standard_normal
-from tokur_cli.engine.posterior.projections import DEFAULT_TARGETS, Projection, find_projections
+from tokur_cli.engine.posterior.projections import Projection, find_projections
 from tokur_cli.engine.posterior.saved_basis import load_basis, save_basis
+from tokur_cli.engine.posterior.settings import PAPER, PosteriorSettings
 from tokur_cli.engine.precision import on_float64_device
 from tokur_cli.records.errors import TokurError
 
@@ -37,19 +38,14 @@ class PerturbedMatrix(Projection):
 
 
 @dataclass(frozen=True)
-class Posterior:
+class Posterior(PosteriorSettings):
     """q(θ | σ): independent low-rank Gaussians around the weights of the chosen projections.
 
     Noise depends on (seed, member, matrix name, place) alone: the first members of a larger set are those of a
     smaller one, and leaving a projection out changes no other.
     """
 
-    matrices: tuple[PerturbedMatrix, ...]
-    rank: int
-    sigma: float
-    seed: int
-    targets: str
-    layers: str | None = None
+    matrices: tuple[PerturbedMatrix, ...] = field(kw_only=True)
 
     def weight_noise(self, matrix: PerturbedMatrix, member: int) -> Tensor:
         """Return ε of draw ``member`` (0 is the first): float32, (in, r′), entries N(0, σ²)."""
@@ -67,12 +63,8 @@ class Posterior:
 
 def build_posterior(
     model: PreTrainedModel,
+    settings: PosteriorSettings = PAPER,
     *,
-    rank: int = 8,
-    sigma: float = 0.1,
-    targets: str = DEFAULT_TARGETS,
-    layers: str | None = None,
-    seed: int = 0,
     cache: Path | None = None,
     progress: Callable[[str], None] = lambda _: None,
     note: Callable[[str], None] = lambda _: None,
@@ -81,11 +73,7 @@ def build_posterior(
 
     Args:
         model: the model with its mean weights W_0.
-        rank: r′, at most the smaller side of each weight.
-        sigma: σ_q, at least 0.
-        targets: which projections, as in ``find_projections``.
-        layers: which layers, as in ``find_projections``.
-        seed: of the noise.
+        settings: what it is made of; r′ is at most the smaller side of each weight.
         cache: folder of saved bases; None computes afresh and saves nothing.
         progress: told, in a short sentence, when the decomposition has to be computed.
         note: told, in a sentence, of a saved basis that is damaged, which is computed again.
@@ -93,9 +81,10 @@ def build_posterior(
     Raises:
         TokurError: no such projections, a rank that a weight cannot have, or no such sigma.
     """
-    if not (math.isfinite(sigma) and sigma >= 0):
-        raise TokurError(f"sigma is {sigma}; it must be a number from 0")
-    projections = find_projections(model, targets, layers)
+    rank = settings.rank
+    if not (math.isfinite(settings.sigma) and settings.sigma >= 0):
+        raise TokurError(f"sigma is {settings.sigma}; it must be a number from 0")
+    projections = find_projections(model, settings.targets, settings.layers)
     weights = [projection.weight() for projection in projections]
     for projection, weight in zip(projections, weights, strict=True):
         if not 1 <= rank <= min(weight.shape):
@@ -115,7 +104,7 @@ def build_posterior(
         PerturbedMatrix(**vars(projection), basis=bases[projection.name], inputs=weight.shape[1])
         for projection, weight in zip(projections, weights, strict=True)
     )
-    return Posterior(matrices, rank, sigma, seed, targets, layers)
+    return Posterior(**settings.settings, matrices=matrices)
 
 
 def left_singular_vectors(weight: Tensor, rank: int) -> Tensor:

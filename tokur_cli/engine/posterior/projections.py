@@ -14,11 +14,9 @@ from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from tokur_cli.engine.body import parts_of
-from tokur_cli.engine.posterior.description import layer_slice
 from tokur_cli.engine.posterior.layouts import layout_of, looks_fused
+from tokur_cli.engine.posterior.settings import DEFAULT_TARGETS, layer_slice
 from tokur_cli.records.errors import TokurError
-
-DEFAULT_TARGETS = "q_proj,k_proj"
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from tokur_cli.engine.generation.guided.particles import Guide, ParticleFilter
 from tokur_cli.engine.generation.guided.resampling import Resampling
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.uncertainty.growing import GrowingScorer
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Scorer
@@ -45,7 +46,7 @@ def guided(
     model, by, over, resampling, asked, *, sampling="stepwise", layers=None, max_rows=8, batch=4096, stop=(), room=None
 ):
     score = GuideScore(by, over)
-    draws = Draws(build_posterior(model, sigma=0.3, seed=1, layers=layers), DRAWS)
+    draws = Draws(build_posterior(model, PosteriorSettings(sigma=0.3, seed=1, layers=layers)), DRAWS)
     decoder = Decoder(
         model,
         text_of,
@@ -73,7 +74,7 @@ def token_ids(results):
 def check_equal_to_the_plain_algorithm(model, by, over, resampling, *, sampling="stepwise", layers=None, stop=()):
     asked = some_questions(2)
     got = by_place(guided(model, by, over, resampling, asked, sampling=sampling, layers=layers, stop=stop))
-    posterior = build_posterior(model, sigma=0.3, seed=1, layers=layers)
+    posterior = build_posterior(model, PosteriorSettings(sigma=0.3, seed=1, layers=layers))
     quantity = GuideScore(by, over).quantity.name
     tokens = partial(
         brute_force_tokens,

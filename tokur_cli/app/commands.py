@@ -1,0 +1,305 @@
+"""The commands: what each takes, as groups of options, and what its help says; ``tokur_cli.commands`` does the work."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from tokur_cli.app.groups import Without
+from tokur_cli.commands.options import panels
+from tokur_cli.commands.options.evaluate import WHOLE, EvaluationOptions, EvaluationOutput
+from tokur_cli.commands.options.files import Reads
+from tokur_cli.commands.options.fit import FitOptions
+from tokur_cli.commands.options.guided import GuidedOptions
+from tokur_cli.commands.options.heatmap import ChoiceOptions, PassthroughOptions, PictureOptions, ScaleOptions
+from tokur_cli.commands.options.labels import LabelOptions
+from tokur_cli.commands.options.model import DecodingOptions, ModelOptions, PromptOptions
+from tokur_cli.commands.options.perturb import KeepOptions, StrengthOptions
+from tokur_cli.commands.options.relations import Excludes, Needs
+from tokur_cli.commands.options.scoring import (
+    FIXED,
+    BaselineOptions,
+    LoggedOptions,
+    PosteriorOptions,
+    SamplingOptions,
+    ScoringOptions,
+)
+from tokur_cli.commands.options.select import SelectOptions
+from tokur_cli.commands.options.streams import InputOptions, RecordOutput, ResumableOutput
+from tokur_cli.commands.options.workers import WorkerOptions
+from tokur_cli.records.errors import UsageError
+from tokur_cli.records.streams import STDIN
+
+_FORMS = (
+    "plain, gzip or zstd; - or nothing for standard input; or a .csv, .tsv, .parquet or .arrow file, a data set "
+    "hf:NAME:SPLIT or a folder that save_to_disk wrote, tasks gym:TASK?size=N."
+)
+_INPUT = Reads(lambda given: [given] if isinstance(given, str) else given or [STDIN])
+ScoredResponses = Annotated[str | None, _INPUT, typer.Argument(help=f"JSONL of scored responses, {_FORMS}")]
+Responses = Annotated[str | None, _INPUT, typer.Argument(help=f"JSONL of responses, {_FORMS}")]
+Questions = Annotated[str | None, _INPUT, typer.Argument(help=f"JSONL of questions, {_FORMS}")]
+ScoredFiles = Annotated[
+    list[str] | None,
+    _INPUT,
+    typer.Argument(
+        help=f"JSONL of scored records, {_FORMS} Several files are several runs: mean ± standard deviation over them."
+    ),
+]
+TrialResponses = Annotated[
+    str | None,
+    _INPUT,
+    typer.Argument(help="JSONL of responses to try strengths on, for --sweep and --calibrate; - for standard input."),
+    Needs(
+        "--sweep",
+        "--calibrate",
+        why="responses are read by --sweep and --calibrate only: give one of the two, or no responses",
+    ),
+]
+_OF_TRIALS = Needs(
+    "--sweep",
+    "--calibrate",
+    why="{option} is about the responses that --sweep and --calibrate read: leave it out",
+)
+_WITH_MODEL = "{option} is for scoring with a model, and --from-logprobs uses none: leave one of them out"
+_OF_MODEL = Excludes("--from-logprobs", why=_WITH_MODEL)
+_OF_REWARDS = "{option} says how responses are scored: give --score or --guide too"
+_OF_SCORES = "{option} says how responses are scored: give --score too"
+_BESIDE_KEPT = ("folder", "draws", "sigma")  # of which --sigma says itself what it goes with
+_BATCH = ("batch_tokens",)  # which generating has, too
+_MAPPING = ("format", "question_field", "response_field", "reference_field", "id_field", "requests", "filter")
+
+
+def input_path(path: str | None) -> str:
+    """Return the input's path; with none, standard input if a pipe is there.
+
+    Raises:
+        UsageError: there is neither.
+    """
+    if path is not None:
+        return path
+    if sys.stdin is None or sys.stdin.isatty():
+        raise UsageError("no input: give a file, or - or a pipe for standard input")
+    return STDIN
+
+
+def perturb(
+    *,
+    responses: TrialResponses = None,
+    model: ModelOptions,
+    keep: KeepOptions,
+    posterior: Annotated[PosteriorOptions, Without("folder", "sigma")],
+    strength: StrengthOptions,
+    sampling: Annotated[SamplingOptions, _OF_TRIALS],
+    labels: Annotated[LabelOptions, Without("allow_code_execution", "unsafe_code_execution"), _OF_TRIALS],
+    workers: Annotated[
+        WorkerOptions,
+        Needs(
+            "--sweep",
+            why="--workers and --cluster share the strengths of a --sweep; --calibrate chooses each one by those "
+            "before it",
+        ),
+    ],
+    prompts: Annotated[PromptOptions, _OF_TRIALS],
+    source: Annotated[InputOptions, _OF_TRIALS],
+) -> None:
+    """Make the weight posterior: look at it, find its strength, keep it for score, and serve its draws as adapters.
+
+    Writes a record for each perturbed matrix; with --sweep or --calibrate, for each strength that was tried.
+    """
+    tries = strength.sweep is not None or strength.calibrate
+    from tokur_cli.commands.perturb.command import perturb as run
+
+    run(
+        replace(source, path=input_path(responses)) if tries else None,
+        model,
+        prompts,
+        replace(posterior, sigma=str(strength.sigma)),
+        strength,
+        sampling,
+        labels,
+        workers,
+        keep,
+    )
+
+
+def generate(
+    *,
+    questions: Questions = None,
+    model: Annotated[
+        ModelOptions,
+        Excludes(
+            "--backend=vllm",
+            but=("name", "dtype", "revision", "trust_remote_code"),
+            why="{option} is for --backend transformers: vLLM takes the GPU that it finds; leave it out",
+        ),
+    ],
+    decoding: DecodingOptions,
+    guided: GuidedOptions,
+    score: Annotated[
+        bool,
+        typer.Option(
+            "--score", metavar="", help="Score the responses in the same run.", rich_help_panel=panels.POSTERIOR
+        ),
+        Excludes(
+            "--backend=vllm",
+            why="--score needs the weights at hand, which vLLM keeps to itself: pipe into tokur score",
+        ),
+    ] = False,
+    posterior: Annotated[
+        PosteriorOptions,
+        Needs("--score", "--guide", but=("seed",), why=_OF_REWARDS),
+        Excludes("--posterior", but=(*_BESIDE_KEPT, "seed"), why=FIXED),  # the seed is that of the samples
+    ],
+    scoring: Annotated[
+        ScoringOptions,
+        Needs("--score", but=(*_BATCH, "sampling", "estimator"), why=_OF_SCORES),
+        Needs("--score", "--guide", but=_BATCH, why=_OF_REWARDS),
+    ],
+    baselines: Annotated[BaselineOptions, Without("show_prompts"), Needs("--score", why=_OF_SCORES)],
+    workers: WorkerOptions,
+    target: Annotated[
+        ResumableOutput,
+        Excludes(
+            "--over=samples",
+            but=("path", "force"),
+            why="--over samples compares all samples of a question, --resume generates only those that are missing: "
+            "leave --score out and pipe the finished file into tokur score",
+        ),
+    ],
+    prompts: PromptOptions,
+    source: Annotated[InputOptions, Without("response_field", "requests")],
+) -> None:
+    """Generate N responses to each question, with the mean weights, as records that score takes as they are.
+
+    A response depends on the seed, the question's id and its sample number alone, not on the batch, the order of the
+    questions or N, up to rounding, which in bfloat16 changes many sampled responses with the batch. With --guide it
+    depends on N and the options of the panel Guided, too.
+    """
+    source = replace(source, path=input_path(questions))
+    decoding, scoring, baselines = together(decoding, guided, posterior, scoring, baselines)
+    from tokur_cli.commands.generate.command import generate as run
+
+    run(source, model, prompts, decoding, scoring, baselines, workers, target, score=score)
+
+
+def score(
+    *,
+    responses: Responses = None,
+    model: Annotated[ModelOptions, _OF_MODEL],
+    posterior: Annotated[PosteriorOptions, _OF_MODEL, Excludes("--posterior", but=_BESIDE_KEPT, why=FIXED)],
+    scoring: Annotated[ScoringOptions, Excludes("--from-logprobs", but=("scores", "no_tokens"), why=_WITH_MODEL)],
+    baselines: Annotated[BaselineOptions, _OF_MODEL],
+    workers: Annotated[WorkerOptions, _OF_MODEL],
+    target: ResumableOutput,
+    prompts: Annotated[PromptOptions, _OF_MODEL],
+    source: InputOptions,
+    logged: LoggedOptions,
+) -> None:
+    """Score responses: token-level total, aleatoric and epistemic uncertainty, and scores of whole responses."""
+    source = replace(source, path=input_path(responses))
+    if logged.from_logprobs:
+        from tokur_cli.commands.score.logged import score_logged
+
+        score_logged(source, scoring, target)
+        return
+    scoring, baselines = replace(scoring, posterior=posterior), replace(baselines, seed=posterior.seed)
+    if baselines.show_prompts:
+        from tokur_cli.commands.baselines.show_prompts import show_prompts
+
+        show_prompts(source, model, scoring, baselines)
+        return
+    from tokur_cli.commands.score.command import score as run
+
+    run(source, model, prompts, scoring, baselines, workers, target)
+
+
+def select(
+    *,
+    scored: ScoredResponses = None,
+    options: SelectOptions,
+    labels: LabelOptions,
+    target: RecordOutput,
+    source: InputOptions,
+) -> None:
+    """Choose the best of N answers: keep the most confident responses, let them vote.
+
+    Responses of a question have its id, or without ids the same prompt. Equal
+    answers (1/2, 0.5) vote together; a missing one never wins while another is there.
+    Ties go to the more confident response, then to the lower sample: the order of
+    the input changes nothing. A response without the score is never kept where a
+    score is needed. Where there are references, accuracies follow on standard
+    error: of the choice, Pass@1, plain majority and oracle Pass@N.
+    """
+    source = replace(source, path=input_path(scored))
+    from tokur_cli.commands.select import select as run
+
+    run(source, options, labels, target)
+
+
+def evaluate(
+    *,
+    scored: ScoredFiles = None,
+    options: EvaluationOptions,
+    labels: Annotated[LabelOptions, Excludes("--level=step", but=("label_field",), why=WHOLE)],
+    fit: FitOptions,
+    target: EvaluationOutput,
+    source: InputOptions,
+) -> None:
+    """Evaluate scores: how well does each tell right from wrong, and how much does voting by it gain?
+
+    A record's label is its field "correct" (true, false) or "quality" (0 to 1),
+    else what the program that wrote the log says (Inspect, lm-eval), else its
+    final answer against "reference". Figures are percentages in tables
+    and fractions of 1 in JSON and CSV.
+
+    AUROC, AUPRC: right ranked above wrong. ACC*: accuracy of the more confident
+    half. AURC, PRR: answering only when confident. Brier, ECE: the confidence as
+    a probability, calibrated on other questions. All but ECE with bootstrap
+    intervals. Samples of one question (one id, else one prompt) stay together.
+
+    With --level step, spans of responses are evaluated: the sum, the mean, the
+    least sure token and the mean of the five least sure of every quantity.
+    Within: a wrong span less sure than a right one of its response. hit@K: the
+    first wrong span among the K least sure of its response. Length, position
+    and chance stand beside them.
+    """
+    paths = list(scored) if scored else [input_path(None)]
+    from tokur_cli.commands.evaluate.command import evaluate as run
+
+    run(paths, source, options, labels, fit, target)
+
+
+def heatmap(
+    *,
+    scored: ScoredResponses = None,
+    scaling: ScaleOptions,
+    choice: ChoiceOptions,
+    labels: LabelOptions,
+    picture: PictureOptions,
+    target: PassthroughOptions,
+    source: Annotated[InputOptions, Without(*_MAPPING)],
+) -> None:
+    """Paint the tokens of scored responses by their uncertainty: in the terminal, as a page or as a figure.
+
+    One scale holds for all responses of the input, whichever of them are shown.
+    """
+    source = replace(source, path=input_path(scored))
+    from tokur_cli.commands.heatmap.command import heatmap as run
+
+    run(source, scaling, choice, labels, picture, target)
+
+
+def together(
+    decoding: DecodingOptions,
+    guided: GuidedOptions,
+    posterior: PosteriorOptions,
+    scoring: ScoringOptions,
+    baselines: BaselineOptions,
+) -> tuple[DecodingOptions, ScoringOptions, BaselineOptions]:
+    """Return the groups with what others say for them: how a response is guided, the posterior, the seed."""
+    seed = posterior.seed
+    decoding = replace(decoding, seed=seed).guided_by(guided.guidance)
+    return decoding, replace(scoring, posterior=posterior), replace(baselines, seed=seed)
