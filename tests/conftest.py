@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):  # `pytest -n 2`: cores are shared
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--may-skip", metavar="REGEX", help="fail if a test is skipped for any other reason")
@@ -24,7 +27,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     allowed = session.config.option.may_skip
-    if allowed is None:
+    if allowed is None or hasattr(session.config, "workerinput"):  # whoever started the workers looks at it
         return
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     for report in reporter.stats.get("skipped", []):
@@ -62,7 +65,7 @@ def all_threads():
     """For the real model."""
     import torch
 
-    torch.set_num_threads(os.cpu_count() or 1)
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1))
     yield
     torch.set_num_threads(1)
 

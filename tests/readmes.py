@@ -1,4 +1,4 @@
-"""The READMEs, taken apart: their blocks of code, each with what it prints."""
+"""The READMEs and what stands beside them, taken apart: their blocks of code, each with what it prints."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-READMES = sorted(
-    path.relative_to(ROOT) for folder in ("samples", "tests") for path in (ROOT / folder).rglob("README.md")
-)
-READMES = [Path("README.md"), *READMES]
+READMES = sorted(path.relative_to(ROOT) for folder in ("samples", "tests") for path in (ROOT / folder).rglob("*.md"))
+READMES = [Path("README.md"), Path("CHANGELOG.md"), *READMES]
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```\n", flags=re.MULTILINE | re.DOTALL)
 

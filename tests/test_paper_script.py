@@ -15,6 +15,7 @@ from sklearn.metrics import roc_auc_score
 from tests.commands.score.test_score import parsed, write_lines
 from tests.readmes import ROOT, blocks_of, text_of
 from tests.tiny import tiny_model_folder
+from tests.warm import warm_tokur
 from tokur_cli.scores.catalogue import CATALOGUE, DEFAULT, choose_scores
 from tokur_cli.views.heatmap.colours import HEX_STEPS
 
@@ -27,7 +28,7 @@ def start(folder, script, programs, **settings):
     """Run a script in a folder that has the samples, with the ``tokur`` of another folder."""
     if not (folder / "samples").exists():
         (folder / "samples").symlink_to(ROOT / "samples")
-    path = os.pathsep.join([str(programs), os.environ["PATH"]])
+    path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1", **settings}
     command = ["sh", f"samples/paper/{script}"]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
@@ -39,15 +40,22 @@ def model(tmp_path_factory):
     return tiny_model_folder(tmp_path_factory.mktemp("models"), max_position_embeddings=4096)
 
 
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory, model):
+    """A folder with ``tokur``, see ``tests.warm``."""
+    with warm_tokur(tmp_path_factory.mktemp("warm"), model) as folder:
+        yield folder
+
+
 @pytest.fixture
-def make(model, tmp_path):
+def make(model, programs, tmp_path):
     """Run a script as QUICK says on two of three questions, the first of which the model is said to answer rightly."""
     rows = [{"id": f"q{n}", "question": f"{n}+{n}?", "reference": str(2 * n), "correct": n == 0} for n in range(3)]
     asked = write_lines(tmp_path / "asked.jsonl", rows)
 
     def run(script, **settings):
         defaults = {"MODEL": str(model), "INPUT": str(asked)}
-        done = start(tmp_path, script, Path(sys.executable).parent, **QUICK | defaults | settings)
+        done = start(tmp_path, script, programs, **QUICK | defaults | settings)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -184,10 +192,9 @@ def test_detect_evaluates_every_score_under_every_seed_and_goes_on_where_it_was_
 
 
 @pytest.mark.slow
-def test_a_bad_row_ends_a_script_before_it_prints_a_table_and_other_settings_are_refused(model, tmp_path):
+def test_a_bad_row_ends_a_script_before_it_prints_a_table_and_other_settings_are_refused(model, programs, tmp_path):
     asked = tmp_path / "asked.jsonl"
     asked.write_text('{"id": "q0", "question": "0+0?", "reference": "0"}\n{"id": "q1", "question": 5}\n')
-    programs = Path(sys.executable).parent
     settings = QUICK | {"MODEL": str(model), "INPUT": str(asked), "SCORES": "eu"}
     done = start(tmp_path, "detect.sh", programs, **settings)
     assert (done.returncode, done.stdout) == (1, "")

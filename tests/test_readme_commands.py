@@ -15,11 +15,12 @@ import pytest
 
 from tests.readmes import READMES, ROOT, blocks_of, text_of
 from tests.tiny import tiny_model_folder
+from tests.warm import warm_tokur
 
 NOT_RUN = {
     r"python3 -m venv": ".ci/run does it",
     r"\.venv/bin/(pytest|ruff)": ".ci/run does it",
-    r"pip install": ".ci/run does it, or a library of another name",
+    r"(\.venv/bin/)?pip install": ".ci/run does it, or a library of another name",
     r"vllm serve": "tests/engine/posterior/test_adapters_vllm.py puts the adapters into vLLM",
     r"tokur .*--gpus-per-worker": "needs GPUs",
     r"tokur .*--workers auto": "needs GPUs",
@@ -36,10 +37,21 @@ MODELS = r"(?<=-m )(MODEL|Qwen/Qwen2\.5-3B-Instruct)\b"
 SHORT = {"questions.jsonl": 12, "responses.jsonl": 24, "responses_n16.jsonl": 160}
 
 
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return tiny_model_folder(tmp_path_factory.mktemp("models"), max_position_embeddings=4096)
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory, model):
+    """A folder with ``tokur``, see ``tests.warm``."""
+    with warm_tokur(tmp_path_factory.mktemp("warm"), model) as folder:
+        yield folder
+
+
 @pytest.fixture
-def surroundings(tmp_path):
+def surroundings(tmp_path, model, programs):
     """A folder with the samples, cut short and without the real model's tokens, and ``tokur`` on the path."""
-    model = tiny_model_folder(tmp_path, max_position_embeddings=4096)
     folder = tmp_path / "clone"
     samples = folder / "samples"
     samples.mkdir(parents=True)
@@ -54,24 +66,20 @@ def surroundings(tmp_path):
                     record["tokur"] = {name: value for name, value in record["tokur"].items() if name in kept}
                 file.write(json.dumps(record) + "\n")
     (folder / "tests").symlink_to(ROOT / "tests")
-    (folder / "bin").mkdir()
-    program = folder / "bin" / "tokur"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m tokur_cli "$@"\n', encoding="utf-8")
-    program.chmod(0o755)
     environment = os.environ | {
-        "PATH": f"{folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PATH": f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
         "TOKUR_MODEL": str(model),
         "OMP_NUM_THREADS": "1",
     }
-    return folder, environment, model
+    return folder, environment
 
 
 @pytest.mark.slow
 @pytest.mark.real_model  # its cache, for the model of similarity
 @pytest.mark.parametrize("readme", [readme for readme in READMES if blocks_of(readme)], ids=str)
-def test_the_commands_of_a_readme_run(surroundings, readme):
-    folder, environment, model = surroundings
+def test_the_commands_of_a_readme_run(surroundings, model, readme):
+    folder, environment = surroundings
     for name in ("questions.jsonl", "responses.jsonl"):  # which the reader has
         (folder / name).write_bytes((folder / "samples" / name).read_bytes())
     refused = []

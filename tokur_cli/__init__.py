@@ -5,8 +5,9 @@ and writes them. ``tokur score FILE`` goes this way:
 
     app            the command line, ``Tokur`` for Python, a scorer for Inspect; each group of options is a dataclass
                    of ``commands/options``
-    commands       read, compute, write: a folder per command; ``score/pipeline`` takes windows of records through it,
-                   ``workers`` have that done by several processes
+    commands       a folder per command; ``session``: a model at work, and the jobs that it is given, whose records are
+                   lines of files or dicts; ``score/pipeline`` takes windows of records through it, ``workers`` have
+                   that done by several processes
     records        JSON lines to records and back: streams, foreign formats, resuming; data sets and tables
                    (``published``). A new format: ``records/formats``
     engine         the only room that imports torch and transformers, and that knows no record: ``loading`` a model,

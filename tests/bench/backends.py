@@ -14,7 +14,10 @@ from pathlib import Path
 
 import torch
 
-from tokur_cli.commands.shared.decoding import make_decoder
+from tokur_cli.commands.options.model import DecodingOptions, PromptOptions
+from tokur_cli.commands.session.session import Session
+from tokur_cli.commands.shared.progress import Progress
+from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.engine.generation.decoder import DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.generation.vllm import VllmDecoder
@@ -26,8 +29,8 @@ SAMPLES = Path(__file__).parents[2] / "samples"
 
 def transformers_decoder(dtype, limit):
     language_model = load_language_model(DEFAULT_MODEL, dtype=dtype)
-    tok = ResponseTokenizer(language_model.tokenizer, language_model.context_length)
-    return make_decoder(language_model, tok, Sampling(), note=print, max_new_tokens=limit), lambda: None
+    session = Session(language_model, PromptForm(PromptOptions()), Progress("generate"))
+    return session.decoder(DecodingOptions(max_new_tokens=limit)), lambda: None
 
 
 def vllm_decoder(dtype, limit):

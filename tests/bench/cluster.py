@@ -21,10 +21,11 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
+from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.commands.score import windows
 from tokur_cli.commands.score.windows import ScoredLine, score_records
+from tokur_cli.commands.session.job import none_written
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.workers.cluster import running_ray
@@ -53,7 +54,7 @@ class Sleeping:
             yield ScoredLine(mark.ljust(self.length), 1, anew=False)
 
 
-def make_sleeping(seconds, length, progress, note):
+def make_sleeping(seconds, length, progress):
     return Sleeping(seconds, length)
 
 
@@ -126,7 +127,9 @@ def measure(workers, processes, seconds, options, folder):
             marks.append((time.time(), time.process_time(), read, written.records, written.bytes))
 
         invalid, progress = InvalidRecords("score", skip=False), Progress("score")
-        for line in score_records(items(), pool, ScoringOptions(), BaselineOptions(), invalid, progress):
+        for line in score_records(
+            items(), invalid, none_written, pool=pool, options=ScoringOptions(), progress=progress
+        ):
             written(line)
         writer.finish()
     (start, *before), (end, *after) = marks

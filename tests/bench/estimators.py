@@ -23,16 +23,16 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.model import PromptOptions
-from tokur_cli.commands.score.pipeline import tokenize_record
+from tokur_cli.commands.session.session import Session
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.labelled import Labelling
+from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.engine.body import logits_from, run_body
 from tokur_cli.engine.loading.cache import cache_folder
 from tokur_cli.engine.loading.models import DEFAULT_MODEL, load_language_model
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
-from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.engine.uncertainty.lower_layers import copied_late, layers_from_first_perturbed
 from tokur_cli.engine.uncertainty.perturbed import Draws, perturbed
 from tokur_cli.engine.uncertainty.scorer import Scorer
@@ -72,11 +72,8 @@ def main():
 def labelled_responses(language_model, count):
     with Labelling(LabelOptions(), InvalidRecords("evaluate", skip=False), answers=False) as labelling:
         labelled = list(labelling.good(read_records(str(SAMPLES))))[:count]
-    form, tok = (
-        PromptForm(PromptOptions()),
-        ResponseTokenizer(language_model.tokenizer, None, language_model.end_ids),
-    )
-    responses = [tokenize_record(item.record, form, tok, language_model.name).tokens for item in labelled]
+    session = Session(language_model, PromptForm(PromptOptions()), Progress("score"))
+    responses = [session.tokenize(item.record).tokens for item in labelled]
     return responses, np.array([item.label for item in labelled])
 
 

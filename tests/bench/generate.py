@@ -25,7 +25,10 @@ from types import SimpleNamespace
 import torch
 from transformers import AutoModelForCausalLM, GenerationConfig
 
-from tokur_cli.commands.shared.decoding import make_decoder
+from tokur_cli.commands.options.model import DecodingOptions, PromptOptions
+from tokur_cli.commands.session.session import Session
+from tokur_cli.commands.shared.progress import Progress
+from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.engine.generation.decoder import DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.generation.vllm import VllmDecoder
@@ -55,7 +58,8 @@ def decode(decoder, prompts, samples):
 
 def refilled_batch(language_model, prompts, samples, limit):
     """tokur, with the batch that it chooses."""
-    decoder = make_decoder(language_model, tokenizer(language_model), SAMPLING, note=print, max_new_tokens=limit)
+    options = DecodingOptions(temperature=SAMPLING.temperature, seed=SAMPLING.seed, max_new_tokens=limit)
+    decoder = Session(language_model, PromptForm(PromptOptions()), Progress("generate")).decoder(options)
     return decode(decoder, prompts, samples)
 
 

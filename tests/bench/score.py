@@ -28,7 +28,7 @@ import numpy as np
 import torch
 
 from tests.bench.plain import PlainScorer
-from tokur_cli.commands.score.pipeline import _ACCELERATOR_BATCH_TOKENS, _BATCH_TOKENS
+from tokur_cli.commands.session.session import ACCELERATOR_BATCH_TOKENS, BATCH_TOKENS
 from tokur_cli.engine.loading.cache import cache_folder
 from tokur_cli.engine.loading.reordered import reorder_weights
 from tokur_cli.engine.posterior.posterior import build_posterior
@@ -233,7 +233,7 @@ class Contest:
         self.model = copy.deepcopy(usual) if arguments.device == "cpu" else usual
         reorder_weights(self.model)  # as loading does
         posterior, plain_posterior = (build_posterior(m, cache=cache_folder() / "bases") for m in (self.model, usual))
-        default = _BATCH_TOKENS.get(torch.device(arguments.device).type, _ACCELERATOR_BATCH_TOKENS)
+        default = BATCH_TOKENS.get(torch.device(arguments.device).type, ACCELERATOR_BATCH_TOKENS)
         budget = arguments.batch_tokens or default
         plain = PlainScorer(usual, plain_posterior, DRAWS)
         every = {

@@ -47,7 +47,7 @@ with lasting_objects():
     import transformers; mark("import transformers")
     from tokur_cli.engine.loading.imports import import_transformers
     import_transformers()
-    import tokur_cli.commands.score.command as command
+    import tokur_cli.commands.session.job as job
     import tokur_cli.commands.score.pipeline as pipeline; mark("import its model classes, and tokur")
 def marked(name, function):
     def call(*arguments):
@@ -55,8 +55,8 @@ def marked(name, function):
         mark(name)
         return result
     return call
-command.load = marked("load the model", command.load)
-pipeline.Scoring = marked("the basis, from the cache", pipeline.Scoring)
+job.load = marked("load the model", job.load)
+pipeline.RecordScorer = marked("the basis, from the cache", pipeline.RecordScorer)
 try:
     main()
 finally:

@@ -7,7 +7,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from tokur_cli.metrics.calibration import (
-    brier,
     calibrated,
     ece,
     fit_isotonic,
@@ -15,7 +14,12 @@ from tokur_cli.metrics.calibration import (
     fit_platt,
     held_out,
     log_losses,
+    square_errors,
 )
+
+
+def brier(probability, label):
+    return square_errors(probability, label).mean()
 
 
 def scored(count=120, seed=0):

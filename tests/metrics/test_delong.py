@@ -8,7 +8,7 @@ import pytest
 
 from tokur_cli.metrics.bootstrap import ScoredSet, resampled
 from tokur_cli.metrics.delong import delong
-from tokur_cli.metrics.evaluation import evaluate_scores
+from tokur_cli.metrics.evaluation import Plan, evaluate_scores
 
 
 def useless(generator, questions, samples):
@@ -120,8 +120,8 @@ def test_no_p_value_where_there_is_nothing_to_compare():
     label, question = [1.0, 1, 0, 0, 0, 0], [0, 0, 1, 1, 2, 2]
     scores = {"a": [3.0, 1, 2, 0, 1, 2], "b": [1.0, 3, 0, 2, 0, 0]}
     # the right records are of one question: how they vary over questions is not known
-    assert evaluate_scores(scores, label, versus="b", bootstrap=0, cluster=question).scores["a"].delong_p is None
-    assert evaluate_scores(scores, label, versus="b", bootstrap=0).scores["a"].delong_p is not None
+    assert evaluate_scores(scores, label, Plan(versus="b", bootstrap=0), cluster=question).scores["a"].delong_p is None
+    assert evaluate_scores(scores, label, Plan(versus="b", bootstrap=0)).scores["a"].delong_p is not None
     # the same difference in every question: it does not vary, but sums of thirds leave a rounding error
     label, question = np.tile([1.0, 1, 1, 0, 0, 0, 0], 11), np.repeat(np.arange(11), 7)
     copied = delong(np.tile([3.0, 2, 2, 1, 1, 0, 0], 11), np.tile([0.0, 0, 3, 2, 3, 2, 2], 11), label, question)

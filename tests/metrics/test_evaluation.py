@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from tokur_cli.metrics import bootstrap
-from tokur_cli.metrics.bootstrap import ScoredSet, interval, resampled, two_sided_p
+from tokur_cli.metrics.bootstrap import ScoredSet, resampled
 from tokur_cli.metrics.delong import delong
-from tokur_cli.metrics.estimate import Estimate
-from tokur_cli.metrics.evaluation import Evaluation, evaluate_scores
+from tokur_cli.metrics.estimate import Estimate, interval, two_sided_p
+from tokur_cli.metrics.evaluation import Evaluation, Plan, evaluate_scores
 from tokur_cli.metrics.ranked import Ranked
 from tokur_cli.metrics.ranking import auroc, top_accuracy_of
 
@@ -133,7 +133,7 @@ def test_what_is_missing_is_left_out_and_counted():
     label = [1, 0, 1, 0, math.nan, 1, 0]
     full = [6, 1, 5, 2, 9, 4, 3]
     holes = [6, math.nan, 5, math.inf, 9, math.nan, 3]
-    found = evaluate_scores({"full": full, "holes": holes}, label, bootstrap=50)
+    found = evaluate_scores({"full": full, "holes": holes}, label, Plan(bootstrap=50))
     assert (found.records, found.unlabelled, found.accuracy.value) == (6, 1, 0.5)
     first, second = found.scores.values()
     assert (first.records, first.missing) == (6, 0)
@@ -143,13 +143,13 @@ def test_what_is_missing_is_left_out_and_counted():
 
 
 def test_what_is_not_defined_is_none_with_a_reason():
-    right = evaluate_scores({"s": [1.0, 2.0, 3.0]}, [1, 1, 1], bootstrap=20).scores["s"].metrics
+    right = evaluate_scores({"s": [1.0, 2.0, 3.0]}, [1, 1, 1], Plan(bootstrap=20)).scores["s"].metrics
     assert right["auroc"] == Estimate(None, reason="all 3 records have the label 1")
     assert right["auprc"].value is None
     assert right["prr"].value is None
     assert right["acc"].value == 1.0
     assert right["brier"].reason == "fewer than 10 questions to calibrate on"
-    graded = evaluate_scores({"s": [1.0, 2.0, 3.0]}, [0.2, 0.9, 0.4], bootstrap=20).scores["s"].metrics
+    graded = evaluate_scores({"s": [1.0, 2.0, 3.0]}, [0.2, 0.9, 0.4], Plan(bootstrap=20)).scores["s"].metrics
     assert graded["auroc"].reason == "labels are graded, not right or wrong"
     assert graded["acc"].value == pytest.approx(0.65)
     assert graded["prr"].low is not None
@@ -163,7 +163,7 @@ def test_what_is_not_defined_is_none_with_a_reason():
 
 def test_graded_labels_are_calibrated_as_they_are():
     # Every label is 0.5, so that is what each fold says of the others: no resample has an error.
-    found = evaluate_scores({"s": np.arange(40.0)}, np.full(40, 0.5), bootstrap=20).scores["s"].metrics
+    found = evaluate_scores({"s": np.arange(40.0)}, np.full(40, 0.5), Plan(bootstrap=20)).scores["s"].metrics
     assert found["brier"] == Estimate(0.0, 0.0, 0.0)
     assert found["ece"].value == 0.0
 
@@ -172,14 +172,16 @@ def test_ten_questions_are_enough_to_calibrate_on_and_nine_are_not():
     confidence, label = np.arange(40.0), np.tile([0.0, 1.0], 20)
     for questions, reason in ((10, None), (9, "fewer than 10 questions to calibrate on")):
         metrics = (
-            evaluate_scores({"s": confidence}, label, bootstrap=0, cluster=np.arange(40) % questions)
+            evaluate_scores({"s": confidence}, label, Plan(bootstrap=0), cluster=np.arange(40) % questions)
             .scores["s"]
             .metrics
         )
         assert (metrics["brier"].reason, metrics["ece"].reason) == (reason, reason)
         assert (metrics["brier"].value is None) == (reason is not None)
     holes = np.where(np.arange(40) % 10 == 3, math.nan, confidence)  # of ten questions one has no score
-    found = evaluate_scores({"s": holes}, label, bootstrap=0, cluster=np.arange(40) % 10).scores["s"].metrics["brier"]
+    found = (
+        evaluate_scores({"s": holes}, label, Plan(bootstrap=0), cluster=np.arange(40) % 10).scores["s"].metrics["brier"]
+    )
     assert found.reason == "fewer than 10 questions to calibrate on"
 
 
@@ -188,11 +190,11 @@ def test_numbers_of_questions_are_names_and_those_without_a_label_are_not_drawn(
     (one, label), other = _records(generator, 96, 1.0), generator.normal(size=96)
     question = np.arange(96) // 4
     scores = {"one": one, "other": other}
-    plain = evaluate_scores(scores, label, bootstrap=50, versus="other", cluster=question)
+    plain = evaluate_scores(scores, label, Plan(bootstrap=50, versus="other"), cluster=question)
     more = {name: np.append(values, [0.0, 1.0]) for name, values in scores.items()}
     unlabelled = np.append(label, [math.nan, math.nan])
     gaps = evaluate_scores(
-        more, unlabelled, bootstrap=50, versus="other", cluster=np.append(question * 5 + 7, [8, 999])
+        more, unlabelled, Plan(bootstrap=50, versus="other"), cluster=np.append(question * 5 + 7, [8, 999])
     )
     assert gaps.scores == plain.scores
     assert (plain.questions, gaps.questions, gaps.unlabelled) == (24, 24, 2)
@@ -202,7 +204,7 @@ def test_wrong_input_is_refused():
     with pytest.raises(ValueError, match="labels must lie in"):
         evaluate_scores({"s": [1.0]}, [2.0])
     with pytest.raises(KeyError):
-        evaluate_scores({"s": [1.0, 2.0]}, [0, 1], versus="other")
+        evaluate_scores({"s": [1.0, 2.0]}, [0, 1], Plan(versus="other"))
 
 
 def test_a_score_is_compared_with_the_baseline_on_the_records_that_have_both():
@@ -210,7 +212,7 @@ def test_a_score_is_compared_with_the_baseline_on_the_records_that_have_both():
     good, label = _records(generator, 300, 2.0)
     poor = generator.normal(size=300)
     good[:50] = math.nan
-    found = evaluate_scores({"good": good, "poor": poor}, label, versus="poor", bootstrap=200)
+    found = evaluate_scores({"good": good, "poor": poor}, label, Plan(versus="poor", bootstrap=200))
     better, baseline = found.scores.values()
     assert baseline.differences == {}
     assert baseline.delong_p is None
@@ -225,7 +227,9 @@ def test_a_score_is_compared_with_the_baseline_on_the_records_that_have_both():
 def test_scores_that_no_record_has_both_of_are_not_compared():
     nan = math.nan
     with np.errstate(invalid="ignore"):  # a resample may hold no record of a score
-        found = evaluate_scores({"a": [4, 3, nan, nan], "b": [nan, nan, 2, 1]}, [1, 0, 1, 0], versus="b", bootstrap=10)
+        found = evaluate_scores(
+            {"a": [4, 3, nan, nan], "b": [nan, nan, 2, 1]}, [1, 0, 1, 0], Plan(versus="b", bootstrap=10)
+        )
     assert found.scores["a"].metrics["auroc"].value == 1.0
     assert (found.scores["a"].differences, found.scores["a"].delong_p) == ({}, None)
 
@@ -237,7 +241,9 @@ def test_an_interval_leaves_out_a_fortieth_on_either_side():
 
 def test_no_figure_is_nan_where_resamples_have_one_class_only():
     for seed in range(20):
-        found = evaluate_scores({"a": [2, 1], "b": [1, 2]}, [1, 0], versus="b", bootstrap=1, seed=seed).scores["a"]
+        found = evaluate_scores({"a": [2, 1], "b": [1, 2]}, [1, 0], Plan(versus="b", bootstrap=1, seed=seed)).scores[
+            "a"
+        ]
         for estimate in (*found.metrics.values(), *found.differences.values()):
             figures = (estimate.value, estimate.low, estimate.high, estimate.p)
             assert all(figure is None or math.isfinite(figure) for figure in figures), estimate
@@ -245,9 +251,9 @@ def test_no_figure_is_nan_where_resamples_have_one_class_only():
 
 def test_runs_are_counted_together_and_their_figures_averaged():
     generator = np.random.default_rng(10)
-    good = evaluate_scores({"s": [3, 2, 1], "t": [1, 2, 3]}, [1, 0, math.nan], versus="t", bootstrap=50)
+    good = evaluate_scores({"s": [3, 2, 1], "t": [1, 2, 3]}, [1, 0, math.nan], Plan(versus="t", bootstrap=50))
     confidence, label = _records(generator, 40, 1.0)
-    other = evaluate_scores({"s": confidence, "t": -confidence}, label, versus="t", bootstrap=50)
+    other = evaluate_scores({"s": confidence, "t": -confidence}, label, Plan(versus="t", bootstrap=50))
     both = Evaluation.over_runs([good, other])
     assert (both.records, both.questions, both.unlabelled, both.runs, both.is_binary) == (42, 42, 1, 2, True)
     assert both.accuracy.value == pytest.approx((0.5 + label.mean()) / 2)
@@ -261,5 +267,5 @@ def test_runs_are_counted_together_and_their_figures_averaged():
 def test_the_same_seed_gives_the_same_figures():
     generator = np.random.default_rng(8)
     confidence, label = _records(generator, 100, 1.0)
-    runs = [evaluate_scores({"s": confidence}, label, bootstrap=50, seed=seed) for seed in (1, 1, 2)]
+    runs = [evaluate_scores({"s": confidence}, label, Plan(bootstrap=50, seed=seed)) for seed in (1, 1, 2)]
     assert runs[0] == runs[1] != runs[2]

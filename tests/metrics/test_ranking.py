@@ -8,7 +8,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from tokur_cli.metrics.ranked import Ranked
 from tokur_cli.metrics.ranking import auprc_of, auroc, auroc_of, top_accuracy_of
-from tokur_cli.metrics.rejection import aurc_of, prr_of, risk_coverage
+from tokur_cli.metrics.rejection import prr_of, risk_coverage
 
 tied = st.integers(0, 4).map(float)  # few values, so that ties are common
 records = st.lists(st.tuples(tied | st.floats(-5, 5), st.integers(0, 1), st.integers(0, 3)), min_size=2, max_size=40)
@@ -28,12 +28,12 @@ def top_accuracy(confidence, label):
 
 
 def aurc(confidence, label):
-    return aurc_of(sums(confidence, label))[0]
+    return sums(confidence, label).area[0]
 
 
 def prr(confidence, label):
-    areas = aurc_of(sums(confidence, label)), aurc_of(sums(label, label))
-    return prr_of(*areas, np.array([1 - np.mean(label)]))[0]
+    label = np.asarray(label, dtype=float)
+    return prr_of(Ranked(np.asarray(confidence, dtype=float), label).sums(best=sums(label, label)))[0]
 
 
 @given(records)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from tokur_cli.metrics.within import within_responses
+from tokur_cli.metrics.evaluation import Plan, evaluate_scores
 
 SPAN = st.tuples(st.sampled_from([0.0, 1.0, 2.0, 3.0, math.nan]), st.sampled_from([0.0, 1.0, math.nan]))
 
@@ -33,7 +33,9 @@ def test_hits_are_those_of_all_orders_and_within_is_the_auroc_of_each_response(r
     confidence, label, response = zip(
         *[(*span, place) for place, spans in enumerate(responses) for span in spans], strict=True
     )
-    ((metrics, _),) = within_responses({"eu": confidence}, label, response, response, bootstrap=0).values()
+    plan = Plan(bootstrap=0)
+    found = evaluate_scores({"eu": confidence}, label, plan, cluster=response, response=response)
+    metrics = found.scores["eu"].metrics
     ranked = [spans for spans in responses if len(spans) > 1 and any(known == 0 for _, known in spans)]
     for metric, most in (("hit1", 1), ("hit3", 3)):
         expected = pytest.approx(np.mean([hit(spans, most) for spans in ranked])) if ranked else None
@@ -54,7 +56,10 @@ def test_intervals_hold_what_fresh_questions_give():
     label = np.tile([1.0, 1.0, 0.0, 1.0], 120)
     for _ in range(200):
         confidence = np.repeat(rng.random((60, 4)), 2, axis=0).ravel()  # the truth is hit1 = 1/4
-        estimate = within_responses({"x": confidence}, label, response, response // 2, bootstrap=200)["x"][0]["hit1"]
+        found = evaluate_scores(  # as probabilities, it is not calibrated
+            {"x": confidence}, label, Plan(200), cluster=response // 2, response=response, probabilities=["x"]
+        )
+        estimate = found.scores["x"].metrics["hit1"]
         held += estimate.low <= 0.25 <= estimate.high
     assert 0.9 <= held / 200 <= 0.99
 
@@ -65,9 +70,9 @@ def test_differences_are_paired():
     label = np.tile([1.0, 1.0, 0.0, 1.0], 100)
     worse = rng.random(400)
     better = worse - 0.05 * (label == 0)  # always a little better: far from zero only because it is paired
-    metrics, differences = within_responses(
-        {"better": better, "worse": worse}, label, response, response, versus="worse"
-    )["better"]
+    scores, plan = {"better": better, "worse": worse}, Plan(versus="worse")
+    found = evaluate_scores(scores, label, plan, cluster=response, response=response).scores["better"]
+    metrics, differences = found.metrics, found.differences
     assert differences["within"].value > 0
     assert differences["within"].p < 0.05
     assert metrics["within"].high - metrics["within"].low > 2 * (differences["within"].high - differences["within"].low)

@@ -232,7 +232,7 @@ def test_sharegpt_and_alpaca_rows_are_read(tmp_path):
 
 
 def test_the_reference_prints_what_evaluate_says_of_an_inspect_log(run_tokur, monkeypatch, tmp_path):
-    block = block_with(Path("samples/README.md"), "inspect_graded.eval")
+    block = block_with(Path("samples/data.md"), "inspect_graded.eval")
     (line,) = block.lines()
     words = [str(ROOT / word) if word.startswith("tests/") else word for word in line.split()[1:]]
     monkeypatch.chdir(tmp_path)

@@ -6,7 +6,8 @@ import json
 import pytest
 
 from tests.records.reading import DATA, EXPECTED_FORMAT, message_of, read, read_row, read_rows
-from tokur_cli.answers.grading import Grader
+from tokur_cli.answers.equivalence import Equivalence
+from tokur_cli.answers.grading import grade
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.formats import FORMATS, recognise
 from tokur_cli.records.mapping import FieldMapping
@@ -283,8 +284,8 @@ def test_choices_are_asked_with_letters_and_the_reference_is_a_letter(tmp_path, 
     assert record.reference == "C"
     assert record.get("source") == {"question": "Which is a prime?"}
     assert (record.get("choices"), record.get("answer")) == (row.get("choices"), row.get("answer"))
-    with Grader() as grader:
-        outcomes = grader.grade((letter, record.reference) for letter in "CB")
+    with Equivalence() as equivalence:
+        outcomes = grade(((letter, record.reference) for letter in "CB"), equivalence)
         assert [outcome.correct for outcome in outcomes] == [True, False]
 
 

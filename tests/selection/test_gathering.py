@@ -22,17 +22,17 @@ def question(responses, key="id q1"):
 
 
 def numbered(count):
-    return [Candidate(sample, sample, None, None, 0) for sample in range(count)]
+    return [Candidate(None, None, sample=sample, digest=sample) for sample in range(count)]
 
 
 def unnumbered(digests):
-    return [Candidate(None, digest, None, None, 0) for digest in sorted(digests)]
+    return [Candidate(None, None, digest=digest) for digest in sorted(digests)]
 
 
 def gather(*records, whole=False):
     gathering = Gathering(whole=whole)
     for one in records:
-        gathering.add(question_key(one), one, one.get("response"), None)
+        gathering.add(question_key(one), one, Candidate(one.get("response"), None))
     return gathering
 
 
@@ -123,7 +123,7 @@ def test_one_id_for_two_questions_is_an_error_that_names_both_lines():
         assert len(gathering.questions["id q1"].responses) == 4
         other = record(8, id="q1", question="How much?", response="1")
         with pytest.raises(RecordError, match=r"in.jsonl:8: has the id of another question \(q1: see line 3\)"):
-            gathering.add("id q1", other, "1", None)
+            gathering.add("id q1", other, Candidate("1", None))
 
 
 def test_turns_with_ids_of_their_own_are_the_same_question():
@@ -139,7 +139,7 @@ def test_two_references_for_one_question_are_an_error_and_none_is_not():
         record(1, id="q1", response="1"), record(2, id="q1", reference="5", response="1"), record(3, id="q1")
     ) as gathering:
         with pytest.raises(RecordError, match=r'in.jsonl:4: has the reference "6", but its question q1 has "5"'):
-            gathering.add("id q1", record(4, id="q1", reference=6, response="1"), "1", None)
+            gathering.add("id q1", record(4, id="q1", reference=6, response="1"), Candidate("1", None))
         assert gathering.questions["id q1"].references == ["5"]
         assert len(gathering.questions["id q1"].responses) == 3
 
@@ -159,7 +159,7 @@ def test_records_come_back_as_they_were_from_memory_and_from_a_file(monkeypatch,
         rng.shuffle(responses)
         assert all(gathering.record(r).encode() == lines[r.sample] for r in responses)
         gathering.clear()
-        gathering.add("id q1", Record.parse(lines[5], "f", 1), None, None)
+        gathering.add("id q1", Record.parse(lines[5], "f", 1), Candidate(None, None))
         assert [gathering.record(r).encode() for r in gathering.in_input_order()] == [lines[5]]
 
 
@@ -179,4 +179,4 @@ def test_a_full_disk_is_an_error_that_says_what_to_do(monkeypatch):
     with gather(record(id="q", response="1")) as gathering:
         monkeypatch.setattr(gathering._spool._file, "write", refuse)
         with pytest.raises(TokurError, match=r"No space left.*TMPDIR.*--grouped"):
-            gathering.add("id q", record(id="q", response="2"), "2", None)
+            gathering.add("id q", record(id="q", response="2"), Candidate("2", None))

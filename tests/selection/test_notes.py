@@ -10,7 +10,7 @@ def noted(questions, *, needs_score=True, count=None, key="id"):
     """The lines on questions, each a list of (sample, confidence)."""
     notes = Notes("eu_mean", needs_score, count)
     for name, responses in questions.items():
-        found = [Candidate(sample, place, "7", value, 0) for place, (sample, value) in enumerate(responses)]
+        found = [Candidate("7", value, sample=sample, digest=place) for place, (sample, value) in enumerate(responses)]
         kept = [one for place, one in enumerate(found) if one.sample not in [other.sample for other in found[:place]]]
         kept += [one for one in found if one.sample is None and one not in kept]
         duplicates = [one for one in found if one not in kept]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from itertools import islice
@@ -49,57 +48,37 @@ _OUTCOMES = {
 }
 
 
-class Grader:
-    """Grades responses in a stream; use it as a context manager, because it may start worker processes.
+def grade(items: Iterable[tuple[str | None, object]], equivalence: Equivalence) -> Iterator[Outcome]:
+    """Yield the outcome of each (answer, reference) pair, a thousand at a time, so that workers share the work.
 
     Args:
-        equivalence: compares the answers; by default one of its own with its default limits.
-
-    Attributes:
-        counts: how often each outcome has come out so far.
+        items: the answer of each response, None for none, and the value of its reference: a text, a number, or a list
+            of texts, any of which is right.
+        equivalence: compares the answers.
     """
+    stream = iter(items)
+    while batch := list(islice(stream, _BATCH)):
+        golds = [value if isinstance(value, list) else [value] for _, value in batch]
+        pairs = [(answer, gold) for (answer, _), several in zip(batch, golds, strict=True) for gold in several]
+        outcomes = iter(_grade_batch(pairs, equivalence))
+        for several in golds:
+            found = {next(outcomes) for _ in several} or {Outcome.UNPARSABLE_REFERENCE}
+            yield min(found, key=_PRECEDENCE.index)
 
-    def __init__(self, equivalence: Equivalence | None = None) -> None:
-        self.equivalence = equivalence or Equivalence()
-        self.counts: Counter[Outcome] = Counter()
 
-    def __enter__(self) -> Grader:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.equivalence.__exit__(*exception)
-
-    def grade(self, items: Iterable[tuple[str | None, object]]) -> Iterator[Outcome]:
-        """Grade (answer, reference) pairs, in order and a thousand at a time, so that workers share the work.
-
-        Args:
-            items: the answer of each response, None for none, and the value of its reference: a text, a number, or a
-                list of texts, any of which is right.
-        """
-        stream = iter(items)
-        while batch := list(islice(stream, _BATCH)):
-            golds = [value if isinstance(value, list) else [value] for _, value in batch]
-            pairs = [(answer, gold) for (answer, _), several in zip(batch, golds, strict=True) for gold in several]
-            outcomes = iter(self._grade_batch(pairs))
-            for several in golds:
-                found = {next(outcomes) for _ in several} or {Outcome.UNPARSABLE_REFERENCE}
-                outcome = min(found, key=_PRECEDENCE.index)
-                self.counts[outcome] += 1
-                yield outcome
-
-    def _grade_batch(self, batch: list[tuple[str | None, object]]) -> list[Outcome]:
-        golds = [reference_answer(reference) for _, reference in batch]
-        pairs = [
-            (canonical(gold), canonical(answer))
-            for (answer, _), gold in zip(batch, golds, strict=True)
-            if gold is not None and answer is not None
-        ]
-        compared = iter(self.equivalence.compare_canonical(pairs))
-        return [
-            Outcome.UNPARSABLE_REFERENCE
-            if gold is None
-            else Outcome.NO_ANSWER
-            if answer is None
-            else _OUTCOMES[next(compared)]
-            for (answer, _), gold in zip(batch, golds, strict=True)
-        ]
+def _grade_batch(batch: list[tuple[str | None, object]], equivalence: Equivalence) -> list[Outcome]:
+    golds = [reference_answer(reference) for _, reference in batch]
+    pairs = [
+        (canonical(gold), canonical(answer))
+        for (answer, _), gold in zip(batch, golds, strict=True)
+        if gold is not None and answer is not None
+    ]
+    compared = iter(equivalence.compare_canonical(pairs))
+    return [
+        Outcome.UNPARSABLE_REFERENCE
+        if gold is None
+        else Outcome.NO_ANSWER
+        if answer is None
+        else _OUTCOMES[next(compared)]
+        for (answer, _), gold in zip(batch, golds, strict=True)
+    ]

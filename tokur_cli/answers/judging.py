@@ -115,11 +115,7 @@ class LabelRule:
     is_strict: bool = True
 
     def answer(self, record: Record) -> Answer | None:
-        """Return the answer of a record's response; None where it gives none, and where it is code.
-
-        Raises:
-            RecordError: the record has no response, its references are not text, or the pattern takes too long.
-        """
+        """Return the answer of a record's response; None where it gives none, and where it is code."""
         if is_code(record):
             return None
         if self.pattern is not None:
@@ -162,12 +158,7 @@ class LabelRule:
         return labelled
 
     def brought(self, record: Record) -> Label | None:
-        """Return the label that a record brings along; None where it brings none.
-
-        Raises:
-            RecordError: it holds no label.
-            UsageError: it has the verdicts of several scorers, and none is named.
-        """
+        """Return the label that a record brings along; None where it brings none."""
         try:
             return label_of(record.fields, self.field)
         except RecordError as error:

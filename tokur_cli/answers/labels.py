@@ -2,8 +2,8 @@
 
 - ``correct``: true or false.
 - ``quality``: a number in [0, 1], such as the share of a text's facts that hold.
-- any other field by name (``scores.exact_match`` reaches into objects): true, false or a number in [0, 1]; in an
-  Inspect log also what its scorers write, such as ``C`` and ``I``.
+- any other field by name (``scores.exact_match`` reaches into objects): true, false or a number in [0, 1]; in logs also
+  what the program that wrote them says, such as the ``C`` and ``I`` of Inspect's scorers.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tokur_cli.records.errors import RecordError, UsageError
-from tokur_cli.records.formats.inspect import verdicts
-from tokur_cli.records.formats.lm_eval import metrics
+from tokur_cli.records.formats import verdicts_of
 from tokur_cli.records.mapping import value_at
 
 
@@ -47,15 +46,14 @@ def label_of(record: Mapping[str, Any], field: str | None = None) -> Label | Non
         RecordError: the field is missing though named, or holds no label.
         UsageError: the record has the verdicts of several scorers, and none is named.
     """
-    said = verdicts(record) or metrics(record)
+    said, failed = verdicts_of(record)
     if field is not None:
-        if field in said:
-            return Label(_number(said[field], field), field)
-        if record.get("error") is not None and field.startswith("scores."):
-            return Label(None, field)  # Inspect writes no scores where grading failed
         try:
-            return Label(_number(value_at(record, field), field), field)
+            value = said[field] if field in said else value_at(record, field)
+            return Label(_number(value, field), field)
         except LookupError:
+            if failed:
+                return Label(None, field)
             known = f"; its scores are {', '.join(said)}" if said else ""
             raise RecordError(f'"{field}" is missing: --label-field names no field of this record{known}') from None
     if "correct" in record:

@@ -110,19 +110,13 @@ def perturb(
     Writes a record for each perturbed matrix; with --sweep or --calibrate, for each strength that was tried.
     """
     tries = strength.sweep is not None or strength.calibrate
+    from tokur_cli.commands.perturb.command import PerturbJob
     from tokur_cli.commands.perturb.command import perturb as run
+    from tokur_cli.commands.shared.prompts import PromptForm
 
-    run(
-        replace(source, path=input_path(responses)) if tries else None,
-        model,
-        prompts,
-        replace(posterior, sigma=str(strength.sigma)),
-        strength,
-        sampling,
-        labels,
-        workers,
-        keep,
-    )
+    scoring = ScoringOptions(**vars(sampling), posterior=replace(posterior, sigma=str(strength.sigma)))
+    source_of_trials = replace(source, path=input_path(responses)) if tries else None
+    run(PerturbJob(model, PromptForm(prompts), scoring), source_of_trials, strength, labels, workers, keep)
 
 
 def generate(
@@ -179,10 +173,11 @@ def generate(
     depends on N and the options of the panel Guided, too.
     """
     source = replace(source, path=input_path(questions))
-    decoding, scoring, baselines = together(decoding, guided, posterior, scoring, baselines)
-    from tokur_cli.commands.generate.command import generate as run
+    decoding, scoring = together(decoding, guided, posterior, scoring, baselines)
+    from tokur_cli.commands.generate.command import GenerateJob
+    from tokur_cli.commands.session.files import carry_out
 
-    run(source, model, prompts, decoding, scoring, baselines, workers, target, score=score)
+    carry_out(GenerateJob.of(model, prompts, decoding, scoring, score=score), source, workers, target)
 
 
 def score(
@@ -205,15 +200,18 @@ def score(
 
         score_logged(source, scoring, target)
         return
-    scoring, baselines = replace(scoring, posterior=posterior), replace(baselines, seed=posterior.seed)
+    baselines = replace(baselines, seed=posterior.seed)
+    from tokur_cli.commands.score.command import ScoreJob
+
+    job = ScoreJob.of(model, prompts, replace(scoring, posterior=posterior, baselines=baselines))
     if baselines.show_prompts:
         from tokur_cli.commands.baselines.show_prompts import show_prompts
 
-        show_prompts(source, model, scoring, baselines)
+        show_prompts(job, source)
         return
-    from tokur_cli.commands.score.command import score as run
+    from tokur_cli.commands.session.files import carry_out
 
-    run(source, model, prompts, scoring, baselines, workers, target)
+    carry_out(job, source, workers, target)
 
 
 def select(
@@ -298,8 +296,8 @@ def together(
     posterior: PosteriorOptions,
     scoring: ScoringOptions,
     baselines: BaselineOptions,
-) -> tuple[DecodingOptions, ScoringOptions, BaselineOptions]:
+) -> tuple[DecodingOptions, ScoringOptions]:
     """Return the groups with what others say for them: how a response is guided, the posterior, the seed."""
     seed = posterior.seed
     decoding = replace(decoding, seed=seed).guided_by(guided.guidance)
-    return decoding, replace(scoring, posterior=posterior), replace(baselines, seed=seed)
+    return decoding, replace(scoring, posterior=posterior, baselines=replace(baselines, seed=seed))

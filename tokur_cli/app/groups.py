@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Annotated, Any, get_type_hints
 
 import typer
+import typer.main
 from typer.models import OptionInfo
 
 from tokur_cli.commands.options.files import check_parameters
@@ -99,6 +100,13 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     vars(run)["__signature__"] = inspect.signature(command, eval_str=True).replace(parameters=parameters)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def parser_of(command: Callable[..., None]) -> Any:
+    """Return click's command, which knows the options and converts their values, of one command alone."""
+    alone = typer.Typer(add_completion=False)
+    alone.command(command.__name__)(with_groups(command))
+    return typer.main.get_command(alone)
 
 
 def given_in(context: typer.Context) -> set[str]:

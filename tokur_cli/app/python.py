@@ -6,34 +6,34 @@ import gc
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from typer.main import get_command
-
-from tokur_cli.app import app
 from tokur_cli.app.commands import generate, score, together
-from tokur_cli.app.groups import Groups, given_in
-from tokur_cli.commands.generate.command import check_generation
+from tokur_cli.app.groups import Groups, given_in, parser_of
+from tokur_cli.commands.generate.command import GenerateJob
 from tokur_cli.commands.heatmap.notebook import picture_of
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
-from tokur_cli.commands.score.command import check_scoring
-from tokur_cli.commands.shared.errors import InvalidRecords, say
-from tokur_cli.commands.shared.model import load, model_name
+from tokur_cli.commands.score.command import ScoreJob
+from tokur_cli.commands.session.job import StreamJob, none_written
+from tokur_cli.commands.shared.errors import InvalidRecords
+from tokur_cli.commands.shared.model import load
 from tokur_cli.commands.shared.progress import Progress
-from tokur_cli.commands.shared.prompts import PromptForm
-from tokur_cli.commands.shared.reading import look_ahead, model_named
+from tokur_cli.commands.shared.reading import look_ahead
 from tokur_cli.commands.workers.pool import InProcess
-from tokur_cli.records.errors import RecordError, UsageError
+from tokur_cli.records.errors import UsageError
 from tokur_cli.records.reader import read_rows_of
-from tokur_cli.records.record import Record
 
 if TYPE_CHECKING:
-    from tokur_cli.commands.score.pipeline import Scoring
+    from tokur_cli.commands.session.session import Session
+    from tokur_cli.commands.workers.worker import Pipeline
 
 _SOURCE = "records"  # what stands before a record's number in its error
-_OF_FILES = {field.name for group in (InputOptions, ResumableOutput, WorkerOptions) for field in fields(group)}
+_OF_COMMAND_LINE = {
+    *(field.name for group in (InputOptions, ResumableOutput, WorkerOptions) for field in fields(group)),
+    "show_prompts",
+    "from_logprobs",
+}
 
 
 class ScoredRecord(dict[str, Any]):
@@ -62,18 +62,17 @@ class Tokur:
     def __init__(self, model: str | None = None, **options: Any) -> None:
         self._options = {"model": model, **options}
         groups = _filled(score, self._options)
-        self._model, posterior = groups["model"], groups["posterior"]
-        scoring = replace(groups["scoring"], posterior=posterior)
-        self._baselines = replace(groups["baselines"], seed=posterior.seed)
-        self._scoring, self._model_of_posterior = check_scoring(scoring)
-        self._form = PromptForm(groups["prompts"])
-        self._loaded: tuple[str, Any] | None = None  # the model that is loaded, by its name
-        self._pipeline: Scoring | None = None
+        self._model_options, posterior = groups["model"], groups["posterior"]
+        baselines = replace(groups["baselines"], seed=posterior.seed)
+        scoring = replace(groups["scoring"], posterior=posterior, baselines=baselines)
+        self._scoring = ScoreJob.of(self._model_options, groups["prompts"], scoring)
+        self._session: Session | None = None  # with the model that is loaded
+        self._scorer: Pipeline | None = None
 
     @property
     def model(self) -> str | None:
         """The model that scores, whatever the records name; None where it is theirs."""
-        return self._model.name or self._model_of_posterior
+        return self._scoring.model.name
 
     def score(self, records: Iterable[Mapping[str, Any]]) -> Iterator[ScoredRecord]:
         """Yield the records with their scores, in order.
@@ -85,22 +84,7 @@ class Tokur:
             RecordError: after all before it, a bad record; it names its number, from 1.
             TokurError: whatever else stops the command.
         """
-        items, first = look_ahead(
-            read_rows_of(_several(records), _SOURCE, partial(say, "score")), "prompt", "response", skip_invalid=False
-        )
-        if first is None:
-            return
-        with Progress("score") as progress:
-            model = self._load(self._model_of_posterior or model_named(first), progress)
-            from tokur_cli.commands.score.pipeline import Scoring
-            from tokur_cli.commands.score.windows import score_records
-
-            if self._pipeline is None or self._pipeline.language_model is not model:
-                note = partial(say, "score")
-                self._pipeline = Scoring(self._scoring, self._baselines, self._form, model, progress, note)
-            force, invalid = InProcess(self._pipeline), InvalidRecords("score", skip=False)
-            for line in score_records(items, force, self._scoring, self._baselines, invalid, progress):
-                yield ScoredRecord(json.loads(line))
+        return map(ScoredRecord, self._carry_out(self._scoring, records))
 
     def generate(self, questions: Iterable[Mapping[str, Any]], **options: Any) -> Iterator[dict[str, Any]]:
         """Return the responses to the questions, in order, as records that ``score`` takes, or scored already.
@@ -117,69 +101,49 @@ class Tokur:
             TokurError: a file that the options name cannot be read; later, whatever else stops the command.
         """
         groups = _filled(generate, options, self._options)
-        if groups["model"] != self._model:
+        if groups["model"] != self._model_options:
             raise UsageError(
                 "generate uses the model that Tokur has: give model, dtype, device_map, revision and "
                 "trust_remote_code to another Tokur(…)"
             )
         if groups["decoding"].backend == "vllm":
             raise UsageError("from Python, generate has no backend vllm: run tokur generate --backend vllm")
-        names = ("decoding", "guided", "posterior", "scoring", "baselines")
-        decoding, scoring, baselines = together(*(groups[name] for name in names))
-        scoring, model_of_posterior = check_generation(decoding, scoring, score=groups["score"])
-        groups |= {"decoding": decoding, "scoring": scoring, "baselines": baselines}
-        return self._generate(questions, groups, model_of_posterior or self._model_of_posterior)
-
-    def _generate(
-        self, questions: Iterable[Mapping[str, Any]], groups: dict[str, Any], model_of_posterior: str | None
-    ) -> Iterator[dict[str, Any]]:
-        items, first = look_ahead(
-            read_rows_of(_several(questions), _SOURCE, partial(say, "generate")), "prompt", skip_invalid=False
+        decoding, scoring = together(
+            *(groups[name] for name in ("decoding", "guided", "posterior", "scoring", "baselines"))
         )
-        if first is None:
-            return
-        with Progress("generate") as progress:
-            model = self._load(model_of_posterior, progress)
-            from tokur_cli.commands.generate.generation import Generation, make_responding
-            from tokur_cli.commands.score.windows import score_records
+        job = GenerateJob.of(groups["model"], groups["prompts"], decoding, scoring, score=groups["score"])
+        job = replace(job, model=replace(job.model, name=job.model.name or self.model))
+        return map(ScoredRecord if job.score else dict, self._carry_out(job, questions))
 
-            decoding, scoring, baselines, score = (
-                groups[name] for name in ("decoding", "scoring", "baselines", "score")
-            )
-            form, note = PromptForm(groups["prompts"]), partial(say, "generate")
-            force = InProcess(make_responding(model, decoding, form, scoring, baselines, progress, note, score=score))
-            generation = Generation(force, None, decoding, form, score=score)
-            responses, invalid = generation.run(items, skip_invalid=False), InvalidRecords("generate", skip=False)
-            if score:
-                for line in score_records(responses, force, scoring, baselines, invalid, progress):
-                    yield ScoredRecord(json.loads(line))
-            else:
-                for item in responses:
-                    if isinstance(item, RecordError):
-                        raise item
-                    if isinstance(item, Record):
-                        yield json.loads(item.encode())
-            generation.course.tell("generate")
+    def _carry_out(self, job: StreamJob, rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Yield what becomes of the rows.
 
-    def _load(self, named_by_records: str | None, progress: Progress) -> Any:
-        name = model_name(self._model, named_by_records)
-        if self._loaded is None or self._loaded[0] != name:
-            self._loaded = self._pipeline = None
+        Raises:
+            UsageError: there is a single row, whose fields would be taken for rows.
+        """
+        if isinstance(rows, Mapping | str):
+            raise UsageError("give a list of records, not a single one")
+        with Progress(job.command) as progress:
+            items, first = look_ahead(read_rows_of(rows, _SOURCE, progress.note), *job.needed, skip_invalid=False)
+            if first is None:
+                return
+            run = job.run(InProcess(self._pipeline(job.choosing_model(first), progress)), progress)
+            for line in run.lines(items, InvalidRecords(job.command, skip=False), none_written):
+                yield json.loads(line)
+            run.finish()
+
+    def _pipeline(self, job: StreamJob, progress: Progress) -> Pipeline:
+        """Return what does a job; what scores is kept, as is the model."""
+        if self._session is None or self._session.model.name != job.model.name:
+            self._session = self._scorer = None
             gc.collect()  # before there are two
-            self._loaded = name, load(replace(self._model, name=name), None, progress)
+            self._session = job.session(load(job.model, progress), progress)
             gc.unfreeze()  # unlike a command, this process may outlive the model
-        return self._loaded[1]
-
-
-def _several(records: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
-    """Return the records.
-
-    Raises:
-        UsageError: it is a single one, whose fields would be taken for records.
-    """
-    if isinstance(records, Mapping | str):
-        raise UsageError("give a list of records, not a single one")
-    return records
+        if not isinstance(job, ScoreJob):
+            return job.pipeline(job.session(self._session.model, progress))
+        if self._scorer is None:
+            self._scorer = job.pipeline(job.session(self._session.model, progress))
+        return self._scorer
 
 
 def _filled(command: Any, options: Mapping[str, Any], beside: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -193,11 +157,11 @@ def _filled(command: Any, options: Mapping[str, Any], beside: Mapping[str, Any] 
     Raises:
         UsageError: there is no such option, or it cannot have this value.
     """
-    parser = get_command(app).commands[command.__name__]  # type: ignore[attr-defined]
+    parser = parser_of(command)
     known = {
         flag.lstrip("-").replace("-", "_"): parameter.name
         for parameter in parser.params
-        if parameter.name not in {*_OF_FILES, "show_prompts", "from_logprobs"}
+        if parameter.name not in _OF_COMMAND_LINE
         for flag in parameter.opts
         if flag.startswith("-")
     }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from tokur_cli import __version__
@@ -41,9 +40,6 @@ def select(source: InputOptions, options: SelectOptions, labels: LabelOptions, t
 
     Without ``grouped`` nothing is written before the whole input is read, so a bad record ends the command without any
     output; with it, all questions before the bad record's are written.
-
-    Raises:
-        TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
     selection = _Selection(options, source.skip_invalid)
     items = read_input(COMMAND, source)
@@ -59,29 +55,6 @@ def select(source: InputOptions, options: SelectOptions, labels: LabelOptions, t
     for line in selection.messages():
         say(COMMAND, line)
     selection.invalid.finish(none_of=None if selection.taken else display_name(source.path))
-
-
-@dataclass(slots=True)
-class _Verdict:
-    """What ``--records`` writes back for a response."""
-
-    drawn: bool
-    kept: bool = False
-    weight: float = 0.0
-    label: str | None = None
-    rank: int | None = None
-    chosen: bool = False
-
-    def fields(self, answer: str | None) -> dict[str, Any]:
-        return {
-            "drawn": self.drawn,
-            "kept": self.kept,
-            "weight": self.weight,
-            "answer": answer,
-            "class": self.label,
-            "rank": self.rank,
-            "chosen": self.chosen,
-        }
 
 
 class _Selection:
@@ -178,9 +151,7 @@ class _Selection:
             method = self.rule.method
             raise record.error(f"is code, and {method} counts equal answers, of which code has none: give --method bon")
         self.unjudged[labelled.outcome] += labelled.awaits is None
-        gathering.add(
-            key,
-            record,
+        response = Candidate(
             None if labelled.answer is None else sys.intern(labelled.answer),  # most answers come many times
             self._confidence(record),
             is_unmarked=labelled.is_unmarked,
@@ -188,6 +159,7 @@ class _Selection:
             correct=labelled.correct,
             awaits=labelled.awaits,
         )
+        gathering.add(key, record, response)
 
     def _confidence(self, record: Record) -> float | None:
         scores = record.scores
@@ -199,7 +171,7 @@ class _Selection:
 
     def _finish(self, gathering: Gathering, labelling: Labelling, writer: RecordWriter) -> None:
         """Choose for the gathered questions, and write."""
-        verdicts: dict[int, _Verdict] = {}
+        verdicts: dict[int, dict[str, Any]] = {}
         for question in gathering.questions.values():
             responses, duplicates = question.without_duplicates()
             drawn = responses
@@ -224,8 +196,10 @@ class _Selection:
                 )
         if self.options.records:
             for response in gathering.in_input_order():
-                verdict = verdicts.get(response.offset, _Verdict(drawn=False))
-                writer.write(_with_verdict(gathering.record(response), response.answer, verdict))
+                record = gathering.record(response)
+                verdict = verdicts.get(response.offset) or _verdict(response, drawn=False)
+                record.set("tokur", {"schema": SCHEMA, **record.tokur, "select": verdict})
+                writer.write(record)
 
     def _certainty(self, drawn: list[Candidate], choice: Choice) -> float | None:
         return drawn[choice.chosen].confidence if self.options.by == P_CORRECT else choice.share
@@ -335,21 +309,27 @@ def _correct(
 
 def _verdicts(
     drawn: list[Candidate], classes: AnswerClasses, choice: Choice | None, answers: bool
-) -> dict[int, _Verdict]:
+) -> dict[int, dict[str, Any]]:
     """Return what became of the drawn responses, by where their text is."""
-    verdicts = [
-        _Verdict(drawn=True, label=None if label is None else classes.representatives[label])
-        for label in classes.labels
-    ]
+    names = [None if label is None else classes.representatives[label] for label in classes.labels]
+    verdicts = [_verdict(response, drawn=True, name=name) for response, name in zip(drawn, names, strict=True)]
     if choice is not None:
         for rank, index in enumerate(choice.ranking, start=1):
-            verdicts[index].rank = rank
+            verdicts[index]["rank"] = rank
         for index, weight in choice.weights.items():
-            verdicts[index].kept, verdicts[index].weight = True, weight
-        verdicts[choice.chosen].chosen = answers
+            verdicts[index] |= {"kept": True, "weight": weight}
+        verdicts[choice.chosen]["chosen"] = answers
     return {response.offset: verdict for response, verdict in zip(drawn, verdicts, strict=True)}
 
 
-def _with_verdict(record: Record, answer: str | None, verdict: _Verdict) -> Record:
-    record.set("tokur", {"schema": SCHEMA, **record.tokur, "select": verdict.fields(answer)})
-    return record
+def _verdict(response: Candidate, *, drawn: bool, name: str | None = None) -> dict[str, Any]:
+    """Return what ``--records`` writes of a response before it is known whether it is kept or chosen."""
+    return {
+        "drawn": drawn,
+        "kept": False,
+        "weight": 0.0,
+        "answer": response.answer,
+        "class": name,
+        "rank": None,
+        "chosen": False,
+    }

@@ -14,16 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tokur_cli.metrics.calibration import log_losses
+from tokur_cli.metrics.catalogue import PROBABILITY_METRICS, RANKING_METRICS, ProbabilityMetric
 from tokur_cli.metrics.ranked import Floats, Ranked
-from tokur_cli.metrics.ranking import auprc_of, auroc_of, top_accuracy_of
-from tokur_cli.metrics.rejection import aurc_of, prr_of
 
 MOST_GROUPS = 1_024
 _CHUNK_NUMBERS = 2_000_000
-
-RESAMPLED = ("auroc", "auprc", "acc", "aurc", "prr", "brier", "log_loss")
-"""The metrics that have intervals. ECE has none: resampling adds to its bias, so that its interval would mislead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +28,21 @@ class ScoredSet:
     Attributes:
         confidence: (N,), NaN where the record has no score.
         probability: (N,) calibrated, NaN where the record has no score; None for no Brier score.
-        is_probability: whether the confidence is the probability itself: only then there is a log loss, since what
-            isotonic regression calls impossible may happen.
+        is_probability: whether the confidence is the probability itself.
     """
 
     confidence: Floats
     probability: Floats | None = None
     is_probability: bool = False
+
+    def part(self, records: NDArray[np.bool_] | NDArray[np.intp]) -> ScoredSet:
+        """Return the score of some of the records: (N,) whether it is one of them, or their places."""
+        probability = None if self.probability is None else self.probability[records]
+        return ScoredSet(self.confidence[records], probability, self.is_probability)
+
+    def probability_metrics(self) -> list[ProbabilityMetric]:
+        """Return the metrics of probabilities that it can have."""
+        return [metric for metric in PROBABILITY_METRICS if metric.calibrates or self.is_probability]
 
 
 def resampled(
@@ -65,18 +68,16 @@ def resampled(
     held = {name: np.isfinite(score.confidence) for name, score in scores.items()}
     subsets = {mask.tobytes(): _Subset(np.flatnonzero(mask), label) for mask in held.values()}
     prepared = {name: _Prepared(score, subsets[held[name].tobytes()]) for name, score in scores.items()}
-    found: dict[str, dict[str, list[Floats]]] = {name: {metric: [] for metric in RESAMPLED} for name in scores}
+    found: dict[str, dict[str, list[Floats]]] = {name: {} for name in scores}
     for weight in draws(len(label), resamples, seed, cluster):
         for subset in subsets.values():
             subset.draw(weight)
         for name, score in prepared.items():
             for metric, values in score.metrics().items():
-                found[name][metric].append(values)
+                found[name].setdefault(metric, []).append(values)
     return {
-        name: {
-            metric: np.concatenate(parts) + prepared[name].shift[metric] for metric, parts in metrics.items() if parts
-        }
-        for name, metrics in found.items()
+        name: {metric: np.concatenate(parts) + prepared[name].shift.get(metric, 0.0) for metric, parts in of.items()}
+        for name, of in found.items()
     }
 
 
@@ -93,26 +94,6 @@ def draws(records: int, resamples: int, seed: int, cluster: NDArray[np.intp] | N
         yield weight
 
 
-def interval(values: Floats) -> tuple[float, float]:
-    """Return the 95 % percentile interval of resampled values (R,): their 0.025 and 0.975 quantiles, NaN left out."""
-    low, high = np.nanquantile(values, [0.025, 0.975])
-    return float(low), float(high)
-
-
-def two_sided_p(differences: Floats) -> float:
-    """Return the p-value of no difference: twice the smaller part of resampled differences on either side of 0.
-
-    Args:
-        differences: (R,), NaN left out.
-
-    Returns:
-        A number in [2/(R + 1), 1].
-    """
-    known = differences[np.isfinite(differences)]
-    below, above = (known <= 0).sum(), (known >= 0).sum()
-    return float(min(1.0, 2 * (min(below, above) + 1) / (len(known) + 1)))
-
-
 class _Subset:
     """The records that have a score: scores that are missing in the same records share the work on labels."""
 
@@ -120,23 +101,21 @@ class _Subset:
         self.records = records
         self._is_all = len(records) == len(label)
         self.label = label[records]
-        self._oracle = Ranked(self.label, self.label, MOST_GROUPS)
-        self._errors: list[Floats] = []
+        self._best = Ranked(self.label, self.label, MOST_GROUPS)
+        self._losses: list[Floats] = []
         self.draw(np.ones((1, len(label))))
 
     def draw(self, weight: Floats) -> None:
         """Take over (R, N) weights of all records."""
         self.weight = weight if self._is_all else weight[:, self.records]
-        sums = self._oracle.sums(self.weight)
-        self.oracle = aurc_of(sums)
-        self.error = 1.0 - sums.all_right / sums.all
+        self.best = self._best.sums(self.weight)
         # One product for all scores: the weights are read from memory once, not once per score
-        self.errors = self.weight @ np.array(self._errors).T / sums.all[:, None] if self._errors else None
+        self.means = self.weight @ np.array(self._losses).T / self.best.all[:, None] if self._losses else None
 
-    def add_errors(self, errors: Floats) -> int:
-        """Take (N,) errors of a score's probabilities; return their column in ``errors`` (R, columns), their means."""
-        self._errors.append(errors)
-        return len(self._errors) - 1
+    def add(self, losses: Floats) -> int:
+        """Take (N,) losses of a score's probabilities; return their column in ``means`` (R, columns)."""
+        self._losses.append(losses)
+        return len(self._losses) - 1
 
 
 class _Prepared:
@@ -144,31 +123,30 @@ class _Prepared:
 
     def __init__(self, score: ScoredSet, subset: _Subset) -> None:
         self._subset = subset
-        confidence = score.confidence[subset.records]
-        self._columns: dict[str, int] = {}
-        if score.probability is not None:
-            probability = score.probability[subset.records]
-            self._columns["brier"] = subset.add_errors((probability - subset.label) ** 2)
-            if score.is_probability:
-                self._columns["log_loss"] = subset.add_errors(log_losses(probability, subset.label))
-        self._ranked = Ranked(confidence, subset.label, MOST_GROUPS)
-        self.shift = dict.fromkeys(RESAMPLED, 0.0)
-        if self._ranked.is_merged:
-            merged, exact = self.metrics(), self.metrics(Ranked(confidence, subset.label))
-            self.shift |= {metric: float(exact[metric][0] - merged[metric][0]) for metric in exact}
-
-    def metrics(self, ranked: Ranked | None = None) -> dict[str, Floats]:
-        """Return the metrics under the subset's present weights, (R,) each."""
-        ranked = ranked or self._ranked
-        sums = ranked.sums(self._subset.weight)
-        area = aurc_of(sums)
-        values = {
-            "acc": top_accuracy_of(sums),
-            "aurc": area,
-            "prr": prr_of(area, self._subset.oracle, self._subset.error),
+        score = score.part(subset.records)
+        self._columns = {
+            metric.name: subset.add(np.asarray(metric.of(score.probability, subset.label)))
+            for metric in score.probability_metrics()
+            if metric.has_interval and score.probability is not None
         }
-        if ranked.is_binary:
-            values |= {"auroc": auroc_of(sums), "auprc": auprc_of(sums)}
-        if self._subset.errors is not None:
-            values |= {metric: self._subset.errors[:, column] for metric, column in self._columns.items()}
-        return values
+        self._ranked = Ranked(score.confidence, subset.label, MOST_GROUPS)
+        self.shift: dict[str, float] = {}
+        if self._ranked.is_merged:
+            merged, exact = (
+                self._rankings(ranked) for ranked in (self._ranked, Ranked(score.confidence, subset.label))
+            )
+            self.shift = {metric: float(exact[metric][0] - merged[metric][0]) for metric in exact}
+
+    def metrics(self) -> dict[str, Floats]:
+        """Return the metrics under the subset's present weights, (R,) each."""
+        means = self._subset.means
+        of_probabilities = {} if means is None else {name: means[:, column] for name, column in self._columns.items()}
+        return self._rankings(self._ranked) | of_probabilities
+
+    def _rankings(self, ranked: Ranked) -> dict[str, Floats]:
+        sums = ranked.sums(self._subset.weight, self._subset.best)
+        return {
+            metric.name: metric.of(sums)
+            for metric in RANKING_METRICS
+            if metric.has_interval and (ranked.is_binary or metric.labels != "classes")
+        }

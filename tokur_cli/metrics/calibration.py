@@ -172,14 +172,14 @@ def _folds(question: NDArray[np.intp], label: Floats, folds: int, seed: int) -> 
     return fold[question]
 
 
-def brier(probability: ArrayLike, label: ArrayLike) -> float:
-    """Return the Brier score: mean (p − y)².
+def square_errors(probability: ArrayLike, label: ArrayLike) -> Floats:
+    """Return (p − y)² of each record (N,), whose mean is the Brier score.
 
     Args:
         probability: (N,), in [0, 1].
         label: (N,), in [0, 1].
     """
-    return float(np.mean((np.asarray(probability, dtype=np.float64) - np.asarray(label, dtype=np.float64)) ** 2))
+    return np.asarray((np.asarray(probability, dtype=np.float64) - np.asarray(label, dtype=np.float64)) ** 2)
 
 
 def ece(probability: ArrayLike, label: ArrayLike, bins: int = BINS) -> float:

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tokur_cli.metrics.ranked import Floats
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -32,6 +34,13 @@ class Estimate:
     reason: str | None = None
 
     @classmethod
+    def resampled(cls, value: float, drawn: Floats, *, is_difference: bool = False) -> Estimate:
+        """Return a value with its interval from resampled ones (R,), and a difference with its p-value, too."""
+        if not np.isfinite(drawn).any():
+            return cls(value)
+        return cls(value, *interval(drawn), two_sided_p(drawn) if is_difference else None)
+
+    @classmethod
     def mean(cls, values: Sequence[float]) -> Estimate:
         """Return the mean of values, with their standard deviation if there are several; undefined for none."""
         if not values:
@@ -53,3 +62,23 @@ class Estimate:
         """Return what is known, by name."""
         named = {name: getattr(self, name) for name in ("low", "high", "p", "std", "values", "reason")}
         return {"value": self.value, **{name: value for name, value in named.items() if value not in (None, ())}}
+
+
+def interval(values: Floats) -> tuple[float, float]:
+    """Return the 95 % percentile interval of resampled values (R,): their 0.025 and 0.975 quantiles, NaN left out."""
+    low, high = np.nanquantile(values, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def two_sided_p(differences: Floats) -> float:
+    """Return the p-value of no difference: twice the smaller part of resampled differences on either side of 0.
+
+    Args:
+        differences: (R,), NaN left out.
+
+    Returns:
+        A number in [2/(R + 1), 1].
+    """
+    known = differences[np.isfinite(differences)]
+    below, above = (known <= 0).sum(), (known >= 0).sum()
+    return float(min(1.0, 2 * (min(below, above) + 1) / (len(known) + 1)))

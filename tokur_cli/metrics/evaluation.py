@@ -8,23 +8,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tokur_cli.metrics.bootstrap import RESAMPLED, ScoredSet, interval, resampled, two_sided_p
-from tokur_cli.metrics.calibration import FOLDS, brier, calibrated, ece, log_losses
+from tokur_cli.metrics.bootstrap import ScoredSet, draws, resampled
+from tokur_cli.metrics.calibration import FOLDS, calibrated
+from tokur_cli.metrics.catalogue import METRICS, RANKING_METRICS, SPAN_METRICS
 from tokur_cli.metrics.delong import delong
 from tokur_cli.metrics.estimate import Estimate
 from tokur_cli.metrics.ranked import Floats, Ranked
-from tokur_cli.metrics.ranking import auprc_of, auroc_of, top_accuracy_of
-from tokur_cli.metrics.rejection import aurc_of, prr_of
+from tokur_cli.metrics.within import SpanTable
 
-METRICS = (*RESAMPLED, "ece")
 
-LOWER_IS_BETTER = frozenset({"aurc", "brier", "log_loss", "ece"})
-"""The metrics whose smaller values are better; of all others the larger ones are."""
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How scores are evaluated.
+
+    Attributes:
+        bootstrap: number of resamples for intervals and comparisons; 0 for none.
+        seed: of the resamples and of the folds of the calibration.
+        versus: the score that all others are compared with.
+    """
+
+    bootstrap: int = 1000
+    seed: int = 0
+    versus: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +44,7 @@ class ScoreResult:
     Attributes:
         records: how many labelled records have it, summed over runs.
         missing: how many labelled records do not.
-        metrics: by name, all ``METRICS``; of probabilities the log loss, too, and of spans of responses those of
-            ``within_responses``.
+        metrics: by name, those of ``METRICS`` that it can have, in their order.
         differences: from the baseline, by the same names, on the records that have both; empty without a baseline.
         delong_p: p-value of no difference in AUROC from the baseline by DeLong's test, see ``delong``; None where it is
             not defined, and over several runs.
@@ -103,11 +112,10 @@ class Evaluation:
 def evaluate_scores(
     confidences: Mapping[str, ArrayLike],
     label: ArrayLike,
+    plan: Plan = Plan(),
     *,
-    bootstrap: int = 1000,
-    seed: int = 0,
-    versus: str | None = None,
     cluster: ArrayLike | None = None,
+    response: ArrayLike | None = None,
     probabilities: Collection[str] = (),
 ) -> Evaluation:
     """Evaluate every score of one run.
@@ -115,151 +123,151 @@ def evaluate_scores(
     Args:
         confidences: for each score (N,) confidences (uncertainties negated), NaN where a record has none.
         label: (N,), 1 for right, 0 for wrong or a quality in [0, 1], NaN where a record has none.
-        bootstrap: number of resamples for intervals and comparisons; 0 for none.
-        seed: of the resamples and of the folds of the calibration.
-        versus: the score that all others are compared with.
+        plan: how.
         cluster: (N,) number of the question of each record; by default each is its own. Resamples, p-values and the
             folds of the calibration go by question.
+        response: (N,) number of each record's response, of records that are spans: those of one stand in the order of
+            the text. None where a record is a whole response.
         probabilities: the scores that are probabilities of being right as they are, and are not calibrated.
 
     Raises:
-        KeyError: ``versus`` is not one of the scores.
+        KeyError: ``plan.versus`` is not one of the scores.
         ValueError: a label lies outside [0, 1].
     """
     label = np.asarray(label, dtype=np.float64)
+    arrays = {name: np.asarray(values, dtype=np.float64) for name, values in confidences.items()}
     labelled = np.isfinite(label)
     known = label[labelled]
     if ((known < 0) | (known > 1)).any():
         raise ValueError("labels must lie in [0, 1]")
-    clusters = (np.arange(len(label)) if cluster is None else np.asarray(cluster))[labelled]
-    scores = {
-        name: _scored(np.asarray(values, dtype=np.float64)[labelled], known, clusters, seed, name in probabilities)
-        for name, values in confidences.items()
-    }
-    baseline = scores[versus] if versus is not None else None
-    resampling = _Resampling(scores, known, clusters, bootstrap, seed)
-    results = {}
-    for name, score in scores.items():
-        metrics = _metrics(score, known)
-        for metric, values in resampling.all_scores.get(name, {}).items():
-            if metrics[metric].value is not None and np.isfinite(values).any():
-                metrics[metric] = Estimate(metrics[metric].value, *interval(values))
-        differences: dict[str, Estimate] = {}
-        delong_p = None
-        if baseline is not None and name != versus:
-            both = np.isfinite(score.confidence) & np.isfinite(baseline.confidence)
-            own, other = _part(score, both), _part(baseline, both)
-            differences = _differences(own, other, known[both], *resampling.pair(name, versus or "", both))
-            delong_p = _delong_p(own.confidence, other.confidence, known[both], clusters[both])
-        count = int(np.isfinite(score.confidence).sum())
-        results[name] = ScoreResult(count, len(known) - count, metrics, differences, delong_p)
+    every = np.arange(len(label)) if cluster is None else np.asarray(cluster)
+    run = _Run(known, every[labelled], plan)
+    run.scores = {name: run.scored(values[labelled], name in probabilities) for name, values in arrays.items()}
+    results = run.results()
+    if response is not None:
+        spans = _Spans(SpanTable(label, np.asarray(response)), every, plan)
+        results = spans.added_to(results, arrays)
     accuracy = Estimate(float(known.mean()) if len(known) else None)
-    questions = len(np.unique(clusters))
+    questions = len(np.unique(run.cluster))
     return Evaluation(len(known), questions, int((~labelled).sum()), accuracy, _is_binary(known), results)
 
 
-def _scored(
-    confidence: Floats, label: Floats, cluster: NDArray[np.generic], seed: int, is_probability: bool
-) -> ScoredSet:
-    """Return a score with its calibrated probabilities, where there are questions enough to calibrate on."""
-    confidence = np.where(np.isfinite(confidence), confidence, np.nan)
-    held = np.isfinite(confidence)
-    if is_probability:
-        return ScoredSet(confidence, confidence, is_probability=True)
-    if len(np.unique(cluster[held])) < 2 * FOLDS:
-        return ScoredSet(confidence)
-    probability = np.full(len(label), np.nan)
-    probability[held] = calibrated(confidence[held], label[held], cluster=cluster[held], seed=seed)
-    return ScoredSet(confidence, probability)
+@dataclass
+class _Run:
+    """The labelled records of one run.
 
+    Attributes:
+        label: (N,), in [0, 1].
+        cluster: (N,) number of the question of each.
+        plan: how they are evaluated.
+        scores: what is evaluated.
+    """
 
-def _part(score: ScoredSet, records: NDArray[np.bool_]) -> ScoredSet:
-    probability = None if score.probability is None else score.probability[records]
-    return ScoredSet(score.confidence[records], probability, score.is_probability)
+    label: Floats
+    cluster: NDArray[np.generic]
+    plan: Plan
+    scores: dict[str, ScoredSet] = field(default_factory=dict)
 
+    def scored(self, confidence: Floats, is_probability: bool) -> ScoredSet:
+        """Return a score with its calibrated probabilities, where there are questions enough to calibrate on."""
+        confidence = np.where(np.isfinite(confidence), confidence, np.nan)
+        held = np.isfinite(confidence)
+        if is_probability:
+            return ScoredSet(confidence, confidence, is_probability=True)
+        if len(np.unique(self.cluster[held])) < 2 * FOLDS:
+            return ScoredSet(confidence)
+        probability = np.full(len(self.label), np.nan)
+        probability[held] = calibrated(
+            confidence[held], self.label[held], cluster=self.cluster[held], seed=self.plan.seed
+        )
+        return ScoredSet(confidence, probability)
 
-def _is_binary(label: Floats) -> bool:
-    return bool(np.isin(label, (0.0, 1.0)).all())
+    def results(self) -> dict[str, ScoreResult]:
+        """Return what each score achieves."""
+        versus = self.plan.versus
+        baseline = self.scores[versus] if versus is not None else None
+        present = {name: score for name, score in self.scores.items() if np.isfinite(score.confidence).any()}
+        drawn = self._drawn(present, np.ones(len(self.label), dtype=bool)) if present else {}
+        results = {}
+        for name, score in self.scores.items():
+            metrics = _metrics(score, self.label)
+            for metric, values in drawn.get(name, {}).items():
+                if (value := metrics[metric].value) is not None:
+                    metrics[metric] = Estimate.resampled(value, values)
+            count = int(np.isfinite(score.confidence).sum())
+            results[name] = ScoreResult(count, len(self.label) - count, metrics)
+            if baseline is not None and name != versus:
+                differences, delong_p = self._compared({name: score, str(versus): baseline}, drawn)
+                results[name] = replace(results[name], differences=differences, delong_p=delong_p)
+        return results
+
+    def _compared(
+        self, pair: Mapping[str, ScoredSet], drawn: Mapping[str, dict[str, Floats]]
+    ) -> tuple[dict[str, Estimate], float | None]:
+        """Return the paired differences in every metric that a score and a baseline have, and DeLong's p-value.
+
+        Args:
+            pair: the score and the baseline, which are compared on the records that have both.
+            drawn: their metrics under the resamples of all records.
+        """
+        held = [np.isfinite(score.confidence) for score in pair.values()]
+        both = held[0] & held[1]
+        label, parts = self.label[both], {name: score.part(both) for name, score in pair.items()}
+        if not all((of == both).all() for of in held):
+            drawn = self._drawn(parts, both)
+        (own, other), (of_own, of_other) = (
+            [_metrics(part, label) for part in parts.values()],
+            [drawn.get(name, {}) for name in parts],
+        )
+        found = {}
+        for metric in METRICS:
+            if metric not in of_own or metric not in of_other:
+                continue
+            value, baseline_value = own[metric].value, other[metric].value
+            differences = of_own[metric] - of_other[metric]
+            if value is not None and baseline_value is not None and np.isfinite(differences).any():
+                found[metric] = Estimate.resampled(value - baseline_value, differences, is_difference=True)
+        first, second = (part.confidence for part in parts.values())
+        return found, _delong_p(first, second, label, self.cluster[both])
+
+    def _drawn(self, scores: Mapping[str, ScoredSet], records: NDArray[np.bool_]) -> dict[str, dict[str, Floats]]:
+        """Return resampled metrics of scores of some of the records."""
+        questions, cluster = np.unique(self.cluster[records], return_inverse=True)
+        if not self.plan.bootstrap or len(questions) < 2:  # all resamples of one would be the same
+            return {}
+        label = self.label[records]
+        return resampled(scores, label, resamples=self.plan.bootstrap, seed=self.plan.seed, cluster=cluster)
 
 
 def _metrics(score: ScoredSet, label: Floats) -> dict[str, Estimate]:
     """Return the metrics of a score on the records that have it."""
     held = np.isfinite(score.confidence)
-    confidence, label = score.confidence[held], label[held]
+    score, label = score.part(held), label[held]
     if not len(label):
-        return {metric: Estimate(None, reason="no record has this score") for metric in METRICS if metric != "log_loss"}
-    sums, oracle = Ranked(confidence, label).sums(), Ranked(label, label).sums()
-    area = aurc_of(sums)
-    one_class = None
+        lacking = Estimate(None, reason="no record has this score")
+        calibrated_ones = (metric for metric in score.probability_metrics() if metric.calibrates)
+        return {metric.name: lacking for metric in (*RANKING_METRICS, *calibrated_ones)}
+    undefined: dict[str, str] = {}
+    if not _is_binary(label):
+        undefined["classes"] = "labels are graded, not right or wrong"
     if (label == label[0]).all():
-        one_class = f"all {len(label)} records have the label {label[0]:g}"
-    graded = None if _is_binary(label) else "labels are graded, not right or wrong"
-    values = {
-        "auroc": _estimate(auroc_of(sums)[0], one_class or graded),
-        "auprc": _estimate(auprc_of(sums)[0], one_class or graded),
-        "acc": _estimate(top_accuracy_of(sums)[0], None),
-        "aurc": _estimate(area[0], None),
-        "prr": _estimate(prr_of(area, aurc_of(oracle), 1.0 - sums.all_right / sums.all)[0], one_class),
+        undefined["classes"] = undefined["unequal"] = f"all {len(label)} records have the label {label[0]:g}"
+    sums = Ranked(score.confidence, label).sums(best=Ranked(label, label).sums())
+    found = {
+        metric.name: Estimate(None, reason=undefined[metric.labels])
+        if metric.labels in undefined
+        else Estimate(float(metric.of(sums)[0]))
+        for metric in RANKING_METRICS
     }
-    if score.probability is None:
-        few = f"fewer than {2 * FOLDS} questions to calibrate on"
-        return values | {"brier": Estimate(None, reason=few), "ece": Estimate(None, reason=few)}
-    probability = score.probability[held]
-    values |= {"brier": Estimate(brier(probability, label)), "ece": Estimate(ece(probability, label))}
-    if score.is_probability:
-        values["log_loss"] = Estimate(float(log_losses(probability, label).mean()))
-    return values
+    few = Estimate(None, reason=f"fewer than {2 * FOLDS} questions to calibrate on")
+    return found | {
+        metric.name: few if score.probability is None else Estimate(float(np.mean(metric.of(score.probability, label))))
+        for metric in score.probability_metrics()
+    }
 
 
-def _estimate(value: float, reason: str | None) -> Estimate:
-    return Estimate(None, reason=reason) if reason else Estimate(float(value))
-
-
-class _Resampling:
-    """Resampled metrics of all scores, and of pairs of scores on the records that have both."""
-
-    def __init__(
-        self,
-        scores: Mapping[str, ScoredSet],
-        label: Floats,
-        cluster: NDArray[np.generic],
-        resamples: int,
-        seed: int,
-    ) -> None:
-        self._scores, self._label, self._cluster = scores, label, cluster
-        self._resamples, self._seed = resamples, seed
-        present = {name: score for name, score in scores.items() if np.isfinite(score.confidence).any()}
-        self.all_scores = self._draw(present, np.ones(len(label), dtype=bool)) if present else {}
-
-    def pair(self, name: str, versus: str, both: NDArray[np.bool_]) -> tuple[dict[str, Floats], dict[str, Floats]]:
-        """Return the metrics of two scores under the same resamples of the records ``both`` (N,) have."""
-        scores = {key: self._scores[key] for key in (name, versus)}
-        if all((np.isfinite(score.confidence) == both).all() for score in scores.values()):
-            drawn = self.all_scores
-        else:
-            drawn = self._draw({key: _part(score, both) for key, score in scores.items()}, both)
-        return drawn.get(name, {}), drawn.get(versus, {})
-
-    def _draw(self, scores: Mapping[str, ScoredSet], records: NDArray[np.bool_]) -> dict[str, dict[str, Floats]]:
-        questions, cluster = np.unique(self._cluster[records], return_inverse=True)
-        if not self._resamples or len(questions) < 2:  # all resamples of one would be the same
-            return {}
-        label = self._label[records]
-        return resampled(scores, label, resamples=self._resamples, seed=self._seed, cluster=cluster)
-
-
-def _differences(
-    score: ScoredSet, baseline: ScoredSet, label: Floats, drawn: dict[str, Floats], drawn_baseline: dict[str, Floats]
-) -> dict[str, Estimate]:
-    """Return the paired differences in every metric that both have, on records that have both scores."""
-    own, other = _metrics(score, label), _metrics(baseline, label)
-    found = {}
-    for metric in drawn.keys() & drawn_baseline.keys():
-        value, baseline_value = own[metric].value, other[metric].value
-        differences = drawn[metric] - drawn_baseline[metric]
-        if value is not None and baseline_value is not None and np.isfinite(differences).any():
-            found[metric] = Estimate(value - baseline_value, *interval(differences), two_sided_p(differences))
-    return {metric: found[metric] for metric in METRICS if metric in found}
+def _is_binary(label: Floats) -> bool:
+    return bool(np.isin(label, (0.0, 1.0)).all())
 
 
 def _delong_p(confidence: Floats, baseline: Floats, label: Floats, cluster: NDArray[np.generic]) -> float | None:
@@ -267,3 +275,56 @@ def _delong_p(confidence: Floats, baseline: Floats, label: Floats, cluster: NDAr
         return None
     p = delong(confidence, baseline, label, cluster).p
     return p if math.isfinite(p) else None
+
+
+class _Spans:
+    """The metrics of spans within their responses: means over responses.
+
+    Args:
+        table: the spans of Q responses.
+        cluster: (N,) number of each span's question; resamples draw questions.
+        plan: how they are evaluated.
+    """
+
+    def __init__(self, table: SpanTable, cluster: NDArray[np.generic], plan: Plan) -> None:
+        self._table, self._versus = table, plan.versus
+        questions, question = np.unique(cluster[table.first], return_inverse=True)  # (Q,) the second
+        several = len(questions) > 1
+        self._weights = list(draws(len(question), plan.bootstrap, plan.seed, question)) if several else []
+
+    def added_to(self, results: Mapping[str, ScoreResult], confidences: Mapping[str, Floats]) -> dict[str, ScoreResult]:
+        """Return the results with the metrics of spans beside the others, from the (N,) confidences of each score."""
+        if not len(self._table.first):
+            return dict(results)
+        ranked = {name: self._table.ranked(confidence) for name, confidence in confidences.items()}
+        found = {name: {metric.name: metric.of(spans) for metric in SPAN_METRICS} for name, spans in ranked.items()}
+        drawn = {name: {metric: self._means(values) for metric, values in of.items()} for name, of in found.items()}
+        added = {}
+        for name, result in results.items():
+            metrics = {metric: _mean(values, drawn[name][metric]) for metric, values in found[name].items()}
+            differences = {}
+            if self._versus is not None and name != self._versus:
+                other, drawn_other = found[self._versus], drawn[self._versus]
+                differences = {
+                    metric: _mean(values - other[metric], drawn[name][metric] - drawn_other[metric], is_difference=True)
+                    for metric, values in found[name].items()
+                }
+            added[name] = replace(
+                result, metrics=result.metrics | metrics, differences=result.differences | differences
+            )
+        return added
+
+    def _means(self, of_response: Floats) -> Floats:
+        """Return (R,) means of (Q,) values, NaN left out; empty without resamples."""
+        known = np.isfinite(of_response)
+        sums = [weight[:, known] @ of_response[known] for weight in self._weights]
+        counts = [weight[:, known].sum(axis=1) for weight in self._weights]
+        with np.errstate(invalid="ignore"):  # a resample may hold no such response: it counts as undefined
+            return np.concatenate(sums) / np.concatenate(counts) if self._weights else np.array([])
+
+
+def _mean(of_response: Floats, drawn: Floats, *, is_difference: bool = False) -> Estimate:
+    known = of_response[np.isfinite(of_response)]
+    if not len(known):
+        return Estimate(None, reason="no response has a wrong span beside another one")
+    return Estimate.resampled(float(known.mean()), drawn, is_difference=is_difference)

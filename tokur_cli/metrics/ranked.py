@@ -40,11 +40,12 @@ class Ranked:
         if self.is_binary:
             self._cell = 2 * self.group + label.astype(np.intp)  # (N,) wrong and right records of each group apart
 
-    def sums(self, weight: Floats | None = None) -> RankedSums:
+    def sums(self, weight: Floats | None = None, best: RankedSums | None = None) -> RankedSums:
         """Return sums over groups under R sets of weights.
 
         Args:
             weight: (R, N) weight of each record, in the records' own order; None for one set of ones.
+            best: those of the perfect ranking, by the labels, under the same weights.
         """
         if weight is None:
             weight = np.ones((1, len(self.label)))
@@ -57,7 +58,7 @@ class Ranked:
             else:
                 total[row] = np.bincount(self.group, weights=of_record, minlength=self.group_count)
                 right[row] = np.bincount(self.group, weights=of_record * self.label, minlength=self.group_count)
-        return RankedSums(total, right)
+        return RankedSums(total, right, best)
 
 
 class RankedSums:
@@ -66,17 +67,37 @@ class RankedSums:
     Args:
         group_total: (R, G) weight of all records in each group.
         group_right: (R, G) the same, weighted with the label.
+        best: those of the perfect ranking of the same records; None for this one.
     """
 
-    def __init__(self, group_total: Floats, group_right: Floats) -> None:
+    def __init__(self, group_total: Floats, group_right: Floats, best: RankedSums | None = None) -> None:
         self.group_total = group_total
         self.group_right = group_right
         self.total = np.cumsum(group_total, axis=1)  # (R, G) down to and with each group
         self.right = np.cumsum(group_right, axis=1)
         self.all = self.total[:, -1]  # (R,)
         self.all_right = self.right[:, -1]
+        self.best = self if best is None else best
 
     @cached_property
     def precision(self) -> Floats:
         """(R, G) mean label of all records down to each group; 0 before the first record that has weight."""
         return np.divide(self.right, self.total, out=np.zeros_like(self.total), where=self.total > 0)
+
+    @cached_property
+    def area(self) -> Floats:
+        """(R,) the area under the risk–coverage curve, (1/N) Σ_k r_k in expectation over the order of ties.
+
+        A group of g tied records after the first a, with mean error e and E errors before it, adds
+        Σ_{k=a+1}^{a+g} (E + (k − a) e)/k = g e + (E − a e)(H_{a+g} − H_a), with H the harmonic numbers.
+        The weights must be counts.
+        """
+        most = int(self.all.max())
+        harmonic = np.concatenate(([0.0], np.cumsum(1.0 / np.arange(1, most + 1))))  # (most + 1,)
+        size, right = self.group_total, self.group_right
+        # In terms of right instead of wrong: the curve of the mean label, 1 − r_k, has the same form.
+        mean = np.divide(right, size, out=np.zeros_like(size), where=size > 0)
+        before_total, before_right = self.total - size, self.right - right
+        steps = np.diff(harmonic[self.total.astype(np.intp)], axis=1, prepend=0.0)
+        area = right.sum(axis=1) + np.einsum("rg,rg->r", before_right - before_total * mean, steps)
+        return np.asarray(1.0 - area / self.all)

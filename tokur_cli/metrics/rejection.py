@@ -32,33 +32,11 @@ def risk_coverage(confidence: ArrayLike, label: ArrayLike) -> RiskCoverage:
     return RiskCoverage(sums.total[0] / sums.all[0], 1.0 - sums.precision[0])
 
 
-def aurc_of(sums: RankedSums) -> Floats:
-    """Return the area under the risk–coverage curve, (1/N) Σ_k r_k in expectation over the order of ties.
-
-    A group of g tied records after the first a, with mean error e and E errors before it, adds
-    Σ_{k=a+1}^{a+g} (E + (k − a) e)/k = g e + (E − a e)(H_{a+g} − H_a), with H the harmonic numbers. The weights of the
-    resamples must be counts.
-    """
-    most = int(sums.all.max())
-    harmonic = np.concatenate(([0.0], np.cumsum(1.0 / np.arange(1, most + 1))))  # (most + 1,)
-    size, right = sums.group_total, sums.group_right
-    # In terms of right instead of wrong: the curve of the mean label, 1 − r_k, has the same form.
-    mean = np.divide(right, size, out=np.zeros_like(size), where=size > 0)
-    before_total, before_right = sums.total - size, sums.right - right
-    steps = np.diff(harmonic[sums.total.astype(np.intp)], axis=1, prepend=0.0)
-    area = right.sum(axis=1) + np.einsum("rg,rg->r", before_right - before_total * mean, steps)
-    return np.asarray(1.0 - area / sums.all)
-
-
-def prr_of(area: Floats, oracle: Floats, error: Floats) -> Floats:
-    """Return the prediction-rejection ratio: (A_random − A) / (A_random − A_oracle) with A the AURC.
+def prr_of(sums: RankedSums) -> Floats:
+    """Return the prediction-rejection ratio: (A_random − A) / (A_random − A_best) with A the AURC.
 
     1 is a perfect ranking, 0 a random one; NaN if all labels are the same.
-
-    Args:
-        area: (R,) AURC of the confidence.
-        oracle: (R,) AURC of the labels.
-        error: (R,) mean error, which is A_random.
     """
-    best = error - oracle
-    return np.divide(error - area, best, out=np.full_like(area, np.nan), where=best > 1e-12)
+    error = 1.0 - sums.best.all_right / sums.best.all  # A_random
+    gap = error - sums.best.area
+    return np.divide(error - sums.area, gap, out=np.full_like(gap, np.nan), where=gap > 1e-12)

@@ -29,9 +29,6 @@ class FieldMapping:
 
         A question is a string or a list of chat turns (which becomes ``messages``). A reference that is a number or a
         boolean is written as it is spelled in JSON: 42 as ``"42"``, true as ``"true"``.
-
-        Raises:
-            RecordError: a path leads nowhere, or to a value of the wrong type.
         """
         paths = {field.name: getattr(self, field.name) for field in fields(self)}
         values = {name: _find(record, name, path) for name, path in paths.items() if path is not None}

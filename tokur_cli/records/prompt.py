@@ -153,11 +153,7 @@ def read_tools(value: Any) -> list[dict[str, Any]] | None:
 
 
 def read_response(what: str, message: dict[str, Any], record: Record) -> str:
-    """Return the text of an assistant's message, its reasoning included.
-
-    Raises:
-        RecordError: it has no text.
-    """
+    """Return the text of an assistant's message, its reasoning included."""
     if message.get("content") is None:
         instead = next((name for name in ("refusal", "tool_calls", "function_call") if message.get(name)), "no content")
         raise record.error(f'"{what}" holds no text but {instead.replace("_", " ")}')
@@ -201,17 +197,6 @@ def read_content(what: str, message: dict[str, Any], record: Record) -> tuple[st
             found = repr(form) if isinstance(part, dict) else kind(part)
             raise record.error(f'"{place}" is {found}, not text or reasoning, the only parts that are scored')
     return "\n\n".join(reasoning), "".join(texts)
-
-
-def holds_answer_alone(fields: Mapping[str, Any]) -> bool:
-    """Return whether a row is what a chat or completion service answered, without what it was asked."""
-    if fields.get("object") in ("chat.completion", "text_completion"):
-        return isinstance(fields.get("choices"), list)
-    if fields.get("object") == "response":
-        return isinstance(fields.get("output"), list)
-    return (fields.get("type"), fields.get("role")) == ("message", "assistant") and isinstance(
-        fields.get("content"), list
-    )
 
 
 def paths_of_texts(fields: Mapping[str, Any]) -> str:

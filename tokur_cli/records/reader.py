@@ -138,11 +138,7 @@ def _adapted(
 
 
 def _check_given(form: Format, given: Given, source: str) -> None:
-    """Refuse what rows of this format have no use for.
-
-    Raises:
-        UsageError: there is such a thing.
-    """
+    """Refuse what rows of this format have no use for."""
     if given.requests is not None and not form.takes_requests:
         raise UsageError(f"--requests: {source} is in the format {form.name}, which has its own prompts")
     if given.filter is not None and not form.takes_filter:

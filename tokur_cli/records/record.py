@@ -13,7 +13,6 @@ from tokur_cli.records.prompt import (
     Prompt,
     check_token_ids,
     check_token_strings,
-    holds_answer_alone,
     paths_of_texts,
     read_tools,
     split_messages,
@@ -30,7 +29,8 @@ class Record:
     """One JSON object of a stream, with its place.
 
     The text of untouched fields is copied, never rewritten: number spelling (``1.10``, ``1e400``), big integers,
-    escapes, duplicate keys and order all survive. Build one with :meth:`parse`.
+    escapes, duplicate keys and order all survive. Build one with :meth:`parse`. Whatever reads a field raises a
+    RecordError, with the record's place, where the field is not what it must be.
 
     Attributes:
         source: the file's name as the user gave it, ``<stdin>`` for standard input.
@@ -132,21 +132,13 @@ class Record:
         return RecordError(message, self.source, self.line)
 
     def text(self, name: str) -> str:
-        """Return the field as a string that can be tokenized and printed.
-
-        Raises:
-            RecordError: it is missing, not a string, or holds a lone surrogate.
-        """
+        """Return the field as a string that can be tokenized and printed."""
         if name not in self.fields:
             raise self.error(f'"{name}" is missing')
         return self.checked_text(name, self.fields[name])
 
     def checked_text(self, what: str, value: Any) -> str:
-        """Return the value if it is text that can be tokenized and printed; ``what`` names it in the error.
-
-        Raises:
-            RecordError: it is not a string, or holds a lone surrogate.
-        """
+        """Return the value if it is text that can be tokenized and printed; ``what`` names it in the error."""
         if not isinstance(value, str):
             raise self.error(f'"{what}" is {kind(value)}, not a string')
         try:
@@ -163,18 +155,11 @@ class Record:
         """A copy of what tokur computed for this record; empty if nothing yet.
 
         The objects in it are copies too, the lists are shared: replace those, and :meth:`set` the whole to keep it.
-
-        Raises:
-            RecordError: it is not an object, or its schema is newer than this code knows.
         """
         return {name: dict(item) if isinstance(item, dict) else item for name, item in self._computed().items()}
 
     def computed(self, name: str, default: Any = None) -> Any:
-        """Return one of the values under ``tokur``, to be read only; the default without it.
-
-        Raises:
-            RecordError: as ``tokur``.
-        """
+        """Return one of the values under ``tokur``, to be read only; the default without it."""
         return self._computed().get(name, default)
 
     def _computed(self) -> dict[str, Any]:
@@ -196,11 +181,7 @@ class Record:
 
     @property
     def unscored(self) -> dict[str, Any]:
-        """A copy of ``tokur`` without what an earlier scoring left there.
-
-        Raises:
-            RecordError: as ``tokur``.
-        """
+        """A copy of ``tokur`` without what an earlier scoring left there."""
         return {"schema": SCHEMA} | {name: value for name, value in self.tokur.items() if name not in _SCORED}
 
     @property
@@ -238,9 +219,6 @@ class Record:
         """Return the turns of ``messages`` that are the prompt, and the response's text if they end with it.
 
         They do if the last is an assistant's and ``response`` is missing or equal to it. Contents are strings here.
-
-        Raises:
-            RecordError: ``messages`` is not a list of turns of text.
         """
         return split_messages(self.fields["messages"], self.fields.get("response"), self)
 
@@ -263,9 +241,6 @@ class Record:
 
         The first there is of ``tokur.prompt_token_ids``, ``messages``, ``question`` and ``prompt``; null counts as
         missing. An assistant turn that ends ``messages`` and is the response is not part of the prompt.
-
-        Raises:
-            RecordError: there is none of them, or the first has the wrong form.
         """
         token_ids = self._token_ids("prompt_token_ids")
         if token_ids is not None:
@@ -284,15 +259,11 @@ class Record:
             raise self.error(f'"prompt" is an object, not a string; --question-field names another field{texts}')
         if self.fields.get("prompt") is not None:
             return Prompt(text=self.text("prompt"))
-        if "custom_id" in self.fields:
-            raise self.error("has no prompt: give the batch's input file with --requests")
-        if holds_answer_alone(self.fields):
-            raise self.error(
-                "has no prompt, since a saved completion does not hold what was asked: give the requests or questions "
-                "with --requests, one for each completion in the same order"
-            )
+        from tokur_cli.records.formats import without_prompt  # which imports this module
+
         raise self.error(
-            'has no prompt: it needs "question", "messages" or "prompt"; --question-field names another field'
+            without_prompt(self.fields)
+            or 'has no prompt: it needs "question", "messages" or "prompt"; --question-field names another field'
             + paths_of_texts(self.fields)
         )
 
@@ -311,22 +282,14 @@ class Record:
 
     @property
     def scores(self) -> dict[str, Any]:
-        """What tokur scored, by the score's name; :meth:`number` checks each. Empty if there is nothing.
-
-        Raises:
-            RecordError: it is not an object.
-        """
+        """What tokur scored, by the score's name; :meth:`number` checks each. Empty if there is nothing."""
         scores = self.computed("scores")
         if scores is not None and not isinstance(scores, dict):
             raise self.error(f'"tokur.scores" is {kind(scores)}, not an object')
         return scores or {}
 
     def number(self, what: str, value: Any) -> float | None:
-        """Return the value as a float; None for null and for what is too large for one. ``what`` names it in the error.
-
-        Raises:
-            RecordError: it is not a number.
-        """
+        """Return a number as a float; None for null and for what is too large for one; ``what`` names it in errors."""
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, (int, float)):

@@ -112,12 +112,8 @@ class RecordWriter:
         file: the output file, or None for standard output.
         name: its name, for messages.
         replacement: what the file belongs to where it appears as a whole.
-        resume: keep the file's complete lines and continue after them; None where a command cannot.
-        settings: the settings with which this run writes a record, by the ``tokur`` object that it comes with.
-        settings_of: the settings that a ``tokur`` object was written with.
-        identity: what an output record and its input record have in common.
-        computed: the fields that a run adds or replaces.
-        standard_output: what stands for it.
+
+    The other arguments are those of :func:`open_output`.
     """
 
     def __init__(
@@ -199,12 +195,7 @@ class RecordWriter:
         self.write_line(record.encode())
 
     def write_line(self, line: bytes) -> None:
-        """Write a record that is encoded already, as :meth:`write` does.
-
-        Raises:
-            TokurError: the file that is resumed holds records that are not this input's, or the write fails.
-            BrokenPipeError: nobody reads standard output any more.
-        """
+        """Write a record that is encoded already, as :meth:`write` does."""
         if self._passed:
             self._refuse_passed(Record.parse(line, None, None))
         if self._tail and not self._positioned and not self._begins(line):

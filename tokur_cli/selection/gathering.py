@@ -27,26 +27,26 @@ class Candidate:
     """What a choice needs to know of a response.
 
     Attributes:
-        sample: its number among those of its question; None where the record has none.
-        digest: of the record's text without token arrays: an order among equals that no order of the input changes.
         answer: as extracted; None for no answer.
         confidence: higher is better; None where the score is missing.
-        offset: where its text is in the spool.
         is_unmarked: whether it does not say which of its words is the answer, though the reference is words.
         is_code: whether it is code, which has no answer.
         correct: whether it is right, where that is known already.
         awaits: what is yet to tell: the comparison with its question's references, or the tests of its row.
+        sample: its number among those of its question; None where the record has none.
+        digest: of the record's text without token arrays: an order among equals that no order of the input changes.
+        offset: where its text is in the spool.
     """
 
-    sample: int | None
-    digest: int
     answer: str | None
     confidence: float | None
-    offset: int
     is_unmarked: bool = False
     is_code: bool = False
     correct: bool | None = None
     awaits: Literal["comparison", "tests"] | None = "comparison"
+    sample: int | None = None
+    digest: int = 0
+    offset: int = 0
 
 
 @dataclass(slots=True)
@@ -117,11 +117,7 @@ def draw(question: Question, responses: list[Candidate], count: int, seed: int) 
 
 
 def question_key(record: Record) -> str:
-    """Return what tells a record's question from others: its id, else its prompt.
-
-    Raises:
-        RecordError: the record has neither.
-    """
+    """Return what tells a record's question from others: its id, else its prompt."""
     key = known_question(record)
     if key is None:
         raise record.error('has no "id", "question", "messages" or "prompt" that says which question it answers')
@@ -129,11 +125,7 @@ def question_key(record: Record) -> str:
 
 
 def known_question(record: Record) -> str | None:
-    """Return what ``question_key`` returns, or None where the record has neither.
-
-    Raises:
-        RecordError: its id or its prompt is not what it must be.
-    """
+    """Return what ``question_key`` returns, or None where the record has neither."""
     if record.id is not None:
         return "id " + record.id
     prompt = prompt_digest(record)
@@ -179,45 +171,27 @@ class Gathering:
     def __exit__(self, *exception: object) -> None:
         self._spool.close()
 
-    def add(
-        self,
-        key: str,
-        record: Record,
-        answer: str | None,
-        confidence: float | None,
-        *,
-        is_unmarked: bool = False,
-        is_code: bool = False,
-        correct: bool | None = None,
-        awaits: Literal["comparison", "tests"] | None = "comparison",
-    ) -> None:
+    def add(self, key: str, record: Record, response: Candidate) -> None:
         """Take a response to its question.
 
         Args:
             key: of its question.
             record: the response's; its token arrays are taken from it.
-            answer: as extracted; None for no answer.
-            confidence: higher is better; None where the score is missing.
-            is_unmarked: as in ``Candidate``.
-            is_code: as in ``Candidate``.
-            correct: as in ``Candidate``.
-            awaits: as in ``Candidate``.
+            response: what is known of it; its sample, its digest and its place are found here.
 
         Raises:
             RecordError: the record's prompt or reference is another one than that of its question so far.
             TokurError: the temporary file cannot be written.
         """
         tokur = record.tokur
-        sample = record.sample if "sample" in tokur else None
+        response.sample = record.sample if "sample" in tokur else None
         question = self._question(key, record)
         text = record.encode() if self._whole else b""
         if any(name in tokur for name in TOKEN_ARRAYS):
             record.set("tokur", {name: value for name, value in tokur.items() if name not in TOKEN_ARRAYS})
         slim = record.encode()
-        offset = self._spool.add(text or slim)
-        question.responses.append(
-            Candidate(sample, _digest(slim), answer, confidence, offset, is_unmarked, is_code, correct, awaits)
-        )
+        response.digest, response.offset = _digest(slim), self._spool.add(text or slim)
+        question.responses.append(response)
 
     def record(self, response: Candidate) -> Record:
         """Return the response's record again."""

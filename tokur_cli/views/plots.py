@@ -188,19 +188,26 @@ def plane(path: str, horizontal: Split, vertical: Split, title: str) -> None:
         figure.suptitle(title)
 
 
+@dataclass(frozen=True, slots=True)
+class GroupMetric:
+    """A metric of groups: by score (G,) values, NaN where it is not defined; and what chance gets."""
+
+    title: str
+    values: Mapping[str, Floats]
+    chance: float | None
+
+
 def groups(
-    path: str, names: Sequence[str], splits: Mapping[str, Sequence[Split]], metric: Mapping[str, Floats], title: str,
-    metric_name: str,
-) -> None:  # fmt: skip
+    path: str, names: Sequence[str], splits: Mapping[str, Sequence[Split]], metric: GroupMetric, title: str
+) -> None:
     """Draw each score's distribution by group for right and wrong, with a metric by group above; one panel per score.
 
     Args:
         path: the files' name without ``.png`` and ``.svg``.
-        names: the groups.
+        names: the groups, G.
         splits: by score, one per group.
-        metric: by score (G,), NaN where it is not defined.
+        metric: what is drawn above.
         title: what is shown.
-        metric_name: the metric's.
     """
     width = max(3.0, 0.42 * len(names) + 1.2)
     with _figure(path, width * len(splits), 4.6) as figure:
@@ -210,13 +217,14 @@ def groups(
             panel.sharey(panels[0][0])
         for column, (score, parts) in enumerate(splits.items()):
             above, below = panels[0][column], panels[1][column]
-            above.axhline(0.5 if metric_name == "AUROC" else 0.0, color="#767676", linewidth=1, linestyle=(0, (4, 3)))
-            above.plot(places, metric[score], color="#000000", marker="o", markersize=4)
+            if metric.chance is not None:
+                above.axhline(metric.chance, color="#767676", linewidth=1, linestyle=(0, (4, 3)))
+            above.plot(places, metric.values[score], color="#000000", marker="o", markersize=4)
             above.set_title(score)
             for offset, name, colour, marker in ((-0.17, "right", RIGHT, "o"), (0.17, "wrong", WRONG, "x")):
                 _boxes(below, places + offset, [getattr(part, name) for part in parts], name, colour, marker)
             below.set_xticks(places, list(map(picture, names)))
-        panels[0][0].set_ylabel(metric_name)
+        panels[0][0].set_ylabel(metric.title)
         panels[1][0].set_ylabel("score")
         handles, labels = panels[1][0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=2)

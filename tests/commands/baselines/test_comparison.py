@@ -9,16 +9,18 @@ import torch
 from tests.commands.score.test_score import parsed, records, write_lines
 from tests.engine.baselines.tiny_encoders import LONGEST, tiny_encoder_folder, write_modules
 from tests.tiny import tiny_model, tiny_tokenizer
-from tokur_cli.commands.baselines import comparison
-from tokur_cli.commands.baselines.comparison import Comparers, Judge, Nli, jaccard, same_answer, same_text
+from tokur_cli.commands.baselines import text_sets
+from tokur_cli.commands.baselines.comparison import Judge, Nli, jaccard, same_answer, same_text
 from tokur_cli.commands.baselines.features import TextSet
-from tokur_cli.commands.baselines.setup import Setup
+from tokur_cli.commands.baselines.text_sets import SetComparison
+from tokur_cli.commands.options.model import PromptOptions
 from tokur_cli.commands.options.scoring import BaselineOptions
+from tokur_cli.commands.session.session import Session
 from tokur_cli.commands.shared.progress import Progress
+from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.engine.baselines.encoders import load_entailment
 from tokur_cli.engine.loading.models import LanguageModel
 from tokur_cli.engine.probe import probe_model
-from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.records.errors import TokurError
 
 
@@ -73,7 +75,7 @@ def judge():
     probe = probe_model("tiny", tiny, tokenizer)
     end_ids = (tokenizer.eos_token_id,)
     model = LanguageModel("tiny", tokenizer, "tiny", None, "float32", 512, end_ids, len(tokenizer), tiny, probe)
-    return Judge(model, ResponseTokenizer(tokenizer, 512), 1000)
+    return Judge(Session(model, PromptForm(PromptOptions()), Progress("score"), batch_tokens=1000))
 
 
 def test_the_judge_finds_what_plain_questions_to_the_model_find(judge):
@@ -120,11 +122,11 @@ def test_a_set_that_the_similarity_model_cannot_compare_fails_alone(monkeypatch)
                 raise TokurError("too little memory")
             return np.eye(len(texts))
 
-    monkeypatch.setattr(comparison, "load_similarity", lambda name, **_: Model())
-    model = SimpleNamespace(device="cpu")
-    compare = Comparers(Setup(BaselineOptions(), model, None, 1000, Progress("score"), print)).likeness()
-    first, second = compare([text_set(["a", "b"]), text_set(["a", "b", "c"])])
-    assert first.tolist() == [[1, 0], [0, 1]]
+    monkeypatch.setattr(text_sets, "load_similarity", lambda name, **_: Model())
+    session = SimpleNamespace(model=SimpleNamespace(device="cpu"), progress=Progress("score"))
+    comparison = SetComparison({"set_similarity"}, session, BaselineOptions())
+    first, second = comparison.compare([text_set(["a", "b"]), text_set(["a", "b", "c"])])
+    assert first["set_similarity"].tolist() == [[1, 0], [0, 1]]
     assert isinstance(second, TokurError)
 
 

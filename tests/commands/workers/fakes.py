@@ -27,8 +27,8 @@ class Fake:
     start: str = "ready"
     settings: dict[str, Any] = field(default_factory=lambda: {"sigma": 0.1})
 
-    def __call__(self, progress, note):
-        note("a note of every worker")
+    def __call__(self, progress):
+        progress.note("a note of every worker")
         if self.start == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
         if self.start == "fails":

@@ -13,29 +13,29 @@ from tests.commands.workers.fakes import Fake
 from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.workers.cluster import divide
-from tokur_cli.commands.workers.pool import _AHEAD, workforce
+from tokur_cli.commands.workers.pool import _AHEAD, open_pool
 from tokur_cli.records.errors import TokurError, UsageError
 
 
 def pool_of(workers, make, cluster=None):
-    return workforce("score", WorkerOptions(str(workers), cluster), "auto", make, Progress("score"))
+    return open_pool(WorkerOptions(str(workers), cluster), "auto", make, Progress("score"))
 
 
 def lost(task):
     return [f"lost {task}"]
 
 
-def run(force, tasks):
-    return [(task, list(outcomes)) for task, outcomes in force.map(tasks, lost)]
+def run(pool, tasks):
+    return [(task, list(outcomes)) for task, outcomes in pool.map(tasks, lost)]
 
 
 @pytest.mark.slow
 def test_answers_come_in_order_from_all_workers_and_a_killed_one_costs_nothing_else(capfd, monkeypatch):
     """At once, since starting Ray takes seconds: order, division, reading ahead, deaths, an input that breaks off."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    with pool_of(2, Fake(poison=7, seconds=0.01)) as force:
-        assert force.settings == {"sigma": 0.1}
-        done = run(force, range(60))
+    with pool_of(2, Fake(poison=7, seconds=0.01)) as pool:
+        assert pool.settings == {"sigma": 0.1}
+        done = run(pool, range(60))
         assert [task for task, _ in done] == list(range(60))
         assert done.pop(7) == (7, ["lost 7"])
         assert [outcomes[0][0] for _, outcomes in done] == [task for task, _ in done]
@@ -44,7 +44,7 @@ def test_answers_come_in_order_from_all_workers_and_a_killed_one_costs_nothing_e
         assert {outcomes[0][3] for _, outcomes in done} == {"1"}
 
         read = []
-        answers = force.map((read.append(n) or n for n in itertools.count(100)), lost)
+        answers = pool.map((read.append(n) or n for n in itertools.count(100)), lost)
         assert next(answers)[0] == 100
         time.sleep(0.5)
         assert len(read) <= 2 * _AHEAD + 1
@@ -57,7 +57,7 @@ def test_answers_come_in_order_from_all_workers_and_a_killed_one_costs_nothing_e
         assert not at_work & dead
 
         lines = queue.SimpleQueue()
-        waiting = force.map(iter(lines.get, None), lost)
+        waiting = pool.map(iter(lines.get, None), lost)
         lines.put(1)
         assert next(waiting)[1][0][0] == 1  # though the input is open
         lines.put(None)
@@ -69,10 +69,10 @@ def test_answers_come_in_order_from_all_workers_and_a_killed_one_costs_nothing_e
 
         seen = []
         with pytest.raises(TokurError, match="cut short"):
-            seen.extend(task for task, _ in force.map(cut_short(), lost))
+            seen.extend(task for task, _ in pool.map(cut_short(), lost))
         assert seen == [] or seen == list(range(8, 20))
         print("to standard output")
-        force.standard_output.write(b"a record\n")
+        pool.standard_output.write(b"a record\n")
     out, err = capfd.readouterr()
     assert out == "a record\n"
     lines = err.splitlines()
@@ -85,9 +85,9 @@ def test_answers_come_in_order_from_all_workers_and_a_killed_one_costs_nothing_e
 def test_workers_killed_at_ten_moments_cost_time_and_nothing_else(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     rng = random.Random(0)
-    with pool_of(3, Fake(seconds=0.05)) as force:
+    with pool_of(3, Fake(seconds=0.05)) as pool:
         kills = 0
-        for number, (task, outcomes) in enumerate(force.map(range(1000), lost)):
+        for number, (task, outcomes) in enumerate(pool.map(range(1000), lost)):
             assert task == number
             assert outcomes[0][0] == number
             if kills < 10 and number >= 10 + 20 * kills:
@@ -114,16 +114,16 @@ def is_alive(pid):
     ],
 )
 def test_workers_that_never_are_ready_end_the_run(make, error, message):
-    with pytest.raises(error, match=message), pool_of(2, make) as force:
-        _ = force.settings
+    with pytest.raises(error, match=message), pool_of(2, make) as pool:
+        _ = pool.settings
 
 
 @pytest.mark.slow
 def test_a_worker_with_other_settings_is_refused_by_name(tmp_path):
     message = r"the worker on .* has sigma (0\.3, but the first one has 0\.1|0\.1, but the first one has 0\.3):"
     make = Fake(first=tmp_path / "first", seconds=0.1)
-    with pytest.raises(TokurError, match=message), pool_of(2, make) as force:
-        run(force, range(1000))
+    with pytest.raises(TokurError, match=message), pool_of(2, make) as pool:
+        run(pool, range(1000))
 
 
 @pytest.mark.slow
@@ -134,15 +134,15 @@ def test_a_node_that_is_lost_costs_its_tasks_time_and_workers_without_a_place_ar
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     node = cluster.add_node(num_cpus=1)
     try:
-        with pool_of(2, Fake(seconds=0.05), cluster=cluster.address) as force:
-            for number, (task, outcomes) in enumerate(force.map(range(400), lost)):
+        with pool_of(2, Fake(seconds=0.05), cluster=cluster.address) as pool:
+            for number, (task, outcomes) in enumerate(pool.map(range(400), lost)):
                 assert (task, outcomes[0][0]) == (number, number)
                 if number == 50:
                     cluster.remove_node(node, allow_graceful=False)
             assert number == 399
         capfd.readouterr()
-        with pool_of(2, Fake(), cluster=cluster.address) as force:
-            assert [task for task, _ in run(force, range(10))] == list(range(10))
+        with pool_of(2, Fake(), cluster=cluster.address) as pool:
+            assert [task for task, _ in run(pool, range(10))] == list(range(10))
             time.sleep(12)
         assert capfd.readouterr().err.splitlines()[-1] == (
             "tokur score: 1 of 2 workers wait for a place with 1 free CPU: the cluster has 1 CPUs, 0 of them free, "

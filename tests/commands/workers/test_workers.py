@@ -20,9 +20,10 @@ import pytest
 
 from tests.commands.score.test_score import parsed, records, write_lines
 from tests.commands.test_process import finish, start, wait_for_lines
-from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
+from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.perturb.strength import Trial, try_strengths
 from tokur_cli.commands.score.windows import score_records
+from tokur_cli.commands.session.job import none_written
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.engine.uncertainty.vocabulary import COMPARISONS
@@ -227,7 +228,8 @@ def test_records_that_no_worker_outlives_are_errors_by_line(capsys):
 
     given = [Record.parse(b'{"response": "a"}', "in.jsonl", 1), RecordError("is bad", "in.jsonl", 2)]
     invalid = InvalidRecords("score", skip=True)
-    written = score_records(given, Dying(), ScoringOptions(), BaselineOptions(), invalid, Progress("score"))
+    parts = {"pool": Dying(), "options": ScoringOptions(), "progress": Progress("score")}
+    written = score_records(given, invalid, none_written, **parts)
     assert (list(written), invalid.count) == ([], 2)
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("tokur score: in.jsonl:1: 3 workers died while they scored it")

@@ -13,11 +13,11 @@ import numpy.typing as npt
 from tokur_cli.answers.verdicts import verdict
 from tokur_cli.commands.baselines.features import ScoredResponse, TextSet, map_batch, map_each
 from tokur_cli.commands.baselines.questions import asked_ids, verification_question
-from tokur_cli.commands.baselines.setup import Setup
-from tokur_cli.commands.shared.decoding import make_decoder
+from tokur_cli.commands.options.model import DecodingOptions
+from tokur_cli.commands.options.scoring import BaselineOptions
+from tokur_cli.commands.session.session import Session
 from tokur_cli.commands.shared.prompts import question_id
 from tokur_cli.engine.generation.decoder import DecodedResponse, DecodingRequest
-from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError
 
@@ -45,31 +45,30 @@ class Attempts:
     """Makes the attempts; each depends on (seed, id, sample, attempt) and the prompt, whatever else is in the batch.
 
     Args:
-        setup: with how many, how long, at which temperature, with which seed.
+        session: the model.
+        options: how many, how long, at which temperature, with which seed.
         likelihoods: whether a score needs to know how likely they are.
 
     Attributes:
         settings: what they depend on, for the records.
     """
 
-    def __init__(self, setup: Setup, likelihoods: bool) -> None:
-        options = setup.options
-        self.count, self.tokenizer = options.attempts, setup.tokenizer
+    def __init__(self, session: Session, options: BaselineOptions, likelihoods: bool) -> None:
+        self.count, self.tokenizer = options.attempts, session.tokenizer
         self.settings: dict[str, Any] = {
             "attempts": options.attempts,
             "attempt_temperature": options.attempt_temperature,
             "attempt_tokens": options.attempt_tokens,
             "attempt_seed": options.seed,
         }
-        self.decoder = make_decoder(
-            setup.language_model,
-            setup.tokenizer,
-            Sampling(temperature=options.attempt_temperature, seed=options.seed),
-            note=setup.note,
-            max_new_tokens=options.attempt_tokens,
+        self.decoder = session.decoder(
+            DecodingOptions(
+                temperature=options.attempt_temperature,
+                seed=options.seed,
+                max_new_tokens=options.attempt_tokens,
+            )
         )
-        model = setup.language_model.model
-        self.scorer = Scorer(model, None, batch_tokens=setup.batch_tokens) if likelihoods else None
+        self.scorer = Scorer(session.model.model, None, batch_tokens=session.batch_tokens) if likelihoods else None
 
     def text_sets(self, responses: Sequence[ScoredResponse]) -> list[TextSet | TokurError]:
         """Return for each response the set of the attempts to verify it."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tokur_cli.commands.baselines.attempts import Attempts
+from tokur_cli.commands.baselines.comparison import asker_of
 from tokur_cli.commands.baselines.features import (
     Features,
     ScoredResponse,
@@ -19,10 +20,12 @@ from tokur_cli.commands.baselines.features import (
 )
 from tokur_cli.commands.baselines.questions import asked_ids, p_true_question
 from tokur_cli.commands.baselines.samples import by_question, text_set
-from tokur_cli.commands.baselines.setup import Setup
 from tokur_cli.commands.baselines.text_sets import SetComparison
+from tokur_cli.commands.options.scoring import BaselineOptions
+from tokur_cli.commands.session.session import Session
 from tokur_cli.engine.baselines.llm_check import INSIDE, InsideView
-from tokur_cli.engine.baselines.yes_no import TRUE_OR_FALSE, Asker, find_forks
+from tokur_cli.engine.baselines.yes_no import TRUE_OR_FALSE
+from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.engine.uncertainty.scorer import TokenizedResponse
 from tokur_cli.records.errors import RecordError, TokurError
 
@@ -35,7 +38,8 @@ class Baselines:
 
     Args:
         needs: names of features.
-        setup: how they are computed.
+        session: the model.
+        options: how they are computed.
 
     Attributes:
         gatherers: what gathers them; none where no score needs any.
@@ -45,25 +49,24 @@ class Baselines:
         TokurError: the model cannot give what is needed, or another model that is needed cannot be had.
     """
 
-    def __init__(self, needs: Collection[str], setup: Setup) -> None:
+    def __init__(self, needs: Collection[str], session: Session, options: BaselineOptions) -> None:
         self.settings: dict[str, Any] = {}
         self.gatherers: list[Gather] = []
         if "p_true" in needs:
-            self.gatherers.append(_p_true(setup))
+            self.gatherers.append(_p_true(session))
         if inside := set(needs) & set(INSIDE):
-            view = InsideView(setup.language_model.model, setup.options.llm_check_layer, inside, setup.batch_tokens)
-            self.gatherers.append(_llm_check(view, setup.language_model.context_length))
+            view = InsideView(session.model.model, options.llm_check_layer, inside, session.batch_tokens)
+            self.gatherers.append(_llm_check(view, session.model.context_length))
             if inside != {"top_entropy"}:
                 self.settings["llm_check_layer"] = view.layer
         if are_of_sets(needs):
-            comparison = SetComparison(needs, setup)
-            self.settings |= {"over": setup.options.over, **comparison.settings}
-            if setup.options.over == "samples":
-                self.gatherers.append(_sample_sets(comparison, setup))
+            comparison = SetComparison(needs, session, options)
+            self.settings |= {"over": options.over, **comparison.settings}
+            if options.over == "samples":
+                self.gatherers.append(_sample_sets(comparison, session.tokenizer))
             else:
-                attempts = Attempts(
-                    setup, bool({"set_log_likelihoods", "set_mean_log_likelihoods"}.intersection(needs))
-                )
+                likelihoods = not {"set_log_likelihoods", "set_mean_log_likelihoods"}.isdisjoint(needs)
+                attempts = Attempts(session, options, likelihoods)
                 self.gatherers.append(lambda responses: comparison.compare(attempts.text_sets(responses)))
                 self.settings |= attempts.settings
 
@@ -78,13 +81,12 @@ class Baselines:
         return results
 
 
-def _p_true(setup: Setup) -> Gather:
+def _p_true(session: Session) -> Gather:
     """Return what asks the model whether its response is true (Kadavath et al. 2022): ``p_true``, a scalar."""
-    forks = find_forks(setup.language_model.tokenizer, TRUE_OR_FALSE)
-    asker = Asker(setup.language_model.model, forks, setup.batch_tokens)
+    asker = asker_of(session, TRUE_OR_FALSE)
 
     def prompt(response: ScoredResponse) -> list[int]:
-        return asked_ids(p_true_question(response.record, setup.tokenizer), setup.tokenizer)
+        return asked_ids(p_true_question(response.record, session.tokenizer), session.tokenizer)
 
     def gather(responses: Sequence[ScoredResponse]) -> Sequence[Features | TokurError]:
         answers = map_batch(asker.ask, map_each(prompt, responses, "p_true"))
@@ -105,12 +107,12 @@ def _llm_check(view: InsideView, context_length: int | None) -> Gather:
     return lambda responses: map_batch(view.look, map_each(tokens, responses, "llm_check"))
 
 
-def _sample_sets(comparison: SetComparison, setup: Setup) -> Gather:
+def _sample_sets(comparison: SetComparison, tokenizer: ResponseTokenizer) -> Gather:
     """Return what compares the samples of a question, and tells as ``set_place`` () which of them a response is."""
 
     def gather(responses: Sequence[ScoredResponse]) -> Sequence[Features | TokurError]:
         questions = by_question(responses)
-        found = comparison.compare(map_each(lambda samples: text_set(samples, setup.tokenizer), questions))
+        found = comparison.compare(map_each(lambda samples: text_set(samples, tokenizer), questions))
         return [
             features if isinstance(features, TokurError) else {**features, "set_place": np.intp(place)}
             for samples, features in zip(questions, found, strict=True)

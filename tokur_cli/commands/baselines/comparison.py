@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,17 +12,9 @@ from tokur_cli.answers.classes import answer_classes
 from tokur_cli.answers.equivalence import Equivalence
 from tokur_cli.commands.baselines.features import TextSet, map_batch, map_each
 from tokur_cli.commands.baselines.questions import asked_ids, judge_question
-from tokur_cli.commands.baselines.setup import Setup
-from tokur_cli.engine.baselines.encoders import (
-    DEFAULT_ENTAILMENT_MODEL,
-    DEFAULT_SIMILARITY_MODEL,
-    EntailmentModel,
-    load_entailment,
-    load_similarity,
-)
+from tokur_cli.commands.session.session import Session
+from tokur_cli.engine.baselines.encoders import EntailmentModel
 from tokur_cli.engine.baselines.yes_no import YES_OR_NO, Asker, find_forks
-from tokur_cli.engine.loading.models import LanguageModel
-from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.records.errors import TokurError
 from tokur_cli.scores.similarity import jaccard_similarity
 
@@ -86,9 +77,9 @@ class Nli:
 class Judge:
     """The language model itself is asked whether a text entails another: more likely yes than no."""
 
-    def __init__(self, language_model: LanguageModel, tokenizer: ResponseTokenizer, batch_tokens: int) -> None:
-        self.tokenizer = tokenizer
-        self.asker = Asker(language_model.model, find_forks(language_model.tokenizer, YES_OR_NO), batch_tokens)
+    def __init__(self, session: Session) -> None:
+        self.tokenizer = session.tokenizer
+        self.asker = asker_of(session, YES_OR_NO)
 
     def entails(self, sets: list[TextSet]) -> Sequence[Entails | TokurError]:
         """Return the matrix of each set; the same text is not asked about."""
@@ -109,62 +100,9 @@ class Judge:
         return asked_ids(judge_question(*pair), self.tokenizer)
 
 
-class Comparers:
-    """Makes the comparers of texts; a model that serves both purposes is loaded once.
-
-    Args:
-        setup: how texts are compared; its language model serves as the judge.
-
-    Attributes:
-        settings: the models that were loaded.
-    """
-
-    def __init__(self, setup: Setup) -> None:
-        self.setup = setup
-        self.settings: dict[str, str] = {}
-        self._device = str(setup.language_model.device)
-
-    def entailment(self) -> Compare:
-        """Return what tells which text entails which.
-
-        Raises:
-            TokurError: the model that it needs cannot be had.
-        """
-        setup = self.setup
-        if setup.options.entailment == "nli":
-            return self._nli.entails
-        if setup.options.entailment == "judge":
-            return Judge(setup.language_model, setup.tokenizer, setup.batch_tokens).entails
-        return same_answer if setup.options.entailment == "answers" else same_text
-
-    def likeness(self) -> Compare:
-        """Return what tells how alike texts are.
-
-        Raises:
-            TokurError: the model that it needs cannot be had.
-        """
-        options = self.setup.options
-        if options.similarity == "nli":
-            return self._nli.matrices
-        if options.similarity == "jaccard":
-            return jaccard
-        name = self.settings["similarity_model"] = options.similarity_model or DEFAULT_SIMILARITY_MODEL
-        try:
-            model = load_similarity(name, device=self._device, progress=self.setup.progress.say, note=self.setup.note)
-        except TokurError as error:
-            raise TokurError(f"--similarity-model: {error}; --similarity jaccard needs no model") from error
-        return lambda sets: map_each(lambda one: model.matrix(one.texts), sets)
-
-    @cached_property
-    def _nli(self) -> Nli:
-        name = self.settings["nli_model"] = self.setup.options.nli_model or DEFAULT_ENTAILMENT_MODEL
-        try:
-            return Nli(
-                load_entailment(name, device=self._device, progress=self.setup.progress.say, note=self.setup.note)
-            )
-        except TokurError as error:
-            others = "--entailment judge, answers and exact, and --similarity jaccard, need no other model"
-            raise TokurError(f"--nli-model: {error}; {others}") from error
+def asker_of(session: Session, forms: Sequence[tuple[str, str]]) -> Asker:
+    """Return what asks a session's model for one of two answers."""
+    return Asker(session.model.model, find_forks(session.model.tokenizer, forms), session.batch_tokens)
 
 
 def _equal(values: Sequence[object]) -> Entails:

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from tokur_cli.commands.baselines.comparison import Compare, Comparers
+from tokur_cli.commands.baselines.comparison import Compare, Judge, Nli, jaccard, same_answer, same_text
 from tokur_cli.commands.baselines.features import Features, TextSet, gather_all, map_each
-from tokur_cli.commands.baselines.setup import Setup
+from tokur_cli.commands.options.scoring import BaselineOptions
+from tokur_cli.commands.session.session import Session
+from tokur_cli.engine.baselines.encoders import (
+    DEFAULT_ENTAILMENT_MODEL,
+    DEFAULT_SIMILARITY_MODEL,
+    load_entailment,
+    load_similarity,
+)
 from tokur_cli.engine.baselines.states import LastStates, State
 from tokur_cli.records.errors import TokurError
 from tokur_cli.scores.sets import cluster_by_entailment
+
+M = TypeVar("M")
 
 
 class SetComparison:
@@ -21,33 +31,66 @@ class SetComparison:
 
     Args:
         needs: the features that the chosen scores need.
-        setup: how texts are compared, and the model that wrote them or is asked about them.
+        session: the model that wrote them or is asked about them; other models are put on its device.
+        options: how texts are compared.
 
     Raises:
         TokurError: a model that compares cannot be had.
     """
 
-    def __init__(self, needs: Collection[str], setup: Setup) -> None:
+    def __init__(self, needs: Collection[str], session: Session, options: BaselineOptions) -> None:
         self.settings: dict[str, Any] = {}
+        self._session, self._options = session, options
+        self._models: dict[str, str] = {}  # that were loaded
         self._gatherers: list[Callable[[list[TextSet]], Sequence[Features | TokurError]]] = [_likelihoods]
-        comparers = Comparers(setup)
         if "set_classes" in needs:
-            self._gatherers.append(_compared(comparers.entailment(), "set_classes", cluster_by_entailment))
-            self.settings["entailment"] = setup.options.entailment
+            self._gatherers.append(_compared(self._entailment(), "set_classes", cluster_by_entailment))
+            self.settings["entailment"] = options.entailment
         if "set_similarity" in needs:
-            self._gatherers.append(_compared(comparers.likeness(), "set_similarity", np.asarray))
-            self.settings["similarity"] = setup.options.similarity
+            self._gatherers.append(_compared(self._likeness(), "set_similarity", np.asarray))
+            self.settings["similarity"] = options.similarity
         if "set_states" in needs:
-            self._states = LastStates(setup.language_model.model, None, setup.batch_tokens)
+            self._states = LastStates(session.model.model, None, session.batch_tokens)
             self._gatherers.append(self._last_states)
             self.settings["inside_layer"] = self._states.layer
-        self.settings |= comparers.settings
-        self._context_length = setup.language_model.context_length
-        self._end_ids = setup.language_model.end_ids
+        self.settings |= self._models
 
     def compare(self, sets: Sequence[TextSet | TokurError]) -> list[Features | TokurError]:
         """Return the features that each set gives."""
         return gather_all(self._gatherers, sets)
+
+    def _entailment(self) -> Compare:
+        """Return what tells which text entails which."""
+        if self._options.entailment == "nli":
+            return self._nli.entails
+        if self._options.entailment == "judge":
+            return Judge(self._session).entails
+        return same_answer if self._options.entailment == "answers" else same_text
+
+    def _likeness(self) -> Compare:
+        """Return what tells how alike texts are."""
+        if self._options.similarity == "nli":
+            return self._nli.matrices
+        if self._options.similarity == "jaccard":
+            return jaccard
+        name = self._options.similarity_model or DEFAULT_SIMILARITY_MODEL
+        model = self._load("similarity_model", name, load_similarity, "--similarity jaccard needs no model")
+        return lambda sets: map_each(lambda one: model.matrix(one.texts), sets)
+
+    @cached_property
+    def _nli(self) -> Nli:
+        """One model for both purposes."""
+        name = self._options.nli_model or DEFAULT_ENTAILMENT_MODEL
+        others = "--entailment judge, answers and exact, and --similarity jaccard, need no other model"
+        return Nli(self._load("nli_model", name, load_entailment, others))
+
+    def _load(self, option: str, name: str, load: Callable[..., M], instead: str) -> M:
+        self._models[option] = name
+        progress = self._session.progress
+        try:
+            return load(name, device=str(self._session.model.device), progress=progress.say, note=progress.note)
+        except TokurError as error:
+            raise TokurError(f"--{option.replace('_', '-')}: {error}; {instead}") from error
 
     def _last_states(self, sets: list[TextSet]) -> Sequence[Features | TokurError]:
         """Read the state at the last token of each text, which is not the one that ended it."""
@@ -61,9 +104,10 @@ class SetComparison:
         sequences = []
         for tokens in one.tokens:
             ids = list(tokens.response_ids)
-            ended = len(ids) > 1 and ids[-1] in self._end_ids
+            ended = len(ids) > 1 and ids[-1] in self._session.model.end_ids
             sequences.append([*tokens.prompt_ids, *(ids[:-1] if ended else ids)])
-        if self._context_length is not None and max(map(len, sequences)) > self._context_length:
+        context_length = self._session.model.context_length
+        if context_length is not None and max(map(len, sequences)) > context_length:
             raise TokurError("inside: the model's context has no room for the last token of a text")
         return sequences
 

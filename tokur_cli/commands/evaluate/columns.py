@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokur_cli.answers.judging import Labelled
-from tokur_cli.commands.evaluate.runs import settings_of
 from tokur_cli.metrics.ranked import Floats
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.mapping import value_at
@@ -28,6 +27,9 @@ from tokur_cli.selection.gathering import known_question, prompt_digest, questio
 
 MOST_GROUP_VALUES = 100
 
+_OF_A_RUN = ("seed", "attempt_seed", "version")
+"""What may differ between runs."""
+
 
 @dataclass(frozen=True)
 class Wanted:
@@ -37,11 +39,13 @@ class Wanted:
         scores: the scores, and which way each points.
         group_by: the field whose value tells the group; None for no groups.
         answers: whether answers are kept, and every record must tell its question.
+        spans: whether its labelled spans are what is kept.
     """
 
     scores: Mapping[str, Orientation]
     group_by: str | None = None
     answers: bool = False
+    spans: bool = False
 
 
 @dataclass
@@ -56,6 +60,7 @@ class Columns:
         question: number of the question of each record, from 0; a record with neither an id nor a prompt is a question
             by itself.
         sample: sample numbers.
+        response: numbers of the responses; the spans of one stand together, in the order of the text.
         group: names of the groups, None where a record has none.
         answer: answers.
         outcomes: how often each outcome came out.
@@ -72,6 +77,7 @@ class Columns:
     scores: dict[str, array[float]] = field(init=False)
     question: array[int] = field(default_factory=lambda: array("q"))
     sample: array[int] = field(default_factory=lambda: array("q"))
+    response: array[int] = field(default_factory=lambda: array("q"))
     group: list[str | None] = field(default_factory=list)
     answer: list[str | None] = field(default_factory=list)
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -79,36 +85,35 @@ class Columns:
     numbers: dict[str, int] = field(default_factory=dict)
     lines: array[int] = field(default_factory=lambda: array("q"))
     settings: dict[str, Any] = field(default_factory=dict)
+    _responses: int = 0
     _prompts: array[int] = field(default_factory=lambda: array("Q"))
 
     def __post_init__(self) -> None:
         self.name = display_name(self.path)
         self.scores = {name: array("d") for name in self.wanted.scores}
 
-    def add(self, labelled: Labelled, values: Mapping[str, float], group: str | None) -> None:
-        """Add a record, with its scores and its group.
+    def add(self, record: Record, rows: Iterable[tuple[Labelled, Mapping[str, float]]], group: str | None) -> None:
+        """Add a response, or labelled spans of one, each with its scores.
 
         Raises:
             RecordError: it does not tell its question though answers are wanted, has the id of another question, or its
                 id or sample number is invalid.
         """
-        record = labelled.record
-        question = question_key(record) if self.wanted.answers else known_question(record)
-        self._append(labelled, values, group, self._number(question, record), record.sample)
-
-    def _append(
-        self, labelled: Labelled, values: Mapping[str, float], group: str | None, question: int, sample: int
-    ) -> None:
-        self.label.append(labelled.label)
-        self.outcomes[labelled.outcome] += 1
-        for name, column in self.scores.items():
-            column.append(values.get(name, math.nan))
-        self.question.append(question)
-        self.sample.append(sample)
-        if self.wanted.group_by is not None:
-            self.group.append(group)
-        if self.wanted.answers:
-            self.answer.append(labelled.answer)
+        number = self._number(question_key(record) if self.wanted.answers else known_question(record), record)
+        sample = record.sample
+        for labelled, values in rows:
+            self.label.append(labelled.label)
+            self.outcomes[labelled.outcome] += 1
+            for name, column in self.scores.items():
+                column.append(values.get(name, math.nan))
+            self.question.append(number)
+            self.sample.append(sample)
+            self.response.append(self._responses)
+            if self.wanted.group_by is not None:
+                self.group.append(group)
+            if self.wanted.answers:
+                self.answer.append(labelled.answer)
+        self._responses += 1
 
     def confidence(self, name: str) -> Floats:
         """Return (N,) confidences: the score, negated where it is an uncertainty."""
@@ -144,6 +149,30 @@ class Columns:
         else:
             self._prompts[number] = self._prompts[number] or prompt
         return number
+
+
+def settings_of(record: Record) -> dict[str, Any]:
+    """Return how a record's response and its scores were made, without what may differ between runs.
+
+    Raises:
+        RecordError: ``tokur`` is not an object, or of a newer schema.
+    """
+    parts = {of: record.computed(of) for of in ("generation", "run")}
+    return {
+        f"{of}.{name}": value
+        for of, part in parts.items()
+        if isinstance(part, Mapping)
+        for name, value in _lasting(part).items()
+    }
+
+
+def _lasting(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings, and those within them, without what may differ."""
+    return {
+        name: _lasting(value) if isinstance(value, Mapping) else value
+        for name, value in settings.items()
+        if name not in _OF_A_RUN
+    }
 
 
 def scores_of(record: Record, unknown: Counter[str]) -> dict[str, float]:

@@ -60,15 +60,15 @@ def evaluate(
         require_matplotlib()
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     if options.level == "step":
-        spans = SpanReader(source, options, labels.label_field, wanted, invalid)
-        runs, told = spans.read(paths), spans.told()
+        spans = SpanReader(source, wanted, invalid, label_field=labels.label_field, tokens=options.tokens)
+        runs, told = spans.read(paths), spans.told
     else:
-        responses = ResponseReader(source, options, labels, wanted, invalid, fitting)
-        runs, told = responses.read(paths, target), responses.told()
+        responses = ResponseReader(source, wanted, invalid, labels, tokens=options.tokens, fitting=fitting)
+        runs, told = responses.read(paths, target), responses.told
     for line in told:
         say(COMMAND, line)
     if runs and options.difficulty is not None:
-        telling = ResponseReader(source, options, labels, Wanted({}), invalid)
+        telling = ResponseReader(source, Wanted({}), invalid, labels)
         _group_by_difficulty(runs, options.difficulty, options.difficulty_from, telling)
     if not runs:
         invalid.finish(none_of=", ".join(map(display_name, paths)))
@@ -126,7 +126,7 @@ def _wanted(options: EvaluationOptions) -> Wanted:
     scores = span_scores(options.scores) if options.level == "step" else _response_scores(options)
     if options.versus is not None and options.versus not in scores:
         raise UsageError(f"--versus {options.versus}: there is no such score{there_are(scores, options.versus)}")
-    return Wanted(scores, options.group_by, answers=bool(options.sizes))
+    return Wanted(scores, options.group_by, answers=bool(options.sizes), spans=options.level == "step")
 
 
 def _response_scores(options: EvaluationOptions) -> dict[str, Orientation]:

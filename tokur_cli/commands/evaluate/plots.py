@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from tokur_cli.commands.evaluate.columns import Columns
 from tokur_cli.commands.evaluate.results import Results
-from tokur_cli.commands.evaluate.tables import TITLES, VOTES, kept
+from tokur_cli.commands.evaluate.tables import VOTES, kept
 from tokur_cli.commands.options.evaluate import EvaluationOptions
+from tokur_cli.metrics.catalogue import Metric, leading
 from tokur_cli.metrics.evaluation import Evaluation
 from tokur_cli.metrics.ranked import Floats, Ranked
 from tokur_cli.metrics.rejection import risk_coverage
@@ -72,9 +73,9 @@ def write_plots(runs: Sequence[Columns], results: Results, folder: str) -> None:
         TokurError: it cannot be written.
     """
     records, overall = _Pooled(runs), results.overall
-    metric = "auroc" if overall.is_binary else "prr"
+    metric = leading(is_binary=overall.is_binary)
     best = _best(overall, metric, results.options.versus)
-    if metric == "auroc":
+    if overall.is_binary:
         _roc(records, overall, best, folder)
     _risk(records, overall, best, folder)
     if probabilities := [name for name in best if runs[0].is_probability(name)]:
@@ -91,11 +92,11 @@ def write_plots(runs: Sequence[Columns], results: Results, folder: str) -> None:
         _scaling(results.scaling, best, results.options, folder)
 
 
-def _best(overall: Evaluation, metric: str, versus: str | None) -> list[str]:
+def _best(overall: Evaluation, metric: Metric, versus: str | None) -> list[str]:
     """Return the scores to draw, the best first: as many as can be told apart, the baseline among them."""
 
     def value(name: str) -> float:
-        estimate = overall.scores[name].metrics[metric]
+        estimate = overall.scores[name].metrics[metric.name]
         return -math.inf if estimate.value is None else estimate.value
 
     drawn = sorted(overall.scores, key=value, reverse=True)[: plots.MOST_LINES - 1]
@@ -189,17 +190,19 @@ def _plane(records: _Pooled, pair: tuple[str, str], folder: str) -> None:
     plots.plane(os.path.join(folder, "eu-au"), horizontal, vertical, "Epistemic and aleatoric uncertainty (nats)")
 
 
-def _groups(records: _Pooled, drawn: Sequence[str], results: Results, metric: str, folder: str) -> None:
+def _groups(records: _Pooled, drawn: Sequence[str], results: Results, metric: Metric, folder: str) -> None:
     members = [np.array([name == group for name in records.group]) for group in results.groups]
     splits = {score: [records.split(score, part) for part in members] for score in drawn}
-    found = {score: [one.scores[score].metrics[metric].value for one in results.groups.values()] for score in drawn}
+    found = {  # NaN for None
+        score: np.array([one.scores[score].metrics[metric.name].value for one in results.groups.values()], dtype=float)
+        for score in drawn
+    }
     plots.groups(
         os.path.join(folder, "groups"),
         list(results.groups),
         splits,
-        {score: np.array(values, dtype=np.float64) for score, values in found.items()},  # NaN for None
-        f"{TITLES[metric]} and scores by {results.options.grouping}",
-        TITLES[metric],
+        plots.GroupMetric(metric.title, found, metric.chance),
+        f"{metric.title} and scores by {results.options.grouping}",
     )
 
 

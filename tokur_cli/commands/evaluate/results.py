@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tokur_cli.answers.classes import answer_classes
 from tokur_cli.answers.equivalence import Equivalence
 from tokur_cli.commands.evaluate.columns import Columns, group_names
-from tokur_cli.commands.evaluate.spans import SpanColumns
 from tokur_cli.commands.options.evaluate import EvaluationOptions
-from tokur_cli.metrics.evaluation import Evaluation, evaluate_scores
+from tokur_cli.metrics.evaluation import Evaluation, Plan, evaluate_scores
 from tokur_cli.metrics.scaling import Scaling, scaling
-from tokur_cli.metrics.within import within_responses
 from tokur_cli.records.errors import TokurError
 
 
@@ -82,43 +79,17 @@ def _evaluate(
         if not len(label):
             continue
         with np.errstate(invalid="ignore"):  # a resample may hold no record of a score: it counts as undefined
-            evaluation = evaluate_scores(
-                {name: run.confidence(name)[members] for name in names},
-                label,
-                bootstrap=options.bootstrap,
-                seed=options.seed,
-                versus=options.versus,
-                cluster=np.array(run.question)[members],
-                probabilities=[name for name in names if run.is_probability(name)],
+            found.append(
+                evaluate_scores(
+                    {name: run.confidence(name)[members] for name in names},
+                    label,
+                    Plan(options.bootstrap, options.seed, options.versus),
+                    cluster=np.array(run.question)[members],
+                    response=np.array(run.response)[members] if run.wanted.spans else None,
+                    probabilities=[name for name in names if run.is_probability(name)],
+                )
             )
-            if isinstance(run, SpanColumns):
-                evaluation = _with_responses(evaluation, run, members, names, options)
-        found.append(evaluation)
     return Evaluation.over_runs(found)
-
-
-def _with_responses(
-    evaluation: Evaluation,
-    run: SpanColumns,
-    members: slice | NDArray[np.bool_],
-    names: Sequence[str],
-    options: EvaluationOptions,
-) -> Evaluation:
-    """Return the evaluation of spans with how well they are told apart within their responses."""
-    within = within_responses(
-        {name: run.confidence(name)[members] for name in names},
-        np.array(run.label)[members],
-        np.array(run.response)[members],
-        np.array(run.question)[members],
-        bootstrap=options.bootstrap,
-        seed=options.seed,
-        versus=options.versus,
-    )
-    scores = {}
-    for name, score in evaluation.scores.items():
-        metrics, differences = within[name]
-        scores[name] = replace(score, metrics=score.metrics | metrics, differences=score.differences | differences)
-    return replace(evaluation, scores=scores)
 
 
 def _scaling(runs: Sequence[Columns], names: Sequence[str], options: EvaluationOptions) -> Scaling:

@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Generic, TypeVar
 
+from tokur_cli.commands.evaluate.columns import Columns, Wanted, group_of
+from tokur_cli.commands.options.streams import InputOptions
+from tokur_cli.commands.shared.errors import InvalidRecords
+from tokur_cli.commands.shared.progress import Progress, count_lines
+from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
 from tokur_cli.records.scan import kind
 from tokur_cli.records.streams import display_name
 
-if TYPE_CHECKING:
-    from tokur_cli.commands.evaluate.columns import Columns
-
-_Run = TypeVar("_Run", bound="Columns")
-
-_OF_A_RUN = ("seed", "attempt_seed", "version")
-"""What may differ between runs."""
+Item = TypeVar("Item")
 
 
-class RunsOfFile(Generic[_Run]):
+class RunsOfFile:
     """The runs of one file: one for each seed that its records were scored under.
 
     Args:
         path: the file.
-        make: makes a run without records.
+        wanted: what is kept of its records.
     """
 
-    def __init__(self, path: str, make: Callable[[], _Run]) -> None:
-        self._path, self._make = path, make
-        self._found: dict[object, _Run] = {}
+    def __init__(self, path: str, wanted: Wanted) -> None:
+        self._path, self._wanted = path, wanted
+        self._found: dict[object, Columns] = {}
         self._models: dict[str, None] = {}
 
-    def of(self, record: Record) -> _Run:
+    def of(self, record: Record) -> Columns:
         """Return the run that a record belongs to; nothing was drawn for one without a seed: it is of the first run.
 
         Raises:
@@ -51,10 +52,10 @@ class RunsOfFile(Generic[_Run]):
         elif None in self._found:
             self._found[seed] = self._found.pop(None)
         if seed not in self._found:
-            self._found[seed] = self._make()
+            self._found[seed] = Columns(self._path, self._wanted)
         return self._found[seed]
 
-    def named(self) -> list[_Run]:
+    def named(self) -> list[Columns]:
         """Return the runs that have records, each with a name of its own."""
         runs = {seed: run for seed, run in self._found.items() if run.label}
         if len(runs) > 1:
@@ -76,28 +77,59 @@ class RunsOfFile(Generic[_Run]):
             yield f"{name} has scores of the models {models}, evaluated together: --group-by tokur.run.model parts them"
 
 
-def settings_of(record: Record) -> dict[str, Any]:
-    """Return how a record's response and its scores were made, without what may differ between runs.
+class RunReader(ABC, Generic[Item]):
+    """Reads files into columns: one run a file, and within a file one for each seed.
 
-    Raises:
-        RecordError: ``tokur`` is not an object, or of a newer schema.
+    Args:
+        source: how the files are read.
+        wanted: what is kept of their records.
+        invalid: what happens to bad records.
+
+    Attributes:
+        told: what the user should know of the runs, a line each.
     """
-    parts = {of: record.computed(of) for of in ("generation", "run")}
-    return {
-        f"{of}.{name}": value
-        for of, part in parts.items()
-        if isinstance(part, Mapping)
-        for name, value in _lasting(part).items()
-    }
 
+    def __init__(self, source: InputOptions, wanted: Wanted, invalid: InvalidRecords) -> None:
+        self.source, self.wanted, self.invalid = source, wanted, invalid
+        self.told: list[str] = []
 
-def _lasting(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings, and those within them, without what may differ."""
-    return {
-        name: _lasting(value) if isinstance(value, Mapping) else value
-        for name, value in settings.items()
-        if name not in _OF_A_RUN
-    }
+    def read_files(self, paths: Sequence[str]) -> list[Columns]:
+        """Return the runs of all files.
+
+        Raises:
+            RecordError: the first bad record, unless bad ones are skipped.
+            TokurError: whatever else ends the reading.
+        """
+        with Progress(self.invalid.command) as progress:
+            progress.start(count_lines(*paths))
+            return [run for path in paths for run in self._read_file(path, progress)]
+
+    def _read_file(self, path: str, progress: Progress) -> list[Columns]:
+        runs = RunsOfFile(path, self.wanted)
+        for item in self.good(read_input("evaluate", replace(self.source, path=path))):
+            progress.advance(1)
+            try:
+                self.add(item, runs)
+            except RecordError as error:
+                self.invalid.skip_or_raise(error)
+        self.told += runs.told(grouped=self.wanted.group_by is not None)
+        return runs.named()
+
+    def group(self, record: Record) -> str | None:
+        """Return the group of a record; None where it has none or none are wanted."""
+        return None if self.wanted.group_by is None else group_of(record, self.wanted.group_by)
+
+    @abstractmethod
+    def good(self, items: Iterable[Record | RecordError]) -> Iterable[Item]:
+        """Yield what is added of the records, without the bad ones."""
+
+    @abstractmethod
+    def add(self, item: Item, runs: RunsOfFile) -> None:
+        """Add it to the run that it belongs to.
+
+        Raises:
+            RecordError: it is a bad record.
+        """
 
 
 def check_runs(runs: Sequence[Columns]) -> int:

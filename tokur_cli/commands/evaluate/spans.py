@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from array import array
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
 
 from tokur_cli.answers.grading import Outcome
 from tokur_cli.answers.judging import NULL_LABEL, Labelled
-from tokur_cli.commands.evaluate.columns import Columns, Wanted, group_of
-from tokur_cli.commands.evaluate.runs import RunsOfFile
-from tokur_cli.commands.evaluate.tokens import has_match
-from tokur_cli.commands.options.evaluate import EvaluationOptions
+from tokur_cli.commands.evaluate.columns import Columns, Wanted
+from tokur_cli.commands.evaluate.runs import RunReader, RunsOfFile
+from tokur_cli.commands.evaluate.tokens import matching, values_at
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords
-from tokur_cli.commands.shared.progress import Progress, count_lines
-from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.commands.shared.scored_tokens import scored_tokens
 from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
 from tokur_cli.records.mapping import value_at
@@ -26,7 +21,6 @@ from tokur_cli.records.record import Record
 from tokur_cli.records.scan import kind
 from tokur_cli.scores.quantities import QUANTITIES
 from tokur_cli.scores.steps import AGGREGATES, Span, aggregates, token_places
-from tokur_cli.selection.gathering import known_question
 
 CLAIMS = "claims"
 
@@ -56,98 +50,67 @@ def span_scores(names: str | None) -> dict[str, Orientation]:
     return {**chosen, **BASELINES}
 
 
-@dataclass
-class SpanColumns(Columns):
-    """The labelled spans of one run.
-
-    Attributes:
-        response: number of the response of each span; those of one stand together, in the order of the text.
-    """
-
-    response: array[int] = field(default_factory=lambda: array("q"))
-    _responses: int = 0
-
-    def add_response(
-        self, record: Record, spans: Sequence[tuple[float, str, dict[str, float]]], group: str | None
-    ) -> None:
-        """Add the spans of a response, each a label, an outcome and scores."""
-        question = self._number(known_question(record), record)
-        for label, outcome, values in spans:
-            self._append(Labelled(record, label, outcome), values, group, question, record.sample)
-            self.response.append(self._responses)
-        self._responses += 1
-
-
-class SpanReader:
+class SpanReader(RunReader[Record]):
     """Reads files into columns of spans: runs as of responses.
 
     Args:
         source: how the files are read.
-        options: what is evaluated.
-        label_field: the field that holds the labelled spans; None for ``claims``.
-        wanted: what is kept of it.
+        wanted: what is kept of the spans.
         invalid: what happens to bad records.
+        label_field: the field that holds the labelled spans; None for ``claims``.
+        tokens: what the text of a token that counts holds; None for all tokens.
     """
 
     def __init__(
         self,
         source: InputOptions,
-        options: EvaluationOptions,
-        label_field: str | None,
         wanted: Wanted,
         invalid: InvalidRecords,
+        *,
+        label_field: str | None,
+        tokens: str | None,
     ) -> None:
-        self._source, self._options, self._wanted, self._invalid = source, options, wanted, invalid
+        super().__init__(source, wanted, invalid)
         self._field = label_field or CLAIMS
-        self._tokens = re.compile(options.tokens) if options.tokens is not None else None
+        self._tokens = None if tokens is None else re.compile(tokens)
         self._without_claims = 0
-        self._told: list[str] = []
 
     def read(self, paths: Sequence[str]) -> list[Columns]:
         """Return the runs of all files.
 
         Raises:
-            RecordError: the first bad record, unless they are skipped.
-            TokurError: there are records, but none has labelled spans.
+            TokurError: there are records, but none has labelled spans; or as ``read_files``.
         """
-        with Progress(self._invalid.command) as progress:
-            progress.start(count_lines(*paths))
-            runs: list[Columns] = [run for path in paths for run in self._read_file(path, progress)]
-        if self._without_claims and not runs:
-            raise TokurError(
-                f'no record has labelled spans: give each "{self._field}", '
-                'a list such as [{"start": 0, "end": 12, "correct": true}]'
-            )
+        runs = self.read_files(paths)
+        if self._without_claims:
+            if not runs:
+                raise TokurError(
+                    f'no record has labelled spans: give each "{self._field}", '
+                    'a list such as [{"start": 0, "end": 12, "correct": true}]'
+                )
+            self.told.append(f"left out {self._without_claims:,} responses without labelled spans")
         return runs
 
-    def told(self) -> list[str]:
-        """Return what the user should know of what was read, a line each."""
-        left_out = [f"left out {self._without_claims:,} responses without labelled spans"] * bool(self._without_claims)
-        return [*self._told, *left_out]
+    def good(self, items: Iterable[Record | RecordError]) -> Iterator[Record]:
+        """Yield the records without the bad ones."""
+        for item in items:
+            if isinstance(item, RecordError):
+                self.invalid.skip_or_raise(item)
+            else:
+                yield item
 
-    def _read_file(self, path: str, progress: Progress) -> list[SpanColumns]:
-        runs = RunsOfFile(path, lambda: SpanColumns(path, self._wanted))
-        for item in read_input("evaluate", replace(self._source, path=path)):
-            progress.advance(1)
-            try:
-                if isinstance(item, RecordError):
-                    raise item
-                self._add(item, runs)
-            except RecordError as error:
-                self._invalid.skip_or_raise(error)
-        self._told += runs.told(grouped=self._options.group_by is not None)
-        return runs.named()
-
-    def _add(self, record: Record, runs: RunsOfFile[SpanColumns]) -> None:
-        spans = labelled_spans(record, self._field)
+    def add(self, item: Record, runs: RunsOfFile) -> None:
+        """Add the labelled spans of a response."""
+        spans = labelled_spans(item, self._field)
         if spans is None:
             self._without_claims += 1
             return
-        scores = self._scores(record, [span for span, _ in spans])
-        labels = [math.nan if correct is None else float(correct) for _, correct in spans]
-        outcomes = [_OUTCOMES[correct] for _, correct in spans]
-        group = group_of(record, self._options.group_by) if self._options.group_by is not None else None
-        runs.of(record).add_response(record, list(zip(labels, outcomes, scores, strict=True)), group)
+        scores = self._scores(item, [span for span, _ in spans])
+        labels = [
+            Labelled(item, math.nan if correct is None else float(correct), _OUTCOMES[correct]) for _, correct in spans
+        ]
+        group = self.group(item)
+        runs.of(item).add(item, zip(labels, scores, strict=True), group)
 
     def _scores(self, record: Record, spans: Sequence[Span]) -> list[dict[str, float]]:
         """Return the scores of each span."""
@@ -156,16 +119,12 @@ class SpanReader:
         scores: list[dict[str, float]] = []
         for start, end in spans:
             within = [token for token, place in enumerate(places) if start <= place < end]
-            counted = [token for token in within if has_match(self._tokens, response.response, response.spans[token])]
-            values = {
-                name: [math.nan if (value := of[token]) is None else value for token in counted]
-                for name, of in response.values.items()
-            }
+            values = values_at(response, matching(response, self._tokens, within))
             scores.append(
                 {
                     f"{name}_{how}": value
-                    for name in values
-                    for how, value in aggregates(values[name], QUANTITIES[name].orientation).items()
+                    for name, of in values.items()
+                    for how, value in aggregates(of, QUANTITIES[name].orientation).items()
                 }
                 | {"length": len(within), "position": sum(place < start for place in places), "chance": 0.0}
             )

@@ -6,47 +6,38 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from tokur_cli.answers.judging import UNLABELLED
 from tokur_cli.commands.evaluate.results import Results
 from tokur_cli.commands.options.evaluate import EvaluationOptions
-from tokur_cli.metrics.calibration import log_losses
+from tokur_cli.metrics.catalogue import (
+    METRICS,
+    PROBABILITY,
+    REJECTION,
+    SECTIONS,
+    Metric,
+    Section,
+    compared,
+    leading,
+    metrics_of,
+)
 from tokur_cli.metrics.estimate import Estimate
-from tokur_cli.metrics.evaluation import LOWER_IS_BETTER, Evaluation, ScoreResult
+from tokur_cli.metrics.evaluation import Evaluation, ScoreResult
 from tokur_cli.metrics.scaling import Scaling
-from tokur_cli.metrics.within import WITHIN
-from tokur_cli.views.tables import MISSING, Better, Column, Percentage, Row, Table
+from tokur_cli.views.tables import MISSING, Column, Percentage, Row, Table
 from tokur_cli.views.visible import paragraphs
 
-TITLES = {
-    "auroc": "AUROC",
-    "auprc": "AUPRC",
-    "acc": "ACC*",
-    "aurc": "AURC",
-    "prr": "PRR",
-    "brier": "Brier",
-    "ece": "ECE",
-    "log_loss": "log loss",
-    "within": "AUROC within",
-    "hit1": "hit@1",
-    "hit3": "hit@3",
-}
 VOTES = {"maj": "Maj@N", "wbon": "WBoN"}
 _METHODS = {"pass@1": "Pass@1", "majority": "majority of all N", "pass@n": "Pass@N (any right)"}
 
 
 def tables(results: Results) -> list[Table]:
     """Return all tables, in the order in which they are shown."""
-    found = [
-        _metrics_table(results, "Right above wrong", ("auroc", "auprc", "acc")),
-        _metrics_table(results, "Rejection and calibration", ("aurc", "prr", "brier", "ece")),
-    ]
-    if any("log_loss" in score.metrics for score in results.overall.scores.values()):
-        found[1 if results.methods else 2 :] = [_probabilities_table(results.overall)]
-    if results.options.level == "step":
-        found.insert(1, _metrics_table(results, "The wrong spans within their responses", WITHIN))
+    shown = [section for section in SECTIONS if _having(results.overall, section)]
+    if results.methods and PROBABILITY in shown:
+        shown.remove(REJECTION)
+    found = [_section_table(results, section) for section in shown]
     if results.options.versus is not None:
         found.append(_comparison_table(results, results.options.versus))
     if results.groups:
@@ -94,7 +85,7 @@ def reasons(results: Results) -> list[str]:
     for score in results.overall.scores.values():
         for metric, estimate in score.metrics.items():
             if estimate.reason:
-                told.setdefault(estimate.reason, {})[TITLES[metric]] = None
+                told.setdefault(estimate.reason, {})[METRICS[metric].title] = None
     if results.options.bootstrap and results.overall.runs == results.overall.questions == 1:
         told["fewer than 2 questions to resample"] = {"intervals": None}
     return [f"no {', '.join(names)}: {reason}" for reason, names in told.items()]
@@ -152,34 +143,39 @@ def _flat_estimate(name: str, estimate: dict[str, Any]) -> dict[str, Any]:
     return {name: estimate["value"], **parts}
 
 
-def _metrics_table(results: Results, title: str, metrics: Sequence[str]) -> Table:
-    overall = results.overall
-    rows = [Row(name, [_cell(score.metrics[metric]) for metric in metrics]) for name, score in overall.scores.items()]
-    if "acc" in metrics:
-        baseline = [_cell(overall.accuracy) if metric == "acc" else MISSING for metric in metrics]
-        rows.insert(0, Row(f"all {_noun(results)}s", baseline, competes=False))
+def _having(overall: Evaluation, section: Section) -> dict[str, ScoreResult]:
+    """Return the scores that have all metrics of a section."""
+    names = {metric.name for metric in metrics_of(section)}
+    return {name: score for name, score in overall.scores.items() if names <= score.metrics.keys()}
+
+
+def _section_table(results: Results, section: Section) -> Table:
+    overall, metrics = results.overall, metrics_of(section)
+    rows = [
+        Row(name, [_shown(metric, score.metrics[metric.name]) for metric in metrics])
+        for name, score in _having(overall, section).items()
+    ]
+    if section.constant is not None and (overall.is_binary or not section.is_of_classes):
+        constant = [
+            _shown(metric, metric.constant(overall.accuracy)) if metric.constant else MISSING for metric in metrics
+        ]
+        rows.insert(0, Row(section.constant.format(noun=_noun(results)), constant, competes=False))
     arrows = {"lower": "↓", "higher": "↑"}
-    columns = [Column(f"{TITLES[metric]} {arrows[_better(metric)]}", _better(metric)) for metric in metrics]
-    return Table(f"{title} (%){_interval_note(overall)}", "score", columns, rows)
+    units = {metric.unit for metric in metrics}
+    columns = [
+        Column(f"{metric.title}{f' ({metric.unit})' * (len(units) > 1)} {arrows[metric.better]}", metric.better)
+        for metric in metrics
+    ]
+    unit = f" ({units.pop()})" if len(units) == 1 else ""
+    return Table(f"{section.title}{unit}{_interval_note(overall)}", "score", columns, rows)
 
 
-def _probabilities_table(overall: Evaluation) -> Table:
-    """Return how good the scores that are probabilities are as such, beside one probability for all: the accuracy."""
-    rows = []
-    if overall.is_binary and (mean := overall.accuracy.value) is not None:
-        surprise = Estimate(float(log_losses([mean], [mean])[0]))
-        rows.append(Row("the accuracy", [Percentage(mean * (1 - mean)), MISSING, _nats(surprise)], competes=False))
-    for name, score in overall.scores.items():
-        if "log_loss" in score.metrics:
-            cells: list[Percentage | str] = [_cell(score.metrics[metric]) for metric in ("brier", "ece")]
-            rows.append(Row(name, [*cells, _nats(score.metrics["log_loss"])]))
-    columns = [Column("Brier (%) ↓", "lower"), Column("ECE (%) ↓", "lower"), Column("log loss (nats) ↓")]
-    return Table(f"Probabilities of being right{_interval_note(overall)}", "score", columns, rows)
-
-
-def _nats(estimate: Estimate, sign: str = "") -> str:
+def _shown(metric: Metric, estimate: Estimate, *, is_difference: bool = False) -> Percentage | str:
+    if metric.unit == "%":
+        return Percentage(estimate.value, estimate.low, estimate.high, estimate.std, signed=is_difference)
     if estimate.value is None:
         return MISSING
+    sign = "+" if is_difference else ""
     aside = f" [{estimate.low:{sign}.3f}, {estimate.high:{sign}.3f}]" if estimate.low is not None else ""
     return f"{estimate.value:{sign}.3f}{aside}"
 
@@ -195,52 +191,41 @@ def _have_intervals(scores: Iterable[Mapping[str, Estimate]]) -> bool:
 
 
 def _comparison_table(results: Results, versus: str) -> Table:
-    overall = results.overall
-    metrics: tuple[str, ...] = ("auroc", "acc") if overall.is_binary else ("prr", "acc")
-    if results.options.level == "step":
-        metrics = ("auroc", "within")
-    elif any("log_loss" in score.differences for score in overall.scores.values()):
-        metrics = (metrics[0], "brier", "log_loss")
-    columns = []
+    others = {name: score for name, score in results.overall.scores.items() if name != versus}
+    metrics = compared((score.differences for score in others.values()), is_binary=results.overall.is_binary)
+    columns: list[Column] = []
+    rows: dict[str, list[Percentage | str]] = {name: [] for name in others}
     for metric in metrics:
-        columns += [Column(f"Δ{TITLES[metric]}{' (nats)' * (metric == 'log_loss')}"), Column("p")]
-        if metric == "auroc":
-            columns.append(Column("DeLong p"))
-    others = {name: score for name, score in overall.scores.items() if name != versus}
-    rows = [Row(name, _compared(score, metrics), competes=False) for name, score in others.items()]
-    title = f"Score − {versus} (percentage points){_interval_note(overall)}, paired"
+        title = f"Δ{metric.title}{f' ({metric.unit})' * (metric.unit != '%')}"
+        columns += [Column(title), Column("p"), *([Column("DeLong p")] * (metric.name == "auroc"))]
+        for name, score in others.items():
+            difference = score.differences.get(metric.name, Estimate(None))
+            cells = [_shown(metric, difference, is_difference=True), _p(difference.p)]
+            rows[name] += [*cells, *([_p(score.delong_p)] * (metric.name == "auroc"))]
+    title = f"Score − {versus} (percentage points){_interval_note(results.overall)}, paired"
     notes = []
     if _have_intervals(score.differences for score in others.values()):
         notes = ["where an interval holds 0, these records do not tell which of the two is better"]
-    return Table(title, "score", columns, rows, notes)
-
-
-def _compared(score: ScoreResult, metrics: Sequence[str]) -> list[Percentage | str]:
-    cells: list[Percentage | str] = []
-    for metric in metrics:
-        difference = score.differences.get(metric, Estimate(None))
-        shown = _nats(difference, "+") if metric == "log_loss" else replace(_cell(difference), signed=True)
-        cells += [shown, _p(difference.p)]
-        if metric == "auroc":
-            cells.append(_p(score.delong_p))
-    return cells
+    return Table(title, "score", columns, [Row(name, cells, competes=False) for name, cells in rows.items()], notes)
 
 
 def _group_table(results: Results) -> Table:
     groups = results.groups
-    metric = "auroc" if all(group.is_binary for group in groups.values()) else "prr"
+    metric = leading(is_binary=all(group.is_binary for group in groups.values()))
     rows = [
         Row(f"{_noun(results)}s", [f"{group.records:,}" for group in groups.values()], competes=False),
         Row("accuracy", [Percentage(group.accuracy.value) for group in groups.values()], competes=False),
     ]
+    found = {
+        name: {score: of.metrics[metric.name] for score, of in group.scores.items()} for name, group in groups.items()
+    }
     for score in results.overall.scores:
-        rows.append(Row(score, [Percentage(group.scores[score].metrics[metric].value) for group in groups.values()]))
+        rows.append(Row(score, [Percentage(of[score].value) for of in found.values()]))
     notes = []
-    for name, group in groups.items():
-        undefined = dict.fromkeys(score.metrics[metric].reason for score in group.scores.values())
-        notes += [f"{name}: {reason}" for reason in undefined if reason]
-    columns = [Column(name, _better(metric)) for name in groups]
-    return Table(f"{TITLES[metric]} (%) by {results.options.grouping}", "score", columns, rows, notes)
+    for name, of in found.items():
+        notes += [f"{name}: {reason}" for reason in dict.fromkeys(one.reason for one in of.values()) if reason]
+    columns = [Column(name, metric.better) for name in groups]
+    return Table(f"{metric.title} (%) by {results.options.grouping}", "score", columns, rows, notes)
 
 
 def _scaling_table(curves: Scaling, method: str, options: EvaluationOptions) -> Table:
@@ -258,10 +243,6 @@ def _scaling_table(curves: Scaling, method: str, options: EvaluationOptions) -> 
     if curves.fewest < max(options.sizes):
         notes.append(f"a question has only {curves.fewest} responses: where N is larger, it gives all that it has")
     return Table(title, "score", columns, rows, notes)
-
-
-def _better(metric: str) -> Better:
-    return "lower" if metric in LOWER_IS_BETTER else "higher"
 
 
 def _cell(estimate: Estimate) -> Percentage:

@@ -1,23 +1,31 @@
-"""``tokur evaluate --tokens``: scores over those tokens of a response whose text matches."""
+"""``tokur evaluate --tokens``: those tokens of a response whose text matches, their values, and scores over them."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from tokur_cli.commands.shared.scored_tokens import scored_tokens
+from tokur_cli.commands.shared.scored_tokens import ScoredTokens, scored_tokens
 from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import Score, compute_scores
 from tokur_cli.scores.quantities import QUANTITIES
-from tokur_cli.scores.steps import Span
 
 
-def has_match(tokens: re.Pattern[str] | None, text: str, offsets: Span) -> bool:
-    """Return whether a token counts: whether its part of the text holds a match, if there is a pattern."""
-    return tokens is None or tokens.search(text[slice(*offsets)]) is not None
+def matching(response: ScoredTokens, tokens: re.Pattern[str] | None, places: Iterable[int]) -> list[int]:
+    """Return those of the tokens at some places that count: whose text holds a match, if there is a pattern."""
+    text, spans = response.response, response.spans
+    return [place for place in places if tokens is None or tokens.search(text[slice(*spans[place])])]
+
+
+def values_at(response: ScoredTokens, places: Sequence[int]) -> dict[str, list[float]]:
+    """Return all quantities of the tokens at some places, NaN where a token has none."""
+    return {
+        name: [math.nan if (value := values[place]) is None else value for place in places]
+        for name, values in response.values.items()
+    }
 
 
 def scores_of_matches(record: Record, scores: Iterable[Score], tokens: re.Pattern[str]) -> dict[str, float] | None:
@@ -33,11 +41,8 @@ def scores_of_matches(record: Record, scores: Iterable[Score], tokens: re.Patter
         RecordError: the record has no token arrays, or they do not fit its text.
     """
     response = scored_tokens(record, QUANTITIES)
-    counted = [place for place, span in enumerate(response.spans) if has_match(tokens, response.response, span)]
+    counted = matching(response, tokens, range(len(response.spans)))
     if not counted:
         return None
-    features = {
-        name: np.array([math.nan if (value := values[place]) is None else value for place in counted])
-        for name, values in response.values.items()
-    }
+    features = {name: np.array(values) for name, values in values_at(response, counted).items()}
     return compute_scores([score for score in scores if features.keys() >= set(score.needs)], features)

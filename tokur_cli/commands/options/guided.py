@@ -110,6 +110,7 @@ class GuidedOptions:
             self.guide_over,
             _temperature(self.guide_temperature),
             tuple(self.step_end) or ("\n\n",),
+            self.step_tokens,
             self.resample,
         )
 

@@ -180,6 +180,7 @@ class ScoringOptions(SamplingOptions):
     """
 
     posterior: PosteriorOptions = field(default_factory=PosteriorOptions)
+    baselines: BaselineOptions = field(default_factory=lambda: BaselineOptions())
     fitted: Calibration | None = None  # what the file of ``calibration`` holds, read once for all workers
 
     estimator: Annotated[

@@ -4,66 +4,60 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from functools import partial
 from typing import Any
 
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.perturb import KeepOptions, StrengthOptions
-from tokur_cli.commands.options.scoring import PosteriorOptions, SamplingOptions
+from tokur_cli.commands.options.scoring import PosteriorOptions
 from tokur_cli.commands.perturb.strength import (
     CALIBRATION_RESPONSES,
-    Trying,
+    StrengthTester,
     read_trial,
     try_strengths,
     write_fields,
 )
-from tokur_cli.commands.shared.errors import InvalidRecords, say
-from tokur_cli.commands.shared.posterior import make_posterior, with_sigma
-from tokur_cli.commands.shared.progress import Progress
-from tokur_cli.commands.shared.prompts import PromptForm
+from tokur_cli.commands.session.session import Session
+from tokur_cli.commands.shared.errors import InvalidRecords
+from tokur_cli.commands.shared.posterior import with_sigma
 from tokur_cli.commands.workers.pool import InProcess
-from tokur_cli.engine.loading.models import LanguageModel
 from tokur_cli.engine.posterior.calibration import SWEEPS, largest_sigma
 from tokur_cli.engine.posterior.folder import keep_posterior
 from tokur_cli.engine.posterior.posterior import Posterior, size_of
 from tokur_cli.engine.posterior.settings import PosteriorSettings
+from tokur_cli.engine.uncertainty.perturbed import Draws
+from tokur_cli.engine.uncertainty.scorer import SamplingMode
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
 from tokur_cli.records.writer import RecordWriter
 
 
-class Making:
+class PosteriorMaker:
     """A model's posterior, and what is found out about it.
 
     Args:
-        language_model: the model.
+        session: the model.
         options: what the posterior is made of.
-        progress: told of work done.
         writer: where records of matrices and strengths go.
 
     Raises:
         TokurError: the model cannot have such a posterior.
     """
 
-    def __init__(
-        self, language_model: LanguageModel, options: PosteriorOptions, progress: Progress, writer: RecordWriter
-    ) -> None:
-        self.language_model, self.progress, self.writer = language_model, progress, writer
-        self.command = progress.command
-        self.posterior, self.draws = make_posterior(options, language_model, progress, partial(say, self.command))
+    def __init__(self, session: Session, options: PosteriorOptions, writer: RecordWriter) -> None:
+        self.session, self.progress, self.writer = session, session.progress, writer
+        self.draws = session.draws(options)
         self.calibration: dict[str, Any] | None = None  # what ``posterior.json`` keeps of one
 
     def look(self) -> None:
         """Write a record for each matrix."""
-        for fields in describe_matrices(self.posterior):
+        for fields in describe_matrices(self.draws.posterior):
             write_fields(self.writer, fields)
 
     def calibrate(
         self,
         items: Iterable[Record | RecordError],
-        form: PromptForm,
         options: StrengthOptions,
-        sampling: SamplingOptions,
+        sampling: SamplingMode,
         labels: LabelOptions,
         invalid: InvalidRecords,
     ) -> None:
@@ -72,20 +66,22 @@ class Making:
         Raises:
             TokurError: the input has no response, or a bad one that is not skipped; or no strength is found.
         """
-        trial = read_trial(items, form, self.language_model, options.limit or CALIBRATION_RESPONSES, labels, invalid)
-        force = InProcess(Trying(self.language_model, self.posterior, self.draws, sampling))
+        trial = read_trial(items, self.session, options.limit or CALIBRATION_RESPONSES, labels, invalid)
+        pool = InProcess(StrengthTester(self.session, self.draws, sampling))
         tried: dict[float, dict[str, Any]] = {}
         self.progress.start(SWEEPS * len(trial.responses))
 
         def divergence(sigma: float) -> float:
-            (tried[sigma],) = try_strengths(trial, [sigma], force, self.progress)
+            (tried[sigma],) = try_strengths(trial, [sigma], pool, self.progress)
             write_fields(self.writer, tried[sigma])
             return float(tried[sigma]["kl"])
 
-        sigma = largest_sigma(divergence, options.tolerance, start=self.posterior.sigma or PosteriorSettings.sigma)
-        say(self.command, f"σ = {sigma:.4g}: the draws are {tried[sigma]['kl']:.4g} nats per token from the model")
+        sigma = largest_sigma(
+            divergence, options.tolerance, start=self.draws.posterior.sigma or PosteriorSettings.sigma
+        )
+        self.progress.note(f"σ = {sigma:.4g}: the draws are {tried[sigma]['kl']:.4g} nats per token from the model")
         self.calibration = {"tolerance": options.tolerance, "sweeps": len(tried), **tried[sigma]}
-        self.posterior = with_sigma(self.posterior, sigma)
+        self.draws = Draws(with_sigma(self.draws.posterior, sigma), self.draws.members)
 
     def keep(self, options: KeepOptions) -> None:
         """Write the posterior's folder.
@@ -94,18 +90,20 @@ class Making:
             TokurError: it cannot be written.
         """
         assert options.folder is not None
+        posterior, members = self.draws.posterior, self.draws.members
         keep_posterior(
             options.folder,
-            self.language_model.model,
-            self.posterior,
-            draws=self.draws,
-            model_name=self.language_model.name,
-            revision=self.language_model.revision,
+            self.session.model.model,
+            posterior,
+            draws=members,
+            model_name=self.session.model.name,
+            revision=self.session.model.revision,
             calibration=self.calibration,
             force=options.force,
         )
-        sigma = self.posterior.sigma
-        say(self.command, f"{options.folder}: wrote the posterior (σ = {sigma:.4g}) and {self.draws} draws as adapters")
+        self.progress.note(
+            f"{options.folder}: wrote the posterior (σ = {posterior.sigma:.4g}) and {members} draws as adapters"
+        )
 
 
 def describe_matrices(posterior: Posterior) -> Iterator[dict[str, Any]]:

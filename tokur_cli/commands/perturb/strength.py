@@ -9,19 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tokur_cli.commands.options.labels import LabelOptions
-from tokur_cli.commands.options.scoring import SamplingOptions
-from tokur_cli.commands.score.pipeline import default_batch_tokens, tokenize_record
+from tokur_cli.commands.session.session import Session
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.labelled import Labelling
 from tokur_cli.commands.shared.posterior import with_sigma
 from tokur_cli.commands.shared.progress import Progress
-from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
-from tokur_cli.engine.loading.models import LanguageModel, ModelDescription
-from tokur_cli.engine.posterior.posterior import Posterior
-from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.engine.uncertainty.perturbed import Draws
-from tokur_cli.engine.uncertainty.scorer import Quantities, Scorer, TokenizedResponse
+from tokur_cli.engine.uncertainty.scorer import Quantities, SamplingMode, Scorer, TokenizedResponse
 from tokur_cli.engine.uncertainty.vocabulary import COMPARISONS
 from tokur_cli.metrics.ranking import auroc
 from tokur_cli.records.encoding import encode_value
@@ -49,8 +44,7 @@ class Trial:
 
 def read_trial(
     items: Iterable[Record | RecordError],
-    form: PromptForm,
-    model: ModelDescription,
+    session: Session,
     limit: int | None,
     labels: LabelOptions,
     invalid: InvalidRecords,
@@ -60,12 +54,11 @@ def read_trial(
     Raises:
         TokurError: the first bad record, unless bad ones are skipped; or there is none at all.
     """
-    tokenizer = ResponseTokenizer(model.tokenizer, model.context_length, model.end_ids, model.vocabulary_size)
     trial = Trial([], [])
     with Labelling(labels, invalid, answers=False, is_strict=False) as labelling:
         for labelled in labelling.good(items):
             try:
-                located = tokenize_record(labelled.record, form, tokenizer, model.name)
+                located = session.tokenize(labelled.record)
             except RecordError as error:
                 invalid.skip_or_raise(error)
                 continue
@@ -85,51 +78,48 @@ class StrengthTask(NamedTuple):
     responses: list[TokenizedResponse]
 
 
-class Trying:
+class StrengthTester:
     """Tries strengths of one posterior, with the same underlying noise.
 
     Args:
-        language_model: the model.
-        posterior: of any strength.
-        draws: M.
-        options: how draws and steps go together, and the batch.
+        session: the model.
+        draws: M draws of the posterior, of any strength.
+        sampling: how draws and steps go together.
     """
 
-    def __init__(
-        self, language_model: LanguageModel, posterior: Posterior, draws: int, options: SamplingOptions
-    ) -> None:
-        self.language_model, self.posterior, self.draws, self.options = language_model, posterior, draws, options
-        of_draws = {"draws": draws, "sampling": options.sampling, "seed": posterior.seed}
-        self.settings = {**language_model.settings, **of_draws}
+    def __init__(self, session: Session, draws: Draws, sampling: SamplingMode) -> None:
+        self.session, self.draws, self.sampling = session, draws, sampling
+        of_draws = {"draws": draws.members, "sampling": sampling, "seed": draws.posterior.seed}
+        self.settings = {**session.model.settings, **of_draws}
 
     def answer(self, task: StrengthTask) -> Iterator[tuple[int, Quantities | TokurError]]:
         """Yield each response's index with its quantities, or with an error where memory does not suffice for it."""
         scorer = Scorer(
-            self.language_model.model,
-            Draws(with_sigma(self.posterior, task.sigma), self.draws),
-            sampling=self.options.sampling,
-            batch_tokens=self.options.batch_tokens or default_batch_tokens(self.language_model),
+            self.session.model.model,
+            Draws(with_sigma(self.draws.posterior, task.sigma), self.draws.members),
+            sampling=self.sampling,
+            batch_tokens=self.session.batch_tokens,
             compare=True,
         )
         return scorer.score(task.responses)
 
 
 def try_strengths(
-    trial: Trial, strengths: Iterable[float], force: InProcess | Pool, progress: Progress
+    trial: Trial, strengths: Iterable[float], pool: InProcess | Pool, progress: Progress
 ) -> Iterator[dict[str, Any]]:
     """Yield the fields of each strength's record: means over tokens in nats, shares, and AUROC of sums over responses.
 
     Args:
         trial: the responses.
         strengths: σ of each.
-        force: who tries them, by ``Trying``.
+        pool: who tries them, by ``StrengthTester``.
         progress: told of work done.
 
     Raises:
         TokurError: memory does not suffice for a response, or no worker outlives a strength.
     """
-    settings = {name: force.settings[name] for name in ("draws", "sampling", "seed")}
-    for task, outcomes in force.map((StrengthTask(sigma, trial.responses) for sigma in strengths), _lost):
+    settings = {name: pool.settings[name] for name in ("draws", "sampling", "seed")}
+    for task, outcomes in pool.map((StrengthTask(sigma, trial.responses) for sigma in strengths), _lost):
         results: list[Quantities] = [{}] * len(trial.responses)
         for index, result in outcomes:
             if isinstance(result, TokurError):

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, TypeVar
 
 from tokur_cli import __version__
 from tokur_cli.commands.baselines.baselines import Baselines
 from tokur_cli.commands.baselines.features import ScoredResponse, over_samples
 from tokur_cli.commands.baselines.samples import until_error
-from tokur_cli.commands.baselines.setup import Setup
-from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
+from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.score.calibrated import chosen_scores
 from tokur_cli.commands.score.windows import ScoredLine, ScoringTask
+from tokur_cli.commands.session.session import Session
 from tokur_cli.commands.shared.digests import with_model_digests
-from tokur_cli.commands.shared.posterior import make_posterior
-from tokur_cli.commands.shared.progress import Progress
-from tokur_cli.commands.shared.prompts import PromptForm, is_of, with_ids_of
+from tokur_cli.commands.shared.prompts import is_of, with_ids_of
 from tokur_cli.engine.loading.models import LanguageModel
 from tokur_cli.engine.posterior.settings import settings_of_draws
-from tokur_cli.engine.tokens import LocatedResponse, ResponseTokenizer
+from tokur_cli.engine.tokens import LocatedResponse
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Quantities, Scorer
 from tokur_cli.records.errors import RecordError, TokurError
@@ -30,48 +28,13 @@ from tokur_cli.scores.steps import describe_steps
 
 T = TypeVar("T")
 
-_BATCH_TOKENS = {"cpu": 4096}
-_ACCELERATOR_BATCH_TOKENS = 65536
 
-
-def default_batch_tokens(language_model: LanguageModel) -> int:
-    """Return how many positions a batch has where the user did not say."""
-    return _BATCH_TOKENS.get(language_model.device.type, _ACCELERATOR_BATCH_TOKENS)
-
-
-def tokenize_record(record: Record, form: PromptForm, tokenizer: ResponseTokenizer, model_name: str) -> LocatedResponse:
-    """Tokenize a record's prompt and response for a model; another model's ids are ignored.
-
-    Raises:
-        RecordError: it cannot be tokenized, or is too long.
-    """
-    try:
-        source = with_ids_of(record, model_name)
-        prompt, special_tokens = form.apply(source, tokenizer)
-        return tokenizer.tokenize(
-            prompt,
-            source.response,
-            source.token_ids,
-            token_strings=source.token_strings,
-            special_tokens=special_tokens,
-            finished=source.finish_reason == "stop",
-        )
-    except RecordError:
-        raise
-    except TokurError as error:
-        raise record.error(str(error)) from None
-
-
-class Scoring:
+class RecordScorer:
     """Scores records under one model with one set of draws.
 
     Args:
-        options: the posterior and what is computed.
-        baselines: how scores that take more are computed.
-        form: how questions became prompts.
-        language_model: the model.
-        progress: told what takes its time.
-        note: told what the user should know, in a sentence.
+        session: the model, and how records become its tokens.
+        options: the posterior, what is computed, and how scores that take more are.
         guided_by: the per-token quantities that guided the generation of what is scored. If there are any, records come
             with their quantities, under ``tokur.tokens``.
 
@@ -79,48 +42,30 @@ class Scoring:
         TokurError: unknown scores, or a posterior that this model cannot have.
     """
 
-    def __init__(
-        self,
-        options: ScoringOptions,
-        baselines: BaselineOptions,
-        form: PromptForm,
-        language_model: LanguageModel,
-        progress: Progress,
-        note: Callable[[str], None],
-        *,
-        guided_by: Collection[str] = (),
-    ) -> None:
-        self.form, self.language_model, self.note = form, language_model, note
+    def __init__(self, session: Session, options: ScoringOptions, *, guided_by: Collection[str] = ()) -> None:
+        self.session, self.model_name = session, session.model.name
         self.scores, self.keep_tokens = chosen_scores(options), not options.no_tokens
         self.step_by = options.step_rule
-        self.tokenizer = ResponseTokenizer(
-            language_model.tokenizer,
-            language_model.context_length,
-            language_model.end_ids,
-            language_model.vocabulary_size,
-        )
         needs = {need for score in self.scores for need in score.needs}
         self.guided = bool(guided_by)
-        needs_draws = not {*needs, *guided_by}.isdisjoint(OF_DRAWS)
         draws = None
-        if needs_draws:
-            draws = Draws(*make_posterior(options.posterior, language_model, progress, note))
+        if {*needs, *guided_by}.isdisjoint(OF_DRAWS):
+            session.model.probe.check_scoring(None)
         else:
-            language_model.probe.check_scoring(None)
-        budget = options.batch_tokens or default_batch_tokens(language_model)
+            draws = session.draws(options.posterior)
         self.scorer = Scorer(
-            language_model.model,
+            session.model.model,
             draws,
             sampling=options.sampling,
             estimator=options.estimator,
-            batch_tokens=budget,
+            batch_tokens=session.batch_tokens,
         )
-        self.baselines = Baselines(needs, Setup(baselines, language_model, self.tokenizer, budget, progress, note))
-        self.over_samples = over_samples(needs, baselines)
+        self.baselines = Baselines(needs, session, options.baselines)
+        self.over_samples = over_samples(needs, options.baselines)
         self.run_settings = with_model_digests(
-            {**_run_settings(options, language_model, draws), **self.baselines.settings}
+            {**_run_settings(options, session.model, draws), **self.baselines.settings}
         )
-        self.prompts = form.settings(self.tokenizer)
+        self.prompts = session.form.settings(session.tokenizer)
         if options.fitted is not None:
             options.fitted.check(self.run_settings, str(options.calibration))
             self.run_settings["calibration"] = options.fitted.digest
@@ -132,21 +77,6 @@ class Scoring:
         kept = {"tokens": self.keep_tokens, "step_by": self.step_by}
         scores = [score.name for score in self.scores]
         return {**self.run_settings, "prompts": self.prompts, "scores": scores, **kept}
-
-    @staticmethod
-    def settings_for(settings: dict[str, Any], tokur: dict[str, Any]) -> dict[str, Any]:
-        """Return a run's settings as a record will have them that came with this ``tokur``, whose scores may stay."""
-        if _has_prompt_ids(tokur, settings["model"]):
-            settings = {name: value for name, value in settings.items() if name != "prompts"}
-        run = {name: value for name, value in settings.items() if name not in ("scores", "tokens", "step_by")}
-        return {**settings, "scores": list(dict.fromkeys([*_scores_to_stay(tokur, run), *settings["scores"]]))}
-
-    @staticmethod
-    def settings_of(tokur: dict[str, Any]) -> dict[str, Any]:
-        """Return the settings that a scored record was written with."""
-        kept = {"tokens": "tokens" in tokur, "step_by": tokur.get("step_by")}
-        run, scores = (found if isinstance(found := tokur.get(of), dict) else {} for of in ("run", "scores"))
-        return {**run, "scores": list(scores), **kept}
 
     def answer(self, task: ScoringTask) -> Iterator[ScoredLine | RecordError]:
         """Yield what became of each wanted record, in order; where bad ones are not skipped, the first is the last."""
@@ -188,26 +118,26 @@ class Scoring:
         return tokenized
 
     def _tokenize(self, record: Record) -> LocatedResponse | RecordError:
+        session, name = self.session, self.model_name
         try:
-            name = self.language_model.name
             if not is_of(record, name):
                 other = record.computed("model")
                 self._say_once(f"responses of {other} are scored by {name}: their text is tokenized anew")
-            for remark in self.form.remarks(with_ids_of(record, name), self.tokenizer):
+            for remark in session.form.remarks(with_ids_of(record, name), session.tokenizer):
                 self._say_once(remark)
-            return tokenize_record(record, self.form, self.tokenizer, name)
+            return session.tokenize(record)
         except RecordError as error:
             return error
 
     def _is_anew(self, response: ScoredResponse) -> bool:
-        if response.located.exact or not is_of(response.record, self.language_model.name):
+        if response.located.exact or not is_of(response.record, self.model_name):
             return False
         return response.record.computed("model") is not None or response.record.token_strings is not None
 
     def _say_once(self, text: str) -> None:
         if text not in self._said:
             self._said.add(text)
-            self.note(text)
+            self.session.progress.note(text)
 
     def _outcomes(
         self, window: list[Record | RecordError], tokenized: list[LocatedResponse | RecordError], wanted: list[bool]
@@ -238,7 +168,7 @@ class Scoring:
     def _add_results(self, response: ScoredResponse) -> None:
         """Put the results under ``tokur``."""
         run = self.run_settings
-        if not _has_prompt_ids(response.record.tokur, self.language_model.name):
+        if not _has_prompt_ids(response.record.tokur, self.model_name):
             run = {**run, "prompts": self.prompts}
         earlier = _scores_to_stay(response.record.tokur, run)
         tokur = response.record.unscored
@@ -253,6 +183,21 @@ class Scoring:
         tokur["scores"] = {**earlier, **compute_scores(self.scores, {**response.quantities, **response.features})}
         tokur["run"] = run
         response.record.set("tokur", tokur)
+
+
+def settings_for(settings: dict[str, Any], tokur: dict[str, Any]) -> dict[str, Any]:
+    """Return a run's settings as a record will have them that came with this ``tokur``, whose scores may stay."""
+    if _has_prompt_ids(tokur, settings["model"]):
+        settings = {name: value for name, value in settings.items() if name != "prompts"}
+    run = {name: value for name, value in settings.items() if name not in ("scores", "tokens", "step_by")}
+    return {**settings, "scores": list(dict.fromkeys([*_scores_to_stay(tokur, run), *settings["scores"]]))}
+
+
+def settings_of(tokur: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that a scored record was written with."""
+    kept = {"tokens": "tokens" in tokur, "step_by": tokur.get("step_by")}
+    run, scores = (found if isinstance(found := tokur.get(of), dict) else {} for of in ("run", "scores"))
+    return {**run, "scores": list(scores), **kept}
 
 
 def _has_prompt_ids(tokur: dict[str, Any], model: str) -> bool:

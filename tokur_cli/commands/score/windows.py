@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 
 from tokur_cli.commands.baselines.features import largest_window, over_samples
 from tokur_cli.commands.baselines.samples import standing_together, windows_of_questions
-from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
+from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.score.calibrated import chosen_scores
 from tokur_cli.commands.shared.arrivals import Pause
 from tokur_cli.commands.shared.errors import InvalidRecords, say
@@ -53,23 +53,22 @@ class ScoredLine(NamedTuple):
 
 def score_records(
     items: Iterable[Record | RecordError | Pause],
-    force: InProcess | Pool,
-    options: ScoringOptions,
-    baselines: BaselineOptions,
     invalid: InvalidRecords,
+    already_written: Callable[[Record], bool],
+    *,
+    pool: InProcess | Pool,
+    options: ScoringOptions,
     progress: Progress,
-    already_written: Callable[[Record], bool] = lambda _: False,
 ) -> Iterator[bytes]:
     """Yield the scored records, as they will be written; stop at the first bad one unless they are skipped.
 
     Args:
         items: the records, and the errors of those that could not be read.
-        force: who scores them, in a pipeline that answers a ``ScoringTask``.
-        options: what is computed.
-        baselines: how scores that take more are computed.
         invalid: what happens to bad records.
-        progress: told of work done.
         already_written: tells the records that a resumed run need not score.
+        pool: who scores them, in a pipeline that answers a ``ScoringTask``.
+        options: what is computed.
+        progress: told of work done.
 
     Raises:
         TokurError: the first bad record, or whatever else stops the run.
@@ -77,14 +76,14 @@ def score_records(
 
     def tasks() -> Iterator[ScoringTask]:
         # A resumed run cuts the same windows and batches as an undisturbed one, so that its numbers are the same
-        for window in _cut(items, options, baselines):
+        for window in _cut(items, options):
             wanted = [isinstance(item, RecordError) or not already_written(item) for item in window]
             progress.advance(len(window) - sum(wanted))
             if any(wanted):
                 yield ScoringTask(window, wanted, invalid.skip)
 
     anew = 0
-    for _, outcomes in force.map(tasks(), _lost):
+    for _, outcomes in pool.map(tasks(), _lost):
         for outcome in outcomes:
             if isinstance(outcome, ScoredLine):
                 yield outcome.line
@@ -115,12 +114,12 @@ def _lost(task: ScoringTask) -> Iterator[RecordError]:
 
 
 def _cut(
-    items: Iterable[Record | RecordError | Pause], options: ScoringOptions, baselines: BaselineOptions
+    items: Iterable[Record | RecordError | Pause], options: ScoringOptions
 ) -> Iterator[list[Record | RecordError]]:
     """Cut the input into the windows whose records are scored together; a pause ends one."""
     needs = {need for score in chosen_scores(options) for need in score.needs}
-    sizes = window_sizes(largest_window(needs, baselines))
-    if over_samples(needs, baselines):
+    sizes = window_sizes(largest_window(needs, options.baselines))
+    if over_samples(needs, options.baselines):
         return windows_of_questions(standing_together(items), sizes)
     return windows(items, sizes)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tokur_cli.answers.equivalence import Equivalence
-from tokur_cli.answers.grading import Grader, Outcome
+from tokur_cli.answers.grading import Outcome, grade
 from tokur_cli.answers.judging import QUALITY, Labelled, LabelRule
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say
@@ -54,14 +54,13 @@ class Labelling:
             options.label_field, options.pattern, may_run_code=options.unsafe_code_execution, is_strict=is_strict
         )
         self.equivalence = Equivalence()
-        self._grader = Grader(self.equivalence)
         self._has_run_code = False
 
     def __enter__(self) -> Labelling:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._grader.__exit__(*exception)
+        self.equivalence.__exit__(*exception)
 
     def good(self, items: Iterable[Record | RecordError]) -> Iterator[Labelled]:
         """Yield the records with their labels, in order, without the bad ones.
@@ -132,7 +131,7 @@ class Labelling:
 
     def compare(self, answers: Iterable[tuple[str | None, Sequence[str]]]) -> Iterator[Outcome]:
         """Yield the outcome of each pair of an answer and its references, of which there is at least one."""
-        return self._grader.grade((answer, list(references)) for answer, references in answers)
+        return grade(((answer, list(references)) for answer, references in answers), self.equivalence)
 
     def test(self, records: Sequence[Record]) -> list[bool]:
         """Return whether the code of each record passes the tests of its row; code may be run.

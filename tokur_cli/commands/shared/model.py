@@ -24,15 +24,21 @@ from tokur_cli.engine.loading.models import (
 from tokur_cli.records.errors import TokurError
 
 
-def load(options: ModelOptions, named_by_records: str | None, progress: Progress) -> LanguageModel:
-    """Load the model that was asked for, else the records' own, else TOKUR_MODEL's, else the embedded one.
+def chosen(options: ModelOptions, named_by_records: str | None = None) -> ModelOptions:
+    """Return the options with the model's name: as asked for, else the records' own, TOKUR_MODEL's, the embedded."""
+    name = options.name or named_by_records or os.environ.get("TOKUR_MODEL") or DEFAULT_MODEL
+    return replace(options, name=name, of_records=not options.name and bool(named_by_records))
+
+
+def load(options: ModelOptions, progress: Progress) -> LanguageModel:
+    """Load a model whose name is ``chosen``.
 
     Raises:
         TokurError: the model cannot be had.
     """
-    with lasting_objects(), _naming_records(options):
+    with _announced(options, progress) as name:
         return load_language_model(
-            _announced(options, named_by_records, progress),
+            name,
             dtype=options.dtype,
             device_map=options.device_map,
             revision=options.revision,
@@ -41,15 +47,15 @@ def load(options: ModelOptions, named_by_records: str | None, progress: Progress
         )
 
 
-def describe(options: ModelOptions, named_by_records: str | None, progress: Progress) -> ModelDescription:
+def describe(options: ModelOptions, progress: Progress) -> ModelDescription:
     """Find the model that ``load`` would load, without loading its weights.
 
     Raises:
         TokurError: the model cannot be had.
     """
-    with lasting_objects(), _naming_records(options):
+    with _announced(options, progress) as name:
         return describe_model(
-            _announced(options, named_by_records, progress),
+            name,
             dtype=options.dtype,
             revision=options.revision,
             trust_remote_code=options.trust_remote_code,
@@ -57,30 +63,15 @@ def describe(options: ModelOptions, named_by_records: str | None, progress: Prog
         )
 
 
-def chosen(options: ModelOptions, named_by_records: str | None) -> ModelOptions:
-    """Return the options with the name of the model that they come to."""
-    of_records = not options.name and bool(named_by_records)
-    return replace(options, name=model_name(options, named_by_records), of_records=of_records)
-
-
-def model_name(options: ModelOptions, named_by_records: str | None) -> str:
-    """Return the name of the model that ``load`` would load."""
-    return options.name or named_by_records or os.environ.get("TOKUR_MODEL") or DEFAULT_MODEL
-
-
 @contextmanager
-def _naming_records(options: ModelOptions) -> Iterator[None]:
-    """Say of a model that cannot be had where its name came from, if not from the user."""
+def _announced(options: ModelOptions, progress: Progress) -> Iterator[str]:
+    """Say what takes its time now, and of a model that cannot be had where its name came from, if not from the user."""
+    assert options.name is not None
+    say(progress.command, f"loading {options.name}")
     try:
-        yield
+        with lasting_objects():
+            yield options.name
     except TokurError as error:
         if not options.of_records:
             raise
         raise TokurError(f"{error}; the records name {options.name}, -m names another model to take") from error
-
-
-def _announced(options: ModelOptions, named_by_records: str | None, progress: Progress) -> str:
-    """Return the model's name, having said it: what comes now takes its time."""
-    name = model_name(options, named_by_records)
-    say(progress.command, f"loading {name}")
-    return name

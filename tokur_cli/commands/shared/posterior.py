@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 
 from tokur_cli.commands.options.scoring import PosteriorOptions
 from tokur_cli.commands.shared.progress import Progress
@@ -16,15 +15,15 @@ from tokur_cli.engine.uncertainty.perturbed import Draws
 
 
 def make_posterior(
-    options: PosteriorOptions, language_model: LanguageModel, progress: Progress, note: Callable[[str], None]
+    options: PosteriorOptions, language_model: LanguageModel, progress: Progress
 ) -> tuple[Posterior, int]:
     """Return the posterior and M.
 
     Args:
         options: what it is made of, or where it is.
         language_model: the model.
-        progress: told of work done.
-        note: told which layers are left out, if the user did not ask for that, and of a damaged basis in the cache.
+        progress: told of work done, which layers are left out, if the user did not ask for that, and of a damaged
+            basis in the cache.
 
     Raises:
         TokurError: this model cannot have such a posterior, the kept one is of other weights, or tokur would score it
@@ -35,11 +34,12 @@ def make_posterior(
         posterior = load_posterior(options.folder, model, language_model.name)
     else:
         cache = cache_folder() / "bases"
-        posterior = build_posterior(model, options.settings, cache=cache, progress=progress.say, note=note)
+        posterior = build_posterior(model, options.settings, cache=cache, progress=progress.say, note=progress.note)
     language_model.probe.check_scoring(Draws(posterior, 1))
     perturbed, layers = count_layers(model, posterior.matrices)
     if perturbed < layers and posterior.layers is None:
-        note(f"perturbs {perturbed} of {layers} layers: the others have no {posterior.targets.replace(',', ' or ')}")
+        wanted = posterior.targets.replace(",", " or ")
+        progress.note(f"perturbs {perturbed} of {layers} layers: the others have no {wanted}")
     return posterior, options.members
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tokur_cli.commands.shared.errors import say
@@ -20,10 +22,12 @@ class Progress:
 
     Args:
         command: name for messages.
+        note: called with what the user should know, in a sentence; by default it is said on standard error.
     """
 
-    def __init__(self, command: str) -> None:
+    def __init__(self, command: str, note: Callable[[str], None] | None = None) -> None:
         self.command = command
+        self.note = note or partial(say, command)
         self.records = self.tokens = 0
         self._bar: Bar | None = None
         self._started = 0.0

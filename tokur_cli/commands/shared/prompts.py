@@ -16,7 +16,7 @@ from tokur_cli.records.reader import read_records
 from tokur_cli.records.record import Record
 
 if TYPE_CHECKING:
-    from tokur_cli.engine.tokens import ResponseTokenizer
+    from tokur_cli.engine.tokens import LocatedResponse, ResponseTokenizer
 
 MATH_TEMPLATE = r"""Solve the following math problem efficiently and clearly:
 
@@ -109,6 +109,28 @@ class PromptForm:
             for role, content in zip(("user", "assistant"), example, strict=True)
         ]
         return tokenizer.render_chat(self._with_system([*turns, {"role": "user", "content": question}])), False
+
+    def tokenize(self, record: Record, tokenizer: ResponseTokenizer, model: str) -> LocatedResponse:
+        """Tokenize a record's prompt and response for a model; another model's ids are ignored.
+
+        Raises:
+            RecordError: it cannot be tokenized, or is too long.
+        """
+        try:
+            source = with_ids_of(record, model)
+            prompt, special_tokens = self.apply(source, tokenizer)
+            return tokenizer.tokenize(
+                prompt,
+                source.response,
+                source.token_ids,
+                token_strings=source.token_strings,
+                special_tokens=special_tokens,
+                finished=source.finish_reason == "stop",
+            )
+        except RecordError:
+            raise
+        except TokurError as error:
+            raise record.error(str(error)) from None
 
     def remarks(self, record: Record, tokenizer: ResponseTokenizer) -> Iterator[str]:
         """Yield what a prompt of ``apply`` lacks, or may lack, of what the response was made from.

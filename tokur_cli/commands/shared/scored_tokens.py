@@ -34,11 +34,7 @@ class ScoredTokens:
 
     @cached_property
     def steps(self) -> list[tuple[Span, range]]:
-        """The steps with the tokens of each: those that the record was scored with, else ``auto`` ones.
-
-        Raises:
-            RecordError: the record's steps do not join to the response.
-        """
+        """The steps with the tokens of each: those that the record was scored with, else ``auto`` ones."""
         scored = self.record.computed("steps")
         steps = step_spans(self.response) if scored is None else _scored_steps(self.record, self.response, scored)
         return list(zip(steps, tokens_of_steps(self.response, self.spans, steps), strict=True))
@@ -54,9 +50,6 @@ def scored_tokens(record: Record, names: Iterable[str]) -> ScoredTokens:
     Args:
         record: the record.
         names: the quantities that are taken; those that it lacks are left out.
-
-    Raises:
-        RecordError: it is not scored, has no token arrays, or they do not fit its text.
     """
     arrays = token_arrays(record)
     spans = _spans(record, arrays)
@@ -70,11 +63,7 @@ def scored_tokens(record: Record, names: Iterable[str]) -> ScoredTokens:
 
 
 def token_arrays(record: Record) -> Mapping[str, Any]:
-    """Return what a record has of its tokens, unchecked.
-
-    Raises:
-        RecordError: it has nothing.
-    """
+    """Return what a record has of its tokens, unchecked."""
     tokens = record.computed("tokens")
     if isinstance(tokens, dict):
         return tokens

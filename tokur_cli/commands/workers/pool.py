@@ -10,7 +10,6 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import Any, BinaryIO, TypeVar
 
 from tokur_cli.commands.options.workers import WorkerOptions
@@ -44,27 +43,26 @@ class InProcess:
 
 
 @contextmanager
-def workforce(
-    command: str, options: WorkerOptions, device_map: str, make: MakePipeline, progress: Progress
+def open_pool(
+    options: WorkerOptions, device_map: str, make: MakePipeline, progress: Progress
 ) -> Iterator[InProcess | Pool]:
     """Have the work done in this process or, where several are asked for, by workers.
 
     Args:
-        command: name for messages.
         options: how many, and where.
         device_map: where each puts its model.
         make: loads the model.
-        progress: told of work done in this process.
+        progress: told of work done in this process, and the name for messages.
 
     Raises:
         TokurError: the model can't be loaded, or the workers can't be had.
     """
     if options.in_process or (options.address is None and divide_this_machine(options, device_map).workers == 1):
-        yield InProcess(make(progress, partial(say, command)))
+        yield InProcess(make(progress))
         return
     with running_ray(options, device_map) as (share, records):
         progress.say(f"starting {share.workers} workers")
-        pool = Pool(command, share, make, records)
+        pool = Pool(progress.command, share, make, records)
         try:
             yield pool
         finally:

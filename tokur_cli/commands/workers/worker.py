@@ -9,9 +9,6 @@ from typing import Any, NamedTuple, Protocol
 
 from tokur_cli.commands.shared.progress import Progress
 
-Note = Callable[[str], None]
-"""Called with what the user should know, in a sentence."""
-
 
 class Pipeline(Protocol):
     """A model and what is done with it; ``settings`` are what the answers depend on."""
@@ -23,7 +20,7 @@ class Pipeline(Protocol):
         """Yield what becomes of a task; a worker's can be pickled."""
 
 
-MakePipeline = Callable[[Progress, Note], Pipeline]
+MakePipeline = Callable[[Progress], Pipeline]
 """Loads a model. It is pickled, and called in the worker."""
 
 
@@ -45,7 +42,7 @@ class Worker:
         """Make the pipeline, in the folder that relative names are meant in if it is here; return its settings."""
         if os.path.isdir(folder):
             os.chdir(folder)
-        self._pipeline = make(Progress(command), self._notes.append)
+        self._pipeline = make(Progress(command, self._notes.append))
         return self._answer(self._pipeline.settings)
 
     def answer(self, task: Any) -> Answer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,7 @@ class ModelDescription:
         end_ids: the tokens that end its responses.
         vocabulary_size: how many token ids it takes, not always the tokenizer's; None if its configuration does
             not say.
+        trust_remote_code: whether its own Python code is to be run.
     """
 
     place: str
@@ -55,6 +56,8 @@ class ModelDescription:
     context_length: int | None
     end_ids: tuple[int, ...]
     vocabulary_size: int | None
+    _: KW_ONLY
+    trust_remote_code: bool = False
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -146,7 +149,8 @@ def describe_model(
     with explained_errors(label := source.label(name)):
         config = _causal_config(source, label, trust_remote_code)
         tokenizer = load_tokenizer(source, label, trust_remote_code)
-        return _description(source, name, torch_dtype, config, tokenizer, _generation_config(source))
+        found = _description(source, name, torch_dtype, config, tokenizer, _generation_config(source))
+    return replace(found, trust_remote_code=trust_remote_code)
 
 
 def _description(

@@ -27,6 +27,7 @@ NATIVE = Format(
     "tokur's own: id, question (or messages, or prompt), response, reference",
     lambda fields: isinstance(fields.get("tokur"), dict),
     lambda given: Adapter(lambda record: iter((record,))),
+    logprobs=("logprobs",),
 )
 
 FORMATS: dict[str, Format] = {
@@ -58,4 +59,20 @@ def recognise(fields: Mapping[str, Any]) -> Format:
     return next((form for form in FORMATS.values() if form.recognises(fields)), NATIVE)
 
 
-__all__ = ["FORMATS", "NATIVE", "Format", "Given", "recognise"]
+def verdicts_of(fields: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    """Return what the program that wrote a row says of right and wrong, by the path to each, and whether it failed.
+
+    Args:
+        fields: a row's, or those of a record that was made of one.
+    """
+    formats = [form for form in FORMATS.values() if form.recognises(fields)]
+    said = next((said for form in formats if (said := form.verdicts(fields))), {})
+    return said, any(form.failed(fields) for form in formats)
+
+
+def without_prompt(fields: Mapping[str, Any]) -> str:
+    """Return what to say of a record that has no prompt, where its format knows; else an empty text."""
+    return next(filter(None, (form.without_prompt(fields) for form in FORMATS.values())), "")
+
+
+__all__ = ["FORMATS", "NATIVE", "Format", "Given", "recognise", "verdicts_of", "without_prompt"]

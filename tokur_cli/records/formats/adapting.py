@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -61,8 +62,22 @@ class Adapter:
 
 
 @dataclass(frozen=True)
+class Container:
+    """A file that holds a format's rows otherwise than as JSON lines or as a JSON array.
+
+    Attributes:
+        recognises: whether a file is one, by its first bytes.
+        rows: reads a stream, with its name for messages and the longest row in bytes: yields each row's name, its line
+            and its JSON text on one line, None for one that is too long.
+    """
+
+    recognises: Callable[[bytes], bool]
+    rows: Callable[[io.BufferedReader, str, int], Iterator[tuple[str, int, bytes | None]]]
+
+
+@dataclass(frozen=True)
 class Format:
-    """A way in which people have their rows.
+    """A way in which people have their rows: all that is particular to it, in one place.
 
     Attributes:
         name: what ``--format`` calls it.
@@ -71,6 +86,11 @@ class Format:
         new_adapter: makes the adapter for one stream.
         takes_requests: whether the prompts may come from a second file.
         takes_filter: whether a response may have rows of several filters.
+        verdicts: what a row's own program says of right and wrong, by the path to each; for rows of this format.
+        failed: whether a row says that judging it failed, so that a verdict that is missing is null.
+        logprobs: paths to the log-probabilities of its records, ``*`` for each of a list; ``logprobs`` reads them.
+        containers: the files of its own in which such rows come.
+        without_prompt: what to say of a record that has no prompt; an empty text of one that is not of this format.
     """
 
     name: str
@@ -79,17 +99,41 @@ class Format:
     new_adapter: Callable[[Given], Adapter]
     takes_requests: bool = False
     takes_filter: bool = False
+    verdicts: Callable[[Mapping[str, Any]], dict[str, Any]] = lambda fields: {}
+    failed: Callable[[Mapping[str, Any]], bool] = lambda fields: False
+    logprobs: tuple[str, ...] = ()
+    containers: tuple[Container, ...] = ()
+    without_prompt: Callable[[Mapping[str, Any]], str] = lambda fields: ""
 
 
 def row_format(
-    name: str, description: str, recognises: Callable[[Mapping[str, Any]], bool], adapt: Callable[[Record], Record]
+    name: str,
+    description: str,
+    recognises: Callable[[Mapping[str, Any]], bool],
+    adapt: Callable[[Record], Record],
+    **more: Any,
 ) -> Format:
-    """Return a format in which every row is one record and says all there is to know."""
+    """Return a format in which every row is one record and says all there is to know.
 
-    def adapter(record: Record) -> Iterator[Record | RecordError]:
-        yield adapt(record)
+    A row with one verdict is labelled by it, and one whose judging failed has the label null, whatever others say.
 
-    return Format(name, description, recognises, lambda given: Adapter(adapter))
+    Args:
+        name: as in ``Format``.
+        description: as in ``Format``.
+        recognises: as in ``Format``.
+        adapt: what becomes of a row.
+        more: other attributes of ``Format``.
+    """
+
+    def adapter(row: Record) -> Iterator[Record | RecordError]:
+        record = adapt(row)
+        said = [None] if form.failed(row.fields) else list(form.verdicts(row.fields).values())
+        if len(said) == 1:
+            add_label(record, said[0])
+        yield record
+
+    form = Format(name, description, recognises, lambda given: Adapter(adapter), **more)
+    return form
 
 
 def with_fields(record: Record, **fields: Any) -> Record:
@@ -129,9 +173,6 @@ def required(record: Record, name: str, form: str, *types: type) -> Any:
         name: the field.
         form: the format's name.
         types: what its value may be.
-
-    Raises:
-        RecordError: it is missing or of another type.
     """
     if name not in record.fields:
         raise record.error(f'is not {article(form)} row: "{name}" is missing')
@@ -144,11 +185,7 @@ def article(form: str) -> str:
 
 
 def typed(record: Record, what: str, value: Any, form: str, *types: type) -> Any:
-    """Return the value if it is of one of these types.
-
-    Raises:
-        RecordError: it is not; names the format and what the value is called.
-    """
+    """Return the value if it is of one of these types."""
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
         raise record.error(f"is not {article(form)} row: {what} is {kind(value)}")
     return value

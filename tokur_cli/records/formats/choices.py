@@ -32,9 +32,6 @@ def read_choices(
         keep_one: takes all choices but one out of a row that has several.
         place: what stands before a field of the body in errors, with its dot.
         first: the number of the first sample.
-
-    Raises:
-        RecordError: there are no choices.
     """
     choices = typed(record, f'"{place}choices"', body.get("choices"), form, list)
     if not choices:

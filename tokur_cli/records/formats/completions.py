@@ -7,7 +7,7 @@ completions, responses and messages. None of them holds its request.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
@@ -17,12 +17,15 @@ from tokur_cli.records.formats import messages_api, responses_api
 from tokur_cli.records.formats.adapting import Adapter, Format, Given, with_fields
 from tokur_cli.records.formats.choices import read_choices
 from tokur_cli.records.formats.request_body import read_body
-from tokur_cli.records.prompt import holds_answer_alone
 from tokur_cli.records.record import Record
 
 _NAME = "completions"
 _PROMPTS = ("question", "messages", "prompt")
 _JOINED = ("id", *_PROMPTS, "reference")  # of a request; any other field stays the completion's where both have it
+_WITHOUT_PROMPT = (
+    "has no prompt, since a saved completion does not hold what was asked: give the requests or questions with "
+    "--requests, one for each completion in the same order"
+)
 _OF_ANSWERS = ("response", "tokur")
 
 
@@ -123,10 +126,21 @@ def _joined(row: Record, request: Record, place: str) -> tuple[Record, dict[str,
     return joined, {}
 
 
+def _recognises(fields: Mapping[str, Any]) -> bool:
+    if fields.get("object") in ("chat.completion", "text_completion"):
+        return isinstance(fields.get("choices"), list)
+    if fields.get("object") == "response":
+        return isinstance(fields.get("output"), list)
+    kind = fields.get("type"), fields.get("role")
+    return kind == ("message", "assistant") and isinstance(fields.get("content"), list)
+
+
 COMPLETIONS = Format(
     _NAME,
     "what OpenAI's and Anthropic's clients return (model_dump_json), one a line; prompts from --requests, in order",
-    holds_answer_alone,
+    _recognises,
     _Completions,
     takes_requests=True,
+    without_prompt=lambda fields: _WITHOUT_PROMPT if _recognises(fields) else "",
+    logprobs=("choices.0.logprobs", "output.*.content.*.logprobs"),
 )

@@ -133,11 +133,7 @@ def _choices(record: Record) -> tuple[str, list[str], list[str] | None]:
 
 
 def _one_of(record: Record, names: Sequence[str]) -> str:
-    """Return the first of the names that the row has a field of.
-
-    Raises:
-        RecordError: it has none.
-    """
+    """Return the first of the names that the row has a field of."""
     for name in names:
         if name in record.fields:
             return name

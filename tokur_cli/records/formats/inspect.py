@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import copy
+import io
 import math
+import re
+import struct
+import sys
+import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tokur_cli.records.formats.adapting import add_label, required, row_format, typed, with_fields, with_tokur
+from tokur_cli.records.elements import array_elements, on_one_line, without_constants
+from tokur_cli.records.errors import TokurError
+from tokur_cli.records.formats.adapting import Container, required, row_format, typed, with_fields, with_tokur
 from tokur_cli.records.formats.logged_tokens import logged_tokens
 from tokur_cli.records.prompt import is_withheld, read_response
 from tokur_cli.records.record import Record
+from tokur_cli.records.streams import open_zstd, seekable
 
 _NAME = "inspect"
 _ATTACHMENT = "attachment://"
 _LENGTH_REASONS = ("max_tokens", "model_length")  # which everyone else calls "length"
 _VERDICTS: dict[str, float | bool] = {"C": True, "I": False, "N": False, "P": 0.5}
 _VERDICTS |= {"yes": True, "true": True, "no": False, "false": False}
+_LOG = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:')
+_ARCHIVE = b"PK\x03\x04"
+_ZIP_ZSTD = 93  # how Inspect compresses; zipfile reads it only from Python 3.14 on
 
 
 def _adapt(record: Record) -> Record:
@@ -38,10 +51,8 @@ def _adapt(record: Record) -> Record:
     output = record.fields["output"]
     choice = output["choices"][0]
     stop_reason = choice.get("stop_reason")
-    adapted = with_fields(record, **fields)
-    _add_label(adapted)
     return with_tokur(
-        adapted,
+        with_fields(record, **fields),
         model=output.get("model") or None,
         sample=epoch - 1,
         finish_reason="length" if stop_reason in _LENGTH_REASONS else stop_reason,
@@ -119,13 +130,13 @@ def verdict(value: Any) -> Any:
     return value
 
 
-def verdicts(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _verdicts(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the scorers of a sample say, by the path to each; null where one failed."""
     scores = fields.get("scores")
-    return dict(_verdicts(scores)) if _recognises(fields) and isinstance(scores, dict) else {}
+    return dict(_verdicts_of(scores)) if isinstance(scores, dict) else {}
 
 
-def _verdicts(scores: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _verdicts_of(scores: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, score in scores.items():
         metadata = score.get("metadata") if isinstance(score, dict) else None
         if isinstance(metadata, dict) and "tokur" in metadata:
@@ -137,16 +148,54 @@ def _verdicts(scores: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield f"scores.{name}.value", verdict(value)
 
 
-def _add_label(record: Record) -> None:
-    """Label a sample by the log's only scorer; one whose grading failed has the label null, whatever the others say."""
-    said = list(verdicts(record.fields).values())
-    failed = record.get("error") is not None
-    if len(said) == 1 or failed:
-        add_label(record, None if failed else said[0])
+def _samples_of_log(stream: io.BufferedReader, source: str, max_line: int) -> Iterator[tuple[str, int, bytes | None]]:
+    """Yield the samples of a ``.json`` log."""
+    for index, (line, text) in enumerate(array_elements(stream, source, "samples", max_line)):
+        yield f"{source}[{index}]", line, text and without_constants(text)
 
 
-def _recognises(fields: Mapping[str, Any]) -> bool:
-    return {"epoch", "input", "target", "output"} <= fields.keys()
+def _samples_of_archive(
+    stream: io.BufferedReader, source: str, max_member: int
+) -> Iterator[tuple[str, int, bytes | None]]:
+    """Yield the samples of an ``.eval`` archive, in the order in which they were written."""
+    with seekable(stream, source, max_member) as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                # a sample that was written again is listed twice; the last is the one that counts
+                for name in dict.fromkeys(archive.namelist()):
+                    if name.startswith("samples/") and name.endswith(".json"):
+                        text = _read_member(archive, archive.getinfo(name), source, max_member)
+                        yield f"{source}/{name}", 1, text and on_one_line(without_constants(text))
+        except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, OSError) as error:
+            raise TokurError(f"{source}: is not an Inspect log that can be read: {error}") from None
 
 
-INSPECT = row_format(_NAME, "Inspect AI logs (.eval, .json): id, epoch, input, target, output", _recognises, _adapt)
+def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, source: str, max_member: int) -> bytes | None:
+    """Return a member's contents, None if they are too long; if they are longer than the archive says, that fails."""
+    if member.file_size > max_member:
+        return None
+    if member.compress_type != _ZIP_ZSTD or sys.version_info >= (3, 14):
+        return archive.read(member)
+    stored = copy.copy(member)  # its bytes as they are, to which the checksum does not belong
+    stored.compress_type, stored.file_size = zipfile.ZIP_STORED, member.compress_size
+    del stored.CRC
+    with open_zstd(archive.open(stored), f"{source}/{member.filename}") as contents:
+        data = contents.read(member.file_size + 1)
+    if len(data) != member.file_size or zlib.crc32(data) != member.CRC:
+        raise zipfile.BadZipFile(f"{member.filename}: its size or its checksum is wrong")
+    return data
+
+
+INSPECT = row_format(
+    _NAME,
+    "Inspect AI logs (.eval, .json): id, epoch, input, target, output",
+    lambda fields: {"epoch", "input", "target", "output"} <= fields.keys(),
+    _adapt,
+    verdicts=_verdicts,
+    failed=lambda fields: fields.get("error") is not None,
+    logprobs=("output.choices.0.logprobs",),
+    containers=(
+        Container(lambda head: head.startswith(_ARCHIVE), _samples_of_archive),
+        Container(lambda head: _LOG.match(head) is not None, _samples_of_log),
+    ),
+)

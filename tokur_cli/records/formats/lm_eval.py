@@ -120,7 +120,7 @@ def _adapt_row(record: Record, doc_id: int | str) -> Iterator[Record]:
                 reference=spelled(record, "target"),
                 **prompt,
             )
-            said = list(metrics(record.fields).values())
+            said = list(_metrics(record.fields).values())
             if len(said) == len(requests) * len(repeats) == 1:
                 add_label(one, bool(said[0]) if said[0] in (0, 1) else said[0])
             yield with_tokur(one, sample=sample)
@@ -151,22 +151,18 @@ def _read_prompt(record: Record, request: Any) -> dict[str, Any]:
     raise record.error(f"is not an {_NAME} row: its prompt is neither text nor chat turns")
 
 
-def metrics(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _metrics(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the harness's metrics say of a row's response, by name; older versions did not list them."""
     names = fields.get("metrics")
-    if not _recognises(fields) or not isinstance(names, list):
-        return {}
-    return {name: fields[name] for name in names if isinstance(name, str) and name in fields}
-
-
-def _recognises(fields: Mapping[str, Any]) -> bool:
-    return {"doc_id", "doc", "arguments", "resps"} <= fields.keys()
+    listed = names if isinstance(names, list) else []
+    return {name: fields[name] for name in listed if isinstance(name, str) and name in fields}
 
 
 LM_EVAL = Format(
     _NAME,
     "lm-evaluation-harness samples_*.jsonl: doc_id, arguments, resps, target",
-    _recognises,
+    lambda fields: {"doc_id", "doc", "arguments", "resps"} <= fields.keys(),
     _LmEval,
     takes_filter=True,
+    verdicts=_metrics,
 )

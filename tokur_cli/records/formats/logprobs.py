@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tokur_cli.records.formats import FORMATS
 from tokur_cli.records.mapping import value_at
 from tokur_cli.records.prompt import is_bytes
 from tokur_cli.records.record import Record
 from tokur_cli.records.scan import kind
 
-# Where they stand in a record: its own, a saved completion's, those of a batch's row and of an Inspect sample
-_PLACES = tuple(
-    f"{body}{place}"
-    for body in ("", "source.response.body.", "response.body.", "output.")
-    for place in ("logprobs", "choices.0.logprobs")
-)
-_OUTPUTS = (
-    "source.response.body.output",
-    "response.body.output",
-    "source.output",
-    "output",
-)  # of OpenAI's Responses API
 _ESCAPED = re.compile(r"bytes:(\\x[0-9a-f]{2})+")
 _VERY_UNLIKELY = -9999.0  # no number: the service does not say how unlikely
 _MOST = 1e-3  # of a log-probability, as services round
@@ -51,12 +39,8 @@ class LoggedToken:
 def logged_logprobs(record: Record) -> list[LoggedToken]:
     """Return what a record's log says about each token of its response.
 
-    Read are the ``logprobs`` of chat completions (``content``), of completions (``tokens``, ``token_logprobs``,
-    ``top_logprobs``) and of the Responses API (a list), in the record itself or where batches and Inspect logs have
-    them.
-
-    Raises:
-        RecordError: there are none, or not in one of these forms.
+    Read are, where the formats have them, the ``logprobs`` of chat completions (``content``), of completions
+    (``tokens``, ``token_logprobs``, ``top_logprobs``), a list of tokens, and the ``output`` of the Responses API.
     """
     what, found = _find(record)
     if isinstance(found, dict) and isinstance(found.get("tokens"), list):
@@ -72,33 +56,27 @@ def logged_logprobs(record: Record) -> list[LoggedToken]:
 
 
 def _find(record: Record) -> tuple[str, Any]:
-    for place in _PLACES:
-        try:
-            value = value_at(record.fields, place)
-        except LookupError:
-            continue
+    for place in (place for form in FORMATS.values() for place in form.logprobs):
+        value = _at(record.fields, place)
         if value is not None:
-            return place, value
-    for place in _OUTPUTS:
-        try:
-            listed = list(_of_responses_api(value_at(record.fields, place)))
-        except LookupError:
-            continue
-        if listed:
-            return f"{place}.content.logprobs", listed
+            return place.replace(".*", ""), value
     raise record.error(
         'has no "logprobs": ask the service for them ("logprobs": true, "top_logprobs": 20), or leave out '
         "--from-logprobs to score with a model"
     )
 
 
-def _of_responses_api(output: Any) -> Iterator[Any]:
-    """Yield the tokens of every part of every message."""
-    for item in output if isinstance(output, list) else []:
-        parts = item.get("content") if isinstance(item, dict) and item.get("type") == "message" else None
-        for part in parts if isinstance(parts, list) else []:
-            if isinstance(part, dict) and isinstance(part.get("logprobs"), list):
-                yield from part["logprobs"]
+def _at(fields: Any, place: str) -> Any:
+    """Return what stands at a place, with ``*`` the lists that stand at each of the places joined; None for nothing."""
+    path, several, rest = place.partition(".*.")
+    try:
+        value = value_at(fields, path)
+    except LookupError:
+        return None
+    if not several:
+        return value
+    lists = [_at(item, rest) for item in value] if isinstance(value, list) else []
+    return [item for found in lists if isinstance(found, list) for item in found] or None
 
 
 def _rows_of_completions(record: Record, what: str, logprobs: dict[str, Any]) -> list[Any]:

@@ -12,11 +12,7 @@ _REASONS |= {"stop_sequence": "stop_string", "tool_use": "tool_calls"}
 
 
 def as_chat_completion(record: Record, message: dict[str, Any]) -> dict[str, Any]:
-    """Return the body of a chat completion that says the same as a message.
-
-    Raises:
-        RecordError: it has no list of content.
-    """
+    """Return the body of a chat completion that says the same as a message."""
     content = message.get("content")
     if not isinstance(content, list):
         raise record.error(f'"content" is {kind(content)}, not a list')

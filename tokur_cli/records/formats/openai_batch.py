@@ -87,4 +87,8 @@ OPENAI_BATCH = Format(
     _recognises,
     _new_adapter,
     takes_requests=True,
+    without_prompt=lambda fields: (
+        "has no prompt: give the batch's input file with --requests" if "custom_id" in fields else ""
+    ),
+    logprobs=("source.response.body.choices.0.logprobs", "source.response.body.output.*.content.*.logprobs"),
 )

@@ -16,9 +16,6 @@ def read_body(place: str, record: Record, body: Mapping[str, Any]) -> dict[str, 
         place: names the request, for errors.
         record: the record that answers it, for errors.
         body: the request to OpenAI's chat completions, completions or responses, or to Anthropic's messages.
-
-    Raises:
-        RecordError: it holds no single prompt, or not all of it.
     """
     if "messages" in body or "input" in body:
         tools = _functions(body.get("tools"))

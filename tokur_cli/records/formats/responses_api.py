@@ -16,9 +16,6 @@ def as_chat_completion(record: Record, body: dict[str, Any], place: str = "") ->
         record: the row, for errors.
         body: the response.
         place: what stands before a field of the body in errors, with its dot.
-
-    Raises:
-        RecordError: the response failed, or has no list of output.
     """
     output, error, incomplete = body.get("output"), body.get("error"), body.get("incomplete_details")
     if isinstance(error, dict):
@@ -51,9 +48,6 @@ def read_messages(place: str, record: Record, body: Mapping[str, Any]) -> list[d
         place: names the request, for errors.
         record: the record, for errors.
         body: the request's body, with ``input``.
-
-    Raises:
-        RecordError: a part of the conversation is not in the request, or is no message.
     """
     for name in ("previous_response_id", "conversation", "prompt"):
         if body.get(name) is not None:
@@ -67,11 +61,7 @@ def read_messages(place: str, record: Record, body: Mapping[str, Any]) -> list[d
 
 
 def check_tools(place: str, record: Record, tools: Any) -> None:
-    """Refuse a request's tools that no chat template can tell a model of.
-
-    Raises:
-        RecordError: one is no function, but a search, a file or the like.
-    """
+    """Refuse a request's tools that no chat template can tell a model of."""
     for tool in _dicts(tools):
         if tool.get("type") != "function":
             raise record.error(f"{place} has the tool {tool.get('type')!r}; only functions can be told to a model")

@@ -48,12 +48,7 @@ def is_saved_folder(path: str) -> bool:
 
 
 def saved_rows(path: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a data set that ``save_to_disk`` wrote.
-
-    Raises:
-        UsageError: the folder holds several splits.
-        TokurError: it cannot be read, or the library is missing.
-    """
+    """Yield the rows of a data set that ``save_to_disk`` wrote."""
     return _rows(path, _Source(os.path.abspath(path), None, None, 0, None))
 
 
@@ -84,11 +79,7 @@ def _rows(name: str, source: _Source) -> Iterator[dict[str, Any]]:
 
 
 def local_path(name: str) -> str | None:
-    """Return the folder that an ``hf:`` name means, if it is not one of the hub.
-
-    Raises:
-        UsageError: the name has another form.
-    """
+    """Return the folder that an ``hf:`` name means, if it is not one of the hub."""
     path = _parse(name).path
     return path if path.startswith("/") or os.path.isdir(path) else None
 

@@ -83,11 +83,7 @@ def _with_index(names: list[str]) -> list[str]:
 
 
 def parquet_rows(path: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a Parquet file, a few hundred held at once.
-
-    Raises:
-        TokurError: it cannot be read, or pyarrow is missing.
-    """
+    """Yield the rows of a Parquet file, a few hundred held at once."""
 
     def batches() -> Iterator[RecordBatch]:
         from pyarrow.parquet import ParquetFile
@@ -99,11 +95,7 @@ def parquet_rows(path: str) -> Iterator[dict[str, Any]]:
 
 
 def arrow_rows(path: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of an Arrow file, of either form: the one that is read out of order or the stream.
-
-    Raises:
-        TokurError: it cannot be read, or pyarrow is missing.
-    """
+    """Yield the rows of an Arrow file, of either form: the one that is read out of order or the stream."""
 
     def batches() -> Iterator[RecordBatch]:
         from pyarrow import OSFile, ipc
@@ -131,9 +123,6 @@ def _rows_of_batches(
         one: what such a file is called, for errors.
         several: the same of several.
         batches: reads it with pyarrow.
-
-    Raises:
-        TokurError: it cannot be read, or pyarrow is missing.
     """
     try:
         from pyarrow import ArrowException

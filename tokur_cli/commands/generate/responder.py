@@ -1,0 +1,57 @@
+"""A model that answers requests and, where that is asked for, scores what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from tokur_cli.commands.generate import guided
+from tokur_cli.commands.options.model import DecodingOptions
+from tokur_cli.commands.options.scoring import ScoringOptions
+from tokur_cli.commands.score.pipeline import settings_for
+from tokur_cli.commands.score.windows import ScoringTask
+from tokur_cli.commands.session.session import Session
+from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
+from tokur_cli.engine.generation.guided.particles import ParticleFilter
+from tokur_cli.engine.generation.vllm import VllmDecoder
+from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
+
+
+class Responder:
+    """Answers requests, guided while responses grow or not, and scores records.
+
+    Args:
+        session: the model.
+        decoding: how responses are generated.
+        scoring: how they are judged, while they grow or afterwards.
+        score: whether that goes into the records.
+
+    Raises:
+        TokurError: a posterior that this model cannot have, or a model that cannot generate as it is done here.
+    """
+
+    def __init__(self, session: Session, decoding: DecodingOptions, scoring: ScoringOptions, *, score: bool) -> None:
+        self.session = session
+        self.settings = dict(session.description.settings)
+        self._scorer = None
+        self._decoder: Decoder | VllmDecoder | ParticleFilter
+        if decoding.backend == "vllm":
+            self._decoder = session.vllm_decoder(decoding)
+            return
+        self._decoder = decoder = session.decoder(decoding)  # a model that cannot generate is refused first
+        if score or decoding.guidance:
+            wanted = scoring if score else replace(scoring, scores="ll")
+            self._scorer = session.scorer(wanted, guided_by=guided.needs_of(decoding.guidance))
+            if score:  # prompts are made here, and responses come to be scored with their ids
+                self.settings = settings_for(self._scorer.settings, {"prompt_token_ids": []})
+            if decoding.guidance:
+                self._decoder = guided.particle_filter(decoder, self._scorer.scorer, decoding.guidance)
+                self.settings["posterior"] = {name: self._scorer.run_settings[name] for name in DRAW_SETTINGS}
+
+    def answer(self, task: Iterable[DecodingRequest | None] | ScoringTask) -> Iterator[Any]:
+        """Yield responses as they end, or what scoring yields."""
+        if isinstance(task, ScoringTask):
+            assert self._scorer is not None
+            return self._scorer.answer(task)
+        return self._decoder.serve(task)

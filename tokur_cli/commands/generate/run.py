@@ -1,0 +1,244 @@
+"""Questions through a model, and its responses as records in the order of the questions."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tokur_cli import __version__
+from tokur_cli.commands.generate import guided
+from tokur_cli.commands.options.model import DecodingOptions
+from tokur_cli.commands.score.pipeline import settings_of as settings_of_scores
+from tokur_cli.commands.score.windows import windows
+from tokur_cli.commands.session.session import Session
+from tokur_cli.commands.shared.arrivals import Pause
+from tokur_cli.commands.shared.digests import with_model_digests
+from tokur_cli.commands.shared.prompts import WORD_FOR_WORD, question_id, with_ids_of
+from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
+from tokur_cli.engine.generation.decoder import DecodedResponse, DecodingRequest
+from tokur_cli.engine.generation.guided.particles import GuidedResponse
+from tokur_cli.records.errors import RecordError, TokurError
+from tokur_cli.records.record import SCHEMA, Record
+
+_RESPONSES_TOGETHER = 128  # handed out to a worker at once
+
+
+@dataclass
+class _Question:
+    """A question on its way.
+
+    Args:
+        record: as it came.
+        request: what is generated for it.
+        missing: the samples of these that are to be written.
+        responses: those that are there, by their samples.
+    """
+
+    record: Record
+    request: DecodingRequest
+    missing: list[int]
+    responses: dict[int, DecodedResponse] = field(default_factory=dict)
+
+
+class Generation:
+    """Questions through the decoders and, as records, back in the input's order.
+
+    Args:
+        session: what makes the prompts; its model need not have its weights here.
+        pool: who answers them, by ``Responder``.
+        options: how responses are generated.
+        score: whether the records are scored afterwards.
+
+    Attributes:
+        settings: what the records have under ``tokur.generation``.
+        course: how it went, where it was guided.
+    """
+
+    def __init__(self, session: Session, pool: InProcess | Pool, options: DecodingOptions, *, score: bool) -> None:
+        self.session, self.pool, self.options = session, pool, options
+        self.settings = with_model_digests(
+            {
+                "model": session.description.name,
+                "revision": pool.settings["revision"],
+                "dtype": pool.settings["dtype"],
+                "backend": options.backend,
+                "temperature": options.temperature,
+                "top_p": options.top_p,
+                "top_k": options.top_k,
+                "min_p": options.min_p,
+                "max_new_tokens": options.max_new_tokens,
+                "stop": list(options.stop),
+                **session.form.settings(session.tokenizer),
+                "seed": options.seed,
+                "version": __version__,
+            }
+        )
+        if options.guidance:
+            self.settings |= guided.settings_of(options.guidance, options.samples)
+            self.settings["posterior"] = pool.settings["posterior"]
+        self.course = guided.Course()
+        self._score = score
+        self._has_said = False
+        self._questions: dict[int, _Question] = {}
+        self._ready: dict[int, list[Record | RecordError]] = {}
+        self._pausing = False
+
+    def busy(self) -> bool:
+        """Return whether this process is answering questions."""
+        return isinstance(self.pool, InProcess) and bool(self._questions)
+
+    def responses(
+        self,
+        items: Iterable[Record | RecordError | Pause],
+        skip_invalid: bool,
+        already_written: Callable[[Record], bool],
+    ) -> Iterator[Record | RecordError | Pause]:
+        """Yield a question's responses when they are all there, questions and samples in order.
+
+        Where bad records are not skipped, the first one is the last thing yielded. A pause of the questions is passed
+        on when all of them have been answered.
+        """
+        turn = 0
+        requests = self._requests(items, skip_invalid, already_written)
+        together = itertools.repeat(max(1, _RESPONSES_TOGETHER // self.options.samples))
+        # A decoder refills its batch as responses end; one in this process is given all there is
+        if isinstance(self.pool, InProcess):
+            tasks: Iterable[Iterable[DecodingRequest | None]] = [requests]
+        else:
+            tasks = windows((Pause() if request is None else request for request in requests), together)
+        for _, results in self.pool.map(tasks, _lost):
+            for result in results:
+                if result is not None:
+                    self._take(result)
+                while turn in self._ready:
+                    yield from self._ready.pop(turn)
+                    turn += 1
+                if self._pausing and not self._questions:
+                    yield Pause()
+        while turn in self._ready:
+            yield from self._ready.pop(turn)
+            turn += 1
+        if self._questions:
+            raise RuntimeError(f"{len(self._questions)} questions were lost")
+
+    def _requests(
+        self,
+        items: Iterable[Record | RecordError | Pause],
+        skip_invalid: bool,
+        already_written: Callable[[Record], bool],
+    ) -> Iterator[DecodingRequest | None]:
+        """Yield what is to be generated, None for a pause; what is bad or written already is ready at once."""
+        indices = itertools.count()
+        for item in items:
+            self._pausing = isinstance(item, Pause)
+            if isinstance(item, Pause):
+                yield None
+                continue
+            index = next(indices)
+            question = item if isinstance(item, RecordError) else _unanswered(item)
+            request = question if isinstance(question, RecordError) else self._request(index, question, already_written)
+            if isinstance(request, RecordError):
+                self._ready[index] = [request]
+                if not skip_invalid:
+                    return
+            elif not request.samples:
+                self._ready[index] = []
+            else:
+                assert isinstance(question, Record)
+                missing = list(request.samples)
+                if self.options.guidance:  # they grow together
+                    request = replace(request, samples=range(self.options.samples))
+                self._questions[index] = _Question(question, request, missing)
+                yield request
+
+    def _request(
+        self, index: int, record: Record, already_written: Callable[[Record], bool]
+    ) -> DecodingRequest | RecordError:
+        session = self.session
+        try:
+            asked = with_ids_of(record, session.description.name)
+            prompt, special_tokens = session.form.apply(asked, session.tokenizer)
+            if not self._has_said and session.form.is_word_for_word(asked.prompt, session.tokenizer):
+                session.progress.note(WORD_FOR_WORD)
+                self._has_said = True
+            prompt_ids = session.tokenizer.tokenize_prompt(prompt, special_tokens=special_tokens)
+            if record.id is None:
+                record.set("id", question_id(record, prompt_ids))
+            samples = [n for n in range(self.options.samples) if not already_written(_numbered(record, n))]
+        except RecordError as error:
+            return error
+        except TokurError as error:
+            return record.error(str(error))
+        return DecodingRequest(index, str(record.id), prompt_ids, samples)
+
+    def _take(self, result: DecodedResponse | tuple[DecodingRequest, TokurError]) -> None:
+        """Note a response; with its last one a question is ready."""
+        index = result[0].index if isinstance(result, tuple) else result.index
+        question = self._questions.get(index)
+        if question is None:  # another sample of it has failed
+            return
+        if isinstance(result, tuple):
+            self._ready[index] = [question.record.error(str(result[1]))]
+        else:
+            question.responses[result.sample] = result
+            if len(question.responses) < len(question.request.samples):
+                return
+            self._ready[index] = [self._record(question, question.responses[n]) for n in question.missing]
+            if self.options.guidance:
+                self.course.add([one for one in question.responses.values() if isinstance(one, GuidedResponse)])
+        del self._questions[index]
+
+    def _record(self, question: _Question, response: DecodedResponse) -> Record:
+        record = question.record.copy()
+        record.set("response", response.text)
+        record.set(
+            "tokur",
+            {
+                "schema": SCHEMA,
+                "model": self.session.description.name,
+                "sample": response.sample,
+                "seed": self.options.seed,
+                "finish_reason": response.finish_reason,
+                "prompt_token_ids": list(question.request.prompt_ids),
+                "token_ids": response.token_ids,
+                "generation": self.settings,
+                **(guided.fields_of(response, self._score) if isinstance(response, GuidedResponse) else {}),
+            },
+        )
+        return record
+
+
+def settings_of(tokur: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that a response was generated with, and scored with if it was."""
+    generation = tokur.get("generation")
+    scored = settings_of_scores(tokur) if "run" in tokur else {}
+    return {**(generation if isinstance(generation, dict) else {}), **scored}
+
+
+def _unanswered(record: Record) -> Record | RecordError:
+    """Return a record without what is about the response that it has: labels, and the turn that ends its messages."""
+    try:
+        has_turn = isinstance(record.get("messages"), list) and record.split_messages()[1] is not None
+    except RecordError as error:
+        return error
+    if not has_turn and record.get("response") is None:
+        return record
+    labels: dict[str, Any] = {"correct": (bool, type(None)), "quality": (int, float, type(None)), "claims": list}
+    record = record.without(*(name for name, types in labels.items() if isinstance(record.get(name), types)))
+    if has_turn:
+        record.set("messages", record.fields["messages"][:-1])
+    return record
+
+
+def _lost(task: Iterable[DecodingRequest | None]) -> Iterator[tuple[DecodingRequest, TokurError]]:
+    """Yield the errors of requests that no worker outlives."""
+    reason = f"{DEATHS} workers died while they answered it, or a question beside it: is there too little memory?"
+    return ((request, TokurError(reason)) for request in task if request is not None)
+
+
+def _numbered(question: Record, sample: int) -> Record:
+    twin = question.copy()
+    twin.set("tokur", {"sample": sample})
+    return twin

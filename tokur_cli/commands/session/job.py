@@ -1,0 +1,142 @@
+"""What a model is to do with a stream of records, whether files hold them or dicts."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tokur_cli.commands.options.model import ModelOptions
+from tokur_cli.commands.options.scoring import ScoringOptions
+from tokur_cli.commands.shared.arrivals import Pause
+from tokur_cli.commands.shared.errors import InvalidRecords
+from tokur_cli.commands.shared.model import chosen, describe, load
+from tokur_cli.commands.shared.progress import Progress
+from tokur_cli.commands.shared.prompts import PromptForm
+from tokur_cli.commands.shared.reading import model_named
+from tokur_cli.commands.workers.pool import InProcess, Pool
+from tokur_cli.commands.workers.worker import Pipeline
+from tokur_cli.records.errors import RecordError
+from tokur_cli.records.record import Record
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from tokur_cli.commands.session.session import Session
+    from tokur_cli.engine.loading.models import ModelDescription
+
+
+AlreadyWritten = Callable[[Record], bool]
+Lines = Callable[[Iterable[Record | RecordError | Pause], InvalidRecords, AlreadyWritten], Iterator[bytes]]
+
+
+def session_of(pool: InProcess | Pool) -> Session:
+    """Return the session of a pool that is this process."""
+    assert isinstance(pool, InProcess)
+    session: Session = pool.pipeline.session
+    return session
+
+
+def none_written(record: Record) -> bool:
+    """Return that a record is not there yet, as in a run that continues no other."""
+    return False
+
+
+@dataclass(frozen=True)
+class Run:
+    """One stream of records through a job.
+
+    Args:
+        lines: from records, and the errors of those that could not be read, to records as they will be written, in
+            order; told what happens to bad records, and which ones a resumed run need not compute. Raises TokurError:
+            the first bad record, unless bad ones are skipped, or whatever else stops the run.
+        resuming: what its output is resumed by, as ``open_output`` takes it.
+        busy: tells whether this process has work to go on with while no record comes.
+        finish: says how it went, where there is something to say.
+    """
+
+    lines: Lines
+    resuming: dict[str, Any]
+    busy: Callable[[], bool] = lambda: False
+    finish: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True)
+class Job(ABC):
+    """What is asked of a model, checked as far as can be before one is loaded; workers are sent it.
+
+    Args:
+        model: which, and how it is loaded.
+        form: how questions become prompts.
+        scoring: what is computed of responses, and under which draws.
+
+    Attributes:
+        command: name for messages.
+        needed: what a record has, as the names of its attributes.
+    """
+
+    model: ModelOptions
+    form: PromptForm
+    scoring: ScoringOptions
+
+    command: ClassVar[str]
+    needed: ClassVar[tuple[str, ...]]
+
+    @property
+    def takes_weights(self) -> bool:
+        """Whether the process that works with the model loads its weights."""
+        return True
+
+    def choosing_model(self, first: Record | None) -> Self:
+        """Return the job with the name of the model that it comes to, now that the first record is known.
+
+        The model that a record names counts for its response: what answered a question before need not do so again.
+        """
+        named = model_named(first) if first and "response" in self.needed else None
+        return replace(self, model=chosen(self.model, named))
+
+    def session(self, description: ModelDescription, progress: Progress) -> Session:
+        """Return a session of this job with a model."""
+        from tokur_cli.commands.session.session import Session
+
+        return Session(description, self.form, progress, self.scoring.batch_tokens)
+
+    def start(self, progress: Progress) -> Pipeline:
+        """Load the model, in the process that works with it, and return what does the work."""
+        find = load if self.takes_weights else describe
+        return self.pipeline(self.session(find(self.model, progress), progress))
+
+    @abstractmethod
+    def pipeline(self, session: Session) -> Pipeline:
+        """Return what does the work, with a model that is loaded."""
+
+
+class StreamJob(Job):
+    """A job whose records come one after the other, and are written one after the other.
+
+    Attributes:
+        makes_prompts: whether prompts are made where the records are read, so that the model is known there, too.
+    """
+
+    makes_prompts: ClassVar[bool]
+
+    @property
+    def outputs(self) -> int:
+        """Records that each one becomes."""
+        return 1
+
+    @property
+    def resumable(self) -> bool:
+        """Whether an output that was cut off can be continued."""
+        return True
+
+    @abstractmethod
+    def run(self, pool: InProcess | Pool, progress: Progress, description: ModelDescription | None = None) -> Run:
+        """Return what takes a stream through the work.
+
+        Args:
+            pool: who does it, by ``pipeline``.
+            progress: told of work done.
+            description: of the model, where this process does not have it.
+        """

@@ -1,0 +1,138 @@
+"""A model with all that goes with it, from which whatever works with a model is made."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+from tokur_cli.commands.options.model import DecodingOptions
+from tokur_cli.commands.options.scoring import PosteriorOptions, ScoringOptions
+from tokur_cli.commands.shared.posterior import make_posterior
+from tokur_cli.commands.shared.progress import Progress
+from tokur_cli.commands.shared.prompts import PromptForm
+from tokur_cli.engine.generation.attention import obstacle
+from tokur_cli.engine.generation.decoder import Decoder
+from tokur_cli.engine.generation.sampling import Sampling
+from tokur_cli.engine.generation.vllm import VllmDecoder
+from tokur_cli.engine.loading.models import LanguageModel, ModelDescription
+from tokur_cli.engine.memory import available_bytes
+from tokur_cli.engine.tokens import ResponseTokenizer
+from tokur_cli.engine.uncertainty.perturbed import Draws
+
+if TYPE_CHECKING:
+    from tokur_cli.commands.generate.responder import Responder
+    from tokur_cli.commands.score.pipeline import RecordScorer
+
+BATCH_TOKENS = {"cpu": 4096}
+ACCELERATOR_BATCH_TOKENS = 65536
+_ROWS = 256  # generated at once; beyond them a further row gains little
+_CACHE_SHARE = 0.5  # of the memory that is free once the model is loaded
+
+
+class Session:
+    """A model, its tokenizer, the form of its prompts and how much of them it computes at once.
+
+    Args:
+        description: the model; one without its weights tokenizes, and generates by vLLM.
+        form: how questions become prompts.
+        progress: told of work done, and of what the user should know.
+        batch_tokens: positions in a batch, all draws counted; None for what suits the device.
+
+    Attributes:
+        tokenizer: the model's, for prompts and responses.
+        tokenize: from a record to its prompt and response as tokens, see ``PromptForm.tokenize``.
+    """
+
+    def __init__(
+        self, description: ModelDescription, form: PromptForm, progress: Progress, batch_tokens: int | None = None
+    ) -> None:
+        self.description, self.form, self.progress = description, form, progress
+        self._batch_tokens = batch_tokens
+        self.tokenizer = ResponseTokenizer(
+            description.tokenizer, description.context_length, description.end_ids, description.vocabulary_size
+        )
+        self.tokenize = partial(form.tokenize, tokenizer=self.tokenizer, model=description.name)
+
+    @property
+    def model(self) -> LanguageModel:
+        """The model with its weights."""
+        assert isinstance(self.description, LanguageModel)
+        return self.description
+
+    @cached_property
+    def batch_tokens(self) -> int:
+        """Positions in a batch, all draws counted."""
+        return self._batch_tokens or BATCH_TOKENS.get(self.model.device.type, ACCELERATOR_BATCH_TOKENS)
+
+    def draws(self, options: PosteriorOptions) -> Draws:
+        """Return the draws of a posterior that is made or read.
+
+        Raises:
+            TokurError: this model cannot have such a posterior, or tokur would score it wrongly.
+        """
+        return Draws(*make_posterior(options, self.model, self.progress))
+
+    def scorer(self, options: ScoringOptions, *, guided_by: Collection[str] = ()) -> RecordScorer:
+        """Return what scores records, see ``RecordScorer``."""
+        from tokur_cli.commands.score.pipeline import RecordScorer
+
+        return RecordScorer(self, options, guided_by=guided_by)
+
+    def responder(self, decoding: DecodingOptions, scoring: ScoringOptions, *, score: bool) -> Responder:
+        """Return what answers questions and, with ``score``, scores the responses; see ``Responder``."""
+        from tokur_cli.commands.generate.responder import Responder
+
+        return Responder(self, decoding, scoring, score=score)
+
+    def decoder(self, options: DecodingOptions) -> Decoder:
+        """Return what generates with the model.
+
+        Raises:
+            TokurError: generating as tokur does it would give this model other probabilities.
+        """
+        self.model.probe.check_generation()
+        if (why := obstacle()) is not None:  # known now, since that has generated
+            self.progress.note(f"{why}: generating may take 1.4 times as long")
+        cache_bytes = _cache_bytes(options)
+        if cache_bytes is None:
+            cache_bytes = int(available_bytes(self.model.device) * _CACHE_SHARE)
+        return Decoder(
+            self.model.model,
+            self.tokenizer.decode,
+            _sampling(options),
+            end_ids=frozenset(self.model.end_ids),
+            max_new_tokens=options.max_new_tokens,
+            context_length=self.model.context_length,
+            stop=tuple(options.stop),
+            step_ends=options.guidance.step_end if options.guidance else (),
+            step_tokens=options.guidance.step_tokens if options.guidance else None,
+            max_rows=options.batch_size or _ROWS,
+            cache_bytes=cache_bytes,
+        )
+
+    def vllm_decoder(self, options: DecodingOptions) -> VllmDecoder:
+        """Return what generates with stock vLLM, which loads the weights itself.
+
+        Raises:
+            UsageError: vLLM is not installed.
+            TokurError: vLLM cannot load the model.
+        """
+        return VllmDecoder(
+            self.description,
+            self.tokenizer.decode,
+            _sampling(options),
+            max_new_tokens=options.max_new_tokens,
+            stop=tuple(options.stop),
+            trust_remote_code=self.description.trust_remote_code,
+            cache_bytes=_cache_bytes(options),
+            tell=self.progress.note,
+        )
+
+
+def _sampling(options: DecodingOptions) -> Sampling:
+    return Sampling(options.temperature, options.top_k, options.top_p, options.min_p, options.seed)
+
+
+def _cache_bytes(options: DecodingOptions) -> int | None:
+    return None if options.max_memory is None else int(options.max_memory * 2**30)
