@@ -18,7 +18,7 @@ COMMANDS = [
     ["evaluate", "--worst", "2"], ["evaluate", "--bootstrap", "0", "--tokens", r"\d", "--group-by", "tokur.run.seed"],
     ["evaluate", "--bootstrap", "0", "--difficulty", "2", "--scaling", "2", "--repeats", "2"],
     ["select"], ["select", "--records", "--method", "bon"], ["heatmap", "--html", "page"], ["heatmap"],
-    ["heatmap", "--particles", "word-001"], ["score", "--from-logprobs"],
+    ["score", "--from-logprobs"],
 ]  # fmt: skip
 MUST_BE_TRIED = [("tokur", "run", "seed"), ("tokur", "sample"), ("id",), ("claims",), ("tokur", "tokens", "offsets", 0)]
 

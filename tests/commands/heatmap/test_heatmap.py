@@ -26,7 +26,7 @@ HARD = (
 
 @pytest.fixture(autouse=True)
 def _plain_surroundings(monkeypatch):
-    for name in ("COLUMNS", "COLORTERM", "COLORFGBG", "TERM"):
+    for name in ("COLUMNS", "COLORTERM", "FORCE_COLOR", "TERM"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -193,6 +193,8 @@ def test_a_confidence_is_unsure_at_its_low_end(run_tokur):
         (["--color", "always"], {}, True),
         (["--color", "always"], {"NO_COLOR": "1", "TERM": "dumb"}, True),
         (["--color", "never"], {"COLORTERM": "truecolor"}, False),
+        ([], {"FORCE_COLOR": "1", "TERM": "xterm-256color"}, True),
+        ([], {"FORCE_COLOR": "1", "TERM": "xterm-256color", "NO_COLOR": "1"}, False),
     ],
 )
 def test_a_pipe_has_colour_only_if_asked_for_and_signs_otherwise(run_tokur, monkeypatch, options, environ, coloured):
@@ -378,7 +380,8 @@ BAD = [
     ({"question": "?", "answer": "It is 2. #### 2"}, "run it through tokur score first"),
     (without(scored(), "tokur", "tokens"), "score it without --no-tokens"),
     (changed(scored(), [], "tokur", "tokens"), '"tokur.tokens" is a list'),
-    (without(scored(), "tokur", "tokens", "eu"), 'no token values named "eu"'),
+    (without(scored(), "tokur", "tokens", "eu"), 'no token values named "eu": give --score au, which there are'),
+    (changed(scored(), {"offsets": []}, "tokur", "tokens"), 'named "eu": score the responses with it first'),
     (without(scored(), "tokur", "tokens", "offsets"), '"tokur.tokens.offsets" is null'),
     (changed(scored(), [0, 1], "tokur", "tokens", "offsets", 2), "before the span"),
     (changed(scored(), [2, 90], "tokur", "tokens", "offsets", 2), "outside the response"),

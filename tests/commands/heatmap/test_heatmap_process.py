@@ -142,19 +142,19 @@ def test_no_input_on_a_terminal_is_a_usage_error():
     [
         ({}, rb"\x1b\[[\d;]*48;5;"),
         ({"COLORTERM": "truecolor"}, rb"\x1b\[[\d;]*48;2;"),
-        ({"TERM": "xterm"}, rb"\x1b\[97;44m"),
+        ({"TERM": "xterm"}, rb"\x1b\[1;32m .* right"),
         ({"NO_COLOR": "1"}, None),
         ({"TERM": "dumb"}, None),
     ],
 )
-def test_a_terminal_has_the_colours_it_can_show(changes, colour):
+def test_a_terminal_has_the_colours_it_can_show_and_bars_where_they_cannot_show_the_steps(changes, colour):
     terminal = Terminal(REAL, "--no-pager", **changes)
     assert terminal.finish() == 0
     if colour:
         assert re.search(colour, terminal.seen)
     else:
         assert b"\x1b" not in terminal.seen
-        assert "▁▁▁".encode() in terminal.seen
+    assert ("▁▁▁".encode() in terminal.seen) == (b";48;" not in terminal.seen)
 
 
 def test_the_width_is_that_of_the_terminal():

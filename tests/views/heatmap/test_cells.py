@@ -1,14 +1,11 @@
 """Cells and their lines: nothing is lost, nothing is cut, nothing is joined."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wcwidth import iter_graphemes, wcswidth
 
 from tests.views.heatmap import view_samples
-from tokur_cli.records.errors import RecordError
 from tokur_cli.views.heatmap.cells import cells_of, wrap
-from tokur_cli.views.heatmap.response import HeatmapResponse
 
 EXOTIC = [
     "\n", "\r\n", "\t", "\x1b[31m", "\x00", "\x9b", "é", "e\u0301", "\u0301", "👍🏽", "👩‍👩‍👧‍👦", "🇩🇪", "日本",
@@ -123,24 +120,3 @@ def test_a_note_stays_with_the_last_character_of_its_cell():
     cells = cells_of("ab cdefghijk日x", [(0, 12), (12, 13), (13, 14)])
     lines = wrap(cells, 16, ["", "[1]", "[2]"])
     assert ["".join(run.text for run in runs) for runs in lines] == ["ab ", "cdefghijk日[1]", "x[2]"]
-
-
-@pytest.mark.parametrize(
-    ("spans", "values", "message"),
-    [
-        ([(0, 4)], [0.1], r"offsets\[0\] is \[0, 4\], outside the response of 3 code points"),
-        ([(2, 1)], [0.1], r"offsets\[0\] is \[2, 1\], outside"),
-        ([(0, 2), (1, 1)], [0.1, 0.1], r"offsets\[1\] is \[1, 1\], before"),
-        ([(0, 1), (1, 2)], [0.1], '"eu" has 1 token values but there are 2 tokens'),
-        ([(0, 1)], [float("nan")], r'"eu"\[0\] is nan; write null'),
-    ],
-)
-def test_a_malformed_response_is_refused_in_words(spans, values, message):
-    with pytest.raises(RecordError, match=message):
-        HeatmapResponse(id="1", response="abc", spans=spans, values={"eu": values})
-
-
-def test_a_missing_quantity_is_refused_with_what_there_is():
-    response = HeatmapResponse(id="1", response="abc", spans=[(0, 3)], values={"au": [0.5], "tu": [0.6]})
-    with pytest.raises(RecordError, match=r'no token values named "eu" \(there are: au, tu\)'):
-        response.token_values("eu")

@@ -10,7 +10,6 @@ from html.parser import HTMLParser
 import pytest
 
 from tests.views.heatmap import view_samples
-from tokur_cli.records.errors import RecordError
 from tokur_cli.views.heatmap.html import write_html
 from tokur_cli.views.heatmap.response import HeatmapResponse
 from tokur_cli.views.heatmap.scale import ScaleBuilder
@@ -117,9 +116,3 @@ def test_a_value_at_the_end_of_the_scale_is_not_beyond_it_after_rounding():
     response = HeatmapResponse(id="1", response="ab", spans=[(0, 1), (1, 2)], values=values)
     header, _, tokens = data_of(page([response], "eu"))
     assert header["quantities"][0]["ends"][1] == tokens["values"][0][0]
-
-
-def test_a_missing_quantity_is_refused():
-    response = HeatmapResponse(id="1", response="a", spans=[(0, 1)], values={"au": [0.1]})
-    with pytest.raises(RecordError, match='no token values named "eu"'):
-        page([response], "eu")

@@ -7,7 +7,8 @@ import pytest
 from wcwidth import wcswidth
 
 from tests.views.heatmap import view_samples
-from tokur_cli.views.heatmap.colours import HEX_STEPS, contrast, rgb_of_hex
+from tests.views.heatmap.test_colours import contrast, rgb_of
+from tokur_cli.views.heatmap.colours import HEX_STEPS
 from tokur_cli.views.heatmap.response import HeatmapResponse
 from tokur_cli.views.heatmap.scale import Scale, ScaleBuilder
 from tokur_cli.views.heatmap.svg import svg_figure
@@ -66,8 +67,7 @@ def test_text_on_every_background_can_be_read():
     assert len({element.get("fill") for element in steps}) == 8
     for back, text in pairwise(elements):
         if text.get("class") == "mono" and back.get("fill") in HEX_STEPS["cividis"]["light"]:
-            ink = {"#000": "#000000", "#fff": "#ffffff"}[text.get("fill")]
-            assert contrast(rgb_of_hex(back.get("fill")), rgb_of_hex(ink)) >= 4.5
+            assert contrast(rgb_of(back.get("fill")), rgb_of(text.get("fill"))) >= 4.5
 
 
 def test_the_legend_names_quantity_unit_ends_and_origin():

@@ -10,12 +10,13 @@ import io
 import os
 import re
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from wcwidth import iter_graphemes, wcswidth
 
 from tests.views.heatmap import view_samples
-from tokur_cli.views.heatmap.look import Look, detect_colours, detect_theme, heatmap_console
+from tokur_cli.views.heatmap.look import Look, has_steps, heatmap_console
 from tokur_cli.views.heatmap.response import HeatmapResponse
 from tokur_cli.views.heatmap.scale import Scale, ScaleBuilder
 from tokur_cli.views.heatmap.terminal import compare_view, legend, response_view
@@ -31,46 +32,65 @@ def scales(responses, *names):
     return [builder.scale(name) for name in names]
 
 
-def written(blocks, look):
-    file = io.StringIO()
-    console = heatmap_console(file, look)
+TERMINALS = {
+    "truecolor": {"TERM": "xterm-256color", "COLORTERM": "truecolor"},
+    "256": {"TERM": "xterm-256color"},
+    "16": {"TERM": "xterm"},
+    "none": {"TERM": "dumb"},
+}
+
+
+def console_of(environ, is_terminal=True, color="auto"):
+    with patch.dict(os.environ, environ):
+        for name in {"TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR"} - environ.keys():
+            os.environ.pop(name, None)
+        return heatmap_console(io.StringIO(), is_terminal=is_terminal, color=color)
+
+
+def looking(colours, **options):
+    return Look(painted=has_steps(console_of(TERMINALS[colours])), **options)
+
+
+def written(blocks, colours="truecolor"):
+    console = console_of(TERMINALS[colours])
     for block in blocks:
         console.print(block)
-    return file.getvalue()
+    return console.file.getvalue()
 
 
-def plain(blocks, look):
-    return SGR.sub("", written(blocks, look))
+def plain(blocks, colours="truecolor"):
+    return SGR.sub("", written(blocks, colours))
 
 
 CASES = {
-    f"wrong-{colours}-{theme}-{width}": ("wrong", ("eu",), Look(width=width, colours=colours, theme=theme))
-    for colours in ("truecolor", "256", "16")
+    f"wrong-{colours}-{theme}-80": ("wrong", ("eu",), colours, {"theme": theme})
+    for colours in ("truecolor", "256")
     for theme in ("dark", "light")
-    for width in (80,)
 }
 CASES |= {
-    "wrong-none-80": ("wrong", ("eu",), Look(width=80, colours="none")),
-    "wrong-none-40": ("wrong", ("logprob",), Look(width=40, colours="none")),
-    "wrong-values-80": ("wrong", ("eu",), Look(width=80, colours="none", marks="values")),
-    "wrong-two-below-80": ("wrong", ("eu", "au"), Look(width=80, colours="none")),
-    "wrong-two-beside-120": ("wrong", ("eu", "au"), Look(width=120)),
-    "hard-truecolor-60": ("hard", ("eu",), Look(width=60)),
-    "hard-none-60": ("hard", ("eu",), Look(width=60, colours="none")),
-    "compare-truecolor-120": ("compare", ("eu", "au"), Look(width=120)),
-    "compare-none-120": ("compare", ("eu",), Look(width=120, colours="none")),
-    "compare-narrow-60": ("compare", ("eu",), Look(width=60, colours="none")),
+    "wrong-16-80": ("wrong", ("eu",), "16", {}),
+    "wrong-none-80": ("wrong", ("eu",), "none", {}),
+    "wrong-none-40": ("wrong", ("logprob",), "none", {"width": 40}),
+    "wrong-values-80": ("wrong", ("eu",), "none", {"marks": "values"}),
+    "wrong-two-below-80": ("wrong", ("eu", "au"), "none", {}),
+    "wrong-two-beside-120": ("wrong", ("eu", "au"), "truecolor", {"width": 120}),
+    "hard-truecolor-60": ("hard", ("eu",), "truecolor", {"width": 60}),
+    "hard-none-60": ("hard", ("eu",), "none", {"width": 60}),
+    "compare-truecolor-120": ("compare", ("eu", "au"), "truecolor", {"width": 120}),
+    "compare-none-120": ("compare", ("eu",), "none", {"width": 120}),
+    "compare-narrow-60": ("compare", ("eu",), "none", {"width": 60}),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_output_is_as_recorded(name):
-    sample, quantities, look = CASES[name]
+    sample, quantities, colours, options = CASES[name]
+    look = looking(colours, **options)
     pair = [view_samples.right(), view_samples.wrong()]
     responses = [view_samples.hard()] if sample == "hard" else pair
     used = scales(responses, *quantities)
     view = compare_view(*pair, used, look) if sample == "compare" else response_view(responses[-1], used, look)
-    output = written([legend(used, look), view], look)
+    output = written([legend(used, look), view], colours)
     path = GOLDEN / f"{name}.txt"
     if os.environ.get("TOKUR_RECORD_GOLDEN"):
         path.parent.mkdir(exist_ok=True)
@@ -81,9 +101,9 @@ def test_output_is_as_recorded(name):
 @pytest.mark.parametrize("marks", ["auto", "bars", "values"])
 @pytest.mark.parametrize("colours", ["truecolor", "256", "16", "none"])
 def test_hard_text_leaves_no_control_code_but_colours_and_no_line_too_long(colours, marks):
-    look = Look(width=50, colours=colours, marks=marks)
+    look = looking(colours, width=50, marks=marks)
     used = scales([view_samples.hard()], "eu", "logprob")
-    output = written([legend(used, look), response_view(view_samples.hard(), used, look)], look)
+    output = written([legend(used, look), response_view(view_samples.hard(), used, look)], colours)
     rest = SGR.sub("", output)
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\ud800-\udfff]", rest)
     assert "[bold]" in rest
@@ -110,8 +130,8 @@ def test_no_line_is_wider_than_the_terminal(names, width):
 @pytest.mark.parametrize("colours", ["truecolor", "none"])
 def test_the_painted_text_is_the_response(colours):
     response = view_samples.wrong()
-    look = Look(width=100, colours=colours, marks="none" if colours == "truecolor" else "bars")
-    lines = plain([response_view(response, scales([response], "eu"), look)], look).split("\n")
+    look = looking(colours, width=100)
+    lines = plain([response_view(response, scales([response], "eu"), look)], colours).split("\n")
     start = next(index for index, line in enumerate(lines) if line.startswith("eu  sure"))
     painted = "".join(lines[start + 1 : lines.index("answer -2400 · reference 2400")])
     assert re.sub("[▁▂▃▄▅▆▇█▲▽]", "", painted) == response.response.replace("\n", "↵") + "∎"
@@ -120,7 +140,7 @@ def test_the_painted_text_is_the_response(colours):
 def test_ten_thousand_tokens_are_drawn_whole():
     response = view_samples.long(10_000)
     look = Look(width=100)
-    output = plain([response_view(response, scales([response], "eu"), look)], look)
+    output = plain([response_view(response, scales([response], "eu"), look)])
     assert output.split("\n\ntoken ")[0].count("which we halve.↵") == response.response.count("which we halve.\n")
     assert "surer steps" in output
 
@@ -128,23 +148,23 @@ def test_ten_thousand_tokens_are_drawn_whole():
 def test_bars_stand_under_their_tokens():
     spans = [(0, 1), (1, 2), (2, 3), (3, 5), (5, 6)]
     response = HeatmapResponse(id="1", response="日a b c", spans=spans, values={"eu": [0.0, 7.9, None, 9.0, -1.0]})
-    look = Look(width=40, colours="none")
-    lines = plain([response_view(response, [Scale(view_samples.EU, 0.0, 8.0, "")], look)], look).split("\n")
+    look = Look(width=40, painted=False)
+    lines = plain([response_view(response, [Scale(view_samples.EU, 0.0, 8.0, "")], look)]).split("\n")
     at = lines.index("日a b c")
     assert lines[at + 1] == "▁▁█·▲▲▽ "[:7]
 
 
 def test_values_stand_behind_their_tokens():
     response = HeatmapResponse(id="1", response="a b\n", spans=[(0, 1), (1, 4)], values={"eu": [0.25, None]})
-    look = Look(width=40, colours="none", marks="values")
-    lines = plain([response_view(response, [Scale(view_samples.EU, 0.0, 1.0, "")], look)], look).split("\n")
+    look = Look(width=40, painted=False, marks="values")
+    lines = plain([response_view(response, [Scale(view_samples.EU, 0.0, 1.0, "")], look)]).split("\n")
     assert "a[0.25] b↵[·]" in lines
 
 
 def test_beyond_the_scale_is_underlined_and_no_value_is_plain():
     response = HeatmapResponse(id="1", response="abc", spans=[(0, 1), (1, 2), (2, 3)], values={"eu": [0.5, 2.0, None]})
     look = Look(width=40)
-    output = written([response_view(response, [Scale(view_samples.EU, 0.0, 1.0, "")], look)], look)
+    output = written([response_view(response, [Scale(view_samples.EU, 0.0, 1.0, "")], look)])
     assert re.search(r"\x1b\[38;[\d;]+ma\x1b\[0m\x1b\[1;4;38;[\d;]+mb\x1b\[0mc\n", output)
 
 
@@ -153,15 +173,15 @@ def test_one_value_has_one_colour_in_every_response():
     look = Look(width=40)
     alone = HeatmapResponse(id="1", response="a", spans=[(0, 1)], values={"eu": [0.5]})
     among = HeatmapResponse(id="2", response="ab", spans=[(0, 1), (1, 2)], values={"eu": [0.5, 99.0]})
-    found = [re.search(r"\x1b\[([\d;]+)ma\x1b", written([response_view(r, used, look)], look)) for r in (alone, among)]
+    found = [re.search(r"\x1b\[([\d;]+)ma\x1b", written([response_view(r, used, look)])) for r in (alone, among)]
     assert found[0].group(1) == found[1].group(1)
 
 
 @pytest.mark.parametrize(("correct", "words"), [(True, "✓ right"), (False, "✗ wrong"), (None, "")])
 def test_right_and_wrong_are_words(correct, words):
     response = HeatmapResponse(id="1", response="a", spans=[(0, 1)], values={"eu": [0.5]}, correct=correct)
-    look = Look(width=40, colours="none")
-    heading = plain([response_view(response, [Scale(view_samples.EU, 0.0, 1.0, "")], look)], look).split("\n")[0]
+    look = Look(width=40, painted=False)
+    heading = plain([response_view(response, [Scale(view_samples.EU, 0.0, 1.0, "")], look)]).split("\n")[0]
     assert heading.strip("─ ").removeprefix("1").strip("─ ") == words
 
 
@@ -175,9 +195,9 @@ def test_the_heading_says_what_the_least_sure_step_has_most_of(quantity, words, 
     steps = view_samples.steps(text, spans)
     values = {quantity.name: [quantity.doubt(value) for value in (3.0, 3.0, 5.0)]}
     response = HeatmapResponse(id="1", response=text, spans=spans, values=values, steps=steps)
-    look = Look(width=width, colours="none")
+    look = Look(width=width, painted=False)
     used = [Scale(quantity, quantity.doubt(0.0), quantity.doubt(6.0), "")]
-    lines = plain([response_view(response, used, look)], look).split("\n")
+    lines = plain([response_view(response, used, look)]).split("\n")
     assert any(line.endswith(f"▶ the least sure {words}") for line in lines)
     worst = next(line for line in lines if re.match(r"▶ +\d", line))
     assert worst.endswith("Then b." if quantity.aggregate == "mean" else "So a b.")
@@ -193,8 +213,8 @@ def test_the_heading_says_what_the_least_sure_step_has_most_of(quantity, words, 
 )
 def test_scores_that_are_not_known_are_counted_and_not_listed(scores, line):
     response = HeatmapResponse(id="1", response="a", spans=[(0, 1)], values={"eu": [0.5]}, scores=scores)
-    look = Look(width=40, colours="none")
-    lines = plain([response_view(response, [Scale(view_samples.EU, 0.0, 1.0, "")], look)], look).split("\n")
+    look = Look(width=40, painted=False)
+    lines = plain([response_view(response, [Scale(view_samples.EU, 0.0, 1.0, "")], look)]).split("\n")
     assert "ll -0.5" in lines
     assert "–" not in "".join(lines)
     assert [found for found in lines if "not known" in found] == ([line] if line else [])
@@ -202,46 +222,33 @@ def test_scores_that_are_not_known_are_counted_and_not_listed(scores, line):
 
 def test_an_empty_response_is_drawn():
     response = HeatmapResponse(id="1", response="", spans=[], values={"eu": []})
-    look = Look(width=40, colours="none")
-    assert "eu  sure" in plain([response_view(response, [Scale(view_samples.EU, 0.0, 1.0, "")], look)], look)
+    look = Look(width=40, painted=False)
+    assert "eu  sure" in plain([response_view(response, [Scale(view_samples.EU, 0.0, 1.0, "")], look)])
 
 
 @pytest.mark.parametrize(
-    ("environ", "is_terminal", "when", "colours"),
+    ("environ", "is_terminal", "when", "system"),
     [
         ({"TERM": "xterm-256color", "COLORTERM": "truecolor"}, True, "auto", "truecolor"),
         ({"TERM": "xterm-256color"}, True, "auto", "256"),
-        ({"TERM": "xterm"}, True, "auto", "16"),
-        ({"TERM": "linux"}, True, "auto", "16"),
-        ({"TERM": "dumb"}, True, "auto", "none"),
-        ({"TERM": "xterm-256color", "NO_COLOR": "1"}, True, "auto", "none"),
+        ({"TERM": "xterm"}, True, "auto", "standard"),
+        ({"TERM": "linux"}, True, "auto", "standard"),
+        ({"TERM": "dumb"}, True, "auto", None),
+        ({"TERM": "xterm-256color", "NO_COLOR": "1"}, True, "auto", None),
         ({"TERM": "xterm-256color", "NO_COLOR": ""}, True, "auto", "256"),
-        ({"TERM": "xterm-256color"}, False, "auto", "none"),
+        ({"TERM": "xterm-256color"}, False, "auto", None),
+        ({"TERM": "xterm-256color", "FORCE_COLOR": "1"}, False, "auto", "256"),
+        ({"TERM": "xterm-256color", "FORCE_COLOR": "1", "NO_COLOR": "1"}, False, "auto", None),
         ({"TERM": "xterm-256color", "NO_COLOR": "1"}, False, "always", "256"),
         ({}, False, "always", "256"),
-        ({"TERM": "xterm-256color"}, True, "never", "none"),
+        ({"TERM": "dumb", "NO_COLOR": "1"}, False, "always", "256"),
+        ({"TERM": "xterm-256color"}, True, "never", None),
     ],
 )
-def test_which_colours_are_written(environ, is_terminal, when, colours, monkeypatch):
-    monkeypatch.setattr("sys.platform", "linux")
-    assert detect_colours(environ, is_terminal, when) == colours
-
-
-def test_colours_that_were_asked_for_are_written_despite_no_color(monkeypatch):
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setenv("TERM", "dumb")
-    response = view_samples.right()
-    assert "\x1b[" in written([response_view(response, scales([response], "eu"), Look())], Look())
-
-
-@pytest.mark.parametrize(
-    ("value", "theme"), [("15;0", "dark"), ("0;15", "light"), ("0;default;7", "light"), ("", "dark")]
-)
-def test_the_theme_is_read_from_colorfgbg(value, theme):
-    assert detect_theme({"COLORFGBG": value}) == theme
+def test_which_colours_are_written(environ, is_terminal, when, system):
+    assert console_of(environ, is_terminal, when).color_system == system
 
 
 def test_nothing_is_said_by_colour_alone():
-    assert Look(colours="none", marks="none").drawn_marks == "bars"
-    assert Look(colours="16").drawn_marks == "bars"
-    assert Look(colours="256").drawn_marks == "none"
+    assert [looking(colours).drawn_marks for colours in TERMINALS] == ["none", "none", "bars", "bars"]
+    assert [looking(colours, marks="none").drawn_marks for colours in TERMINALS] == ["none", "none", "bars", "bars"]

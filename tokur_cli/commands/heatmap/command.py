@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from typing import TextIO
 
 from tokur_cli.answers.judging import Labelled
 from tokur_cli.commands.heatmap.gallery import Gallery
@@ -24,19 +25,15 @@ from tokur_cli.commands.shared.scored_tokens import token_arrays
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
 from tokur_cli.records.formats import NATIVE
 from tokur_cli.records.outputs import writing_whole
-from tokur_cli.records.quantity import Quantity
-from tokur_cli.records.record import Record
 from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.quantities import QUANTITIES
-from tokur_cli.views.heatmap.blocks import Block
+from tokur_cli.views.heatmap.colours import Theme
 from tokur_cli.views.heatmap.html import write_html
-from tokur_cli.views.heatmap.look import Look, detect_colours, detect_theme, heatmap_console
+from tokur_cli.views.heatmap.look import Look, has_steps, heatmap_console
 from tokur_cli.views.heatmap.scale import Scale, ScaleBuilder
 from tokur_cli.views.heatmap.svg import svg_figure
 from tokur_cli.views.heatmap.terminal import compare_view, legend, response_view
-from tokur_cli.views.particles.html import write_tree
-from tokur_cli.views.particles.terminal import tree_view
 
 COMMAND = "heatmap"
 FIGURE_RESPONSES = 12
@@ -67,9 +64,6 @@ def heatmap(
     Raises:
         TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
-    if choice.particles is not None:
-        _show_particles(source, choice.particles, scaling, labels, picture, target)
-        return
     asked = choose_quantities(scaling.quantities)
     palettes = choose_palettes(scaling.palettes, len(asked))
     for name, value in (("--vmin", scaling.vmin), ("--vmax", scaling.vmax)):
@@ -78,14 +72,11 @@ def heatmap(
     # A page can be switched to what else the records have
     others = [quantity for quantity in QUANTITIES.values() if quantity not in asked] if picture.html else []
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
-    scales = ScaleBuilder(asked, others)
-    with Gallery(choice) as gallery:
-        records = nullcontext() if target.path is None else open_output(target.path, force=target.force, whole=True)
-        with (
-            records as writer,
-            Labelling(labels, invalid, answers=labels.answer is not None, is_strict=False) as reader,
-        ):
-            settings = _read(source, asked, scales, gallery, invalid, writer, reader, labels)
+    scales, gallery = ScaleBuilder(asked, others), Gallery(choice)
+    records = nullcontext() if target.path is None else open_output(target.path, force=target.force, whole=True)
+    with records as writer, Labelling(labels, invalid, answers=labels.answer is not None, is_strict=False) as reader:
+        items = reader.read(read_input(COMMAND, replace(source, format=NATIVE.name)), 1 if writer else WINDOW)
+        settings = _read(_passed_on(items, writer), [one.name for one in asked], scales, gallery, invalid, labels)
         if scales.responses:
             gallery.check()
             chosen = [
@@ -94,96 +85,50 @@ def heatmap(
             ]
             if picture.html:
                 every = chosen + [scales.scale(name) for name in scales.others if scales.has_values(name)]
-                with writing_whole(picture.html) as file:
-                    write_html(
-                        file,
-                        gallery.responses(),
-                        every,
-                        title=_title(source.path),
-                        scored=_told(settings),
-                        compare=choice.compare,
-                    )
+                _write_page(picture.html, gallery, every, source.path, settings)
             if picture.svg:
-                _write_figure(picture.svg, gallery, chosen, picture, choice.compare)
+                _write_figure(picture.svg, gallery, chosen, picture)
             if not (picture.html or picture.svg):
-                _print(
-                    lambda look: _blocks(gallery, chosen, look, choice.compare),
-                    picture,
-                    records_on_standard_output=target.path == STDIN,
-                )
+                _print(sys.stderr if target.path == STDIN else sys.stdout, gallery, chosen, picture)
     invalid.finish(none_of=None if scales.responses else display_name(source.path))
 
 
-def _show_particles(
-    source: InputOptions,
-    question: str,
-    scaling: ScaleOptions,
-    labels: LabelOptions,
-    picture: PictureOptions,
-    target: PassthroughOptions,
-) -> None:
-    """Draw how one question's particles came about."""
-    from tokur_cli.commands.heatmap.particles import particle_tree  # has the scores with it, and so needs numpy
-
-    invalid = InvalidRecords(COMMAND, source.skip_invalid)
-    records: list[Record] = []
-    with nullcontext() if target.path is None else open_output(target.path, force=target.force, whole=True) as writer:
-        for item in read_input(COMMAND, replace(source, format=NATIVE.name)):
-            if isinstance(item, RecordError):
-                invalid.skip_or_raise(item)
-                continue
-            try:
-                if item.id == question:
-                    records.append(item)
-            except RecordError as error:
-                invalid.skip_or_raise(error)
-            if writer:
-                writer.write(item)
-    tree = particle_tree(records, question, labels.label_field)
-    if picture.html:
-        with writing_whole(picture.html) as file:
-            write_tree(file, tree)
-    else:
-        _print(lambda look: iter([tree_view(tree, look)]), picture, records_on_standard_output=target.path == STDIN)
-    invalid.finish()
+def _passed_on(items: Iterable[Labelled | Refused], writer: RecordWriter | None) -> Iterator[Labelled | Refused]:
+    """Yield records, each of which is written once it has been looked at, even if it cannot be painted."""
+    for item in items:
+        yield item
+        if writer and item.record is not None:
+            writer.write(item.record)
 
 
 def _read(
-    source: InputOptions,
-    asked: Sequence[Quantity],
+    items: Iterable[Labelled | Refused],
+    needed: Sequence[str],
     scales: ScaleBuilder,
     gallery: Gallery,
     invalid: InvalidRecords,
-    writer: RecordWriter | None,
-    reader: Labelling,
     labels: LabelOptions,
 ) -> list[str]:
-    """Pass every record on, count its values for the scales, and keep it if it is one of those to show.
+    """Count every record's values for the scales, and keep it if it is one of those to show.
 
     Returns:
         With what they were scored, all that differ.
     """
-    needed = [quantity.name for quantity in asked]
     settings: dict[str, None] = {}
-    window = WINDOW if writer is None else 1  # records go on as they come
-    for item in reader.read(read_input(COMMAND, replace(source, format=NATIVE.name)), window):
-        record = item.record
+    for item in items:
         try:
             if isinstance(item, Refused):
-                if record is not None:
-                    token_arrays(record)  # what was never scored is told so first
+                if item.record is not None:
+                    token_arrays(item.record)  # what was never scored is told so first
                 raise item.error
             answer = _shown_answer(item, labels)
             response = heatmap_response(item.record, needed, scales.others, correct=item.correct, answer=answer)
-            sample = item.record.sample
         except RecordError as error:
             invalid.skip_or_raise(error)
         else:
             scales.add(response)
             settings[scored_with(item.record)] = None
-            gallery.offer(response, item.record.id or response.question or response.id, sample)
-        if writer and record is not None:  # one that cannot be painted is a record all the same
-            writer.write(record)
+            gallery.offer(response)
     return [words for words in settings if words]
 
 
@@ -202,48 +147,42 @@ def _told(settings: Sequence[str]) -> str:
     return f"Scored with {settings[0]}{others}."
 
 
-def _title(path: str) -> str:
-    return "Heat map" if path == STDIN else f"Heat map of {os.path.basename(path)}"
+def _write_page(path: str, gallery: Gallery, scales: Sequence[Scale], source: str, settings: Sequence[str]) -> None:
+    responses, compare = gallery.responses(), gallery.choice.compare
+    title = "Heat map" if source == STDIN else f"Heat map of {os.path.basename(source)}"
+    with writing_whole(path) as file:
+        write_html(file, responses, scales, title=title, scored=_told(settings), compare=compare)
 
 
-def _write_figure(path: str, gallery: Gallery, scales: Sequence[Scale], picture: PictureOptions, compare: bool) -> None:
-    if len(gallery) > FIGURE_RESPONSES:
+def _write_figure(path: str, gallery: Gallery, scales: Sequence[Scale], picture: PictureOptions) -> None:
+    responses = gallery.responses()
+    if len(responses) > FIGURE_RESPONSES:
         raise TokurError(
-            f"--svg: {len(gallery):,} responses are too many for one figure (at most {FIGURE_RESPONSES}): choose with "
-            "--id, --sample or --limit"
+            f"--svg: {len(responses):,} responses are too many for one figure (at most {FIGURE_RESPONSES}): choose "
+            "with --id, --sample or --limit"
         )
-    text = svg_figure(
-        list(gallery.responses()),
-        scales,
-        columns=picture.width or FIGURE_COLUMNS,
-        theme="light" if picture.theme == "auto" else picture.theme,
-        compare=compare,
-    )
+    theme: Theme = "light" if picture.theme == "auto" else picture.theme
+    columns = picture.width or FIGURE_COLUMNS
+    text = svg_figure(responses, scales, columns=columns, theme=theme, compare=gallery.choice.compare)
     with writing_whole(path) as file:
         file.write(text)
 
 
-def _print(
-    blocks: Callable[[Look], Iterator[Block]], picture: PictureOptions, *, records_on_standard_output: bool
-) -> None:
-    stream = sys.stderr if records_on_standard_output else sys.stdout
-    look = Look(
-        width=picture.width or columns_of(stream),
-        colours=detect_colours(os.environ, stream.isatty(), picture.color),
-        theme=detect_theme(os.environ) if picture.theme == "auto" else picture.theme,
-        marks=picture.marks,
-        top=picture.top,
-        steps=picture.steps,
-    )
+def _print(stream: TextIO, gallery: Gallery, scales: Sequence[Scale], picture: PictureOptions) -> None:
     with standard_picture(stream, not picture.no_pager) as file:
-        console = heatmap_console(file, look)
-        for block in blocks(look):
-            console.print(block)
-
-
-def _blocks(gallery: Gallery, scales: Sequence[Scale], look: Look, compare: bool) -> Iterator[Block]:
-    yield legend(scales, look)
-    if compare:
-        yield from (compare_view(left, right, scales, look) for left, right in gallery.pairs())
-    else:
-        yield from (response_view(response, scales, look) for response in gallery.responses())
+        console = heatmap_console(file, is_terminal=stream.isatty(), color=picture.color)
+        look = Look(
+            width=picture.width or columns_of(stream),
+            painted=has_steps(console),
+            theme="dark" if picture.theme == "auto" else picture.theme,
+            marks=picture.marks,
+            top=picture.top,
+            steps=picture.steps,
+        )
+        console.print(legend(scales, look))
+        if gallery.choice.compare:
+            for left, right in gallery.pairs():
+                console.print(compare_view(left, right, scales, look))
+        else:
+            for response in gallery.responses():
+                console.print(response_view(response, scales, look))

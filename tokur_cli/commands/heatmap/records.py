@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tokur_cli.commands.shared.scored_tokens import scored_tokens, token_arrays
-from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
 from tokur_cli.scores.quantities import QUANTITIES
 from tokur_cli.views.heatmap.response import HeatmapResponse
@@ -34,28 +33,26 @@ def heatmap_response(
     """
     tokens = scored_tokens(record, (*needed, *wanted))
     for name in needed:
-        if name not in tokens.values and (others := _with_values(token_arrays(record))):
-            raise record.error(f'no token values named "{name}": give --score {",".join(others)}, which there are')
-    turns = record.turns
-    try:
-        response = HeatmapResponse(
-            id=record.id or f"line {record.line}",
-            response=tokens.response,
-            spans=tokens.spans,
-            values=tokens.values,
-            sample=record.sample if "sample" in record.tokur else None,
-            question=turns[-1]["content"] if turns else None,
-            scores={name: record.number(f'"tokur.scores.{name}"', value) for name, value in record.scores.items()},
-            correct=correct,
-            answer=answer,
-            reference=record.reference,
-            steps=tokens.steps,
-        )
-        for name in needed:
-            response.token_values(name)
-    except RecordError as error:
-        raise record.error(error.message) from None
-    return response
+        if name not in tokens.values:
+            others = ",".join(_with_values(token_arrays(record)))
+            advice = f"give --score {others}, which there are" if others else "score the responses with it first"
+            raise record.error(f'no token values named "{name}": {advice}')
+    name = record.id or f"line {record.line}"
+    question = record.turns[-1]["content"] if record.turns else None
+    return HeatmapResponse(
+        id=name,
+        response=tokens.response,
+        spans=tokens.spans,
+        values=tokens.values,
+        group=record.id or question or name,
+        sample=record.sample if "sample" in record.tokur else None,
+        question=question,
+        scores={name: record.number(f'"tokur.scores.{name}"', value) for name, value in record.scores.items()},
+        correct=correct,
+        answer=answer,
+        reference=record.reference,
+        steps=tokens.steps,
+    )
 
 
 def said_answer(record: Record) -> str | None:

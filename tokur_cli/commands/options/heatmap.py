@@ -83,28 +83,6 @@ class ChoiceOptions:
         ),
     ] = False
 
-    particles: Annotated[
-        str | None,
-        Option(
-            metavar="ID",
-            help="Show how the particles of this question, made by generate --guide, came about: rounds, rewards and "
-            "who was copied.",
-        ),
-        Excludes(
-            *("--id", "--sample", "--only", "--sort", "--limit", "--compare"),
-            why="--particles shows all particles of one question: leave {others} out",
-        ),
-        Excludes("--svg", why="--particles draws a page or text: give --html, or leave --svg out"),
-        Excludes(
-            *("--score", "--palette", "--vmin", "--vmax"),
-            why="--particles shows the rewards that they were guided by: leave {others} out",
-        ),
-        Excludes(
-            *("--answer", "--allow-code-execution", "--unsafe-code-execution"),
-            why="--particles knows which are right by their labels alone: leave {others} out",
-        ),
-    ] = None
-
     def __str__(self) -> str:
         """Return the options that choose, as they are given."""
         parts = [f"--id {name}" for name in self.ids] + [f"--sample {number}" for number in self.samples]
@@ -124,7 +102,7 @@ class PictureOptions:
     ] = "auto"
     theme: Annotated[
         Literal["auto", "dark", "light"],
-        Option(help="The background. auto: what the terminal says in COLORFGBG, else dark; light in a figure."),
+        Option(help="The background. auto: dark in the terminal, light in a figure."),
         _OF_PAGE,
     ] = "auto"
     marks: Annotated[

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from typing import IO, Any
 
-from tokur_cli.records.quantity import Quantity
 from tokur_cli.views.heatmap.cells import Cell, cells_of
-from tokur_cli.views.heatmap.colours import HEX_STEPS, Palette, Theme, rgb_of_hex, text_on
+from tokur_cli.views.heatmap.colours import Palette, Theme, colour_steps
 from tokur_cli.views.heatmap.response import HeatmapResponse
 from tokur_cli.views.heatmap.scale import Scale
+from tokur_cli.views.heatmap.steps import tally
 from tokur_cli.views.visible import NEWLINE, paragraphs, picture, shorten
 
 _STEP_LABEL_COLUMNS = 80
@@ -41,16 +41,12 @@ def write_html(
         title: the page's title.
         scored: with what the responses were scored, in a sentence.
         compare: whether to put the responses in two columns.
-
-    Raises:
-        RecordError: a response lacks one of the quantities.
     """
-    style = palette_css({scale.palette: None for scale in scales}) + _asset("page.css")
+    style = _palette_css({scale.palette: None for scale in scales}) + _asset("page.css")
     script = _asset("page.js")
-    policy = content_policy(style, script)
     head, _, tail = _asset("page.html").partition("{data}")
-    told = {"title": escape(picture(title)), "scored": escape(picture(scored))}
-    for name, text in {"policy": policy, "style": style, **told}.items():
+    told = {"title": _escape(picture(title)), "scored": _escape(picture(scored))}
+    for name, text in {"policy": _policy(style, script), "style": style, **told}.items():
         head = head.replace("{" + name + "}", text)
     file.write(head)
     file.write(_json({"compare": compare, "quantities": [_scale_data(scale) for scale in scales]}))
@@ -63,17 +59,18 @@ def _asset(name: str) -> str:
     return files("tokur_cli.views.heatmap").joinpath("page", name).read_text(encoding="utf-8")
 
 
-def content_policy(style: str, script: str | None = None) -> str:
-    """Return the policy of a page that has this style, this script if any, and nothing else."""
+def _policy(style: str, script: str) -> str:
+    """Return the policy of a page that has this style, this script and nothing else."""
 
     def of(text: str) -> str:
         return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
-    scripts = f"script-src '{of(script)}'; " if script is not None else ""
-    return f"default-src 'none'; {scripts}style-src '{of(style)}'; base-uri 'none'; form-action 'none'"
+    return (
+        f"default-src 'none'; script-src '{of(script)}'; style-src '{of(style)}'; base-uri 'none'; form-action 'none'"
+    )
 
 
-def escape(text: str) -> str:
+def _escape(text: str) -> str:
     """Return text that can stand between tags."""
     return text.replace("&", "&amp;").replace("<", "&lt;")
 
@@ -92,15 +89,12 @@ def _quanta(values: Sequence[float | None], scale: Scale) -> list[int | None]:
     return [None if value is None else round(value * per_unit) for value in values]
 
 
-def palette_css(palettes: Iterable[Palette] = ("cividis",)) -> str:
+def _palette_css(palettes: Iterable[Palette]) -> str:
     """Return the colours of the eight steps, sure to unsure, in both themes, for what has ``data-palette``."""
 
     def variables(palette: Palette, theme: Theme) -> str:
-        parts = []
-        for step, colour in enumerate(HEX_STEPS[palette][theme]):
-            ink = "#000" if text_on(rgb_of_hex(colour)) == (0, 0, 0) else "#fff"
-            parts.append(f"--step{step}:{colour};--ink{step}:{ink}")
-        return ";".join(parts)
+        steps = enumerate(colour_steps(palette, theme))
+        return ";".join(f"--step{step}:{back};--ink{step}:{ink}" for step, (back, ink) in steps)
 
     classes = "".join(f".step{step}{{background:var(--step{step});color:var(--ink{step})}}" for step in range(8))
     rules = []
@@ -143,17 +137,8 @@ def _head_data(response: HeatmapResponse, scales: Sequence[Scale]) -> dict[str, 
         "scores": [[picture(name), f"{value:.4g}"] for name, value in response.scores.items() if value is not None],
         "unknown": [picture(name) for name, value in response.scores.items() if value is None],
         "length": len(response.response),
-        "doubts": [_doubt(response, scale.quantity) for scale in scales],
+        "doubts": [tally(response.values[scale.quantity.name], scale.quantity)[2] for scale in scales],
     }
-
-
-def _doubt(response: HeatmapResponse, quantity: Quantity) -> float | None:
-    """Return what responses are sorted by: the sum or the mean of their tokens' values, turned to "less sure"."""
-    known = [value for value in response.token_values(quantity.name) if value is not None]
-    if not known:
-        return None
-    total = quantity.doubt(sum(known))
-    return total / len(known) if quantity.aggregate == "mean" else total
 
 
 def _tokens_data(response: HeatmapResponse, scales: Sequence[Scale]) -> dict[str, Any]:
@@ -166,7 +151,7 @@ def _tokens_data(response: HeatmapResponse, scales: Sequence[Scale]) -> dict[str
         "cells": [_drawn(cell) for cell in cells],
         "tokens": None if one_to_one else [[cell.tokens.start, len(cell.tokens)] for cell in cells],
         "steps": steps,
-        "values": [_quanta(response.token_values(scale.quantity.name), scale) for scale in scales],
+        "values": [_quanta(response.values[scale.quantity.name], scale) for scale in scales],
     }
 
 

@@ -2,40 +2,23 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping
+import os
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import IO, Literal, TypeAlias
 
-from rich.color import Color
 from rich.console import Console
 from rich.style import Style
 
-from tokur_cli.views.heatmap.colours import (
-    ANSI_STEPS,
-    HEX_STEPS,
-    XTERM_STEPS,
-    Palette,
-    Theme,
-    rgb_of_hex,
-    rgb_of_xterm,
-    text_on,
-)
+from tokur_cli.views.heatmap.colours import Palette, Theme, colour_steps
 
-ColourSystem: TypeAlias = Literal["truecolor", "256", "16", "none"]
 Marks: TypeAlias = Literal["auto", "none", "bars", "values"]
+When: TypeAlias = Literal["auto", "always", "never"]
 
 NARROWEST = 40
 BARS = "▁▂▃▄▅▆▇█"
 ABOVE, BELOW, NO_VALUE = "▲", "▽", "·"
-
-_RICH_SYSTEMS: dict[ColourSystem, Literal["truecolor", "256", "standard"] | None] = {
-    "truecolor": "truecolor",
-    "256": "256",
-    "16": "standard",
-    "none": None,
-}
+RIGHT, WRONG = Style(color="green", bold=True), Style(color="red", bold=True)
+"""The styles of "right" and "wrong"; both words stand beside them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +27,16 @@ class Look:
 
     Args:
         width: columns; fewer than 40 are drawn as 40.
-        colours: the colours that the terminal has.
-        theme: whether its background is dark or light.
+        painted: whether the terminal has colours enough for the steps, as `has_steps` tells.
+        theme: the background that the steps are made for; their text can be read on any.
         marks: ``bars`` for a row of ▁▂▃▄▅▆▇█ under the text, ``values`` for ``token[0.83]``, ``none`` for colour alone;
-            ``auto`` is ``none`` with 256 colours or more and ``bars`` with fewer, which cannot show eight steps.
+            ``auto`` is ``none`` where the text is painted, else ``bars``.
         top: how many of the least sure tokens are listed.
         steps: how many reasoning steps are listed, the least sure ones.
     """
 
     width: int = 80
-    colours: ColourSystem = "truecolor"
+    painted: bool = True
     theme: Theme = "dark"
     marks: Marks = "auto"
     top: int = 5
@@ -66,41 +49,10 @@ class Look:
 
     @property
     def drawn_marks(self) -> Marks:
-        """The marks that are drawn: never ``auto``, and never ``none`` without colours."""
-        if self.marks == "auto" or (self.marks == "none" and self.colours == "none"):
-            return "none" if self.colours in ("truecolor", "256") else "bars"
+        """The marks that are drawn: never ``auto``, and never ``none`` without painted text."""
+        if self.marks == "auto" or (self.marks == "none" and not self.painted):
+            return "none" if self.painted else "bars"
         return self.marks
-
-
-def detect_colours(
-    environ: Mapping[str, str], is_terminal: bool, when: Literal["auto", "always", "never"] = "auto"
-) -> ColourSystem:
-    """Return the colours to write with.
-
-    Args:
-        environ: the process's environment variables; NO_COLOR, TERM and COLORTERM are read.
-        is_terminal: whether a terminal will show what is written.
-        when: the user's wish; ``auto`` means colour on a terminal that has it, unless NO_COLOR is set.
-    """
-    term = environ.get("TERM", "")
-    if when == "never" or (when == "auto" and (environ.get("NO_COLOR") or term == "dumb" or not is_terminal)):
-        return "none"
-    if environ.get("COLORTERM", "").lower() in ("truecolor", "24bit") or term.endswith("-direct"):
-        return "truecolor"
-    if sys.platform == "win32":
-        return "truecolor"
-    if term.endswith("-256color") or term in ("", "dumb"):  # nothing is known: most of what reads colour knows 256
-        return "256"
-    return "16"
-
-
-def detect_theme(environ: Mapping[str, str]) -> Theme:
-    """Return whether the terminal's background is light or dark: what COLORFGBG tells, else dark.
-
-    Args:
-        environ: the process's environment variables.
-    """
-    return "light" if environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15") else "dark"
 
 
 class _Console(Console):
@@ -111,47 +63,46 @@ class _Console(Console):
         raise
 
 
-def heatmap_console(file: IO[str], look: Look) -> Console:
-    """Return a rich console that writes heat map blocks to a file as they are, in the colours of the look."""
-    return _Console(
-        file=file,
-        color_system=_RICH_SYSTEMS[look.colours],
-        force_terminal=look.colours != "none",
-        no_color=False,
-        width=look.columns,
-        soft_wrap=True,  # or rich would cut lines where it counts columns in another way
-        legacy_windows=False,
-        markup=False,
-        emoji=False,
-        highlight=False,
-    )
+def heatmap_console(file: IO[str], *, is_terminal: bool, color: When = "auto") -> Console:
+    """Return a rich console that writes heat map blocks to a file as they are, in the colours that rich finds there.
 
+    Args:
+        file: where they go.
+        is_terminal: whether a terminal will show them, even if the file is a pager's pipe.
+        color: the user's wish: ``auto`` is by the terminal and NO_COLOR, ``always`` is 256 colours or more.
+    """
 
-@lru_cache(maxsize=64)
-def step_styles(colours: ColourSystem, theme: Theme, palette: Palette = "cividis") -> tuple[Style, ...]:
-    """Return the style of each of the eight steps, sure to unsure; without colours they are all plain."""
-    if colours == "truecolor":
-        rgbs = [rgb_of_hex(colour) for colour in HEX_STEPS[palette][theme]]
-        return tuple(Style(color=Color.from_rgb(*text_on(rgb)), bgcolor=Color.from_rgb(*rgb)) for rgb in rgbs)
-    if colours == "256":
-        # 16 and 231 are the fixed black and white; 0 and 15 can be repainted.
-        inks = [16 if text_on(rgb_of_xterm(index)) == (0, 0, 0) else 231 for index in XTERM_STEPS[palette][theme]]
-        return tuple(
-            Style(color=Color.from_ansi(ink), bgcolor=Color.from_ansi(index))
-            for ink, index in zip(inks, XTERM_STEPS[palette][theme], strict=True)
+    def console(system: Literal["auto", "256"] | None) -> Console:
+        return _Console(
+            file=file,
+            color_system=system,
+            force_terminal=is_terminal or color == "always" or None,  # None: FORCE_COLOR tells, else the file
+            no_color=False,
+            soft_wrap=True,  # or rich would cut lines where it counts columns in another way
+            legacy_windows=False,
+            markup=False,
+            emoji=False,
+            highlight=False,
         )
-    if colours == "16":
-        return tuple(
-            Style()
-            if back is None or text is None
-            else Style(color=Color.from_ansi(text), bgcolor=Color.from_ansi(back))
-            for back, text in ANSI_STEPS[palette][theme]
-        )
-    return (Style(),) * len(BARS)
+
+    if color == "never" or (color == "auto" and os.environ.get("NO_COLOR")):
+        return console(None)
+    found = console("auto")
+    return found if color == "auto" or has_steps(found) else console("256")
 
 
-@lru_cache(maxsize=4)
-def verdict_styles(theme: Theme) -> tuple[Style, Style]:
-    """Return the styles of "right" and "wrong"; both words stand beside them."""
-    right, wrong = (10, 9) if theme == "dark" else (2, 1)
-    return Style(color=Color.from_ansi(right), bold=True), Style(color=Color.from_ansi(wrong), bold=True)
+def has_steps(console: Console) -> bool:
+    """Return whether a console has colours enough for the eight steps.
+
+    The 16 colours of a terminal do not: users repaint them, and rich's choice among them has text that cannot be read.
+    """
+    return console.color_system in ("truecolor", "256")
+
+
+def step_styles(palette: Palette, theme: Theme, *, outside: bool = False) -> list[Style]:
+    """Return the styles of the eight steps, sure to unsure, of values on the scale or ``outside``, beyond its ends."""
+    mark = True if outside else None
+    return [
+        Style(color="#" + 2 * ink[1:], bgcolor=back, bold=mark, underline=mark)
+        for back, ink in colour_steps(palette, theme)
+    ]

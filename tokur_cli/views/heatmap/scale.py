@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 import math
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,65 +14,6 @@ from tokur_cli.views.heatmap.colours import STEPS, Palette
 from tokur_cli.views.heatmap.response import HeatmapResponse
 
 HIGH_QUANTILE = 0.99
-
-
-class QuantileSketch:
-    """Quantiles of a stream of numbers in bounded memory, the same in whatever order they come.
-
-    Numbers are counted in bins whose edges grow by γ = (1 + a) / (1 − a), so a quantile is off by at most a = 0.5 % of
-    its value; the smallest and the largest number are exact. Magnitudes below 1e-9 count as zero and those above 1e9 as
-    1e9, which bounds the sketch to about 8,300 bins.
-
-    Source:
-        Masson, Rim & Lee 2019, "DDSketch".
-    """
-
-    ACCURACY = 0.005
-    _SMALLEST, _LARGEST = 1e-9, 1e9
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.minimum = math.inf
-        self.maximum = -math.inf
-        self._log_gamma = math.log((1 + self.ACCURACY) / (1 - self.ACCURACY))
-        self._bins: dict[tuple[int, int], int] = {}
-
-    def add(self, value: float) -> None:
-        """Count one finite number."""
-        self.count += 1
-        self.minimum = min(self.minimum, value)
-        self.maximum = max(self.maximum, value)
-        size = min(abs(value), self._LARGEST)
-        if size < self._SMALLEST:
-            key = (0, 0)
-        elif value > 0:
-            key = (1, math.ceil(math.log(size) / self._log_gamma))
-        else:
-            key = (-1, -math.ceil(math.log(size) / self._log_gamma))
-        self._bins[key] = self._bins.get(key, 0) + 1
-
-    def quantile(self, share: float) -> float:
-        """Return the number below which a share of the stream lies (the one of rank ⌊share · (count − 1)⌋).
-
-        Args:
-            share: from 0 to 1.
-
-        Raises:
-            ValueError: nothing was counted.
-        """
-        if not self.count:
-            raise ValueError("no quantile of nothing")
-        rank = math.floor(share * (self.count - 1))
-        if rank in (0, self.count - 1):
-            return self.maximum if rank else self.minimum
-        seen = 0
-        for sign, index in sorted(self._bins):
-            seen += self._bins[sign, index]
-            if seen > rank:
-                break
-        # 2γ^i / (γ + 1) is equally far, in proportion, from both edges of the bin.
-        middle = sign * math.exp(sign * index * self._log_gamma) * 2 / (math.exp(self._log_gamma) + 1)
-        return min(max(middle, self.minimum), self.maximum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +70,8 @@ class Scale:
 class ScaleBuilder:
     """Gathers the token values of a stream of responses, and gives the scale of each quantity when all were seen.
 
+    Eight bytes are kept of a token and quantity, so that the quantiles are exact for tens of millions of tokens.
+
     Args:
         quantities: what will be painted.
         others: quantities that are given up when a response lacks them.
@@ -140,32 +85,26 @@ class ScaleBuilder:
         self.responses = 0
         self.others = [quantity.name for quantity in others]
         self._quantities = {quantity.name: quantity for quantity in (*quantities, *others)}
-        self._sketches = {name: QuantileSketch() for name in self._quantities}
+        self._values = {name: array("d") for name in self._quantities}
 
     def add(self, response: HeatmapResponse) -> None:
-        """Count a response's token values.
-
-        Raises:
-            RecordError: the response lacks one of the quantities.
-        """
+        """Take in a response's token values."""
         self.responses += 1
         for lacking in set(self.others).difference(response.values):
             self.others.remove(lacking)
-            del self._quantities[lacking]
-        for name, quantity in self._quantities.items():
-            add = self._sketches[name].add
-            for value in response.token_values(name):
-                if value is not None:
-                    add(quantity.doubt(value))
+            del self._values[lacking]
+        for name, values in self._values.items():
+            values.extend(value for value in response.values[name] if value is not None)
 
     def has_values(self, name: str) -> bool:
         """Return whether any token had a value of a quantity."""
-        return self._sketches[name].count > 0
+        return len(self._values[name]) > 0
 
     def scale(self, name: str, vmin: float | None = None, vmax: float | None = None) -> Scale:
         """Return the scale of one quantity over everything that was added.
 
-        It runs from the surest token to the value that 99 % of the tokens are as sure as; given ends replace these.
+        It runs from the surest token to the one of rank ⌊0.99 · (N − 1)⌋ of N, counted from the surest as 0; given ends
+        replace these.
 
         Args:
             name: the quantity's name.
@@ -176,18 +115,20 @@ class ScaleBuilder:
             TokurError: no token had a value.
             UsageError: vmin is not below vmax.
         """
-        quantity, sketch = self._quantities[name], self._sketches[name]
-        if not self.has_values(name):
+        quantity, values = self._quantities[name], self._values[name]
+        if not values:
             raise TokurError(f'no token has a value for "{name}"; there is nothing to paint')
-        sure = quantity.doubt(sketch.quantile(0))
-        unsure = quantity.doubt(sketch.quantile(HIGH_QUANTILE))
-        given_sure, given_unsure = (vmin, vmax) if quantity.orientation == "uncertainty" else (vmax, vmin)
-        sure = sure if given_sure is None else given_sure
-        unsure = unsure if given_unsure is None else given_unsure
-        low, high = (sure, unsure) if quantity.orientation == "uncertainty" else (unsure, sure)
+        less_sure = len(values) - math.floor(HIGH_QUANTILE * (len(values) - 1))  # those from the unsure end on
+        is_uncertainty = quantity.orientation == "uncertainty"
+        if is_uncertainty:
+            low, high = min(values), heapq.nlargest(less_sure, values)[-1]
+        else:
+            low, high = heapq.nsmallest(less_sure, values)[-1], max(values)
+        low, high = low if vmin is None else vmin, high if vmax is None else vmax
         given = [f"{option} {value:g}" for option, value in (("--vmin", vmin), ("--vmax", vmax)) if value is not None]
         if low > high or (low == high and len(given) == 2):
             raise UsageError(f"the scale of {name} would run from {low:g} to {high:g}: --vmin must lie below --vmax")
-        tokens = f"{sketch.count:,} token{'s' if sketch.count != 1 else ''}"
-        ends = f"quantiles 0 to {HIGH_QUANTILE:g} of {tokens}" if len(given) < 2 else f"{tokens}"
+        tokens = f"{len(values):,} token{'s' if len(values) != 1 else ''}"
+        ends = f"quantiles 0 to {HIGH_QUANTILE:g} of {tokens}" if len(given) < 2 else tokens
+        sure, unsure = (low, high) if is_uncertainty else (high, low)
         return Scale(quantity, sure, unsure, " · ".join([ends, *given]))

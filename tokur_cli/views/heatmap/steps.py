@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from tokur_cli.records.quantity import Quantity
 
@@ -16,12 +15,12 @@ class Stepped(Protocol):
     def steps(self) -> Sequence[tuple[tuple[int, int], range]]:
         """Each step's code points ``(start, end)`` and its tokens."""
 
-    def token_values(self, name: str) -> Sequence[float | None]:
-        """Return the values of a quantity."""
+    @property
+    def values(self) -> Mapping[str, Sequence[float | None]]:
+        """Each quantity's values."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One reasoning step.
 
     Args:
@@ -30,7 +29,7 @@ class Step:
         tokens: its tokens.
         total: the sum of their values; None if none has a value.
         mean: their mean value; None if none has a value.
-        doubt: the one of the two that the quantity compares steps by, turned so that more is less sure.
+        doubt: what steps are compared by, turned so that more is less sure; None if none has a value.
     """
 
     start: int
@@ -41,28 +40,31 @@ class Step:
     doubt: float | None
 
 
+def tally(values: Sequence[float | None], quantity: Quantity) -> tuple[float, float, float] | tuple[None, None, None]:
+    """Return what tokens come to together: the sum and the mean of their values, and the doubt.
+
+    The doubt is the one of the two that the quantity compares by, turned so that more is less sure.
+    """
+    known = [value for value in values if value is not None]
+    if not known:
+        return None, None, None
+    total = sum(known)
+    mean = total / len(known)
+    return total, mean, quantity.doubt(total if quantity.aggregate == "sum" else mean)
+
+
 def steps_of(response: Stepped, quantity: Quantity) -> list[Step]:
     """Return the reasoning steps with the sum and the mean of their tokens' values.
 
     Args:
         response: the response.
         quantity: what is summed.
-
-    Raises:
-        RecordError: the response lacks the quantity.
     """
-    values = response.token_values(quantity.name)
-    steps = []
-    for (start, end), tokens in response.steps:
-        known = [value for value in values[tokens.start : tokens.stop] if value is not None]
-        if known:
-            total = sum(known)
-            mean = total / len(known)
-            doubt = quantity.doubt(total if quantity.aggregate == "sum" else mean)
-            steps.append(Step(start, end, tokens, total, mean, doubt))
-        else:
-            steps.append(Step(start, end, tokens, None, None, None))
-    return steps
+    values = response.values[quantity.name]
+    return [
+        Step(start, end, tokens, *tally(values[tokens.start : tokens.stop], quantity))
+        for (start, end), tokens in response.steps
+    ]
 
 
 def doubtful_step(steps: Sequence[Step]) -> int | None:

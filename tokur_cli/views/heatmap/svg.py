@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 from tokur_cli.views.heatmap.cells import Cell, cells_of, wrap
-from tokur_cli.views.heatmap.colours import HEX_STEPS, STEPS, Theme, rgb_of_hex, text_on
+from tokur_cli.views.heatmap.colours import STEPS, Theme, colour_steps
 from tokur_cli.views.heatmap.response import HeatmapResponse
 from tokur_cli.views.heatmap.scale import Scale
 from tokur_cli.views.visible import NO_TEXT, picture, shorten, stretches
@@ -94,9 +94,6 @@ def svg_figure(
 
     Returns:
         The text of an SVG file.
-
-    Raises:
-        RecordError: a response lacks one of the quantities.
     """
     canvas = _Canvas(_INKS[theme])
     panel_width = columns * _COLUMN
@@ -145,12 +142,10 @@ def _document(canvas: _Canvas, responses: Sequence[HeatmapResponse], width: floa
 
 def _heading(canvas: _Canvas, response: HeatmapResponse, left: float, top: float, width: float) -> float:
     """Draw which response it is and whether it is right, and return the next free y."""
-    name = picture(response.id) + (f" · sample {response.sample}" if response.sample is not None else "")
     base = top + _FONT
-    canvas.text(left, base, shorten(name, max(8, int(width / _COLUMN) - 12)), "head")
-    if response.correct is not None:
-        kind, words = ("right", "✓ right") if response.correct else ("wrong", "✗ wrong")
-        canvas.text(left + width, base, words, f"head {kind}", "end")
+    canvas.text(left, base, shorten(response.title, max(8, int(width / _COLUMN) - 12)), "head")
+    if response.verdict:
+        canvas.text(left + width, base, response.verdict, f"head {'right' if response.correct else 'wrong'}", "end")
     return top + _FONT + 8
 
 
@@ -159,7 +154,7 @@ def _panel(
 ) -> float:
     """Draw one response painted by one quantity, and return the next free y."""
     quantity = scale.quantity
-    values = response.token_values(quantity.name)
+    values = response.values[quantity.name]
     cells = cells_of(response.response, response.spans)
     score = response.scores.get(quantity.name)
     canvas.text(left, top + _SMALL, f"{picture(quantity.name)}, {picture(quantity.label)}", "small")
@@ -187,8 +182,7 @@ def _paint(
             outline = f'rx="2" fill="none" stroke="{canvas.inks.soft}" stroke-dasharray="1 2"'
             canvas.box(x + 0.5, y + 0.5, length - 1, _CELL_HEIGHT - 1, outline)
         return canvas.inks.text
-    colour = HEX_STEPS[scale.palette][theme][scale.step(value)]
-    ink = "#000" if text_on(rgb_of_hex(colour)) == (0, 0, 0) else "#fff"
+    colour, ink = colour_steps(scale.palette, theme)[scale.step(value)]
     canvas.box(x + 0.2, y, length - 0.4, _CELL_HEIGHT, f'rx="2" fill="{colour}"')
     if scale.clipped(value):
         canvas.box(x + 1, y + 1.19 * _FONT, length - 2, 1.3, f'fill="{ink}"')
@@ -203,7 +197,7 @@ def _legend(canvas: _Canvas, scale: Scale, top: float, theme: Theme) -> float:
     top += _SMALL_ROW
     canvas.text(_MARGIN, top + 10, "sure", "small")
     left = _MARGIN + 32
-    for step, colour in enumerate(HEX_STEPS[scale.palette][theme]):
+    for step, (colour, _) in enumerate(colour_steps(scale.palette, theme)):
         canvas.box(left + step * _SWATCH, top, _SWATCH, 12, f'fill="{colour}"')
     canvas.box(left, top, STEPS * _SWATCH, 12, f'fill="none" stroke="{inks.soft}" stroke-width="0.5"')
     canvas.text(left + STEPS * _SWATCH + 8, top + 10, "unsure", "small")
@@ -216,10 +210,7 @@ def _legend(canvas: _Canvas, scale: Scale, top: float, theme: Theme) -> float:
 def _signs(canvas: _Canvas, responses: Sequence[HeatmapResponse], scales: Sequence[Scale], top: float) -> float:
     """Explain the signs that the figure uses, and return the next free y."""
     values = [
-        (scale, value)
-        for scale in scales
-        for response in responses
-        for value in response.token_values(scale.quantity.name)
+        (scale, value) for scale in scales for response in responses for value in response.values[scale.quantity.name]
     ]
     drawn = "".join(picture(response.response) for response in responses)
     signs = []

@@ -9,7 +9,7 @@ from rich.style import Style
 from tokur_cli.views.heatmap.blocks import GUTTER, Block, StyledLine, below, beside, flow
 from tokur_cli.views.heatmap.cells import Cell, cells_of, wrap
 from tokur_cli.views.heatmap.colours import STEPS
-from tokur_cli.views.heatmap.look import ABOVE, BARS, BELOW, NO_VALUE, Look, step_styles, verdict_styles
+from tokur_cli.views.heatmap.look import ABOVE, BARS, BELOW, NO_VALUE, RIGHT, WRONG, Look, step_styles
 from tokur_cli.views.heatmap.response import HeatmapResponse
 from tokur_cli.views.heatmap.scale import Scale
 from tokur_cli.views.heatmap.steps import doubtful_step, steps_of
@@ -23,7 +23,6 @@ _BETWEEN_SCORES = 3
 
 _BOLD = Style(bold=True)
 _DIM = Style(dim=True)
-_OUTSIDE = Style(bold=True, underline=True)
 _EMPTY = Block([StyledLine()])
 
 
@@ -58,9 +57,6 @@ def response_view(response: HeatmapResponse, scales: Sequence[Scale], look: Look
         response: what to paint.
         scales: what to paint it by; the first one rules the summary.
         look: how the terminal shows it.
-
-    Raises:
-        RecordError: the response lacks one of the quantities.
     """
     cells = cells_of(response.response, response.spans)
     if len(scales) == 2 and look.columns >= _BESIDE_FROM:
@@ -70,7 +66,7 @@ def response_view(response: HeatmapResponse, scales: Sequence[Scale], look: Look
         width = min(look.columns, READABLE)
         panels = below([_panel(response, cells, scale, look, width) for scale in scales], gap=1)
     width = min(look.columns, max(READABLE, panels.width))
-    parts = [_heading(response, look, width), _question(response, width), panels]
+    parts = [_heading(response, width), _question(response, width), panels]
     parts.append(_summary(response, cells, scales, look, min(width, READABLE)))
     return below([below(parts, gap=1), _EMPTY])
 
@@ -83,15 +79,12 @@ def compare_view(left: HeatmapResponse, right: HeatmapResponse, scales: Sequence
         right: the one on the right.
         scales: what to paint them by; the first one rules the summaries.
         look: how the terminal shows them.
-
-    Raises:
-        RecordError: a response lacks one of the quantities.
     """
     if look.columns < _BESIDE_FROM:
         return below([response_view(response, scales, look) for response in (left, right)])
     half = min((look.columns - len(GUTTER)) // 2, READABLE)
     sides = [(response, cells_of(response.response, response.spans)) for response in (left, right)]
-    rows = [beside([_heading(response, look, half) for response, _ in sides], half)]
+    rows = [beside([_heading(response, half) for response, _ in sides], half)]
     rows += [
         beside([_panel(response, cells, scale, look, half) for response, cells in sides], half) for scale in scales
     ]
@@ -105,7 +98,7 @@ def compare_view(left: HeatmapResponse, right: HeatmapResponse, scales: Sequence
 
 def swatches(scale: Scale, look: Look, width: int) -> Block:
     """Return the eight steps, each with the value where it begins, between the words "sure" and "unsure"."""
-    styles = step_styles(look.colours, look.theme, scale.palette)
+    styles = _styles(scale, look)
     lines = [StyledLine().add("sure ")]
     for step, edge in enumerate(scale.edges[:STEPS]):
         text = f"{BARS[step] if look.drawn_marks == 'bars' else ' '}{scale.format(edge)} "
@@ -119,13 +112,14 @@ def swatches(scale: Scale, look: Look, width: int) -> Block:
     return Block(lines)
 
 
-def _heading(response: HeatmapResponse, look: Look, width: int) -> Block:
-    name = picture(response.id) + (f" · sample {response.sample}" if response.sample is not None else "")
-    verdict = {True: "✓ right", False: "✗ wrong", None: ""}[response.correct]
-    right, wrong = verdict_styles(look.theme)
-    line = StyledLine().add("── ", _DIM).add(shorten(name, max(1, width - 16)), _BOLD).add(" ", _DIM)
-    if verdict:
-        line.pad_to(width - len(verdict) - 4, "─", _DIM).add(f" {verdict} ", right if response.correct else wrong)
+def _styles(scale: Scale, look: Look, *, outside: bool = False) -> Sequence[Style | None]:
+    return step_styles(scale.palette, look.theme, outside=outside) if look.painted else [None] * STEPS
+
+
+def _heading(response: HeatmapResponse, width: int) -> Block:
+    line = StyledLine().add("── ", _DIM).add(shorten(response.title, max(1, width - 16)), _BOLD).add(" ", _DIM)
+    if verdict := response.verdict:
+        line.pad_to(width - len(verdict) - 4, "─", _DIM).add(f" {verdict} ", RIGHT if response.correct else WRONG)
     return Block([line.pad_to(width, "─", _DIM)])
 
 
@@ -144,7 +138,7 @@ def _panel_title(scale: Scale, look: Look, width: int) -> list[StyledLine]:
     elif look.drawn_marks == "bars":
         strip.add(BARS)
     else:
-        for style in step_styles(look.colours, look.theme, scale.palette):
+        for style in _styles(scale, look):
             strip.add("  " if width >= 60 else " ", style)
     strip.add(f" {scale.format(scale.unsure)} unsure")
     if name.width + 2 + strip.width > width:
@@ -154,9 +148,9 @@ def _panel_title(scale: Scale, look: Look, width: int) -> list[StyledLine]:
 
 def _panel(response: HeatmapResponse, cells: Sequence[Cell], scale: Scale, look: Look, width: int) -> Block:
     """Return one response painted by one quantity, under the quantity's name and its scale in small."""
-    values = response.token_values(scale.quantity.name)
+    values = response.values[scale.quantity.name]
     cell_values = [cell.value(values, scale.quantity) for cell in cells]
-    styles = step_styles(look.colours, look.theme, scale.palette)
+    inside, outside = _styles(scale, look), _styles(scale, look, outside=True)
     notes = None
     if look.drawn_marks == "values":
         notes = [_note(cell, value, scale) for cell, value in zip(cells, cell_values, strict=True)]
@@ -165,11 +159,7 @@ def _panel(response: HeatmapResponse, cells: Sequence[Cell], scale: Scale, look:
         text, bars = StyledLine(), StyledLine()
         for run in runs:
             value = cell_values[run.cell] if run.cell >= 0 else None
-            style = None
-            if value is not None and look.colours != "none":
-                style = styles[scale.step(value)]
-                if scale.clipped(value):
-                    style += _OUTSIDE
+            style = None if value is None else (outside if scale.clipped(value) else inside)[scale.step(value)]
             text.add(run.text, style, run.width)
             has_tokens = run.cell >= 0 and len(cells[run.cell].tokens) > 0
             bars.add((_mark(value, scale) if has_tokens else " ") * run.width, None, run.width)
@@ -253,11 +243,11 @@ def _top_tokens(
     found = most_unsure(response, cells, scales[0].quantity, look.top)
     if not found:
         return Block()
-    styles = step_styles(look.colours, look.theme, scales[0].palette)
+    styles = _styles(scales[0], look)
     rows = [["token", *(picture(scale.quantity.name) + " " for scale in scales)]]
     for unsure in found:
         cell = cells[unsure.cell]
-        values = [cell.value(response.token_values(scale.quantity.name), scale.quantity) for scale in scales]
+        values = [cell.value(response.values[scale.quantity.name], scale.quantity) for scale in scales]
         numbers = [_number(value, scale) for value, scale in zip(values, scales, strict=True)]
         # Numbers are aligned, and the marks of those beyond an end stand out of the column
         rows.append([str(unsure.token + 1), *(text if text[-1] in ABOVE + BELOW else text + " " for text in numbers)])
@@ -269,7 +259,7 @@ def _top_tokens(
     for unsure, text in zip(found, texts, strict=True):
         line = StyledLine().add("  ".join(text))
         before, middle, behind = context(cells, unsure.cell, max(8, width - line.width - 3))
-        style = styles[scales[0].step(unsure.value)] if look.colours != "none" else None
+        style = styles[scales[0].step(unsure.value)]
         lines.append(line.add(" " + before, _DIM).add("»").add(middle, style).add("«").add(behind, _DIM))
     return Block(lines)
 

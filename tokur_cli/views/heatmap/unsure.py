@@ -33,11 +33,8 @@ def most_unsure(response: HeatmapResponse, cells: Sequence[Cell], quantity: Quan
         cells: its cells.
         quantity: what is ranked.
         count: how many, at most.
-
-    Raises:
-        RecordError: the response lacks the quantity.
     """
-    values = response.token_values(quantity.name)
+    values = response.values[quantity.name]
     ranked: dict[int, Unsure] = {}
     for index, cell in enumerate(cells):
         known = [
