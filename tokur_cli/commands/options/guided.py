@@ -91,7 +91,7 @@ class GuidedOptions:
             "effective sample size is below N/2, so that fewer are lost by chance.",
         ),
         _NEEDS_GUIDE,
-    ] = "compete"
+    ] = "multinomial"
 
     def __post_init__(self) -> None:
         if self.guide is not None and self.guide not in GUIDES:
