@@ -27,7 +27,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tokur_cli.scores.steps import AGGREGATES, ORIENTATIONS, aggregates, token_places
+from tokur_cli.scores.quantities import QUANTITIES as TABLE
+from tokur_cli.scores.steps import AGGREGATES, aggregates, token_places
 
 Floats = NDArray[np.float64]
 
@@ -78,9 +79,8 @@ def read(by: str, counted: str = "") -> list[Response]:
                 continue
             row = []
             for name in QUANTITIES:
-                found = aggregates(np.array(tokens[name], dtype=float)[own].tolist(), ORIENTATIONS[name])
-                sign = 1 if ORIENTATIONS[name] == "uncertainty" else -1
-                row += [sign * found[how] for how in AGGREGATES]
+                found = aggregates(np.array(tokens[name], dtype=float)[own].tolist(), TABLE[name].orientation)
+                row += [TABLE[name].doubt(found[how]) for how in AGGREGATES]
             rows.append(row)
             lengths.append(within.sum())
             wrong.append(not step["correct"])

@@ -26,7 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from tokur_cli.scores.steps import AGGREGATES, ORIENTATIONS, aggregates, token_places
+from tokur_cli.scores.quantities import QUANTITIES as TABLE
+from tokur_cli.scores.steps import AGGREGATES, aggregates, token_places
 
 Floats = NDArray[np.float64]
 
@@ -55,15 +56,16 @@ def doubts(record: dict, claim: dict, result: dict) -> dict[Row, float]:
     before = np.flatnonzero(whole & (places < equals))
     found = {}
     for quantity in QUANTITIES:
-        sign = 1 if ORIENTATIONS[quantity] == "uncertainty" else -1
         values = np.array(tokens[quantity], dtype=float)
         for kind, chosen in counted.items():
             if len(chosen):
-                of_kind = aggregates(values[chosen].tolist(), ORIENTATIONS[quantity])
+                of_kind = aggregates(values[chosen].tolist(), TABLE[quantity].orientation)
                 for how in ("sum",) if kind in ("first", "after") else AGGREGATES:
-                    found[kind, quantity, how] = sign * of_kind[how]
+                    found[kind, quantity, how] = TABLE[quantity].doubt(of_kind[how])
         if len(counted["result"]) and len(before):
-            found["change", quantity, "mean"] = sign * (values[counted["result"]].mean() - values[before].mean())
+            found["change", quantity, "mean"] = TABLE[quantity].doubt(
+                values[counted["result"]].mean() - values[before].mean()
+            )
     return found
 
 

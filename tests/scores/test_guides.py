@@ -14,7 +14,7 @@ LOGPROB = [-3.0, -9.0, -1.0, -4.0, -7.0, -2.0, -5.0]
 )
 def test_a_response_so_far_is_judged_over_all_its_tokens_the_least_sure_or_its_last_step(over, expected):
     uncertainty, confidence = GuideScore("eu", over), GuideScore("ll", over)
-    assert (uncertainty.sign, confidence.sign) == (-1, 1)
+    assert (uncertainty.quantity.sign, confidence.quantity.sign) == (-1, 1)
     tokens = {"eu": np.array(EU, dtype=np.float32), "logprob": np.array(LOGPROB, dtype=np.float32)}
     assert uncertainty(tokens, 4) == pytest.approx(expected)
     assert confidence(tokens, 4) == pytest.approx(-expected)

@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tokur_cli.records.errors import UsageError, there_are
+from tokur_cli.records.quantity import Orientation
+from tokur_cli.scores.quantities import QUANTITIES
 from tokur_cli.scores.sets import eigen_score, semantic_entropy, sentence_sar
 from tokur_cli.scores.similarity import Array, degree, eccentricity
-from tokur_cli.scores.steps import Orientation
 
 Features = Mapping[str, npt.NDArray[Any]]
 """What the scores of one response are computed from, by name.
@@ -135,6 +136,14 @@ def _mean(quantity: str) -> Callable[[Features], float]:
     return lambda tokens: float(tokens[quantity].mean(dtype=np.float64))
 
 
+def _of_tokens(name: str, source: str, meaning: str) -> Score:
+    """Return the score that the table of quantities calls a quantity's mean or sum over the tokens."""
+    quantity = next(quantity for quantity in QUANTITIES.values() if name in (quantity.mean, quantity.sum))
+    compute = _mean(quantity.name) if name == quantity.mean else _sum(quantity.name)
+    cost = DRAWS if quantity.of_draws else NOTHING
+    return Score(name, quantity.orientation, source, meaning, (quantity.name,), compute, cost)
+
+
 def group_confidences(confidence: npt.NDArray[np.floating], window: int) -> npt.NDArray[np.float64]:
     """Return the mean token confidence of every sliding window of ``window`` tokens (Fu et al. 2025).
 
@@ -205,41 +214,20 @@ def _of_graph(
 CATALOGUE: dict[str, Score] = {
     score.name: score
     for score in (
-        Score("tu", "uncertainty", _TOKUR, "total uncertainty H[p̄], summed", ("tu",), _sum("tu"), DRAWS),
-        Score("au", "uncertainty", _TOKUR, "aleatoric uncertainty E[H[p_m]], summed", ("au",), _sum("au"), DRAWS),
-        Score("eu", "uncertainty", _TOKUR, "epistemic uncertainty TU − AU, summed", ("eu",), _sum("eu"), DRAWS),
-        Score("tu_mean", "uncertainty", _TOKUR, "TU per token", ("tu",), _mean("tu"), DRAWS),
-        Score("au_mean", "uncertainty", _TOKUR, "AU per token", ("au",), _mean("au"), DRAWS),
-        Score("eu_mean", "uncertainty", _TOKUR, "EU per token", ("eu",), _mean("eu"), DRAWS),
-        Score("ll", "confidence", _LL, "log-likelihood per token", ("logprob",), _mean("logprob")),
-        Score("ll_sum", "confidence", _LL, "log-likelihood", ("logprob",), _sum("logprob")),
-        Score("pe", "uncertainty", _PE, "predictive entropy per token", ("entropy",), _mean("entropy")),
-        Score("pe_sum", "uncertainty", _PE, "predictive entropy, summed", ("entropy",), _sum("entropy")),
-        Score(
-            "self_certainty",
-            "confidence",
-            _SELF_CERTAINTY,
-            "KL(uniform ‖ p_0) per token",
-            ("self_certainty",),
-            _mean("self_certainty"),
-        ),
-        Score(
-            "self_certainty_sum",
-            "confidence",
-            _SELF_CERTAINTY,
-            "KL(uniform ‖ p_0), summed",
-            ("self_certainty",),
-            _sum("self_certainty"),
-        ),
-        Score(
-            "deepconf",
-            "confidence",
-            _DEEPCONF,
-            "token confidence (−mean of the top-20 log p_0), mean",
-            ("deepconf",),
-            _mean("deepconf"),
-        ),
-        Score("deepconf_sum", "confidence", _DEEPCONF, "token confidence, summed", ("deepconf",), _sum("deepconf")),
+        _of_tokens("tu", _TOKUR, "total uncertainty H[p̄], summed"),
+        _of_tokens("au", _TOKUR, "aleatoric uncertainty E[H[p_m]], summed"),
+        _of_tokens("eu", _TOKUR, "epistemic uncertainty TU − AU, summed"),
+        _of_tokens("tu_mean", _TOKUR, "TU per token"),
+        _of_tokens("au_mean", _TOKUR, "AU per token"),
+        _of_tokens("eu_mean", _TOKUR, "EU per token"),
+        _of_tokens("ll", _LL, "log-likelihood per token"),
+        _of_tokens("ll_sum", _LL, "log-likelihood"),
+        _of_tokens("pe", _PE, "predictive entropy per token"),
+        _of_tokens("pe_sum", _PE, "predictive entropy, summed"),
+        _of_tokens("self_certainty", _SELF_CERTAINTY, "KL(uniform ‖ p_0) per token"),
+        _of_tokens("self_certainty_sum", _SELF_CERTAINTY, "KL(uniform ‖ p_0), summed"),
+        _of_tokens("deepconf", _DEEPCONF, "token confidence (−mean of the top-20 log p_0), mean"),
+        _of_tokens("deepconf_sum", _DEEPCONF, "token confidence, summed"),
         Score(
             "deepconf_group",
             "confidence",

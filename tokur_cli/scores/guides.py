@@ -7,11 +7,12 @@ from typing import Literal
 
 import numpy as np
 
-from tokur_cli.scores.catalogue import CATALOGUE, Features
+from tokur_cli.records.quantity import Quantity
+from tokur_cli.scores.catalogue import Features
+from tokur_cli.scores.quantities import GUIDES
+from tokur_cli.scores.steps import TOP
 
 Over = Literal["mean", "sum", "top5", "step"]
-
-_LEAST_SURE = 5
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class GuideScore:
     """A score of a response so far, in float64.
 
     Args:
-        name: a quantity, by what the catalogue calls its mean or sum.
+        name: of a quantity, as in ``GUIDES``.
         over: ``mean`` or ``sum`` over the tokens so far, ``top5`` (the mean of the five least sure ones) or ``step``
             (the mean over the last step alone).
     """
@@ -28,20 +29,9 @@ class GuideScore:
     over: Over
 
     @property
-    def mean_name(self) -> str:
-        """What the catalogue calls the mean."""
-        return f"{self.name}_mean" if f"{self.name}_mean" in CATALOGUE else self.name
-
-    @property
-    def quantity(self) -> str:
-        """The per-token quantity that it is computed from."""
-        (quantity,) = CATALOGUE[self.mean_name].needs
-        return quantity
-
-    @property
-    def sign(self) -> int:
-        """1 for a confidence, −1 for an uncertainty."""
-        return 1 if CATALOGUE[self.mean_name].orientation == "confidence" else -1
+    def quantity(self) -> Quantity:
+        """The quantity of single tokens that it is computed from."""
+        return GUIDES[self.name]
 
     def __call__(self, tokens: Features, step: int) -> float:
         """Return the score of a response so far.
@@ -50,11 +40,12 @@ class GuideScore:
             tokens: quantities of its tokens, (T,) each.
             step: the token that its last step begins with.
         """
-        values = tokens[self.quantity].astype(np.float64)
+        values = tokens[self.quantity.name].astype(np.float64)
         if self.over == "sum":
             return float(values.sum())
         if self.over == "step":
             return float(values[step:].mean())
         if self.over == "top5":
-            return float(self.sign * np.sort(self.sign * values)[:_LEAST_SURE].mean())
+            sign = self.quantity.sign
+            return float(sign * np.sort(sign * values)[:TOP].mean())
         return float(values.mean())

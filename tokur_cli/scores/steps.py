@@ -7,25 +7,14 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 from tokur_cli.records.errors import UsageError
+from tokur_cli.records.quantity import Orientation
+from tokur_cli.scores.quantities import QUANTITIES
 
 Span = tuple[int, int]
 """Code points ``[start, end)`` of a response."""
-
-Orientation = Literal["uncertainty", "confidence"]
-
-ORIENTATIONS: dict[str, Orientation] = {
-    "eu": "uncertainty",
-    "au": "uncertainty",
-    "tu": "uncertainty",
-    "entropy": "uncertainty",
-    "logprob": "confidence",
-    "self_certainty": "confidence",
-    "deepconf": "confidence",
-}
-"""Which way each quantity of a token points."""
 
 STEP_RULES = ("auto", "lines", "sentences")
 """Names of ways to cut a response into steps; any other is a regular expression."""
@@ -158,7 +147,7 @@ def describe_steps(
             "start": start,
             "end": end,
             **{
-                name: aggregates(values[tokens.start : tokens.stop], ORIENTATIONS[name])
+                name: aggregates(values[tokens.start : tokens.stop], QUANTITIES[name].orientation)
                 for name, values in quantities.items()
             },
         }

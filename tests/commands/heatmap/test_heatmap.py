@@ -13,9 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.commands.score.test_score import write_lines
-from tokur_cli.commands.heatmap.quantities import TOKEN_QUANTITIES
-from tokur_cli.engine.uncertainty.vocabulary import QUANTITIES
 from tokur_cli.scores.catalogue import CATALOGUE
+from tokur_cli.scores.quantities import QUANTITIES
 from tokur_cli.views.heatmap.colours import HEX_STEPS
 
 REAL = Path(__file__).parent.parent.parent / "data" / "scored.jsonl"
@@ -167,16 +166,15 @@ def test_an_unknown_quantity_is_a_usage_error_that_lists_them(run_tokur):
     code, out, err = run_tokur("heatmap", REAL, "--score", "eu,eu_mean")
     assert (code, out) == (2, "")
     assert "eu_mean" in err
-    assert ", ".join(TOKEN_QUANTITIES) in err
+    assert ", ".join(QUANTITIES) in err
 
 
-def test_the_table_of_quantities_is_what_score_writes_and_points_the_way_the_scores_do(run_tokur):
-    assert set(TOKEN_QUANTITIES) == set(QUANTITIES)
+def test_the_table_of_quantities_points_the_way_the_scores_do_and_is_in_the_help(run_tokur):
     for score in CATALOGUE.values():
-        if score.needs[0] in TOKEN_QUANTITIES and score.name not in ("neg_length", "llm_check_perplexity"):
-            assert TOKEN_QUANTITIES[score.needs[0]].orientation == score.orientation
+        if score.needs[0] in QUANTITIES and score.name not in ("neg_length", "llm_check_perplexity"):
+            assert QUANTITIES[score.needs[0]].orientation == score.orientation
     _, out, _ = run_tokur("heatmap", "--help")
-    assert set(TOKEN_QUANTITIES) <= set(re.findall(r"\w+", out))
+    assert set(QUANTITIES) <= set(re.findall(r"\w+", out))
 
 
 def test_a_confidence_is_unsure_at_its_low_end(run_tokur):
@@ -507,7 +505,7 @@ def test_a_page_switches_between_all_quantities_with_the_asked_ones_first(run_to
     assert (code, out, err) == (0, "", "")
     head, *lines = page_data(page)
     names = [quantity["name"] for quantity in head["quantities"]]
-    assert names == ["tu", "logprob", *[name for name in TOKEN_QUANTITIES if name not in ("tu", "logprob")]]
+    assert names == ["tu", "logprob", *[name for name in QUANTITIES if name not in ("tu", "logprob")]]
     assert [line["id"] for line in lines[::2]] == [record["id"] for record in real()]
     assert "Heat map of scored.jsonl" in page.read_text(encoding="utf-8")
 

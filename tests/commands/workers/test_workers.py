@@ -26,9 +26,10 @@ from tokur_cli.commands.score.windows import score_records
 from tokur_cli.commands.session.job import none_written
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress
-from tokur_cli.engine.uncertainty.vocabulary import COMPARISONS, DRAW_QUANTITIES
+from tokur_cli.engine.uncertainty.vocabulary import COMPARISONS
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
+from tokur_cli.scores.quantities import OF_DRAWS
 
 SMALL_BATCHES = ["--batch-tokens", 600]
 
@@ -241,7 +242,7 @@ def test_a_strength_that_no_worker_outlives_ends_a_sweep_after_those_before_it()
             self.settings = {"draws": 2, "sampling": "shared", "seed": 0}
 
         def map(self, tasks, lost):
-            fine = {name: np.ones(3) for name in (*DRAW_QUANTITIES, *COMPARISONS, "logprob")}
+            fine = {name: np.ones(3) for name in (*OF_DRAWS, *COMPARISONS, "logprob")}
             for task in tasks:
                 yield task, [(0, fine)] if task.sigma < 1 else lost(task)
 

@@ -12,7 +12,8 @@ from tokur_cli.engine.uncertainty import prefixes
 from tokur_cli.engine.uncertainty.packing import longest_packed
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
-from tokur_cli.engine.uncertainty.vocabulary import COMPARISONS, QUANTITIES, token_quantities
+from tokur_cli.engine.uncertainty.vocabulary import COMPARISONS, token_quantities
+from tokur_cli.scores.quantities import QUANTITIES
 
 FLASH, EFFICIENT = "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention"
 ON_CPU = "_scaled_dot_product_flash_attention_for_cpu"

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.views.heatmap import view_samples
-from tokur_cli.commands.heatmap.quantities import TOKEN_QUANTITIES
+from tokur_cli.scores.quantities import QUANTITIES
 from tokur_cli.views.heatmap.cells import cells_of
 from tokur_cli.views.heatmap.response import HeatmapResponse
 from tokur_cli.views.heatmap.steps import doubtful_step, steps_of
@@ -48,7 +48,7 @@ def test_the_least_sure_step_of_a_confidence_has_the_lowest_mean_as_its_sum_grow
 
 
 def test_only_what_grows_with_confidence_is_compared_by_its_mean():
-    by_mean = [name for name, quantity in TOKEN_QUANTITIES.items() if quantity.aggregate == "mean"]
+    by_mean = [name for name, quantity in QUANTITIES.items() if quantity.aggregate == "mean"]
     assert by_mean == ["self_certainty", "deepconf"]
 
 

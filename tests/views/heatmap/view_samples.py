@@ -6,14 +6,15 @@ import math
 import random
 import re
 
+from tokur_cli.records.quantity import Quantity
 from tokur_cli.scores.steps import step_spans, tokens_of_steps
-from tokur_cli.views.heatmap.response import HeatmapResponse, Quantity
+from tokur_cli.views.heatmap.response import HeatmapResponse
 
 EU = Quantity("eu", "epistemic uncertainty")
 AU = Quantity("au", "aleatoric uncertainty")
 TU = Quantity("tu", "total uncertainty")
 ENTROPY = Quantity("entropy", "entropy of the mean model")
-LOGPROB = Quantity("logprob", "log-probability", "confidence", scores=("ll", "ll_sum"))
+LOGPROB = Quantity("logprob", "log-probability", "confidence", mean="ll", sum="ll_sum")
 DEEPCONF = Quantity("deepconf", "mean of the top 20 log-probabilities, negated", "confidence", aggregate="mean")
 QUANTITIES = (EU, AU, TU, ENTROPY, LOGPROB)
 

@@ -17,12 +17,12 @@ from tokur_cli.answers.judging import Labelled
 from tokur_cli.metrics.ranked import Floats
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.mapping import value_at
+from tokur_cli.records.quantity import Orientation
 from tokur_cli.records.record import Record
 from tokur_cli.records.scan import kind
 from tokur_cli.records.streams import display_name
 from tokur_cli.scores.calibration import P_CORRECT
 from tokur_cli.scores.catalogue import CATALOGUE
-from tokur_cli.scores.steps import Orientation
 from tokur_cli.selection.gathering import known_question, prompt_digest, question_key
 
 MOST_GROUP_VALUES = 100

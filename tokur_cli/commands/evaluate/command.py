@@ -22,9 +22,9 @@ from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import TokurError, UsageError, there_are
 from tokur_cli.records.outputs import check_target, writing_whole
+from tokur_cli.records.quantity import Orientation
 from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.scores.catalogue import ALL, CATALOGUE, DEFAULT, choose_scores
-from tokur_cli.scores.steps import Orientation
 from tokur_cli.views.tables import latex, print_table, table_console
 
 COMMAND = "evaluate"

@@ -24,9 +24,9 @@ from tokur_cli.metrics.calibration import FOLDS, Curve, Line, fit_isotonic, fit_
 from tokur_cli.metrics.catalogue import PROBABILITY, metrics_of
 from tokur_cli.metrics.ranked import Floats
 from tokur_cli.records.errors import TokurError, UsageError
+from tokur_cli.records.quantity import Orientation
 from tokur_cli.scores.calibration import P_CORRECT, Calibration, Method, relevant_settings
 from tokur_cli.scores.catalogue import Score, choose_scores
-from tokur_cli.scores.steps import Orientation
 
 FEWEST = 10
 """Questions with a right response, and questions with a wrong one: two of each in every fold."""

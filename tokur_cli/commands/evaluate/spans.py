@@ -16,9 +16,11 @@ from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.scored_tokens import scored_tokens
 from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
 from tokur_cli.records.mapping import value_at
+from tokur_cli.records.quantity import Orientation
 from tokur_cli.records.record import Record
 from tokur_cli.records.scan import kind
-from tokur_cli.scores.steps import AGGREGATES, ORIENTATIONS, Orientation, Span, aggregates, token_places
+from tokur_cli.scores.quantities import QUANTITIES
+from tokur_cli.scores.steps import AGGREGATES, Span, aggregates, token_places
 
 CLAIMS = "claims"
 
@@ -38,11 +40,11 @@ def span_scores(names: str | None) -> dict[str, Orientation]:
     Raises:
         UsageError: an unknown name.
     """
-    known = {f"{name}_{how}": orientation for name, orientation in ORIENTATIONS.items() for how in AGGREGATES}
+    known = {f"{name}_{how}": quantity.orientation for name, quantity in QUANTITIES.items() for how in AGGREGATES}
     asked = set(known) if names is None else {name.strip() for name in names.split(",")}
-    unknown = sorted(asked - known.keys() - ORIENTATIONS.keys() - BASELINES.keys())
+    unknown = sorted(asked - known.keys() - QUANTITIES.keys() - BASELINES.keys())
     if unknown:
-        names_known = there_are([*ORIENTATIONS, *known, *BASELINES], *unknown)
+        names_known = there_are([*QUANTITIES, *known, *BASELINES], *unknown)
         raise UsageError(f"--scores: spans have no {', '.join(unknown)}{names_known}")
     chosen = {score: known[score] for score in known if {score, score.rpartition("_")[0]} & asked}
     return {**chosen, **BASELINES}
@@ -112,7 +114,7 @@ class SpanReader(RunReader[Record]):
 
     def _scores(self, record: Record, spans: Sequence[Span]) -> list[dict[str, float]]:
         """Return the scores of each span."""
-        response = scored_tokens(record, ORIENTATIONS)
+        response = scored_tokens(record, QUANTITIES)
         places = token_places(response.response, response.spans)
         scores: list[dict[str, float]] = []
         for start, end in spans:
@@ -122,7 +124,7 @@ class SpanReader(RunReader[Record]):
                 {
                     f"{name}_{how}": value
                     for name, of in values.items()
-                    for how, value in aggregates(of, ORIENTATIONS[name]).items()
+                    for how, value in aggregates(of, QUANTITIES[name].orientation).items()
                 }
                 | {"length": len(within), "position": sum(place < start for place in places), "chance": 0.0}
             )

@@ -11,7 +11,7 @@ import numpy as np
 from tokur_cli.commands.shared.scored_tokens import ScoredTokens, scored_tokens
 from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import Score, compute_scores
-from tokur_cli.scores.steps import ORIENTATIONS
+from tokur_cli.scores.quantities import QUANTITIES
 
 
 def matching(response: ScoredTokens, tokens: re.Pattern[str] | None, places: Iterable[int]) -> list[int]:
@@ -40,7 +40,7 @@ def scores_of_matches(record: Record, scores: Iterable[Score], tokens: re.Patter
     Raises:
         RecordError: the record has no token arrays, or they do not fit its text.
     """
-    response = scored_tokens(record, ORIENTATIONS)
+    response = scored_tokens(record, QUANTITIES)
     counted = matching(response, tokens, range(len(response.spans)))
     if not counted:
         return None

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tokur_cli.answers.judging import Labelled
-from tokur_cli.commands.heatmap.quantities import TOKEN_QUANTITIES
 from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOutput
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.streams import InputOptions
@@ -23,6 +22,7 @@ from tokur_cli.records.outputs import writing_whole
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.scores.catalogue import Score, choose_scores
+from tokur_cli.scores.quantities import QUANTITIES
 from tokur_cli.views.heatmap.steps import doubtful_step, steps_of
 from tokur_cli.views.tables import MISSING, table_console
 from tokur_cli.views.visible import picture, shorten, width_of
@@ -149,8 +149,8 @@ def _least_sure_step(record: Record, score: Score) -> dict[str, Any] | None:
     tokens = record.computed("tokens")
     if not isinstance(tokens, dict):
         return None
-    names = [name for name in (*score.needs, *TOKEN_QUANTITIES) if name in TOKEN_QUANTITIES]
-    quantity = next((TOKEN_QUANTITIES[name] for name in names if name in tokens), None)
+    names = [name for name in (*score.needs, *QUANTITIES) if name in QUANTITIES]
+    quantity = next((QUANTITIES[name] for name in names if name in tokens), None)
     if quantity is None:
         return None
     response = scored_tokens(record, [quantity.name])

@@ -14,20 +14,21 @@ from tokur_cli.engine.generation.guided.resampling import Resampling
 from tokur_cli.engine.uncertainty.growing import GrowingScorer
 from tokur_cli.engine.uncertainty.scorer import Scorer
 from tokur_cli.scores.guides import GuideScore
+from tokur_cli.scores.quantities import GUIDES
 
 _HARDLY_DIFFER = 0.95  # effective particles of one, on average, from which on resampling is almost blind
 
 
 def needs_of(guidance: Guidance | None) -> set[str]:
     """Return the per-token quantities that a guidance takes."""
-    return {GuideScore(guidance.by, guidance.over).quantity} if guidance else set()
+    return {GUIDES[guidance.by].name} if guidance else set()
 
 
 def particle_filter(decoder: Decoder, scorer: Scorer, guidance: Guidance) -> ParticleFilter:
     """Return what generates by a guidance, with a decoder whose responses come in steps."""
     score = GuideScore(guidance.by, guidance.over)
-    resampling = Resampling(guidance.temperature, guidance.scheme, guidance.below, guidance.ended)
-    return ParticleFilter(decoder, GrowingScorer(scorer), Guide(score, score.sign, resampling))
+    resampling = Resampling(guidance.temperature, guidance.scheme)
+    return ParticleFilter(decoder, GrowingScorer(scorer), Guide(score, score.quantity.sign, resampling))
 
 
 def settings_of(guidance: Guidance, particles: int) -> dict[str, Any]:
@@ -39,8 +40,6 @@ def settings_of(guidance: Guidance, particles: int) -> dict[str, Any]:
         "step_end": list(guidance.step_end),
         "step_tokens": guidance.step_tokens,
         "resample": guidance.scheme,
-        "resample_below": guidance.below,
-        "ended": guidance.ended,
         "particles": particles,  # a sample depends on the others
     }
 
@@ -69,7 +68,7 @@ class Course:
         self._particles += len(responses)
         self._lineages += len({response.lineage.root for response in responses})
         one = next(iter(responses))
-        self._shares += [size / count for size, count in zip(one.lineage.ess, one.took_part, strict=True)]
+        self._shares += [size / len(responses) for size in one.lineage.ess]
 
     def tell(self, command: str) -> None:
         """Say on standard error how much the weights differed and how many lineages are left."""
@@ -92,5 +91,5 @@ class Course:
             say(
                 command,
                 "the weights hardly differ, so chance decides what is copied: --guide-temperature auto sets rewards "
-                "apart, --resample systematic --resample-below 0.5 loses fewer lineages by chance",
+                "apart, --resample systematic loses fewer lineages by chance",
             )

@@ -13,7 +13,7 @@ from typing import TextIO
 from tokur_cli.answers.judging import Labelled
 from tokur_cli.commands.heatmap.gallery import Gallery
 from tokur_cli.commands.heatmap.output import columns_of, standard_picture
-from tokur_cli.commands.heatmap.quantities import TOKEN_QUANTITIES, choose_palettes, choose_quantities
+from tokur_cli.commands.heatmap.quantities import choose_palettes, choose_quantities
 from tokur_cli.commands.heatmap.records import heatmap_response, said_answer, scored_with
 from tokur_cli.commands.options.heatmap import ChoiceOptions, PassthroughOptions, PictureOptions, ScaleOptions
 from tokur_cli.commands.options.labels import LabelOptions
@@ -27,6 +27,7 @@ from tokur_cli.records.formats import NATIVE
 from tokur_cli.records.outputs import writing_whole
 from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.records.writer import RecordWriter, open_output
+from tokur_cli.scores.quantities import QUANTITIES
 from tokur_cli.views.heatmap.colours import Theme
 from tokur_cli.views.heatmap.html import write_html
 from tokur_cli.views.heatmap.look import Look, has_steps, heatmap_console
@@ -69,7 +70,7 @@ def heatmap(
         if value is not None and not math.isfinite(value):
             raise UsageError(f"{name} {value}: is not a finite number")
     # A page can be switched to what else the records have
-    others = [quantity for quantity in TOKEN_QUANTITIES.values() if quantity not in asked] if picture.html else []
+    others = [quantity for quantity in QUANTITIES.values() if quantity not in asked] if picture.html else []
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     scales, gallery = ScaleBuilder(asked, others), Gallery(choice)
     records = nullcontext() if target.path is None else open_output(target.path, force=target.force, whole=True)

@@ -6,7 +6,8 @@ import math
 
 from tokur_cli.commands.options.heatmap import ChoiceOptions
 from tokur_cli.records.errors import TokurError, UsageError, there_are
-from tokur_cli.views.heatmap.response import HeatmapResponse, Orientation
+from tokur_cli.records.quantity import Orientation
+from tokur_cli.views.heatmap.response import HeatmapResponse
 
 
 class Gallery:

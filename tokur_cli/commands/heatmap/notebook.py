@@ -8,10 +8,10 @@ from html import escape
 from typing import Any
 
 from tokur_cli.answers.judging import LabelRule
-from tokur_cli.commands.heatmap.quantities import TOKEN_QUANTITIES
 from tokur_cli.commands.heatmap.records import heatmap_response, said_answer
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.record import Record
+from tokur_cli.scores.quantities import QUANTITIES
 from tokur_cli.views.heatmap.scale import ScaleBuilder
 from tokur_cli.views.heatmap.svg import svg_figure
 
@@ -21,11 +21,11 @@ _COLUMNS = 96
 def picture_of(fields: Mapping[str, Any]) -> str | None:
     """Return an image for HTML, which neither styles nor scripts the page around it; None without values of tokens.
 
-    The colours are of a scale of the record's own, by the first of ``TOKEN_QUANTITIES`` that it has.
+    The colours are of a scale of the record's own, by the first of ``QUANTITIES`` that it has.
     """
     try:
         record = Record.of(dict(fields), None, None)
-        quantity = next(one for one in TOKEN_QUANTITIES.values() if one.name in record.computed("tokens", {}))
+        quantity = next(one for one in QUANTITIES.values() if one.name in record.computed("tokens", {}))
         response = heatmap_response(record, [quantity.name], [], correct=_brought(record), answer=said_answer(record))
     except (RecordError, StopIteration, TypeError):
         return None

@@ -1,26 +1,13 @@
-"""The per-token quantities that records carry under ``tokur.tokens``: what each is called and which way it points."""
+"""What a heat map paints: the quantities that were asked for, and the palettes of them."""
 
 from __future__ import annotations
 
 from typing import cast, get_args
 
 from tokur_cli.records.errors import UsageError, there_are
+from tokur_cli.records.quantity import Quantity
+from tokur_cli.scores.quantities import QUANTITIES
 from tokur_cli.views.heatmap.colours import Palette
-from tokur_cli.views.heatmap.response import Quantity
-
-TOKEN_QUANTITIES: dict[str, Quantity] = {
-    quantity.name: quantity
-    for quantity in (
-        Quantity("eu", "epistemic uncertainty"),
-        Quantity("au", "aleatoric uncertainty"),
-        Quantity("tu", "total uncertainty"),
-        Quantity("entropy", "entropy of the unperturbed model", scores=("pe", "pe_sum")),
-        Quantity("logprob", "log-probability of the token", "confidence", scores=("ll", "ll_sum")),
-        Quantity("self_certainty", "divergence from the uniform distribution", "confidence", aggregate="mean"),
-        Quantity("deepconf", "mean of the top 20 log-probabilities, negated", "confidence", aggregate="mean"),
-    )
-}
-"""Every quantity that ``tokur score`` writes for a token, by name; the ones that tell most come first."""
 
 
 def choose_quantities(names: str) -> list[Quantity]:
@@ -30,11 +17,11 @@ def choose_quantities(names: str) -> list[Quantity]:
         UsageError: an unknown name, or none at all.
     """
     asked = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
-    unknown = [name for name in asked if name not in TOKEN_QUANTITIES]
+    unknown = [name for name in asked if name not in QUANTITIES]
     if unknown or not asked:
         what = f"no quantity of single tokens is called {', '.join(unknown)}" if unknown else "--score names none"
-        raise UsageError(what + there_are(TOKEN_QUANTITIES, *unknown))
-    return [TOKEN_QUANTITIES[name] for name in asked]
+        raise UsageError(what + there_are(QUANTITIES, *unknown))
+    return [QUANTITIES[name] for name in asked]
 
 
 def choose_palettes(names: str, count: int) -> list[Palette]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tokur_cli.commands.heatmap.quantities import TOKEN_QUANTITIES
 from tokur_cli.commands.shared.scored_tokens import scored_tokens, token_arrays
 from tokur_cli.records.record import Record
+from tokur_cli.scores.quantities import QUANTITIES
 from tokur_cli.views.heatmap.response import HeatmapResponse
 
 
@@ -77,6 +77,6 @@ def _with_values(tokens: Mapping[str, Any]) -> list[str]:
     """Return the quantities of which at least one token has a value."""
     return [
         name
-        for name in TOKEN_QUANTITIES
+        for name in QUANTITIES
         if isinstance(values := tokens.get(name), list) and any(value is not None for value in values)
     ]

@@ -47,9 +47,9 @@ def score_names() -> Iterable[str]:
 
 def quantity_names() -> Iterable[str]:
     """Return the names of the quantities of tokens."""
-    from tokur_cli.commands.heatmap.quantities import TOKEN_QUANTITIES
+    from tokur_cli.scores.quantities import QUANTITIES
 
-    return TOKEN_QUANTITIES
+    return QUANTITIES
 
 
 def palette_names() -> Iterable[str]:

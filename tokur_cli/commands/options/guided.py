@@ -10,25 +10,26 @@ from typer import Option
 
 from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.relations import Excludes, Needs
-from tokur_cli.records.errors import UsageError
+from tokur_cli.records.errors import UsageError, there_are
+from tokur_cli.scores.quantities import GUIDES
 
 _NEEDS_GUIDE = Needs("--guide", why="{option} says how a generation is guided: give --guide eu too")
 
-By = Literal["eu", "au", "tu", "ll", "pe", "self_certainty", "deepconf"]
 Over = Literal["mean", "sum", "top5", "step"]
+Scheme = Literal["multinomial", "systematic"]
+
+*_FIRST, _LAST = GUIDES
 
 
 class Guidance(NamedTuple):
     """How a generation is guided; ``temperature`` is None for auto. What each part means is said by its option."""
 
-    by: By
+    by: str
     over: Over
     temperature: float | None
     step_end: tuple[str, ...]
     step_tokens: int
-    scheme: Literal["multinomial", "systematic"]
-    below: float
-    ended: Literal["compete", "keep"]
+    scheme: Scheme
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,12 @@ class GuidedOptions:
     panel: ClassVar[str] = panels.GUIDED
 
     guide: Annotated[
-        By | None,
+        str | None,
         Option(
+            autocompletion=lambda incomplete: [name for name in GUIDES if name.startswith(incomplete)],
             metavar="SCORE",
-            help="eu, au, tu, ll, pe, self_certainty or deepconf: let the N responses to a question grow together, "
-            "step by step; after each step those of which the model is surer by this score are copied in place of "
-            "others.",
+            help=f"{', '.join(_FIRST)} or {_LAST}: let the N responses to a question grow together, step by step; "
+            "after each step those of which the model is surer by this score are copied in place of others.",
         ),
         Excludes("--temperature=0", why="--guide needs --temperature above 0: at 0 all particles are the same"),
         Excludes(
@@ -83,33 +84,18 @@ class GuidedOptions:
     ] = field(default_factory=list)
     step_tokens: Annotated[int, Option(min=1, metavar="N", help="Tokens of a step, at most."), _NEEDS_GUIDE] = 1024
     resample: Annotated[
-        Literal["multinomial", "systematic"],
+        Scheme,
         Option(
             metavar="HOW",
-            help="multinomial: N independent draws; systematic: one draw for all, so that fewer are lost by chance.",
+            help="multinomial: N independent draws in every round; systematic: one draw for all, and only where the "
+            "effective sample size is below N/2, so that fewer are lost by chance.",
         ),
         _NEEDS_GUIDE,
     ] = "multinomial"
-    resample_below: Annotated[
-        float,
-        Option(
-            min=0.0,
-            max=1.0,
-            metavar="PART",
-            help="Only where the effective sample size is below this share of N; 1: in every round.",
-        ),
-        _NEEDS_GUIDE,
-    ] = 1.0
-    ended: Annotated[
-        Literal["compete", "keep"],
-        Option(
-            help="compete: responses that have ended are resampled with the others; keep: they are neither "
-            "copied nor replaced."
-        ),
-        _NEEDS_GUIDE,
-    ] = "compete"
 
     def __post_init__(self) -> None:
+        if self.guide is not None and self.guide not in GUIDES:
+            raise UsageError(f"--guide {self.guide}: nothing is guided by that{there_are(GUIDES, self.guide)}")
         if "" in self.step_end:
             raise UsageError('--step-end "" ends every step before it begins: give a text')
         _ = self.guidance
@@ -126,8 +112,6 @@ class GuidedOptions:
             tuple(self.step_end) or ("\n\n",),
             self.step_tokens,
             self.resample,
-            self.resample_below,
-            self.ended,
         )
 
 

@@ -13,6 +13,7 @@ from tokur_cli.commands.options.files import Writes
 from tokur_cli.commands.options.relations import Excludes
 from tokur_cli.commands.options.streams import RecordOutput
 from tokur_cli.records.streams import STDIN
+from tokur_cli.scores.quantities import QUANTITIES
 
 _OF_TEXT = Excludes("--html", "--svg", why="{option} goes with text in the terminal: leave it or {others} out")
 _OF_PAGE = Excludes(
@@ -20,7 +21,6 @@ _OF_PAGE = Excludes(
     unless="--svg",
     why="{option} goes with text or --svg: leave it out, since a page of --html adapts itself",
 )
-_NOT_LISTED = Excludes("--particles", why="--particles lists neither tokens nor steps: leave {option} out")
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class ScaleOptions:
             "--score",
             metavar="NAMES",
             autocompletion=several_of(quantity_names),
-            help="Comma-separated quantities of single tokens: eu, au, tu, entropy, logprob, self_certainty, deepconf.",
+            help=f"Comma-separated quantities of single tokens: {', '.join(QUANTITIES)}.",
         ),
     ] = "eu"
     palettes: Annotated[
@@ -127,9 +127,9 @@ class PictureOptions:
         Option(min=40, metavar="N", help="Columns. Default: the terminal's; 72 for each text in a figure."),
         _OF_PAGE,
     ] = None
-    top: Annotated[int, Option(min=0, metavar="N", help="Least sure tokens to list."), _OF_TEXT, _NOT_LISTED] = 5
+    top: Annotated[int, Option(min=0, metavar="N", help="Least sure tokens to list."), _OF_TEXT] = 5
     steps: Annotated[
-        int, Option(min=0, metavar="N", help="Reasoning steps to list, the least sure ones."), _OF_TEXT, _NOT_LISTED
+        int, Option(min=0, metavar="N", help="Reasoning steps to list, the least sure ones."), _OF_TEXT
     ] = 12
     no_pager: Annotated[bool, Option("--no-pager", help="Do not page what is longer than the terminal."), _OF_TEXT] = (
         False

@@ -16,12 +16,13 @@ from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Quantities, SamplingMode, Scorer, TokenizedResponse
-from tokur_cli.engine.uncertainty.vocabulary import COMPARISONS, DRAW_QUANTITIES
+from tokur_cli.engine.uncertainty.vocabulary import COMPARISONS
 from tokur_cli.metrics.ranking import auroc
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
 from tokur_cli.records.writer import RecordWriter
+from tokur_cli.scores.quantities import OF_DRAWS
 
 CALIBRATION_RESPONSES = 64
 """Responses that a strength is calibrated on unless the user says otherwise."""
@@ -126,7 +127,8 @@ def try_strengths(
             progress.advance(1, len(result["logprob"]))
         tokens = {
             name: np.concatenate([result[name] for result in results]).astype(np.float64)
-            for name in (*DRAW_QUANTITIES, *COMPARISONS)
+            for name in results[0]
+            if name in OF_DRAWS or name in COMPARISONS
         }
         yield {
             "sigma": task.sigma,
@@ -159,6 +161,8 @@ def _auroc(results: list[Quantities], labels: list[float]) -> dict[str, float | 
     if len(np.unique(right[known])) < 2:
         return None
     sums = {
-        name: np.array([result[name].sum(dtype=np.float64) for result in results])[known] for name in DRAW_QUANTITIES
+        name: np.array([result[name].sum(dtype=np.float64) for result in results])[known]
+        for name in results[0]
+        if name in OF_DRAWS
     }
     return {name: auroc(-values, right[known]) if np.isfinite(values).all() else None for name, values in sums.items()}

@@ -20,10 +20,10 @@ from tokur_cli.engine.posterior.settings import settings_of_draws
 from tokur_cli.engine.tokens import LocatedResponse
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Quantities, Scorer
-from tokur_cli.engine.uncertainty.vocabulary import DRAW_QUANTITIES
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import compute_scores
+from tokur_cli.scores.quantities import OF_DRAWS
 from tokur_cli.scores.steps import describe_steps
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class RecordScorer:
         needs = {need for score in self.scores for need in score.needs}
         self.guided = bool(guided_by)
         draws = None
-        if {*needs, *guided_by}.isdisjoint(DRAW_QUANTITIES):
+        if {*needs, *guided_by}.isdisjoint(OF_DRAWS):
             session.model.probe.check_scoring(None)
         else:
             draws = session.draws(options.posterior)

@@ -86,7 +86,7 @@ class TemplateProcess:
         )
 
     def prepare_chat(self) -> None:
-        """Have the process import what chats need, which takes a second, while others work."""
+        """Have the process import what chats need, which takes a quarter of a second, while others work."""
         self._send(b"null\n")
 
     def close(self) -> None:

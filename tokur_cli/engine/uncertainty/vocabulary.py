@@ -25,8 +25,6 @@ _ACCELERATOR_BYTES = 1 << 28
 _FIRST_BLOCK = 4  # tokens, before the vocabulary's size is known
 _GROUP = 64  # entries of the vocabulary whose largest stands for them in the search for the TOP_K
 
-DRAW_QUANTITIES = ("tu", "au", "eu")
-QUANTITIES = ("logprob", "entropy", *DRAW_QUANTITIES, "self_certainty", "deepconf")
 Estimator = Literal["paper", "kl", "fisher"]
 COMPARISONS = ("kl", "top1_agreement", "accuracy", "base_accuracy")
 
@@ -78,7 +76,7 @@ def token_quantities(
         compare: whether the comparisons are wanted.
 
     Returns:
-        name → (N,) float32 on the CPU; no tu, au and eu where M = 0.
+        name → (N,) float32 on the CPU, in the order of the records; no tu, au and eu where M = 0.
     """
     members, total, _ = hidden.shape
     weights = _JointWeights(members - 1, starts) if joint else None
@@ -100,7 +98,7 @@ def token_quantities(
                     quantities[name] = values.new_empty(total)
                 quantities[name][first : first + len(values)] = values
             first += part.shape[1]
-    return {name: quantities[name].cpu() for name in (*QUANTITIES, *COMPARISONS) if name in quantities}
+    return {name: values.cpu() for name, values in quantities.items()}
 
 
 def _block_sizes(logits: Tensor) -> tuple[int, int]:
@@ -148,28 +146,26 @@ class Distributions:
 def _reduce(
     distributions: Distributions, chosen: Tensor, weights: Tensor | None, estimator: Estimator
 ) -> dict[str, Tensor]:
-    """Reduce a block: chosen (n,) is log p_0(y), weights (M, n) or None for 1/M."""
+    """Reduce a block, in the order of the records: chosen (n,) is log p_0(y), weights (M, n) or None for 1/M."""
     base, total, p = distributions.logits[0], distributions.total[0], distributions.p
     size = base.shape[-1]
-    quantities = {
-        "logprob": chosen.clone(),
+    of_base = {
         "self_certainty": total - base.mean(-1) - math.log(size),
         "deepconf": total - _largest(base, min(TOP_K, size)).mean(-1),
     }
-    entropy = distributions.entropies().clamp(min=0)
-    quantities["entropy"] = entropy[0]
-    draws = len(p) - 1
-    if draws:
-        quantities["au"] = _mean(entropy[1:], weights)
+    entropies = distributions.entropies().clamp(min=0)
+    of_draws = {}
+    if len(p) > 1:
+        au = _mean(entropies[1:], weights)
         if estimator == "paper":
             mixture = p[1:].mean(0) if weights is None else torch.einsum("mn,mnv->nv", weights, p[1:])
-            total = -torch.linalg.vecdot(mixture, mixture.clamp(min=torch.finfo(torch.float32).tiny).log_())
-            quantities["eu"] = (total - quantities["au"]).clamp(min=0)
+            tu = -torch.linalg.vecdot(mixture, mixture.clamp(min=torch.finfo(torch.float32).tiny).log_())
+            eu = (tu - au).clamp(min=0)
         else:
             differences = _divergences(distributions) if estimator == "kl" else _fisher_norms(distributions) / 2
-            quantities["eu"] = _mean(differences, weights)
-        quantities["tu"] = quantities["au"] + quantities["eu"]
-    return quantities
+            eu = _mean(differences, weights)
+        of_draws = {"tu": au + eu, "au": au, "eu": eu}
+    return {"logprob": chosen.clone(), "entropy": entropies[0], **of_draws, **of_base}
 
 
 def _mean(values: Tensor, weights: Tensor | None) -> Tensor:

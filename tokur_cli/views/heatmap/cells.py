@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from tokur_cli.views.heatmap.response import Quantity
+from tokur_cli.records.quantity import Quantity
 from tokur_cli.views.visible import NO_TEXT, Glyph, glyphs
 
 

@@ -115,7 +115,7 @@ def _scale_data(scale: Scale) -> dict[str, Any]:
         "unit": quantity.unit,
         "confidence": quantity.orientation == "confidence",
         "aggregate": quantity.aggregate,
-        "scores": [picture(name) for name in quantity.scores or (quantity.name,)],
+        "scores": [picture(name) for name in quantity.scores],
         # Rounded as the values are, or a value at an end could land beyond it.
         "ends": _quanta([scale.sure, scale.unsure], scale),
         "quantum": _quantum_decimals(scale),

@@ -4,38 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
 
 from tokur_cli.views.visible import picture
-
-Orientation: TypeAlias = Literal["uncertainty", "confidence"]
-Aggregate: TypeAlias = Literal["sum", "mean"]
-
-
-@dataclass(frozen=True, slots=True)
-class Quantity:
-    """A per-token quantity that can be painted.
-
-    Args:
-        name: its key in the records, such as ``eu``.
-        label: its name in words, such as ``epistemic uncertainty``.
-        orientation: ``uncertainty`` when high values mean unsure, ``confidence`` when high values mean sure.
-        unit: what it is measured in.
-        aggregate: what several tokens, such as those of a step, are compared by: ``sum`` where each further token can
-            only add doubt, as with uncertainties and log-probabilities; ``mean`` where it can only add confidence.
-        scores: the scores of a whole response that are made of it and shown first; by default the one of its name.
-    """
-
-    name: str
-    label: str
-    orientation: Orientation = "uncertainty"
-    unit: str = "nats"
-    aggregate: Aggregate = "sum"
-    scores: tuple[str, ...] = ()
-
-    def doubt(self, value: float) -> float:
-        """Return the value turned so that more is less sure."""
-        return value if self.orientation == "uncertainty" else -value
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tokur_cli.records.errors import TokurError, UsageError
+from tokur_cli.records.quantity import Quantity
 from tokur_cli.views.heatmap.colours import STEPS, Palette
-from tokur_cli.views.heatmap.response import HeatmapResponse, Quantity
+from tokur_cli.views.heatmap.response import HeatmapResponse
 
 HIGH_QUANTILE = 0.99
 

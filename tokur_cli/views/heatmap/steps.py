@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from tokur_cli.views.heatmap.response import Quantity
+from tokur_cli.records.quantity import Quantity
 
 
 class Stepped(Protocol):

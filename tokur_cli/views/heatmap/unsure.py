@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tokur_cli.records.quantity import Quantity
 from tokur_cli.views.heatmap.cells import Cell
-from tokur_cli.views.heatmap.response import HeatmapResponse, Quantity
+from tokur_cli.views.heatmap.response import HeatmapResponse
 from tokur_cli.views.visible import shorten, width_of
 
 

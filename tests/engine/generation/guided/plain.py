@@ -90,8 +90,7 @@ def particle_filter(model, quantity, prompt, run):
         history["slot_scores"].append([particle["scores"][-1] for particle in particles])
         if all(particle["ended"] for particle in particles):
             return particles, history
-        part = [n for n, particle in enumerate(particles) if run["ended"] == "compete" or not particle["ended"]]
-        rewards = [particles[n]["scores"][-1] * (1 if confidence else -1) for n in part]
+        rewards = [particle["scores"][-1] * (1 if confidence else -1) for particle in particles]
         scale = run["temperature"]
         if scale is None:
             mean = sum(rewards) / len(rewards)
@@ -100,11 +99,11 @@ def particle_filter(model, quantity, prompt, run):
         weights = [weight / sum(weights) for weight in weights]
         size = 1 / sum(weight**2 for weight in weights)
         ancestors = list(range(run["count"]))
-        if run["below"] == 1 or size < run["below"] * len(part):
-            numbers = uniform((run["seed"], "resample", run["key"], round_), 0, len(part))
-            for place, slot in enumerate(part):
-                share = numbers[place] if run["scheme"] == "multinomial" else (place + numbers[0]) / len(part)
-                ancestors[slot] = part[index_of(weights, share)]
+        if run["scheme"] == "multinomial" or size < run["count"] / 2:
+            numbers = uniform((run["seed"], "resample", run["key"], round_), 0, run["count"])
+            for slot in range(run["count"]):
+                share = numbers[slot] if run["scheme"] == "multinomial" else (slot + numbers[0]) / run["count"]
+                ancestors[slot] = index_of(weights, share)
         history["ancestors"].append(ancestors)
         history["ess"].append(size)
         particles = [particles[ancestor] for ancestor in ancestors]

@@ -28,13 +28,13 @@ COUNT = 4
 DRAWS = 2
 CASES = {
     "paper": ("eu", "mean", Resampling()),
-    "recommended": ("eu", "top5", Resampling(None, "systematic", 0.9)),
+    "recommended": ("eu", "top5", Resampling(None, "systematic")),
     "sum": ("tu", "sum", Resampling(5.0)),
-    "kept": ("au", "step", Resampling(None, ended="keep")),
-    "likelihood": ("ll", "top5", Resampling(0.5, ended="keep")),
+    "last step": ("au", "step", Resampling(None)),
+    "likelihood": ("ll", "top5", Resampling(0.5)),
     "entropy": ("pe", "mean", Resampling(0.1, "systematic")),
-    "confidence": ("deepconf", "step", Resampling(None, below=0.6)),
-    "certainty": ("self_certainty", "sum", Resampling(3.0, "systematic", 0.5, "keep")),
+    "confidence": ("deepconf", "step", Resampling(None)),
+    "certainty": ("self_certainty", "sum", Resampling(3.0, "systematic")),
 }
 
 
@@ -60,7 +60,7 @@ def guided(
         cache_bytes=room,
     )
     scorer = Scorer(model, draws, sampling=sampling, batch_tokens=batch)
-    return ParticleFilter(decoder, GrowingScorer(scorer), Guide(score, score.sign, resampling)).serve(asked)
+    return ParticleFilter(decoder, GrowingScorer(scorer), Guide(score, score.quantity.sign, resampling)).serve(asked)
 
 
 def by_place(responses):
@@ -75,7 +75,7 @@ def check_equal_to_the_plain_algorithm(model, by, over, resampling, *, sampling=
     asked = some_questions(2)
     got = by_place(guided(model, by, over, resampling, asked, sampling=sampling, layers=layers, stop=stop))
     posterior = build_posterior(model, PosteriorSettings(sigma=0.3, seed=1, layers=layers))
-    quantity = GuideScore(by, over).quantity
+    quantity = GuideScore(by, over).quantity.name
     tokens = partial(
         brute_force_tokens,
         copy.deepcopy(model),
@@ -89,8 +89,8 @@ def check_equal_to_the_plain_algorithm(model, by, over, resampling, *, sampling=
         run = {
             "seed": 3, "key": request.key, "sampling": Sampling(temperature=1.0, seed=3), "count": COUNT,
             "end_ids": END, "stop": stop, "step_ends": STEP_ENDS, "step_tokens": 7, "max_new_tokens": 24,
-            "decode": text_of, "over": over, "temperature": resampling.temperature, "below": resampling.below,
-            "scheme": resampling.scheme, "ended": resampling.ended,
+            "decode": text_of, "over": over, "temperature": resampling.temperature,
+            "scheme": resampling.scheme,
             "tokens": lambda prompt, ids: remembered(tuple(prompt), tuple(ids)),
         }  # fmt: skip
         particles, history = particle_filter(model, quantity, request.prompt_ids, run)

@@ -22,11 +22,9 @@ def test_weights_are_a_softmax_and_the_effective_size_is_theirs(rewards, tempera
 @given(st.integers(1, 64), st.integers(0, 10**6), st.floats(-5, 5))
 def test_systematic_resampling_at_equal_weights_is_the_identity(count, seed, reward):
     for temperature in (1.0, None):
-        ancestors, size, took_part = Resampling(temperature, "systematic").ancestors(
-            [reward] * count, [True] * count, (seed,)
-        )
-        assert ancestors == list(range(count))
-        assert (size, took_part) == (pytest.approx(count), count)
+        ancestors, size = Resampling(temperature, "systematic").ancestors([reward] * count, (seed,))
+        assert ancestors == draw(np.full(count, 1 / count), "systematic", (seed,)) == list(range(count))
+        assert size == pytest.approx(count)
 
 
 @given(REWARDS, st.integers(0, 10**6))
@@ -52,7 +50,7 @@ def test_equal_weights_leave_as_many_lineages_as_chance_does():
     for seed in range(300):
         roots = list(range(16))
         for round_ in range(16):
-            ancestors, _, _ = Resampling().ancestors([0.0] * 16, [True] * 16, (seed, round_))
+            ancestors, _ = Resampling().ancestors([0.0] * 16, (seed, round_))
             roots = [roots[ancestor] for ancestor in ancestors]
             if round_ + 1 in left:
                 left[round_ + 1].append(len(set(roots)))
@@ -60,20 +58,11 @@ def test_equal_weights_leave_as_many_lineages_as_chance_does():
     assert means == {4: pytest.approx(5.3, abs=0.25), 8: pytest.approx(3.3, abs=0.2), 16: pytest.approx(2.1, abs=0.2)}
 
 
-def test_kept_particles_stay_where_they_are_and_are_copied_by_nobody():
-    rewards = [9.0, 0.0, 0.0, 0.0]  # the ended one would take all
-    growing = [False, True, True, True]
-    competing, _, count = Resampling(0.1).ancestors(rewards, growing, (0,))
-    assert (competing, count) == ([0, 0, 0, 0], 4)
-    for seed in range(50):
-        kept, size, count = Resampling(0.1, ended="keep").ancestors(rewards, growing, (seed,))
-        assert kept[0] == 0
-        assert 0 not in kept[1:]
-        assert (size, count) == (pytest.approx(3), 3)
-
-
-def test_nothing_is_resampled_while_the_effective_size_is_large_enough():
-    rewards = [math.log(weight) for weight in (0.4, 0.3, 0.2, 0.1)]  # an effective size of 10/3
-    growing = [True] * 4
-    assert all(Resampling(below=0.8).ancestors(rewards, growing, (seed,))[0] == [0, 1, 2, 3] for seed in range(20))
-    assert any(Resampling(below=0.9).ancestors(rewards, growing, (seed,))[0] != [0, 1, 2, 3] for seed in range(20))
+@pytest.mark.parametrize(("weights", "kept"), [((0.49, 0.49, 0.01, 0.01), True), ((0.6, 0.398, 0.001, 0.001), False)])
+def test_systematic_resampling_waits_until_the_effective_size_is_below_half(weights, kept):
+    """Of four, 1 / Σ w² is 2.08 and 1.93."""
+    rewards = [math.log(weight) for weight in weights]
+    ancestors, size = Resampling(scheme="systematic").ancestors(rewards, (0,))
+    assert (size >= 2) == kept
+    assert (ancestors == [0, 1, 2, 3]) == kept
+    assert Resampling().ancestors(rewards, (0,))[0] != [0, 1, 2, 3], "multinomial in every round"

@@ -67,12 +67,10 @@ class GuidedResponse(DecodedResponse):
 
     Args:
         lineage: how it became what it is.
-        took_part: how many particles each resampling chose from.
         quantities: per-token quantities, (T,) each.
     """
 
     lineage: Lineage
-    took_part: tuple[int, ...]
     quantities: Quantities
 
 
@@ -107,7 +105,6 @@ class _Question:
     slot_scores: list[list[float]] = field(default_factory=list)  # (rounds, N)
     ancestors: list[list[int]] = field(default_factory=list)  # (rounds − 1, N)
     ess: list[float] = field(default_factory=list)
-    took_part: list[int] = field(default_factory=list)
 
     @property
     def round(self) -> int:
@@ -283,15 +280,11 @@ class ParticleFilter:
 
     def _resample(self, question: _Question) -> None:
         key = (self.decoder.sampling.seed, "resample", question.request.key, question.round - 1)
-        ancestors, size, count = self.guide.resampling.ancestors(
-            [self.guide.sign * score for score in question.slot_scores[-1]],
-            [particle.growing for particle in question.particles],
-            key,
-        )
+        rewards = [self.guide.sign * score for score in question.slot_scores[-1]]
+        ancestors, size = self.guide.resampling.ancestors(rewards, key)
         question.particles = [question.particles[ancestor] for ancestor in ancestors]
         question.ancestors.append(ancestors)
         question.ess.append(size)
-        question.took_part.append(count)
 
 
 def _responses(question: _Question) -> Iterator[GuidedResponse]:
@@ -309,6 +302,4 @@ def _responses(question: _Question) -> Iterator[GuidedResponse]:
         )
         fields = {**vars(particle.response), "sample": slot}
         assert particle.scored is not None
-        yield GuidedResponse(
-            **fields, lineage=lineage, took_part=tuple(question.took_part), quantities=particle.scored.quantities
-        )
+        yield GuidedResponse(**fields, lineage=lineage, quantities=particle.scored.quantities)

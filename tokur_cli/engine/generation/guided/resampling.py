@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tokur_cli.engine.noise import uniform
 
 Weights = npt.NDArray[np.float64]
+Scheme = Literal["multinomial", "systematic"]
 
 
 @dataclass(frozen=True)
@@ -20,37 +21,28 @@ class Resampling:
 
     Args:
         temperature: T of softmax(rewards / T); None for the rewards' standard deviation in each round.
-        scheme: ``multinomial`` (N independent draws) or ``systematic`` (one draw, N places at equal distances: fewer
-            lineages are lost by chance, none where all weights are equal).
-        below: resampled only where the effective sample size is below this share of the particles; 1 for every round.
-        ended: whether ended particles take part (``compete``) or are left as they are (``keep``).
+        scheme: ``multinomial`` (N independent draws in every round) or ``systematic`` (one draw, N places at equal
+            distances, only where the effective sample size is below N/2: fewer lineages are lost by chance).
     """
 
     temperature: float | None = 1.0
-    scheme: Literal["multinomial", "systematic"] = "multinomial"
-    below: float = 1.0
-    ended: Literal["compete", "keep"] = "compete"
+    scheme: Scheme = "multinomial"
 
-    def ancestors(
-        self, rewards: Sequence[float], growing: Sequence[bool], key: tuple[object, ...]
-    ) -> tuple[list[int], float, int]:
+    def ancestors(self, rewards: Sequence[float], key: tuple[object, ...]) -> tuple[list[int], float]:
         """Resample one round.
 
         Args:
             rewards: (N,) of the particles, finite; more is better.
-            growing: (N,) whether they have not ended.
             key: what the random numbers belong to.
 
         Returns:
-            (N,) the particle that each slot goes on with, the effective sample size, and how many took part.
+            (N,) the particle that each slot goes on with, and the effective sample size.
         """
-        places = np.arange(len(rewards))
-        chosen = places if self.ended == "compete" else places[np.array(growing)]
-        weights = softmax_weights(np.array(rewards, dtype=np.float64)[chosen], self.temperature)
+        weights = softmax_weights(np.array(rewards, dtype=np.float64), self.temperature)
         size = effective_size(weights)
-        if self.below == 1 or size < self.below * len(chosen):
-            places[chosen] = chosen[draw(weights, self.scheme, key)]
-        return places.tolist(), size, len(chosen)
+        if self.scheme == "systematic" and size >= len(weights) / 2:
+            return list(range(len(weights))), size
+        return draw(weights, self.scheme, key), size
 
 
 def softmax_weights(rewards: Weights, temperature: float | None) -> Weights:
@@ -68,7 +60,7 @@ def effective_size(weights: Weights) -> float:
     return min(float(1 / np.square(weights).sum()), float(len(weights)))
 
 
-def draw(weights: Weights, scheme: Literal["multinomial", "systematic"], key: tuple[object, ...]) -> list[int]:
+def draw(weights: Weights, scheme: Scheme, key: tuple[object, ...]) -> list[int]:
     """Draw N of N indices by their weights, with the random numbers of ``key``."""
     count = len(weights)
     numbers = uniform(key, 0, count if scheme == "multinomial" else 1)

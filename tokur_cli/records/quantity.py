@@ -1,0 +1,54 @@
+"""What a number of a token or of a response says: its name, in words, and which way it points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Orientation: TypeAlias = Literal["uncertainty", "confidence"]
+"""Whether high values mean unsure or sure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number of each token.
+
+    Args:
+        name: its key under ``tokur.tokens``, such as ``eu``.
+        label: its name in words, such as ``epistemic uncertainty``.
+        orientation: ``uncertainty`` when high values mean unsure, ``confidence`` when high values mean sure.
+        unit: what it is measured in.
+        aggregate: what several tokens, such as those of a step, are compared by: ``sum`` where each further token can
+            only add doubt, as with uncertainties and log-probabilities; ``mean`` where it can only add confidence.
+        mean: the score of a whole response that is its mean over the tokens; empty if there is none.
+        sum: the one that is its sum.
+        of_draws: whether it takes draws of the weights.
+    """
+
+    name: str
+    label: str
+    orientation: Orientation = "uncertainty"
+    unit: str = "nats"
+    aggregate: Literal["sum", "mean"] = "sum"
+    mean: str = ""
+    sum: str = ""
+    of_draws: bool = False
+
+    @property
+    def guide(self) -> str:
+        """What it is called where it guides a generation: by the name that its scores have in common."""
+        return self.mean.removesuffix("_mean") or self.name
+
+    @property
+    def scores(self) -> tuple[str, ...]:
+        """The scores of a whole response that are shown with it first: the one of its name, else its mean and sum."""
+        return (self.name,) if self.guide == self.name else (self.mean, self.sum)
+
+    @property
+    def sign(self) -> int:
+        """1 for a confidence, −1 for an uncertainty."""
+        return 1 if self.orientation == "confidence" else -1
+
+    def doubt(self, value: float) -> float:
+        """Return the value turned so that more is less sure."""
+        return value if self.orientation == "uncertainty" else -value
