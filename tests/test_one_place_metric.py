@@ -21,6 +21,7 @@ from tokur_cli.app import app
 for form in ("jsonl", "csv", "table", "latex"):
     options = ["--versus", "ll_sum", "--bootstrap", "60", "--seed", "3", f"--{form}", "-o", form]
     app(["evaluate", "scored.jsonl", *options], standalone_mode=False)
+app(["evaluate", "--help"], standalone_mode=False)
 """
 QUESTIONS, SAMPLES = 9, 5
 
@@ -56,7 +57,10 @@ def test_a_metric_is_one_place(tmp_path):
             }
             scores = {"eu": eu[place], "ll_sum": ll[place]}
             file.write(json.dumps(record | {"tokur": {"schema": 1, "sample": place[1], "scores": scores}}) + "\n")
-    subprocess.run([sys.executable, "-c", RUN], cwd=tmp_path, env=environment | {"COLUMNS": "200"}, check=True)
+    environment["COLUMNS"] = "200"
+    run = [sys.executable, "-c", RUN]
+    done = subprocess.run(run, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    assert "ACC tenth: accuracy of the most confident tenth." in " ".join(done.stdout.split())
 
     own, baseline = recomputed(eu, ll, label).T
     low, high = np.quantile(own[1:], (0.025, 0.975))

@@ -256,16 +256,11 @@ def evaluate(
     final answer against "reference". Figures are percentages in tables
     and fractions of 1 in JSON and CSV.
 
-    AUROC, AUPRC: right ranked above wrong. ACC*: accuracy of the more confident
-    half. AURC, PRR: answering only when confident. Brier, ECE: the confidence as
-    a probability, calibrated on other questions. All but ECE with bootstrap
-    intervals. Samples of one question (one id, else one prompt) stay together.
+    {metrics} Samples of one question (one id, else one prompt) stay together.
 
     With --level step, spans of responses are evaluated: the sum, the mean, the
     least sure token and the mean of the five least sure of every quantity.
-    Within: a wrong span less sure than a right one of its response. hit@K: the
-    first wrong span among the K least sure of its response. Length, position
-    and chance stand beside them.
+    {span_metrics} Length, position and chance stand beside them.
     """
     paths = list(scored) if scored else [input_path(None)]
     from tokur_cli.commands.evaluate.command import evaluate as run

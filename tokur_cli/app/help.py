@@ -111,7 +111,7 @@ def _help_of_command(command: Command, ctx: Any, width: int) -> Iterator[str]:
         yield from ("", f"{ctx.command_path} --help explains all {len(command.params) - len(arguments)} options.")
         return
     for paragraph in details:
-        yield from ("", *_wrapped(paragraph, width))
+        yield from ("", *_wrapped(_filled(paragraph), width))
     panels: dict[str, list[Any]] = {"Arguments": arguments} if arguments else {}
     for parameter in command.params:
         if parameter.param_type_name != "argument":
@@ -119,6 +119,15 @@ def _help_of_command(command: Command, ctx: Any, width: int) -> Iterator[str]:
     for title, parameters in panels.items():
         yield from _section(title, _records(parameters, ctx), width)
     yield from _section("Help", [("-h", "The short help."), ("--help", "This help.")], width, beside=True)
+
+
+def _filled(paragraph: str) -> str:
+    """Return a paragraph with what the table of metrics says of them for ``{metrics}`` and ``{span_metrics}``."""
+    if "metrics}" not in paragraph:
+        return paragraph
+    from tokur_cli.metrics.catalogue import explained  # not before it is asked for: it needs numpy
+
+    return paragraph.format(metrics=explained(of_spans=False), span_metrics=explained(of_spans=True))
 
 
 def _help_of_group(group: Group, ctx: Any, width: int) -> Iterator[str]:

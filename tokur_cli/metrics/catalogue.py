@@ -1,4 +1,4 @@
-"""All metrics: an entry here, and figures, intervals, comparisons, tables, plots, JSON and CSV have it."""
+"""All metrics: an entry here, and figures, intervals, comparisons, tables, plots, JSON, CSV and the help have it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Metric:
     Attributes:
         name: what JSON calls it, and CSV, with ``_low``, ``_high``, …
         title: what tables and messages call it.
-        meaning: what it says, in a few words.
+        meaning: what it says, in a few words, for the help.
         sections: the tables that show it.
         better: which values are the better ones.
         unit: a part of 1 is shown in percent.
@@ -137,8 +137,8 @@ _ALL: tuple[Metric, ...] = (
         has_interval=False,  # resampling adds to its bias, so that its interval would mislead
     ),
     ProbabilityMetric(
-        "log_loss", "log loss", "the confidence as a probability", (PROBABILITY,), of=log_losses, better="lower",
-        unit="nats",
+        "log_loss", "log loss", "of scores that are probabilities, in nats", (PROBABILITY,), of=log_losses,
+        better="lower", unit="nats",
         calibrates=False,  # what isotonic regression calls impossible may happen
         compared="probabilities", constant=_constant(lambda p: float(log_losses([p], [p])[0])),
     ),
@@ -159,6 +159,18 @@ SPAN_METRICS = [metric for metric in _ALL if isinstance(metric, SpanMetric)]
 def metrics_of(section: Section) -> list[Metric]:
     """Return the metrics that a table shows, in order."""
     return [metric for metric in _ALL if section in metric.sections]
+
+
+def explained(*, of_spans: bool) -> str:
+    """Return what the metrics say, those of spans within their responses or the others, in sentences."""
+    chosen = [metric for metric in _ALL if isinstance(metric, SpanMetric) == of_spans]
+    titles: dict[str, list[str]] = {}
+    for metric in chosen:
+        titles.setdefault(metric.meaning, []).append(metric.title)
+    sentences = [f"{', '.join(named)}: {meaning}." for meaning, named in titles.items()]
+    if without := [metric.title for metric in chosen if not metric.has_interval]:
+        sentences.append(f"All but {', '.join(without)} with bootstrap intervals.")
+    return " ".join(sentences)
 
 
 def leading(*, is_binary: bool) -> Metric:
