@@ -161,18 +161,6 @@ def metrics_of(section: Section) -> list[Metric]:
     return [metric for metric in _ALL if section in metric.sections]
 
 
-def explained(*, of_spans: bool) -> str:
-    """Return what the metrics say, those of spans within their responses or the others, in sentences."""
-    chosen = [metric for metric in _ALL if isinstance(metric, SpanMetric) == of_spans]
-    titles: dict[str, list[str]] = {}
-    for metric in chosen:
-        titles.setdefault(metric.meaning, []).append(metric.title)
-    sentences = [f"{', '.join(named)}: {meaning}." for meaning, named in titles.items()]
-    if without := [metric.title for metric in chosen if not metric.has_interval]:
-        sentences.append(f"All but {', '.join(without)} with bootstrap intervals.")
-    return " ".join(sentences)
-
-
 def leading(*, is_binary: bool) -> Metric:
     """Return the metric that leads, see ``Metric.chance``.
 
