@@ -68,6 +68,7 @@ _OF_MODEL = Excludes("--from-logprobs", why=_WITH_MODEL)
 _OF_REWARDS = "{option} says how responses are scored: give --score or --guide too"
 _OF_SCORES = "{option} says how responses are scored: give --score too"
 _BESIDE_KEPT = ("folder", "draws", "sigma")  # of which --sigma says itself what it goes with
+_OF_RECORDS = ("scores", "calibration", "no_tokens", "steps", "step_by")
 _BATCH = ("batch_tokens",)  # which generating has, too
 _MAPPING = ("format", "question_field", "response_field", "reference_field", "id_field", "requests", "filter")
 
@@ -150,7 +151,7 @@ def generate(
     scoring: Annotated[
         ScoringOptions,
         Needs("--score", but=(*_BATCH, "sampling", "estimator"), why=_OF_SCORES),
-        Needs("--score", "--guide", but=_BATCH, why=_OF_REWARDS),
+        Needs("--score", "--guide", but=(*_BATCH, *_OF_RECORDS), why=_OF_REWARDS),
     ],
     baselines: Annotated[BaselineOptions, Without("show_prompts"), Needs("--score", why=_OF_SCORES)],
     workers: WorkerOptions,
