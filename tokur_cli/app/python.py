@@ -14,6 +14,7 @@ from typer.main import get_command
 from tokur_cli.app import app
 from tokur_cli.app.commands import generate, score, together
 from tokur_cli.app.groups import Groups, given_in
+from tokur_cli.app.refusals import usage_message
 from tokur_cli.commands.generate.command import check_generation
 from tokur_cli.commands.heatmap.notebook import picture_of
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
@@ -217,7 +218,7 @@ def _filled(command: Any, options: Mapping[str, Any], beside: Mapping[str, Any] 
     except Exception as error:
         if not hasattr(error, "format_message"):  # click's errors about usage, of which typer has its own copy
             raise
-        raise UsageError(error.format_message()) from None
+        raise UsageError(usage_message(error)) from None
     groups, given = Groups(command), given_in(context)
     idle = groups.call(context.params, given).lacking() - {known[name] for name in own}
     if idle:
