@@ -426,20 +426,20 @@ def test_responses_that_do_not_mark_their_answer_in_words_are_counted(select):
         (["--keep", "50"], "--keep 50: give a percentage above 0% and up to 100%, such as 50%"),
         (["--keep", "0.5"], "--keep 0.5: give a percentage above 0% and up to 100%, such as 10%"),
         (["--keep", "101"], "--keep 101: give a percentage above 0% and up to 100%, such as 10%"),
-        (["--abstain", "80%"], "'--abstain': 80% is not a part from 0 to 1, such as 0.8"),
-        (["--abstain", "65"], "'--abstain': 65 is not a part from 0 to 1, such as 0.65"),
-        (["--abstain", "nan"], "'--abstain': nan is not a part from 0 to 1, such as 0.8"),
-        (["--abstain", "-0.1"], "'--abstain': -0.1 is not a part from 0 to 1, such as 0.8"),
+        (["--abstain", "80%"], "--abstain: 80% is not a part from 0 to 1, such as 0.8"),
+        (["--abstain", "65"], "--abstain: 65 is not a part from 0 to 1, such as 0.65"),
+        (["--abstain", "nan"], "--abstain: nan is not a part from 0 to 1, such as 0.8"),
+        (["--abstain", "-0.1"], "--abstain: -0.1 is not a part from 0 to 1, such as 0.8"),
         (["--weight", "rank"], "--weight goes with --method wbon: maj weighs nothing"),
         (["--format", "csv"], "--format csv: there is no such format"),
-        (["--n", "0"], "Invalid value for '--n'"),
-        (["--method", "best"], "Invalid value for '--method'"),
+        (["--n", "0"], "--n must be"),
+        (["--method", "best"], "--method: 'best' is not one of"),
     ],
 )
 def test_wrong_options_are_usage_errors(select, options, message):
     code, selected, err = select(question("q1", ["1"]), *options)
     assert (code, selected) == (2, [])
-    assert message in " ".join("\n".join(err).replace("│", " ").split())
+    assert message in " ".join(err)
 
 
 @pytest.mark.parametrize(

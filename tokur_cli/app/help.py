@@ -107,7 +107,7 @@ def _help_of_command(command: Command, ctx: Any, width: int) -> Iterator[str]:
     if ctx.meta.get(_SHORT):
         flags = flags_of(command, ctx)
         chosen = [*arguments, *(flags[name] for name in command.brief.options)]
-        yield from _section("Options", [_short(row) for row in _records(chosen, ctx)], width, beside=True)
+        yield from _section("Options", _records(chosen, ctx, short=True), width, beside=True)
         yield from ("", f"{ctx.command_path} --help explains all {len(command.params) - len(arguments)} options.")
         return
     for paragraph in details:
@@ -165,29 +165,28 @@ def _section(title: str, rows: Iterable[tuple[str, str]], width: int, *, beside:
     for term, text in rows:
         lines = list(_wrapped(text, width, " " * column))
         head = f"  {_styled(term, fg='cyan')}"
-        if beside and len(term) + 4 <= column:
+        if beside and lines and len(term) + 4 <= column:
             head += lines.pop(0)[len(term) + 2 :]
         yield from (head, *lines)
 
 
-def _records(parameters: Iterable[Any], ctx: Any) -> Iterator[tuple[str, str]]:
-    """Yield how options and arguments are given, and what each does."""
+def _records(parameters: Iterable[Any], ctx: Any, *, short: bool = False) -> Iterator[tuple[str, str]]:
+    """Yield how options and arguments are given, and what each does; ``short``: in a sentence, with the default."""
     for parameter in parameters:
-        term, text = parameter.get_help_record(ctx)
-        yield _placeholder(parameter) if parameter.param_type_name == "argument" else term.strip(), text
+        term, told = parameter.get_help_record(ctx)
+        if parameter.param_type_name == "argument":
+            term = _placeholder(parameter)
+        text = parameter.help or ""
+        extra = told.removeprefix(text).replace("\\[", "[")  # the default and the range; some versions escape it
+        if short:
+            text, *others = _SENTENCE_END.split(text)
+            defaults = [other for other in others if other.startswith("Default: ")]
+            extra = " ".join([*defaults, *(f"[{default}]" for default in re.findall(r"default: [^;\]]*", extra))])
+        yield " ".join(term.split()), f"{text} {extra}".strip()
 
 
 def _placeholder(argument: Any) -> str:
     return f"[{argument.name.upper()}]" + ("..." if argument.nargs != 1 else "")
-
-
-def _short(row: tuple[str, str]) -> tuple[str, str]:
-    """Return an option with the first sentence of its text, and its default."""
-    term, text = row
-    first, *others = _SENTENCE_END.split(text.partition("  [")[0])
-    default = re.search(r"  \[(default: [^;\]]*)", text)
-    told = [other for other in others if other.startswith("Default: ")] + ([f"[{default[1]}]"] if default else [])
-    return term, " ".join([first, *told])
 
 
 def _wrapped(text: str, width: int, first: str = "", others: str | None = None, end: str = "") -> list[str]:

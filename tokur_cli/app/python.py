@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokur_cli.app.commands import generate, score, together
 from tokur_cli.app.groups import Groups, given_in, parser_of
+from tokur_cli.app.refusals import usage_message
 from tokur_cli.commands.generate.command import GenerateJob
 from tokur_cli.commands.heatmap.notebook import picture_of
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
@@ -181,7 +182,7 @@ def _filled(command: Any, options: Mapping[str, Any], beside: Mapping[str, Any] 
     except Exception as error:
         if not hasattr(error, "format_message"):  # click's errors about usage, of which typer has its own copy
             raise
-        raise UsageError(error.format_message()) from None
+        raise UsageError(usage_message(error)) from None
     groups, given = Groups(command), given_in(context)
     idle = groups.call(context.params, given).lacking() - {known[name] for name in own}
     if idle:
