@@ -67,7 +67,7 @@ def test_evaluate_explains_the_scores_as_score_does(run_tokur):
             "; it looks like CSV, which is read by a name that ends in .csv, with commas, or in ",
         ),
         ("a", b"ARROW1\x00\x00\xff\xff\xff\xff", ": is an Arrow file: give it by a name that ends in .arrow"),
-        ("a.gz", gzip.compress(b"question,answer\n"), "; it looks like CSV"),
+        ("a.gz", gzip.compress(b"question,answer\n", mtime=0), "; it looks like CSV"),
         ("a", b"PAR1\x15\x04\x15\x06", ": is a Parquet file: give it by a name that ends in .parquet"),
         ("a.json", json.dumps({"results": [RESPONSE]}, indent=2).encode(), "; each record is one line: jq -c . "),
     ],

@@ -74,11 +74,7 @@ _MAPPING = ("format", "question_field", "response_field", "reference_field", "id
 
 
 def input_path(path: str | None) -> str:
-    """Return the input's path; with none, standard input if a pipe is there.
-
-    Raises:
-        UsageError: there is neither.
-    """
+    """Return the input's path; with none, standard input if a pipe is there."""
     if path is not None:
         return path
     if sys.stdin is None or sys.stdin.isatty():

@@ -63,9 +63,6 @@ class Groups:
         Args:
             values: of all options.
             given: the names of those that the user gave.
-
-        Raises:
-            UsageError: options do not go together, or a group refuses one.
         """
         self.call(values, given).check()
         filled = {}

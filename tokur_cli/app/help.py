@@ -74,11 +74,7 @@ class Group(TyperGroup):
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that is named, and its arguments.
-
-        Raises:
-            UsageError: there is no such command.
-        """
+        """Return the command that is named, and its arguments."""
         if not ctx.resilient_parsing and args[0] not in self.commands and not args[0].startswith("-"):
             meant = get_close_matches(args[0], self.commands, n=1)
             end = f"did you mean {meant[0]}?" if meant else f"there are: {', '.join(self.commands)}"

@@ -32,11 +32,7 @@ class _Desk:
         self._guard = threading.Lock()
 
     def score(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the scored record.
-
-        Raises:
-            TokurError: it cannot be scored.
-        """
+        """Return the scored record."""
         scored: Future[dict[str, Any]] = Future()
         with self._guard:
             self._waiting.append((row, scored))

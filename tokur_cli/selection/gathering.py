@@ -178,10 +178,6 @@ class Gathering:
             key: of its question.
             record: the response's; its token arrays are taken from it.
             response: what is known of it; its sample, its digest and its place are found here.
-
-        Raises:
-            RecordError: the record's prompt or reference is another one than that of its question so far.
-            TokurError: the temporary file cannot be written.
         """
         tokur = record.tokur
         response.sample = record.sample if "sample" in tokur else None

@@ -98,11 +98,7 @@ class Choice:
 
 
 def parse_keep(text: str) -> Fraction:
-    """Return the part that a percentage such as ``10%`` stands for, exactly.
-
-    Raises:
-        UsageError: it is not a percentage above 0 % and up to 100 %.
-    """
+    """Return the part that a percentage such as ``10%`` stands for, exactly."""
     match = _PERCENT.fullmatch(text.strip())
     share = Fraction(match[1]) / 100 if match else Fraction(0)
     if not 0 < share <= 1:

@@ -59,11 +59,7 @@ _STYLE: dict[Any, Any] = {
 
 
 def require_matplotlib() -> None:
-    """Say what to install; quieten what is installed: a first run or a read-only home does not matter here.
-
-    Raises:
-        TokurError: matplotlib is missing.
-    """
+    """Say what to install; quieten what is installed: a first run or a read-only home does not matter here."""
     if find_spec("matplotlib") is None:
         raise TokurError("--plot needs matplotlib: pip install 'tokur[plot]'")
     if os.environ.get("TOKUR_DEBUG") != "1":

@@ -44,9 +44,6 @@ class Baselines:
     Attributes:
         gatherers: what gathers them; none where no score needs any.
         settings: what the features depend on, for the records.
-
-    Raises:
-        TokurError: the model cannot give what is needed, or another model that is needed cannot be had.
     """
 
     def __init__(self, needs: Collection[str], session: Session, options: BaselineOptions) -> None:

@@ -32,20 +32,12 @@ Does Possible Answer 1 semantically entail Possible Answer 2? Respond with Yes o
 
 
 def p_true_question(record: Record, tokenizer: ResponseTokenizer) -> str:
-    """Return the question whether a response is true.
-
-    Raises:
-        RecordError: the record has no prompt or no response.
-    """
+    """Return the question whether a response is true."""
     return P_TRUE.format(question=question_of(record, tokenizer), response=record.response)
 
 
 def verification_question(record: Record, tokenizer: ResponseTokenizer) -> str:
-    """Return the question that a verification attempt answers.
-
-    Raises:
-        RecordError: the record has no prompt or no response.
-    """
+    """Return the question that a verification attempt answers."""
     return VERIFICATION.format(question=question_of(record, tokenizer), response=record.response)
 
 
@@ -65,21 +57,13 @@ def as_prompt(text: str, tokenizer: ResponseTokenizer) -> tuple[str, bool]:
 
 
 def asked_ids(text: str, tokenizer: ResponseTokenizer) -> list[int]:
-    """Return the token ids of one of our questions.
-
-    Raises:
-        TokurError: it is longer than the model's context.
-    """
+    """Return the token ids of one of our questions."""
     prompt, special_tokens = as_prompt(text, tokenizer)
     return tokenizer.tokenize_prompt(prompt, special_tokens=special_tokens)
 
 
 def question_of(record: Record, tokenizer: ResponseTokenizer) -> str:
-    """Return what a response answers, as text: the question itself rather than a prompt that was made from it.
-
-    Raises:
-        RecordError: the record has no prompt.
-    """
+    """Return what a response answers, as text: the question itself rather than a prompt that was made from it."""
     if turns := record.turns:
         return _conversation(turns)
     prompt = record.prompt

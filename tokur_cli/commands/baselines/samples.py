@@ -94,11 +94,7 @@ def until_error(
 
 
 def text_set(samples: Sequence[ScoredResponse], tokenizer: ResponseTokenizer) -> TextSet:
-    """Return the set of a question's samples; how likely they are is known from their scoring.
-
-    Raises:
-        RecordError: the first has no prompt.
-    """
+    """Return the set of a question's samples; how likely they are is known from their scoring."""
     records = [sample.record for sample in samples]
     question = question_of(records[0], tokenizer)
     texts = [record.response for record in records]

@@ -28,12 +28,7 @@ if TYPE_CHECKING:
 
 
 def show_prompts(job: ScoreJob, source: InputOptions) -> None:
-    """Print what the chosen scores would ask about the first response; of the model only its tokenizer is loaded.
-
-    Raises:
-        UsageError: the chosen scores ask nothing, or options cannot go together.
-        TokurError: the first record is bad (unless bad ones are skipped), or the model cannot be had.
-    """
+    """Print what the chosen scores would ask about the first response; of the model only its tokenizer is loaded."""
     options = job.scoring.baselines
     needs = {need for score in chosen_scores(job.scoring) for need in score.needs}
     asked = [

@@ -33,9 +33,6 @@ class SetComparison:
         needs: the features that the chosen scores need.
         session: the model that wrote them or is asked about them; other models are put on its device.
         options: how texts are compared.
-
-    Raises:
-        TokurError: a model that compares cannot be had.
     """
 
     def __init__(self, needs: Collection[str], session: Session, options: BaselineOptions) -> None:

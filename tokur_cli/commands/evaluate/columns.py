@@ -93,12 +93,7 @@ class Columns:
         self.scores = {name: array("d") for name in self.wanted.scores}
 
     def add(self, record: Record, rows: Iterable[tuple[Labelled, Mapping[str, float]]], group: str | None) -> None:
-        """Add a response, or labelled spans of one, each with its scores.
-
-        Raises:
-            RecordError: it does not tell its question though answers are wanted, has the id of another question, or its
-                id or sample number is invalid.
-        """
+        """Add a response, or labelled spans of one, each with its scores."""
         number = self._number(question_key(record) if self.wanted.answers else known_question(record), record)
         sample = record.sample
         for labelled, values in rows:
@@ -129,11 +124,7 @@ class Columns:
         return np.lexsort((np.array(self.sample), np.array(self.question)))
 
     def _number(self, name: str | None, record: Record) -> int:
-        """Return the number of a record's question, which is ``name``.
-
-        Raises:
-            RecordError: its prompt is another one than that of the question so far.
-        """
+        """Return the number of a record's question, which is ``name``."""
         count = len(self.lines)
         number = count if name is None else self.numbers.setdefault(name, count)
         try:
@@ -152,11 +143,7 @@ class Columns:
 
 
 def settings_of(record: Record) -> dict[str, Any]:
-    """Return how a record's response and its scores were made, without what may differ between runs.
-
-    Raises:
-        RecordError: ``tokur`` is not an object, or of a newer schema.
-    """
+    """Return how a record's response and its scores were made, without what may differ between runs."""
     parts = {of: record.computed(of) for of in ("generation", "run")}
     return {
         f"{of}.{name}": value
@@ -181,9 +168,6 @@ def scores_of(record: Record, unknown: Counter[str]) -> dict[str, float]:
     Args:
         record: the record.
         unknown: counts the names that the catalogue does not know.
-
-    Raises:
-        RecordError: they are not an object of numbers, or ``p_correct`` is no probability.
     """
     values = {}
     for name, value in record.scores.items():
@@ -198,11 +182,7 @@ def scores_of(record: Record, unknown: Counter[str]) -> dict[str, float]:
 
 
 def group_of(record: Record, path: str) -> str | None:
-    """Return the record's group: the value of a field, dots reaching inward; None where it is missing or null.
-
-    Raises:
-        RecordError: the value is a list or an object.
-    """
+    """Return the record's group: the value of a field, dots reaching inward; None where it is missing or null."""
     try:
         value = value_at(record.fields, path)
     except LookupError:
@@ -215,11 +195,7 @@ def group_of(record: Record, path: str) -> str | None:
 
 
 def group_names(runs: Iterable[Columns], path: str) -> list[str]:
-    """Return the groups of all runs in order: numbers by value, before names.
-
-    Raises:
-        TokurError: there is none, or more than anyone can read.
-    """
+    """Return the groups of all runs in order: numbers by value, before names."""
     found = {name for run in runs for name in run.group if name is not None}
     if not found:
         raise TokurError(f"--group-by {path}: no record has this field")

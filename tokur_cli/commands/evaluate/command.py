@@ -38,11 +38,7 @@ def evaluate(
     fit: FitOptions,
     target: EvaluationOutput,
 ) -> None:
-    """Evaluate the scores of one or several files, or fit a calibration to them and evaluate its probabilities.
-
-    Raises:
-        TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
-    """
+    """Evaluate the scores of one or several files, or fit a calibration to them and evaluate its probabilities."""
     if len(set(paths)) < len(paths):
         raise UsageError("a file is given twice: each is a run of its own")
     if options.worst is not None:
@@ -106,11 +102,7 @@ def evaluate(
 
 
 def _fitting(options: EvaluationOptions, fit: FitOptions, target: EvaluationOutput) -> Fitting | None:
-    """Return the calibration that is asked for, yet to be fitted.
-
-    Raises:
-        UsageError: its file may not be written, or it cannot be made so.
-    """
+    """Return the calibration that is asked for, yet to be fitted."""
     if fit.file is None:
         return None
     check_target(fit.file, force=target.force)
@@ -118,11 +110,7 @@ def _fitting(options: EvaluationOptions, fit: FitOptions, target: EvaluationOutp
 
 
 def _wanted(options: EvaluationOptions) -> Wanted:
-    """Return what is kept of records, or of their spans.
-
-    Raises:
-        UsageError: an unknown score.
-    """
+    """Return what is kept of records, or of their spans."""
     scores = span_scores(options.scores) if options.level == "step" else _response_scores(options)
     if options.versus is not None and options.versus not in scores:
         raise UsageError(f"--versus {options.versus}: there is no such score{there_are(scores, options.versus)}")
@@ -151,11 +139,7 @@ def _group_by_difficulty(runs: Sequence[Columns], count: int, path: str | None, 
 
 
 def _present(runs: Sequence[Columns], options: EvaluationOptions) -> list[str]:
-    """Return the scores to evaluate: those asked for, or all that any record has.
-
-    Raises:
-        TokurError: no record has a score that was asked for.
-    """
+    """Return the scores to evaluate: those asked for, or all that any record has."""
     having = {name for run in runs for name, values in run.scores.items() if any(value == value for value in values)}
     names = [name for name in runs[0].scores if name in having]
     if options.versus is not None and options.versus not in having:

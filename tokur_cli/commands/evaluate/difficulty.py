@@ -33,9 +33,6 @@ def group_by_difficulty(runs: Sequence[Columns], failures: Sequence[Mapping[str,
         runs: the runs.
         failures: of the questions of each, see ``failures_of``.
         count: of how many samples.
-
-    Raises:
-        TokurError: they are known for no question.
     """
     for run, failed in zip(runs, failures, strict=True):
         names = {number: str(failed[name]) for name, number in run.numbers.items() if name in failed}

@@ -42,9 +42,6 @@ class Fitting:
         file: where it goes.
         options: what it is fitted of.
         seed: of the folds.
-
-    Raises:
-        UsageError: an unknown score, or several for a method that takes one.
     """
 
     file: str
@@ -91,11 +88,7 @@ class Fitting:
         )
 
     def add(self, labelled: Labelled, values: Mapping[str, float]) -> None:
-        """Take note of how a record's scores were made and where its label is from, if it can be fitted on.
-
-        Raises:
-            RecordError: its scores do not say how they were made, or were made in another way than those before.
-        """
+        """Take note of how a record's scores were made and where its label is from, if it can be fitted on."""
         if labelled.source is None or not all(math.isfinite(values.get(name, math.nan)) for name in self.by):
             return
         record = labelled.record
@@ -116,11 +109,7 @@ class Fitting:
         self.labels[labelled.source] += 1
 
     def hold_out(self, runs: list[Columns]) -> Columns:
-        """Return the records with probabilities in place of scores, each fitted on other questions.
-
-        Raises:
-            TokurError: there are several runs, or too few questions with a right or with a wrong response.
-        """
+        """Return the records with probabilities in place of scores, each fitted on other questions."""
         if len(runs) > 1:
             raise TokurError("--fit takes one run: put its files together, or leave out the records of other seeds")
         run = runs[0]

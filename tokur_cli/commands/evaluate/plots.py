@@ -68,9 +68,6 @@ def write_plots(runs: Sequence[Columns], results: Results, folder: str) -> None:
         runs: the records.
         results: what was found in them.
         folder: is made if it is not there.
-
-    Raises:
-        TokurError: it cannot be written.
     """
     records, overall = _Pooled(runs), results.overall
     metric = leading(is_binary=overall.is_binary)

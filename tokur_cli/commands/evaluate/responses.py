@@ -58,12 +58,7 @@ class ResponseReader(RunReader[Labelled]):
         self._writer: RecordWriter | None = None
 
     def read(self, paths: Sequence[str], target: EvaluationOutput | None = None) -> list[Columns]:
-        """Return the runs of all files; the records with their labels go to the target's graded file, if it has one.
-
-        Raises:
-            RecordError: the first bad record, unless bad ones are skipped.
-            TokurError: whatever else ends the reading.
-        """
+        """Return the runs of all files; the records with their labels go to the target's graded file, if it has one."""
         with ExitStack() as stack:
             if target is not None and target.graded is not None:
                 self._writer = stack.enter_context(open_output(target.graded, force=target.force, whole=True))

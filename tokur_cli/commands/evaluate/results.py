@@ -49,10 +49,6 @@ def evaluate_runs(
         names: the scores; without any there are neither groups nor scaling.
         options: how.
         methods: how the probabilities were fitted that the scores stand for.
-
-    Raises:
-        TokurError: no record has a group, or too many have one of their own; or a run has no question whose responses
-            all have labels, for scaling.
     """
     groups = group_names(runs, options.grouping) if names and options.grouping is not None else []
     outcomes: Counter[str] = Counter()

@@ -35,11 +35,7 @@ class RunsOfFile:
         self._models: dict[str, None] = {}
 
     def of(self, record: Record) -> Columns:
-        """Return the run that a record belongs to; nothing was drawn for one without a seed: it is of the first run.
-
-        Raises:
-            RecordError: its seed is no number.
-        """
+        """Return the run that a record belongs to; nothing was drawn for one without a seed: it is of the first run."""
         run = record.computed("run")
         settings = run if isinstance(run, dict) else {}
         seed = settings.get("seed")
@@ -94,12 +90,7 @@ class RunReader(ABC, Generic[Item]):
         self.told: list[str] = []
 
     def read_files(self, paths: Sequence[str]) -> list[Columns]:
-        """Return the runs of all files.
-
-        Raises:
-            RecordError: the first bad record, unless bad ones are skipped.
-            TokurError: whatever else ends the reading.
-        """
+        """Return the runs of all files."""
         with Progress(self.invalid.command) as progress:
             progress.start(count_lines(*paths))
             return [run for path in paths for run in self._read_file(path, progress)]
@@ -125,11 +116,7 @@ class RunReader(ABC, Generic[Item]):
 
     @abstractmethod
     def add(self, item: Item, runs: RunsOfFile) -> None:
-        """Add it to the run that it belongs to.
-
-        Raises:
-            RecordError: it is a bad record.
-        """
+        """Add it to the run that it belongs to."""
 
 
 def check_runs(runs: Sequence[Columns]) -> int:
@@ -137,9 +124,6 @@ def check_runs(runs: Sequence[Columns]) -> int:
 
     Returns:
         How many questions are not in all runs: a record that failed in one of them may leave a gap there.
-
-    Raises:
-        RecordError: so it is; it names the first record that shows it.
     """
     for run in runs[1:]:
         for name, value in run.settings.items():

@@ -36,9 +36,6 @@ def span_scores(names: str | None) -> dict[str, Orientation]:
     Args:
         names: comma-separated: quantities such as ``eu``, for all that is computed of them, or single scores such as
             ``eu_mean``; None for all.
-
-    Raises:
-        UsageError: an unknown name.
     """
     known = {f"{name}_{how}": quantity.orientation for name, quantity in QUANTITIES.items() for how in AGGREGATES}
     asked = set(known) if names is None else {name.strip() for name in names.split(",")}
@@ -76,11 +73,7 @@ class SpanReader(RunReader[Record]):
         self._without_claims = 0
 
     def read(self, paths: Sequence[str]) -> list[Columns]:
-        """Return the runs of all files.
-
-        Raises:
-            TokurError: there are records, but none has labelled spans; or as ``read_files``.
-        """
+        """Return the runs of all files."""
         runs = self.read_files(paths)
         if self._without_claims:
             if not runs:
@@ -137,9 +130,6 @@ def labelled_spans(record: Record, path: str) -> list[tuple[Span, bool | None]] 
     Args:
         record: the record.
         path: the field, dots reaching inward.
-
-    Raises:
-        RecordError: they are not a list of ``{"start", "end", "correct"}``, or not within the response.
     """
     try:
         claims = value_at(record.fields, path)

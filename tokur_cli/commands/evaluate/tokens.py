@@ -36,9 +36,6 @@ def scores_of_matches(record: Record, scores: Iterable[Score], tokens: re.Patter
         scores: what is computed, each from the quantities of single tokens; those whose quantity the record lacks are
             left out, and those of a quantity that a token lacks are NaN.
         tokens: what the text of a token holds.
-
-    Raises:
-        RecordError: the record has no token arrays, or they do not fit its text.
     """
     response = scored_tokens(record, QUANTITIES)
     counted = matching(response, tokens, range(len(response.spans)))

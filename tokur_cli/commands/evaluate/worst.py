@@ -62,10 +62,6 @@ def show_worst(
         labels: how it is known which of them are right.
         target: where they go: a table on a terminal, JSON lines elsewhere.
         count: how many.
-
-    Raises:
-        UsageError: several scores.
-        TokurError: no record has the score, or the first bad record (unless bad ones are skipped).
     """
     score = _chosen(options)
     invalid = InvalidRecords(COMMAND, source.skip_invalid)

@@ -52,12 +52,7 @@ class GenerateJob(StreamJob):
         *,
         score: bool,
     ) -> GenerateJob:
-        """Return the job, refusing what can be refused before a model is loaded.
-
-        Raises:
-            UsageError: a misspelt score, or all samples would be the same, or none would have a text.
-            TokurError: the kept posterior, the calibration, the template or the examples cannot be read.
-        """
+        """Return the job, refusing what can be refused before a model is loaded."""
         if decoding.temperature == 0 and decoding.samples > 1:
             raise UsageError(f"-n {decoding.samples} needs --temperature above 0: at 0 all samples are the same")
         if "" in decoding.stop:

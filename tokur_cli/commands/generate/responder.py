@@ -26,9 +26,6 @@ class Responder:
         decoding: how responses are generated.
         scoring: how they are judged, while they grow or afterwards.
         score: whether that goes into the records.
-
-    Raises:
-        TokurError: a posterior that this model cannot have, or a model that cannot generate as it is done here.
     """
 
     def __init__(self, session: Session, decoding: DecodingOptions, scoring: ScoringOptions, *, score: bool) -> None:

@@ -60,9 +60,6 @@ def heatmap(
         labels: how it is known which of them are right.
         picture: what is painted.
         target: where the records go on to.
-
-    Raises:
-        TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
     asked = choose_quantities(scaling.quantities)
     palettes = choose_palettes(scaling.palettes, len(asked))

@@ -43,11 +43,7 @@ class Gallery:
             self._chosen = self._ordered()[:limit]
 
     def check(self) -> None:
-        """Refuse to show nothing.
-
-        Raises:
-            TokurError: there were responses but none was chosen, or none has the score that they are sorted by.
-        """
+        """Refuse to show nothing."""
         choice = self.choice
         if self._offered and choice.only and not self._has_label:
             raise TokurError(

@@ -40,11 +40,7 @@ def picture_of(fields: Mapping[str, Any]) -> str | None:
 
 
 def _brought(record: Record) -> bool | None:
-    """Return whether a record says by itself that its response is right; None where it does not, or where several do.
-
-    Raises:
-        RecordError: what it says is no label.
-    """
+    """Return whether a record says by itself that its response is right; None where it does not, or several do."""
     try:
         brought = LabelRule().brought(record)
     except UsageError:

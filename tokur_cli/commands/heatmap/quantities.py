@@ -11,11 +11,7 @@ from tokur_cli.views.heatmap.colours import Palette
 
 
 def choose_quantities(names: str) -> list[Quantity]:
-    """Return the quantities of a comma-separated list, in its order.
-
-    Raises:
-        UsageError: an unknown name, or none at all.
-    """
+    """Return the quantities of a comma-separated list, in its order."""
     asked = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
     unknown = [name for name in asked if name not in QUANTITIES]
     if unknown or not asked:
@@ -25,11 +21,7 @@ def choose_quantities(names: str) -> list[Quantity]:
 
 
 def choose_palettes(names: str, count: int) -> list[Palette]:
-    """Return the palettes of a comma-separated list, one for each of ``count`` quantities; a single one is for all.
-
-    Raises:
-        UsageError: an unknown name, or another number of names.
-    """
+    """Return the palettes of a comma-separated list, one for each of ``count`` quantities; a single one is for all."""
     asked = [name.strip() for name in names.split(",")]
     unknown = [name for name in asked if name not in get_args(Palette)]
     if unknown:

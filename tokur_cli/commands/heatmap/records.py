@@ -27,9 +27,6 @@ def heatmap_response(
         wanted: token quantities that are taken too if it has them.
         correct: whether it is right; None where that is not said.
         answer: its answer; None where none is shown.
-
-    Raises:
-        RecordError: it is not scored, has no token arrays or none of a needed quantity, or they do not fit its text.
     """
     tokens = scored_tokens(record, (*needed, *wanted))
     for name in needed:

@@ -34,12 +34,7 @@ _NOT_LISTED = (
 
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """What is evaluated, and how.
-
-    Raises:
-        UsageError: ``sizes`` are not whole numbers from 1, ``kept_part`` is not above 0 % and up to 100 %, or
-            ``tokens`` is no regular expression.
-    """
+    """What is evaluated, and how."""
 
     panel: ClassVar[str] = panels.EVALUATION
 
@@ -168,11 +163,7 @@ def _plots(folder: str | None) -> list[str]:
 
 @dataclass(frozen=True)
 class EvaluationOutput:
-    """Where results go: None is standard output, as tables on a terminal and JSONL elsewhere.
-
-    Raises:
-        UsageError: the file of records has something in it that may not be replaced.
-    """
+    """Where results go: None is standard output, as tables on a terminal and JSONL elsewhere."""
 
     panel: ClassVar[str] = panels.OUTPUT
 

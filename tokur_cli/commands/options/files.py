@@ -42,12 +42,7 @@ class Writes:
 
 
 def check_parameters(parameters: Iterable[inspect.Parameter], values: Mapping[str, Any]) -> None:
-    """Check all files that a command is given.
-
-    Raises:
-        UsageError: an output is an input or another output, or goes to standard output, which is closed.
-        TokurError: an output cannot be written.
-    """
+    """Check all files that a command is given."""
     marked = [
         (mark, [name for name in mark.names(values[parameter.name]) if name is not None])
         for parameter in parameters

@@ -34,11 +34,7 @@ class Guidance(NamedTuple):
 
 @dataclass(frozen=True)
 class GuidedOptions:
-    """How the particles of guided generation are judged and resampled.
-
-    Raises:
-        UsageError: a text or a temperature that makes no sense.
-    """
+    """How the particles of guided generation are judged and resampled."""
 
     panel: ClassVar[str] = panels.GUIDED
 

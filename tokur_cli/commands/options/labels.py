@@ -14,11 +14,7 @@ from tokur_cli.commands.options import panels
 
 @dataclass(frozen=True)
 class LabelOptions:
-    """Where labels and answers are from, and what may be run for them.
-
-    Raises:
-        UsageError: ``answer`` is no regular expression, or can find nothing but the empty text.
-    """
+    """Where labels and answers are from, and what may be run for them."""
 
     panel: ClassVar[str] = panels.INPUT
 

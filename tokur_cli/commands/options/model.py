@@ -30,11 +30,7 @@ def _template_file(name: str) -> list[str]:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """Which model, and how it is loaded; ``of_records``: its name was not asked for, the records have it.
-
-    Raises:
-        UsageError: ``device_map`` is none.
-    """
+    """Which model, and how it is loaded; ``of_records``: its name was not asked for, the records have it."""
 
     panel: ClassVar[str] = panels.MODEL
 

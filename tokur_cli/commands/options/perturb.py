@@ -16,11 +16,7 @@ from tokur_cli.engine.posterior.settings import PosteriorSettings
 
 @dataclass(frozen=True)
 class StrengthOptions:
-    """Which strengths of the perturbation are tried, and on how many responses.
-
-    Raises:
-        UsageError: a strength is not a number from 0.
-    """
+    """Which strengths of the perturbation are tried, and on how many responses."""
 
     panel: ClassVar[str] = panels.STRENGTH
 

@@ -114,11 +114,7 @@ class Call:
                         yield parameter, mark
 
     def check(self) -> None:
-        """Refuse options that do not go together.
-
-        Raises:
-            UsageError: a relation is broken.
-        """
+        """Refuse options that do not go together."""
         for parameter, mark in self.broken():
             others = [condition.partition("=")[0] for condition in mark.others]
             held = [option for option, condition in zip(others, mark.others, strict=True) if self.holds(condition)]

@@ -26,11 +26,7 @@ FIXED = "{option} is fixed by --posterior {value}: leave one of the two out"
 
 
 def parse_sigma(text: str, option: str = "--sigma", otherwise: str = "") -> float:
-    """Return a strength as the user typed it.
-
-    Raises:
-        UsageError: it is not a finite number from 0.
-    """
+    """Return a strength as the user typed it."""
     try:
         sigma = float(text)
     except ValueError:
@@ -42,11 +38,7 @@ def parse_sigma(text: str, option: str = "--sigma", otherwise: str = "") -> floa
 
 @dataclass(frozen=True)
 class PosteriorOptions:
-    """A kept posterior, or what one is made of. A setting of the posterior is a field of ``PosteriorSettings``, too.
-
-    Raises:
-        UsageError: ``sigma`` is neither a number from 0 nor ``auto``, or ``layers`` no slice.
-    """
+    """A kept posterior, or what one is made of. A setting of the posterior is a field of ``PosteriorSettings``, too."""
 
     panel: ClassVar[str] = panels.POSTERIOR
 
@@ -102,12 +94,7 @@ class PosteriorOptions:
 
     @cached_property
     def kept(self) -> PosteriorDescription | None:
-        """What the kept posterior says of itself; None without one.
-
-        Raises:
-            UsageError: it was not calibrated, and ``sigma`` is to be what it was calibrated to.
-            TokurError: it cannot be read.
-        """
+        """What the kept posterior says of itself; None without one."""
         if self.folder is None:
             return None
         kept = read_description(self.folder)
@@ -174,11 +161,7 @@ def explain_scores(context: typer.Context, names: str | None) -> str | None:
 
 @dataclass(frozen=True)
 class ScoringOptions(SamplingOptions):
-    """The posterior, what is computed under its draws, and what is kept of it.
-
-    Raises:
-        UsageError: ``step_by`` is no regular expression.
-    """
+    """The posterior, what is computed under its draws, and what is kept of it."""
 
     posterior: PosteriorOptions = field(default_factory=PosteriorOptions)
     baselines: BaselineOptions = field(default_factory=lambda: BaselineOptions())
@@ -248,11 +231,7 @@ class ScoringOptions(SamplingOptions):
 
 @dataclass(frozen=True)
 class BaselineOptions:
-    """How the scores that take more than the draws are computed; the seed is the posterior's.
-
-    Raises:
-        UsageError: all attempts would be the same.
-    """
+    """How the scores that take more than the draws are computed; the seed is the posterior's."""
 
     panel: ClassVar[str] = panels.BASELINES
 

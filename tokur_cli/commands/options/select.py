@@ -15,11 +15,7 @@ from tokur_cli.commands.options.relations import Excludes, Needs
 
 
 def _part(text: str) -> float:
-    """Return a part from 0 to 1.
-
-    Raises:
-        BadParameter: it is none.
-    """
+    """Return a part from 0 to 1."""
     try:
         part = float(text)
     except ValueError:

@@ -69,11 +69,7 @@ class InputOptions:
 
     @property
     def max_line_bytes(self) -> int:
-        """The longest line in bytes.
-
-        Raises:
-            UsageError: the option is no such number.
-        """
+        """The longest line in bytes."""
         found = re.fullmatch(r"(\d{1,12})\s*([kMG]?)B?", self.max_line.strip(), re.ASCII | re.IGNORECASE)
         if found is None or int(found[1]) == 0:
             raise UsageError(f"--max-line {self.max_line}: is not a number of bytes, such as 64MB or 1GB")
@@ -87,11 +83,7 @@ class InputOptions:
 
 @dataclass(frozen=True)
 class RecordOutput:
-    """Where records go; None is standard output.
-
-    Raises:
-        UsageError: the file has something in it that may not be replaced.
-    """
+    """Where records go; None is standard output."""
 
     panel: ClassVar[str] = panels.OUTPUT
 

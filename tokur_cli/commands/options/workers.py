@@ -18,11 +18,7 @@ _SHARED = "{option} divides GPUs among workers: give --workers too"
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """Processes that share the work, each with the model; None is one, or as many as a given cluster has GPUs.
-
-    Raises:
-        UsageError: ``workers`` is no number from 1 and not ``auto``, or there is no Ray.
-    """
+    """Processes that share the work, each with the model; None is one, or as many as a given cluster has GPUs."""
 
     panel: ClassVar[str] = panels.WORKERS
 

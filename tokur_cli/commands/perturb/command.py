@@ -58,9 +58,6 @@ def perturb(
         labels: how it is known which responses are right.
         workers: who tries the strengths of a sweep.
         keep: where the posterior goes.
-
-    Raises:
-        TokurError: the model cannot have such a posterior, or whatever else stops the run.
     """
     if keep.folder is not None:
         refuse_existing(keep.folder, force=keep.force)

@@ -38,9 +38,6 @@ class PosteriorMaker:
         session: the model.
         options: what the posterior is made of.
         writer: where records of matrices and strengths go.
-
-    Raises:
-        TokurError: the model cannot have such a posterior.
     """
 
     def __init__(self, session: Session, options: PosteriorOptions, writer: RecordWriter) -> None:
@@ -61,11 +58,7 @@ class PosteriorMaker:
         labels: LabelOptions,
         invalid: InvalidRecords,
     ) -> None:
-        """Give the posterior the largest strength within the tolerance, writing a record of each that is tried.
-
-        Raises:
-            TokurError: the input has no response, or a bad one that is not skipped; or no strength is found.
-        """
+        """Give the posterior the largest strength within the tolerance, writing a record of each that is tried."""
         trial = read_trial(items, self.session, options.limit or CALIBRATION_RESPONSES, labels, invalid)
         pool = InProcess(StrengthTester(self.session, self.draws, sampling))
         tried: dict[float, dict[str, Any]] = {}
@@ -84,11 +77,7 @@ class PosteriorMaker:
         self.draws = Draws(replace(self.draws.posterior, sigma=sigma), self.draws.members)
 
     def keep(self, options: KeepOptions) -> None:
-        """Write the posterior's folder.
-
-        Raises:
-            TokurError: it cannot be written.
-        """
+        """Write the posterior's folder."""
         assert options.folder is not None
         posterior, members = self.draws.posterior, self.draws.members
         keep_posterior(

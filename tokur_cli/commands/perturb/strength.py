@@ -48,11 +48,7 @@ def read_trial(
     labels: LabelOptions,
     invalid: InvalidRecords,
 ) -> Trial:
-    """Tokenize and label the first ``limit`` good records (all for None).
-
-    Raises:
-        TokurError: the first bad record, unless bad ones are skipped; or there is none at all.
-    """
+    """Tokenize and label the first ``limit`` good records (all for None)."""
     trial = Trial([], [])
     with Labelling(labels, invalid, answers=False, is_strict=False) as labelling:
         for labelled in labelling.good(items):
@@ -113,9 +109,6 @@ def try_strengths(
         strengths: σ of each.
         pool: who tries them, by ``StrengthTester``.
         progress: told of work done.
-
-    Raises:
-        TokurError: memory does not suffice for a response, or no worker outlives a strength.
     """
     settings = {name: pool.settings[name] for name in ("draws", "sampling", "seed")}
     for task, outcomes in pool.map((StrengthTask(sigma, trial.responses) for sigma in strengths), _lost):

@@ -11,12 +11,7 @@ from tokur_cli.scores.catalogue import Score
 
 
 def with_calibration(scoring: ScoringOptions) -> ScoringOptions:
-    """Return the options with what the calibration's file holds.
-
-    Raises:
-        UsageError: an unknown score, or a calibration that was fitted on scores of other settings.
-        TokurError: the calibration's file is none.
-    """
+    """Return the options with what the calibration's file holds."""
     if scoring.calibration is not None:
         calibration = read_calibration(scoring.calibration)
         posterior = scoring.posterior
@@ -28,9 +23,5 @@ def with_calibration(scoring: ScoringOptions) -> ScoringOptions:
 
 
 def chosen_scores(scoring: ScoringOptions) -> list[Score]:
-    """Return the scores to compute, ``p_correct`` among them where there is a calibration.
-
-    Raises:
-        UsageError: an unknown name, or none at all.
-    """
+    """Return the scores to compute, ``p_correct`` among them where there is a calibration."""
     return scores_to_compute(scoring.scores, scoring.fitted)

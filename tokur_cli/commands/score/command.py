@@ -31,12 +31,7 @@ class ScoreJob(StreamJob):
 
     @classmethod
     def of(cls, model: ModelOptions, prompts: PromptOptions, scoring: ScoringOptions) -> ScoreJob:
-        """Return the job, refusing what can be refused before a model is loaded.
-
-        Raises:
-            UsageError: a misspelt score, or options that cannot go together.
-            TokurError: the kept posterior, the calibration, the template or the examples cannot be read.
-        """
+        """Return the job, refusing what can be refused before a model is loaded."""
         kept = scoring.posterior.model  # which also says what is wrong with a kept posterior
         model = replace(model, name=model.name or kept)
         scoring = with_calibration(scoring)

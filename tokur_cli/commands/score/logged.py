@@ -39,10 +39,6 @@ def score_logged(source: InputOptions, scoring: ScoringOptions, target: Resumabl
         source: the responses.
         scoring: which scores, and whether tokens are kept.
         target: where the records go.
-
-    Raises:
-        UsageError: a score was asked for that needs a model.
-        TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
     """
     scores = choose_scores(scoring.scores)
     beyond = [score.name for score in scores if not _computable(score)]
@@ -84,11 +80,7 @@ def _computable(score: Score) -> bool:
 
 
 def _scored(record: Record, scores: Sequence[Score], run: dict[str, Any], *, keep_tokens: bool) -> Record:
-    """Return the record with what its log-probabilities tell; NaN, which is written as null, where they do not.
-
-    Raises:
-        RecordError: it has none, or they are of another text.
-    """
+    """Return the record with what its log-probabilities tell; NaN, which is written as null, where they do not."""
     response, tokens = record.response, logged_logprobs(record)
     offsets = _offsets(record, response, tokens)
     known = [math.nan if token.logprob is None else token.logprob for token in tokens]
@@ -112,9 +104,6 @@ def _offsets(record: Record, response: str, tokens: Sequence[LoggedToken]) -> li
     """Return each token's span in the response, in code points; tokens that share a character share its span.
 
     Text around the response (white space that was stripped, a stop string that was cut off) gets empty spans.
-
-    Raises:
-        RecordError: the tokens spell another text.
     """
     text, wanted = b"".join(token.text for token in tokens), response.encode("utf-8")
     decoded = text.decode("utf-8", "replace")

@@ -37,9 +37,6 @@ class RecordScorer:
         options: the posterior, what is computed, and how scores that take more are.
         guided_by: the per-token quantities that guided the generation of what is scored. If there are any, records come
             with their quantities, under ``tokur.tokens``.
-
-    Raises:
-        TokurError: unknown scores, or a posterior that this model cannot have.
     """
 
     def __init__(self, session: Session, options: ScoringOptions, *, guided_by: Collection[str] = ()) -> None:

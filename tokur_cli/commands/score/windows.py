@@ -69,9 +69,6 @@ def score_records(
         pool: who scores them, in a pipeline that answers a ``ScoringTask``.
         options: what is computed.
         progress: told of work done.
-
-    Raises:
-        TokurError: the first bad record, or whatever else stops the run.
     """
 
     def tasks() -> Iterator[ScoringTask]:

@@ -15,11 +15,7 @@ from tokur_cli.records.writer import open_output
 
 
 def carry_out(job: StreamJob, source: InputOptions, workers: WorkerOptions, target: ResumableOutput) -> None:
-    """Read records, have the job done by this process or by workers, and write what becomes of them.
-
-    Raises:
-        TokurError: the first bad record (unless bad ones are skipped), or whatever else stops the run.
-    """
+    """Read records, have the job done by this process or by workers, and write what becomes of them."""
     items, first = look_ahead(read_input(job.command, source), *job.needed, skip_invalid=source.skip_invalid)
     invalid = InvalidRecords(job.command, source.skip_invalid)
     if first is None:  # no model is loaded

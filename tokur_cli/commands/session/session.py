@@ -69,12 +69,7 @@ class Session:
         return self._batch_tokens or BATCH_TOKENS.get(self.model.device.type, ACCELERATOR_BATCH_TOKENS)
 
     def draws(self, options: PosteriorOptions) -> Draws:
-        """Return the draws of a posterior: made afresh, or read from the folder that ``tokur perturb`` wrote.
-
-        Raises:
-            TokurError: this model cannot have such a posterior, the kept one is of other weights, or tokur would score
-                it wrongly.
-        """
+        """Return the draws of a posterior: made afresh, or read from the folder that ``tokur perturb`` wrote."""
         model, say, note = self.model.model, self.progress.say, self.progress.note
         if options.folder is not None:
             posterior = load_posterior(options.folder, model, self.model.name)
@@ -101,11 +96,7 @@ class Session:
         return Responder(self, decoding, scoring, score=score)
 
     def decoder(self, options: DecodingOptions) -> Decoder:
-        """Return what generates with the model.
-
-        Raises:
-            TokurError: generating as tokur does it would give this model other probabilities.
-        """
+        """Return what generates with the model."""
         self.model.probe.check_generation()
         if (why := obstacle()) is not None:  # known now, since that has generated
             self.progress.note(f"{why}: generating may take 1.4 times as long")
@@ -127,12 +118,7 @@ class Session:
         )
 
     def vllm_decoder(self, options: DecodingOptions) -> VllmDecoder:
-        """Return what generates with stock vLLM, which loads the weights itself.
-
-        Raises:
-            UsageError: vLLM is not installed.
-            TokurError: vLLM cannot load the model.
-        """
+        """Return what generates with stock vLLM, which loads the weights itself."""
         return VllmDecoder(
             self.description,
             self.tokenizer.decode,

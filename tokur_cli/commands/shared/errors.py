@@ -141,11 +141,7 @@ class InvalidRecords:
         self.command, self.skip, self.count = command, skip, 0
 
     def skip_or_raise(self, error: RecordError) -> None:
-        """Count a bad record and report it, or end the command.
-
-        Raises:
-            RecordError: the same, unless bad records are skipped.
-        """
+        """Count a bad record and report it, or end the command."""
         if not self.skip:
             raise error
         self.count += 1

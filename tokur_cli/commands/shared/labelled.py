@@ -63,12 +63,7 @@ class Labelling:
         self.equivalence.__exit__(*exception)
 
     def good(self, items: Iterable[Record | RecordError]) -> Iterator[Labelled]:
-        """Yield the records with their labels, in order, without the bad ones.
-
-        Raises:
-            RecordError: the first bad one, after all before it, unless bad ones are skipped.
-            UsageError: as ``take``.
-        """
+        """Yield the records with their labels, in order, without the bad ones."""
         for item in self.read(items):
             if isinstance(item, Refused):
                 self._invalid.skip_or_raise(item.error)
@@ -81,10 +76,6 @@ class Labelling:
         Args:
             items: the stream.
             window: how many records are waited for, to be labelled together.
-
-        Raises:
-            TokurError: the stream ends early, after all records before that.
-            UsageError: as ``take``.
         """
         stream = (self.take(item) for item in items)
         ended: TokurError | None = None
@@ -114,11 +105,7 @@ class Labelling:
             raise ended
 
     def take(self, item: Record | RecordError) -> Labelled | Refused:
-        """Return a record with its label, or with what its label awaits: the caller is to compare it, or to test it.
-
-        Raises:
-            UsageError: it has the verdicts of several scorers and none is named, or a library is missing.
-        """
+        """Return a record with its label, or with what its label awaits: the caller is to compare it, or to test it."""
         if isinstance(item, RecordError):
             return Refused(item)
         try:
@@ -134,11 +121,7 @@ class Labelling:
         return grade(((answer, list(references)) for answer, references in answers), self.equivalence)
 
     def test(self, records: Sequence[Record]) -> list[bool]:
-        """Return whether the code of each record passes the tests of its row; code may be run.
-
-        Raises:
-            TokurError: it cannot be isolated.
-        """
+        """Return whether the code of each record passes the tests of its row; code may be run."""
         if not records:
             return []
         from tokur_cli.answers.code.execution import ExecutionOutcome, probe, run_all

@@ -31,11 +31,7 @@ def chosen(options: ModelOptions, named_by_records: str | None = None) -> ModelO
 
 
 def load(options: ModelOptions, progress: Progress) -> LanguageModel:
-    """Load a model whose name is ``chosen``.
-
-    Raises:
-        TokurError: the model cannot be had.
-    """
+    """Load a model whose name is ``chosen``."""
     with _announced(options, progress) as name:
         return load_language_model(
             name,
@@ -48,11 +44,7 @@ def load(options: ModelOptions, progress: Progress) -> LanguageModel:
 
 
 def describe(options: ModelOptions, progress: Progress) -> ModelDescription:
-    """Find the model that ``load`` would load, without loading its weights.
-
-    Raises:
-        TokurError: the model cannot be had.
-    """
+    """Find the model that ``load`` would load, without loading its weights."""
     with _announced(options, progress) as name:
         return describe_model(
             name,

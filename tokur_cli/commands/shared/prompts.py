@@ -59,10 +59,6 @@ class PromptForm:
             text of a system turn, for chat templates. ``few_shot`` is a file of worked examples to come before the
             question: turns of a chat or, without a chat template, question and answer on lines of their own. Records
             with messages, text or ids of their own keep them as they are.
-
-    Raises:
-        UsageError: no such template, one that Jinja cannot read, or no example in the file.
-        TokurError: the examples cannot be read.
     """
 
     def __init__(self, options: PromptOptions) -> None:
@@ -86,12 +82,7 @@ class PromptForm:
         return {"template": self.template, "system": self.system, "few_shot": self._few_shot, **digests}
 
     def apply(self, record: Record, tokenizer: ResponseTokenizer) -> tuple[str | Sequence[int], bool]:
-        """Return (prompt as text or exact ids, whether the tokenizer's special tokens belong before it).
-
-        Raises:
-            RecordError: the record has no prompt, or the template fails with it, or does not end.
-            TokurError: the model has no chat template.
-        """
+        """Return (prompt as text or exact ids, whether the tokenizer's special tokens belong before it)."""
         prompt = record.prompt
         if prompt.token_ids is not None:
             return prompt.token_ids, False
@@ -111,11 +102,7 @@ class PromptForm:
         return tokenizer.render_chat(self._with_system([*turns, {"role": "user", "content": question}])), False
 
     def tokenize(self, record: Record, tokenizer: ResponseTokenizer, model: str) -> LocatedResponse:
-        """Tokenize a record's prompt and response for a model; another model's ids are ignored.
-
-        Raises:
-            RecordError: it cannot be tokenized, or is too long.
-        """
+        """Tokenize a record's prompt and response for a model; another model's ids are ignored."""
         try:
             source = with_ids_of(record, model)
             prompt, special_tokens = self.apply(source, tokenizer)
@@ -133,11 +120,7 @@ class PromptForm:
             raise record.error(str(error)) from None
 
     def remarks(self, record: Record, tokenizer: ResponseTokenizer) -> Iterator[str]:
-        """Yield what a prompt of ``apply`` lacks, or may lack, of what the response was made from.
-
-        Raises:
-            RecordError: the record has no prompt.
-        """
+        """Yield what a prompt of ``apply`` lacks, or may lack, of what the response was made from."""
         prompt = record.prompt
         if record.computed("reasoning") == "withheld":
             yield "the reasoning before some responses was withheld: they are scored as if there had been none"

@@ -39,9 +39,6 @@ def look_ahead(
         items: the stream.
         needed: what a good record has, as the names of its attributes.
         skip_invalid: whether bad records are skipped.
-
-    Raises:
-        RecordError: the first record is bad, and bad ones are not skipped.
     """
     bad: list[RecordError] = []
     for item in items:

@@ -50,11 +50,7 @@ def divide(machines: Sequence[Mapping[str, float]], options: WorkerOptions, devi
 
 
 def divide_this_machine(options: WorkerOptions, device_map: str) -> Share:
-    """Divide what this process may use.
-
-    Raises:
-        UsageError: there are too few GPUs.
-    """
+    """Divide what this process may use."""
     have = count_gpus()
     share = divide([{"CPU": count_cores(), "GPU": have}], options, device_map)
     if (needed := share.workers * share.gpus) > have:
@@ -82,10 +78,6 @@ def running_ray(options: WorkerOptions, device_map: str) -> Iterator[tuple[Share
     """Start Ray or join the cluster; give each worker's share, and standard output, where nothing but us writes.
 
     At the end, also by Ctrl-C and SIGTERM, what was started is gone.
-
-    Raises:
-        UsageError: this machine has too few GPUs.
-        TokurError: Ray doesn't start, or the cluster can't be reached.
     """
     os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"  # it would start anew where it is called after its end
     debug = os.environ.get("TOKUR_DEBUG") == "1"
@@ -126,11 +118,7 @@ def running_ray(options: WorkerOptions, device_map: str) -> Iterator[tuple[Share
 
 
 def _check_reachable(address: str) -> None:
-    """Refuse at once an address where nothing answers, which Ray would try for minutes; one without a port is Ray's.
-
-    Raises:
-        TokurError: there is nothing.
-    """
+    """Refuse at once an address where nothing answers, which Ray would try for minutes; one without a port is Ray's."""
     host, _, port = address.rpartition(":")
     if not port.isdecimal() or "/" in host:
         return

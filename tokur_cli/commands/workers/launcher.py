@@ -8,11 +8,7 @@ from tokur_cli.records.errors import EXIT_USAGE, UsageError
 
 
 def refuse_launchers() -> None:
-    """Refuse to do all the work, and write all the output, once in each of several processes; the first one says so.
-
-    Raises:
-        UsageError: a launcher has started several processes.
-    """
+    """Refuse to do all the work, and write all the output, once in each of several processes; the first one says so."""
     size = os.environ.get("WORLD_SIZE", "1")
     if size == "1" or not (os.environ.get("RANK") and os.environ.get("MASTER_ADDR")):
         return

@@ -53,9 +53,6 @@ def open_pool(
         device_map: where each puts its model.
         make: loads the model.
         progress: told of work done in this process, and the name for messages.
-
-    Raises:
-        TokurError: the model can't be loaded, or the workers can't be had.
     """
     if options.in_process or (options.address is None and divide_this_machine(options, device_map).workers == 1):
         yield InProcess(make(progress))
@@ -112,11 +109,7 @@ class Pool:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings of the first worker that is ready, which all others must have.
-
-        Raises:
-            TokurError: no worker can be made.
-        """
+        """The settings of the first worker that is ready, which all others must have."""
         return self._settings.result()
 
     def map(self, tasks: Iterable[T], lost: Callable[[T], Iterable[Any]]) -> Iterator[tuple[T, Iterable[Any]]]:
@@ -125,10 +118,6 @@ class Pool:
         Args:
             tasks: read in a thread, only a few ahead.
             lost: tells what becomes of a task that has killed its worker three times.
-
-        Raises:
-            TokurError: a worker can't go on, or would compute something else.
-            Exception: what reading the tasks raises, after those before it.
         """
         read: queue.Queue[_Job | Exception | None] = queue.Queue(_AHEAD * self.share.workers - 1)
 
@@ -226,12 +215,7 @@ class Pool:
         return True
 
     async def _hear(self, answer: Awaitable[Answer]) -> Answer:
-        """Return what a worker answers, once it has; say its notes, each one once.
-
-        Raises:
-            RayError: the worker died.
-            Exception: what the worker raised.
-        """
+        """Return what a worker answers, once it has; say its notes, each one once."""
         import ray
 
         try:

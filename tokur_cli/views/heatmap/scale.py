@@ -110,10 +110,6 @@ class ScaleBuilder:
             name: the quantity's name.
             vmin: the lowest value on the scale, which is its unsure end for a confidence.
             vmax: the highest value on the scale.
-
-        Raises:
-            TokurError: no token had a value.
-            UsageError: vmin is not below vmax.
         """
         quantity, values = self._quantities[name], self._values[name]
         if not values:
