@@ -94,7 +94,7 @@ def test_an_option_of_the_posterior_takes_three_places(run, tiny_folder, tmp_pat
         ]
     )
     for _, shown, _ in results[:3]:
-        assert re.search(r"--salt +N +A second seed\. \[default: 7\]", shown), shown
+        assert re.search(r"--salt N\s+A second seed\.\s+\[default: 7\]", shown), shown
     assert [code for code, _, _ in results[3:9]] == [0] * 6, results
     default, generated, read, drawn = (parsed(results[place][1]) for place in (3, 5, 7, 8))
     assert {record["tokur"]["run"]["salt"] for record in default} == {7}
