@@ -19,7 +19,7 @@ and writes them. ``tokur score FILE`` goes this way:
                    and graded; code run; a data set's own rule (``rules``);
                    how a record gets its answer and its label (``judging``), which ``commands/shared/labelled`` reads
     selection      the best of N by votes
-    metrics        how well scores tell right from wrong. A new metric: ``metrics/evaluation``
+    metrics        how well scores tell right from wrong. A new metric: ``metrics/catalogue``
     views          heat maps, tables and plots
 
 One record's way through ``tokur score FILE``, by the files that it enters (a test counts them):

@@ -48,7 +48,7 @@ class PosteriorOptions:
         Option(
             "--posterior",
             metavar="DIR",
-            help="A posterior that tokur perturb wrote, in place of the options below.",
+            help="A posterior that tokur perturb wrote; it brings its rank, sigma, targets, layers and seed.",
         ),
     ] = None
     draws: Annotated[int, Option(min=1, max=MOST_DRAWS, metavar="M", help="M, draws from the posterior.")] = 2
