@@ -179,7 +179,8 @@ def test_the_worst_take_no_option_that_would_do_nothing(run_tokur, tmp_path, opt
     more = ["--scaling", 2] if option[0] == "--repeats" else []
     code, _, err = run_tokur("evaluate", write_lines(tmp_path / "a.jsonl", []), "--worst", 3, *option, *more)
     assert code == 2
-    assert f"--worst lists responses and evaluates nothing: leave {(more or option)[0]} out" in err
+    left = " and ".join(name for name in (*more, *option) if str(name).startswith("--"))
+    assert f"--worst lists responses and evaluates nothing: leave {left} out" in err
 
 
 def test_an_answer_that_was_not_given_is_not_answered(run_tokur, tmp_path):

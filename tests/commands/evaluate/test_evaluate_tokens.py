@@ -110,7 +110,7 @@ def test_records_without_token_arrays_are_named(evaluate):
     [
         (["--scores", "eu,p_true"], "--tokens: values of tokens do not give p_true: leave it out"),
         (["--versus", "p_true"], "--tokens: values of tokens do not give p_true: leave it out"),
-        (["--worst", 3], "leave --tokens out"),
+        (["--worst", 3], "leave --tokens and --bootstrap out"),
         (["--fit", "c.json"], "--tokens does not go with --fit"),
     ],
 )

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 from typer import Option
 
 from tokur_cli.commands.options import panels
+from tokur_cli.commands.options.completion import one_of
 from tokur_cli.commands.options.relations import Excludes, Needs
 from tokur_cli.records.errors import UsageError, there_are
 from tokur_cli.scores.quantities import GUIDES
@@ -41,7 +42,7 @@ class GuidedOptions:
     guide: Annotated[
         str | None,
         Option(
-            autocompletion=lambda incomplete: [name for name in GUIDES if name.startswith(incomplete)],
+            autocompletion=one_of(GUIDES),
             metavar="SCORE",
             help=f"{', '.join(_FIRST)} or {_LAST}: let the N responses to a question grow together, step by step; "
             "after each step those of which the model is surer by this score are copied in place of others.",
