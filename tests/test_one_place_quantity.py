@@ -57,7 +57,7 @@ def tokur(tmp_path_factory):
 
 @pytest.mark.parametrize(("command", "option"), [("heatmap", "--score"), ("generate", "--guide")])
 def test_it_is_in_the_helps(tokur, command, option):
-    told = re.search(rf" {option} {{2,}}(.*?) --", tokur(command, "--help"), re.DOTALL)[1]
+    told = re.search(rf"^  {option} \S+\n(.*?)^  --", tokur(command, "--help"), re.DOTALL | re.MULTILINE)[1]
     assert "margin" in re.findall(r"\w+", told)
 
 

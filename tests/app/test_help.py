@@ -12,6 +12,7 @@ from typer.main import get_command
 
 from tests.commands.score.test_score import write_lines
 from tests.readmes import ROOT
+from tests.tiny import tiny_model_folder
 from tokur_cli.app import app
 
 COMMANDS = get_command(app).commands
@@ -125,7 +126,7 @@ def test_the_examples_without_a_model_work(run_tokur, tmp_path, monkeypatch, nam
 
 
 @pytest.mark.slow
-def test_all_examples_work_one_after_the_other(tiny_folder, tmp_path):
+def test_all_examples_work_one_after_the_other(tmp_path):
     """On the repository's samples, cut short and told to be of a model that takes no time."""
     import json
 
@@ -137,7 +138,7 @@ def test_all_examples_work_one_after_the_other(tiny_folder, tmp_path):
         write_lines(tmp_path / "samples" / f"{name}.jsonl", rows)
     environment = {
         **os.environ,
-        "TOKUR_MODEL": str(tiny_folder),
+        "TOKUR_MODEL": str(tiny_model_folder(tmp_path, max_position_embeddings=4096)),
         "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}",
     }
     for name in ("perturb", "generate", "score", "select", "evaluate", "heatmap"):

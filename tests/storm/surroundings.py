@@ -328,7 +328,7 @@ def _declared(command: str) -> Iterator[Option]:
 
     (callback,) = [entry.callback for entry in app.registered_commands if entry.callback.__name__ == command]
     for name, parameter in inspect.signature(callback).parameters.items():
-        hint, *marks = get_args(parameter.annotation)
+        hint, *marks = get_args(parameter.annotation) or (parameter.annotation,)
         for mark in marks:
             if isinstance(mark, OptionInfo) and name not in LEFT_OUT:
                 kinds = [kind for kind in (bool, int, float) if kind is hint or kind in get_args(hint)]
