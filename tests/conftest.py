@@ -3,7 +3,7 @@
 import os
 import re
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -76,6 +76,23 @@ def tiny_folder(tmp_path_factory) -> Path:
     from tests.tiny import tiny_model_folder
 
     return tiny_model_folder(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="session")
+def roomy_folder(tmp_path_factory) -> Path:
+    """A tiny model with room for a puzzle's or a program's prompt."""
+    from tests.tiny import tiny_model_folder
+
+    return tiny_model_folder(tmp_path_factory.mktemp("roomy"), max_position_embeddings=4096)
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory, roomy_folder) -> Iterator[Path]:
+    """A folder with ``tokur`` for shell scripts, see ``tests.warm``; it has the roomy model loaded."""
+    from tests.warm import warm_tokur
+
+    with warm_tokur(tmp_path_factory.mktemp("warm"), roomy_folder) as folder:
+        yield folder
 
 
 @pytest.fixture

@@ -14,8 +14,6 @@ from sklearn.metrics import roc_auc_score
 
 from tests.commands.score.test_score import parsed, write_lines
 from tests.readmes import ROOT, blocks_of, text_of
-from tests.tiny import tiny_model_folder
-from tests.warm import warm_tokur
 from tokur_cli.scores.catalogue import CATALOGUE, DEFAULT, choose_scores
 from tokur_cli.views.heatmap.colours import HEX_STEPS
 
@@ -34,17 +32,9 @@ def start(folder, script, programs, **settings):
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    """A tiny model with room for a puzzle's or a program's prompt."""
-    return tiny_model_folder(tmp_path_factory.mktemp("models"), max_position_embeddings=4096)
-
-
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory, model):
-    """A folder with ``tokur``, see ``tests.warm``."""
-    with warm_tokur(tmp_path_factory.mktemp("warm"), model) as folder:
-        yield folder
+@pytest.fixture
+def model(roomy_folder):
+    return roomy_folder
 
 
 @pytest.fixture

@@ -14,8 +14,6 @@ from pathlib import Path
 import pytest
 
 from tests.readmes import READMES, ROOT, blocks_of, text_of
-from tests.tiny import tiny_model_folder
-from tests.warm import warm_tokur
 
 NOT_RUN = {
     r"python3 -m venv": ".ci/run does it",
@@ -37,20 +35,8 @@ MODELS = r"(?<=-m )(MODEL|Qwen/Qwen2\.5-3B-Instruct)\b"
 SHORT = {"questions.jsonl": 12, "responses.jsonl": 24, "responses_n16.jsonl": 160}
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return tiny_model_folder(tmp_path_factory.mktemp("models"), max_position_embeddings=4096)
-
-
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory, model):
-    """A folder with ``tokur``, see ``tests.warm``."""
-    with warm_tokur(tmp_path_factory.mktemp("warm"), model) as folder:
-        yield folder
-
-
 @pytest.fixture
-def surroundings(tmp_path, model, programs):
+def surroundings(tmp_path, roomy_folder, programs):
     """A folder with the samples, cut short and without the real model's tokens, and ``tokur`` on the path."""
     folder = tmp_path / "clone"
     samples = folder / "samples"
@@ -69,7 +55,7 @@ def surroundings(tmp_path, model, programs):
     environment = os.environ | {
         "PATH": f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
-        "TOKUR_MODEL": str(model),
+        "TOKUR_MODEL": str(roomy_folder),
         "OMP_NUM_THREADS": "1",
     }
     return folder, environment
@@ -78,14 +64,14 @@ def surroundings(tmp_path, model, programs):
 @pytest.mark.slow
 @pytest.mark.real_model  # its cache, for the model of similarity
 @pytest.mark.parametrize("readme", [readme for readme in READMES if blocks_of(readme)], ids=str)
-def test_the_commands_of_a_readme_run(surroundings, model, readme):
+def test_the_commands_of_a_readme_run(surroundings, roomy_folder, readme):
     folder, environment = surroundings
     for name in ("questions.jsonl", "responses.jsonl"):  # which the reader has
         (folder / name).write_bytes((folder / "samples" / name).read_bytes())
     refused = []
     for block in blocks_of(readme):
         lines = [line.replace(".venv/bin/", "") for line in block.lines() if not is_left_out(line)]
-        script = "\n".join(re.sub(MODELS, str(model), line) for line in lines)
+        script = "\n".join(re.sub(MODELS, str(roomy_folder), line) for line in lines)
         process = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", script], cwd=folder, env=environment, capture_output=True, text=True
         )

@@ -51,6 +51,7 @@ def test_the_short_help_fits_a_screen_and_leads_to_the_whole(help_of, name):
     assert 24 <= len(lines) <= 45
     assert max(map(len, lines)) <= 80
     assert not re.findall(r"\w…", text)
+    assert all(text.count(left) == text.count(right) for left, right in ("()", "[]"))
     shown = [line for line in lines if re.match(r"  (-\w, )?--\w", line)]
     assert 10 <= len(shown) <= 15
     assert len(examples_in(text)) == 2

@@ -100,12 +100,17 @@ class DecodingOptions:
     samples: Annotated[
         int,
         Option(
-            "--samples", "-n", min=1, metavar="N", help="N, responses per question.", show_default="1; 16 with --guide"
+            "--samples",
+            "-n",
+            min=1,
+            metavar="N",
+            help="N, responses per question.",
+            show_default="1, or 16 with --guide",
         ),
     ] = 1
     temperature: Annotated[
         float,
-        Option(min=0.0, metavar="NUMBER", help="0 takes the most likely token.", show_default="0; 0.8 with --guide"),
+        Option(min=0.0, metavar="NUMBER", help="0 takes the most likely token.", show_default="0, or 0.8 with --guide"),
     ] = 0.0
     top_p: Annotated[
         float,
