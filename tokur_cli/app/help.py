@@ -174,7 +174,7 @@ def _records(parameters: Iterable[Any], ctx: Any, *, short: bool = False) -> Ite
             term = _placeholder(parameter)
         text = parameter.help or ""
         extra = told.removeprefix(text).replace("\\[", "[")  # the default and the range; some versions escape it
-        extra = re.sub(r"default: \((.*)\)", r"default: \1", extra)  # words in place of a value
+        extra = re.sub(r"default: \(([^()]*)\)", r"default: \1", extra)  # words in place of a value
         if short:
             text, *others = _SENTENCE_END.split(text)
             defaults = [other for other in others if other.startswith("Default: ")]
