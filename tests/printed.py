@@ -11,6 +11,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -50,8 +51,13 @@ def rows_of(words: list[str]) -> list[bytes]:
     return (ROOT / path).read_bytes().splitlines()
 
 
-def scored(name: str, path: Path, every: int) -> Path:
-    """Write all responses with their kept scores, once those of every so many are computed and found to be the same.
+def scored(name: str, path: Path, anew: Sequence[int]) -> list[dict]:
+    """Write all responses with their kept scores, once some are scored anew and have the same ones; return those.
+
+    Args:
+        name: of the kept scores.
+        path: where the responses are written.
+        anew: the places of those that are scored anew.
 
     Raises:
         AssertionError: a score is not what is kept.
@@ -63,16 +69,16 @@ def scored(name: str, path: Path, every: int) -> Path:
             {score: float(value) for score, value in row.items() if score not in ("id", "sample")}
             for row in csv.DictReader(file)
         ]
-    fresh = score(words, rows[::every])
-    for record, scores in zip(fresh, kept[::every], strict=True):
-        assert record["tokur"]["scores"] == pytest.approx(scores, rel=1e-3, abs=1e-6), record["id"]
+    fresh = score(words, [rows[place] for place in anew])
+    for record, place in zip(fresh, anew, strict=True):
+        assert record["tokur"]["scores"] == pytest.approx(kept[place], rel=1e-3, abs=1e-6), record["id"]
     run = fresh[0]["tokur"]["run"]
     with path.open("w", encoding="utf-8") as file:
         for row, scores in zip(rows, kept, strict=True):
             record = json.loads(row)
             record["tokur"] = {**record["tokur"], "scores": scores, "run": run}
             file.write(json.dumps(record) + "\n")
-    return path
+    return fresh
 
 
 def keep(name: str, records: list[dict]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands.score.test_score import parsed, write_lines
-from tests.printed import EVALUATE, TOUR, arguments, rows_of, score, scored
+from tests.printed import EVALUATE, TOUR, arguments, score, scored
 from tests.readmes import ROOT, block_with, blocks_of, text_of
 
 pytestmark = [pytest.mark.real_model, pytest.mark.usefixtures("all_threads")]
@@ -21,14 +21,19 @@ INTERVALS = re.compile(r"\| .*`.*( \| [\d.]+ \[[\d.]+, [\d.]+\]){3} \|")  # a ro
 
 @pytest.fixture(scope="module")
 def scored_samples(tmp_path_factory):
-    """All sample responses, scored as the tour says before its table of scores."""
-    return scored("responses", tmp_path_factory.mktemp("scored") / "scored.jsonl", every=6)
+    """All sample responses, scored as the tour says before its table of scores; the first 40 are beside them, whole."""
+    path = tmp_path_factory.mktemp("scored") / "scored.jsonl"
+    anew = scored("responses", path, [*range(40), *range(40, 172, 12)])
+    write_lines(path.with_name("first.jsonl"), [json.dumps(record).encode() + b"\n" for record in anew[:40]])
+    return path
 
 
 @pytest.fixture(scope="module")
 def scored_n16(tmp_path_factory):
     """Sixteen samples a question, scored as the tour says after its table of choices."""
-    return scored("responses_n16", tmp_path_factory.mktemp("scored") / "scored_n16.jsonl", every=23)
+    path = tmp_path_factory.mktemp("scored") / "scored_n16.jsonl"
+    scored("responses_n16", path, range(0, 704, 23))
+    return path
 
 
 def test_the_shortened_record_is_the_first_one(run_tokur, tmp_path):
@@ -90,15 +95,12 @@ def test_the_program_prints_what_is_shown():
 
 
 @pytest.mark.slow
-def test_the_least_sure_responses_are_those_shown(run_tokur, tmp_path):
+def test_the_least_sure_responses_are_those_shown(run_tokur, scored_samples):
     block = block_with(TOUR, "--worst")
-    (line,), count = block.lines(), 40
+    (line,) = block.lines()
     head, _, evaluate = line.partition(" | tokur ")
-    assert head == f"head -n {count} scored.jsonl"
-    words = arguments(block_with(TOUR, EVALUATE).commands, "tokur score")
-    path = tmp_path / "scored.jsonl"
-    path.write_text("".join(json.dumps(record) + "\n" for record in score(words, rows_of(words)[:count])))
-    code, out, _ = run_tokur(*shlex.split(evaluate), path)
+    assert head == "head -n 40 scored.jsonl"
+    code, out, _ = run_tokur(*shlex.split(evaluate), scored_samples.with_name("first.jsonl"))
     assert code == 0
     lines = block.printed.splitlines()[3:]
     for line, found in zip(lines, parsed(out), strict=True):
@@ -220,7 +222,8 @@ def test_the_table_beside_the_baselines_agrees(run_tokur, scored_samples):
 
 @pytest.mark.slow
 def test_fisher_has_the_figures_shown(run_tokur, tmp_path):
-    path = scored("responses-fisher", tmp_path / "scored.jsonl", every=12)
+    path = tmp_path / "scored.jsonl"
+    scored("responses-fisher", path, range(0, 172, 12))
     code, out, _ = run_tokur("evaluate", path, "--scores", "eu,ll_sum", "--versus", "ll_sum")
     assert code == 0
     row = next(row for row in parsed(out) if row["score"] == "eu")

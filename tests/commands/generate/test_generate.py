@@ -119,6 +119,8 @@ def test_workers_generate_and_score_what_one_process_does(run_tokur, tiny_folder
     code, _, err = finish([*command, output, "--workers", 2])
     assert (code, err.count("\n")) == (3, 3), err
     assert output.read_bytes() == expected
+    if "--score" not in options:  # resuming does not depend on it, and starting Ray takes seconds
+        return
     output.write_bytes(expected[: len(expected) // 2])
     assert finish([*command, output, "--workers", 2, "--resume"])[0] == 3
     assert [record["response"] for record in parsed(output.read_text())] == [

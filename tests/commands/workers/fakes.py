@@ -15,10 +15,9 @@ class Fake:
 
     Args:
         poison: the number that kills its worker.
-        spare: how many workers the poison leaves alone, once it has killed one.
         seconds: what a task takes.
         first: a file that the first worker to start makes; the others have other settings.
-        fails: what kills a worker before it is ready.
+        start: how a worker starts: it is ``ready``, is ``killed`` or ``fails``.
     """
 
     poison: int | None = None
