@@ -44,6 +44,7 @@ def test_a_value_that_is_no_such_number_is_said_to_be_the_options(run_tokur, val
     code, out, err = run_tokur("score", "--draws", value)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert err.startswith("tokur score: --draws")
+    assert f'"{value}"' in err or f"'{value}'" in err
     assert "nput should" not in err
 
 

@@ -22,7 +22,11 @@ def usage_message(error: Any) -> str:
     if getattr(error, "param", None) is not None and error.message:
         name = max(error.param.opts, key=len)
         what = error.message.rstrip(".").removeprefix("Value error, ").partition(", unable to parse")[0]
-        return f"{name} must be {what[16:]}" if what.startswith("Input should be ") else f"{name}: {what}"
+        if not what.startswith("Input should be "):
+            return f"{name}: {what}"
+        found = getattr(error.__cause__, "errors", None)  # of pydantic's, which knows the value
+        given = f' has "{found()[0]["input"]}"; it' if found else ""
+        return f"{name}{given} must be {what[16:]}"
     message = error.format_message().rstrip(".")
     if extra := re.fullmatch(r"Got unexpected extra argument\S* \((.*)\)", message):
         return f"there is one input: leave out {extra[1]}"
