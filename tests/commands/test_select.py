@@ -434,7 +434,7 @@ def test_responses_that_do_not_mark_their_answer_in_words_are_counted(select):
         (["--abstain", "-0.1"], "--abstain: -0.1 is not a part from 0 to 1, such as 0.8"),
         (["--weight", "rank"], "--weight goes with --method wbon: maj weighs nothing"),
         (["--format", "csv"], "--format csv: there is no such format"),
-        (["--n", "0"], "--n must be"),
+        (["--n", "0"], '--n has "0"; it must be'),
         (["--method", "best"], "--method: 'best' is not one of"),
     ],
 )

@@ -149,7 +149,7 @@ def told_unmarked(count: int) -> str:
     many = count != 1
     return (
         f"{count:,} response{'s' * many} count{'s' * (not many)} as wrong whose reference is words and which "
-        f"{'do' if many else 'does'} not mark {'their' if many else 'its'} answer (\"The answer is …\")"
+        f'{"do" if many else "does"} not mark {"their" if many else "its"} answer ("The answer is …")'
     )
 
 
