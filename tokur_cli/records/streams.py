@@ -68,12 +68,7 @@ def open_input(path: str) -> io.BufferedReader:
 
 
 def open_zstd(compressed: IO[bytes], name: str) -> io.BufferedReader:
-    """Open zstd data for reading, decompressed; see :func:`open_input`.
-
-    Args:
-        compressed: the data, closed with the stream.
-        name: its name, for messages.
-    """
+    """Open zstd data, which is closed with the stream, for reading, decompressed; see :func:`open_input`."""
     return _zstd_reader(_Plain(cast(io.BufferedReader, compressed), name, owned=True), name)
 
 

@@ -47,14 +47,7 @@ def largest_window(needs: Collection[str], options: BaselineOptions) -> int:
 
 @dataclass(frozen=True)
 class ScoredResponse:
-    """A response whose tokens have been scored.
-
-    Args:
-        record: where it stands.
-        located: its tokens.
-        quantities: what the scoring found.
-        features: what was gathered beyond them.
-    """
+    """A response whose tokens have been scored."""
 
     record: Record
     located: LocatedResponse

@@ -53,16 +53,7 @@ def show_worst(
     target: EvaluationOutput,
     count: int,
 ) -> None:
-    """Print the least sure responses, the least sure one first; of equals the one that was read first.
-
-    Args:
-        paths: scored records.
-        source: how they are read.
-        options: ``scores`` names the one score that ranks, ``eu`` by default.
-        labels: how it is known which of them are right.
-        target: where they go: a table on a terminal, JSON lines elsewhere.
-        count: how many.
-    """
+    """Print the least sure responses by one score, the least sure one first; of equals the one that was read first."""
     score = _chosen(options)
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     found = _read(paths, source, labels, score, invalid, count)

@@ -28,12 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GenerateJob(StreamJob):
-    """Questions are answered.
-
-    Args:
-        decoding: how.
-        score: whether the responses are scored, too.
-    """
+    """Questions are answered."""
 
     decoding: DecodingOptions
     score: bool

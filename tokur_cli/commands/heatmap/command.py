@@ -52,14 +52,6 @@ def heatmap(
     """Paint scored responses.
 
     All records are read before anything is painted, since one scale holds for all of them.
-
-    Args:
-        source: the records.
-        scaling: what they are painted by.
-        choice: which of them are painted.
-        labels: how it is known which of them are right.
-        picture: what is painted.
-        target: where the records go on to.
     """
     asked = choose_quantities(scaling.quantities)
     palettes = choose_palettes(scaling.palettes, len(asked))

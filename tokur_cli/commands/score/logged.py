@@ -33,13 +33,7 @@ _FEATURES = {"logprob", "deepconf"}
 
 
 def score_logged(source: InputOptions, scoring: ScoringOptions, target: ResumableOutput) -> None:
-    """Score a stream of responses that come with their log-probabilities.
-
-    Args:
-        source: the responses.
-        scoring: which scores, and whether tokens are kept.
-        target: where the records go.
-    """
+    """Score a stream of responses that come with their log-probabilities."""
     scores = choose_scores(scoring.scores)
     beyond = [score.name for score in scores if not _computable(score)]
     if beyond and scoring.scores not in (None, DEFAULT):

@@ -66,11 +66,6 @@ class Run:
 class Job(ABC):
     """What is asked of a model, checked as far as can be before one is loaded; workers are sent it.
 
-    Args:
-        model: which, and how it is loaded.
-        form: how questions become prompts.
-        scoring: what is computed of responses, and under which draws.
-
     Attributes:
         command: name for messages.
         needed: what a record has, as the names of its attributes.

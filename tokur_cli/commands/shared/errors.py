@@ -130,12 +130,7 @@ def _release_standard_output() -> None:
 
 
 class InvalidRecords:
-    """What happens to bad records: without ``skip`` the first one ends the command, with it they are counted.
-
-    Args:
-        command: name for messages.
-        skip: whether ``--skip-invalid`` was given.
-    """
+    """What happens to bad records: without ``skip`` the first one ends the command, with it they are counted."""
 
     def __init__(self, command: str, skip: bool) -> None:
         self.command, self.skip, self.count = command, skip, 0

@@ -46,14 +46,7 @@ class InProcess:
 def open_pool(
     options: WorkerOptions, device_map: str, make: MakePipeline, progress: Progress
 ) -> Iterator[InProcess | Pool]:
-    """Have the work done in this process or, where several are asked for, by workers.
-
-    Args:
-        options: how many, and where.
-        device_map: where each puts its model.
-        make: loads the model.
-        progress: told of work done in this process, and the name for messages.
-    """
+    """Have the work done in this process or, where several are asked for, by workers."""
     if options.in_process or (options.address is None and divide_this_machine(options, device_map).workers == 1):
         yield InProcess(make(progress))
         return

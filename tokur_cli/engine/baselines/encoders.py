@@ -139,12 +139,7 @@ class EntailmentModel:
 
 
 class SimilarityModel:
-    """Tells how alike texts are: the cosine of embeddings, or a cross-encoder's rating (the mean of both orders).
-
-    Args:
-        encoder: the model.
-        pairs: whether it is a cross-encoder.
-    """
+    """Tells how alike texts are: the cosine of embeddings, or a cross-encoder's rating (the mean of both orders)."""
 
     def __init__(self, encoder: Encoder, pairs: bool) -> None:
         self.encoder = encoder

@@ -42,10 +42,6 @@ class Requests:
     def open(cls, path: str, max_line: int = MAX_LINE) -> Iterator[Requests]:
         """Open a file of requests and find where each is.
 
-        Args:
-            path: the file's name.
-            max_line: the longest request in bytes.
-
         Raises:
             TokurError: it cannot be read, holds a line that is too long or not a request, or two requests with one id.
         """

@@ -54,12 +54,7 @@ def tally(values: Sequence[float | None], quantity: Quantity) -> tuple[float, fl
 
 
 def steps_of(response: Stepped, quantity: Quantity) -> list[Step]:
-    """Return the reasoning steps with the sum and the mean of their tokens' values.
-
-    Args:
-        response: the response.
-        quantity: what is summed.
-    """
+    """Return the reasoning steps with the sum and the mean of their tokens' values."""
     values = response.values[quantity.name]
     return [
         Step(start, end, tokens, *tally(values[tokens.start : tokens.stop], quantity))
