@@ -51,10 +51,6 @@ class Groups:
             else:
                 self.parameters.append(parameter)
 
-    def call(self, values: Mapping[str, Any], given: Collection[str]) -> Call:
-        """Return what the command is given: all values, and the names of those that the user gave."""
-        return Call(self.parameters, values, given)
-
     def fill(self, values: Mapping[str, Any], given: Collection[str]) -> dict[str, Any]:
         """Return the filled groups by name, and the values that belong to none.
 
@@ -64,7 +60,7 @@ class Groups:
             values: of all options.
             given: the names of those that the user gave.
         """
-        self.call(values, given).check()
+        Call(self.parameters, values, given).check()
         filled = {}
         for name, (group, options) in self._groups.items():
             own = {option: values[option] for option in options}

@@ -13,6 +13,7 @@ from tokur_cli.app.groups import Groups, given_in, parser_of
 from tokur_cli.app.refusals import usage_message
 from tokur_cli.commands.generate.command import GenerateJob
 from tokur_cli.commands.heatmap.notebook import picture_of
+from tokur_cli.commands.options.relations import Call
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.commands.score.command import ScoreJob
@@ -184,7 +185,7 @@ def _filled(command: Any, options: Mapping[str, Any], beside: Mapping[str, Any] 
             raise
         raise UsageError(usage_message(error)) from None
     groups, given = Groups(command), given_in(context)
-    idle = groups.call(context.params, given).lacking() - {known[name] for name in own}
+    idle = Call(groups.parameters, context.params, given).lacking() - {known[name] for name in own}
     if idle:
         return _filled(command, {name: value for name, value in options.items() if known[name] not in idle})
     return groups.fill(context.params, given)

@@ -103,7 +103,7 @@ def seekable(stream: io.BufferedReader, name: str, max_line: int = MAX_LINE) -> 
         yield cast(BinaryIO, copy)
 
 
-def read_lines(stream: BinaryIO, name: str, max_line: int = MAX_LINE) -> Iterator[tuple[int, bytes | None]]:
+def read_lines(stream: BinaryIO, name: str, max_line: int = MAX_LINE) -> Iterator[tuple[int, int, bytes | None]]:
     r"""Split a stream at ``\n`` and at nothing else, with memory for one line.
 
     Args:
@@ -112,18 +112,12 @@ def read_lines(stream: BinaryIO, name: str, max_line: int = MAX_LINE) -> Iterato
         max_line: the longest line in bytes, without its ``\n``.
 
     Yields:
-        (line number from 1, line without its ``\n`` or ``\r\n``, None for one that is too long); blank lines are
-        counted but left out, and so is a byte-order mark on line 1.
+        (line number from 1, the place at which it begins in bytes, line without its ``\n`` or ``\r\n``, None for one
+        that is too long); blank lines are counted but left out, and so is a byte-order mark on line 1.
 
     Raises:
         TokurError: there are as many bytes of blank lines in a row as no line may have.
     """
-    for number, _, line in placed_lines(stream, name, max_line):
-        yield number, line
-
-
-def placed_lines(stream: BinaryIO, name: str, max_line: int = MAX_LINE) -> Iterator[tuple[int, int, bytes | None]]:
-    """Yield what ``read_lines`` does, with the place at which each line begins, in bytes, between number and line."""
     number = offset = blank = 0
     while line := stream.readline(max_line + 1):
         number, begin, offset = number + 1, offset, offset + len(line)

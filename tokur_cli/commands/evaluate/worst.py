@@ -141,7 +141,7 @@ def _least_sure_step(record: Record, score: Score) -> dict[str, Any] | None:
     if quantity is None:
         return None
     response = scored_tokens(record, [quantity.name])
-    steps = steps_of(response, quantity)
+    steps = steps_of(response.steps, response.values[quantity.name], quantity)
     index = doubtful_step(steps)
     if index is None:
         return None

@@ -255,7 +255,7 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[list[str]]:
 
 def _steps(response: HeatmapResponse, scale: Scale, look: Look, width: int) -> Block:
     """Return the reasoning steps with their sums and means; the least sure ones where there are too many."""
-    steps = steps_of(response, scale.quantity)
+    steps = steps_of(response.steps, response.values[scale.quantity.name], scale.quantity)
     if len(steps) < 2 or not look.steps:
         return Block()
     worst = doubtful_step(steps)
