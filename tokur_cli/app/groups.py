@@ -32,9 +32,6 @@ class Without:
 class Groups:
     """The groups of options that a command takes, and the parameters that Typer makes options of.
 
-    Args:
-        command: the command.
-
     Attributes:
         parameters: one for each option, and the command's others.
     """
@@ -55,10 +52,6 @@ class Groups:
         """Return the filled groups by name, and the values that belong to none.
 
         A group with a field ``given`` has the names of its options there that the user gave.
-
-        Args:
-            values: of all options.
-            given: the names of those that the user gave.
         """
         Call(self.parameters, values, given).check()
         filled = {}

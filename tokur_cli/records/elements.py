@@ -91,11 +91,6 @@ def _enter(cursor: _Cursor, key: str) -> bool:
 class _Cursor:
     """A place in a stream of JSON text.
 
-    Args:
-        stream: the text.
-        name: the file's name, for messages.
-        max_value: the longest value in bytes.
-
     Attributes:
         line: the number of the line it is on, from 1.
     """

@@ -243,22 +243,14 @@ class _Plain(io.RawIOBase):
 
 
 class _Archive(io.RawIOBase):
-    """An archive's contents, member after member.
-
-    Args:
-        compressed: the archive's bytes.
-        form: its format's name, for messages.
-        new: makes a decompressor for one member: ``decompress(data)``, ``eof``, ``unused_data``.
-        failure: what a decompressor raises for corrupt data.
-        name: the file's name, for messages.
-    """
+    """An archive's contents, member after member."""
 
     def __init__(
         self, compressed: _Plain, form: str, new: Callable[[], Any], failure: type[Exception], name: str
     ) -> None:
         self._compressed = compressed
         self._form = form
-        self._new = new
+        self._new = new  # makes a decompressor of one member: ``decompress(data)``, ``eof``, ``unused_data``
         self._failure = failure
         self._name = name
         self._member: Any = None  # the decompressor of the member being read; None between members

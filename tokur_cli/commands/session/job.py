@@ -128,10 +128,4 @@ class StreamJob(Job):
 
     @abstractmethod
     def run(self, pool: InProcess | Pool, progress: Progress, description: ModelDescription | None = None) -> Run:
-        """Return what takes a stream through the work.
-
-        Args:
-            pool: who does it, by ``pipeline``.
-            progress: told of work done.
-            description: of the model, where this process does not have it.
-        """
+        """Return what takes a stream through a pool's work; a description is of a model that is not here."""

@@ -149,11 +149,7 @@ class InvalidRecords:
                 self.skip_or_raise(item)
 
     def finish(self, *, none_of: str | None = None) -> None:
-        """End the command with its own exit code if any record was skipped.
-
-        Args:
-            none_of: the name of an input that had no good record, which is said.
-        """
+        """End the command with its own exit code if any record was skipped; say what input had no good one."""
         if none_of is not None and not self.count:
             say(self.command, f"{none_of}: holds no records")
         if self.count:

@@ -45,12 +45,7 @@ class ScoredTokens:
 
 
 def scored_tokens(record: Record, names: Iterable[str]) -> ScoredTokens:
-    """Return the tokens of a scored record.
-
-    Args:
-        record: the record.
-        names: the quantities that are taken; those that it lacks are left out.
-    """
+    """Return the tokens of a scored record, checked, with those of the quantities that it has."""
     arrays = token_arrays(record)
     spans = _spans(record, arrays)
     values = {name: _values(record, name, arrays[name]) for name in names if name in arrays}

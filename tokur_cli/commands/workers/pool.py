@@ -73,12 +73,6 @@ class Pool:
 
     Ray could start dead ones anew and repeat their tasks, but it would do so without end where they die before they are
     ready, and wait with the task of a lost machine until there is another.
-
-    Args:
-        command: name for messages.
-        share: how many workers, and what each gets.
-        make: makes a worker's pipeline.
-        standard_output: where nothing but what is written there goes.
     """
 
     def __init__(self, command: str, share: Share, make: MakePipeline, standard_output: BinaryIO) -> None:

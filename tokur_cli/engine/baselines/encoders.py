@@ -212,12 +212,6 @@ def load_similarity(
     An embedding model is a transformer with what sentence-transformers has written beside it (``modules.json``), a
     cross-encoder a classifier with one output, from 0 to 1 by its activation (the sigmoid if it names none).
 
-    Args:
-        name: what the user typed.
-        device: a torch device.
-        progress: called with short sentences on what is being done.
-        note: called with a sentence, once, if texts are too long for the model.
-
     Raises:
         TokurError: the model can't be had, doesn't fit, or isn't such a model; says what to do.
     """
