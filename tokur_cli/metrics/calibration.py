@@ -139,9 +139,7 @@ def held_out(
     return probability
 
 
-def calibrated(
-    confidence: ArrayLike, label: ArrayLike, *, cluster: ArrayLike | None = None, folds: int = FOLDS, seed: int = 0
-) -> Floats:
+def calibrated(confidence: ArrayLike, label: ArrayLike, *, cluster: ArrayLike | None = None, seed: int = 0) -> Floats:
     """Return each record's probability of being right (N,), by isotonic regression on the other folds' questions.
 
     Takes (N,) confidences, finite, and what ``held_out`` takes.
@@ -151,7 +149,7 @@ def calibrated(
         return fit_isotonic(values, label, least=0.0).predict
 
     values, label = np.asarray(confidence, dtype=np.float64)[:, None], np.asarray(label, dtype=np.float64)
-    return held_out(values, label, fit, cluster=cluster, folds=folds, seed=seed)
+    return held_out(values, label, fit, cluster=cluster, seed=seed)
 
 
 def _folds(question: NDArray[np.intp], label: Floats, folds: int, seed: int) -> NDArray[np.intp]:

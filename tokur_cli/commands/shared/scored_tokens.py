@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -38,10 +38,6 @@ class ScoredTokens:
         scored = self.record.computed("steps")
         steps = step_spans(self.response) if scored is None else _scored_steps(self.record, self.response, scored)
         return list(zip(steps, tokens_of_steps(self.response, self.spans, steps), strict=True))
-
-    def token_values(self, name: str) -> Sequence[float | None]:
-        """Return the values of a quantity that there is."""
-        return self.values[name]
 
 
 def scored_tokens(record: Record, names: Iterable[str]) -> ScoredTokens:
