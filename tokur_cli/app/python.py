@@ -64,9 +64,8 @@ class Tokur:
     def __init__(self, model: str | None = None, **options: Any) -> None:
         self._options = {"model": model, **options}
         groups = _filled(score, self._options)
-        self._model_options, posterior = groups["model"], groups["posterior"]
-        baselines = replace(groups["baselines"], seed=posterior.seed)
-        scoring = replace(groups["scoring"], posterior=posterior, baselines=baselines)
+        self._model_options = groups["model"]
+        scoring = together(groups["scoring"], groups["posterior"], groups["baselines"])
         self._scoring = ScoreJob.of(self._model_options, groups["prompts"], scoring)
         self._session: Session | None = None  # with the model that is loaded
         self._scorer: Pipeline | None = None
@@ -110,9 +109,8 @@ class Tokur:
             )
         if groups["decoding"].backend == "vllm":
             raise UsageError("from Python, generate has no backend vllm: run tokur generate --backend vllm")
-        decoding, scoring = together(
-            *(groups[name] for name in ("decoding", "guided", "posterior", "scoring", "baselines"))
-        )
+        decoding = groups["decoding"].guided_by(groups["guided"].guidance, groups["posterior"].seed)
+        scoring = together(groups["scoring"], groups["posterior"], groups["baselines"])
         job = GenerateJob.of(groups["model"], groups["prompts"], decoding, scoring, score=groups["score"])
         job = replace(job, model=replace(job.model, name=job.model.name or self.model))
         return map(ScoredRecord if job.score else dict, self._carry_out(job, questions))

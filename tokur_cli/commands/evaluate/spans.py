@@ -78,11 +78,7 @@ class SpanReader(RunReader[Record]):
 
     def good(self, items: Iterable[Record | RecordError]) -> Iterator[Record]:
         """Yield the records without the bad ones."""
-        for item in items:
-            if isinstance(item, RecordError):
-                self.invalid.skip_or_raise(item)
-            else:
-                yield item
+        return self.invalid.good(items)
 
     def add(self, item: Record, runs: RunsOfFile) -> None:
         """Add the labelled spans of a response."""

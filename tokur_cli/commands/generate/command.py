@@ -107,9 +107,7 @@ class GenerateJob(StreamJob):
 def _encoded(
     responses: Iterable[Record | RecordError | Pause], invalid: InvalidRecords, progress: Progress
 ) -> Iterator[bytes]:
-    for item in responses:
-        if isinstance(item, RecordError):
-            invalid.skip_or_raise(item)
-        elif isinstance(item, Record):
+    for item in invalid.good(responses):
+        if isinstance(item, Record):
             yield item.encode()
             progress.advance(1, len(item.token_ids or ()))

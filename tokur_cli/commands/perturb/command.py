@@ -58,7 +58,7 @@ def perturb(
     if source is not None:
         items, first = look_ahead(read_input(job.command, source), *job.needed, skip_invalid=source.skip_invalid)
         if first is None:
-            invalid.skip_all(items)
+            list(invalid.good(items))
             raise TokurError("the input has no response to try strengths on")
     job = job.choosing_model(first)
     if items is not None and strength.sweep is not None:

@@ -9,10 +9,13 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from threading import Timer, main_thread
+from typing import TypeVar
 
 from tokur_cli.engine.panics import is_panic
 from tokur_cli.records.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_SKIPPED, RecordError, TokurError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
+
+T = TypeVar("T")
 
 
 def claim_standard_streams() -> None:
@@ -142,11 +145,13 @@ class InvalidRecords:
         self.count += 1
         say(self.command, str(error))
 
-    def skip_all(self, items: Iterable[object]) -> None:
-        """Count and report the bad records among the items."""
+    def good(self, items: Iterable[T | RecordError]) -> Iterator[T]:
+        """Yield the items without the bad records."""
         for item in items:
             if isinstance(item, RecordError):
                 self.skip_or_raise(item)
+            else:
+                yield item
 
     def finish(self, *, none_of: str | None = None) -> None:
         """End the command with its own exit code if any record was skipped; say what input had no good one."""
