@@ -116,11 +116,7 @@ class Tokur:
         return map(ScoredRecord if job.score else dict, self._carry_out(job, questions))
 
     def _carry_out(self, job: StreamJob, rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-        """Yield what becomes of the rows.
-
-        Raises:
-            UsageError: there is a single row, whose fields would be taken for rows.
-        """
+        """Yield what becomes of the rows, which may be no single one, whose fields would be taken for rows."""
         if isinstance(rows, Mapping | str):
             raise UsageError("give a list of records, not a single one")
         with Progress(job.command) as progress:
@@ -149,13 +145,7 @@ class Tokur:
 def _filled(command: Any, options: Mapping[str, Any], beside: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return a command's groups of options with values as they would be given on its command line.
 
-    Args:
-        command: the command.
-        options: by their names.
-        beside: others, given for all commands; those that say nothing in this one are left out.
-
-    Raises:
-        UsageError: there is no such option, or it cannot have this value.
+    Those given ``beside`` them, for all commands, are left out where they say nothing.
     """
     parser = parser_of(command)
     known = {

@@ -19,6 +19,7 @@ from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.commands.workers.pool import InProcess, Pool
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.record import Record
+from tokur_cli.records.writer import Resuming
 
 if TYPE_CHECKING:
     from tokur_cli.commands.generate.responder import Responder
@@ -95,12 +96,12 @@ class GenerateJob(StreamJob):
                 )
             return _encoded(responses, invalid, progress)
 
-        resuming = {
-            "settings": lambda _: {**generation.settings, **pool.settings},
-            "settings_of": settings_of,
-            "identity": lambda record: (record.passthrough("response"), record.sample),
-            "computed": ("response", "tokur"),
-        }
+        resuming = Resuming(
+            lambda _: {**generation.settings, **pool.settings},
+            settings_of,
+            identity=lambda record: (record.passthrough("response"), record.sample),
+            computed=("response", "tokur"),
+        )
         return Run(lines, resuming, generation.busy, partial(generation.course.tell, self.command))
 
 

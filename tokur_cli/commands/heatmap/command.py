@@ -98,11 +98,7 @@ def _read(
     invalid: InvalidRecords,
     labels: LabelOptions,
 ) -> list[str]:
-    """Count every record's values for the scales, and keep it if it is one of those to show.
-
-    Returns:
-        With what they were scored, all that differ.
-    """
+    """Count every record's values for the scales and keep it if it is to show; return with what they were scored."""
     settings: dict[str, None] = {}
     for item in items:
         try:

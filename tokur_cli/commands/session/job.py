@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from tokur_cli.commands.options.model import ModelOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
@@ -19,6 +19,7 @@ from tokur_cli.commands.workers.pool import InProcess, Pool
 from tokur_cli.commands.workers.worker import Pipeline
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
+from tokur_cli.records.writer import Resuming
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -51,13 +52,13 @@ class Run:
         lines: from records, and the errors of those that could not be read, to records as they will be written, in
             order; told what happens to bad records, and which ones a resumed run need not compute. Raises TokurError:
             the first bad record, unless bad ones are skipped, or whatever else stops the run.
-        resuming: what its output is resumed by, as ``open_output`` takes it.
+        resuming: what the records of its output are told by.
         busy: tells whether this process has work to go on with while no record comes.
         finish: says how it went, where there is something to say.
     """
 
     lines: Lines
-    resuming: dict[str, Any]
+    resuming: Resuming
     busy: Callable[[], bool] = lambda: False
     finish: Callable[[], None] = lambda: None
 
