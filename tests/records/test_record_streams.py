@@ -44,9 +44,13 @@ FORMS = {
 }
 
 
+def numbered(stream):
+    return ((number, line) for number, _, line in read_lines(stream, "in"))
+
+
 def lines_of(path):
     with open_input(str(path)) as stream:
-        return list(read_lines(stream, "in"))
+        return list(numbered(stream))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -92,7 +96,7 @@ def test_a_slow_pipe_delivers_lines_as_they_come(form, monkeypatch):
     with open(receiver, encoding="utf-8") as stdin:
         monkeypatch.setattr("sys.stdin", stdin)
         with open_input("-") as stream:
-            lines = read_lines(stream, "in")
+            lines = numbered(stream)
             assert next(lines) == (1, b'{"line":1}')
             received.set()
             assert list(lines) == [(2, b'{"line":2}')]
@@ -121,7 +125,7 @@ def test_lines_are_split_at_line_feeds_alone(parts):
         line = line[:-1] if line.endswith(b"\r") else line
         if line.strip(b" \t\r\x0b\x0c"):
             expected.append((number, line))
-    assert list(read_lines(io.BufferedReader(io.BytesIO(data)), "in")) == expected
+    assert list(numbered(io.BufferedReader(io.BytesIO(data)))) == expected
 
 
 @pytest.mark.parametrize("form", ["gzip", "zstd"])
@@ -134,7 +138,7 @@ def test_a_cut_archive_delivers_the_lines_before_the_cut(form, tmp_path):
 
     def read_all():
         with open_input(str(tmp_path / "in")) as stream:
-            delivered.extend(line for _, line in read_lines(stream, "in"))
+            delivered.extend(line for _, line in numbered(stream))
 
     with pytest.raises(TokurError, match=rf"in: the {form} data is cut short: the file is not complete"):
         read_all()

@@ -170,7 +170,8 @@ def generate(
     depends on N and the options of the panel Guided, too.
     """
     source = replace(source, path=input_path(questions))
-    decoding, scoring = together(decoding, guided, posterior, scoring, baselines)
+    decoding = decoding.guided_by(guided.guidance, posterior.seed)
+    scoring = together(scoring, posterior, baselines)
     from tokur_cli.commands.generate.command import GenerateJob
     from tokur_cli.commands.session.files import carry_out
 
@@ -200,10 +201,9 @@ def score(
 
         score_logged(source, scoring, target)
         return
-    baselines = replace(baselines, seed=posterior.seed)
     from tokur_cli.commands.score.command import ScoreJob
 
-    job = ScoreJob.of(model, prompts, replace(scoring, posterior=posterior, baselines=baselines))
+    job = ScoreJob.of(model, prompts, together(scoring, posterior, baselines))
     if baselines.show_prompts:
         from tokur_cli.commands.baselines.show_prompts import show_prompts
 
@@ -285,14 +285,6 @@ def heatmap(
     run(source, scaling, choice, labels, picture, target)
 
 
-def together(
-    decoding: DecodingOptions,
-    guided: GuidedOptions,
-    posterior: PosteriorOptions,
-    scoring: ScoringOptions,
-    baselines: BaselineOptions,
-) -> tuple[DecodingOptions, ScoringOptions]:
-    """Return the groups with what others say for them: how a response is guided, the posterior, the seed."""
-    seed = posterior.seed
-    decoding = replace(decoding, seed=seed).guided_by(guided.guidance)
-    return decoding, replace(scoring, posterior=posterior, baselines=replace(baselines, seed=seed))
+def together(scoring: ScoringOptions, posterior: PosteriorOptions, baselines: BaselineOptions) -> ScoringOptions:
+    """Return how responses are scored as one group; the posterior's seed is that of all random numbers."""
+    return replace(scoring, posterior=posterior, baselines=replace(baselines, seed=posterior.seed))

@@ -32,9 +32,6 @@ class Without:
 class Groups:
     """The groups of options that a command takes, and the parameters that Typer makes options of.
 
-    Args:
-        command: the command.
-
     Attributes:
         parameters: one for each option, and the command's others.
     """
@@ -51,20 +48,12 @@ class Groups:
             else:
                 self.parameters.append(parameter)
 
-    def call(self, values: Mapping[str, Any], given: Collection[str]) -> Call:
-        """Return what the command is given: all values, and the names of those that the user gave."""
-        return Call(self.parameters, values, given)
-
     def fill(self, values: Mapping[str, Any], given: Collection[str]) -> dict[str, Any]:
         """Return the filled groups by name, and the values that belong to none.
 
         A group with a field ``given`` has the names of its options there that the user gave.
-
-        Args:
-            values: of all options.
-            given: the names of those that the user gave.
         """
-        self.call(values, given).check()
+        Call(self.parameters, values, given).check()
         filled = {}
         for name, (group, options) in self._groups.items():
             own = {option: values[option] for option in options}

@@ -57,7 +57,7 @@ class Command(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the short help or the whole one."""
-        _write(formatter, _help_of_command(self, ctx, formatter.width))
+        formatter.write("\n".join(_help_of_command(self, ctx, formatter.width)))
 
 
 class Group(TyperGroup):
@@ -83,7 +83,7 @@ class Group(TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the short help or the whole one."""
-        _write(formatter, _help_of_group(self, ctx, formatter.width))
+        formatter.write("\n".join(_help_of_group(self, ctx, formatter.width)))
 
 
 def with_help(kind: type[Any], brief: Brief) -> type[Any]:
@@ -207,7 +207,3 @@ def _styled(text: str, **style: Any) -> str:
     """Return a text in a style, which typer takes off where there is no terminal."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return text if plain else typer.style(text, **style)
-
-
-def _write(formatter: Any, lines: Iterable[str]) -> None:
-    formatter.write("\n".join(lines))

@@ -13,6 +13,7 @@ from tokur_cli.app.groups import Groups, given_in, parser_of
 from tokur_cli.app.refusals import usage_message
 from tokur_cli.commands.generate.command import GenerateJob
 from tokur_cli.commands.heatmap.notebook import picture_of
+from tokur_cli.commands.options.relations import Call
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.commands.score.command import ScoreJob
@@ -63,9 +64,8 @@ class Tokur:
     def __init__(self, model: str | None = None, **options: Any) -> None:
         self._options = {"model": model, **options}
         groups = _filled(score, self._options)
-        self._model_options, posterior = groups["model"], groups["posterior"]
-        baselines = replace(groups["baselines"], seed=posterior.seed)
-        scoring = replace(groups["scoring"], posterior=posterior, baselines=baselines)
+        self._model_options = groups["model"]
+        scoring = together(groups["scoring"], groups["posterior"], groups["baselines"])
         self._scoring = ScoreJob.of(self._model_options, groups["prompts"], scoring)
         self._session: Session | None = None  # with the model that is loaded
         self._scorer: Pipeline | None = None
@@ -109,19 +109,14 @@ class Tokur:
             )
         if groups["decoding"].backend == "vllm":
             raise UsageError("from Python, generate has no backend vllm: run tokur generate --backend vllm")
-        decoding, scoring = together(
-            *(groups[name] for name in ("decoding", "guided", "posterior", "scoring", "baselines"))
-        )
+        decoding = groups["decoding"].guided_by(groups["guided"].guidance, groups["posterior"].seed)
+        scoring = together(groups["scoring"], groups["posterior"], groups["baselines"])
         job = GenerateJob.of(groups["model"], groups["prompts"], decoding, scoring, score=groups["score"])
         job = replace(job, model=replace(job.model, name=job.model.name or self.model))
         return map(ScoredRecord if job.score else dict, self._carry_out(job, questions))
 
     def _carry_out(self, job: StreamJob, rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-        """Yield what becomes of the rows.
-
-        Raises:
-            UsageError: there is a single row, whose fields would be taken for rows.
-        """
+        """Yield what becomes of the rows, which may be no single one, whose fields would be taken for rows."""
         if isinstance(rows, Mapping | str):
             raise UsageError("give a list of records, not a single one")
         with Progress(job.command) as progress:
@@ -150,13 +145,7 @@ class Tokur:
 def _filled(command: Any, options: Mapping[str, Any], beside: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return a command's groups of options with values as they would be given on its command line.
 
-    Args:
-        command: the command.
-        options: by their names.
-        beside: others, given for all commands; those that say nothing in this one are left out.
-
-    Raises:
-        UsageError: there is no such option, or it cannot have this value.
+    Those given ``beside`` them, for all commands, are left out where they say nothing.
     """
     parser = parser_of(command)
     known = {
@@ -184,7 +173,7 @@ def _filled(command: Any, options: Mapping[str, Any], beside: Mapping[str, Any] 
             raise
         raise UsageError(usage_message(error)) from None
     groups, given = Groups(command), given_in(context)
-    idle = groups.call(context.params, given).lacking() - {known[name] for name in own}
+    idle = Call(groups.parameters, context.params, given).lacking() - {known[name] for name in own}
     if idle:
         return _filled(command, {name: value for name, value in options.items() if known[name] not in idle})
     return groups.fill(context.params, given)

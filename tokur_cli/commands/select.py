@@ -27,11 +27,9 @@ from tokur_cli.selection.gathering import Candidate, Gathering, Question, draw, 
 from tokur_cli.selection.notes import Notes
 from tokur_cli.selection.tally import Tally
 from tokur_cli.selection.voting import MAJORITY, Choice, Rule, choose, parse_keep
-from tokur_cli.selection.weights import SIGNED, Weight, measures_doubt
+from tokur_cli.selection.weights import SIGNED, measures_doubt
 
 COMMAND = "select"
-DEFAULT_WEIGHT: Weight = "exp"
-
 _PROGRESS_STEP = 1000
 
 

@@ -95,10 +95,6 @@ def watch(model: PreTrainedModel, ids: Tensor) -> Tensor:
 def run_body(model: PreTrainedModel, **inputs: Any) -> ModelOutput:
     """Run the first half of the model's forward pass.
 
-    Args:
-        model: the model.
-        **inputs: of its forward pass.
-
     Returns:
         What its body put out, with ``last_hidden_state`` (B, L, d).
     """

@@ -36,11 +36,6 @@ def words(key: tuple[object, ...], first: int, count: int) -> npt.NDArray[np.uin
 def uniform(key: tuple[object, ...], first: int, count: int) -> npt.NDArray[np.float64]:
     """Return numbers ``first … first + count`` of an endless sequence, uniform in [0, 1) with 53 bits each.
 
-    Args:
-        key: as in ``words``.
-        first: likewise.
-        count: how many.
-
     Returns:
         float64 array of shape (count,).
     """

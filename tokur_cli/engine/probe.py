@@ -155,11 +155,6 @@ def refusal(name: str, model: PreTrainedModel, doing: str, what: str) -> TokurEr
 def probe_model(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Probe:
     """Run a model as it is on a few tokens.
 
-    Args:
-        name: of the model, for messages.
-        model: the model.
-        tokenizer: its tokenizer.
-
     Raises:
         TokurError: it doesn't run, or cannot be taken apart.
     """

@@ -19,9 +19,6 @@ class Spelling:
     A token is known by the bytes that it adds to a text or, as some programs write it, by its name in the vocabulary
     (``Ġthe``, ``▁the``). vLLM spells a character that several tokens make with the last of them and writes the others
     as empty strings; their ids are known if the character's bytes are divided into so many tokens in one way only.
-
-    Args:
-        tokenizer: the model's.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:

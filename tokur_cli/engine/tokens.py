@@ -93,10 +93,6 @@ class ResponseTokenizer:
     ) -> str:
         """Return the text of a conversation up to where the model's answer begins.
 
-        Args:
-            messages: the turns.
-            tools: definitions of tools that the model may call.
-
         Raises:
             TokurError: the tokenizer has no chat template, or its template refuses these messages.
         """

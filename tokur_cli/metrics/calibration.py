@@ -90,17 +90,18 @@ def _fit_line(values: Floats, target: Floats, strength: float) -> Line:
     return Line(weights, intercept, predict)
 
 
-def fit_isotonic(values: Floats, label: Floats, *, rising: bool = True) -> Curve:
-    """Fit an isotonic regression, in which no probability is nearer to 0 or 1 than 1/(N + 2).
+def fit_isotonic(values: Floats, label: Floats, *, rising: bool = True, least: float | None = None) -> Curve:
+    """Fit an isotonic regression, in which no probability is nearer to 0 or 1 than ``least``, by default 1/(N + 2).
 
     Args:
         values: (N, 1).
         label: (N,), in [0, 1].
         rising: whether larger values are more often right; else they are less often.
+        least: the lowest probability.
     """
     from sklearn.isotonic import IsotonicRegression
 
-    least = 1 / (len(label) + 2)
+    least = 1 / (len(label) + 2) if least is None else least
     model = IsotonicRegression(y_min=least, y_max=1 - least, increasing=rising, out_of_bounds="clip")
     model.fit(values[:, 0], label)
     points = np.column_stack((model.X_thresholds_, model.y_thresholds_)).astype(np.float64)
@@ -138,29 +139,17 @@ def held_out(
     return probability
 
 
-def calibrated(
-    confidence: ArrayLike, label: ArrayLike, *, cluster: ArrayLike | None = None, folds: int = FOLDS, seed: int = 0
-) -> Floats:
-    """Return each record's probability of being right, by isotonic regression on the questions of the other folds.
+def calibrated(confidence: ArrayLike, label: ArrayLike, *, cluster: ArrayLike | None = None, seed: int = 0) -> Floats:
+    """Return each record's probability of being right (N,), by isotonic regression on the other folds' questions.
 
-    Args:
-        confidence: (N,), finite.
-        label: (N,), in [0, 1].
-        cluster: see ``held_out``.
-        folds: see ``held_out``.
-        seed: see ``held_out``.
-
-    Returns:
-        (N,), in [0, 1].
+    Takes (N,) confidences, finite, and what ``held_out`` takes.
     """
-    from sklearn.isotonic import IsotonicRegression
 
     def fit(values: Floats, label: Floats) -> Predict:
-        model = IsotonicRegression(out_of_bounds="clip").fit(values[:, 0], label)
-        return lambda values: np.asarray(model.predict(values[:, 0]))
+        return fit_isotonic(values, label, least=0.0).predict
 
     values, label = np.asarray(confidence, dtype=np.float64)[:, None], np.asarray(label, dtype=np.float64)
-    return held_out(values, label, fit, cluster=cluster, folds=folds, seed=seed)
+    return held_out(values, label, fit, cluster=cluster, seed=seed)
 
 
 def _folds(question: NDArray[np.intp], label: Floats, folds: int, seed: int) -> NDArray[np.intp]:

@@ -173,12 +173,7 @@ def leading(*, is_binary: bool) -> Metric:
 
 
 def compared(names: Iterable[Collection[str]], *, is_binary: bool) -> list[Metric]:
-    """Return the metrics that a table of differences shows: the leading one, and those of its kind of records.
-
-    Args:
-        names: the metrics in which each score is compared, see ``Metric.compared``.
-        is_binary: whether all labels are right or wrong, not graded in between.
-    """
+    """Return the metrics that a table of differences shows: the leading one, and those of its kind of records."""
     kinds = [[metric for metric in _ALL if metric.compared == kind] for kind in ("spans", "probabilities", "responses")]
     held = [set(of) for of in names]
     of_kind = next((kind for kind in kinds[:-1] if any({m.name for m in kind} <= of for of in held)), kinds[-1])

@@ -204,11 +204,9 @@ class _Run:
     def _compared(
         self, pair: Mapping[str, ScoredSet], drawn: Mapping[str, dict[str, Floats]]
     ) -> tuple[dict[str, Estimate], float | None]:
-        """Return the paired differences in every metric that a score and a baseline have, and DeLong's p-value.
+        """Return a score's paired differences from a baseline in every metric that both have, and DeLong's p-value.
 
-        Args:
-            pair: the score and the baseline, which are compared on the records that have both.
-            drawn: their metrics under the resamples of all records.
+        They are of the records that have both; ``drawn`` are metrics under the resamples of all records.
         """
         held = [np.isfinite(score.confidence) for score in pair.values()]
         both = held[0] & held[1]
@@ -278,13 +276,7 @@ def _delong_p(confidence: Floats, baseline: Floats, label: Floats, cluster: NDAr
 
 
 class _Spans:
-    """The metrics of spans within their responses: means over responses.
-
-    Args:
-        table: the spans of Q responses.
-        cluster: (N,) number of each span's question; resamples draw questions.
-        plan: how they are evaluated.
-    """
+    """The metrics of spans within their responses: means over responses."""
 
     def __init__(self, table: SpanTable, cluster: NDArray[np.generic], plan: Plan) -> None:
         self._table, self._versus = table, plan.versus

@@ -61,7 +61,7 @@ def _hint(line: bytes | None) -> str:
 
 
 def _read_json_lines(stream: io.BufferedReader, source: str, max_line: int) -> Iterator[Record | RecordError]:
-    for number, line in read_lines(stream, source, max_line):
+    for number, _, line in read_lines(stream, source, max_line):
         row = _parse(line, source, number, max_line)
         if number == 1 and isinstance(row, RecordError):
             row = RecordError(row.message + _hint(line), source, number)

@@ -91,11 +91,6 @@ def _enter(cursor: _Cursor, key: str) -> bool:
 class _Cursor:
     """A place in a stream of JSON text.
 
-    Args:
-        stream: the text.
-        name: the file's name, for messages.
-        max_value: the longest value in bytes.
-
     Attributes:
         line: the number of the line it is on, from 1.
     """
@@ -184,11 +179,7 @@ class _Cursor:
         return len(self._buffer)
 
     def _next_part(self, position: int) -> int | None:
-        """Read on in a value, of which what is too long is let go; return where the position is then, None at the end.
-
-        Args:
-            position: a place at or after the end of what was read.
-        """
+        """Read on in a value, letting go what is too long; return where the position is then, None at the end."""
         if len(self._buffer) > self._max_value:
             self._let_go = True
             position -= len(self._buffer)

@@ -58,11 +58,7 @@ def _plain(value: Any) -> Any:
 
 
 def _said(value: Any) -> Any:
-    """Return what orjson refuses in types that it writes.
-
-    Raises:
-        TypeError: there is no way to say it.
-    """
+    """Return what orjson refuses in types that it writes."""
     if hasattr(value, "isoformat"):
         return value.isoformat() if value == value else None  # NaT is not equal to itself
     if hasattr(value, "dtype"):  # numpy, which this package's start-up must not import

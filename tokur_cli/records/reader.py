@@ -69,13 +69,7 @@ def read_records(
 
 
 def read_rows_of(rows: Iterable[Any], source: str, note: Note = _unsaid) -> Iterator[Record | RecordError]:
-    """Read records as :func:`read_records` does, from rows of Python.
-
-    Args:
-        rows: objects as ``json`` would return them.
-        source: what stands before the number of a bad one in its error.
-        note: called with what is to be said of the rows.
-    """
+    """Read records as :func:`read_records` does, from rows of Python."""
     return _adapted(records_of(enumerate(rows, start=1), source), source, None, FieldMapping(), Given(), note)
 
 

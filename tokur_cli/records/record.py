@@ -54,11 +54,6 @@ class Record:
     def parse(cls, line: bytes, source: str | None, number: int | None) -> Record:
         """Read one line of JSON.
 
-        Args:
-            line: UTF-8 text of one JSON object, without the line end.
-            source: the file's name, for errors.
-            number: the line's number, for errors.
-
         Raises:
             RecordError: the line is not UTF-8, not JSON, or not an object.
         """
@@ -76,11 +71,6 @@ class Record:
     @classmethod
     def of(cls, row: Any, source: str | None, number: int | None) -> Record:
         """Make a record of a row that was never JSON text: of Python, a table or a data set.
-
-        Args:
-            row: an object's fields by name.
-            source: what the row is from, for errors.
-            number: its number there, from 1, for errors.
 
         Raises:
             RecordError: it is no such object, or holds something that JSON cannot say.

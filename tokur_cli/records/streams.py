@@ -68,12 +68,7 @@ def open_input(path: str) -> io.BufferedReader:
 
 
 def open_zstd(compressed: IO[bytes], name: str) -> io.BufferedReader:
-    """Open zstd data for reading, decompressed; see :func:`open_input`.
-
-    Args:
-        compressed: the data, closed with the stream.
-        name: its name, for messages.
-    """
+    """Open zstd data, which is closed with the stream, for reading, decompressed; see :func:`open_input`."""
     return _zstd_reader(_Plain(cast(io.BufferedReader, compressed), name, owned=True), name)
 
 
@@ -108,7 +103,7 @@ def seekable(stream: io.BufferedReader, name: str, max_line: int = MAX_LINE) -> 
         yield cast(BinaryIO, copy)
 
 
-def read_lines(stream: BinaryIO, name: str, max_line: int = MAX_LINE) -> Iterator[tuple[int, bytes | None]]:
+def read_lines(stream: BinaryIO, name: str, max_line: int = MAX_LINE) -> Iterator[tuple[int, int, bytes | None]]:
     r"""Split a stream at ``\n`` and at nothing else, with memory for one line.
 
     Args:
@@ -117,18 +112,12 @@ def read_lines(stream: BinaryIO, name: str, max_line: int = MAX_LINE) -> Iterato
         max_line: the longest line in bytes, without its ``\n``.
 
     Yields:
-        (line number from 1, line without its ``\n`` or ``\r\n``, None for one that is too long); blank lines are
-        counted but left out, and so is a byte-order mark on line 1.
+        (line number from 1, the place at which it begins in bytes, line without its ``\n`` or ``\r\n``, None for one
+        that is too long); blank lines are counted but left out, and so is a byte-order mark on line 1.
 
     Raises:
         TokurError: there are as many bytes of blank lines in a row as no line may have.
     """
-    for number, _, line in placed_lines(stream, name, max_line):
-        yield number, line
-
-
-def placed_lines(stream: BinaryIO, name: str, max_line: int = MAX_LINE) -> Iterator[tuple[int, int, bytes | None]]:
-    """Yield what ``read_lines`` does, with the place at which each line begins, in bytes, between number and line."""
     number = offset = blank = 0
     while line := stream.readline(max_line + 1):
         number, begin, offset = number + 1, offset, offset + len(line)
@@ -254,22 +243,14 @@ class _Plain(io.RawIOBase):
 
 
 class _Archive(io.RawIOBase):
-    """An archive's contents, member after member.
-
-    Args:
-        compressed: the archive's bytes.
-        form: its format's name, for messages.
-        new: makes a decompressor for one member: ``decompress(data)``, ``eof``, ``unused_data``.
-        failure: what a decompressor raises for corrupt data.
-        name: the file's name, for messages.
-    """
+    """An archive's contents, member after member."""
 
     def __init__(
         self, compressed: _Plain, form: str, new: Callable[[], Any], failure: type[Exception], name: str
     ) -> None:
         self._compressed = compressed
         self._form = form
-        self._new = new
+        self._new = new  # makes a decompressor of one member: ``decompress(data)``, ``eof``, ``unused_data``
         self._failure = failure
         self._name = name
         self._member: Any = None  # the decompressor of the member being read; None between members

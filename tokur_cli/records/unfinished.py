@@ -98,12 +98,7 @@ def _begin(target: Path) -> tuple[Path, int | None]:
 
 
 def _lock(folder: Path) -> int | None:
-    """Lock a folder for as long as this process lives; return the lock, or None where folders can't be locked.
-
-    Raises:
-        BlockingIOError: another holds the lock.
-        FileNotFoundError: the folder is gone.
-    """
+    """Lock a folder for as long as this process lives; return the lock, or None where folders can't be locked."""
     if sys.platform == "win32":
         return None
     import fcntl

@@ -8,6 +8,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, BinaryIO
 
@@ -29,9 +30,26 @@ from tokur_cli.records.streams import STDIN
 
 Settings = Mapping[str, Any]
 SettingsOf = Callable[[dict[str, Any]], Settings]
-Identity = Callable[[Record], object]
 
 _BUFFER = 1 << 20  # what is shorter is written in one go with its line end
+
+
+@dataclass(frozen=True)
+class Resuming:
+    """What the records of an output that is continued are told by.
+
+    Attributes:
+        settings: the settings with which this run writes a record, by the ``tokur`` object that it comes with.
+        settings_of: the settings that a ``tokur`` object was written with, which must be the same.
+        identity: what an output record and the input record it was made from have in common; by default everything
+            but ``tokur``.
+        computed: the fields that a run adds or replaces.
+    """
+
+    settings: SettingsOf = lambda tokur: {}
+    settings_of: SettingsOf = lambda tokur: {}
+    identity: Callable[[Record], object] = Record.passthrough
+    computed: Collection[str] = ("tokur",)
 
 
 def open_output(
@@ -40,10 +58,7 @@ def open_output(
     force: bool = False,
     resume: bool | None = None,
     whole: bool = False,
-    settings: SettingsOf | None = None,
-    settings_of: SettingsOf | None = None,
-    identity: Identity = Record.passthrough,
-    computed: Collection[str] = ("tokur",),
+    resuming: Resuming = Resuming(),
     standard_output: BinaryIO | None = None,
 ) -> RecordWriter:
     """Open where records go.
@@ -57,11 +72,7 @@ def open_output(
         force: replace what the file holds.
         resume: continue the file if it is there, see :meth:`RecordWriter.already_written`; None where a command cannot.
         whole: a file appears under its name when it is complete, and not at all otherwise.
-        settings: the settings with which this run writes a record, by the ``tokur`` object that it comes with.
-        settings_of: the settings that a ``tokur`` object was written with; compared when resuming.
-        identity: what an output record and the input record it was made from have in common; by default everything
-            but ``tokur``.
-        computed: the fields that a run adds or replaces.
+        resuming: what the records there are told by.
         standard_output: what stands for it.
 
     Raises:
@@ -79,15 +90,7 @@ def open_output(
         if os.path.isfile(path):
             lock(file, path)
             check_target(path, force=force, resume=resume)  # again: another run may have ended meanwhile
-        return RecordWriter(
-            file,
-            path,
-            resume=resume,
-            settings=settings,
-            settings_of=settings_of,
-            identity=identity,
-            computed=computed,
-        )
+        return RecordWriter(file, path, resume=resume, resuming=resuming)
     except TokurError:
         file.close()
         raise
@@ -123,10 +126,7 @@ class RecordWriter:
         *,
         replacement: Replacement | None = None,
         resume: bool | None = None,
-        settings: SettingsOf | None = None,
-        settings_of: SettingsOf | None = None,
-        identity: Identity = Record.passthrough,
-        computed: Collection[str] = ("tokur",),
+        resuming: Resuming = Resuming(),
         standard_output: BinaryIO | None = None,
     ) -> None:
         self._file = file
@@ -135,10 +135,7 @@ class RecordWriter:
         # It makes bytes of {} once, to see what comes out; records are bytes already
         self._lines = jsonlines.Writer(file or standard_output or sys.stdout.buffer, dumps=bytes, flush=True)
         self._name = name
-        self._settings = settings
-        self._settings_of = settings_of
-        self._identity = identity
-        self._computed = computed
+        self._resuming = resuming
         self._positioned = file is None  # whether the next write goes after the last record to keep
         self._kept_bytes = 0
         self._tail = b""  # the unfinished line at the end, known when the records before it have been passed
@@ -175,7 +172,7 @@ class RecordWriter:
         """
         if self._next_existing is None:
             return False
-        identity = self._identity(record)
+        identity = self._resuming.identity(record)
         if self._next_identity != identity:
             self._missing.setdefault(hash(identity), record.error("is missing in"))
             return False
@@ -254,8 +251,8 @@ class RecordWriter:
         try:
             whole = Record.parse(self._tail, self._name, self._tail_line)
         except RecordError:
-            return self._tail.startswith(due.before(self._computed))
-        if self._identity(whole) != self._identity(due):
+            return self._tail.startswith(due.before(self._resuming.computed))
+        if self._resuming.identity(whole) != self._resuming.identity(due):
             return False
         self._check_settings(whole, due)
         return True
@@ -267,7 +264,7 @@ class RecordWriter:
         )
 
     def _refuse_passed(self, record: Record) -> None:
-        passed = self._passed.get(hash(self._identity(record)))
+        passed = self._passed.get(hash(self._resuming.identity(record)))
         if passed is not None:
             raise TokurError(
                 f"{passed} {self._name}, though records that come after it are there: resume with the same input, or "
@@ -292,14 +289,12 @@ class RecordWriter:
     def _advance(self) -> None:
         self._next_existing = next(self._existing, None)
         if self._next_existing is not None:
-            self._next_identity = self._identity(self._next_existing)
+            self._next_identity = self._resuming.identity(self._next_existing)
 
     def _check_settings(self, written: Record, given: Record) -> None:
-        if self._settings is None or self._settings_of is None:
-            return
         try:
-            before = _flat(json.loads(encode_value(dict(self._settings_of(written.tokur)))))
-            here = _flat(json.loads(encode_value(dict(self._settings(given.tokur)))))
+            before = _flat(json.loads(encode_value(dict(self._resuming.settings_of(written.tokur)))))
+            here = _flat(json.loads(encode_value(dict(self._resuming.settings(given.tokur)))))
         except RecordError as error:
             raise TokurError(str(error)) from None
         for name in {**here, **before}:

@@ -90,19 +90,10 @@ def _canonical(response: Candidate) -> tuple[bool, int, int]:
 
 
 def draw(question: Question, responses: list[Candidate], count: int, seed: int) -> list[Candidate]:
-    """Draw responses at random, without replacement.
+    """Draw so many of the responses, which have no duplicates, without replacement, or all; all by sample.
 
     Each (seed, question, sample) has a random number of its own and the lowest ones are drawn: the order of the input
     does not matter, and fewer are a part of more.
-
-    Args:
-        question: whose responses they are.
-        responses: without duplicates, by sample.
-        count: how many to draw; all where there are not so many.
-        seed: of the random numbers.
-
-    Returns:
-        The drawn responses, by sample.
     """
     copies: dict[int, int] = {}
     numbers = []

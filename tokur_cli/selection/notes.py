@@ -29,13 +29,7 @@ class _Finding:
 
 
 class Notes:
-    """Counts what the user should know of.
-
-    Args:
-        by: the score's name.
-        needs_score: whether responses without it cannot be kept.
-        count: how many responses are drawn per question; None for all.
-    """
+    """Counts what the user should know of."""
 
     def __init__(self, by: str, needs_score: bool, count: int | None) -> None:
         self._by, self._needs_score, self._count = by, needs_score, count
@@ -49,14 +43,7 @@ class Notes:
     def look_at(
         self, question: Question, responses: list[Candidate], duplicates: list[Candidate], drawn: list[Candidate]
     ) -> None:
-        """Take note of a question.
-
-        Args:
-            question: with all its responses.
-            responses: those that are not duplicates, by sample.
-            duplicates: the others.
-            drawn: those that are drawn.
-        """
+        """Take note of a question."""
         name, size = question.name, len(responses)
         self._responses += len(drawn)
         self._sizes[size] += 1

@@ -87,23 +87,14 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """What lines are drawn in.
-
-    Attributes:
-        title: what is shown.
-        x_label: of the axis.
-        y_label: of the axis.
-        markers: whether points are marked.
-        sizes: values of N on a logarithmic axis; None for a linear one.
-        square: whether both axes go from 0 to 1 at the same scale.
-    """
+    """What lines are drawn in."""
 
     title: str
     x_label: str
     y_label: str
     markers: bool = False
-    sizes: Sequence[int] | None = None
-    square: bool = False
+    sizes: Sequence[int] | None = None  # values of N on a logarithmic axis; None for a linear one
+    square: bool = False  # both axes from 0 to 1 at the same scale
 
 
 def lines(path: str, drawn: Sequence[Curve], reference: Curve, plane: Plane) -> None:

@@ -87,15 +87,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of figures.
-
-    Attributes:
-        title: what it shows.
-        head: the title of the column of names.
-        columns: the others.
-        rows: one cell for each of these.
-        notes: lines below it.
-    """
+    """A table of figures."""
 
     title: str
     head: str

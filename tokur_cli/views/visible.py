@@ -46,9 +46,6 @@ def glyphs(text: str) -> Iterator[Glyph]:
     Characters made of several code points (emoji sequences, letters with combining marks) stay whole. A newline is
     shown as ``↵``, a tab as ``⇥`` and three spaces, other control codes of ASCII by name (``⟨ESC⟩``, since few fonts
     have ``␛``), and everything else that is invisible or turns the direction of text by its number (``⟨U+202E⟩``).
-
-    Args:
-        text: any string, lone surrogates included.
     """
     if text.isascii() and text.replace("\n", "").isprintable():
         yield from _plain_glyphs(text)
@@ -118,9 +115,6 @@ def shorten(text: str, width: int, *, keep_end: bool = False) -> str:
 
 def stretches(shown: str) -> Iterator[tuple[str, int, bool]]:
     """Cut a picture into stretches of narrow characters, and wide characters one by one.
-
-    Args:
-        shown: a picture.
 
     Returns:
         (text, its columns, whether it is one wide character), in order and without gaps.

@@ -15,11 +15,15 @@ def response_of(text, spans, values, name="eu"):
     return HeatmapResponse(id="1", response=text, spans=spans, values={name: values}, steps=steps)
 
 
+def steps_by(response, quantity):
+    return steps_of(response.steps, response.values[quantity.name], quantity)
+
+
 def test_sums_and_means_by_hand():
     text = "So a. Then b."
     spans = [(0, 2), (2, 4), (4, 5), (5, 10), (10, 12), (12, 13), (13, 13)]
     values = [0.1, 0.2, 0.3, 1.0, None, 2.0, 4.0]
-    first, second = steps_of(response_of(text, spans, values), view_samples.EU)
+    first, second = steps_by(response_of(text, spans, values), view_samples.EU)
     assert (list(first.tokens), list(second.tokens)) == ([0, 1, 2], [3, 4, 5, 6])  # " Then" begins the second step
     assert (first.total, first.mean) == (pytest.approx(0.6), pytest.approx(0.2))
     assert (second.total, second.mean) == (pytest.approx(7.0), pytest.approx(7 / 3))
@@ -27,7 +31,7 @@ def test_sums_and_means_by_hand():
 
 
 def test_a_step_without_values_has_no_sum():
-    (step,) = steps_of(response_of("a", [(0, 1)], [None]), view_samples.EU)
+    (step,) = steps_by(response_of("a", [(0, 1)], [None]), view_samples.EU)
     assert (step.total, step.mean) == (None, None)
     assert doubtful_step([step]) is None
 
@@ -36,13 +40,13 @@ LONG_AND_SHORT = "a b c d. e f.", [(0, 1), (1, 3), (3, 5), (5, 8), (8, 10), (10,
 
 
 def test_the_least_sure_step_of_log_probabilities_has_the_lowest_sum_as_their_sum_falls_with_each_token():
-    steps = steps_of(response_of(*LONG_AND_SHORT, [-1.0] * 4 + [-1.5] * 2, "logprob"), view_samples.LOGPROB)
+    steps = steps_by(response_of(*LONG_AND_SHORT, [-1.0] * 4 + [-1.5] * 2, "logprob"), view_samples.LOGPROB)
     assert [(step.total, step.mean, step.doubt) for step in steps] == [(-4.0, -1.0, 4.0), (-3.0, -1.5, 3.0)]
     assert doubtful_step(steps) == 0
 
 
 def test_the_least_sure_step_of_a_confidence_has_the_lowest_mean_as_its_sum_grows_with_each_token():
-    steps = steps_of(response_of(*LONG_AND_SHORT, [1.0] * 4 + [1.5] * 2, "deepconf"), view_samples.DEEPCONF)
+    steps = steps_by(response_of(*LONG_AND_SHORT, [1.0] * 4 + [1.5] * 2, "deepconf"), view_samples.DEEPCONF)
     assert [(step.total, step.mean, step.doubt) for step in steps] == [(4.0, 1.0, -1.0), (3.0, 1.5, -1.5)]
     assert doubtful_step(steps) == 0
 
@@ -75,6 +79,6 @@ def test_the_context_fits_and_shows_newlines():
 
 def test_the_wrong_sample_is_least_sure_where_it_goes_wrong():
     response = view_samples.wrong()
-    steps = steps_of(response, view_samples.EU)
+    steps = steps_by(response, view_samples.EU)
     worst = steps[doubtful_step(steps)]
     assert "7,200 - 9,600" in response.response[worst.start : worst.end]

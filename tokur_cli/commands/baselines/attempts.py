@@ -26,16 +26,9 @@ _SPELLED = {True: "true", False: "false", None: None}
 
 @dataclass
 class _Verification:
-    """The question whether a response is correct, its prompt, and what the model said each time.
+    """The question whether a response is correct, its prompt, and what the model said each time."""
 
-    Args:
-        key: what the random numbers depend on, besides the seed and the number of the attempt.
-        question: its text.
-        prompt_ids: the prompt that it is in.
-        said: the attempts.
-    """
-
-    key: str
+    key: str  # what the random numbers depend on, besides the seed and the number of the attempt
     question: str
     prompt_ids: list[int]
     said: list[DecodedResponse] = field(default_factory=list)

@@ -36,11 +36,6 @@ Gather = Callable[[Sequence[ScoredResponse]], Sequence[Features | TokurError]]
 class Baselines:
     """Gathers the features that the chosen scores need.
 
-    Args:
-        needs: names of features.
-        session: the model.
-        options: how they are computed.
-
     Attributes:
         gatherers: what gathers them; none where no score needs any.
         settings: what the features depend on, for the records.

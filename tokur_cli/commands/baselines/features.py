@@ -47,14 +47,7 @@ def largest_window(needs: Collection[str], options: BaselineOptions) -> int:
 
 @dataclass(frozen=True)
 class ScoredResponse:
-    """A response whose tokens have been scored.
-
-    Args:
-        record: where it stands.
-        located: its tokens.
-        quantities: what the scoring found.
-        features: what was gathered beyond them.
-    """
+    """A response whose tokens have been scored."""
 
     record: Record
     located: LocatedResponse
@@ -119,11 +112,6 @@ def gather_all(
 def map_batch(
     function: Callable[[list[A]], Sequence[B | TokurError]], items: Sequence[A | TokurError]
 ) -> list[B | TokurError]:
-    """Apply a function to all items at once, leaving errors as they are.
-
-    Args:
-        function: from items to as many results.
-        items: values, or the errors that stand in their place.
-    """
+    """Apply a function to all items at once, leaving errors as they are."""
     results = iter(function([item for item in items if not isinstance(item, TokurError)]))
     return [item if isinstance(item, TokurError) else next(results) for item in items]

@@ -39,7 +39,9 @@ class SetComparison:
         self.settings: dict[str, Any] = {}
         self._session, self._options = session, options
         self._models: dict[str, str] = {}  # that were loaded
-        self._gatherers: list[Callable[[list[TextSet]], Sequence[Features | TokurError]]] = [_likelihoods]
+        self._gatherers: list[Callable[[list[TextSet]], Sequence[Features | TokurError]]] = [
+            lambda sets: map_each(_likelihoods, sets)
+        ]
         if "set_classes" in needs:
             self._gatherers.append(_compared(self._entailment(), "set_classes", cluster_by_entailment))
             self.settings["entailment"] = options.entailment
@@ -123,11 +125,7 @@ def _stacked(states: Sequence[State | TokurError]) -> npt.NDArray[np.float32]:
     return np.stack([state for state in states if not isinstance(state, TokurError)])
 
 
-def _likelihoods(sets: list[TextSet]) -> list[Features | TokurError]:
-    return map_each(_likelihoods_of, sets)
-
-
-def _likelihoods_of(one: TextSet) -> Features:
+def _likelihoods(one: TextSet) -> Features:
     if one.log_probabilities is None:
         return {}
     log_p = [np.minimum(values, 0, dtype=np.float64) for values in one.log_probabilities]  # rounding may pass 0

@@ -163,12 +163,7 @@ def _lasting(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def scores_of(record: Record, unknown: Counter[str]) -> dict[str, float]:
-    """Return the scores of a record that the catalogue knows, NaN for null.
-
-    Args:
-        record: the record.
-        unknown: counts the names that the catalogue does not know.
-    """
+    """Return the scores of a record that the catalogue knows, NaN for null; count the names that it does not know."""
     values = {}
     for name, value in record.scores.items():
         if name in CATALOGUE:

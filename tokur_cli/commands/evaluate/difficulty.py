@@ -27,13 +27,7 @@ def failures_of(run: Columns, count: int) -> dict[str, int]:
 
 
 def group_by_difficulty(runs: Sequence[Columns], failures: Sequence[Mapping[str, int]], count: int) -> None:
-    """Make groups of the records of questions with equally many failures; None where these are not known.
-
-    Args:
-        runs: the runs.
-        failures: of the questions of each, see ``failures_of``.
-        count: of how many samples.
-    """
+    """Group records by how many of ``count`` samples of their question are wrong; None where that is not known."""
     for run, failed in zip(runs, failures, strict=True):
         names = {number: str(failed[name]) for name, number in run.numbers.items() if name in failed}
         run.group = [names.get(number) for number in run.question]

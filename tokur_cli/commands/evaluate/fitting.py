@@ -36,13 +36,7 @@ Fit: TypeAlias = "Line | Curve"
 
 @dataclass
 class Fitting:
-    """A calibration on its way: the records that it is fitted on.
-
-    Args:
-        file: where it goes.
-        options: what it is fitted of.
-        seed: of the folds.
-    """
+    """A calibration on its way: the records that it is fitted on."""
 
     file: str
     options: FitOptions
@@ -134,12 +128,7 @@ class Fitting:
         return probabilities
 
     def calibration(self, run: Columns, results: Results) -> Calibration:
-        """Return what is fitted on all records.
-
-        Args:
-            run: the scores.
-            results: how good the probabilities are for questions that were left out.
-        """
+        """Return what is fitted on all records, and how good it is for questions that were left out."""
         assert self.held is not None
         label, question = np.array(run.label)[self.held], np.array(run.question)[self.held]
         values = np.column_stack([np.array(run.scores[name])[self.held] for name in self.by])

@@ -62,13 +62,7 @@ class _Pooled:
 
 
 def write_plots(runs: Sequence[Columns], results: Results, folder: str) -> None:
-    """Write all plots that the records give into a folder.
-
-    Args:
-        runs: the records.
-        results: what was found in them.
-        folder: is made if it is not there.
-    """
+    """Write all plots that the records give into a folder, which is made if it is not there."""
     records, overall = _Pooled(runs), results.overall
     metric = leading(is_binary=overall.is_binary)
     best = _best(overall, metric, results.options.versus)

@@ -26,16 +26,7 @@ from tokur_cli.scores.catalogue import CATALOGUE
 
 
 class ResponseReader(RunReader[Labelled]):
-    """Reads files into columns of responses.
-
-    Args:
-        source: how the files are read.
-        wanted: what is kept of the responses.
-        invalid: what happens to bad records.
-        labels: how responses get their labels.
-        tokens: what the text of a token that counts holds; None for the scores as they are.
-        fitting: the calibration that is fitted on them; None for none.
-    """
+    """Reads files into columns of responses: with a pattern of ``tokens``, of those that match alone."""
 
     def __init__(
         self,

@@ -42,14 +42,7 @@ class Results:
 def evaluate_runs(
     runs: Sequence[Columns], names: Sequence[str], options: EvaluationOptions, methods: Mapping[str, str]
 ) -> Results:
-    """Evaluate every run and put the runs together.
-
-    Args:
-        runs: the records.
-        names: the scores; without any there are neither groups nor scaling.
-        options: how.
-        methods: how the probabilities were fitted that the scores stand for.
-    """
+    """Evaluate every run and put the runs together; without names of scores there are neither groups nor scaling."""
     groups = group_names(runs, options.grouping) if names and options.grouping is not None else []
     outcomes: Counter[str] = Counter()
     for run in runs:

@@ -22,12 +22,7 @@ Item = TypeVar("Item")
 
 
 class RunsOfFile:
-    """The runs of one file: one for each seed that its records were scored under.
-
-    Args:
-        path: the file.
-        wanted: what is kept of its records.
-    """
+    """The runs of one file: one for each seed that its records were scored under."""
 
     def __init__(self, path: str, wanted: Wanted) -> None:
         self._path, self._wanted = path, wanted
@@ -60,11 +55,7 @@ class RunsOfFile:
         return list(runs.values())
 
     def told(self, *, grouped: bool) -> Iterator[str]:
-        """Yield what the user should know of the runs.
-
-        Args:
-            grouped: whether groups of records are evaluated apart.
-        """
+        """Yield what the user should know of the runs; ``grouped``: groups of records are evaluated apart."""
         name = display_name(self._path)
         if len(runs := [str(seed) for seed, run in self._found.items() if run.label]) > 1:
             yield f"{name} was scored under the seeds {', '.join(runs)}: each is a run of its own"
@@ -75,11 +66,6 @@ class RunsOfFile:
 
 class RunReader(ABC, Generic[Item]):
     """Reads files into columns: one run a file, and within a file one for each seed.
-
-    Args:
-        source: how the files are read.
-        wanted: what is kept of their records.
-        invalid: what happens to bad records.
 
     Attributes:
         told: what the user should know of the runs, a line each.

@@ -48,15 +48,7 @@ def span_scores(names: str | None) -> dict[str, Orientation]:
 
 
 class SpanReader(RunReader[Record]):
-    """Reads files into columns of spans: runs as of responses.
-
-    Args:
-        source: how the files are read.
-        wanted: what is kept of the spans.
-        invalid: what happens to bad records.
-        label_field: the field that holds the labelled spans; None for ``claims``.
-        tokens: what the text of a token that counts holds; None for all tokens.
-    """
+    """Reads files into columns of the spans in a field, ``claims`` by default; of each its tokens that match."""
 
     def __init__(
         self,
@@ -86,11 +78,7 @@ class SpanReader(RunReader[Record]):
 
     def good(self, items: Iterable[Record | RecordError]) -> Iterator[Record]:
         """Yield the records without the bad ones."""
-        for item in items:
-            if isinstance(item, RecordError):
-                self.invalid.skip_or_raise(item)
-            else:
-                yield item
+        return self.invalid.good(items)
 
     def add(self, item: Record, runs: RunsOfFile) -> None:
         """Add the labelled spans of a response."""
@@ -125,12 +113,7 @@ class SpanReader(RunReader[Record]):
 
 
 def labelled_spans(record: Record, path: str) -> list[tuple[Span, bool | None]] | None:
-    """Return the labelled spans of a response in the order of its text; None where it has no such field.
-
-    Args:
-        record: the record.
-        path: the field, dots reaching inward.
-    """
+    """Return the labelled spans at a dotted path, in the order of the response's text; None where there are none."""
     try:
         claims = value_at(record.fields, path)
     except LookupError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tokur_cli.answers.judging import Labelled
@@ -36,15 +36,6 @@ _MOST_COLUMNS = 24  # of an answer and of an id
 _GAP = 2
 
 
-@dataclass(slots=True)
-class _Found:
-    """What was read: all records that have the score, and the least sure of them."""
-
-    records: int = 0
-    without: int = 0
-    lines: list[dict[str, Any]] | None = None
-
-
 def show_worst(
     paths: Sequence[str],
     source: InputOptions,
@@ -53,32 +44,23 @@ def show_worst(
     target: EvaluationOutput,
     count: int,
 ) -> None:
-    """Print the least sure responses, the least sure one first; of equals the one that was read first.
-
-    Args:
-        paths: scored records.
-        source: how they are read.
-        options: ``scores`` names the one score that ranks, ``eu`` by default.
-        labels: how it is known which of them are right.
-        target: where they go: a table on a terminal, JSON lines elsewhere.
-        count: how many.
-    """
+    """Print the least sure responses by one score, the least sure one first; of equals the one that was read first."""
     score = _chosen(options)
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
-    found = _read(paths, source, labels, score, invalid, count)
-    if not found.records + found.without:
+    lines, records, without = _read(paths, source, labels, score, invalid, count)
+    if not records + without:
         invalid.finish(none_of=", ".join(map(display_name, paths)))
         return
-    if not found.records:
+    if not records:
         raise TokurError(f"no record has the score {score.name}: run tokur score first, or name another with --scores")
-    if found.without:
-        say(COMMAND, f"left out {found.without:,} records without {score.name}")
+    if without:
+        say(COMMAND, f"left out {without:,} records without {score.name}")
     with writing_whole(target.path or STDIN) as file:
         if target.is_table:
             with table_console(file) as console:
-                _print(found, score, console)
+                _print(lines, records, score, console)
         else:
-            file.writelines(encode_value(line).decode("utf-8") + "\n" for line in found.lines or ())
+            file.writelines(encode_value(line).decode("utf-8") + "\n" for line in lines)
     invalid.finish()
 
 
@@ -96,8 +78,9 @@ def _read(
     score: Score,
     invalid: InvalidRecords,
     count: int,
-) -> _Found:
-    found = _Found()
+) -> tuple[list[dict[str, Any]], int, int]:
+    """Return the least sure of the records that have the score, how many these are, and how many lack it."""
+    records = without = 0
     least: list[tuple[float, int, dict[str, Any]]] = []
     sign = 1.0 if score.orientation == "uncertainty" else -1.0
     with Labelling(labels, invalid, is_strict=False) as labelling:
@@ -107,18 +90,17 @@ def _read(
                     record = labelled.record
                     value = record.number(f'"tokur.scores.{score.name}"', record.scores.get(score.name))
                     if value is None:
-                        found.without += 1
+                        without += 1
                         continue
-                    found.records += 1
-                    entry = sign * value, -found.records
+                    records += 1
+                    entry = sign * value, -records
                     if len(least) == count and entry < least[0][:2]:
                         continue
                     line = _line(labelled, score, value)
                     (heapq.heappush if len(least) < count else heapq.heapreplace)(least, (*entry, line))
                 except RecordError as error:
                     invalid.skip_or_raise(error)
-    found.lines = [line for _, _, line in sorted(least, reverse=True)]
-    return found
+    return [line for _, _, line in sorted(least, reverse=True)], records, without
 
 
 def _line(labelled: Labelled, score: Score, value: float) -> dict[str, Any]:
@@ -150,7 +132,7 @@ def _least_sure_step(record: Record, score: Score) -> dict[str, Any] | None:
     if quantity is None:
         return None
     response = scored_tokens(record, [quantity.name])
-    steps = steps_of(response, quantity)
+    steps = steps_of(response.steps, response.values[quantity.name], quantity)
     index = doubtful_step(steps)
     if index is None:
         return None
@@ -159,11 +141,10 @@ def _least_sure_step(record: Record, score: Score) -> dict[str, Any] | None:
     return {"start": step.start, "end": step.end, "text": text, "quantity": quantity.name, "sum": step.total}
 
 
-def _print(found: _Found, score: Score, console: Console) -> None:
+def _print(lines: Sequence[Mapping[str, Any]], records: int, score: Score, console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    lines = found.lines or []
     titles = [score.name, "", "answer", "id", "sample", "the least sure step"]
     rows = [titles, *(_cells(line) for line in lines)]
     if not any(line["sample"] for line in lines):
@@ -176,9 +157,7 @@ def _print(found: _Found, score: Score, console: Console) -> None:
     for row in rows[1:]:
         table.add_row(*map(Text, row[:-1]), Text(shorten(row[-1], room)))
     direction = "higher" if score.orientation == "uncertainty" else "lower"
-    console.print(
-        f"the least sure {len(lines):,} of {found.records:,} responses by {score.name} ({direction} is less sure)"
-    )
+    console.print(f"the least sure {len(lines):,} of {records:,} responses by {score.name} ({direction} is less sure)")
     console.print()
     console.print(table, crop=False)
 

@@ -19,6 +19,7 @@ from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.commands.workers.pool import InProcess, Pool
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.record import Record
+from tokur_cli.records.writer import Resuming
 
 if TYPE_CHECKING:
     from tokur_cli.commands.generate.responder import Responder
@@ -28,12 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GenerateJob(StreamJob):
-    """Questions are answered.
-
-    Args:
-        decoding: how.
-        score: whether the responses are scored, too.
-    """
+    """Questions are answered."""
 
     decoding: DecodingOptions
     score: bool
@@ -100,21 +96,19 @@ class GenerateJob(StreamJob):
                 )
             return _encoded(responses, invalid, progress)
 
-        resuming = {
-            "settings": lambda _: {**generation.settings, **pool.settings},
-            "settings_of": settings_of,
-            "identity": lambda record: (record.passthrough("response"), record.sample),
-            "computed": ("response", "tokur"),
-        }
+        resuming = Resuming(
+            lambda _: {**generation.settings, **pool.settings},
+            settings_of,
+            identity=lambda record: (record.passthrough("response"), record.sample),
+            computed=("response", "tokur"),
+        )
         return Run(lines, resuming, generation.busy, partial(generation.course.tell, self.command))
 
 
 def _encoded(
     responses: Iterable[Record | RecordError | Pause], invalid: InvalidRecords, progress: Progress
 ) -> Iterator[bytes]:
-    for item in responses:
-        if isinstance(item, RecordError):
-            invalid.skip_or_raise(item)
-        elif isinstance(item, Record):
+    for item in invalid.good(responses):
+        if isinstance(item, Record):
             yield item.encode()
             progress.advance(1, len(item.token_ids or ()))

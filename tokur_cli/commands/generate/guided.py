@@ -45,12 +45,7 @@ def settings_of(guidance: Guidance, particles: int) -> dict[str, Any]:
 
 
 def fields_of(response: GuidedResponse, score: bool) -> dict[str, Any]:
-    """Return what a record has under ``tokur`` beside an unguided response's fields.
-
-    Args:
-        response: of the record.
-        score: whether its tokens' quantities are wanted, for its scores.
-    """
+    """Return what a guided response adds to a record's ``tokur``: its lineage, and for scores its quantities."""
     lineage = {"particle": dataclasses.asdict(response.lineage)}
     return {**lineage, "tokens": response.quantities} if score else lineage
 

@@ -19,14 +19,7 @@ from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
 
 
 class Responder:
-    """Answers requests, guided while responses grow or not, and scores records.
-
-    Args:
-        session: the model.
-        decoding: how responses are generated.
-        scoring: how they are judged, while they grow or afterwards.
-        score: whether that goes into the records.
-    """
+    """Answers requests, guided while responses grow or not, and scores records."""
 
     def __init__(self, session: Session, decoding: DecodingOptions, scoring: ScoringOptions, *, score: bool) -> None:
         self.session = session

@@ -27,18 +27,11 @@ _RESPONSES_TOGETHER = 128  # handed out to a worker at once
 
 @dataclass
 class _Question:
-    """A question on its way.
-
-    Args:
-        record: as it came.
-        request: what is generated for it.
-        missing: the samples of these that are to be written.
-        responses: those that are there, by their samples.
-    """
+    """A question on its way."""
 
     record: Record
     request: DecodingRequest
-    missing: list[int]
+    missing: list[int]  # the samples that are to be written
     responses: dict[int, DecodedResponse] = field(default_factory=dict)
 
 

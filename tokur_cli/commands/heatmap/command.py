@@ -52,14 +52,6 @@ def heatmap(
     """Paint scored responses.
 
     All records are read before anything is painted, since one scale holds for all of them.
-
-    Args:
-        source: the records.
-        scaling: what they are painted by.
-        choice: which of them are painted.
-        labels: how it is known which of them are right.
-        picture: what is painted.
-        target: where the records go on to.
     """
     asked = choose_quantities(scaling.quantities)
     palettes = choose_palettes(scaling.palettes, len(asked))
@@ -106,11 +98,7 @@ def _read(
     invalid: InvalidRecords,
     labels: LabelOptions,
 ) -> list[str]:
-    """Count every record's values for the scales, and keep it if it is one of those to show.
-
-    Returns:
-        With what they were scored, all that differ.
-    """
+    """Count every record's values for the scales and keep it if it is to show; return with what they were scored."""
     settings: dict[str, None] = {}
     for item in items:
         try:

@@ -23,12 +23,7 @@ def one_of(names: Iterable[str] | Names) -> Completion:
 
 
 def several_of(names: Names, *others: str) -> Completion:
-    """Return what completes the last of several names with commas between them by one that is not there yet.
-
-    Args:
-        names: as for ``one_of``.
-        others: what is taken in their place, too.
-    """
+    """Return what completes the last of several names with commas between them by one that is not there yet."""
 
     def complete(incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")

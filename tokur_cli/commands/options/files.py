@@ -30,12 +30,7 @@ class Reads:
 
 @dataclass(frozen=True)
 class Writes:
-    """Marks a parameter that names what is written.
-
-    Args:
-        names: as for ``Reads``.
-        folder: whether it is a folder, made as a whole.
-    """
+    """Marks a parameter that names what is written, as ``Reads`` does; a folder is made as a whole."""
 
     names: Names = lambda value: [value]
     folder: bool = False

@@ -152,8 +152,8 @@ class DecodingOptions:
     guidance: Guidance | None = None
     given: frozenset[str] = frozenset()
 
-    def guided_by(self, guidance: Guidance | None) -> DecodingOptions:
-        """Return the options with a guidance, under which N and the temperature are the paper's unless given."""
+    def guided_by(self, guidance: Guidance | None, seed: int) -> DecodingOptions:
+        """Return the options with a seed and a guidance, under which N and temperature are the paper's unless given."""
         of_paper = {"samples": PARTICLES, "temperature": TEMPERATURE} if guidance else {}
         unsaid: dict[str, Any] = {name: value for name, value in of_paper.items() if name not in self.given}
-        return replace(self, guidance=guidance, **unsaid)
+        return replace(self, guidance=guidance, seed=seed, **unsaid)

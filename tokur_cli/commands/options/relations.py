@@ -81,13 +81,7 @@ class Excludes(Relation):
 
 
 class Call:
-    """What a command is given.
-
-    Args:
-        parameters: its options and arguments.
-        values: all their values, by the parameters' names.
-        given: the names of those that the user gave.
-    """
+    """What a command is given: its parameters, all their values, and the names of those that the user gave."""
 
     def __init__(
         self, parameters: Iterable[inspect.Parameter], values: Mapping[str, Any], given: Collection[str]

@@ -50,14 +50,6 @@ def perturb(
     """Make a posterior, look at it, and keep it where a folder is given.
 
     Standard output gets a record for each strength if strengths are tried, else one for each matrix.
-
-    Args:
-        job: the model, and what the posterior is made of.
-        source: responses to try strengths on; None where none is tried.
-        strength: which strengths are tried.
-        labels: how it is known which responses are right.
-        workers: who tries the strengths of a sweep.
-        keep: where the posterior goes.
     """
     if keep.folder is not None:
         refuse_existing(keep.folder, force=keep.force)
@@ -66,7 +58,7 @@ def perturb(
     if source is not None:
         items, first = look_ahead(read_input(job.command, source), *job.needed, skip_invalid=source.skip_invalid)
         if first is None:
-            invalid.skip_all(items)
+            list(invalid.good(items))
             raise TokurError("the input has no response to try strengths on")
     job = job.choosing_model(first)
     if items is not None and strength.sweep is not None:

@@ -32,13 +32,7 @@ from tokur_cli.records.writer import RecordWriter
 
 
 class PosteriorMaker:
-    """A model's posterior, and what is found out about it.
-
-    Args:
-        session: the model.
-        options: what the posterior is made of.
-        writer: where records of matrices and strengths go.
-    """
+    """A model's posterior, and what is found out about it."""
 
     def __init__(self, session: Session, options: PosteriorOptions, writer: RecordWriter) -> None:
         self.session, self.progress, self.writer = session, session.progress, writer

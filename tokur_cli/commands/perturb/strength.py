@@ -74,13 +74,7 @@ class StrengthTask(NamedTuple):
 
 
 class StrengthTester:
-    """Tries strengths of one posterior, with the same underlying noise.
-
-    Args:
-        session: the model.
-        draws: M draws of the posterior, of any strength.
-        sampling: how draws and steps go together.
-    """
+    """Tries strengths of one posterior, with the same underlying noise."""
 
     def __init__(self, session: Session, draws: Draws, sampling: SamplingMode) -> None:
         self.session, self.draws, self.sampling = session, draws, sampling
@@ -102,14 +96,7 @@ class StrengthTester:
 def try_strengths(
     trial: Trial, strengths: Iterable[float], pool: InProcess | Pool, progress: Progress
 ) -> Iterator[dict[str, Any]]:
-    """Yield the fields of each strength's record: means over tokens in nats, shares, and AUROC of sums over responses.
-
-    Args:
-        trial: the responses.
-        strengths: σ of each.
-        pool: who tries them, by ``StrengthTester``.
-        progress: told of work done.
-    """
+    """Yield the fields of each σ: means over tokens in nats, shares, and AUROC of sums over responses."""
     settings = {name: pool.settings[name] for name in ("draws", "sampling", "seed")}
     for task, outcomes in pool.map((StrengthTask(sigma, trial.responses) for sigma in strengths), _lost):
         results: list[Quantities] = [{}] * len(trial.responses)

@@ -20,7 +20,7 @@ from tokur_cli.records.formats.logged_tokens import is_token_id
 from tokur_cli.records.formats.logprobs import LoggedToken, logged_logprobs
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import display_name
-from tokur_cli.records.writer import open_output
+from tokur_cli.records.writer import Resuming, open_output
 from tokur_cli.scores.bounds import confidence, entropy_bounds
 from tokur_cli.scores.catalogue import DEFAULT, Features, Score, choose_scores
 
@@ -33,13 +33,7 @@ _FEATURES = {"logprob", "deepconf"}
 
 
 def score_logged(source: InputOptions, scoring: ScoringOptions, target: ResumableOutput) -> None:
-    """Score a stream of responses that come with their log-probabilities.
-
-    Args:
-        source: the responses.
-        scoring: which scores, and whether tokens are kept.
-        target: where the records go.
-    """
+    """Score a stream of responses that come with their log-probabilities."""
     scores = choose_scores(scoring.scores)
     beyond = [score.name for score in scores if not _computable(score)]
     if beyond and scoring.scores not in (None, DEFAULT):
@@ -47,11 +41,10 @@ def score_logged(source: InputOptions, scoring: ScoringOptions, target: Resumabl
         raise UsageError(f"--scores {beyond[0]} needs a model; --from-logprobs gives {there}")
     run = {"computed_from": LOGPROBS, "version": __version__}
     settings = {**run, "scores": [score.name for score in scores], "tokens": not scoring.no_tokens}
+    resuming = Resuming(lambda _: settings, _settings_of)
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     with (
-        open_output(
-            target.path, force=target.force, resume=target.resume, settings=lambda _: settings, settings_of=_settings_of
-        ) as writer,
+        open_output(target.path, force=target.force, resume=target.resume, resuming=resuming) as writer,
         Progress(COMMAND) as progress,
     ):
         progress.start(count_lines(source.path))

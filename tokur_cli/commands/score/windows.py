@@ -24,13 +24,7 @@ _FIRST_WINDOW = 16
 
 
 class ScoringTask(NamedTuple):
-    """Records that are scored together.
-
-    Args:
-        window: the records, and the errors of those that could not be read.
-        wanted: which of them are wanted.
-        skip_invalid: whether to go on after a bad one.
-    """
+    """Records that are scored together, which of them are wanted, and whether to go on after a bad one."""
 
     window: list[Record | RecordError]
     wanted: list[bool]
@@ -60,16 +54,7 @@ def score_records(
     options: ScoringOptions,
     progress: Progress,
 ) -> Iterator[bytes]:
-    """Yield the scored records, as they will be written; stop at the first bad one unless they are skipped.
-
-    Args:
-        items: the records, and the errors of those that could not be read.
-        invalid: what happens to bad records.
-        already_written: tells the records that a resumed run need not score.
-        pool: who scores them, in a pipeline that answers a ``ScoringTask``.
-        options: what is computed.
-        progress: told of work done.
-    """
+    """Yield the scored records that are not written already; stop at the first bad one unless they are skipped."""
 
     def tasks() -> Iterator[ScoringTask]:
         # A resumed run cuts the same windows and batches as an undisturbed one, so that its numbers are the same

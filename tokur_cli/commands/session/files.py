@@ -32,7 +32,7 @@ def carry_out(job: StreamJob, source: InputOptions, workers: WorkerOptions, targ
             force=target.force,
             resume=target.resume if job.resumable else None,
             standard_output=pool.standard_output,
-            **run.resuming,
+            resuming=run.resuming,
         ) as writer:
             lines = count_lines(source.path)
             progress.start(None if lines is None else lines * job.outputs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from tokur_cli.commands.options.model import ModelOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
@@ -19,6 +19,7 @@ from tokur_cli.commands.workers.pool import InProcess, Pool
 from tokur_cli.commands.workers.worker import Pipeline
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
+from tokur_cli.records.writer import Resuming
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -51,13 +52,13 @@ class Run:
         lines: from records, and the errors of those that could not be read, to records as they will be written, in
             order; told what happens to bad records, and which ones a resumed run need not compute. Raises TokurError:
             the first bad record, unless bad ones are skipped, or whatever else stops the run.
-        resuming: what its output is resumed by, as ``open_output`` takes it.
+        resuming: what the records of its output are told by.
         busy: tells whether this process has work to go on with while no record comes.
         finish: says how it went, where there is something to say.
     """
 
     lines: Lines
-    resuming: dict[str, Any]
+    resuming: Resuming
     busy: Callable[[], bool] = lambda: False
     finish: Callable[[], None] = lambda: None
 
@@ -65,11 +66,6 @@ class Run:
 @dataclass(frozen=True)
 class Job(ABC):
     """What is asked of a model, checked as far as can be before one is loaded; workers are sent it.
-
-    Args:
-        model: which, and how it is loaded.
-        form: how questions become prompts.
-        scoring: what is computed of responses, and under which draws.
 
     Attributes:
         command: name for messages.
@@ -133,10 +129,4 @@ class StreamJob(Job):
 
     @abstractmethod
     def run(self, pool: InProcess | Pool, progress: Progress, description: ModelDescription | None = None) -> Run:
-        """Return what takes a stream through the work.
-
-        Args:
-            pool: who does it, by ``pipeline``.
-            progress: told of work done.
-            description: of the model, where this process does not have it.
-        """
+        """Return what takes a stream through a pool's work; a description is of a model that is not here."""

@@ -9,10 +9,13 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from threading import Timer, main_thread
+from typing import TypeVar
 
 from tokur_cli.engine.panics import is_panic
 from tokur_cli.records.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_SKIPPED, RecordError, TokurError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
+
+T = TypeVar("T")
 
 
 def claim_standard_streams() -> None:
@@ -130,12 +133,7 @@ def _release_standard_output() -> None:
 
 
 class InvalidRecords:
-    """What happens to bad records: without ``skip`` the first one ends the command, with it they are counted.
-
-    Args:
-        command: name for messages.
-        skip: whether ``--skip-invalid`` was given.
-    """
+    """What happens to bad records: without ``skip`` the first one ends the command, with it they are counted."""
 
     def __init__(self, command: str, skip: bool) -> None:
         self.command, self.skip, self.count = command, skip, 0
@@ -147,18 +145,16 @@ class InvalidRecords:
         self.count += 1
         say(self.command, str(error))
 
-    def skip_all(self, items: Iterable[object]) -> None:
-        """Count and report the bad records among the items."""
+    def good(self, items: Iterable[T | RecordError]) -> Iterator[T]:
+        """Yield the items without the bad records."""
         for item in items:
             if isinstance(item, RecordError):
                 self.skip_or_raise(item)
+            else:
+                yield item
 
     def finish(self, *, none_of: str | None = None) -> None:
-        """End the command with its own exit code if any record was skipped.
-
-        Args:
-            none_of: the name of an input that had no good record, which is said.
-        """
+        """End the command with its own exit code if any record was skipped; say what input had no good one."""
         if none_of is not None and not self.count:
             say(self.command, f"{none_of}: holds no records")
         if self.count:

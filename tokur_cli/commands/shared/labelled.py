@@ -71,12 +71,7 @@ class Labelling:
                 yield item
 
     def read(self, items: Iterable[Record | RecordError], window: int = WINDOW) -> Iterator[Labelled | Refused]:
-        """Yield the records with their labels, and the bad ones, in order.
-
-        Args:
-            items: the stream.
-            window: how many records are waited for, to be labelled together.
-        """
+        """Yield the records with their labels, and the bad ones, in order; so many are labelled together."""
         stream = (self.take(item) for item in items)
         ended: TokurError | None = None
         exhausted = False

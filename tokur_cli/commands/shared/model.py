@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from tokur_cli.commands.options.model import ModelOptions
 from tokur_cli.commands.shared.errors import say
@@ -32,37 +33,29 @@ def chosen(options: ModelOptions, named_by_records: str | None = None) -> ModelO
 
 def load(options: ModelOptions, progress: Progress) -> LanguageModel:
     """Load a model whose name is ``chosen``."""
-    with _announced(options, progress) as name:
-        return load_language_model(
-            name,
-            dtype=options.dtype,
-            device_map=options.device_map,
-            revision=options.revision,
-            trust_remote_code=options.trust_remote_code,
-            progress=progress.say,
-        )
+    with _announced(options, progress) as asked:
+        return load_language_model(**asked, device_map=options.device_map)
 
 
 def describe(options: ModelOptions, progress: Progress) -> ModelDescription:
     """Find the model that ``load`` would load, without loading its weights."""
-    with _announced(options, progress) as name:
-        return describe_model(
-            name,
-            dtype=options.dtype,
-            revision=options.revision,
-            trust_remote_code=options.trust_remote_code,
-            progress=progress.say,
-        )
+    with _announced(options, progress) as asked:
+        return describe_model(**asked)
 
 
 @contextmanager
-def _announced(options: ModelOptions, progress: Progress) -> Iterator[str]:
-    """Say what takes its time now, and of a model that cannot be had where its name came from, if not from the user."""
-    assert options.name is not None
+def _announced(options: ModelOptions, progress: Progress) -> Iterator[dict[str, Any]]:
+    """Say what takes its time now, and of a model that cannot be had where its name came from, if not from the user.
+
+    Gives what is asked for, as ``describe_model`` takes it.
+    """
     say(progress.command, f"loading {options.name}")
     try:
         with lasting_objects():
-            yield options.name
+            yield {
+                "progress": progress.say,
+                **{name: getattr(options, name) for name in ("name", "dtype", "revision", "trust_remote_code")},
+            }
     except TokurError as error:
         if not options.of_records:
             raise

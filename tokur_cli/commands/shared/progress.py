@@ -50,11 +50,7 @@ class Progress:
             say(self.command, message)
 
     def start(self, total: int | None) -> None:
-        """Show the bar.
-
-        Args:
-            total: number of records to come; None if it cannot be known.
-        """
+        """Show the bar of so many records to come; None if that cannot be known."""
         self._started = time.perf_counter()
         if not sys.stderr.isatty():
             return

@@ -61,7 +61,7 @@ def write_nothing(
 ) -> None:
     """End a command whose input has no good record: an empty output, and the bad records reported."""
     with open_output(target.path, force=target.force, resume=target.resume) as writer:
-        invalid.skip_all(items)
+        list(invalid.good(items))
         writer.finish()
     invalid.finish(none_of=display_name(source.path))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -39,18 +39,9 @@ class ScoredTokens:
         steps = step_spans(self.response) if scored is None else _scored_steps(self.record, self.response, scored)
         return list(zip(steps, tokens_of_steps(self.response, self.spans, steps), strict=True))
 
-    def token_values(self, name: str) -> Sequence[float | None]:
-        """Return the values of a quantity that there is."""
-        return self.values[name]
-
 
 def scored_tokens(record: Record, names: Iterable[str]) -> ScoredTokens:
-    """Return the tokens of a scored record.
-
-    Args:
-        record: the record.
-        names: the quantities that are taken; those that it lacks are left out.
-    """
+    """Return the tokens of a scored record, checked, with those of the quantities that it has."""
     arrays = token_arrays(record)
     spans = _spans(record, arrays)
     values = {name: _values(record, name, arrays[name]) for name in names if name in arrays}

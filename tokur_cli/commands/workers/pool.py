@@ -46,14 +46,7 @@ class InProcess:
 def open_pool(
     options: WorkerOptions, device_map: str, make: MakePipeline, progress: Progress
 ) -> Iterator[InProcess | Pool]:
-    """Have the work done in this process or, where several are asked for, by workers.
-
-    Args:
-        options: how many, and where.
-        device_map: where each puts its model.
-        make: loads the model.
-        progress: told of work done in this process, and the name for messages.
-    """
+    """Have the work done in this process or, where several are asked for, by workers."""
     if options.in_process or (options.address is None and divide_this_machine(options, device_map).workers == 1):
         yield InProcess(make(progress))
         return
@@ -80,12 +73,6 @@ class Pool:
 
     Ray could start dead ones anew and repeat their tasks, but it would do so without end where they die before they are
     ready, and wait with the task of a lost machine until there is another.
-
-    Args:
-        command: name for messages.
-        share: how many workers, and what each gets.
-        make: makes a worker's pipeline.
-        standard_output: where nothing but what is written there goes.
     """
 
     def __init__(self, command: str, share: Share, make: MakePipeline, standard_output: BinaryIO) -> None:

@@ -139,12 +139,7 @@ class EntailmentModel:
 
 
 class SimilarityModel:
-    """Tells how alike texts are: the cosine of embeddings, or a cross-encoder's rating (the mean of both orders).
-
-    Args:
-        encoder: the model.
-        pairs: whether it is a cross-encoder.
-    """
+    """Tells how alike texts are: the cosine of embeddings, or a cross-encoder's rating (the mean of both orders)."""
 
     def __init__(self, encoder: Encoder, pairs: bool) -> None:
         self.encoder = encoder
@@ -216,12 +211,6 @@ def load_similarity(
 
     An embedding model is a transformer with what sentence-transformers has written beside it (``modules.json``), a
     cross-encoder a classifier with one output, from 0 to 1 by its activation (the sigmoid if it names none).
-
-    Args:
-        name: what the user typed.
-        device: a torch device.
-        progress: called with short sentences on what is being done.
-        note: called with a sentence, once, if texts are too long for the model.
 
     Raises:
         TokurError: the model can't be had, doesn't fit, or isn't such a model; says what to do.

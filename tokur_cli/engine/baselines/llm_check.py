@@ -99,11 +99,7 @@ class InsideView:
 
 @contextmanager
 def _attention_diagonals(layer: nn.Module) -> Iterator[list[Tensor]]:
-    """Give a list that the layer's attention adds only the diagonal of its probabilities to, (B, H, L).
-
-    Raises:
-        TokurError: at the end, if the layer has shown none.
-    """
+    """Give a list that the layer's attention adds only the diagonal of its probabilities to, (B, H, L)."""
     diagonals: list[Tensor] = []
 
     def keep(_module: nn.Module, _arguments: object, output: object) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,22 +110,18 @@ def load_language_model(
         UsageError: an unknown dtype or device, or a revision for local files.
         TokurError: the model can't be had, doesn't fit, isn't a causal language model, or doesn't run; says what to do.
     """
-    with explained_errors(name):
-        source = find_source(name, revision, progress)
-    import_transformers()
+    source, config, found = _find(name, dtype, device_map, revision, trust_remote_code, progress)
+    import torch
+
     from tokur_cli.engine.loading.reordered import reorder_weights
     from tokur_cli.engine.probe import probe_model
 
-    torch_dtype = resolve_dtype(dtype, device_map)
     limit_kernel_caches()
     with explained_errors(label := source.label(name)):
-        config = _causal_config(source, label, trust_remote_code)
-        tokenizer = load_tokenizer(source, label, trust_remote_code)
+        torch_dtype = getattr(torch, found.dtype)
         model = load_weights(source, label, config, torch_dtype, device_map, trust_remote_code=trust_remote_code)
         reorder_weights(model)
-        probe = probe_model(name, model, tokenizer)
-        description = _description(source, name, torch_dtype, config, tokenizer, model.generation_config)
-    return LanguageModel(**vars(description), model=model, probe=probe)
+        return LanguageModel(**vars(found), model=model, probe=probe_model(name, model, found.tokenizer))
 
 
 def describe_model(
@@ -142,37 +138,39 @@ def describe_model(
         UsageError: an unknown dtype, or a revision for local files.
         TokurError: the model can't be had, or isn't a causal language model.
     """
+    return _find(name, dtype, "auto", revision, trust_remote_code, progress)[-1]
+
+
+def _find(
+    name: str,
+    dtype: str,
+    device_map: str,
+    revision: str | None,
+    trust_remote_code: bool,
+    progress: Callable[[str], None],
+) -> tuple[Source, PreTrainedConfig, ModelDescription]:
+    """Return where a model is, its config, and all of it but its weights."""
     with explained_errors(name):
         source = find_source(name, revision, progress)
     import_transformers()
-    torch_dtype = resolve_dtype(dtype, "auto")
+    from tokur_cli.engine.turns import end_token_ids
+
+    torch_dtype = resolve_dtype(dtype, device_map)
     with explained_errors(label := source.label(name)):
         config = _causal_config(source, label, trust_remote_code)
         tokenizer = load_tokenizer(source, label, trust_remote_code)
-        found = _description(source, name, torch_dtype, config, tokenizer, _generation_config(source))
-    return replace(found, trust_remote_code=trust_remote_code)
-
-
-def _description(
-    source: Source,
-    name: str,
-    dtype: torch.dtype,
-    config: PreTrainedConfig,
-    tokenizer: PreTrainedTokenizerBase,
-    generation: GenerationConfig | None,
-) -> ModelDescription:
-    from tokur_cli.engine.turns import end_token_ids
-
-    return ModelDescription(
-        place=str(source.place),
-        tokenizer=tokenizer,
-        name=name,
-        revision=source.revision,
-        dtype=str(dtype).removeprefix("torch."),
-        context_length=_context_length(config),
-        end_ids=end_token_ids(generation, config, tokenizer),
-        vocabulary_size=getattr(config.get_text_config(decoder=True), "vocab_size", None),
-    )
+        found = ModelDescription(
+            place=str(source.place),
+            tokenizer=tokenizer,
+            name=name,
+            revision=source.revision,
+            dtype=str(torch_dtype).removeprefix("torch."),
+            context_length=_context_length(config),
+            end_ids=end_token_ids(_generation_config(source), config, tokenizer),
+            vocabulary_size=getattr(config.get_text_config(decoder=True), "vocab_size", None),
+            trust_remote_code=trust_remote_code,
+        )
+    return source, config, found
 
 
 def _generation_config(source: Source) -> GenerationConfig | None:

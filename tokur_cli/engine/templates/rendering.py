@@ -67,13 +67,6 @@ class TemplateProcess:
     ) -> str:
         """Return a conversation's text, as transformers renders it.
 
-        Args:
-            template: the chat template.
-            messages: the turns.
-            special_tokens: the tokenizer's, by their names in templates.
-            answer_follows: the text ends where the model's answer begins.
-            tools: definitions of tools that the model may call.
-
         Raises:
             TokurError: filling fails, in whatever way; says how.
         """

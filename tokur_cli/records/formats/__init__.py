@@ -60,11 +60,7 @@ def recognise(fields: Mapping[str, Any]) -> Format:
 
 
 def verdicts_of(fields: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Return what the program that wrote a row says of right and wrong, by the path to each, and whether it failed.
-
-    Args:
-        fields: a row's, or those of a record that was made of one.
-    """
+    """Return what the program that wrote a row says of right and wrong, by the path to each, and whether it failed."""
     formats = [form for form in FORMATS.values() if form.recognises(fields)]
     said = next((said for form in formats if (said := form.verdicts(fields))), {})
     return said, any(form.failed(fields) for form in formats)

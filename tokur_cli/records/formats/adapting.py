@@ -31,11 +31,7 @@ class Given:
 
 
 class Adapter:
-    """Turns the rows of one stream into records with tokur's fields.
-
-    Args:
-        adapt: what becomes of a row, where that is all there is to it.
-    """
+    """Turns the rows of one stream into records with tokur's fields: each by ``adapt``, unless there is more to it."""
 
     def __init__(self, adapt: Adapt) -> None:
         self._adapt = adapt
@@ -116,13 +112,6 @@ def row_format(
     """Return a format in which every row is one record and says all there is to know.
 
     A row with one verdict is labelled by it, and one whose judging failed has the label null, whatever others say.
-
-    Args:
-        name: as in ``Format``.
-        description: as in ``Format``.
-        recognises: as in ``Format``.
-        adapt: what becomes of a row.
-        more: other attributes of ``Format``.
     """
 
     def adapter(row: Record) -> Iterator[Record | RecordError]:
@@ -166,14 +155,7 @@ def add_label(record: Record, value: Any) -> None:
 
 
 def required(record: Record, name: str, form: str, *types: type) -> Any:
-    """Return a row's field of one of these types.
-
-    Args:
-        record: the row.
-        name: the field.
-        form: the format's name.
-        types: what its value may be.
-    """
+    """Return a row's field of one of these types."""
     if name not in record.fields:
         raise record.error(f'is not {article(form)} row: "{name}" is missing')
     return typed(record, f'"{name}"', record.fields[name], form, *types)

@@ -69,12 +69,7 @@ class _Completions(Adapter):
         return iter(())
 
     def _request(self, row: Record, position: int) -> Record | None:
-        """Return the request on a place; None where there is no file of them.
-
-        Raises:
-            RecordError: it is a bad one.
-            TokurError: there are not so many.
-        """
+        """Return the request on a place; None where there is no file of them."""
         if self._asked is None:
             return None
         self._pass_over(position)

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
-from tokur_cli.records.streams import BOM, MAX_LINE, display_name, open_input, placed_lines, seekable, too_long
+from tokur_cli.records.streams import BOM, MAX_LINE, display_name, open_input, read_lines, seekable, too_long
 
 
 @dataclass(frozen=True)
@@ -42,17 +42,13 @@ class Requests:
     def open(cls, path: str, max_line: int = MAX_LINE) -> Iterator[Requests]:
         """Open a file of requests and find where each is.
 
-        Args:
-            path: the file's name.
-            max_line: the longest request in bytes.
-
         Raises:
             TokurError: it cannot be read, holds a line that is too long or not a request, or two requests with one id.
         """
         name = display_name(path)
         with open_input(path) as stream, seekable(stream, name, max_line) as file:
             places: dict[str, tuple[int, int]] = {}
-            for number, offset, line in placed_lines(file, name, max_line):
+            for number, offset, line in read_lines(file, name, max_line):
                 if line is None:
                     raise TokurError(f"{name}:{number}: {too_long(max_line)}")
                 identity = _identity(line, name, number)

@@ -42,13 +42,7 @@ def as_chat_completion(record: Record, body: dict[str, Any], place: str = "") ->
 
 
 def read_messages(place: str, record: Record, body: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the messages that a request consists of.
-
-    Args:
-        place: names the request, for errors.
-        record: the record, for errors.
-        body: the request's body, with ``input``.
-    """
+    """Return the messages that a request's body with ``input`` consists of."""
     for name in ("previous_response_id", "conversation", "prompt"):
         if body.get(name) is not None:
             raise record.error(f'{place} goes on from "{name}", which it does not hold')

@@ -116,14 +116,7 @@ def arrow_rows(path: str) -> Iterator[dict[str, Any]]:
 def _rows_of_batches(
     path: str, one: str, several: str, batches: Callable[[], Iterator[RecordBatch]]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of batches, a few hundred as Python's objects at once.
-
-    Args:
-        path: the file.
-        one: what such a file is called, for errors.
-        several: the same of several.
-        batches: reads it with pyarrow.
-    """
+    """Yield the rows of batches, a few hundred as Python's objects at once."""
     try:
         from pyarrow import ArrowException
     except ImportError:

@@ -74,12 +74,7 @@ def below(blocks: Sequence[Block], gap: int = 0) -> Block:
 
 
 def beside(blocks: Sequence[Block], width: int) -> Block:
-    """Return blocks side by side.
-
-    Args:
-        blocks: from left to right.
-        width: columns of each, at least its own width.
-    """
+    """Return blocks side by side, from left to right, each in as many columns: at least its own width."""
     lines = []
     for index in range(max(len(block.lines) for block in blocks)):
         line = StyledLine()

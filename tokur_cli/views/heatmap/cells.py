@@ -90,13 +90,7 @@ class Break(Enum):
 
 
 class Run(NamedTuple):
-    """A part of one cell on one line.
-
-    Args:
-        cell: the cell's index, or −1 for text outside all cells.
-        text: what is drawn.
-        width: its columns.
-    """
+    """A part of one cell on one line, with its columns; the cell's index is −1 for text outside all cells."""
 
     cell: int
     text: str

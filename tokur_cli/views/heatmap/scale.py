@@ -72,10 +72,6 @@ class ScaleBuilder:
 
     Eight bytes are kept of a token and quantity, so that the quantiles are exact for tens of millions of tokens.
 
-    Args:
-        quantities: what will be painted.
-        others: quantities that are given up when a response lacks them.
-
     Attributes:
         responses: how many were added.
         others: the names of those that no response has lacked.

@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from tokur_cli.records.quantity import Quantity
-
-
-class Stepped(Protocol):
-    """A response that is cut into steps, with the values of its tokens."""
-
-    @property
-    def steps(self) -> Sequence[tuple[tuple[int, int], range]]:
-        """Each step's code points ``(start, end)`` and its tokens."""
-
-    @property
-    def values(self) -> Mapping[str, Sequence[float | None]]:
-        """Each quantity's values."""
 
 
 class Step(NamedTuple):
@@ -53,17 +41,12 @@ def tally(values: Sequence[float | None], quantity: Quantity) -> tuple[float, fl
     return total, mean, quantity.doubt(total if quantity.aggregate == "sum" else mean)
 
 
-def steps_of(response: Stepped, quantity: Quantity) -> list[Step]:
-    """Return the reasoning steps with the sum and the mean of their tokens' values.
-
-    Args:
-        response: the response.
-        quantity: what is summed.
-    """
-    values = response.values[quantity.name]
+def steps_of(
+    steps: Sequence[tuple[tuple[int, int], range]], values: Sequence[float | None], quantity: Quantity
+) -> list[Step]:
+    """Return steps, given by their code points and tokens, with the sum and the mean of their tokens' values."""
     return [
-        Step(start, end, tokens, *tally(values[tokens.start : tokens.stop], quantity))
-        for (start, end), tokens in response.steps
+        Step(start, end, tokens, *tally(values[tokens.start : tokens.stop], quantity)) for (start, end), tokens in steps
     ]
 
 

@@ -91,9 +91,6 @@ def svg_figure(
         columns: the width of one painted text, in characters.
         theme: light for paper, dark for slides.
         compare: whether to put the responses side by side.
-
-    Returns:
-        The text of an SVG file.
     """
     canvas = _Canvas(_INKS[theme])
     panel_width = columns * _COLUMN

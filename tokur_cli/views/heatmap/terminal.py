@@ -27,12 +27,7 @@ _EMPTY = Block([StyledLine()])
 
 
 def legend(scales: Sequence[Scale], look: Look) -> Block:
-    """Return what the colours and signs mean: for each quantity its name, unit, steps, ends and where they come from.
-
-    Args:
-        scales: the scales in use.
-        look: how the terminal shows them.
-    """
+    """Return what colours and signs mean: for each quantity its name, unit, steps, ends and where they come from."""
     width = min(look.columns, READABLE)
     blocks = []
     for scale in scales:
@@ -49,14 +44,9 @@ def legend(scales: Sequence[Scale], look: Look) -> Block:
 
 
 def response_view(response: HeatmapResponse, scales: Sequence[Scale], look: Look) -> Block:
-    """Return one response: heading, a painted text for each scale, and its summary.
+    """Return one response: heading, a painted text for each scale, and its summary by the first one.
 
     Two scales stand side by side where the width allows it, else one under the other.
-
-    Args:
-        response: what to paint.
-        scales: what to paint it by; the first one rules the summary.
-        look: how the terminal shows it.
     """
     cells = cells_of(response.response, response.spans)
     if len(scales) == 2 and look.columns >= _BESIDE_FROM:
@@ -72,14 +62,7 @@ def response_view(response: HeatmapResponse, scales: Sequence[Scale], look: Look
 
 
 def compare_view(left: HeatmapResponse, right: HeatmapResponse, scales: Sequence[Scale], look: Look) -> Block:
-    """Return two responses to one question side by side, or one under the other where the width does not allow it.
-
-    Args:
-        left: the one on the left.
-        right: the one on the right.
-        scales: what to paint them by; the first one rules the summaries.
-        look: how the terminal shows them.
-    """
+    """Return two responses to one question side by side, or one under the other where the width does not allow it."""
     if look.columns < _BESIDE_FROM:
         return below([response_view(response, scales, look) for response in (left, right)])
     half = min((look.columns - len(GUTTER)) // 2, READABLE)
@@ -272,7 +255,7 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[list[str]]:
 
 def _steps(response: HeatmapResponse, scale: Scale, look: Look, width: int) -> Block:
     """Return the reasoning steps with their sums and means; the least sure ones where there are too many."""
-    steps = steps_of(response, scale.quantity)
+    steps = steps_of(response.steps, response.values[scale.quantity.name], scale.quantity)
     if len(steps) < 2 or not look.steps:
         return Block()
     worst = doubtful_step(steps)

@@ -12,13 +12,7 @@ from tokur_cli.views.visible import shorten, width_of
 
 
 class Unsure(NamedTuple):
-    """One of the least sure tokens.
-
-    Args:
-        cell: the index of its cell.
-        token: its index in the response.
-        value: its value.
-    """
+    """One of the least sure tokens."""
 
     cell: int
     token: int
@@ -26,14 +20,7 @@ class Unsure(NamedTuple):
 
 
 def most_unsure(response: HeatmapResponse, cells: Sequence[Cell], quantity: Quantity, count: int) -> list[Unsure]:
-    """Return the least sure tokens, least sure first, the earlier one first where they are even; one per cell.
-
-    Args:
-        response: the response.
-        cells: its cells.
-        quantity: what is ranked.
-        count: how many, at most.
-    """
+    """Return the ``count`` least sure tokens, least sure first, the earlier one where they are even; one per cell."""
     values = response.values[quantity.name]
     ranked: dict[int, Unsure] = {}
     for index, cell in enumerate(cells):
