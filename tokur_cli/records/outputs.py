@@ -104,8 +104,8 @@ def check_writable(path: str) -> None:
         TokurError: its folder is missing, or it is a folder itself, or may not be written.
     """
     with naming(path):
-        if os.path.isdir(path):
-            raise TokurError(f"{path}: is a directory: give a file's name")
+        if os.path.isdir(path or os.curdir):
+            raise TokurError(f"{path or os.curdir}: is a directory: give a file's name")
         place = path if os.path.exists(path) else os.path.dirname(os.path.abspath(path))
         os.stat(place)
         if not os.access(place, os.W_OK):
@@ -222,10 +222,12 @@ def put(new: Path, target: Path) -> None:
     """Let a file or a folder, made in a folder of ``beside``, take the place of ``target``.
 
     Raises:
-        OSError: it cannot.
+        OSError: it cannot; a file takes no folder's place.
     """
     old = new.with_name(OLD)
     if target.is_dir():  # no system call replaces a folder
+        if new.is_file():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
         target.rename(old)
     try:
         new.replace(target)
