@@ -235,6 +235,18 @@ def test_an_empty_name_is_no_folder_that_one_works_in(run_tokur, command, option
     assert (tmp_path / "mine/scored.jsonl").read_bytes() == SCORED.read_bytes()
 
 
+@pytest.mark.parametrize("options", [["select", "-o"], ["heatmap", "--html"], ["evaluate", "-o"]], ids=" ".join)
+def test_a_name_with_a_slash_behind_it_is_no_files(run_tokur, options, tmp_path):
+    """The system takes it for a folder's, so that finished work of the name before the slash seemed not to be there."""
+    (tmp_path / "work").write_text("years of work")
+    for name in ("work/", "new/"):
+        code, out, err = run_tokur(*options, f"{tmp_path}/{name}", SCORED)
+        assert (code, out) == (1, "")
+        assert err == f"tokur {options[0]}: {tmp_path}/{name}: is a directory: give a file's name\n"
+    assert (tmp_path / "work").read_text() == "years of work"
+    assert os.listdir(tmp_path) == ["work"]
+
+
 def test_an_empty_input_is_told(run_tokur):
     for command in ("score", "evaluate"):
         code, _, err = run_tokur(command, "")

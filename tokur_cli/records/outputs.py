@@ -104,7 +104,7 @@ def check_writable(path: str) -> None:
         TokurError: its folder is missing, or it is a folder itself, or may not be written.
     """
     with naming(path):
-        if os.path.isdir(path or os.curdir):
+        if os.path.isdir(path or os.curdir) or path.endswith(("/", os.sep)):
             raise TokurError(f"{path or os.curdir}: is a directory: give a file's name")
         place = path if os.path.exists(path) else os.path.dirname(os.path.abspath(path))
         os.stat(place)
