@@ -268,6 +268,20 @@ def test_a_file_takes_no_folders_place(tmp_path, monkeypatch):
     assert sorted(os.listdir(tmp_path)) == ["mine"]
 
 
+def test_a_folder_that_cannot_be_made_is_an_error_before_a_model_is_loaded(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "locked").mkdir(mode=0o500)
+    for name, reason in {
+        "file/x": "Not a directory",
+        "file/y/x": "Not a directory",
+        "locked/y/x": "Permission denied",
+    }.items():
+        if name.startswith("locked") and os.access(tmp_path / "locked", os.W_OK):
+            continue  # root may write everywhere
+        run = tokur("perturb", "-o", name, "-m", "nowhere", cwd=tmp_path)
+        assert (run.returncode, run.stderr) == (1, f"tokur perturb: {name}: cannot be written: {reason}\n")
+
+
 def make(place, text):
     if place.parent.parent.name == "folders":
         place.mkdir()

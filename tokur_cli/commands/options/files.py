@@ -64,8 +64,8 @@ def check_parameters(parameters: Iterable[inspect.Parameter], values: Mapping[st
     if sys.__stdout__ is None and all(name == STDIN for name in outputs):
         raise UsageError("standard output is closed: give a file to write to")
     for mark, names in marked:
-        if isinstance(mark, Writes) and not mark.folder:
+        if isinstance(mark, Writes):
             for name in names:
                 if name != STDIN:
-                    check_writable(name)
+                    check_writable(name, folder=mark.folder)
     check_files(inputs, outputs)
