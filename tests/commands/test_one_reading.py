@@ -102,6 +102,35 @@ def test_responses_of_two_models_in_one_file_are_said_unless_they_are_grouped(ru
     assert said not in run_tokur("evaluate", path, "--bootstrap", 0, "--group-by", "tokur.run.model")[2]
 
 
+@pytest.mark.parametrize(
+    ("setting", "values", "said"),
+    [
+        ("sigma", (0.1, 0.05), "strengths 0.1, 0.05"),
+        ("rank", (8, 4), "ranks 8, 4"),
+        ("layers", (None, "15:"), "layers all, 15:"),
+        ("estimator", ("paper", "kl"), "estimators paper, kl"),
+    ],
+)
+@pytest.mark.parametrize("level", ["response", "step"])
+def test_scores_of_two_kinds_in_one_file_are_said(run_tokur, tmp_path, setting, values, said, level):
+    """EU of σ = 0.1 is several times that of 0.05: their ranks would mostly tell which of the two a record has."""
+    rows = [of_steps(number, [0.1 + number, 0.2, 0.3], reference=str(12 + number % 2)) for number in range(8)]
+    for number, row in enumerate(rows):
+        row["claims"] = [{"start": 0, "end": 9, "correct": number % 2 == 0}]
+        row["tokur"]["run"] = {"rank": 8, "layers": None, "sigma": 0.1, "seed": 0, setting: values[number // 4]}
+    path = write_lines(tmp_path / "in.jsonl", rows)
+    line = f"{path} has scores of the {said}, evaluated together: --group-by tokur.run.{setting} parts them\n"
+    options = ["--bootstrap", 0, "--level", level]
+    assert line in run_tokur("evaluate", path, *options)[2]
+    assert line not in run_tokur("evaluate", path, *options, "--group-by", f"tokur.run.{setting}")[2]
+    for row in rows[:2]:  # nothing was drawn for them
+        row["tokur"]["run"] = {"rank": None, "sigma": None, "layers": None, "seed": None}
+    for row in rows[2:]:
+        row["tokur"]["run"] |= {setting: values[1]}
+    path = write_lines(tmp_path / "in.jsonl", rows)
+    assert "evaluated together" not in run_tokur("evaluate", path, *options)[2]
+
+
 NOT_A_LABEL = {"correct": "n/a", "quality": "good"}
 
 

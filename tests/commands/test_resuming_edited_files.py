@@ -67,7 +67,8 @@ def test_an_edited_file_is_noticed(run_tokur, model, tmp_path, command, edit, na
     edit(model)
     code, _, err = run_tokur(*command, *options, given, "--resume")
     assert code == 1
-    assert "out:1: was written with " in err
+    assert "out:1: was written with another content of " in err
+    assert f"{named.removesuffix('_digest')}: " in err
     assert f"{named} " in err
     assert (tmp_path / "out").read_bytes() == before
 

@@ -302,6 +302,16 @@ def test_a_cut_inspect_archive_is_an_error(tmp_path):
         list(read_records(str(tmp_path / "log.eval")))
 
 
+def test_an_archive_of_something_else_is_not_taken_for_an_empty_log(tmp_path):
+    with zipfile.ZipFile(tmp_path / "data.zip", "w") as archive:
+        archive.writestr("records.jsonl", b'{"question": "1 + 1?"}\n')
+    with pytest.raises(TokurError, match=r"data\.zip: is a zip archive, but not an Inspect log: unpack it"):
+        list(read_records(str(tmp_path / "data.zip")))
+    with zipfile.ZipFile(tmp_path / "begun.eval", "w") as archive:  # a log of a run that ended before any sample
+        archive.writestr("_journal/start.json", b"{}")
+    assert list(read_records(str(tmp_path / "begun.eval"))) == []
+
+
 def test_an_archive_whose_directory_points_before_its_beginning_is_an_error_with_its_name(tmp_path):
     data = bytearray((DATA / "inspect.eval").read_bytes())
     place = data.rindex(b"PK\x05\x06") + 16  # the directory's offset, from which the members' are reckoned

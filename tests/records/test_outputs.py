@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tokur_cli.records.errors import TokurError, UsageError
-from tokur_cli.records.outputs import check_files, replacing, writing_whole
+from tokur_cli.records.outputs import Replacement, check_files, replacing, writing_whole
 
 SCORED = Path(__file__).parent.parent / "data" / "scored.jsonl"
 
@@ -210,6 +210,76 @@ def test_a_file_that_cannot_be_written_is_an_error_before_anything_is_read(tmp_p
             continue  # root may write everywhere
         run = tokur("score", "nowhere", "-o", name, cwd=tmp_path)
         assert (run.returncode, run.stderr) == (1, f"tokur score: {name}: {reason}\n")
+
+
+EMPTY_NAMES = {
+    "select": ["--output"],
+    "evaluate": ["--output", "--graded", "--plot", "--fit", "--requests"],
+    "heatmap": ["--output", "--html", "--svg"],
+    "score": ["--output", "--model", "--template", "--few-shot", "--posterior", "--calibration"],
+    "perturb": ["--output"],
+}
+
+
+@pytest.mark.parametrize(
+    ("command", "option"), [(name, option) for name in EMPTY_NAMES for option in EMPTY_NAMES[name]]
+)
+def test_an_empty_name_is_no_folder_that_one_works_in(run_tokur, command, option, tmp_path, monkeypatch):
+    """Of a path without a name, the current folder would be made a file's place: what is in it would be gone."""
+    (tmp_path / "mine").mkdir()
+    shutil.copy(SCORED, tmp_path / "mine/scored.jsonl")
+    monkeypatch.chdir(tmp_path / "mine")
+    code, out, err = run_tokur(command, *([] if command == "perturb" else ["scored.jsonl"]), option, "")
+    assert (code, out) == (2, "")
+    assert err == f"tokur {command}: {option}: the name is empty: a variable of the shell may be unset\n"
+    assert (tmp_path / "mine/scored.jsonl").read_bytes() == SCORED.read_bytes()
+
+
+@pytest.mark.parametrize("options", [["select", "-o"], ["heatmap", "--html"], ["evaluate", "-o"]], ids=" ".join)
+def test_a_name_with_a_slash_behind_it_is_no_files(run_tokur, options, tmp_path):
+    """The system takes it for a folder's, so that finished work of the name before the slash seemed not to be there."""
+    (tmp_path / "work").write_text("years of work")
+    for name in ("work/", "new/"):
+        code, out, err = run_tokur(*options, f"{tmp_path}/{name}", SCORED)
+        assert (code, out) == (1, "")
+        assert err == f"tokur {options[0]}: {tmp_path}/{name}: is a directory: give a file's name\n"
+    assert (tmp_path / "work").read_text() == "years of work"
+    assert os.listdir(tmp_path) == ["work"]
+
+
+def test_an_empty_input_is_told(run_tokur):
+    for command in ("score", "evaluate"):
+        code, _, err = run_tokur(command, "")
+        assert (code, err.endswith(": the name is empty: a variable of the shell may be unset\n")) == (2, True)
+
+
+def test_a_file_takes_no_folders_place(tmp_path, monkeypatch):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/precious").write_text("years of work")
+    monkeypatch.chdir(tmp_path / "mine")
+    for name in (tmp_path / "mine", Path("")):
+        with pytest.raises(OSError, match="directory"), replacing(Path(os.path.realpath(name))) as new:
+            new.write_text("a page")
+    replacement = Replacement("")
+    with pytest.raises(OSError, match="directory"):
+        replacement.put()
+    replacement.close()
+    assert Path("precious").read_text() == "years of work"
+    assert sorted(os.listdir(tmp_path)) == ["mine"]
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_before_a_model_is_loaded(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "locked").mkdir(mode=0o500)
+    for name, reason in {
+        "file/x": "Not a directory",
+        "file/y/x": "Not a directory",
+        "locked/y/x": "Permission denied",
+    }.items():
+        if name.startswith("locked") and os.access(tmp_path / "locked", os.W_OK):
+            continue  # root may write everywhere
+        run = tokur("perturb", "-o", name, "-m", "nowhere", cwd=tmp_path)
+        assert (run.returncode, run.stderr) == (1, f"tokur perturb: {name}: cannot be written: {reason}\n")
 
 
 def make(place, text):

@@ -102,8 +102,9 @@ def test_a_configuration_is_named_after_the_folder(tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("hf:{folder}", "has several splits; there are: train, test. Name one"),
-        ("hf:{folder}:dev", "has no split dev; there are: train, test"),
+        ("hf:{folder}", "has several splits; there are: train, test. Name one, such as hf:{folder}:train"),
+        ("hf:{folder}:dev", "has no split dev; there are: train, test. Name one, such as hf:{folder}:train"),
+        ("hf:{folder}:dev[:2]", "Name one, such as hf:{folder}:train"),
         ("hf:{folder}/other/more", "there is no folder {folder}/other/more"),
         ("hf:{folder}/train-00000-of-00001.parquet", "is a file, not a folder: leave the hf: out"),
         ("hf:", "is not of the form hf:NAME[/CONFIG][:SPLIT]"),
@@ -363,10 +364,12 @@ def test_saved_data_sets_give_the_records_that_lines_give(saved):
 
 
 def test_a_saved_data_set_that_leaves_something_open_or_is_broken_is_an_error(saved):
-    with pytest.raises(
-        TokurError, match=r"splits: has several splits; there are: train, test\. Name one: hf:NAME:SPLIT"
-    ):
+    with pytest.raises(TokurError, match=r"splits: has several splits; there are: train, test\. ") as raised:
         records(saved / "splits")
+    advised = str(raised.value).partition("such as ")[2]
+    assert [record.fields for record in records(advised)] == [
+        record.fields for record in records(saved / "splits/train")
+    ]
     (shard,) = (saved / "one").glob("*.arrow")
     shard.write_bytes(b"no data")
     with pytest.raises(TokurError, match=r"one: cannot be read: "):

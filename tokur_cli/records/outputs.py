@@ -97,17 +97,24 @@ def check_target(path: str | None, *, force: bool, resume: bool | None = None) -
         raise UsageError(f"{path}: is not a regular file: --resume cannot continue it")
 
 
-def check_writable(path: str) -> None:
+def check_writable(path: str, *, folder: bool = False) -> None:
     """Refuse a file that cannot be written, before any work is done for it.
+
+    Args:
+        path: its name.
+        folder: whether a folder is to be made, with those that it is in.
 
     Raises:
         TokurError: its folder is missing, or it is a folder itself, or may not be written.
     """
     with naming(path):
-        if os.path.isdir(path):
-            raise TokurError(f"{path}: is a directory: give a file's name")
-        place = path if os.path.exists(path) else os.path.dirname(os.path.abspath(path))
-        os.stat(place)
+        if not folder and (os.path.isdir(path or os.curdir) or path.endswith(("/", os.sep))):
+            raise TokurError(f"{path or os.curdir}: is a directory: give a file's name")
+        place = path if os.path.exists(path) and not folder else os.path.dirname(os.path.realpath(path))
+        while folder and not os.path.lexists(place):
+            place = os.path.dirname(place)
+        if not stat.S_ISDIR(os.stat(place).st_mode) and folder:
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         if not os.access(place, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
@@ -222,10 +229,12 @@ def put(new: Path, target: Path) -> None:
     """Let a file or a folder, made in a folder of ``beside``, take the place of ``target``.
 
     Raises:
-        OSError: it cannot.
+        OSError: it cannot; a file takes no folder's place.
     """
     old = new.with_name(OLD)
     if target.is_dir():  # no system call replaces a folder
+        if new.is_file():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
         target.rename(old)
     try:
         new.replace(target)

@@ -29,6 +29,9 @@ from tokur_cli.records.record import Record
 from tokur_cli.records.streams import STDIN
 
 Settings = Mapping[str, Any]
+
+DIGEST = "_digest"
+"""Ends the names of settings that tell the content of files."""
 SettingsOf = Callable[[dict[str, Any]], Settings]
 
 _BUFFER = 1 << 20  # what is shorter is written in one go with its line end
@@ -300,6 +303,12 @@ class RecordWriter:
         for name in {**here, **before}:
             then, now = _spell(before, name), _spell(here, name)
             if before.get(name) != here.get(name) or (name in before) != (name in here):
+                if name.endswith(DIGEST) and name in before and name in here:
+                    raise TokurError(
+                        f"{self._name}:{written.line}: was written with another content of "
+                        f"{name.removesuffix(DIGEST)}: {then} then, {here[name]} now: "
+                        "undo what was changed in its files, or write to another file"
+                    )
                 raise TokurError(
                     f"{self._name}:{written.line}: was written with {then}, but this run has {now}: "
                     "resume with the same settings, or write to another file"

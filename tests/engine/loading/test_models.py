@@ -394,6 +394,15 @@ def test_a_folder_that_cannot_be_used_says_why(spoil, message, tmp_path):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000, "kilobytes"
 
 
+@pytest.mark.parametrize("locked", ["model.safetensors", "config.json", "tokenizer.json"])
+def test_a_file_that_may_not_be_read_is_not_called_missing(locked, tmp_path, monkeypatch):
+    """save_pretrained writes weights for their owner alone; root, who may run this, reads everything."""
+    folder = tiny_model_folder(tmp_path)
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != locked)
+    with pytest.raises(TokurError, match=rf"{locked}: cannot be read: Permission denied"):
+        load(folder)
+
+
 def test_a_gguf_file_that_asks_for_two_billion_layers_is_refused_at_once(tmp_path):
     file, _ = tiny_gguf_file(tmp_path)
     data = file.read_bytes()

@@ -20,6 +20,19 @@ from tokur_cli.records.streams import display_name
 
 Item = TypeVar("Item")
 
+_OF_SCORES = {
+    "model": "models",
+    "rank": "ranks",
+    "sigma": "strengths",
+    "draws": "numbers of draws",
+    "sampling": "samplings",
+    "estimator": "estimators",
+    "targets": "targets",
+    "layers": "layers",
+}
+"""Settings on which the size of scores depends, so that it is said where a file has several; and their plurals."""
+_SHOWN = 5
+
 
 class RunsOfFile:
     """The runs of one file: one for each seed that its records were scored under."""
@@ -27,7 +40,8 @@ class RunsOfFile:
     def __init__(self, path: str, wanted: Wanted) -> None:
         self._path, self._wanted = path, wanted
         self._found: dict[object, Columns] = {}
-        self._models: dict[str, None] = {}
+        self._made: dict[str, dict[str, None]] = {}
+        self._last: object = None
 
     def of(self, record: Record) -> Columns:
         """Return the run that a record belongs to; nothing was drawn for one without a seed: it is of the first run."""
@@ -36,8 +50,13 @@ class RunsOfFile:
         seed = settings.get("seed")
         if isinstance(seed, (list, dict)):
             raise record.error(f'"tokur.run.seed" is {kind(seed)}, not a number')
-        if isinstance(model := settings.get("model"), str):
-            self._models[model] = None
+        if run != self._last:
+            self._last = run
+            drawn = settings.get("rank") is not None  # else what is of the draws is null
+            for setting in _OF_SCORES if drawn else ["model"]:
+                value = settings.get(setting)
+                if value is not None or (setting == "layers" and drawn):
+                    self._made.setdefault(setting, {})["all" if value is None else str(value)] = None
         if seed is None:
             seed = next(iter(self._found), None)
         elif None in self._found:
@@ -59,9 +78,13 @@ class RunsOfFile:
         name = display_name(self._path)
         if len(runs := [str(seed) for seed, run in self._found.items() if run.label]) > 1:
             yield f"{name} was scored under the seeds {', '.join(runs)}: each is a run of its own"
-        if len(self._models) > 1 and not grouped:
-            models = ", ".join(self._models)
-            yield f"{name} has scores of the models {models}, evaluated together: --group-by tokur.run.model parts them"
+        for setting, values in self._made.items():
+            if len(values) > 1 and not grouped:
+                shown = ", ".join([*list(values)[:_SHOWN], *(["…"] if len(values) > _SHOWN else [])])
+                yield (
+                    f"{name} has scores of the {_OF_SCORES[setting]} {shown}, evaluated together: "
+                    f"--group-by tokur.run.{setting} parts them"
+                )
 
 
 class RunReader(ABC, Generic[Item]):

@@ -43,7 +43,12 @@ class WorkerOptions:
             min=1, metavar="N", help="GPUs of a worker, over which its model is spread. Default: 1 if there is any."
         ),
         Needs("--workers", "--cluster", why=_SHARED),
-        Excludes("--workers=1", unless="--cluster", why=_SHARED),
+        Excludes(
+            "--workers=1",
+            unless="--cluster",
+            why="{option} divides GPUs among workers, and {others} {value} is one process that has them all: give "
+            "more workers, or leave {option} out",
+        ),
     ] = None
 
     def __post_init__(self) -> None:

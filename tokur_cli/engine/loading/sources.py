@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,7 +91,12 @@ def find_source(
     if name == DEFAULT_MODEL:
         return Source(str(default_model_folder(progress)), made=True)
     if path.is_dir():
-        _require_usable(name, (entry.name for entry in path.iterdir()), purpose)
+        entries = sorted(path.iterdir())
+        _require_usable(name, (entry.name for entry in entries), purpose)
+        for entry in entries:
+            # The libraries would call it missing; what others saved is often its owner's alone
+            if entry.suffix in (".safetensors", ".json", ".jinja") and entry.exists() and not os.access(entry, os.R_OK):
+                raise TokurError(f"{entry}: cannot be read: Permission denied; ask its owner for `chmod a+r`")
         return Source(str(path))
     if path.is_file():
         if not purpose.gguf:

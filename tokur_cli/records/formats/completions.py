@@ -30,7 +30,7 @@ _OF_ANSWERS = ("response", "tokur")
 
 
 class _Completions(Adapter):
-    """Joins each row with the request on its place."""
+    """Joins each row with the request in the same position."""
 
     def __init__(self, given: Given) -> None:
         self._file, self._asked, self._taken = given.requests, None, 0
@@ -92,7 +92,7 @@ class _Completions(Adapter):
         assert self._file is not None
         return TokurError(
             f"{self._file.name}: holds {requests} requests, but there are {rows} completions: each completion is "
-            "joined with the request on its place"
+            "joined with the request in the same position"
         )
 
 

@@ -30,6 +30,7 @@ _VERDICTS: dict[str, float | bool] = {"C": True, "I": False, "N": False, "P": 0.
 _VERDICTS |= {"yes": True, "true": True, "no": False, "false": False}
 _LOG = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:')
 _ARCHIVE = b"PK\x03\x04"
+_OF_A_LOG = ("samples/", "_journal/")
 _ZIP_ZSTD = 93  # how Inspect compresses; zipfile reads it only from Python 3.14 on
 
 
@@ -165,6 +166,10 @@ def _samples_of_archive(
     with seekable(stream, source, max_member) as file:
         try:
             with zipfile.ZipFile(file) as archive:
+                if not any(name == "header.json" or name.startswith(_OF_A_LOG) for name in archive.namelist()):
+                    raise TokurError(
+                        f"{source}: is a zip archive, but not an Inspect log: unpack it, and give what it holds"
+                    )
                 # a sample that was written again is listed twice; the last is the one that counts
                 for name in dict.fromkeys(archive.namelist()):
                     if name.startswith("samples/") and name.endswith(".json"):

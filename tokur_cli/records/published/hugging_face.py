@@ -109,7 +109,11 @@ def _chosen(name: str, source: _Source, splits: Mapping[str, Any]) -> str:
     if source.split is None and len(splits) == 1:
         return next(iter(splits))
     what = "has several splits" if source.split is None else f"has no split {source.split}"
-    raise UsageError(f"{name}: {what}; there are: {', '.join(map(str, splits))}. Name one: {HUGGING_FACE}NAME:SPLIT")
+    data_set = name.removeprefix(HUGGING_FACE).rpartition(f":{source.split}")[0] or name.removeprefix(HUGGING_FACE)
+    raise UsageError(
+        f"{name}: {what}; there are: {', '.join(map(str, splits))}. Name one, such as "
+        f"{HUGGING_FACE}{data_set}:{next(iter(splits), 'train')}"
+    )
 
 
 def _reason(error: Exception) -> str:
