@@ -1,16 +1,11 @@
-"""What libraries know of a language: its number words, the names of its months, whether it writes 0,5 for a half."""
+"""What libraries know of a language: the names of its months, whether it writes 0,5 for a half; which a text is in."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from fractions import Fraction
 from functools import cache
 
 ENGLISH = "en"
-
-_LARGEST = 1000
-_GAPS = re.compile(r"[\s\-'’\u00ad]+")
 
 
 @cache
@@ -41,59 +36,6 @@ def month_names(language: str) -> dict[str, int]:
         if name and not any(character.isdigit() for character in name)
     }
 
-
-@cache
-def _words(language: str) -> dict[str, Fraction]:
-    from num2words import CONVERTER_CLASSES, num2words
-
-    numbers = [*range(10_000, _LARGEST, -50), *range(_LARGEST, -1, -1)] if language in CONVERTER_CLASSES else []
-    spelled = {_joined(num2words(number, lang=language)): Fraction(number) for number in numbers}
-    return {**spelled, **{word: Fraction(value) for word, value in _OTHERS.get(language, {}).items()}}
-
-
-_KOREAN = ("", "하나 한", "둘 두", "셋 세", "넷 네", "다섯", "여섯", "일곱", "여덟", "아홉")
-
-_OTHERS: dict[str, Mapping[str, int | Fraction]] = {
-    "hi": dict(
-        zip(
-            "शून्य एक दो तीन चार पांच छह सात आठ नौ दस ग्यारह बारह तेरह चौदह पंद्रह सोलह सत्रह अठारह उन्नीस बीस इक्कीस बाईस तेईस चौबीस पच्चीस छब्बीस सत्ताईस "
-            "अट्ठाईस उनतीस तीस".split(),
-            range(31),
-            strict=True,
-        )
-    )
-    | {"डेढ़": Fraction(3, 2), "ढाई": Fraction(5, 2)},
-    "bn": {"দেড়": Fraction(3, 2), "আড়াই": Fraction(5, 2)},
-    "uk": {"півтора": Fraction(3, 2), "півтори": Fraction(3, 2), "дві": 2},
-    "pl": {"półtora": Fraction(3, 2), "dwie": 2},
-    "de": {"anderthalb": Fraction(3, 2)}
-    | {
-        f"{name}einhalb": number + Fraction(1, 2)
-        for number, name in enumerate(("ein", "zwei", "drei", "vier", "fünf"), 1)
-    },
-    "el": {"ενάμιση": Fraction(3, 2), "δυόμισι": Fraction(5, 2)},
-    "ko": {
-        f"{ten}{one}": 10 * tens + ones
-        for tens, names in enumerate(("", "열", "스물 스무", "서른", "마흔", "쉰", "예순", "일흔", "여든", "아흔"))
-        for ten in (names.split() or [""])
-        for ones, forms in enumerate(_KOREAN)
-        for one in (forms.split() or [""])
-        if ten or one
-    },
-    "es": {"una": 1, "un": 1},
-    "ru": {"две": 2, "одна": 1, "полтора": Fraction(3, 2), "полторы": Fraction(3, 2)},
-    "pt": {"duas": 2, "uma": 1},
-}
-"""Forms that the library lacks: Hindi, Korea's own numerals, feminine ones."""
-
-
-_PARTS = {
-    2: "medio media medios meio meia metade demi demie halb halbe mezzo mezza половин połow halve نصف",
-    3: "terci terç tiers drittel terz треть трет trzeci derde ثلث",
-    4: "cuart quart viertel четверт czwart kwart ربع أرباع",
-    5: "quint cinquième fünftel пят pięt ارب خمس",
-}
-_PART = [(stem, number) for number, stems in _PARTS.items() for stem in stems.split()]
 
 _SCRIPTS = (
     ("ko", re.compile("[가-힣]")), ("ja", re.compile("[ぁ-ヿ]")), ("zh", re.compile("[一-鿿]")), ("th", re.compile("[ก-๛]")),
@@ -137,31 +79,3 @@ def language_of(text: str) -> str:
     hits = {language: sum(word in known for word in words) for language, known in _WORDS_OF.items()}
     best = max(hits, key=lambda language: hits[language])
     return best if hits[best] > hits[ENGLISH] and 4 * hits[best] >= len(words) ** 0.5 else ENGLISH
-
-
-def read_foreign(text: str, language: str) -> tuple[Fraction, int] | None:
-    """Return the number in a language's words that a text begins with and where it ends, or None.
-
-    Args:
-        text: such as ``veinticinco manzanas``.
-        language: its ISO 639-1 code.
-    """
-    words = [match for _, match in zip(range(8), re.finditer(r"\S+", text), strict=False)]
-    if not words or words[0].start():
-        return None
-    known = words and _words("pt_BR" if language == "pt" else language)
-    for count in range(len(words), 0, -1):
-        end = words[count - 1].end()
-        phrase = text[:end].rstrip(".,;:!")
-        value = known.get(_joined(phrase)) if known else None
-        if value is not None:
-            following = words[count][0].casefold() if count < len(words) else ""
-            part = next((number for stem, number in _PART if following.startswith(stem)), None)
-            if part and value:
-                return Fraction(value, part), words[count].end()
-            return Fraction(value), len(phrase)
-    return None
-
-
-def _joined(words: str) -> str:
-    return _GAPS.sub("", words.casefold())

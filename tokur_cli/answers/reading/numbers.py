@@ -15,8 +15,8 @@ from fractions import Fraction
 
 from tokur_cli.answers.reading.expressions import expression
 from tokur_cli.answers.reading.languages import ENGLISH, has_decimal_comma
-from tokur_cli.answers.reading.spelled import NUMBER_WORDS, read_words, without_sign_word
-from tokur_cli.answers.reading.units import CURRENCY, CURRENCY_BEFORE, SCALES, UNITS, Unit, unit_of
+from tokur_cli.answers.reading.spelled import NUMBER_WORDS, is_other_word, read_words, without_sign_word
+from tokur_cli.answers.reading.units import CURRENCY, CURRENCY_BEFORE, SCALES, UNITS, Unit, scale_of, unit_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,11 @@ QUALIFIED = expression(
 )
 """What makes a bound, a doubt or another number of the number that it stands by."""
 
-_PERCENT = expression(r"百分之(.+)|yüzde\s+(.+)", re.DOTALL)
+_PERCENT = expression(r"百分之(.+)|yüzde\s+(.+)|ร้อยละ\s*(.+)|เปอร์เซ็นต์\s*(.+)", re.DOTALL)
+_TENTHS = expression(r"([^割할\s]+)\s?[割할]")
+_SUMMED = expression(
+    rf"(?P<first>-?\d[\d.,]*\s?{_WORD}(?:\s{_WORD})?)\s+(?:(?:e|y|et|und|and|i|и|ve|va|và|dan|og|och)\s+|و\s*)?(?P<rest>.+)", re.DOTALL
+)
 
 
 def read_number(text: str, *, language: str = ENGLISH) -> Number | None:
@@ -130,8 +134,13 @@ def read_number(text: str, *, language: str = ENGLISH) -> Number | None:
         text = text[1:-1].strip()
     percent = _PERCENT.fullmatch(text)
     if percent:
-        number = read_number(percent[1] or percent[2], language=language)
+        number = read_number(next(filter(None, percent.groups())), language=language)
         return replace(number, scale=Fraction(1, 100)) if number and number.scale == 1 else None
+    tenths = _TENTHS.fullmatch(text)
+    if tenths:
+        number = read_number(tenths[1], language=language)
+        plain = number and number.scale == 1 and not number.unit
+        return replace(number, value=10 * number.value, scale=Fraction(1, 100)) if number and plain else None
     text, negative = without_sign_word(text)
     number = _read(text, language)
     if number is None or not negative:
@@ -145,8 +154,21 @@ def _read(text: str, language: str) -> Number | None:
     if half:
         whole = _read(f"{half['number']} {half['unit'] or half['before'] or ''}".strip(), language)
         return replace(whole, value=whole.value + Fraction(1, 2)) if whole and whole.scale == 1 else None
-    digits = _read_digits(text) if any(digit in text for digit in "0123456789") else None
-    return digits or _read_spelled(text, language) or _read_compound(text)
+    if not any(digit in text for digit in "0123456789"):
+        return _read_spelled(text, language)
+    return _read_sum(text, language) or _read_digits(text, language) or _read_spelled(text, language) or _read_compound(text)
+
+
+def _read_sum(text: str, language: str) -> Number | None:
+    """Return the number that is written by its thousands: "2 млн 300 тысяч", "2 mil trescientos"."""
+    summed = _SUMMED.fullmatch(text)
+    first = _read_digits(summed["first"], language) if summed else None
+    if summed is None or first is None or first.scale < 1000 or first.unit:
+        return None
+    rest = _read(summed["rest"], language)
+    if rest is None or not 0 < rest.value * rest.scale < first.scale or rest.scale < 1 or first.value < 0:
+        return None
+    return Number(first.value * first.scale + rest.value * rest.scale, unit=rest.unit)
 
 
 def _with_points(text: str, decimal_comma: bool) -> str:
@@ -173,12 +195,13 @@ def _continental(match: re.Match[str]) -> str:
     return f"{integer}.{groups[1]}" if len(groups) > 1 else integer
 
 
-def _read_digits(text: str) -> Number | None:
+def _read_digits(text: str, language: str = ENGLISH) -> Number | None:
     match = _NUMBER.fullmatch(text)
     if match is None or (match["sign1"] and match["sign2"]):
         return None
     value = _read_value(match)
-    tail = _read_tail(match["tail"], match["currency"], apart=text[: match.start("tail")].endswith(" "))
+    apart = text[: match.start("tail")].endswith(" ")
+    tail = _read_tail(match["tail"], match["currency"], language, apart=apart)
     if value is None or tail is None:
         return None
     scale, unit = tail
@@ -197,8 +220,10 @@ def _read_spelled(text: str, language: str) -> Number | None:
         return None
     value, end = found
     rest = words[end:].lstrip()
+    if end == 1 and is_other_word(words):
+        return None
     rest = rest.removeprefix("of a ").removeprefix("of an ")
-    tail = _read_tail(rest, None, apart=True)
+    tail = _read_tail(rest, None, language, apart=True)
     return Number(sign * value, *tail) if tail else None
 
 
@@ -256,7 +281,7 @@ def _exponent(power_of_ten: str) -> int:
     return int(power_of_ten.partition("^")[2].strip(" {}"))
 
 
-def _read_tail(text: str, currency: str | None, *, apart: bool) -> tuple[Fraction, Unit | None] | None:
+def _read_tail(text: str, currency: str | None, language: str, *, apart: bool) -> tuple[Fraction, Unit | None] | None:
     """Return the scale and unit around a number, or None where what follows makes it more than a number."""
     front = unit_of([currency.lower().rstrip(".")]) or UNITS.get(currency[-1]) if currency else None
     if not text:
@@ -273,7 +298,7 @@ def _read_tail(text: str, currency: str | None, *, apart: bool) -> tuple[Fractio
     words = written.lower().split()
     if not NUMBER_WORDS.isdisjoint(words) and not (len(words) == 1 and words[0] in SCALES) and words[0] not in SCALES:
         return None
-    scale, words = _scale_of(words)
+    scale, words = scale_of(words, language)
     if not NUMBER_WORDS.isdisjoint(words):
         return None
     exponent = match["text_power"] or match["power"] or ""
@@ -287,22 +312,3 @@ def _read_tail(text: str, currency: str | None, *, apart: bool) -> tuple[Fractio
     if match["words"] and scale == 1 and unit is None and not is_word:
         return None
     return scale, front or unit
-
-
-def _scale_of(words: list[str]) -> tuple[Fraction, list[str]]:
-    """Return the scale that ``words`` begin with and the rest: 10,000 and 元 of ``万元``."""
-    if not words:
-        return Fraction(1), words
-    first, rest = words[0], words[1:]
-    if first in UNITS:
-        return Fraction(1), words
-    if first in SCALES:
-        scale = SCALES[first]
-        if rest and rest[0] in ("de", "di", "of"):
-            rest = rest[1:]
-        return scale, rest
-    if not first.isascii():
-        for length in range(min(len(first) - 1, 5), 0, -1):
-            if first[:length] in SCALES:
-                return SCALES[first[:length]], [first[length:], *rest]
-    return Fraction(1), words

@@ -5,7 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 from tokur_cli.answers.reading.expressions import expression
-from tokur_cli.answers.reading.languages import ENGLISH, read_foreign
+from tokur_cli.answers.reading.foreign import read_foreign
+from tokur_cli.answers.reading.languages import ENGLISH
 
 _ONES = dict(
     zip(
@@ -50,12 +51,16 @@ _CJK_UNITS = {"十": 10, "百": 100, "千": 1000, "拾": 10, "佰": 100, "仟": 
 _CJK_LARGE = {"万": 10**4, "萬": 10**4, "만": 10**4, "亿": 10**8, "億": 10**8, "억": 10**8, "兆": 10**12}
 CJK_NUMBER = (
     rf"(?:\d[\d,]*(?:\.\d+)?|[{''.join(_CJK_DIGITS)}])?[{''.join(_CJK_DIGITS)}{''.join(_CJK_UNITS)}{''.join(_CJK_LARGE)}]"
-    rf"(?:\d[\d,]*(?:\.\d+)?|[{''.join(_CJK_DIGITS)}{''.join(_CJK_UNITS)}{''.join(_CJK_LARGE)}]|(?<=[만억])\s(?=\d))*"
+    rf"(?:\d[\d,]*(?:\.\d+)?|[{''.join(_CJK_DIGITS)}{''.join(_CJK_UNITS)}{''.join(_CJK_LARGE)}]"
+    r"|(?<=[만억])\s(?=\d)|(?<=[십백천만억])\s(?=[일이삼사오육칠팔구][십백천만]|[십백천]|[삼사오육칠팔구](?![가-힣])|\d))*"
+    rf"(?:[点點][{''.join(_CJK_DIGITS)}]+(?![分{''.join(_CJK_UNITS)}]))?"
 )
 """What may be a number with Chinese, Japanese or Korean numerals in it."""
 
 _CJK_TOKEN = expression(r"\d[\d,]*(?:\.\d+)?|\D")
 _CJK_FRACTION = expression(rf"({CJK_NUMBER}|\d+)\s*(?:分之|分の|분의)\s*({CJK_NUMBER}|\d+)")
+_SINGLE = frozenset("一二三四五六七八九十两千百万")
+_COUNTERS = frozenset("个個只本人元块塊名支张張辆輛棵条條天年岁歳つ冊匹枚台頭回度倍円分秒杯。.,)% \n")
 _KOREAN_DIGIT, _KOREAN_UNIT = expression("[일이삼사오육칠팔구]"), expression("[십백천만억]")
 _CJK_START = expression(CJK_NUMBER)
 
@@ -68,6 +73,16 @@ def without_sign_word(text: str) -> tuple[str, bool]:
     """
     sign = _SIGNS.match(text)
     return (text[sign.end() :], True) if sign and sign.end() < len(text) else (text, False)
+
+
+def is_other_word(text: str) -> bool:
+    """Return whether a text begins with a word that begins with a single Chinese numeral: 一共, 千葉.
+
+    Args:
+        text: such as ``一共``; a numeral is a number before a word that counts (``个``) alone.
+    """
+    behind = text[1:2]
+    return text[:1] in _SINGLE and bool(behind) and behind not in _COUNTERS
 
 
 def read_words(text: str, language: str = ENGLISH) -> tuple[Fraction, int] | None:
@@ -167,6 +182,10 @@ def _whole(words: list[tuple[str, int]], start: int) -> tuple[Fraction | int, in
 
 def _cjk_value(text: str) -> Fraction | None:
     """Return what numerals such as ``三百五十``, ``3万5千``, ``二〇二四`` or ``1.5亿`` are worth, None where they are none."""
+    whole, point, decimals = text.replace("點", "点").partition("点")
+    if point:
+        value = _cjk_value(whole)
+        return None if value is None else value + Fraction("0." + "".join(str(_CJK_DIGITS[digit]) for digit in decimals))
     if _KOREAN_DIGIT.search(text) and not _KOREAN_UNIT.search(text):
         return None  # 이, 일 and others are syllables of many words
     if len(text) > 1 and all(character in _CJK_DIGITS for character in text):
