@@ -48,6 +48,9 @@ _ASSIGNMENT = expression(r"(?<![A-Za-z\d])[A-Za-z](?:_\{?\w+\}?)?\s?=\s?(-?\d[\d
 _UNSOLVED = expression(
     r"(?:[≠<>≤≥]|!=|\\(?:ne|le|ge|lt|gt|neq|leq|geq))\s*\Z|(?:\d\s?[a-zA-Z]|(?<![A-Za-z])[a-zA-Z]\s?(?:\^\S+|[²³]|[-+*/]\s?\w+)|(?<![\w])-\s?[a-zA-Z]|\d+/[a-zA-Z])\s*=\s*\Z"
 )
+_DANGLING = expression(
+    r"(?i)\b(?:which|who|that|and|so|then|but|or|the|an?|is|are|was|will|to|of|for|in|on|at|with|by|from|than|because|since|he|she|we|they|it|i|has|have)\s*\Z"
+)
 _OPEN = expression(r"[?:]\s*\Z")
 
 
@@ -62,7 +65,7 @@ def closing(text: str, *, language: str | None = None) -> str | None:
         language: the text's, as its ISO 639-1 code; None to tell it from the text's words.
     """
     language = language or language_of(text[-500:])
-    if is_cut_off(text[-300:].rpartition("\n")[2]):
+    if is_cut_off(text[-300:].rpartition("\n")[2]) or _DANGLING.search(text[-20:]):
         return None
     sentences = _sentences(text[-4_000:])
     ended = bool(_ENDED.search(text[-300:]))

@@ -186,6 +186,7 @@ UNDETERMINED = expression(
 
 DENIED_BEHIND = expression(
     r"\s*[^\s\d]{0,12}?\s?[^\s\d]{0,6}?(?:ではな|ではあ|じゃな|じゃあ|でな|ではご|(?:이|가)?\s?(?:아니|아닙|아닌)|नहीं|(?<!\w)değil|নয়|(?<!\w)nahi)"
+    r"|(?i:\s+(?:[a-z]+\s+){0,2}?(?:is|are|was|were|(?:can|could|must)(?=not|n't|\s+not)|(?=isn't|aren't|wasn't))\s*(?:(?:clearly|certainly|definitely|also|obviously)\s+)?(?:not\b|\w*n't\b|wrong|incorrect|false))"
 )
 """What denies the number in front of it, in languages whose verb comes last."""
 
@@ -353,7 +354,7 @@ RESULT_WORDS = expression(
 
 BOUND_BEFORE = expression(
     rf"(?i)(?:{_W}(?:(?:more|less|fewer|greater|larger|smaller|higher|lower) than|at (?:least|most)|between|from|over|under|(?<!add )(?<!adds )(?<!added )up to|above|below|(?:minimum|maximum)(?: of)?"
-    r"|hardly|scarcely|nowhere near|anything but|everything except|all but|höchstens|mindestens|mehr als|weniger als|über|unter|niemals|bis zu|plus de|moins de|au (?:plus|moins)"
+    r"|hardly|scarcely|nowhere near|anything but|except(?: for)?|excluding|other than|apart from|besides|all but|höchstens|mindestens|mehr als|weniger als|über|unter|niemals|bis zu|plus de|moins de|au (?:plus|moins)"
     r"|jamais|más de|menos de|como (?:mínimo|máximo)|a lo sumo|al menos|hasta|mais de|pelo menos|no máximo|almeno|più di|meno di|al massimo|co najmniej|ponad|mniej niż|więcej niż"
     r"|ít nhất|nhiều nhất|hơn|minstens|meer dan|minst|больше|более|меньше|менее|минимум|максимум|до|en az|en fazla|कम से कम|أكثر من|أقل من|على الأقل|(?:plus|más|mais) (?:ou|o) (?:moins|menos)"
     rf"){_E}|至少|最多|超过|不到|多于|少于|少なくとも|多くても|최소|최대|[><≥≤≠]|\\(?:ge|le|ne|geq|leq|neq)(?![A-Za-z]))\s*\Z"

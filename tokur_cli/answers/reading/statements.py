@@ -35,10 +35,12 @@ from tokur_cli.answers.reading.lexicon import (
 from tokur_cli.answers.reading.numbers import LETTER, QUALIFIED, read_number
 
 _CLOSING_WORDS = expression(r"\.?\s*I hope (?:it|this) is correct.*", re.DOTALL | re.IGNORECASE)
-_LEADING_MARKS = expression(r"\A(?:[\s:*#_\"'>]|\\\"|,(?=\s))*")
+_LEADING_MARKS = expression(r"\A(?:[\s:*#_\"'>]|\\\"|,(?=\s)|\.{2,})*")
 _BULLET = expression(r"\A[\s:*#_]*\n\s*(?:[-–•·]|\d{1,2}[.)](?=\s))\s+")
 SENTENCE_END = expression(
-    r"(?:(?<!\d)\.|(?<=\d)\.(?!\s(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|maj|mars|led|úno|bře|dub|kvě|čer|srp|zář|říj|lis|pro)[a-zä]*\b)|[!?])(?=\s|$|[\"')\]](?:\s|$))|[!?](?=[^\W\d_])|\n"
+    r"(?:(?<!\d)\.|(?<=\d)\.(?!\s(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|maj|mars|led|úno|bře|dub|kvě|čer|srp|zář|říj|lis|pro)[a-zä]*\b)|[!?]+)(?=\s|$|[\"')\]](?:\s|$))"
+    r"(?!(?:(?<=\b(?:oz|lb|ft|hr|sq|vs|No|no|Mr|Ms|Dr)\.)|(?<=\b(?:lbs|hrs|min|Mrs)\.)|(?<=\bapprox\.))\s[a-z\d])(?<!\b(?:Mr|Ms|Dr)\.)(?<!\bMrs\.)"
+    r"|[!?](?=[^\W\d_])|\n"
 )
 """Where a sentence ends, in plain writing."""
 
@@ -105,7 +107,7 @@ def is_answer_alone(text: str) -> bool:
     if len(text) > 200 or "\n" in text or not any(character.isalnum() for character in text):
         return False
     form = canonical(text)
-    if not any(character.isalnum() for character in form.text) or re.search(r"\\boxed\{\s*\}", text):
+    if not any(character.isalnum() for character in form.text) or re.search(r"\\boxed\{\s*(?:\}|\Z)", text):
         return False
     if MATH.fullmatch(text):
         return True
