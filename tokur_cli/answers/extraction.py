@@ -11,7 +11,8 @@ r"""The final answer of a response: what it states, found by the first of these 
     languages), unless a whole solution follows.
 7.  ``open_box``: the rest of the line after a ``\boxed{`` that the response never closes.
 8.  ``choice`` (only if the question is a multiple choice): the letter that the response chooses.
-9.  ``verdict``: the yes, no, true or false that the response begins with, unless a number or formula is wanted.
+9.  ``verdict``: the yes, no, true or false that the response begins with, unless a number or formula is wanted; where
+    a verdict is wanted, else the one that its last sentence decides on, or none.
 10. ``whole``: the complete response or its last line, when it is nothing but a number, letter, expression or words.
 11. ``closing``: what the last sentences come to, see ``closings``.
 
@@ -23,7 +24,6 @@ linear in the response's length.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -37,8 +37,9 @@ from tokur_cli.answers.reading.choices import chosen_letter
 from tokur_cli.answers.reading.closings import closing
 from tokur_cli.answers.reading.expressions import expression
 from tokur_cli.answers.reading.lexicon import CORRECTION, QUESTION_LINE, Marker, end_of_first_marker, markers
-from tokur_cli.answers.reading.statements import is_answer_alone, stated, word_count
+from tokur_cli.answers.reading.statements import is_answer_alone, is_undecided, stated, word_count
 from tokur_cli.answers.reading.writing import plain
+from tokur_cli.answers.reading.yes_or_no import closing_verdict, opening_verdict
 
 ExtractionRule = Literal[
     "tagged",
@@ -78,12 +79,6 @@ _THOUGHTS = (
 )
 _TAG, _TAG_END = "<answer>", "</answer>"
 _LINE_MARKS = expression(r"\A(?:[\s:*#_\"'>]|\\\")*")
-_VERDICT = expression(
-    r"\A[\s*_#\"'>]*(?P<word>yes|no|true|false|sí|si|oui|non|ja|nein|да|нет|sim|não|sì|evet|hayır|có|không|ya|tidak|tak|nie|是的?|不是|对|不对|はい|いいえ|네|아니요|아니오|نعم|لا|हाँ|हां|नहीं|ใช่|ไม่ใช่|ไม่)"
-    r"(?=\s*[*_]*\s*(?:[,.!:;–—]|-\s|$|\n))",
-    re.IGNORECASE,
-)
-
 
 def extract_answer(response: str, *, wanted: Wanted | None = None) -> Extraction | None:
     """Return the final answer of a response, or None where it gives none that can be read for sure.
@@ -110,9 +105,13 @@ def extract_answer(response: str, *, wanted: Wanted | None = None) -> Extraction
         letter = chosen_letter(text)
         if letter:
             return Extraction(letter, "choice")
-    verdict = _VERDICT.match(text)
-    if verdict and wanted != "value" and not CORRECTION.match(text[verdict.end() :].lstrip(" ,.!")):
-        return Extraction(verdict["word"], "verdict")
+    verdict = opening_verdict(text) if wanted != "value" else None
+    if verdict is None and wanted == "verdict" and marked is not _UNREADABLE:
+        verdict = closing_verdict(text)
+    if verdict or wanted == "verdict":
+        return Extraction(verdict, "verdict") if verdict else None
+    if letters and is_undecided(text):
+        return None
     if is_answer_alone(text) and not text.rstrip().endswith(":"):
         return Extraction(text.strip(), "whole")
     if marked is _UNREADABLE:

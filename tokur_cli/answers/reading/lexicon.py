@@ -16,7 +16,7 @@ from tokur_cli.answers.reading.numbers import LETTER
 _LANGUAGES: tuple[tuple[str, str, str], ...] = (
     (
         "en",
-        r"\banswers?\b",
+        r"\banswers?\b|\bans\b(?=\.?\s?[:=])",
         r"[^\n.:=]{0,60}?\b(?:is|are|was|be|becomes|equals|comes(?:\s{1,4}out)?\s{1,4}to|works\s{1,4}out\s{1,4}to|\w{1,12}'s)\b(?!n)"
         r"|'s\b|[^\n.:=]{0,40}?[:=]|\s{0,4}[-–—]{1,2}>?\s|\s{0,4}\n",
     ),
@@ -90,7 +90,7 @@ _FINAL = expression(
     r"(?i)final|endg|schluss|definit|ostateczn|konečn|окончат|итог|остаточ|最终|最后|最終|最後|최종|cuối|nihai|akhir|अंतिम|نهائي|สุดท้าย|סופית|τελικ|slutlig|eind"
 )
 _STEMS = {
-    "en": "answer", "es": "respuesta resultado solución", "fr": "réponse résultat", "de": "antwort ergebnis lösung",
+    "en": "ans", "es": "respuesta resultado solución", "fr": "réponse résultat", "de": "antwort ergebnis lösung",
     "pt": "resposta resultado", "it": "risposta risultato", "nl": "antwoord", "sv": "svar", "fi": "vastaus", "pl": "odpowied wynik",
     "cs": "odpov", "ru": "ответ результат", "uk": "відповід", "tr": "cevap cevab yanıt", "vi": "đáp lời quả", "id": "jawab jawap",
     "el": "απάντηση", "ro": "răspuns", "hu": "válasz végered", "sw": "jibu", "hi": "उत्तर जवाब", "bn": "উত্তর",
@@ -415,7 +415,7 @@ CHOSEN = expression(
 """What chooses the letter behind it."""
 
 REJECTED_BEHIND = expression(
-    r"(?i)\)?\s*(?:(?:,|and|&|or|y|et|und|e|и|ve)\s*\(?[A-J]\)?\s*)*(?:is|are|was|isn't|aren't|es|son|est|sont|ist|sind|são|è|sono)?\s*(?:not|correct(?<=n't correct)|wrong|incorrect|false|out|too|falsch|incorrect\w*|faux|fausses?|falsas?|errad\w+|sbagliat\w+|错|不对|間違|誤|틀|неверн\w*|неправильн\w*|yanlış|ผิด|خطأ|गलत)"
+    r"(?i)\)?\s*(?:(?:,|and|&|or|y|et|und|e|и|ve)\s*\(?[A-J]\)?\s*)*(?:is|are|was|were|can be|must be|isn't|aren't|es|son|est|sont|ist|sind|são|è|sono)?\s*(?:(?:also|both|all|clearly|obviously|definitely|probably|simply|just)\s+)?(?:not|ruled out|eliminated|excluded|discarded|correct(?<=n't correct)|wrong|incorrect|false|out|too|falsch|incorrect\w*|faux|fausses?|falsas?|errad\w+|sbagliat\w+|错|不对|間違|誤|틀|неверн\w*|неправильн\w*|yanlış|ผิด|خطأ|गलत)"
 )
 """What rejects the letters in front of it."""
 

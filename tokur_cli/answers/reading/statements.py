@@ -64,6 +64,10 @@ EXACT = expression(
 )
 _LETTERS = expression(r"\(?[A-J]\)?(?:\s*(?:,|&|,?\s*\band\b)\s*\(?[A-J]\)?(?![A-Za-z]))+")
 _OR_LETTER = expression(r"\s*(?:,?\s*or\b|/)\s*\(?[A-J]\b")
+_HEDGE = expression(
+    r"(?i)\A(?:(?:(?:most\s+)?(?:probably|likely)|definitely|certainly|clearly|indeed|simply|just|actually|therefore|(?:the\s+)?letter)\s+)+"
+)
+_UNDECIDED = expression(r"\W*(?i:either\s+)?\(?[A-J]\)?\W*(?i:or|/)\W*\(?[A-J]\b")
 _NOT_WORDS = expression(r",\s*(?:and\s+)?(?:not|nicht|no|non|pas|não|не|а не|而不是|不是)\s")
 _EQUALS = expression(r"\s*=\s*(?=\S)")
 _STATED = expression(r"(?:\b(?:is|are|be|equals?|of)\b|=)\s*(?=\S)")
@@ -218,6 +222,10 @@ def _of_sentence(sentence: str, *, letters: bool, language: str, worked: str, le
     form = _form(main, language)
     if NEGATION.search(lead) and form.text != "no":
         return None
+    if letters:
+        if is_undecided(main):
+            return None
+        main = _HEDGE.sub("", main)
     letter = LEADING_CHOICE.match(main)
     if letter and (letters or len(sentence.split()) > 1):
         if _OR_LETTER.match(main, letter.end()):
@@ -229,6 +237,11 @@ def _of_sentence(sentence: str, *, letters: bool, language: str, worked: str, le
     if form.text in ("yes", "no") or form.kind in ("number", "choice") or (not is_prose(main) and not _is_range(main)):
         return _single(main, language)
     return _with_words(main, language, worked)
+
+
+def is_undecided(text: str) -> bool:
+    """Return whether a text begins with two letters of which one is meant: "either B or C"."""
+    return bool(_UNDECIDED.match(text))
 
 
 def is_operand(text: str, amount: Amount) -> bool:
