@@ -11,7 +11,8 @@ r"""The final answer of a response: what it states, found by the first of these 
     languages), unless a whole solution follows.
 7.  ``open_box``: the rest of the line after a ``\boxed{`` that the response never closes.
 8.  ``choice`` (only if the question is a multiple choice): the letter that the response chooses.
-9.  ``verdict``: the yes, no, true or false that the response begins with, unless a number or formula is wanted.
+9.  ``verdict``: the yes, no, true or false that the response begins with, unless a number or formula is wanted; where
+    a verdict is wanted, else the one that its last sentence decides on, or none.
 10. ``whole``: the complete response or its last line, when it is nothing but a number, letter, expression or words.
 11. ``closing``: what the last sentences come to, see ``closings``.
 
@@ -23,12 +24,12 @@ linear in the response's length.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from tokur_cli.answers.reading.assertions import is_confirmed, is_in_doubt, is_supposed, said_before
 from tokur_cli.answers.reading.boxes import boxes, first_line
 from tokur_cli.answers.reading.calculations import without_working
 from tokur_cli.answers.reading.canonical import canonical
@@ -36,8 +37,9 @@ from tokur_cli.answers.reading.choices import chosen_letter
 from tokur_cli.answers.reading.closings import closing
 from tokur_cli.answers.reading.expressions import expression
 from tokur_cli.answers.reading.lexicon import CORRECTION, QUESTION_LINE, Marker, end_of_first_marker, markers
-from tokur_cli.answers.reading.statements import SENTENCE_END, is_answer_alone, stated, word_count
+from tokur_cli.answers.reading.statements import is_answer_alone, is_undecided, stated, word_count
 from tokur_cli.answers.reading.writing import plain
+from tokur_cli.answers.reading.yes_or_no import closing_verdict, opening_verdict
 
 ExtractionRule = Literal[
     "tagged",
@@ -77,12 +79,6 @@ _THOUGHTS = (
 )
 _TAG, _TAG_END = "<answer>", "</answer>"
 _LINE_MARKS = expression(r"\A(?:[\s:*#_\"'>]|\\\")*")
-_VERDICT = expression(
-    r"\A[\s*_#\"'>]*(?P<word>yes|no|true|false|sí|si|oui|non|ja|nein|да|нет|sim|não|sì|evet|hayır|có|không|ya|tidak|tak|nie|是的?|不是|对|不对|はい|いいえ|네|아니요|아니오|نعم|لا|हाँ|हां|नहीं|ใช่|ไม่ใช่|ไม่)"
-    r"(?=\s*[*_]*\s*(?:[,.!:;–—]|-\s|$|\n))",
-    re.IGNORECASE,
-)
-
 
 def extract_answer(response: str, *, wanted: Wanted | None = None) -> Extraction | None:
     """Return the final answer of a response, or None where it gives none that can be read for sure.
@@ -98,7 +94,8 @@ def extract_answer(response: str, *, wanted: Wanted | None = None) -> Extraction
         later = _after_marker(text[end:], letters, (_FINAL,))
         if isinstance(later, Extraction) and canonical(later.text).kind != "words":
             return later
-        return Extraction(boxed, "boxed")
+        corrected = _corrected(text, end, Extraction(boxed, "boxed"), letters, None)
+        return corrected if isinstance(corrected, Extraction) else None
     marked = _marked_up(text) or _after_marker(text, letters, (_FINAL, _PLAIN))
     if isinstance(marked, Extraction):
         return marked
@@ -108,9 +105,13 @@ def extract_answer(response: str, *, wanted: Wanted | None = None) -> Extraction
         letter = chosen_letter(text)
         if letter:
             return Extraction(letter, "choice")
-    verdict = _VERDICT.match(text)
-    if verdict and wanted != "value" and not CORRECTION.match(text[verdict.end() :].lstrip(" ,.!")):
-        return Extraction(verdict["word"], "verdict")
+    verdict = opening_verdict(text) if wanted != "value" else None
+    if verdict is None and wanted == "verdict" and marked is not _UNREADABLE:
+        verdict = closing_verdict(text)
+    if verdict or wanted == "verdict":
+        return Extraction(verdict, "verdict") if verdict else None
+    if letters and is_undecided(text):
+        return None
     if is_answer_alone(text) and not text.rstrip().endswith(":"):
         return Extraction(text.strip(), "whole")
     if marked is _UNREADABLE:
@@ -202,11 +203,6 @@ def _marked_up(text: str) -> Extraction | None:
     return None
 
 
-_CONDITION = expression(
-    r"(?i)\b(?:if|otherwise|else|whenever|depending|wenn|falls|sonst|si|sinon|sino|se|senão|altrimenti|если|иначе)\b|如果|否则|もし|만약"
-)
-
-
 class _Unreadable:
     """A marker that announces an answer which cannot be read."""
 
@@ -217,7 +213,8 @@ _UNREADABLE = _Unreadable()
 def _after_marker(text: str, letters: bool, rules: tuple[ExtractionRule, ...]) -> Extraction | _Unreadable | None:
     """Return what follows the last marker of the first of ``rules`` that has one."""
     last: dict[ExtractionRule, Marker] = {}
-    for marker in reversed(markers(text)):
+    found_markers = [marker for marker in markers(text) if not is_supposed(text, marker)]
+    for marker in reversed(found_markers):
         last.setdefault(_FINAL if marker.is_final(text) else _PLAIN, marker)
         if len(last) == len(rules):
             break
@@ -241,35 +238,31 @@ def _after_marker(text: str, letters: bool, rules: tuple[ExtractionRule, ...]) -
             and (word_count(line) > 12 or not is_answer_alone(found.text))
         ):
             continue
-        earlier = _same_sentence(text, marker)
-        if (
-            found
-            and earlier
-            and _CONDITION.search(text, max(0, marker.start - 300), marker.start)
-            and is_answer_alone(earlier)
-            and canonical(earlier).text != canonical(found.text).text
-        ):
-            return _UNREADABLE  # "if x > 0, the answer is 3; otherwise the answer is -3"
+        if is_in_doubt(text, marker):
+            return _UNREADABLE
         if found is None:
             if not announced:
                 unreadable = _UNREADABLE
             continue
-        corrected = CORRECTION.match(following[found.end :].lstrip(" *_\"'(.,;"))
-        if corrected:
-            rest = following[found.end :]
-            corrected_to = chosen_letter(rest) if letters else closing(rest, language=marker.language)
-            return Extraction(corrected_to, rule) if corrected_to else _UNREADABLE
-        return Extraction(found.text, rule)
+        before = said_before(text, marker, found_markers)
+        if before and before.contradicts(found.text):
+            # "The answer is 42. The answer is 4" was cut off, if anything.
+            return Extraction(before.text, rule) if before.goes_on(found, following) else _UNREADABLE
+        return _corrected(text, marker.end + found.end, Extraction(found.text, rule), letters, marker.language)
     return unreadable
 
 
-def _same_sentence(text: str, marker: Marker) -> str | None:
-    """Return the answer that an earlier marker in the sentence of a marker states."""
-    start = max((end.end() for end in SENTENCE_END.finditer(text, max(0, marker.start - 300), marker.start)), default=0)
-    earlier = None
-    for other in markers(text, max(start, marker.start - 300), marker.start):
-        earlier = stated(text[other.end : marker.start], letters=False, language=other.language)
-    return earlier.text if earlier else None
+def _corrected(
+    text: str, end: int, found: Extraction, letters: bool, language: str | None
+) -> Extraction | _Unreadable:
+    """Return what an answer that ends at ``end`` is corrected to right behind it: itself where it is not."""
+    rest = text[end:]
+    if not CORRECTION.match(rest.lstrip(" \n*_\"'(.,;$")):
+        return found
+    corrected = chosen_letter(rest) if letters else closing(rest, language=language)
+    if corrected:
+        return Extraction(corrected, found.rule)
+    return found if is_confirmed(rest) else _UNREADABLE
 
 
 def _last_line(text: str) -> str | None:

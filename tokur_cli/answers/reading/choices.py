@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tokur_cli.answers.reading.expressions import expression
+from tokur_cli.answers.reading.languages import ENGLISH, language_of
 from tokur_cli.answers.reading.lexicon import (
     CAUSE,
     CHOSEN,
@@ -12,6 +13,7 @@ from tokur_cli.answers.reading.lexicon import (
     LETTER_OF_CHOICE,
     REJECTED_BEFORE,
     REJECTED_BEHIND,
+    SO,
 )
 from tokur_cli.answers.reading.statements import SENTENCE_END
 
@@ -20,6 +22,21 @@ _NEAR = 80  # characters before a letter in which a word may choose or reject it
 
 _LABELLED = expression(r"\A\W{0,4}\(?([A-J])[).:](?=\s|\*|$)")
 _LABELLED_LINES = expression(r"(?m)^\W{0,4}\(?([A-J])[).:](?=\s|\*|$)")
+_SMALL = expression(r"(?<![^\s*:])\(([a-j])\)")
+_LABEL_ALONE = expression(
+    r"(?i)(?:\A|[^\w\s]\s*|\b(?:so|thus|therefore|hence|then)\s+|\A\s*the\s+)(?:option|choice|answer)\W*\Z"
+)
+_WORD_BEFORE = expression(r"(?i)([a-z][a-z']*)\.?[ \"'*_(]*\Z")
+_LEADING_TO_A_CHOICE = frozenset(
+    "only just leaves leaving leave with for to that but then than matches match fits like prefer say think believe mark "  # noqa: SIM905
+    "circle letter or and both because be as called labelled labeled either nor neither not over of eliminate out "
+    "elijo escojo choisis prends wähle nehme scelgo escolho marco la el die".split()
+)
+_AFFIRMED = expression(
+    r"(?i)\)?[*_\"]*\s*(?:is|are|was|must be|would be|should be|seems?(?: to be)?|looks|appears(?: to be)?|makes|works|fits"
+    r"|satisf\w+|matches)\b"
+)
+_EQUATED = expression(r"\s*=\s*[\d(\\$-]")
 
 
 def chosen_letter(text: str) -> str | None:
@@ -28,13 +45,21 @@ def chosen_letter(text: str) -> str | None:
     Args:
         text: in plain writing.
     """
+    text = _SMALL.sub(lambda match: match[0].upper(), text)
     labelled = _LABELLED.match(text)
     text = text[-_TAIL:]
+    is_english = language_of(text[-500:]) == ENGLISH
     sentences = [part for part in SENTENCE_END.split(text) if part.strip()]
     lone: str | None = None
+    is_affirmed = False
+    described: set[str] = set()
     last = True
     for sentence in reversed(sentences):
-        letters = list(LETTER_OF_CHOICE.finditer(sentence))
+        letters = [
+            match
+            for match in LETTER_OF_CHOICE.finditer(sentence)
+            if not (is_english and _is_name(sentence, match)) and not _EQUATED.match(sentence, match.end())
+        ]
         kept = [match for match in letters if not _denied(sentence, match)]
         reason = CAUSE.search(sentence)
         if reason and not sentence[: reason.start()].strip():
@@ -42,7 +67,7 @@ def chosen_letter(text: str) -> str | None:
         if reason:
             first = [match for match in kept if match.end() <= reason.start()]
             kept = first or kept
-        chosen = {_name(match) for match in kept if CHOSEN.search(_before(sentence, match))}
+        chosen = {_name(match) for match in kept if _is_chosen(sentence, match)}
         names = {_name(match) for match in kept}
         if len(names) > 1 and IN_DOUBT.search(sentence):
             return None
@@ -50,11 +75,29 @@ def chosen_letter(text: str) -> str | None:
             return chosen.pop()
         if len(names) == 1 and last:
             lone = names.pop()
+            is_affirmed = bool(SO.search(sentence) or _AFFIRMED.match(sentence, kept[-1].end()))
+        elif not _LABELLED.match(sentence):
+            described |= names
         last = last and not letters
     listed = {line[1] for line in _LABELLED_LINES.finditer(text)}
-    if len(listed) > 1:
+    if len(listed) > 1 or not (is_affirmed or described <= {lone}):
         return None
     return lone or (labelled[1] if labelled else None)
+
+
+def _is_name(sentence: str, letter: re.Match[str]) -> bool:
+    """Return whether a letter is part of a name, as in "vitamin C": the word before it leads to no choice."""
+    word = _WORD_BEFORE.search(sentence[: letter.start()])
+    return bool(word and word[1].lower() not in _LEADING_TO_A_CHOICE and not CHOSEN.search(_before(sentence, letter)))
+
+
+def _is_chosen(sentence: str, letter: re.Match[str]) -> bool:
+    """Return whether words choose a letter; "option C says …" but names it."""
+    before = _before(sentence, letter)
+    if not CHOSEN.search(before):
+        return False
+    behind = sentence[letter.end() :].strip(' )*_."')
+    return not _LABEL_ALONE.search(before) or not behind[:1].isalpha() or bool(_AFFIRMED.match(sentence, letter.end()))
 
 
 def _before(sentence: str, letter: re.Match[str]) -> str:

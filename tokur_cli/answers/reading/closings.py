@@ -29,6 +29,7 @@ from tokur_cli.answers.reading.statements import (
     MATH,
     SENTENCE_END,
     is_bound,
+    is_computed_with,
     is_cut_off,
     is_function,
     is_label,
@@ -48,6 +49,23 @@ _ASSIGNMENT = expression(r"(?<![A-Za-z\d])[A-Za-z](?:_\{?\w+\}?)?\s?=\s?(-?\d[\d
 _UNSOLVED = expression(
     r"(?:[≠<>≤≥]|!=|\\(?:ne|le|ge|lt|gt|neq|leq|geq))\s*\Z|(?:\d\s?[a-zA-Z]|(?<![A-Za-z])[a-zA-Z]\s?(?:\^\S+|[²³]|[-+*/]\s?\w+)|(?<![\w])-\s?[a-zA-Z]|\d+/[a-zA-Z])\s*=\s*\Z"
 )
+_DANGLING = expression(
+    r"(?i)\b(?:which|who|that|and|so|then|but|or|the|an?|is|are|was|will|to|of|for|in|on|at|with|by|from|than|because|since|he|she|we|they|it|i|has|have)\s*\Z"
+)
+_ROUNDED = expression(r"(?i)\bround(?:s|ed|ing)?\b|\bnearest\b")
+_FRONTED = expression(
+    r"(?i)\A\W*(?:(?:so|thus|therefore|hence|then|now),?\s+)?"
+    r"(?P<adjunct>(?:after|in|at|for|with|by|of|out of|on|during|within|from|since|because|as|when|before|over|per|under)\b"
+    r"(?:[^,;\n]|,(?=\d{3}))*),\s+(?=\S)"
+)
+_GIVEN = expression(r"(?i)\b(?:the|these|those|all|both|his|her|their|its|my|our|your)\s+(?:[a-z]+\s+of\s+(?:the|these|those)\s+)?\Z")
+_MULTIPLE = expression(r"(?i)\s+times\s+(?:as|more|less|the|\w+er)\b")
+_ROW = expression(r"\A\s*(?:\||[-*•]\s[^:=\n]{1,60}[:|])")
+_RATIO = expression(r"(?<![\d:])\d+(?:\s?:\s?\d+)+(?![\d:])")
+_SOLUTIONS = expression(
+    r"(?i)\b(?:solutions?|roots?|zeros|zeroes|values?(?:\s+of\s+\$?[a-z]\$?)?)\s+(?:are|is)\s*:?\s*(?P<list>.*\d.*)"
+    r"|\A\W*(?:(?:so|thus|therefore|hence),?\s+)?(?P<cases>(?P<name>[a-z])\s*=\s*[^\s,]+\s*(?:,|,?\s*or|,?\s*and)\s*(?P=name)\s*=\s*\S+)\Z"
+)
 _OPEN = expression(r"[?:]\s*\Z")
 
 
@@ -62,7 +80,7 @@ def closing(text: str, *, language: str | None = None) -> str | None:
         language: the text's, as its ISO 639-1 code; None to tell it from the text's words.
     """
     language = language or language_of(text[-500:])
-    if is_cut_off(text[-300:].rpartition("\n")[2]):
+    if is_cut_off(text[-300:].rpartition("\n")[2]) or _DANGLING.search(text[-20:]):
         return None
     sentences = _sentences(text[-4_000:])
     ended = bool(_ENDED.search(text[-300:]))
@@ -70,7 +88,9 @@ def closing(text: str, *, language: str | None = None) -> str | None:
         sentence = sentences[index]
         if _OPEN.search(sentence):
             return None
-        sentence = ASIDE.sub("", sentence)
+        if _is_one_of_several_rows(sentences, index):
+            return None
+        sentence = _without_adjunct(ASIDE.sub("", sentence))
         found = _readings(sentence, language)
         last = index == len(sentences) - 1
         if last and not ended and (not found or word_count(sentence[found[-1].end :].partition(",")[2]) > 2):
@@ -82,6 +102,29 @@ def closing(text: str, *, language: str | None = None) -> str | None:
         if CORRECTION.match(sentence) or NEGATION.match(sentence):
             return None
     return None
+
+
+def _is_one_of_several_rows(sentences: list[str], index: int) -> bool:
+    """Return whether a sentence is a row of a table or an item of a list like the one before, and calls itself no total."""
+    if index == 0 or not all(_ROW.match(row) for row in sentences[index - 1 : index + 1]):
+        return False
+    return not CONCLUSION.search(sentences[index]) and last_result(sentences[index]) is None
+
+
+def _without_adjunct(sentence: str) -> str:
+    """Return a sentence with blanks for what stands before its main clause: "In 10 years, Anna will be 35."."""
+    fronted = _FRONTED.match(sentence)
+    if fronted is None or CONCLUSION.search(fronted["adjunct"]) or not re.search(r"\d", sentence[fronted.end() :]):
+        return sentence
+    start = fronted.start("adjunct")
+    return sentence[:start] + " " * (fronted.end() - start) + sentence[fronted.end() :]
+
+
+def _solutions(main: str) -> str | None:
+    """Return the list that a sentence gives as solutions: "the roots are 2 and 3", "x = 2 or x = 3"."""
+    found = _SOLUTIONS.search(main.rstrip(" .*"))
+    listed = found and (found["list"] or found["cases"])
+    return None if not listed or is_prose(re.sub(r"\b(?:and|or)\b", ",", listed)) else listed.strip()
 
 
 def _is_unsolved(main: str, found: list[Amount]) -> bool:
@@ -104,7 +147,7 @@ def _sentences(text: str) -> list[str]:
 
 def _readings(sentence: str, language: str) -> list[Amount]:
     """Return the amounts of a sentence and the formulas that are more than a name."""
-    pair = _PAIR.search(sentence)
+    pair = _PAIR.search(sentence) or (_RATIO.search(sentence) if "ratio" in sentence else None)
     if pair and not MATH.search(sentence):
         around = amounts(sentence[: pair.start()], language=language) + _shifted(
             amounts(sentence[pair.end() :], language=language), pair.end()
@@ -148,8 +191,11 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
     found = [amount for amount in found if amount.end <= len(main) and not is_operand(sentence, amount)]
     if because is not None and found and because != found[-1].value:
         return None
+    listed = _solutions(main)
+    if listed:
+        return listed
     exact = EXACT.search(main)
-    if exact:
+    if exact and not _ROUNDED.search(main, exact.end()):
         return exact[0]
     result = last_result(main)
     if result:
@@ -158,6 +204,8 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
         stands = main[slice(*result)].strip()
         shown = number.text if number and number.start <= result[1] else stands
         known = {amount.value for amount in found if amount.start < result[1]}
+        if later and _ROUNDED.search(main, result[1], later[0].start):
+            return only(later)
         return None if {amount.value for amount in later} - known else shown
     if not found or _is_unsolved(main, found) or HYPOTHETICAL.search(main):
         return None
@@ -174,15 +222,26 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
     values = {amount.value for amount in found}
     said = list(RESULT_WORDS.finditer(main))
     behind = [amount for amount in found if said and 0 <= amount.start - said[-1].end() <= 2]
-    if behind:
+    if behind and not is_computed_with(main, behind[0]):
         return behind[0].text
+    if any(is_computed_with(main, amount) for amount in found):
+        return None
+    new = [
+        amount
+        for amount in found
+        if not _GIVEN.search(main[: amount.start]) and not is_label(main[: amount.start], language)
+    ]
+    if only(new) and len(values) > 1:
+        found, values = new, {new[0].value}
     if len(values) > 1:
         so = list(SO.finditer(main))
         after = [amount for amount in found if so and so[-1].start() and amount.start >= so[-1].end()]
         return only(after) or resolved(found, worked)
     before = main[: found[0].start]
     worth = worked_out(worked)
-    if is_bound(before) or (is_label(before) and worth != found[0].value) or is_function(before):
+    if worth != found[0].value and _MULTIPLE.match(main, found[0].end) and not CONCLUSION.search(main):
+        return None
+    if is_bound(before) or (is_label(before, language) and worth != found[0].value) or is_function(before):
         return None
     if worth is None or worth in values or CONCLUSION.search(main):
         return found[-1].text

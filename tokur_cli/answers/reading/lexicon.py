@@ -16,7 +16,7 @@ from tokur_cli.answers.reading.numbers import LETTER
 _LANGUAGES: tuple[tuple[str, str, str], ...] = (
     (
         "en",
-        r"\banswers?\b",
+        r"\banswers?\b|\bans\b(?=\.?\s?[:=])",
         r"[^\n.:=]{0,60}?\b(?:is|are|was|be|becomes|equals|comes(?:\s{1,4}out)?\s{1,4}to|works\s{1,4}out\s{1,4}to|\w{1,12}'s)\b(?!n)"
         r"|'s\b|[^\n.:=]{0,40}?[:=]|\s{0,4}[-–—]{1,2}>?\s|\s{0,4}\n",
     ),
@@ -90,7 +90,7 @@ _FINAL = expression(
     r"(?i)final|endg|schluss|definit|ostateczn|konečn|окончат|итог|остаточ|最终|最后|最終|最後|최종|cuối|nihai|akhir|अंतिम|نهائي|สุดท้าย|סופית|τελικ|slutlig|eind"
 )
 _STEMS = {
-    "en": "answer", "es": "respuesta resultado solución", "fr": "réponse résultat", "de": "antwort ergebnis lösung",
+    "en": "ans", "es": "respuesta resultado solución", "fr": "réponse résultat", "de": "antwort ergebnis lösung",
     "pt": "resposta resultado", "it": "risposta risultato", "nl": "antwoord", "sv": "svar", "fi": "vastaus", "pl": "odpowied wynik",
     "cs": "odpov", "ru": "ответ результат", "uk": "відповід", "tr": "cevap cevab yanıt", "vi": "đáp lời quả", "id": "jawab jawap",
     "el": "απάντηση", "ro": "răspuns", "hu": "válasz végered", "sw": "jibu", "hi": "उत्तर जवाब", "bn": "উত্তর",
@@ -186,6 +186,7 @@ UNDETERMINED = expression(
 
 DENIED_BEHIND = expression(
     r"\s*[^\s\d]{0,12}?\s?[^\s\d]{0,6}?(?:ではな|ではあ|じゃな|じゃあ|でな|ではご|(?:이|가)?\s?(?:아니|아닙|아닌)|नहीं|(?<!\w)değil|নয়|(?<!\w)nahi)"
+    r"|(?i:\s+(?:[a-z]+\s+){0,2}?(?:is|are|was|were|(?:can|could|must)(?=not|n't|\s+not)|(?=isn't|aren't|wasn't))\s*(?:(?:clearly|certainly|definitely|also|obviously)\s+)?(?:not\b|\w*n't\b|wrong|incorrect|false))"
 )
 """What denies the number in front of it, in languages whose verb comes last."""
 
@@ -353,7 +354,7 @@ RESULT_WORDS = expression(
 
 BOUND_BEFORE = expression(
     rf"(?i)(?:{_W}(?:(?:more|less|fewer|greater|larger|smaller|higher|lower) than|at (?:least|most)|between|from|over|under|(?<!add )(?<!adds )(?<!added )up to|above|below|(?:minimum|maximum)(?: of)?"
-    r"|hardly|scarcely|nowhere near|anything but|everything except|all but|höchstens|mindestens|mehr als|weniger als|über|unter|niemals|bis zu|plus de|moins de|au (?:plus|moins)"
+    r"|hardly|scarcely|nowhere near|anything but|except(?: for)?|excluding|other than|apart from|besides|all but|höchstens|mindestens|mehr als|weniger als|über|unter|niemals|bis zu|plus de|moins de|au (?:plus|moins)"
     r"|jamais|más de|menos de|como (?:mínimo|máximo)|a lo sumo|al menos|hasta|mais de|pelo menos|no máximo|almeno|più di|meno di|al massimo|co najmniej|ponad|mniej niż|więcej niż"
     r"|ít nhất|nhiều nhất|hơn|minstens|meer dan|minst|больше|более|меньше|менее|минимум|максимум|до|en az|en fazla|कम से कम|أكثر من|أقل من|على الأقل|(?:plus|más|mais) (?:ou|o) (?:moins|menos)"
     rf"){_E}|至少|最多|超过|不到|多于|少于|少なくとも|多くても|최소|최대|[><≥≤≠]|\\(?:ge|le|ne|geq|leq|neq)(?![A-Za-z]))\s*\Z"
@@ -414,7 +415,7 @@ CHOSEN = expression(
 """What chooses the letter behind it."""
 
 REJECTED_BEHIND = expression(
-    r"(?i)\)?\s*(?:(?:,|and|&|or|y|et|und|e|и|ve)\s*\(?[A-J]\)?\s*)*(?:is|are|was|isn't|aren't|es|son|est|sont|ist|sind|são|è|sono)?\s*(?:not|correct(?<=n't correct)|wrong|incorrect|false|out|too|falsch|incorrect\w*|faux|fausses?|falsas?|errad\w+|sbagliat\w+|错|不对|間違|誤|틀|неверн\w*|неправильн\w*|yanlış|ผิด|خطأ|गलत)"
+    r"(?i)\)?\s*(?:(?:,|and|&|or|y|et|und|e|и|ve)\s*\(?[A-J]\)?\s*)*(?:is|are|was|were|can be|must be|isn't|aren't|es|son|est|sont|ist|sind|são|è|sono)?\s*(?:(?:also|both|all|clearly|obviously|definitely|probably|simply|just)\s+)?(?:not|ruled out|eliminated|excluded|discarded|correct(?<=n't correct)|wrong|incorrect|false|out|too|falsch|incorrect\w*|faux|fausses?|falsas?|errad\w+|sbagliat\w+|错|不对|間違|誤|틀|неверн\w*|неправильн\w*|yanlış|ผิด|خطأ|गलत)"
 )
 """What rejects the letters in front of it."""
 

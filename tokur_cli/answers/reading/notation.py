@@ -43,6 +43,7 @@ _TIME = expression(r"(?P<hour>\d{1,2}):(?P<minute>\d\d)(?: (?P<half>[ap]m))?")
 _YES = frozenset(
     [
         "yes",
+        "true",
         "yeah",
         "yep",
         "ja",
@@ -79,6 +80,7 @@ _YES = frozenset(
 _NO = frozenset(
     [
         "no",
+        "false",
         "nope",
         "nein",
         "non",

@@ -96,7 +96,7 @@ QUALIFIED = expression(
     r"以上|以下|未満|未满|不到|多于|少于|超过|最多|至少|미만|이상|이하|초과|से अधिक|से कम"
     r"|أو أكثر|أو أقل|أكثر من|أقل من|или (?:больше|меньше|более|менее)"
     r"|\b(?:or (?:more|less|so|fewer)|at (?:least|most)|ou (?:plus|moins|mais|menos)|o (?:más|menos)"
-    r"|oder (?:mehr|weniger)|squared|cubed|factorial)\b"
+    r"|oder (?:mehr|weniger)|squared|cubed|factorial|(?:raised )?to the (?:\w+ )?power|mod(?:ulo)?|choose)\b"
     r"|とは限ら|かもしれ|수도 있|हो सकता|ではあり|ではな|아니|아닙|नहीं|的(?:两倍|一半)|の(?:2倍|半分)"
     r"|의 (?:두 배|절반)|का (?:दोगुना|आधा)"
 )
@@ -125,7 +125,9 @@ def read_number(text: str, *, language: str = ENGLISH) -> Number | None:
         found = read_number(exact, language=language) if exact.strip() else rounding
         if found is None and rounding and not re.search(rf"[{LETTER}]", exact):
             return rounding
-        if found is None or rounding is None or found is rounding:
+        if found is None or rounding is None:
+            return None
+        if found is rounding:
             return found
         return replace(found, rounded=rounding.value, scale=rounding.scale, unit=found.unit or rounding.unit)
     while (

@@ -35,10 +35,12 @@ from tokur_cli.answers.reading.lexicon import (
 from tokur_cli.answers.reading.numbers import LETTER, QUALIFIED, read_number
 
 _CLOSING_WORDS = expression(r"\.?\s*I hope (?:it|this) is correct.*", re.DOTALL | re.IGNORECASE)
-_LEADING_MARKS = expression(r"\A(?:[\s:*#_\"'>]|\\\"|,(?=\s))*")
+_LEADING_MARKS = expression(r"\A(?:[\s:*#_\"'>]|\\\"|,(?=\s)|\.{2,})*")
 _BULLET = expression(r"\A[\s:*#_]*\n\s*(?:[-–•·]|\d{1,2}[.)](?=\s))\s+")
 SENTENCE_END = expression(
-    r"(?:(?<!\d)\.|(?<=\d)\.(?!\s(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|maj|mars|led|úno|bře|dub|kvě|čer|srp|zář|říj|lis|pro)[a-zä]*\b)|[!?])(?=\s|$|[\"')\]](?:\s|$))|[!?](?=[^\W\d_])|\n"
+    r"(?:(?<!\d)\.|(?<=\d)\.(?!\s(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|maj|mars|led|úno|bře|dub|kvě|čer|srp|zář|říj|lis|pro)[a-zä]*\b)|[!?]+)(?=\s|$|[\"')\]](?:\s|$))"
+    r"(?!(?:(?<=\b(?:oz|lb|ft|hr|sq|vs|No|no|Mr|Ms|Dr)\.)|(?<=\b(?:lbs|hrs|min|Mrs)\.)|(?<=\bapprox\.))\s[a-z\d])(?<!\b(?:Mr|Ms|Dr)\.)(?<!\b(?:Mrs|i\.e|e\.g)\.)"
+    r"|[!?](?=[^\W\d_])|\n"
 )
 """Where a sentence ends, in plain writing."""
 
@@ -62,6 +64,10 @@ EXACT = expression(
 )
 _LETTERS = expression(r"\(?[A-J]\)?(?:\s*(?:,|&|,?\s*\band\b)\s*\(?[A-J]\)?(?![A-Za-z]))+")
 _OR_LETTER = expression(r"\s*(?:,?\s*or\b|/)\s*\(?[A-J]\b")
+_HEDGE = expression(
+    r"(?i)\A(?:(?:(?:most\s+)?(?:probably|likely)|definitely|certainly|clearly|indeed|simply|just|actually|therefore|(?:the\s+)?letter)\s+)+"
+)
+_UNDECIDED = expression(r"\W*(?i:either\s+)?\(?[A-J]\)?\W*(?i:or|/)\W*\(?[A-J]\b")
 _NOT_WORDS = expression(r",\s*(?:and\s+)?(?:not|nicht|no|non|pas|não|не|а не|而不是|不是)\s")
 _EQUALS = expression(r"\s*=\s*(?=\S)")
 _STATED = expression(r"(?:\b(?:is|are|be|equals?|of)\b|=)\s*(?=\S)")
@@ -74,6 +80,13 @@ _UNIT_WORD = expression(rf"\s?(?:\\?%|percent\b|pct\b|[{LETTER}]+)")
 _LABELS = expression(
     r"\b(?i:step|day|question|problem|exercise|figure|table|chapter|section|part|case|example|equation|option|no|number|level|page|week|month|year|"
     r"grade|room|line|row|item|phase|method|theorem|lemma|version|schritt|paso|étape|passo|шаг)s?\.?\s*#?\Z|(?:第|步骤|步驟|ステップ|단계)\s*\Z"
+)
+_NAMED = expression(
+    r"(?:(?<=[a-z]\s)|(?<=[a-z],\s))(?!Total\b|Answer\b|Result\b|Naira\b)[A-Z][a-z]{3,}\Z|(?<![A-Za-z])[a-z]+[A-Z][A-Za-z]*\Z"
+)
+_WITH_ANOTHER = expression(
+    r"(?i)(?P<part>\s+of\s+)?(?(part)|\s+(?:[a-z]+\s+)?(?:(?:more|less|fewer|[a-z]+er)\s+than|times|choose|mod|plus|minus|divided by"
+    r"|multiplied by|to the power of)\s+)(?:the\s+)?[$€£]?\d"
 )
 _WIDE = expression(r"[\u0e00-\u0eff\u3040-\ud7ff]")
 
@@ -105,7 +118,7 @@ def is_answer_alone(text: str) -> bool:
     if len(text) > 200 or "\n" in text or not any(character.isalnum() for character in text):
         return False
     form = canonical(text)
-    if not any(character.isalnum() for character in form.text) or re.search(r"\\boxed\{\s*\}", text):
+    if not any(character.isalnum() for character in form.text) or re.search(r"\\boxed\{\s*(?:\}|\Z)", text):
         return False
     if MATH.fullmatch(text):
         return True
@@ -197,18 +210,22 @@ def _of_sentence(sentence: str, *, letters: bool, language: str, worked: str, le
         return only(denied)
     contrast = CONTRAST.search(main)
     main = main[: contrast.start()].rstrip(" ,;") if contrast and contrast.start() else main
-    exact = EXACT.match(main)
-    if exact:
-        return exact[0]
     result = list(RESULT_WORDS.finditer(main))
     if result and result[-1].end() < len(main) and amounts(main[: result[-1].start()]):
         behind = amounts(main[result[-1].end() :], language=language)
-        if behind and behind[0].start == 0:
+        if behind and behind[0].start == 0 and not is_computed_with(main[result[-1].end() :], behind[0]):
             return behind[0].text
+    exact = EXACT.match(main)
+    if exact:
+        return exact[0]
     main = without_working(main) or main
     form = _form(main, language)
     if NEGATION.search(lead) and form.text != "no":
         return None
+    if letters:
+        if is_undecided(main):
+            return None
+        main = _HEDGE.sub("", main)
     letter = LEADING_CHOICE.match(main)
     if letter and (letters or len(sentence.split()) > 1):
         if _OR_LETTER.match(main, letter.end()):
@@ -220,6 +237,11 @@ def _of_sentence(sentence: str, *, letters: bool, language: str, worked: str, le
     if form.text in ("yes", "no") or form.kind in ("number", "choice") or (not is_prose(main) and not _is_range(main)):
         return _single(main, language)
     return _with_words(main, language, worked)
+
+
+def is_undecided(text: str) -> bool:
+    """Return whether a text begins with two letters of which one is meant: "either B or C"."""
+    return bool(_UNDECIDED.match(text))
 
 
 def is_operand(text: str, amount: Amount) -> bool:
@@ -289,7 +311,7 @@ def _with_words(main: str, language: str, worked: str) -> str | None:
     result = last_result(main)
     if result and (before.strip() or is_operand(main, first)):
         return main[slice(*result)].strip()
-    if NEGATION.search(before) or goes_on(main, first.end) or is_bound(before):
+    if NEGATION.search(before) or goes_on(main, first.end) or is_computed_with(main, first) or is_bound(before):
         return None
     name = before.partition(",")[0]
     if "," in before and name[:1].isupper() and word_count(name) <= 4 and name.casefold() not in ("so", "then", "thus"):
@@ -302,7 +324,7 @@ def _with_words(main: str, language: str, worked: str) -> str | None:
     if IN_DOUBT.search(main):
         return None
     words = [word.lower().strip(",:;") for word in before.split()]
-    light = word_count(before) <= 3 and HEAVY_WORDS.isdisjoint(words) and not is_label(before)
+    light = word_count(before) <= 3 and HEAVY_WORDS.isdisjoint(words) and not is_label(before, language)
     if light or re.search(r"total of\s*\Z", before):
         return first.text
     return resolved(found, worked)
@@ -318,9 +340,19 @@ def is_bound(before: str) -> bool:
     return bool(BOUND_BEFORE.search(before.rstrip() + " "))
 
 
-def is_label(before: str) -> bool:
-    """Return whether the word before a number makes it the name of something: "step 3"."""
-    return bool(_LABELS.search(before.rstrip()))
+def is_label(before: str, language: str) -> bool:
+    """Return whether the word before a number makes it the name of something: "step 3", "on Route 66"."""
+    before = before.rstrip()
+    return bool(_LABELS.search(before) or (language == ENGLISH and _NAMED.search(before)))
+
+
+def is_computed_with(text: str, amount: Amount) -> bool:
+    """Return whether words make an amount but a part of what is meant: "3 more than 5", "a quarter of 20"."""
+    another = _WITH_ANOTHER.match(text, amount.end)
+    if another is None or not another["part"]:
+        return another is not None
+    number = amount.number
+    return number is not None and (number.value.denominator != 1 or number.scale < 1) and number.places == 0
 
 
 def resolved(found: list[Amount], worked: str) -> str | None:

@@ -38,6 +38,8 @@ _PUNCTUATION = str.maketrans(
         "٪": "%",
         "、": ", ",
         "～": "~",
+        "…": "...",
+        "∴": " ",
     }
 )
 _DIGITS = expression(r"[^\W\x00-\x7f]")
@@ -56,6 +58,7 @@ _RAISED = expression(r"<sup>([^<>\n]{1,20})</sup>", re.IGNORECASE)
 _STRUCK = expression(r"~~[^~\n]{1,200}~~|<(?:del|s|strike)>[^<>\n]{1,200}</(?:del|s|strike)>", re.IGNORECASE)
 _CITATION = expression(r"(?<=[\d.,])\s?\[\d{1,2}\](?![\d(\[])")
 _CIRCLED = expression("[①-⑳]")
+_PICTURES = expression("[☑✅✓✔■□▪∎😀-🙏🌀-🗿🚀-🛿🤀-🧿]+")
 _SUBSCRIPTS = expression("[₀-₉]")
 _ENTITY = expression(r"&(?:nbsp|lt|gt|amp|quot|times|minus|frac\d\d|#\d{1,6}|euro|pound|yen|cent|deg);")
 _PERCENT_BEFORE = expression(r"(?<![\w%\\)])%\s?(\d+(?:[.,]\d+)?)(?!\s?[%\d])")  # Turkish
@@ -78,6 +81,7 @@ def plain(text: str) -> str:
         text = _DIGITS.sub(_ascii_digit, text)
         text = _WIDE_COMMA.sub(", ", text).replace("，", ",")
         text = _SUPERSCRIPTS.sub(_power, text)
+        text = _PICTURES.sub("", text)
         text = _CIRCLED.sub(lambda match: str(ord(match[0]) - 0x245F), text)
         text = _SUBSCRIPTS.sub(lambda match: str(ord(match[0]) - 0x2080), text)
     if "~~" in text or "</" in text:
