@@ -34,7 +34,7 @@ from tokur_cli.answers.reading.boxes import boxes, first_line
 from tokur_cli.answers.reading.calculations import without_working
 from tokur_cli.answers.reading.canonical import canonical
 from tokur_cli.answers.reading.choices import chosen_letter
-from tokur_cli.answers.reading.closings import closing
+from tokur_cli.answers.reading.closings import closing, is_broken_off
 from tokur_cli.answers.reading.expressions import expression
 from tokur_cli.answers.reading.lexicon import CORRECTION, QUESTION_LINE, Marker, end_of_first_marker, markers
 from tokur_cli.answers.reading.statements import is_answer_alone, is_undecided, stated, word_count
@@ -78,6 +78,8 @@ _THOUGHTS = (
     ("<|channel|>", "<|message|>"),
 )
 _TAG, _TAG_END = "<answer>", "</answer>"
+_ITEM, _NUMBER_OF_ITEM = expression(r"\s*\d{1,2}[.)]\s"), expression(r"\d{1,2}[.)]")
+_TURN = expression(r"(?im)^[ \t]{0,8}(?:#{1,6}[ \t]{0,4})?(?:human|user)\s{0,3}:|<\|im_end")
 _LINE_MARKS = expression(r"\A(?:[\s:*#_\"'>]|\\\")*")
 
 def extract_answer(response: str, *, wanted: Wanted | None = None) -> Extraction | None:
@@ -87,8 +89,8 @@ def extract_answer(response: str, *, wanted: Wanted | None = None) -> Extraction
         response: the response's text.
         wanted: what the question asks for, where its reference tells, see ``wanted_by``.
     """
-    text = _without_next_question(plain(_without_thought(response)))
     letters = wanted == "choice"
+    text = _without_next_question(plain(_without_thought(response)), letters)
     boxed, open_box, end = boxes(text) if "boxed" in text or "fbox" in text else ("", "", 0)
     if boxed:
         later = _after_marker(text[end:], letters, (_FINAL,))
@@ -112,7 +114,7 @@ def extract_answer(response: str, *, wanted: Wanted | None = None) -> Extraction
         return Extraction(verdict, "verdict") if verdict else None
     if letters and is_undecided(text):
         return None
-    if is_answer_alone(text) and not text.rstrip().endswith(":"):
+    if is_answer_alone(text) and not (text.rstrip().endswith(":") or is_broken_off(text)):
         return Extraction(text.strip(), "whole")
     if marked is _UNREADABLE:
         return None
@@ -120,7 +122,12 @@ def extract_answer(response: str, *, wanted: Wanted | None = None) -> Extraction
     if line:
         return Extraction(without_working(line), "whole")
     concluded = closing(text)
-    return Extraction(concluded, "closing") if concluded else None
+    if concluded:
+        return Extraction(concluded, "closing")
+    first = _LINE_MARKS.sub("", first_line(text), count=1).rstrip("*_ ")
+    if "\n\n" in text.strip() and canonical(first).kind in ("number", "choice") and not _ITEM.match(first):
+        return Extraction(first, "whole")  # an explanation follows
+    return None
 
 
 def reference_answer(reference: object) -> str | None:
@@ -172,8 +179,16 @@ def _without_thought(response: str) -> str:
     return response
 
 
-def _without_next_question(text: str) -> str:
+def _without_next_question(text: str, letters: bool) -> str:
     """Return a text up to the line on which a model goes on with a next question, where it has answered before."""
+    first_question = QUESTION_LINE.search(text)
+    if first_question is None:
+        return text
+    before = text[: first_question.start()]
+    if before.strip() and (_TURN.match(first_question[0].lstrip("\n")) or closing(before)):
+        return before
+    if letters and chosen_letter(before):
+        return before
     first = first_line(text)
     announced = end_of_first_marker(text)
     answered = [text.find(first) + len(first)] if is_answer_alone(first) else []
@@ -271,6 +286,8 @@ def _last_line(text: str) -> str | None:
     line = line.strip(" *_#>-•\t")
     if not line or line.endswith(":") or not is_answer_alone(line):
         return None
+    if _NUMBER_OF_ITEM.fullmatch(line) and _ITEM.match(before.rstrip().rpartition("\n")[2]):
+        return None  # cut off behind the number of the next item of a list
     if canonical(line).kind == "choice" and is_answer_alone(before.rpartition("\n")[2]):
         return None  # the last of the choices, repeated
     if canonical(line).kind == "words" and not before.rstrip(" *_\n").endswith(":"):

@@ -24,12 +24,13 @@ _LABELLED = expression(r"\A\W{0,4}\(?([A-J])[).:](?=\s|\*|$)")
 _LABELLED_LINES = expression(r"(?m)^\W{0,4}\(?([A-J])[).:](?=\s|\*|$)")
 _SMALL = expression(r"(?<![^\s*:])\(([a-j])\)")
 _LABEL_ALONE = expression(
-    r"(?i)(?:\A|[^\w\s]\s*|\b(?:so|thus|therefore|hence|then)\s+|\A\s*the\s+)(?:option|choice|answer)\W*\Z"
+    r"(?i)(?:\A\W*|[^\w\s]\s*|\b(?:so|thus|therefore|hence|then)\s+|\A\s*the\s+)(?:option|choice|answer)\W*\Z"
 )
 _WORD_BEFORE = expression(r"(?i)([a-z][a-z']*)\.?[ \"'*_(]*\Z")
 _LEADING_TO_A_CHOICE = frozenset(
     "only just leaves leaving leave with for to that but then than matches match fits like prefer say think believe mark "  # noqa: SIM905
     "circle letter or and both because be as called labelled labeled either nor neither not over of eliminate out "
+    "actually really definitely probably clearly certainly hence so thus therefore then now however instead indeed "
     "elijo escojo choisis prends wähle nehme scelgo escolho marco la el die".split()
 )
 _AFFIRMED = expression(

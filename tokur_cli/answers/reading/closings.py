@@ -80,7 +80,7 @@ def closing(text: str, *, language: str | None = None) -> str | None:
         language: the text's, as its ISO 639-1 code; None to tell it from the text's words.
     """
     language = language or language_of(text[-500:])
-    if is_cut_off(text[-300:].rpartition("\n")[2]) or _DANGLING.search(text[-20:]):
+    if is_cut_off(text[-300:].rpartition("\n")[2]) or is_broken_off(text):
         return None
     sentences = _sentences(text[-4_000:])
     ended = bool(_ENDED.search(text[-300:]))
@@ -102,6 +102,11 @@ def closing(text: str, *, language: str | None = None) -> str | None:
         if CORRECTION.match(sentence) or NEGATION.match(sentence):
             return None
     return None
+
+
+def is_broken_off(text: str) -> bool:
+    """Return whether a text ends with a word that another must follow: "The answer is"."""
+    return bool(_DANGLING.search(text[-20:])) and " " in text.strip()
 
 
 def _is_one_of_several_rows(sentences: list[str], index: int) -> bool:

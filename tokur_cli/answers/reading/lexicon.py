@@ -408,7 +408,7 @@ LETTER_OF_CHOICE = expression(
 """A letter of a multiple choice in a text; an 'A' before a word is an article."""
 
 CHOSEN = expression(
-    r"(?i)(?:option|choice|answer|choos\w*|pick\w*|select\w*|go(?:ing)? with|it's|it is|is|be|correct\w*|therefore|so|thus|take"
+    r"(?i)(?<![A-Za-z])(?:option|choice|answer|choos\w*|pick\w*|select\w*|go(?:ing)? with|it's|it is|is|be|correct\w*|therefore|so|thus|take"
     r"|opción|respuesta|alternativa|antwort|variante|réponse|resposta|opção|letra|lettera|opzione|risposta|вариант|ответ|seçenek|cevap|şık|pilihan"
     r"|lựa chọn|đáp án|chọn|odpowiedź|antwoord|选项?|選項?|答案|答え|正解|正确|正確|정답|답|번|الخيار|الإجابة|विकल्प|उत्तर|ข้อ|ตอบ|כן|תשובה)\W*(?:é|es|est|ist|は|是|은|는)?\W*\Z"
 )

@@ -248,7 +248,8 @@ def is_operand(text: str, amount: Amount) -> bool:
     """Return whether an amount is part of a calculation, such as the 48 of "48+15 books"."""
     behind = re.match(r"\s*(?:[-+*/×·÷^]|\\(?:times|cdot|div))\s*[\d($]", text[amount.end :])
     before = re.search(r"[\d)]\s*(?:[-+*/×·÷^]|\\(?:times|cdot|div))\s*\Z", text[: amount.start])
-    return bool(behind or before or (amount.text[0] in "+-" and re.search(r"\d\s*\Z", text[: amount.start])))
+    symbol = re.search(r"(?<![A-Za-z])[A-Za-z]\s*(?:[-+*/×·^]|\\(?:times|cdot|div))\s*\Z", text[: amount.start])
+    return bool(behind or before or symbol or (amount.text[0] in "+-" and re.search(r"\d\s*\Z", text[: amount.start])))
 
 
 def only(found: list[Amount]) -> str | None:
