@@ -66,6 +66,17 @@ _SOLUTIONS = expression(
     r"(?i)\b(?:solutions?|roots?|zeros|zeroes|values?(?:\s+of\s+\$?[a-z]\$?)?)\s+(?:are|is)\s*:?\s*(?P<list>.*\d.*)"
     r"|\A\W*(?:(?:so|thus|therefore|hence),?\s+)?(?P<cases>(?P<name>[a-z])\s*=\s*[^\s,]+\s*(?:,|,?\s*or|,?\s*and)\s*(?P=name)\s*=\s*\S+)\Z"
 )
+_WHEN = expression(r"(?i),?\s(?:when|if|provided)\s")
+_BROKEN_OFF_LIST = expression(r"(?:\A|\n)\s*\d{1,2}[.)]\s[^\n]*\n\s*\d{1,2}[.)]\s*\Z")
+_IMPERATIVE = expression(
+    r"(?i)\A\W*(?:\d{1,2}[.)]\s*)?(?:then\s+)?(?:add|subtract|multiply|divide|calculate|compute|find|determine|solve|count|identify|note)\b"
+)
+_FINITE = r"\b(?:is|are|was|were|has|have|had|costs?|gets?|got|makes?|needs?|will|earns?|buys?|bought|pays?|sold|sells?|ate|eats?)\b"
+_PREDICATE = expression(
+    r"(?i)\b(?:is|are|equals?|leaves|gives|yields|makes|totals)(?:\s+us)?\s+(?:(?:a|an|the)\s+(?:remainder|total|sum|result)\s+of\s+)?"
+    r"(?:(?:about|approximately|exactly|only|just|then|therefore)\s+)?(?=[-+$€£\\]{0,2}\d)"
+)
+_CLAUSE_BEFORE = expression(rf"(?i)\A(?:(?!\b(?:when|if|that|which|who|where)\b).)*?{_FINITE}", re.DOTALL)
 _OPEN = expression(r"[?:]\s*\Z")
 
 
@@ -80,6 +91,8 @@ def closing(text: str, *, language: str | None = None) -> str | None:
         language: the text's, as its ISO 639-1 code; None to tell it from the text's words.
     """
     language = language or language_of(text[-500:])
+    if _BROKEN_OFF_LIST.search(text[-2_000:]):
+        return None
     if is_cut_off(text[-300:].rpartition("\n")[2]) or is_broken_off(text):
         return None
     sentences = _sentences(text[-4_000:])
@@ -107,6 +120,14 @@ def closing(text: str, *, language: str | None = None) -> str | None:
 def is_broken_off(text: str) -> bool:
     """Return whether a text ends with a word that another must follow: "The answer is"."""
     return bool(_DANGLING.search(text[-20:])) and " " in text.strip()
+
+
+def _of_predicate(main: str, found: list[Amount]) -> Amount | None:
+    """Return the amount that the only predicate of a sentence gives its subject: 6 of "the GCD of 12 and 18 is 6"."""
+    behind = [match for match in _PREDICATE.finditer(main) if match.end() == found[-1].start]
+    if not behind or word_count(main[found[-1].end :]) > 3:
+        return None
+    return None if _CLAUSE_BEFORE.match(main[: behind[-1].start()]) else found[-1]
 
 
 def _is_one_of_several_rows(sentences: list[str], index: int) -> bool:
@@ -189,7 +210,7 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
         return only([amount for amount in found if amount.start >= corrected.end()])
     cause, contrast = CAUSE.search(sentence), CONTRAST.search(sentence)
     main = sentence
-    for cut in (cause, contrast):
+    for cut in (cause, contrast, _WHEN.search(sentence)):
         if cut and any(amount.end <= cut.start() for amount in found):
             main = main[: cut.start()]
     because = worked_out(sentence[cause.end() :]) if cause and cause.start() >= len(main) else None
@@ -204,7 +225,9 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
         return exact[0]
     result = last_result(main)
     if result:
-        later = [amount for amount in found if amount.start >= result[1]]
+        later = [
+            amount for amount in found if amount.start >= result[1] and not _GIVEN.search(main[: amount.start])
+        ]
         number = next((amount for amount in found if amount.start >= result[0] - 1), None)
         stands = main[slice(*result)].strip()
         shown = number.text if number and number.start <= result[1] else stands
@@ -212,7 +235,7 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
         if later and _ROUNDED.search(main, result[1], later[0].start):
             return only(later)
         return None if {amount.value for amount in later} - known else shown
-    if not found or _is_unsolved(main, found) or HYPOTHETICAL.search(main):
+    if not found or _is_unsolved(main, found) or HYPOTHETICAL.search(main) or _IMPERATIVE.match(main):
         return None
     equals = main.rfind("=")
     if equals >= 0 and only([amount for amount in found if amount.start > equals]):
@@ -220,15 +243,20 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
     denied = without_denied(main, "", language)
     if denied is not None:
         return only(denied)
+    values = {amount.value for amount in found}
     if IN_DOUBT.search(main) or QUALIFIED.search(main):
         return None
-    if (NEGATION.search(main) and not SO.search(main)) or goes_on(main, found[0].end):
+    if (NEGATION.search(main) and not SO.search(main)) or (
+        len(values) > 1 and goes_on(main, found[0].end)
+    ):
         return None
-    values = {amount.value for amount in found}
     said = list(RESULT_WORDS.finditer(main))
     behind = [amount for amount in found if said and 0 <= amount.start - said[-1].end() <= 2]
     if behind and not is_computed_with(main, behind[0]):
         return behind[0].text
+    predicate = _of_predicate(main, found)
+    if predicate and worked_out(worked) in (None, predicate.value):
+        return predicate.text
     if any(is_computed_with(main, amount) for amount in found):
         return None
     new = [
@@ -241,7 +269,7 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
     if len(values) > 1:
         so = list(SO.finditer(main))
         after = [amount for amount in found if so and so[-1].start() and amount.start >= so[-1].end()]
-        return only(after) or resolved(found, worked)
+        return only(after) or only([amount for amount in after if amount in new]) or resolved(found, worked)
     before = main[: found[0].start]
     worth = worked_out(worked)
     if worth != found[0].value and _MULTIPLE.match(main, found[0].end) and not CONCLUSION.search(main):
