@@ -228,7 +228,9 @@ _UNREADABLE = _Unreadable()
 def _after_marker(text: str, letters: bool, rules: tuple[ExtractionRule, ...]) -> Extraction | _Unreadable | None:
     """Return what follows the last marker of the first of ``rules`` that has one."""
     last: dict[ExtractionRule, Marker] = {}
-    found_markers = [marker for marker in markers(text) if not is_supposed(text, marker)]
+    found_markers = [
+        marker for marker in markers(text) if text[marker.end : marker.end + 40].strip() and not is_supposed(text, marker)
+    ]
     for marker in reversed(found_markers):
         last.setdefault(_FINAL if marker.is_final(text) else _PLAIN, marker)
         if len(last) == len(rules):

@@ -46,11 +46,14 @@ from tokur_cli.answers.reading.statements import (
 _PAIR = expression(r"\((?:[-+]?\d[\d./]*|\\frac\{\d+\}\{\d+\}|[-+]?[a-z]),\s*[^(),]{1,30}(?:,\s*[^(),]{1,30})?\)")
 _ENDED = expression(r"[.!?:;)\]}%$\"'*_>|]\s*\Z|[\d\U0001f300-\U0001faff]\s*\Z")
 _ASSIGNMENT = expression(r"(?<![A-Za-z\d])[A-Za-z](?:_\{?\w+\}?)?\s?=\s?(-?\d[\d.,/]*)(?<![.,])")
+_SOLVED = expression(
+    r"(?i)\b(?:so|therefore|thus|hence|giving|gives|yields|then|means(?:\s+that)?|get)\s+\$?(?-i:[A-Za-z])\s*=\s*-?[\d.,/]*\d[$.\s]*\Z"
+)
 _UNSOLVED = expression(
     r"(?:[≠<>≤≥]|!=|\\(?:ne|le|ge|lt|gt|neq|leq|geq))\s*\Z|(?:\d\s?[a-zA-Z]|(?<![A-Za-z])[a-zA-Z]\s?(?:\^\S+|[²³]|[-+*/]\s?\w+)|(?<![\w])-\s?[a-zA-Z]|\d+/[a-zA-Z])\s*=\s*\Z"
 )
 _DANGLING = expression(
-    r"(?i)\b(?:which|who|that|and|so|then|but|or|the|an?|is|are|was|will|to|of|for|in|on|at|with|by|from|than|because|since|he|she|we|they|it|i|has|have)\s*\Z"
+    r"(?i)\b(?:which|who|that|and|so|then|but|or|the|an?|is|are|was|will|to|of|for|in|on|at|with|by|from|than|because|since|making|giving|leaving|equals|gives|he|she|we|they|it|i|has|have)\s*\Z"
 )
 _ROUNDED = expression(r"(?i)\bround(?:s|ed|ing)?\b|\bnearest\b")
 _FRONTED = expression(
@@ -59,6 +62,7 @@ _FRONTED = expression(
     r"(?:[^,;\n]|,(?=\d{3}))*),\s+(?=\S)"
 )
 _GIVEN = expression(r"(?i)\b(?:the|these|those|all|both|his|her|their|its|my|our|your)\s+(?:[a-z]+\s+of\s+(?:the|these|those)\s+)?\Z")
+_OF_THESE = expression(r"(?i)\s+(?:[a-z]+\s+)?of\s+(?:which|whom|them)\b")
 _MULTIPLE = expression(r"(?i)\s+times\s+(?:as|more|less|the|\w+er)\b")
 _ROW = expression(r"\A\s*(?:\||[-*•]\s[^:=\n]{1,60}[:|])")
 _RATIO = expression(r"(?<![\d:])\d+(?:\s?:\s?\d+)+(?![\d:])")
@@ -70,12 +74,14 @@ _WHEN = expression(r"(?i),?\s(?:when|if|provided)\s")
 _BROKEN_OFF_LIST = expression(r"(?:\A|\n)\s*\d{1,2}[.)]\s[^\n]*\n\s*\d{1,2}[.)]\s*\Z")
 _IMPERATIVE = expression(
     r"(?i)\A\W*(?:\d{1,2}[.)]\s*)?(?:then\s+)?(?:add|subtract|multiply|divide|calculate|compute|find|determine|solve|count|identify|note)\b"
+    r"|\A\W*(?:we (?:know|are (?:told|given)|have been)|it is given|(?:the )?(?:problem|question) (?:says|states|tells|gives|asks|mentions))\b"
 )
 _FINITE = r"\b(?:is|are|was|were|has|have|had|costs?|gets?|got|makes?|needs?|will|earns?|buys?|bought|pays?|sold|sells?|ate|eats?)\b"
 _PREDICATE = expression(
     r"(?i)\b(?:is|are|equals?|leaves|gives|yields|makes|totals)(?:\s+us)?\s+(?:(?:a|an|the)\s+(?:remainder|total|sum|result)\s+of\s+)?"
-    r"(?:(?:about|approximately|exactly|only|just|then|therefore)\s+)?(?=[-+$€£\\]{0,2}\d)"
+    r"(?:(?:about|approximately|exactly|only|just|then|therefore)\s+)?(?=[-+$€£\\]{0,2}\d)|[a-z\d]:\s+(?=[-+$€£\\]{0,2}\d)"
 )
+_SUBJECT = expression(r"(?i)\s*(?:[a-z]+\s+)?(?:is|are)\s+(?:the|our|my|what)\b")
 _CLAUSE_BEFORE = expression(rf"(?i)\A(?:(?!\b(?:when|if|that|which|who|where)\b).)*?{_FINITE}", re.DOTALL)
 _OPEN = expression(r"[?:]\s*\Z")
 
@@ -124,6 +130,8 @@ def is_broken_off(text: str) -> bool:
 
 def _of_predicate(main: str, found: list[Amount]) -> Amount | None:
     """Return the amount that the only predicate of a sentence gives its subject: 6 of "the GCD of 12 and 18 is 6"."""
+    if _SUBJECT.match(main, found[0].end) and not main[: found[0].start].strip():
+        return found[0]
     behind = [match for match in _PREDICATE.finditer(main) if match.end() == found[-1].start]
     if not behind or word_count(main[found[-1].end :]) > 3:
         return None
@@ -155,6 +163,8 @@ def _solutions(main: str) -> str | None:
 
 def _is_unsolved(main: str, found: list[Amount]) -> bool:
     """Return whether a sentence has several assignments, or an equation that does not name its number."""
+    if _SOLVED.search(main):
+        return False
     assigned = {match[1] for match in _ASSIGNMENT.finditer(main)}
     return len(assigned) > 1 or any(_UNSOLVED.search(main[: amount.start]) for amount in found)
 
@@ -217,7 +227,7 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
     found = [amount for amount in found if amount.end <= len(main) and not is_operand(sentence, amount)]
     if because is not None and found and because != found[-1].value:
         return None
-    listed = _solutions(main)
+    listed = None if _SOLVED.search(main) else _solutions(main)
     if listed:
         return listed
     exact = EXACT.search(main)
@@ -246,9 +256,7 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
     values = {amount.value for amount in found}
     if IN_DOUBT.search(main) or QUALIFIED.search(main):
         return None
-    if (NEGATION.search(main) and not SO.search(main)) or (
-        len(values) > 1 and goes_on(main, found[0].end)
-    ):
+    if NEGATION.search(main) and not SO.search(main):
         return None
     said = list(RESULT_WORDS.finditer(main))
     behind = [amount for amount in found if said and 0 <= amount.start - said[-1].end() <= 2]
@@ -257,12 +265,16 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
     predicate = _of_predicate(main, found)
     if predicate and worked_out(worked) in (None, predicate.value):
         return predicate.text
+    if len(values) > 1 and goes_on(main, found[0].end):
+        return None
     if any(is_computed_with(main, amount) for amount in found):
         return None
     new = [
         amount
         for amount in found
-        if not _GIVEN.search(main[: amount.start]) and not is_label(main[: amount.start], language)
+        if not _GIVEN.search(main[: amount.start])
+        and not is_label(main[: amount.start], language)
+        and not _OF_THESE.match(main, amount.end)
     ]
     if only(new) and len(values) > 1:
         found, values = new, {new[0].value}

@@ -346,7 +346,7 @@ HEAVY_WORDS = frozenset(
 """Words before a number that make it a bound, a label, or part of something else."""
 
 RESULT_WORDS = expression(
-    rf"(?i){_W}(?:(?:which|that|this) (?:is|equals|makes|gives|leaves)(?: us)?|that is,?|i\.e\.,?|namely|(?:is )?equal to|gives us|we get|makes a total of|a total of|totals?|rounds? (?:up |down )?to|rounded (?:up |down )?to"
+    rf"(?i){_W}(?:(?:which|that|this) (?:is|equals|makes|gives|leaves)(?: us)?|that is,?|i\.e\.,?|namely|(?:is )?equal to|gives us|giving(?: (?:us|him|her|them|it))?|making(?: a total of)?|we get|makes a total of|a total of|totals?|rounds? (?:up |down )?to|rounded (?:up |down )?to"
     r"|es decir,?|o sea,?|lo que da|c'est-à-dire|soit|das heißt|d\.\s?h\.|also insgesamt|ou seja,?|isto é,?|cioè|ovvero|то есть|czyli|yani|tức là|yaitu|أي|यानी"
     rf"){_E}[\s,:]*|(?:得到|等于|等於|得|即|也就是|总共|總共|一共|共计|つまり|合計で?|즉|총)(?:有|是)?"
 )

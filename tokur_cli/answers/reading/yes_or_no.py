@@ -16,13 +16,14 @@ _WORD = (
     "|아니오|نعم|لا|हाँ|हां|नहीं|ใช่|ไม่ใช่|ไม่"
 )
 _OPENING = expression(
-    rf"\A[\s*_#\"'>]*(?P<word>{_WORD})(?=\s*[*_]*\s*(?:[,.!:;–—]|-\s|$|\n))", re.IGNORECASE
+    rf"\A[\s*_#\"'>]*(?P<word>{_WORD})(?=\s*[*_]*\s*(?:[,.!:;–—]|-\s|$|\n)|\s(?:it|he|she|they|there|this|that|we|you|i)\b)", re.IGNORECASE
 )
 _LED = (
     r"(?:(?:so|thus|therefore|hence|overall|in short|in conclusion|in summary|(?:the\s+)?short answer|ultimately|definitely|certainly|absolutely"
-    r"|clearly|probably|most likely|i(?:'d| would) say|i think|i believe|well)\s*[,:]?\s*(?:that\s+)?)"
+    r"|clearly|probably|most likely|i(?:'d| would) (?:say|lean towards?)|i think|i believe|well|hmm|sure|(?:it's|that's|it is|that is)(?: an?)?)\s*[,:]?\s*(?:that\s+)?)"
 )
 _SAID = expression(rf"\A\W*{_LED}{{0,3}}(?P<word>{_WORD})(?=[\W_]*\Z|\s*[,;:–—])", re.IGNORECASE)
+_CONCLUDED = expression(rf",\s*(?:and\s+)?(?:so|thus|therefore|hence),?\s+(?P<word>{_WORD})(?=[\W_]*\Z)", re.IGNORECASE)
 _PREDICATE = expression(
     r"\b(?:(?:statement|claim|assertion|proposition|hypothesis|it|this|that)\s+is|(?:it|that)'s)\s+(?:(?:therefore|thus|hence|indeed|clearly|definitely|certainly|in fact)\s+)?"
     r"[*_]*(?P<word>(?:un)?true|false|correct|incorrect)\b[*_]*(?=\W*\Z|\s*,|\s+(?:because|since|as)\b)",
@@ -73,7 +74,7 @@ def closing_verdict(text: str) -> str | None:
 
 def _decided(sentence: str) -> str | None:
     """Return the word by which a sentence decides."""
-    said = _SAID.match(sentence)
+    said = _SAID.match(sentence) or _CONCLUDED.search(sentence)
     if said:
         return None if _ON_CONDITION.match(sentence, said.end()) else said["word"]
     found = _PREDICATE.search(sentence)
