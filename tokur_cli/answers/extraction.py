@@ -36,8 +36,9 @@ from tokur_cli.answers.reading.canonical import canonical
 from tokur_cli.answers.reading.choices import chosen_letter
 from tokur_cli.answers.reading.closings import closing, is_broken_off
 from tokur_cli.answers.reading.expressions import expression
+from tokur_cli.answers.reading.languages import language_of
 from tokur_cli.answers.reading.lexicon import CORRECTION, QUESTION_LINE, Marker, end_of_first_marker, markers
-from tokur_cli.answers.reading.statements import is_answer_alone, is_undecided, stated, word_count
+from tokur_cli.answers.reading.statements import is_answer_alone, is_prose, is_undecided, stated, word_count
 from tokur_cli.answers.reading.writing import plain
 from tokur_cli.answers.reading.yes_or_no import closing_verdict, opening_verdict
 
@@ -78,6 +79,7 @@ _THOUGHTS = (
     ("<|channel|>", "<|message|>"),
 )
 _TAG, _TAG_END = "<answer>", "</answer>"
+_LABEL = expression(r"(?<![A-Za-z])[A-J][).:]\s")
 _ITEM, _NUMBER_OF_ITEM = expression(r"\s*\d{1,2}[.)]\s"), expression(r"\d{1,2}[.)]")
 _TURN = expression(r"(?im)^[ \t]{0,8}(?:#{1,6}[ \t]{0,4})?(?:human|user)\s{0,3}:|<\|im_end")
 _LINE_MARKS = expression(r"\A(?:[\s:*#_\"'>]|\\\")*")
@@ -98,7 +100,7 @@ def extract_answer(response: str, *, wanted: Wanted | None = None) -> Extraction
             return later
         corrected = _corrected(text, end, Extraction(boxed, "boxed"), letters, None)
         return corrected if isinstance(corrected, Extraction) else None
-    marked = _marked_up(text) or _after_marker(text, letters, (_FINAL, _PLAIN))
+    marked = _marked_up(text, wanted) or _after_marker(text, letters, (_FINAL, _PLAIN))
     if isinstance(marked, Extraction):
         return marked
     if open_box:
@@ -112,7 +114,7 @@ def extract_answer(response: str, *, wanted: Wanted | None = None) -> Extraction
         verdict = closing_verdict(text)
     if verdict or wanted == "verdict":
         return Extraction(verdict, "verdict") if verdict else None
-    if letters and is_undecided(text):
+    if letters and (is_undecided(text) or len(_LABEL.findall(text)) > 1):
         return None
     if is_answer_alone(text) and not (text.rstrip().endswith(":") or is_broken_off(text)):
         return Extraction(text.strip(), "whole")
@@ -198,14 +200,14 @@ def _without_next_question(text: str, letters: bool) -> str:
     return text[: line.start()] if line and text[: line.start()].strip() else text
 
 
-def _marked_up(text: str) -> Extraction | None:
+def _marked_up(text: str, wanted: Wanted | None) -> Extraction | None:
     """Return the answer that a tag, ``####`` or a line with ``A:`` marks."""
     if _TAG_END in text and _TAG in text:
         end = text.rindex(_TAG_END)
         start = text.rfind(_TAG, 0, end)
         inside = text[start + len(_TAG) : end].strip() if start >= 0 else ""
         if inside:
-            return Extraction(inside, "tagged")
+            return Extraction(_of_prose(inside, wanted) or inside, "tagged")
     if "####" in text:
         line = first_line(text[text.rindex("####") + 4 :])
         if is_answer_alone(line):
@@ -223,6 +225,14 @@ class _Unreadable:
 
 
 _UNREADABLE = _Unreadable()
+
+
+def _of_prose(inside: str, wanted: Wanted | None) -> str | None:
+    """Return the answer that words within a tag state, where a number, formula or letter is wanted."""
+    if wanted not in ("value", "choice") or len(inside) > _LONGEST_STATEMENT or not is_prose(inside):
+        return None
+    found = stated(inside, letters=wanted == "choice", language=language_of(inside))
+    return found.text if found else None
 
 
 def _after_marker(text: str, letters: bool, rules: tuple[ExtractionRule, ...]) -> Extraction | _Unreadable | None:
