@@ -70,7 +70,7 @@ _SOLUTIONS = expression(
     r"(?i)\b(?:solutions?|roots?|zeros|zeroes|values?(?:\s+of\s+\$?[a-z]\$?)?)\s+(?:are|is)\s*:?\s*(?P<list>.*\d.*)"
     r"|\A\W*(?:(?:so|thus|therefore|hence),?\s+)?(?P<cases>(?P<name>[a-z])\s*=\s*[^\s,]+\s*(?:,|,?\s*or|,?\s*and)\s*(?P=name)\s*=\s*\S+)\Z"
 )
-_WHEN = expression(r"(?i),?\s(?:when|if|provided)\s")
+_WHEN = expression(r"(?i)(?<!\bso)(?<!\bthen)(?<!\band),?\s(?:when|if|provided)\s(?:(?!\s(?:when|if|provided)\s)[^,;=])*\Z")
 _BROKEN_OFF_LIST = expression(r"(?:\A|\n)\s*\d{1,2}[.)]\s[^\n]*\n\s*\d{1,2}[.)]\s*\Z")
 _IMPERATIVE = expression(
     r"(?i)\A\W*(?:\d{1,2}[.)]\s*)?(?:then\s+)?(?:add|subtract|multiply|divide|calculate|compute|find|determine|solve|count|identify|note)\b"
@@ -276,7 +276,7 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
         and not is_label(main[: amount.start], language)
         and not _OF_THESE.match(main, amount.end)
     ]
-    if only(new) and len(values) > 1:
+    if only(new) and len(values) > 1 and "=" not in sentence[len(main) :]:
         found, values = new, {new[0].value}
     if len(values) > 1:
         so = list(SO.finditer(main))
