@@ -25,7 +25,7 @@ _SMALL = expression(r"(?<![^\s*:])\(([a-j])\)")
 _LABEL_ALONE = expression(
     r"(?i)(?:\A\W*|[^\w\s]\s*|\b(?:so|thus|therefore|hence|then)\s+|\A\s*the\s+)(?:option|choice|answer)\W*\Z"
 )
-_WORD_BEFORE = expression(r"(?i)([a-z][a-z']*)\.?[ \"'*_(]*\Z")
+_WORD_BEFORE = expression(r"(?i)(?<![a-z'])([a-z][a-z']*)\.?[ \"*_(]{0,6}\Z")
 _LEADING_TO_A_CHOICE = frozenset(
     "only just leaves leaving leave with for to that but then than matches match fits like prefer say think believe mark "  # noqa: SIM905
     "circle letter or and both because be as called labelled labeled either nor neither not over of eliminate out "
@@ -33,14 +33,14 @@ _LEADING_TO_A_CHOICE = frozenset(
     "elijo escojo choisis prends wähle nehme scelgo escolho marco la el die".split()
 )
 _AFFIRMED = expression(
-    r"(?i)\)?[*_\"]*\s*(?:is|are|was|must be|would be|should be|seems?(?: to be)?|looks|appears(?: to be)?|makes|works|fits"
+    r"(?i)\)?[*_\"]{0,4}\s{0,3}(?:is|are|was|must be|would be|should be|seems?(?: to be)?|looks|appears(?: to be)?|makes|works|fits"
     r"|satisf\w+|matches)\b"
 )
 _CALLED_RIGHT = expression(
-    r"(?i)\)?[*_\"]*\s*(?:is|was|must be|would be|should be|has to be|seems)\s+(?:(?:clearly|definitely|the|our|my|most|probably)\s+)*"
+    r"(?i)\)?[*_\"]{0,4}\s{0,3}(?:is|was|must be|would be|should be|has to be|seems)\s+(?:(?:clearly|definitely|the|our|my|most|probably)\s+)*"
     r"(?:right|correct|best|only (?:answer|choice|option|one)|answer|plausible|likely)\b"
 )
-_EQUATED = expression(r"\s*=\s*[\d(\\$-]")
+_EQUATED = expression(r"\s{0,3}=\s*[\d(\\$-]")
 
 
 def chosen_letter(text: str) -> str | None:

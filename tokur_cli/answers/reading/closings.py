@@ -62,16 +62,16 @@ _FRONTED = expression(
     r"(?:[^,;\n]|,(?=\d{3}))*),\s+(?=\S)"
 )
 _GIVEN = expression(r"(?i)\b(?:the|these|those|all|both|his|her|their|its|my|our|your)\s+(?:[a-z]+\s+of\s+(?:the|these|those)\s+)?\Z")
-_OF_THESE = expression(r"(?i)\s+(?:[a-z]+\s+)?of\s+(?:which|whom|them)\b")
-_MULTIPLE = expression(r"(?i)\s+times\s+(?:as|more|less|the|\w+er)\b")
+_OF_THESE = expression(r"(?i)\s{1,3}(?:[a-z]+\s+)?of\s+(?:which|whom|them)\b")
+_MULTIPLE = expression(r"(?i)\s{1,3}times\s+(?:as|more|less|the|\w+er)\b")
 _ROW = expression(r"\A\s*(?:\||[-*•]\s[^:=\n]{1,60}[:|])")
 _RATIO = expression(r"(?<![\d:])\d+(?:\s?:\s?\d+)+(?![\d:])")
 _SOLUTIONS = expression(
-    r"(?i)\b(?:solutions?|roots?|zeros|zeroes|values?(?:\s+of\s+\$?[a-z]\$?)?)\s+(?:are|is)\s*:?\s*(?P<list>.*\d.*)"
+    r"(?i)\b(?:solutions?|roots?|zeros|zeroes|values?(?:\s+of\s+\$?[a-z]\$?)?)\s+(?:are|is)\s*:?\s*(?P<list>[^\n]{1,160})\Z"
     r"|\A\W*(?:(?:so|thus|therefore|hence),?\s+)?(?P<cases>(?P<name>[a-z])\s*=\s*[^\s,]+\s*(?:,|,?\s*or|,?\s*and)\s*(?P=name)\s*=\s*\S+)\Z"
 )
 _WHEN = expression(r"(?i)(?<!\bso)(?<!\bthen)(?<!\band),?\s(?:when|if|provided)\s(?:(?!\s(?:when|if|provided)\s)[^,;=])*\Z")
-_BROKEN_OFF_LIST = expression(r"(?:\A|\n)\s*\d{1,2}[.)]\s[^\n]*\n\s*\d{1,2}[.)]\s*\Z")
+_BROKEN_OFF_LIST = expression(r"(?m)^[ \t]{0,8}\d{1,2}[.)][ \t][^\n]*\n{1,3}[ \t]{0,8}\d{1,2}[.)]\s*\Z")
 _IMPERATIVE = expression(
     r"(?i)\A\W*(?:\d{1,2}[.)]\s*)?(?:then\s+)?(?:add|subtract|multiply|divide|calculate|compute|find|determine|solve|count|identify|note)\b"
     r"|\A\W*(?:we (?:know|are (?:told|given)|have been)|it is given|(?:the )?(?:problem|question) (?:says|states|tells|gives|asks|mentions))\b"
@@ -81,7 +81,7 @@ _PREDICATE = expression(
     r"(?i)\b(?:is|are|equals?|leaves|gives|yields|makes|totals)(?:\s+us)?\s+(?:(?:a|an|the)\s+(?:remainder|total|sum|result)\s+of\s+)?"
     r"(?:(?:about|approximately|exactly|only|just|then|therefore)\s+)?(?=[-+$€£\\]{0,2}\d)|[a-z\d]:\s+(?=[-+$€£\\]{0,2}\d)"
 )
-_SUBJECT = expression(r"(?i)\s*(?:[a-z]+\s+)?(?:is|are)\s+(?:the|our|my|what)\b")
+_SUBJECT = expression(r"(?i)\s{0,3}(?:[a-z]+\s+)?(?:is|are)\s+(?:the|our|my|what)\b")
 _CLAUSE_BEFORE = expression(rf"(?i)\A(?:(?!\b(?:when|if|that|which|who|where)\b).)*?{_FINITE}", re.DOTALL)
 _OPEN = expression(r"[?:]\s*\Z")
 
@@ -158,7 +158,7 @@ def _solutions(main: str) -> str | None:
     """Return the list that a sentence gives as solutions: "the roots are 2 and 3", "x = 2 or x = 3"."""
     found = _SOLUTIONS.search(main.rstrip(" .*"))
     listed = found and (found["list"] or found["cases"])
-    return None if not listed or is_prose(re.sub(r"\b(?:and|or)\b", ",", listed)) else listed.strip()
+    return None if not listed or not re.search(r"\d", listed) or is_prose(re.sub(r"\b(?:and|or)\b", ",", listed)) else listed.strip()
 
 
 def _is_unsolved(main: str, found: list[Amount]) -> bool:

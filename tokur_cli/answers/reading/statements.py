@@ -84,9 +84,9 @@ _LABELS = expression(
 _NAMED = expression(
     r"(?:(?<=[a-z]\s)|(?<=[a-z],\s))(?!Total\b|Answer\b|Result\b|Naira\b)[A-Z][a-z]{3,}\Z|(?<![A-Za-z])[a-z]+[A-Z][A-Za-z]*\Z"
 )
-_AND = expression(r"(?i)\s+(?!more\b|fewer\b|less\b)[a-z]{2,}(?:\s+[a-z]{2,})?(?:\s+and|\s*&)\s+")
+_AND = expression(r"(?i)\s{1,3}(?!more\b|fewer\b|less\b)[a-z]{2,}(?:\s+[a-z]{2,})?(?:\s+and|\s*&)\s+")
 _WITH_ANOTHER = expression(
-    r"(?i)(?P<part>\s+of\s+)?(?(part)|\s+(?:[a-z]+\s+)?(?:(?:more|less|fewer|[a-z]+er)\s+than|times|choose|mod|plus|minus|divided by"
+    r"(?i)(?P<part>\s{1,3}of\s+)?(?(part)|\s{1,3}(?:[a-z]+\s+)?(?:(?:more|less|fewer|[a-z]+er)\s+than|times|choose|mod|plus|minus|divided by"
     r"|multiplied by|to the power of)\s+)(?:the\s+)?[$€£]?\d"
 )
 _WIDE = expression(r"[\u0e00-\u0eff\u3040-\ud7ff]")

@@ -20,7 +20,7 @@ _OPENING = expression(
 )
 _LED = (
     r"(?:(?:so|thus|therefore|hence|overall|in short|in conclusion|in summary|(?:the\s+)?short answer|ultimately|definitely|certainly|absolutely"
-    r"|clearly|probably|most likely|i(?:'d| would) (?:say|lean towards?)|i think|i believe|well|hmm|sure|(?:it's|that's|it is|that is)(?: an?)?)\s*[,:]?\s*(?:that\s+)?)"
+    r"|clearly|probably|most likely|i(?:'d| would) (?:say|lean towards?)|i think|i believe|well|hmm|sure|(?:it's|that's|it is|that is)(?: an?)?)\s{0,3}[,:]?\s{0,3}(?:that\s+)?)"
 )
 _SAID = expression(rf"\A\W*{_LED}{{0,3}}(?P<word>{_WORD})(?=[\W_]*\Z|\s*[,;:–—])", re.IGNORECASE)
 _CONCLUDED = expression(rf",\s*(?:and\s+)?(?:so|thus|therefore|hence),?\s+(?P<word>{_WORD})(?=[\W_]*\Z)", re.IGNORECASE)
@@ -31,7 +31,7 @@ _PREDICATE = expression(
 )
 _TRUTH = expression(r"\b(?:un)?true\b|\bfalse\b|\b(?:in)?correct\b", re.IGNORECASE)
 _ON_CONDITION = expression(
-    r"[\s*_]*[,;:]?\s*(?:(?:but|though|although)\b[^.!?\n]*)?\b(?:only\s+)?(?:if|when|unless|provided)\b|\s*,?\s*(?:and|or)\s+(?:yes|no)\b",
+    r"[\s*_]{0,4}[,;:]?\s{0,3}(?:(?:but|though|although)\b[^.!?\n]{0,120}?)?\b(?:only\s+)?(?:if|when|unless|provided)\b|\s{0,3},?\s{0,3}(?:and|or)\s+(?:yes|no)\b",
     re.IGNORECASE,
 )
 
@@ -42,13 +42,14 @@ def opening_verdict(text: str) -> str | None:
     Args:
         text: in plain writing: "No, 9 is divisible by 3.", not "No. 5 is the best.".
     """
+    text = text[:_TAIL]
     first = _OPENING.match(text)
     if first is None or CORRECTION.match(text[first.end() :].lstrip(" ,.!")):
         return None
     condition = _ON_CONDITION.match(text, first.end())
     if condition and not SENTENCE_END.search(text, first.end(), condition.end()):
         return None
-    others = [_SAID.match(sentence) for sentence in SENTENCE_END.split(text[first.end() : _TAIL])]
+    others = [_SAID.match(sentence) for sentence in SENTENCE_END.split(text[first.end() :])]
     decided = {common_name(found["word"]) for found in (first, *others) if found}
     return first["word"] if len(decided) == 1 else None
 
