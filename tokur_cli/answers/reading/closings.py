@@ -29,6 +29,7 @@ from tokur_cli.answers.reading.statements import (
     MATH,
     SENTENCE_END,
     is_bound,
+    is_broken_off,
     is_computed_with,
     is_cut_off,
     is_function,
@@ -52,9 +53,6 @@ _SOLVED = expression(
 _UNSOLVED = expression(
     r"(?:[≠<>≤≥]|!=|\\(?:ne|le|ge|lt|gt|neq|leq|geq))\s*\Z|(?:\d\s?[a-zA-Z]|(?<![A-Za-z])[a-zA-Z]\s?(?:\^\S+|[²³]|[-+*/]\s?\w+)|(?<![\w])-\s?[a-zA-Z]|\d+/[a-zA-Z])\s*=\s*\Z"
 )
-_DANGLING = expression(
-    r"(?i)\b(?:which|who|that|and|so|then|but|or|the|an?|is|are|was|will|to|of|for|in|on|at|with|by|from|than|because|since|making|giving|leaving|equals|gives|he|she|we|they|it|i|has|have)\s*\Z"
-)
 _ROUNDED = expression(r"(?i)\bround(?:s|ed|ing)?\b|\bnearest\b")
 _FRONTED = expression(
     r"(?i)\A\W*(?:(?:so|thus|therefore|hence|then|now),?\s+)?"
@@ -63,20 +61,22 @@ _FRONTED = expression(
 )
 _GIVEN = expression(r"(?i)\b(?:the|these|those|all|both|his|her|their|its|my|our|your)\s+(?:[a-z]+\s+of\s+(?:the|these|those)\s+)?\Z")
 _OF_THESE = expression(r"(?i)\s{1,3}(?:[a-z]+\s+)?of\s+(?:which|whom|them)\b")
+_YEAR, _IN_YEAR = expression(r"(?:1[5-9]|20)\d\d"), expression(r"(?i)\b(?:in|by|since|until|year)\s+\Z")
+_FIRST_WORD = expression(r"(?!(?:So|Only|Just|About|Thus|Hence|Now|There|The|All|Both|Another)\b)[A-Z][a-z]+ ")
 _MULTIPLE = expression(r"(?i)\s{1,3}times\s+(?:as|more|less|the|\w+er)\b")
 _ROW = expression(r"\A\s*(?:\||[-*•]\s[^:=\n]{1,60}[:|])")
 _RATIO = expression(r"(?<![\d:])\d+(?:\s?:\s?\d+)+(?![\d:])")
 _SOLUTIONS = expression(
-    r"(?i)\b(?:solutions?|roots?|zeros|zeroes|values?(?:\s+of\s+\$?[a-z]\$?)?)\s+(?:are|is)\s*:?\s*(?P<list>[^\n]{1,160})\Z"
+    r"(?i)\b(?:solutions?|roots?|zeros|zeroes|values?(?:\s+of\s+\$?[a-z]\$?)?|numbers|integers|primes|angles|sides|lengths|factors|divisors)\s+(?:are|is)\s*:?\s*(?P<list>[^\n]{1,160})\Z"
     r"|\A\W*(?:(?:so|thus|therefore|hence),?\s+)?(?P<cases>(?P<name>[a-z])\s*=\s*[^\s,]+\s*(?:,|,?\s*or|,?\s*and)\s*(?P=name)\s*=\s*\S+)\Z"
 )
 _WHEN = expression(r"(?i)(?<!\bso)(?<!\bthen)(?<!\band),?\s(?:when|if|provided)\s(?:(?!\s(?:when|if|provided)\s)[^,;=])*\Z")
 _BROKEN_OFF_LIST = expression(r"(?m)^[ \t]{0,8}\d{1,2}[.)][ \t][^\n]*\n{1,3}[ \t]{0,8}\d{1,2}[.)]\s*\Z")
 _IMPERATIVE = expression(
     r"(?i)\A\W*(?:\d{1,2}[.)]\s*)?(?:then\s+)?(?:add|subtract|multiply|divide|calculate|compute|find|determine|solve|count|identify|note)\b"
-    r"|\A\W*(?:we (?:know|are (?:told|given)|have been)|it is given|(?:the )?(?:problem|question) (?:says|states|tells|gives|asks|mentions))\b"
+    r"|\A\W*(?:we (?:know|are (?:told|given)|have been)|it is given|(?:the )?(?:problem|question) (?:says|states|tells|gives|asks|mentions))\b|\A\W*(?:an?|the|one)\s(?:very )?common (?:mistake|error)\b"
 )
-_FINITE = r"\b(?:is|are|was|were|has|have|had|costs?|gets?|got|makes?|needs?|will|earns?|buys?|bought|pays?|sold|sells?|ate|eats?)\b"
+_FINITE = r"(?<!can )(?<!could )(?<!to )\b(?:is|are|was|were|has|have|had|costs?|gets?|got|makes?|needs?|will|earns?|buys?|bought|pays?|sold|sells?|ate|eats?)\b"
 _PREDICATE = expression(
     r"(?i)\b(?:is|are|equals?|leaves|gives|yields|makes|totals)(?:\s+us)?\s+(?:(?:a|an|the)\s+(?:remainder|total|sum|result)\s+of\s+)?"
     r"(?:(?:about|approximately|exactly|only|just|then|therefore)\s+)?(?=[-+$€£\\]{0,2}\d)|[a-z\d]:\s+(?=[-+$€£\\]{0,2}\d)"
@@ -121,11 +121,6 @@ def closing(text: str, *, language: str | None = None) -> str | None:
         if CORRECTION.match(sentence) or NEGATION.match(sentence):
             return None
     return None
-
-
-def is_broken_off(text: str) -> bool:
-    """Return whether a text ends with a word that another must follow: "The answer is"."""
-    return bool(_DANGLING.search(text[-20:])) and " " in text.strip()
 
 
 def _of_predicate(main: str, found: list[Amount]) -> Amount | None:
@@ -275,7 +270,10 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
         if not _GIVEN.search(main[: amount.start])
         and not is_label(main[: amount.start], language)
         and not _OF_THESE.match(main, amount.end)
+        and not (_YEAR.fullmatch(amount.text) and _IN_YEAR.search(main[: amount.start]))
     ]
+    if any(_FIRST_WORD.fullmatch(main, 0, amount.start) for amount in new):
+        new = found  # "Apollo 11 landed in 1969."
     if only(new) and len(values) > 1 and "=" not in sentence[len(main) :]:
         found, values = new, {new[0].value}
     if len(values) > 1:

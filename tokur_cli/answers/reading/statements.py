@@ -89,6 +89,9 @@ _WITH_ANOTHER = expression(
     r"(?i)(?P<part>\s{1,3}of\s+)?(?(part)|\s{1,3}(?:[a-z]+\s+)?(?:(?:more|less|fewer|[a-z]+er)\s+than|times|choose|mod|plus|minus|divided by"
     r"|multiplied by|to the power of)\s+)(?:the\s+)?[$€£]?\d"
 )
+_DANGLING = expression(
+    r"(?i)\b(?:which|who|that|and|so|then|but|or|the|an?|is|are|was|will|to|of|for|in|on|at|with|by|from|than|because|since|making|giving|leaving|equals|gives|he|she|we|they|it|i|has|have)\s*\Z"
+)
 _WIDE = expression(r"[\u0e00-\u0eff\u3040-\ud7ff]")
 
 
@@ -191,6 +194,11 @@ def is_cut_off(sentence: str) -> bool:
     )
 
 
+def is_broken_off(text: str) -> bool:
+    """Return whether a text ends with a word that another must follow: "The answer is"."""
+    return bool(_DANGLING.search(text[-20:])) and " " in text.strip()
+
+
 def _of_sentence(sentence: str, *, letters: bool, language: str, worked: str, lead: str) -> str | None:
     sentence = COPULA_BEHIND.sub("", sentence.strip(" \t*_\"'")).rstrip(" \t*_\"',;")
     if sentence.endswith("}") and sentence.count("{") < sentence.count("}"):
@@ -247,7 +255,7 @@ def is_undecided(text: str) -> bool:
 
 def is_operand(text: str, amount: Amount) -> bool:
     """Return whether an amount is part of a calculation, such as the 48 of "48+15 books"."""
-    behind = re.match(r"\s*(?:[-+*/×·÷^]|\\(?:times|cdot|div))\s*[\d($]", text[amount.end :])
+    behind = re.match(r"\s*(?:[-+*/×·÷^]|\\(?:times|cdot|div))\s*[\d($]|\s+[+×÷]\s+[A-Za-z]", text[amount.end :])
     before = re.search(r"[\d)]\s*(?:[-+*/×·÷^]|\\(?:times|cdot|div))\s*\Z", text[: amount.start])
     symbol = re.search(r"(?<![A-Za-z])[A-Za-z]\s*(?:[-+*/×·^]|\\(?:times|cdot|div))\s*\Z", text[: amount.start])
     return bool(behind or before or symbol or (amount.text[0] in "+-" and re.search(r"\d\s*\Z", text[: amount.start])))

@@ -16,11 +16,11 @@ _WORD = (
     "|아니오|نعم|لا|हाँ|हां|नहीं|ใช่|ไม่ใช่|ไม่"
 )
 _OPENING = expression(
-    rf"\A[\s*_#\"'>]*(?P<word>{_WORD})(?=\s*[*_]*\s*(?:[,.!:;–—]|-\s|$|\n)|\s(?:it|he|she|they|there|this|that|we|you|i)\b)", re.IGNORECASE
+    rf"\A[\s*_#\"'>]*(?P<word>{_WORD})(?=\s*[*_]*\s*(?:[,.!:;–—]|-\s|$|\n)|\s\(|\s(?:it|he|she|they|there|this|that|we|you|i)\b)", re.IGNORECASE
 )
 _LED = (
     r"(?:(?:so|thus|therefore|hence|overall|in short|in conclusion|in summary|(?:the\s+)?short answer|ultimately|definitely|certainly|absolutely"
-    r"|clearly|probably|most likely|i(?:'d| would) (?:say|lean towards?)|i think|i believe|well|hmm|sure|(?:it's|that's|it is|that is)(?: an?)?)\s{0,3}[,:]?\s{0,3}(?:that\s+)?)"
+    r"|clearly|probably|most likely|i(?:'d| would) (?:say|lean towards?)|i think|i believe|well|hmm|sure|wait|actually|(?:it's|that's|it is|that is)(?: an?)?)\s{0,3}[,:]?\s{0,3}(?:that\s+)?)"
 )
 _SAID = expression(rf"\A\W*{_LED}{{0,3}}(?P<word>{_WORD})(?=[\W_]*\Z|\s*[,;:–—])", re.IGNORECASE)
 _CONCLUDED = expression(rf",\s*(?:and\s+)?(?:so|thus|therefore|hence),?\s+(?P<word>{_WORD})(?=[\W_]*\Z)", re.IGNORECASE)
