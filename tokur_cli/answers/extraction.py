@@ -38,8 +38,23 @@ from tokur_cli.answers.reading.choices import chosen_letter
 from tokur_cli.answers.reading.closings import closing
 from tokur_cli.answers.reading.expressions import expression
 from tokur_cli.answers.reading.languages import language_of
-from tokur_cli.answers.reading.lexicon import CORRECTION, LETTER_OF_CHOICE, QUESTION_LINE, Marker, end_of_first_marker, markers
-from tokur_cli.answers.reading.statements import is_answer_alone, is_broken_off, is_prose, is_undecided, only, stated, word_count
+from tokur_cli.answers.reading.lexicon import (
+    CORRECTION,
+    LETTER_OF_CHOICE,
+    QUESTION_LINE,
+    Marker,
+    end_of_first_marker,
+    markers,
+)
+from tokur_cli.answers.reading.statements import (
+    is_answer_alone,
+    is_broken_off,
+    is_prose,
+    is_undecided,
+    only,
+    stated,
+    word_count,
+)
 from tokur_cli.answers.reading.writing import plain
 from tokur_cli.answers.reading.yes_or_no import closing_verdict, opening_verdict
 
@@ -85,6 +100,7 @@ _ITEM, _NUMBER_OF_ITEM = expression(r"\s*\d{1,2}[.)]\s"), expression(r"\d{1,2}[.
 _TURN = expression(r"(?im)^[ \t]{0,8}(?:#{1,6}[ \t]{0,4})?(?:human|user)\s{0,3}:|<\|im_end")
 _CALLED_RIGHT = expression(r"(?i)\s{0,4}(?:correct|right)\b")
 _LINE_MARKS = expression(r"\A(?:[\s:*#_\"'>]|\\\")*")
+
 
 def extract_answer(response: str, *, wanted: Wanted | None = None) -> Extraction | None:
     """Return the final answer of a response, or None where it gives none that can be read for sure.
@@ -299,9 +315,7 @@ def _named(marker: str, letters: bool) -> str | None:
     return only(amounts(marker))
 
 
-def _corrected(
-    text: str, end: int, found: Extraction, letters: bool, language: str | None
-) -> Extraction | _Unreadable:
+def _corrected(text: str, end: int, found: Extraction, letters: bool, language: str | None) -> Extraction | _Unreadable:
     """Return what an answer that ends at ``end`` is corrected to right behind it: itself where it is not."""
     rest = text[end:]
     if not CORRECTION.match(rest.lstrip(" \n*_\"'(.,;$")):

@@ -96,11 +96,7 @@ def said_before(text: str, marker: Marker, others: Sequence[Marker]) -> Earlier 
         others: the text's markers, in their order.
     """
     before = next((other for other in reversed(others) if other.end <= marker.start), None)
-    if (
-        before is None
-        or marker.start - before.end > _NEAR
-        or not SENTENCE_END.search(text, before.end, marker.start)
-    ):
+    if before is None or marker.start - before.end > _NEAR or not SENTENCE_END.search(text, before.end, marker.start):
         return None
     found = stated(text[before.end : marker.start], letters=True, language=before.language)
     if found is None or not _ADJACENT.fullmatch(text, before.end + found.end, marker.start):
@@ -109,7 +105,7 @@ def said_before(text: str, marker: Marker, others: Sequence[Marker]) -> Earlier 
 
 
 def is_confirmed(text: str) -> bool:
-    """Return whether a text that seems to correct an answer upholds it: "Wait, let me check that. Yes, it is right."."""
+    """Return whether a text that seems to correct an answer upholds it: "Wait, let me check. Yes, it is right."."""
     is_said_again = any(character.isdigit() for character in text) or LETTER_OF_CHOICE.search(text)
     return not is_said_again and bool(_CONFIRMED.search(text)) and not NEGATION.search(text)
 

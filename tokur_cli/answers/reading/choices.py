@@ -27,20 +27,28 @@ _LABEL_ALONE = expression(
 )
 _WORD_BEFORE = expression(r"(?i)(?<![a-z'])([a-z][a-z']*)\.?[ \"*_(]{0,6}\Z")
 _LEADING_TO_A_CHOICE = frozenset(
-    "only just leaves leaving leave with for to that but then than matches match fits like prefer say think believe mark "  # noqa: SIM905
-    "circle letter or and both because be as called labelled labeled either nor neither not over of eliminate out "
-    "options choices answers letters that's it's there's maybe perhaps possibly actually really definitely probably clearly certainly hence so thus therefore then now however instead indeed "
-    "elijo escojo choisis prends wähle nehme scelgo escolho marco la el die".split()
+    (
+        "only just leaves leaving leave with for to that but then than matches match fits like prefer say "
+        "think believe mark circle letter or and both because be as called labelled labeled either nor "
+        "neither not over of eliminate out options choices answers letters that's it's there's maybe perhaps "
+        "possibly actually really definitely probably clearly certainly hence so thus therefore now however "
+        "instead indeed choose go elijo escojo choisis prends wähle nehme scelgo escolho marco la el die"
+    ).split()
 )
 _AFFIRMED = expression(
-    r"(?i)\)?[*_\"]{0,4}\s{0,3}(?:is|are|was|must be|would be|should be|seems?(?: to be)?|looks|appears(?: to be)?|makes|works|fits"
+    r"(?i)\)?[*_\"]{0,4}\s{0,3}(?:is|are|was|must be|would be|should be|seems?(?: to be)?|looks"
+    r"|appears(?: to be)?|makes|works|fits"
     r"|satisf\w+|matches)\b"
 )
 _CALLED_RIGHT = expression(
-    r"(?i)\)?[*_\"]{0,4}\s{0,3}(?:is|was|must be|would be|should be|has to be|seems)\s+(?:(?:clearly|definitely|fully|more|the|our|my|most|probably)\s+)*"
+    r"(?i)\)?[*_\"]{0,4}\s{0,3}(?:is|was|must be|would be|should be|has to be|seems)\s+(?:(?:clearly|definitely"
+    r"|fully|more|the|our|my|most|probably)\s+)*"
     r"(?:right|correct|best|only (?:answer|choice|option|one)|answer|plausible|likely|accurate|appropriate|suitable)\b"
 )
-_CONSIDERED = expression(r"(?i)\W{0,6}(?:(?:now|next|first|then),?\s)?(?:consider|check|suppose|assume|look at|let's (?:check|consider|look)|let [A-J])\b")
+_CONSIDERED = expression(
+    r"(?i)\W{0,6}(?:(?:now|next|first|then),?\s)?(?:consider|check|suppose|assume|look at|let's (?:check"
+    r"|consider|look)|let [A-J])\b"
+)
 _EQUATED = expression(r"\s{0,3}=\s*[\d(\\$-]")
 
 

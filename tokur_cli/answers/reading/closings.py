@@ -56,10 +56,13 @@ _UNSOLVED = expression(
 _ROUNDED = expression(r"(?i)\bround(?:s|ed|ing)?\b|\bnearest\b")
 _FRONTED = expression(
     r"(?i)\A\W*(?:(?:so|thus|therefore|hence|then|now),?\s+)?"
-    r"(?P<adjunct>(?:after|in|at|for|with|by|of|out of|on|during|within|from|since|because|as|when|before|over|per|under)\b"
+    r"(?P<adjunct>(?:after|in|at|for|with|by|of|out of|on|during|within|from|since|because|as|when|before|over"
+    r"|per|under)\b"
     r"(?:[^,;\n]|,(?=\d{3}))*),\s+(?=\S)"
 )
-_GIVEN = expression(r"(?i)\b(?:the|these|those|all|both|his|her|their|its|my|our|your)\s+(?:[a-z]+\s+of\s+(?:the|these|those)\s+)?\Z")
+_GIVEN = expression(
+    r"(?i)\b(?:the|these|those|all|both|his|her|their|its|my|our|your)\s+(?:[a-z]+\s+of\s+(?:the|these|those)\s+)?\Z"
+)
 _OF_THESE = expression(r"(?i)\s{1,3}(?:[a-z]+\s+)?of\s+(?:which|whom|them)\b")
 _YEAR, _IN_YEAR = expression(r"(?:1[5-9]|20)\d\d"), expression(r"(?i)\b(?:in|by|since|until|year)\s+\Z")
 _FIRST_WORD = expression(r"(?!(?:So|Only|Just|About|Thus|Hence|Now|There|The|All|Both|Another)\b)[A-Z][a-z]+ ")
@@ -70,13 +73,19 @@ _SOLUTIONS = expression(
     r"(?i)\b(?:solutions?|roots?|zeros|zeroes|values?(?:\s+of\s+\$?[a-z]\$?)?|numbers|integers|primes|angles|sides|lengths|factors|divisors)\s+(?:are|is)\s*:?\s*(?P<list>[^\n]{1,160})\Z"
     r"|\A\W*(?:(?:so|thus|therefore|hence),?\s+)?(?P<cases>(?P<name>[a-z])\s*=\s*[^\s,]+\s*(?:,|,?\s*or|,?\s*and)\s*(?P=name)\s*=\s*\S+)\Z"
 )
-_WHEN = expression(r"(?i)(?<!\bso)(?<!\bthen)(?<!\band),?\s(?:when|if|provided)\s(?:(?!\s(?:when|if|provided)\s)[^,;=])*\Z")
+_WHEN = expression(
+    r"(?i)(?<!\bso)(?<!\bthen)(?<!\band),?\s(?:when|if|provided)\s(?:(?!\s(?:when|if|provided)\s)[^,;=])*\Z"
+)
 _BROKEN_OFF_LIST = expression(r"(?m)^[ \t]{0,8}\d{1,2}[.)][ \t][^\n]*\n{1,3}[ \t]{0,8}\d{1,2}[.)]\s*\Z")
 _IMPERATIVE = expression(
     r"(?i)\A\W*(?:\d{1,2}[.)]\s*)?(?:then\s+)?(?:add|subtract|multiply|divide|calculate|compute|find|determine|solve|count|identify|note)\b"
-    r"|\A\W*(?:we (?:know|are (?:told|given)|have been)|it is given|(?:the )?(?:problem|question) (?:says|states|tells|gives|asks|mentions))\b|\A\W*(?:an?|the|one)\s(?:very )?common (?:mistake|error)\b"
+    r"|\A\W*(?:we (?:know|are (?:told|given)|have been)|it is given|(?:the )?(?:problem|question) (?:says|states"
+    r"|tells|gives|asks|mentions))\b|\A\W*(?:an?|the|one)\s(?:very )?common (?:mistake|error)\b"
 )
-_FINITE = r"(?<!can )(?<!could )(?<!to )\b(?:is|are|was|were|has|have|had|costs?|gets?|got|makes?|needs?|will|earns?|buys?|bought|pays?|sold|sells?|ate|eats?)\b"
+_FINITE = (
+    r"(?<!can )(?<!could )(?<!to )\b(?:is|are|was|were|has|have|had"
+    r"|costs?|gets?|got|makes?|needs?|will|earns?|buys?|bought|pays?|sold|sells?|ate|eats?)\b"
+)
 _PREDICATE = expression(
     r"(?i)\b(?:is|are|equals?|leaves|gives|yields|makes|totals)(?:\s+us)?\s+(?:(?:a|an|the)\s+(?:remainder|total|sum|result)\s+of\s+)?"
     r"(?:(?:about|approximately|exactly|only|just|then|therefore)\s+)?(?=[-+$€£\\]{0,2}\d)|[a-z\d]:\s+(?=[-+$€£\\]{0,2}\d)"
@@ -134,7 +143,7 @@ def _of_predicate(main: str, found: list[Amount]) -> Amount | None:
 
 
 def _is_one_of_several_rows(sentences: list[str], index: int) -> bool:
-    """Return whether a sentence is a row of a table or an item of a list like the one before, and calls itself no total."""
+    """Return whether a sentence is a row of a table or an item of a list like the one before, and no total."""
     if index == 0 or not all(_ROW.match(row) for row in sentences[index - 1 : index + 1]):
         return False
     return not CONCLUSION.search(sentences[index]) and last_result(sentences[index]) is None
@@ -153,7 +162,11 @@ def _solutions(main: str) -> str | None:
     """Return the list that a sentence gives as solutions: "the roots are 2 and 3", "x = 2 or x = 3"."""
     found = _SOLUTIONS.search(main.rstrip(" .*"))
     listed = found and (found["list"] or found["cases"])
-    return None if not listed or not re.search(r"\d", listed) or is_prose(re.sub(r"\b(?:and|or)\b", ",", listed)) else listed.strip()
+    return (
+        None
+        if not listed or not re.search(r"\d", listed) or is_prose(re.sub(r"\b(?:and|or)\b", ",", listed))
+        else listed.strip()
+    )
 
 
 def _is_unsolved(main: str, found: list[Amount]) -> bool:
@@ -230,9 +243,7 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
         return exact[0]
     result = last_result(main)
     if result:
-        later = [
-            amount for amount in found if amount.start >= result[1] and not _GIVEN.search(main[: amount.start])
-        ]
+        later = [amount for amount in found if amount.start >= result[1] and not _GIVEN.search(main[: amount.start])]
         number = next((amount for amount in found if amount.start >= result[0] - 1), None)
         stands = main[slice(*result)].strip()
         shown = number.text if number and number.start <= result[1] else stands

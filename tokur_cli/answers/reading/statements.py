@@ -86,7 +86,8 @@ _NAMED = expression(
 )
 _AND = expression(r"(?i)\s{1,3}(?!more\b|fewer\b|less\b)[a-z]{2,}(?:\s+[a-z]{2,})?(?:\s+and|\s*&)\s+")
 _WITH_ANOTHER = expression(
-    r"(?i)(?P<part>\s{1,3}of\s+)?(?(part)|\s{1,3}(?:[a-z]+\s+)?(?:(?:more|less|fewer|[a-z]+er)\s+than|times|choose|mod|plus|minus|divided by"
+    r"(?i)(?P<part>\s{1,3}of\s+)?(?(part)|\s{1,3}(?:[a-z]+\s+)?(?:(?:more|less|fewer|[a-z]+er)\s+than|times"
+    r"|choose|mod|plus|minus|divided by"
     r"|multiplied by|to the power of)\s+)(?:the\s+)?[$€£]?\d"
 )
 _DANGLING = expression(
