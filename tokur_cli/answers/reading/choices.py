@@ -27,7 +27,7 @@ _LABEL_ALONE = expression(
 )
 _WORD_BEFORE = expression(r"(?i)(?<![a-z'])([a-z][a-z']*)\.?[ \"*_(]{0,6}\Z")
 _LEADING_TO_A_CHOICE = frozenset(
-    (
+    (  # noqa: SIM905
         "only just leaves leaving leave with for to that but then than matches match fits like prefer say "
         "think believe mark circle letter or and both because be as called labelled labeled either nor "
         "neither not over of eliminate out options choices answers letters that's it's there's maybe perhaps "
