@@ -12,7 +12,7 @@ from tokur_cli.answers.reading.expressions import expression
 from tokur_cli.answers.reading.languages import ENGLISH, has_decimal_comma
 from tokur_cli.answers.reading.moments import first_date, first_moment
 from tokur_cli.answers.reading.numbers import INTEGER, LETTER, Number, read_number
-from tokur_cli.answers.reading.spelled import CJK_NUMBER, SIGN_WORDS, is_other_word, read_words
+from tokur_cli.answers.reading.spelled import CJK_NUMBER, SIGN_WORDS, read_words
 from tokur_cli.answers.reading.units import CURRENCY, CURRENCY_BEFORE, SCALES, UNITS
 
 _DIGITS = (
@@ -169,10 +169,9 @@ def _spelled(text: str, words: re.Match[str]) -> Amount | None:
         number = read_number(text[start:end].strip())
         if number:
             best = Amount(start, end, text[start:end].strip(), number)
-    if best is None or _ORDINAL_BEHIND.match(text, best.end):
-        return None
-    numeral = read_words(text[start : start + 40])
-    if numeral and numeral[1] == 1 and is_other_word(text[start:]):  # which ``_ends`` cannot tell
+    sign = _SIGN.match(text, start)
+    begin = sign.end() if sign else start
+    if best is None or read_words(text[begin : begin + 120]) is None or _ORDINAL_BEHIND.match(text, best.end):
         return None
     return best
 
@@ -235,6 +234,8 @@ def _says_more(longer: Number, number: Number | None) -> bool:
     """Return whether words behind a number belong to it: they name a scale, a unit or another part of the amount."""
     if number is None:
         return True
+    if longer.scale == 1 != number.scale:
+        return False  # a word that is not known hid the scale
     return (
         longer.scale != number.scale
         or longer.value != number.value

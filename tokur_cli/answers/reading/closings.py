@@ -22,6 +22,7 @@ from tokur_cli.answers.reading.lexicon import (
     SO,
     TAKEN_BACK,
     UNDETERMINED,
+    WHOLE,
 )
 from tokur_cli.answers.reading.numbers import QUALIFIED
 from tokur_cli.answers.reading.statements import (
@@ -187,6 +188,8 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
     for cut in (cause, contrast):
         if cut and any(amount.end <= cut.start() for amount in found):
             main = main[: cut.start()]
+    whole = WHOLE.search(main)
+    found = [amount for amount in found if not whole or amount.end <= whole.end() - len(whole[0].strip()) or amount.start >= whole.end()] or found
     because = worked_out(sentence[cause.end() :]) if cause and cause.start() >= len(main) else None
     found = [amount for amount in found if amount.end <= len(main) and not is_operand(sentence, amount)]
     if because is not None and found and because != found[-1].value:

@@ -49,6 +49,7 @@ _OTHERS: dict[str, Mapping[str, int | Fraction]] = {
     "ru": {"две": 2, "одна": 1, "полтора": Fraction(3, 2), "полторы": Fraction(3, 2)},
     "pt": {"duas": 2},
     "tr": {"yarım": Fraction(1, 2)},
+    "vi": {"mốt": 1, "tư": 4, "lăm": 5},
 }
 """Forms that the library lacks: Hindi, Korea's own numerals, feminine ones."""
 
@@ -61,6 +62,9 @@ _ARTICLES: dict[str, frozenset[str]] = {
 }  # fmt: skip
 """Words that are one where a part, a scale or nothing follows them, and an article otherwise."""
 
+_DETERMINERS = frozenset(("한", "두", "세", "네"))
+"""Korean numbers that stand before what they count alone; 네 by itself is a yes."""
+
 _JOINERS = {"es": "y", "pt": "e", "it": "e", "fr": "et", "ro": "și", "vi": "linh lẻ", "ar": "و", "he": "ו", "el": "και"}
 """What stands between the parts of a number: the "y" of "treinta y uno"."""
 
@@ -72,8 +76,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "fr": ("demie?s?", "tiers", "quarts?", "cinquièmes?", "sixièmes?", "septièmes?", "huitièmes?", "neuvièmes?", "dixièmes?"),
     "de": ("halb(?:e[nrsm]?)?", "drittel", "viertel", "fünftel", "sechstel", "siebtel", "achtel", "neuntel", "zehntel"),
     "nl": ("halve|half", "derden?", "vierden?|kwart", "vijfden?", "zesden?", "zevenden?", "achtsten?", "negenden?", "tienden?"),
-    "sv": ("halva?", "tredjedel(?:ar)?", "fjärdedel(?:ar)?", "femtedel(?:ar)?", "sjättedel(?:ar)?", "sjundedel(?:ar)?", "åttondel(?:ar)?", "niondel(?:ar)?", "tiondel(?:ar)?"),
-    "da": ("halv[et]?", "tredjedel(?:e)?", "fjerdedel(?:e)?", "femtedel(?:e)?", "sjettedel(?:e)?", "syvendedel(?:e)?", "ottendedel(?:e)?", "niendedel(?:e)?", "tiendedel(?:e)?"),
+    **dict.fromkeys(("sv", "da"), ("halv[aet]?", "tredje?del(?:ar|er?)?", "fj[äe]rdedel(?:ar|er?)?", "femtedel(?:ar|er?)?", "sj[äe]ttedel(?:ar|er?)?")),
     "ru": ("половин\\w{0,2}", "трет(?:ь|ья|и|ей|ьих|ям)", "четв[её]рт(?:ь|ая|ых|ые|и|ей|ям|ями)", "пят(?:ая|ых|ые|ым)", "шест(?:ая|ых|ые|ым)", "седьм(?:ая|ых|ые|ым)", "восьм(?:ая|ых|ые|ым)", "девят(?:ая|ых|ые|ым)", "десят(?:ая|ых|ые|ым)"),
     "uk": ("половин\\w{0,2}", "трет(?:я|ина|ини|іх|і)", "четверт(?:а|і|их)|чверт[іь]", "п'ят(?:а|і|их)", "шост(?:а|і|их)", "сьом(?:а|і|их)", "восьм(?:а|і|их)", "дев'ят(?:а|і|их)", "десят(?:а|і|их)"),
     "pl": ("połow[aąyę]", "trzeci(?:a|e|ch)", "czwart(?:a|e|ych)|ćwierci", "piąt(?:a|e|ych)", "szóst(?:a|e|ych)", "siódm(?:a|e|ych)", "ósm(?:a|e|ych)", "dziewiąt(?:a|e|ych)", "dziesiąt(?:a|e|ych)"),
@@ -119,7 +122,12 @@ def read_foreign(text: str, language: str) -> tuple[Fraction, int] | None:
     divided = _divided(text, total, position, language)
     if divided:
         return divided
-    if _GAPS.sub("", text[:position].casefold()) in _ARTICLES.get(language, ()) and _WORD.match(text, position):
+    if language in _RATIOS and re.compile(_RATIOS[language]).match(text, position):
+        return None
+    word, followed = _joined(text[:position]), bool(_WORD.match(text, position))
+    if word in _ARTICLES.get(language, ()) and followed:
+        return None
+    if language == "ko" and word in _DETERMINERS and not followed:
         return None
     return total, position
 

@@ -197,15 +197,32 @@ DENIED_BEFORE = expression(
 """What denies the number behind it."""
 
 CORRECTION = expression(
-    rf"(?i)(?:{_W}(?:wait|hold on|no,|no(?=\W+wait)|oops|i mean|i meant|sorry|scratch that|correction|actually|let me (?:re|check|correct)|on second thou?ght|i made a mistake|hmm"
+    rf"(?i)(?:{_W}(?:wait|hold on|(?:no|nein|non|não|nie|nee|nej|hayır|không|tidak|bukan|όχι|לא|لا),|no(?=\W+wait)|oops|i mean|i meant|sorry|scratch that|correction|actually|let me (?:re|check|correct)|on second thou?ght|i made a mistake|hmm"
     r"|espera|perdón|perdona|corrijo|mejor dicho|attends|attendez|pardon|plutôt|moment|warte|halt|korrektur|espere|desculpe|aspetta|anzi|стоп|подожди\w*|нет,|извините|вернее|точнее|poprawka|chwila|bekle|pardon|düzeltme|khoan|tunggu|eh bukan|لحظة|عذرا|عفوا|रुकिए|रुको|माफ़|नहीं,|wacht)"
     rf"{_E}|等等|不对|不對|(?<![^\s.,!?])不,|更正|抱歉|等一下|待って|いや|訂正|失礼|すみません|잠깐|아니|죄송|เดี๋ยว|ขอแก้)"
 )
 """Words that take back what was said before them."""
 
+ON_CONDITION = expression(
+    rf"(?i)[\s*_]*[,;:.]?\s*(?:{_W}(?:wenn|falls|sofern|si|siempre que|à condition|se|desde que|purché|если|при условии|якщо|jeśli|jeżeli|pod warunkiem|als|mits|om|hvis|eğer|nếu|jika|إذا|بشرط|यदि|अगर)"
+    rf"{_E}|如果|只要|只有|前提|ถ้า|หาก"
+    rf"|(?:{_W}(?:aber|allerdings|jedoch|mais|pero|mas|ma|però|но|але|ale|maar|men|ama|fakat|ancak|nhưng|tapi|ولكن|لكن|लेकिन|परंतु|किंतु){_E}|但|不过|不過|ただし|でも|しかし|단|하지만|다만|แต่)[^.!?\n]{{0,80}}?"
+    rf"(?:{_W}(?:wenn|falls|sofern|nur|si|seulement|uniquement|que si|solo|sólo|solamente|únicamente|siempre que|se|só|apenas|somente|soltanto|если|только|якщо|лише|jeśli|jeżeli|tylko|als|alleen|mits|om|bara|endast|hvis|kun"
+    rf"|eğer|ise|yalnızca|sadece|nếu|khi|jika|hanya|إذا|فقط|بشرط|यदि|अगर|केवल|तब){_E}|如果|只有|只在|仅|僅|前提|除非|当|場合|限|とき|なら|때만|경우|조건|때에만|เมื่อ|ถ้า|เฉพาะ|หาก)"
+    r"|[^.!?\n]{0,60}(?:場合に限|場合のみ|때만|경우에만|的时候才|时才))"
+)
+"""What makes a yes or no hold on a condition: "…, aber nur wenn", ただし…限り."""
+
+WHOLE = expression(
+    rf"(?i)\A\W*(?:(?:so|also|donc|quindi|entonces|portanto|dus|итак|所以|因此|따라서),?\s*)?(?:(?:von den|sur les|de l[ao]s|d[ao]s|delle|dei|degli|из|van de|spośród|z|من بين|trong(?: số)?|จาก[{LETTER}]{{0,16}})\s*(?=\d)"
+    rf"|(?=(?:在|这)?\d+\s?[{LETTER}\s]{{0,16}}?(?:中|里面?|のうち|중|में से)))(?:在|这)?(?P<number>\d+)"
+    rf"|(?P<turkish>\d+)(?=\s[{LETTER}]+[ıiuü]n\s\d)"
+)
+"""The number of all of which a part is told at a sentence's beginning: "Von den 50 …", 50个…中."""
+
 CAUSE = expression(
     rf"(?i)[,;]?\s*(?:{_W}(?:because|since|weil|denn|porque|ya que|pues|parce que|car|puisque|perché|poiché|pois|já que|потому что|так как|поскольку|бо|тому що"
-    rf"|omdat|want|ponieważ|çünkü|vì|bởi vì|karena|لأن|क्योंकि|কারণ|כי){_E}|因为|因為|由于|由於|なぜなら|왜냐하면|때문|เพราะ|เนื่องจาก)"
+    rf"|omdat|want|ponieważ|çünkü|vì|bởi vì|karena|لأن|क्योंकि|কারণ|כי){_E}|因为|因為|由于|由於|なぜなら|왜냐하면|เพราะ|เนื่องจาก)"
 )
 """Where the reason for an answer begins."""
 
@@ -215,7 +232,7 @@ ASIDE = expression(r"(?<=\S)\s*\((?:[\d.,]+\s?[A-Za-z]+|[^()]*[^\W\d_]{2}[^()]*|
 SO = expression(
     rf"(?i){_W}(?:so|thus|therefore|hence|consequently|por (?:lo )?tanto|así que|entonces|donc|also|daher|somit|deshalb|portanto|então|logo|quindi|dunque|dus|så|därför|derfor"
     rf"|więc|zatem|takže|поэтому|значит|следовательно|отже|тому|bu yüzden|öyleyse|vậy|do đó|jadi|maka|لذلك|إذن|इसलिए|अतः|সুতরাং|তাই|לכן|άρα|deci|tehát){_E}"
-    r"|所以|因此|故|于是|於是|したがって|従って|よって|だから|따라서|그러므로|그래서|ดังนั้น"
+    r"|所以|因此|故|于是|於是|したがって|従って|よって|だから|なので|ので(?=,)|から(?=,)|따라서|그러므로|그래서|때문에|므로|으니까?|ดังนั้น"
 )
 """Words that begin a conclusion from what stands before them."""
 
@@ -348,7 +365,7 @@ HEAVY_WORDS = frozenset(
 RESULT_WORDS = expression(
     rf"(?i){_W}(?:(?:which|that|this) (?:is|equals|makes|gives|leaves)(?: us)?|that is,?|i\.e\.,?|namely|(?:is )?equal to|gives us|we get|makes a total of|a total of|totals?|rounds? (?:up |down )?to|rounded (?:up |down )?to"
     r"|es decir,?|o sea,?|lo que da|c'est-à-dire|soit|das heißt|d\.\s?h\.|also insgesamt|ou seja,?|isto é,?|cioè|ovvero|то есть|czyli|yani|tức là|yaitu|أي|यानी"
-    rf"){_E}[\s,:]*|(?:得到|等于|等於|得|即|也就是|总共|總共|一共|共计|つまり|合計で?|즉|총)(?:有|是)?"
+    rf"){_E}[\s,:]*|(?:得到|等于|等於|得|即|也就是|总共|總共|一共|共计|つまり|合計で?|合わせて|全部で|즉|총|모두)(?:有|是)?"
 )
 """Words that give the result of what stands before them."""
 
@@ -392,13 +409,14 @@ QUESTION_LINE = expression(
 """A line that asks the next question, as base models go on to do."""
 
 LEADING_CHOICE = expression(
-    r"(?:(?:option|choice|la|el|die|der|opción|opção|lettre|lettera|letra|opzione|вариант|pilihan|ข้อ|विकल्प|选项|選項|选|選)\s*)?"
+    r"(?:(?:donc|also|daher|logo|portanto|quindi|dunque|dus|alors|então|option|choice|la|el|a|le|die|der|de|optie|opción|opção|alternativa|lettre|lettera|letra|literal|buchstabe"
+    r"|opzione|вариант|буква|pilihan|phương án|câu|şık|ข้อ|विकल्प|选项|選項|选|選)\s*){0,3}"
     r"\(?([B-HJ]|A(?!\s+(?!or\b|and\b|is\b|because\b|since\b|as\b|but\b)[a-z]))\b\)?(?=[\s.,:;)*]|$|[^\x00-\x7f])(?!\s*[=<>])"
 )
 """A letter that a statement begins with."""
 
 COPULA_BEHIND = expression(
-    r"\s*(?:です|である|だ|になります|となります|입니다|이다|이에요|예요|है|हैं|होगा|হয়|ครับ|ค่ะ|คะ|است|می‌باشد|ہے|'?d[ıiuü]r|olur|eder)\s*[.!]*\s*$"
+    r"\s*(?:です|である|だ|になります|となります|입니다|이다|이에요|예요|है|हैं|होगा|হয়|ครับ|ค่ะ|คะ|است|می‌باشد|ہے|'?d[ıiuü]r|(?<=[çfhkpsşt])t[ıiuü]r|olur|eder)\s*[.!]*\s*$"
 )
 """What closes a statement behind the answer, where the verb comes last."""
 

@@ -15,7 +15,7 @@ from fractions import Fraction
 
 from tokur_cli.answers.reading.expressions import expression
 from tokur_cli.answers.reading.languages import ENGLISH, has_decimal_comma
-from tokur_cli.answers.reading.spelled import NUMBER_WORDS, is_other_word, read_words, without_sign_word
+from tokur_cli.answers.reading.spelled import NUMBER_WORDS, read_words, without_sign_word
 from tokur_cli.answers.reading.units import CURRENCY, CURRENCY_BEFORE, SCALES, UNITS, Unit, scale_of, unit_of
 
 
@@ -103,7 +103,7 @@ QUALIFIED = expression(
 """What makes a bound, a doubt or another number of the number that it stands by."""
 
 _PERCENT = expression(r"百分之(.+)|yüzde\s+(.+)|ร้อยละ\s*(.+)|เปอร์เซ็นต์\s*(.+)", re.DOTALL)
-_TENTHS = expression(r"([^割할\s]+)\s?[割할]")
+_TENTHS = expression(r"([^割할成\s]+)\s?[割할成]")
 _SUMMED = expression(
     rf"(?P<first>-?\d[\d.,]*\s?{_WORD}(?:\s{_WORD})?)\s+(?:(?:e|y|et|und|and|i|и|ve|va|và|dan|og|och)\s+|و\s*)?(?P<rest>.+)", re.DOTALL
 )
@@ -170,7 +170,7 @@ def _read_sum(text: str, language: str) -> Number | None:
     rest = _read(summed["rest"], language)
     if rest is None or not 0 < rest.value * rest.scale < first.scale or rest.scale < 1 or first.value < 0:
         return None
-    return Number(first.value * first.scale + rest.value * rest.scale, unit=rest.unit)
+    return Number(first.value + rest.value * rest.scale / first.scale, first.scale, rest.unit)
 
 
 def _with_points(text: str, decimal_comma: bool) -> str:
@@ -222,8 +222,6 @@ def _read_spelled(text: str, language: str) -> Number | None:
         return None
     value, end = found
     rest = words[end:].lstrip()
-    if end == 1 and is_other_word(words):
-        return None
     rest = rest.removeprefix("of a ").removeprefix("of an ")
     tail = _read_tail(rest, None, language, apart=True)
     return Number(sign * value, *tail) if tail else None

@@ -5,16 +5,13 @@ from __future__ import annotations
 import re
 
 from tokur_cli.answers.reading.expressions import expression
-from tokur_cli.answers.reading.lexicon import CORRECTION, HYPOTHETICAL, IN_DOUBT, NEGATION
-from tokur_cli.answers.reading.notation import common_name
+from tokur_cli.answers.reading.lexicon import CORRECTION, HYPOTHETICAL, IN_DOUBT, NEGATION, ON_CONDITION
+from tokur_cli.answers.reading.notation import VERDICTS, common_name
 from tokur_cli.answers.reading.statements import SENTENCE_END
 
 _TAIL = 2_000
 
-_WORD = (
-    "yes|yeah|yep|yup|no|nope|true|false|sí|si|oui|non|ja|nein|да|нет|sim|não|sì|evet|hayır|có|không|ya|tidak|tak|nie|是的?|不是|对|不对|はい|いいえ|네|아니요"
-    "|아니오|نعم|لا|हाँ|हां|नहीं|ใช่|ไม่ใช่|ไม่"
-)
+_WORD = "|".join(sorted(map(re.escape, VERDICTS), key=len, reverse=True))
 _OPENING = expression(
     rf"\A[\s*_#\"'>]*(?P<word>{_WORD})(?=\s*[*_]*\s*(?:[,.!:;–—]|-\s|$|\n))(?!\.\s?\d)", re.IGNORECASE
 )
@@ -40,9 +37,10 @@ def opening_verdict(text: str) -> str | None:
     first = _OPENING.match(text)
     if first is None or CORRECTION.match(text[first.end() :].lstrip(" ,.!")):
         return None
-    condition = _ON_CONDITION.match(text, first.end())
-    if condition and not SENTENCE_END.search(text, first.end(), condition.end()):
-        return None
+    for pattern in (_ON_CONDITION, ON_CONDITION):
+        condition = pattern.match(text, first.end())
+        if condition and not SENTENCE_END.search(text, first.end(), condition.end()):
+            return None
     others = [_SAID.match(sentence) for sentence in SENTENCE_END.split(text[first.end() : _TAIL])]
     decided = {common_name(found["word"]) for found in (first, *others) if found}
     return first["word"] if len(decided) == 1 else None
@@ -62,7 +60,8 @@ def closing_verdict(text: str) -> str | None:
     last = sentences[-1]
     said = _SAID.match(last)
     if said:
-        return None if _ON_CONDITION.match(last, said.end()) else said["word"]
+        conditional = _ON_CONDITION.match(last, said.end()) or ON_CONDITION.match(last, said.end())
+        return None if conditional else said["word"]
     found = {match["word"].lower(): match for match in _PREDICATE.finditer(last)}
     if len(found) != 1 or HYPOTHETICAL.search(last) or IN_DOUBT.search(last):
         return None
