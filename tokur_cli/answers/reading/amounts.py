@@ -128,7 +128,7 @@ def goes_on(text: str, end: int) -> bool:
 
 
 def _first_spelled(text: str, start: int, language: str) -> Amount | None:
-    """Return the first number in words at or behind ``start``; of two at one place, the longer one."""
+    """Return the first number in words at or behind ``start``; one of the text's language before another."""
     plain = next(filter(None, (_spelled(text, match) for match in _SPELLED.finditer(text, start))), None)
     if language == ENGLISH:
         return plain
@@ -140,14 +140,15 @@ def _first_spelled(text: str, start: int, language: str) -> Amount | None:
         found = read_words(text[sign.end() if sign else begin :], language)
         if found:
             end = (sign.end() if sign else begin) + found[1]
-            best = None
+            best = alone = None
             for longer in _ends(text, begin, end):
                 number = read_number(text[begin:longer].strip(), language=language)
-                if number and (best is None or _says_more(number, best.number)):
+                if number and (best is None or (number != alone and _says_more(number, best.number))):
+                    alone = alone or number
                     value = number.value
                     words = text[end:longer].rstrip() if abs(value) == found[0] else ""
                     best = Amount(begin, longer, str(value) + words, number)
-            if best and (plain is None or best.end > plain.end or best.start < plain.start):
+            if best:
                 return _with_half(text, best)
     return plain
 
@@ -203,7 +204,7 @@ def _extended(text: str, core: re.Match[str], language: str) -> Amount | None:
     for longer in _ends(text, start, end)[1:] if _is_followed_up(text, end) else ():
         words = text[start:longer].strip()
         read = read_number(words, language=language)
-        if read and _says_more(read, best.number):
+        if read and read != number and _says_more(read, best.number):
             best = Amount(start, longer, shown(words, read, language), read)
     best = _with_half(text, best)
     below = _BELOW_ZERO.match(text, best.end)
@@ -234,8 +235,6 @@ def _says_more(longer: Number, number: Number | None) -> bool:
     """Return whether words behind a number belong to it: they name a scale, a unit or another part of the amount."""
     if number is None:
         return True
-    if longer.scale == 1 != number.scale:
-        return False  # a word that is not known hid the scale
     return (
         longer.scale != number.scale
         or longer.value != number.value

@@ -34,7 +34,8 @@ _LANGUAGES: tuple[tuple[str, str, str], ...] = (
     ("pt", r"\b(?:resposta|resultado\s{1,4}final)\b", r"[^\n.:=]{0,60}?(?:\b(?:é|seria|são)(?![\w])|[:=])"),
     ("it", r"\b(?:risposta|risultato\s{1,4}finale)\b", r"[^\n.:=]{0,60}?(?:(?<!\w)(?:è|sarebbe|sono)(?!\w)|[:=])"),
     ("nl", r"\bantwoord\b", r"[^\n.:=]{0,60}?(?:\b(?:is|zijn|luidt|bedraagt)\b|[:=])"),
-    ("sv", r"\bsvar(?:et)?\b", r"[^\n.:=]{0,60}?(?:(?<!\w)(?:är|er|blir|bliver)(?!\w)|[:=])"),
+    ("sv", r"\bsvar(?:et)?\b", r"[^\n.:=]{0,60}?(?:(?<!\w)(?:är|blir)(?!\w)|[:=])"),
+    ("da", r"\bsvar(?:et)?\b", r"[^\n.:=]{0,60}?(?<!\w)(?:er|bliver)(?!\w)"),
     ("fi", r"\bvastaus\b", r"[^\n.:=]{0,60}?(?:\bon\b|[:=])"),
     (
         "pl",
@@ -91,7 +92,7 @@ _FINAL = expression(
 )
 _STEMS = {
     "en": "ans", "es": "respuesta resultado solución", "fr": "réponse résultat", "de": "antwort ergebnis lösung",
-    "pt": "resposta resultado", "it": "risposta risultato", "nl": "antwoord", "sv": "svar", "fi": "vastaus", "pl": "odpowied wynik",
+    "pt": "resposta resultado", "it": "risposta risultato", "nl": "antwoord", "sv": "svar", "da": "svar", "fi": "vastaus", "pl": "odpowied wynik",
     "cs": "odpov", "ru": "ответ результат", "uk": "відповід", "tr": "cevap cevab yanıt", "vi": "đáp lời quả", "id": "jawab jawap",
     "el": "απάντηση", "ro": "răspuns", "hu": "válasz végered", "sw": "jibu", "hi": "उत्तर जवाब", "bn": "উত্তর",
     "ta": "விடை பதில் సమాధానం ഉത്തരം ಉತ್ತರ જવાબ ਜਵਾਬ ចម្លើយ အဖြေ", "ar": "جابة جواب ناتج حل پاسخ", "he": "תשובה", "th": "ตอบ",
@@ -398,9 +399,11 @@ IN_DOUBT = expression(
 TAKEN_BACK = expression(
     rf"(?i){_W}(?:but|however|although|though|yet|pero|mais|aber|mas|ma|но|ale|fakat|nhưng|tapi|لكن|लेकिन){_E}[^.!?]{{0,60}}?{_W}(?:wrong|incorrect|not (?:right|correct|true)|mistaken|false"
     rf"|incorrect[oa]|falsch|faux|fausse|errad[oa]|sbagliat[oa]|неверно|неправильно|yanlış|sai|salah|خطأ|गलत){_E}|(?:但|不过|可是)[^.!?]{{0,20}}(?:错|不对|錯)"
-    rf"|\bif there (?:were|was)\b"
+    r"|\bif there (?:were|was)\b"
+    rf"|[,;(]\s*(?:and |und |et |y |e |и )?{_W}(?:otherwise|else|sonst|andernfalls|sinon|si no|de lo contrario|caso contrário|senão|altrimenti|иначе|в противном случае|w przeciwnym razie|anders|annars|ellers"
+    rf"|aksi halde|aksi takdirde|nếu không|وإلا|अन्यथा){_E}|否则|否則|そうでなければ|그렇지 않으면|มิฉะนั้น"
 )
-"""Words that take back the statement before them in its own sentence."""
+"""Words that take back the statement before them in its own sentence, or make it hold in one case alone."""
 
 QUESTION_LINE = expression(
     r"(?im)^[ \t]{0,8}(?:#{1,6}[ \t]{0,4})?(?:(?:next\s{1,3}|new\s{1,3}|another\s{1,3})?(?:question|problem|exercise|example|instruction|human|user|q)\s{0,3}\d{0,3}\s{0,3}:|<\|(?:im_end|endoftext|eot_id)"

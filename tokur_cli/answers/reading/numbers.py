@@ -90,7 +90,7 @@ _AMOUNTS = expression(
     r"\s*(?:,\s*)?(?:(?:and|und|et|y|e|i|и|en|ve|dan|và|och|og|और)\s+|و\s*|と|和|又)?"
 )
 _HALF_BEHIND = expression(
-    rf"(?P<number>\d+|[{LETTER}]+?)(?:\s*[个個]半\s*(?P<unit>[{LETTER}]+)|(?P<before>\s?[{LETTER}]+?)??(?:半|\s반[이을은]?|\s(?:y\smedi[ao]|e\smei[ao]|et\sdemie?|e\smezz[ao]|i\spół|с\sполовиной|rưỡi|buçuk|ونصف)))"
+    rf"(?P<number>\d+|[{LETTER}]+?)(?:\s*[个個]半\s*(?P<unit>[{LETTER}]+)|(?P<before>\s?[{LETTER}]+?)??(?:半|\s반[이을은]?|\s(?:y\smedi[ao]|e\smei[ao]|et\sdemie?|e\smezz[ao]|i\spół|с\sполовиной|rưỡi|buçuk|ونصف)(?:\s(?P<after>[{LETTER}]+))?))"
 )
 QUALIFIED = expression(
     r"以上|以下|未満|未满|不到|多于|少于|超过|最多|至少|미만|이상|이하|초과|से अधिक|से कम"
@@ -154,7 +154,7 @@ def _read(text: str, language: str) -> Number | None:
     text = _COUNTED.sub("", _ORDINAL.sub("", _with_points(text, has_decimal_comma(language))))
     half = _HALF_BEHIND.fullmatch(text)
     if half:
-        whole = _read(f"{half['number']} {half['unit'] or half['before'] or ''}".strip(), language)
+        whole = _read(f"{half['number']} {half['unit'] or half['before'] or half['after'] or ''}".strip(), language)
         return replace(whole, value=whole.value + Fraction(1, 2)) if whole and whole.scale == 1 else None
     if not any(digit in text for digit in "0123456789"):
         return _read_spelled(text, language)

@@ -27,7 +27,7 @@ _PARTS = {
     for name in names.split()
 }  # fmt: skip
 _LARGE = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-SIGN_WORDS = r"(?:\b(?:minus|negative|(?<!au )(?<!ou )moins(?!\s+de)|(?<!al )(?<!lo )(?<!ou )(?<!o )menos(?!\s+de)|meno|eksi|(?:(?<=\bis )|(?<=\bvan )|(?<=\bdus ))min(?=\s\d))|минус|мінус|负|負|零下|氷点下|영하|ناقص|マイナス|마이너스|음수|سالب|منفی|ऋण|माइनस|âm|ลบ|מינוס)(?![a-z])"
+SIGN_WORDS = r"(?:\b(?:minus|negative|(?<!au )(?<!ou )moins(?!\s+de)|(?<!al )(?<!lo )(?<!ou )(?<!o )menos(?!\s+de)|meno|eksi|(?:(?<=\bis )|(?<=\bvan )|(?<=\bdus )|\A)min(?=\s\d))|минус|мінус|负|負|零下|氷点下|영하|ناقص|マイナス|마이너스|음수|سالب|منفی|ऋण|माइनस|âm|ลบ|מינוס)(?![a-z])"
 """A regular expression of the words for a minus sign."""
 
 _SIGNS = expression(rf"(?i){SIGN_WORDS}\s*")

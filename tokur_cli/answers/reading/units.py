@@ -24,15 +24,15 @@ _SCALES = {
     "12": "dozen dozens dutzend docena docenas douzaine douzaines dúzia dúzias dozzina dozzine tuzin tuziny tuzinów lusin düzine dozijn dussin дюжина дюжины дюжин دزينة دستة दर्जन "
     "ダース 打 다스 โหล tá",
     "100": "hundred 百",
-    "1000": "thousand k mil mila mille tausend тысяча тысячи тысяч тысячам тыс тисяча тисячі тисяч тис tysiąc tysięcy tysiące tys tisíc tisíce duizend tusen ezer mii nghìn ngàn ribu "
+    "1000": "thousand k mil mila mille tausend тысяча тысячи тысяч тысячам тыс тисяча тисячі тисяч тис tysiąc tysięcy tysiące tys tisíc tisíce tisíců duizend tusen ezer mii nghìn ngàn ribu "
     "bin ألف ألفا آلاف الف هزار हजार हज़ार হাজার χιλιάδες אלף אלפים พัน 千 천 กิโล",
     "10000": "万 萬 만 หมื่น",
     "100000": "lakh lakhs लाख লাখ แสน",
     "1000000": "million millions mn millón millones milione milioni milhão milhões milioane millionen millioner mio миллион миллиона миллионов млн мільйон мільйони мільйонів mln "
-    "miljoen miljoner miljon miljoonaa milion miliony milionów millió triệu juta milyon مليون مليونا ملايين میلیون εκατομμύριο εκατομμύρια מיליון ล้าน 百万 百萬 백만",
+    "miljoen miljoner miljon miljoonaa milion miliony milionów milionů millió triệu juta milyon مليون مليونا ملايين میلیون εκατομμύριο εκατομμύρια מיליון ล้าน 百万 百萬 백만",
     "10000000": "crore crores करोड़ কোটি 千万 千萬 천만 สิบล้าน",
     "100000000": "亿 億 억 ร้อยล้าน",
-    "1000000000": "bn milliard milliards milliarde milliarden milliarder mrd миллиард миллиарда миллиардов млрд мільярд мільярди мільярдів mld mlrd miliard miliardy miliardów "
+    "1000000000": "bn milliard milliards milliarde milliarden milliarder mrd миллиард миллиарда миллиардов млрд мільярд мільярди мільярдів mld mlrd miliard miliardy miliardów miliardů "
     "miliarda miliardo miliardi miliarde billion billions bilhão bilhões miljard miljarder miljardia milliárd tỷ tỉ miliar milyar مليار مليارا مليارات میلیارد अरब δισεκατομμύριο "
     "δισεκατομμύρια מיליארד พันล้าน 十亿 十億 십억",
     "1000000000000": "trillion trillions billionen billones billón biljoen bilione bilioni bilião biliões bilionów biliony biljon biljoner billioner trilhão trilhões трлн триллион "
