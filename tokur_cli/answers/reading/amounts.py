@@ -9,6 +9,7 @@ from itertools import islice
 
 from tokur_cli.answers.reading.canonical import canonical
 from tokur_cli.answers.reading.expressions import expression
+from tokur_cli.answers.reading.foreign import begins_with_number
 from tokur_cli.answers.reading.languages import ENGLISH, has_decimal_comma
 from tokur_cli.answers.reading.moments import first_date, first_moment
 from tokur_cli.answers.reading.numbers import INTEGER, LETTER, Number, read_number
@@ -41,7 +42,7 @@ _BELOW_ZERO = expression(
     r"|мороза|تحت الصفر|overdrawn)"
 )
 _HALF = expression(
-    r"\s(?:and a half|y medi[ao]|e mei[ao]|et demie?|e mezz[ao]|i pół|с половиной|rưỡi|buçuk|ونصف)(?![^\W\d_])"
+    r"\s(?:and a half|y medi[ao]|e mei[ao]|et demie?|e mezz[ao]|en een halve?|und ein(?:e[nrs]?)? halb(?:e[nrs]?)?|och en halv|og en halv|i pół|с половиной|rưỡi|buçuk|ونصف)(?![^\W\d_])"
 )
 _SIGN = expression(rf"(?i){SIGN_WORDS}\s*")
 _CLOCK_BEHIND = expression(r"\s*(?:[ap]\.?\s?m\b\.?|o'clock\b|uhr\b)", re.IGNORECASE)
@@ -150,6 +151,8 @@ def _first_spelled(text: str, start: int, language: str) -> Amount | None:
                     best = Amount(begin, longer, str(value) + words, number)
             if best:
                 return _with_half(text, best)
+        elif begins_with_number(text[begin:], language):
+            return None  # number words that make no one number
     return plain
 
 

@@ -18,6 +18,7 @@ from tokur_cli.answers.reading.lexicon import (
     HYPOTHETICAL,
     IN_DOUBT,
     NEGATION,
+    OTHERWISE,
     RESULT_WORDS,
     SO,
     TAKEN_BACK,
@@ -178,7 +179,7 @@ def _shifted(found: list[Amount], offset: int) -> list[Amount]:
 
 def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -> str | None:
     """Return what a closing sentence states, see ``closing``."""
-    if UNDETERMINED.search(sentence) or TAKEN_BACK.search(sentence):
+    if any(words.search(sentence) for words in (UNDETERMINED, TAKEN_BACK, OTHERWISE)):
         return None
     corrected = CORRECTION.search(sentence)
     if corrected:

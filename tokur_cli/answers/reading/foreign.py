@@ -37,7 +37,8 @@ _OTHERS: dict[str, Mapping[str, int | Fraction]] = {
         for number, name in enumerate("ein zwei drei vier fünf sechs sieben acht neun zehn".split(), 1)
     },
     "nl": {"anderhalf": Fraction(3, 2), "anderhalve": Fraction(3, 2)},
-    "fr": {"septante": 70, "huitante": 80, "nonante": 90},
+    "fr": {"septante": 70, "huitante": 80, "nonante": 90, "quatrevingt": 80}
+    | {f"{name}cent": 100 * number for number, name in enumerate("deux trois quatre cinq six sept huit neuf".split(), 2)},
     "el": {"ενάμιση": Fraction(3, 2), "δυόμισι": Fraction(5, 2)},
     "ko": {
         f"{ten}{one}": 10 * tens + ones
@@ -48,6 +49,8 @@ _OTHERS: dict[str, Mapping[str, int | Fraction]] = {
         if ten or one
     },
     "cs": {"dvě": 2},
+    "es": {"veintiún": 21, "veintiuna": 21},
+    "ar": {"ثلثان": Fraction(2, 3), "ثلثين": Fraction(2, 3), "ثلثي": Fraction(2, 3), "ثلثا": Fraction(2, 3)},
     "ru": {"две": 2, "одна": 1, "полтора": Fraction(3, 2), "полторы": Fraction(3, 2)},
     "pt": {"duas": 2},
     "he": {name: number for number, name in enumerate("אחד שניים שלושה ארבעה חמישה שישה שבעה שמונה תשעה עשרה".split(), 1)},
@@ -87,7 +90,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "hi": ("आधा", "तिहाई", "चौथाई", "पांचवां|पाँचवाँ"),
 }  # fmt: skip
 _THOUSANDS = {
-    "de": "tausend(?:und)?", "nl": "duizend(?:en)?", "it": "mil(?:a|le)", "sv": "tusen", "da": "tusinde?", "hu": "ezer",
+    "de": "tausend(?:und)?", "nl": "duizend(?:en)?", "it": "mil(?:a|le)", "sv": "tusen", "da": "tusind(?:e(?!t))?", "hu": "ezer",
     "fi": "tuhatta|tuhat", "tr": "bin",
 }  # fmt: skip
 """The thousand of languages that write a number as one word."""
@@ -95,6 +98,8 @@ _THOUSANDS = {
 _RATIOS: dict[str, str] = {"vi": r"\s*phần\s*", "th": r"\s*(?:ใน|ส่วน)\s*"}
 """What stands between numerator and denominator: "ba phần tư" is three quarters."""
 
+_QUARTERS = {"साढ़े": Fraction(1, 2), "साढ़े": Fraction(1, 2), "सवा": Fraction(1, 4), "पौने": Fraction(-1, 4)}
+_HINDI_QUARTERS = expression(rf"({'|'.join(_QUARTERS)})\s+")
 _TURKISH_COPULA = expression(r"[dt][ıiuü]r\Z")
 _TURKISH_PARTS = expression(r"(?P<parts>[^\W\d_]+?)(?:da|de|ta|te)\s+(?P<count>\S+)")
 
@@ -110,6 +115,10 @@ def read_foreign(text: str, language: str) -> tuple[Fraction, int] | None:
     """
     if not text or not text[0].isalpha():
         return None
+    shift = _HINDI_QUARTERS.match(text) if language == "hi" else None
+    if shift:
+        whole = _group(text, shift.end(), language)
+        return (whole[0] + _QUARTERS[shift[1]], whole[1]) if whole else None
     if language == "tr":
         inverted = _turkish_fraction(text)
         if inverted:
@@ -148,6 +157,12 @@ def read_foreign(text: str, language: str) -> tuple[Fraction, int] | None:
     if language == "ko" and word in _DETERMINERS and not following:
         return None
     return total, position
+
+
+def begins_with_number(text: str, language: str) -> bool:
+    """Return whether a text begins with a word for a number, whatever follows it."""
+    found = _group(text, 0, language)
+    return found is not None and _joined(text[: found[1]]) not in _ARTICLES.get(language, ())
 
 
 def hour_words(language: str) -> dict[str, int]:
@@ -190,7 +205,7 @@ def _group(text: str, start: int, language: str) -> tuple[Fraction, int] | None:
     for end in reversed(ends):
         phrase = text[start:end].rstrip(".")
         value = _value(_joined(phrase), known, language) if len(phrase) <= _LONGEST else None
-        if value is not None and (value <= 1000 or language in _THOUSANDS or not _GAPS.search(phrase)):
+        if value is not None and (value < 1000 or language in _THOUSANDS or not _GAPS.search(phrase)):
             return value, start + len(phrase)
     return None
 

@@ -391,7 +391,7 @@ HYPOTHETICAL = expression(
 """Sentences that state nothing."""
 
 IN_DOUBT = expression(
-    rf"(?i){_W}(?:either|can't decide|not sure|unsure|might|may be|could|maybe|perhaps|possibly|o bien|entweder|soit|oder|peut-être|vielleicht|quizás|tal vez|talvez|forse|может|возможно|может быть|może|belki|mungkin|có thể|ربما|शायद|हो सकता)"
+    rf"(?i){_W}(?:either|can't decide|not sure|unsure|might|may be|could|maybe|perhaps|possibly|o bien|entweder|soit|oder|peut-être|il se peut|vielleicht|möglicherweise|womöglich|eventuell|quizás?|posiblemente|puede que|possivelmente|pode ser|può darsi|misschien|mogelijk|być może|chyba|tal vez|talvez|forse|может|возможно|может быть|może|belki|mungkin|có thể|ربما|शायद|हो सकता)"
     rf"{_E}|可能|也许|也許|或许|どちらか|かもしれ|아마|อาจ"
 )
 """Words that leave it open which of several is meant."""
@@ -400,10 +400,14 @@ TAKEN_BACK = expression(
     rf"(?i){_W}(?:but|however|although|though|yet|pero|mais|aber|mas|ma|но|ale|fakat|nhưng|tapi|لكن|लेकिन){_E}[^.!?]{{0,60}}?{_W}(?:wrong|incorrect|not (?:right|correct|true)|mistaken|false"
     rf"|incorrect[oa]|falsch|faux|fausse|errad[oa]|sbagliat[oa]|неверно|неправильно|yanlış|sai|salah|خطأ|गलत){_E}|(?:但|不过|可是)[^.!?]{{0,20}}(?:错|不对|錯)"
     r"|\bif there (?:were|was)\b"
-    rf"|[,;(]\s*(?:and |und |et |y |e |и )?{_W}(?:otherwise|else|sonst|andernfalls|sinon|si no|de lo contrario|caso contrário|senão|altrimenti|иначе|в противном случае|w przeciwnym razie|anders|annars|ellers"
+)
+"""Words that take back the statement before them in its own sentence."""
+
+OTHERWISE = expression(
+    rf"(?i)[,;(]\s*(?:and |und |et |y |e |и )?{_W}(?:otherwise|else|sonst|andernfalls|sinon|si no|de lo contrario|caso contrário|senão|altrimenti|иначе|в противном случае|w przeciwnym razie|anders|annars|ellers"
     rf"|aksi halde|aksi takdirde|nếu không|وإلا|अन्यथा){_E}|否则|否則|そうでなければ|그렇지 않으면|มิฉะนั้น"
 )
-"""Words that take back the statement before them in its own sentence, or make it hold in one case alone."""
+"""Words that make the statement before them hold in one case alone."""
 
 QUESTION_LINE = expression(
     r"(?im)^[ \t]{0,8}(?:#{1,6}[ \t]{0,4})?(?:(?:next\s{1,3}|new\s{1,3}|another\s{1,3})?(?:question|problem|exercise|example|instruction|human|user|q)\s{0,3}\d{0,3}\s{0,3}:|<\|(?:im_end|endoftext|eot_id)"
@@ -414,7 +418,7 @@ QUESTION_LINE = expression(
 LEADING_CHOICE = expression(
     r"(?:(?:donc|also|daher|logo|portanto|quindi|dunque|dus|alors|então|option|choice|la|el|a|le|die|der|de|optie|opción|opção|alternativa|lettre|lettera|letra|literal|buchstabe"
     r"|opzione|вариант|буква|pilihan|phương án|câu|şık|ข้อ|विकल्प|选项|選項|选|選)\s*){0,3}"
-    r"\(?([B-HJ]|A(?!\s+(?!or\b|and\b|is\b|because\b|since\b|as\b|but\b)[a-z]))\b\)?(?=[\s.,:;)*]|$|[^\x00-\x7f])(?!\s*[=<>])"
+    r"\(?([B-HJ]|A(?!\s+(?!or\b|and\b|is\b|because\b|since\b|as\b|but\b)[a-z]))(?![A-Za-z0-9'])\)?(?=[\s.,:;)*]|$|[^\x00-\x7f])(?!\s*[=<>])"
 )
 """A letter that a statement begins with."""
 
@@ -431,7 +435,7 @@ LETTER_OF_CHOICE = expression(
 CHOSEN = expression(
     r"(?i)(?:option|choice|answer|choos\w*|pick\w*|select\w*|go(?:ing)? with|it's|it is|is|be|correct\w*|therefore|so|thus|take"
     r"|opción|respuesta|alternativa|antwort|variante|réponse|resposta|opção|letra|lettera|opzione|risposta|вариант|ответ|seçenek|cevap|şık|pilihan"
-    r"|lựa chọn|đáp án|chọn|odpowiedź|antwoord|选项?|選項?|答案|答え|正解|正确|正確|정답|답|번|الخيار|الإجابة|विकल्प|उत्तर|ข้อ|ตอบ|כן|תשובה)\W*(?:é|es|est|ist|は|是|은|는)?\W*\Z"
+    r"|lựa chọn|đáp án|chọn|odpowiedź|antwoord|选项?|選項?|答案|答え|正解|正确|正確|정답|답|번|الخيار|الإجابة|विकल्प|उत्तर|ข้อ|ตอบ|כן|תשובה|wähle|nehme|elijo|escojo|selecciono|choisis|scelgo|escolho|выбираю|wybieram|kies|väljer|vælger)\W*(?:é|es|est|ist|は|是|은|는)?\W*\Z"
 )
 """What chooses the letter behind it."""
 

@@ -28,6 +28,7 @@ from tokur_cli.answers.reading.lexicon import (
     LEADING_CHOICE,
     LETTER_OF_CHOICE,
     NEGATION,
+    OTHERWISE,
     RESULT_WORDS,
     TAKEN_BACK,
     UNDETERMINED,
@@ -39,7 +40,7 @@ _LEADING_MARKS = expression(r"\A(?:[\s:*#_\"'>]|\\\"|,(?=\s)|\.{2,})*")
 _BULLET = expression(r"\A[\s:*#_]*\n\s*(?:[-–•·]|\d{1,2}[.)](?=\s))\s+")
 SENTENCE_END = expression(
     r"(?:(?<!\d)\.|(?<=\d)\.(?!\s(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|maj|mars|led|úno|bře|dub|kvě|čer|srp|zář|říj|lis|pro)[a-zä]*\b)|[!?]+)(?=\s|$|[\"')\]](?:\s|$))"
-    r"(?!(?:(?<=\b(?:oz|lb|ft|hr|sq|vs|No|no|Mr|Ms|Dr)\.)|(?<=\b(?:lbs|hrs|min|Mrs)\.)|(?<=\bapprox\.))\s[a-z\d])(?<!\b(?:Mr|Ms|Dr)\.)(?<!\b(?:Mrs|i\.e|e\.g)\.)"
+    r"(?!(?:(?<=\b(?:oz|lb|ft|hr|sq|vs|No|no|Mr|Ms|Dr)\.)|(?<=\b(?:lbs|hrs|min|Mrs|тыс|млн|Mio|Mrd|tys|mln|mld)\.)|(?<=\bмлрд\.)|(?<=\bapprox\.))\s[a-zа-яż\d])(?<!\b(?:Mr|Ms|Dr)\.)(?<!\b(?:Mrs|i\.e|e\.g)\.)"
     r"|[!?](?=[^\W\d_])|\n"
 )
 """Where a sentence ends, in plain writing."""
@@ -194,7 +195,7 @@ def _of_sentence(sentence: str, *, letters: bool, language: str, worked: str, le
     sentence = COPULA_BEHIND.sub("", sentence.strip(" \t*_\"'")).rstrip(" \t*_\"',;")
     if sentence.endswith("}") and sentence.count("{") < sentence.count("}"):
         sentence = sentence.rstrip("}").rstrip(" \"'")
-    if not sentence or TAKEN_BACK.search(sentence) or UNDETERMINED.search(lead + sentence):
+    if not sentence or any(words.search(sentence) for words in (TAKEN_BACK, OTHERWISE)) or UNDETERMINED.search(lead + sentence):
         return None
     corrected = CORRECTION.search(sentence)
     if corrected and canonical(sentence).kind != "words" and corrected.start():
