@@ -9,12 +9,12 @@ from itertools import islice
 
 from tokur_cli.answers.reading.canonical import canonical
 from tokur_cli.answers.reading.expressions import expression
-from tokur_cli.answers.reading.foreign import begins_with_number
+from tokur_cli.answers.reading.foreign import AND_A_HALF, begins_with_number
 from tokur_cli.answers.reading.languages import ENGLISH, has_decimal_comma
 from tokur_cli.answers.reading.moments import first_date, first_moment
 from tokur_cli.answers.reading.numbers import INTEGER, LETTER, Number, read_number
 from tokur_cli.answers.reading.spelled import CJK_NUMBER, SIGN_WORDS, read_words
-from tokur_cli.answers.reading.units import CURRENCY, CURRENCY_BEFORE, SCALES, UNITS
+from tokur_cli.answers.reading.units import CURRENCY, CURRENCY_BEFORE, UNITS, scale_of
 
 _DIGITS = (
     r"(?:\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:[ ']\d{3})+,\d+|[1-9]\d{0,2}(?:\.\d{3}){2,}(?![\d.,]*\d)"
@@ -40,9 +40,6 @@ _SYMBOLS = expression(
 _BELOW_ZERO = expression(
     r"[^.;,:\d]{0,14}?\s?(?:below zero|under zero|bajo cero|abaixo de zero|sous zéro|sotto zero|unter null|ниже нуля"
     r"|мороза|تحت الصفر|overdrawn)"
-)
-_HALF = expression(
-    r"\s(?:and a half|y medi[ao]|e mei[ao]|et demie?|e mezz[ao]|en een halve?|und ein(?:e[nrs]?)? halb(?:e[nrs]?)?|och en halv|og en halv|i pół|с половиной|rưỡi|buçuk|ونصف)(?![^\W\d_])"
 )
 _SIGN = expression(rf"(?i){SIGN_WORDS}\s*")
 _CLOCK_BEHIND = expression(r"\s*(?:[ap]\.?\s?m\b\.?|o'clock\b|uhr\b)", re.IGNORECASE)
@@ -158,7 +155,7 @@ def _first_spelled(text: str, start: int, language: str) -> Amount | None:
 
 def _with_half(text: str, amount: Amount) -> Amount:
     """Return an amount with the half that the words behind it add: "8 and a half", "dos y medio"."""
-    half = _HALF.match(text, amount.end)
+    half = AND_A_HALF.match(text, amount.end)
     if half is None or amount.number is None or amount.number.value.denominator != 1:
         return amount
     number = replace(amount.number, value=amount.number.value + Fraction(1, 2))
@@ -201,14 +198,14 @@ def _extended(text: str, core: re.Match[str], language: str) -> Amount | None:
         end = half.end() if half else end
         return Amount(start, end, text[start:end].strip(), None)
     number = read_number(core[0].strip(), language=language)
-    if number is None:
-        return None
-    best = Amount(start, end, shown(core[0], number, language), number)
-    for longer in _ends(text, start, end)[1:] if _is_followed_up(text, end) else ():
+    best = number and Amount(start, end, shown(core[0], number, language), number)
+    for longer in _ends(text, start, end)[1:] if _is_followed_up(text, end, language) else ():
         words = text[start:longer].strip()
         read = read_number(words, language=language)
-        if read and read != number and _says_more(read, best.number):
+        if read and read != number and (best is None or _says_more(read, best.number)):
             best = Amount(start, longer, shown(words, read, language), read)
+    if best is None:
+        return None
     best = _with_half(text, best)
     below = _BELOW_ZERO.match(text, best.end)
     if below and best.number and best.number.value > 0:
@@ -222,14 +219,14 @@ def _extended(text: str, core: re.Match[str], language: str) -> Amount | None:
     return best
 
 
-def _is_followed_up(text: str, end: int) -> bool:
+def _is_followed_up(text: str, end: int, language: str) -> bool:
     """Return whether the word behind a number may be a scale, a unit or the beginning of one."""
     following = _UNIT_WORD.match(text, end)
     if following is None:
         return False
     word = following[0].strip(" -")
     known = (
-        word.lower() in UNITS or word.lower() in SCALES or word in ("K", "M", "B", "bn", "mn", "square", "cubic", "sq")
+        word.lower() in UNITS or scale_of([word.lower()], language)[0] != 1 or word in ("K", "M", "B", "bn", "mn", "square", "cubic", "sq")
     )
     return known or not (word[:1].isascii() and word[:1].isalpha())
 

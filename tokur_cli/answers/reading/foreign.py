@@ -50,8 +50,9 @@ _OTHERS: dict[str, Mapping[str, int | Fraction]] = {
     },
     "cs": {"dvě": 2},
     "es": {"veintiún": 21, "veintiuna": 21},
-    "ar": {"ثلثان": Fraction(2, 3), "ثلثين": Fraction(2, 3), "ثلثي": Fraction(2, 3), "ثلثا": Fraction(2, 3)},
-    "ru": {"две": 2, "одна": 1, "полтора": Fraction(3, 2), "полторы": Fraction(3, 2)},
+    "ja": {"ゼロ": 0},
+    "ar": {"نصف": Fraction(1, 2), "ثلث": Fraction(1, 3), "ربع": Fraction(1, 4), "ثلثان": Fraction(2, 3), "ثلثين": Fraction(2, 3), "ثلثي": Fraction(2, 3), "ثلثا": Fraction(2, 3)},
+    "ru": {"две": 2, "одна": 1, "полтора": Fraction(3, 2), "полторы": Fraction(3, 2), "полмиллиона": 500_000},
     "pt": {"duas": 2},
     "he": {name: number for number, name in enumerate("אחד שניים שלושה ארבעה חמישה שישה שבעה שמונה תשעה עשרה".split(), 1)},
     "tr": {"yarım": Fraction(1, 2)},
@@ -97,6 +98,11 @@ _THOUSANDS = {
 
 _RATIOS: dict[str, str] = {"vi": r"\s*phần\s*", "th": r"\s*(?:ใน|ส่วน)\s*"}
 """What stands between numerator and denominator: "ba phần tư" is three quarters."""
+
+AND_A_HALF = expression(
+    r"\s(?:and a half|y medi[ao]|e mei[ao]|et demie?|e mezz[ao]|en een halve?|und ein(?:e[nrs]?)? halb(?:e[nrs]?)?|och en halv|og en halv|i pół|с половиной|rưỡi|buçuk|ونصف)(?![^\W\d_])"
+)
+"""The half that words behind a number add to it."""
 
 _QUARTERS = {"साढ़े": Fraction(1, 2), "साढ़े": Fraction(1, 2), "सवा": Fraction(1, 4), "पौने": Fraction(-1, 4)}
 _HINDI_QUARTERS = expression(rf"({'|'.join(_QUARTERS)})\s+")
@@ -152,7 +158,7 @@ def read_foreign(text: str, language: str) -> tuple[Fraction, int] | None:
     word, following = _joined(text[:position]), _WORD.match(text, position)
     if word in _ARTICLES.get(language, ()) and following:
         name = following["word"].lower().rstrip(".")
-        if name not in UNITS and scale_of([name], language)[0] == 1:
+        if not AND_A_HALF.match(text, position) and name not in UNITS and scale_of([name], language)[0] == 1:
             return None
     if language == "ko" and word in _DETERMINERS and not following:
         return None
@@ -263,7 +269,7 @@ def _scale_behind(text: str, end: int, language: str) -> tuple[Fraction, int]:
             break
         name = _MARKS.sub("", word["word"].rstrip(".").lower())
         further, rest = scale_of([name], language)
-        if further < 1000 or rest:
+        if further < 100 or rest:
             break
         scale, end = scale * further, word.start("word") + len(word["word"].rstrip("."))
     return scale, end

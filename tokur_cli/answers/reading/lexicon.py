@@ -173,8 +173,8 @@ CONCLUSION = expression(
 
 NEGATION = expression(
     rf"(?i){_W}(?:not|never|neither|nor|cannot|can't|\w+n't|no longer|incorrect|wrong|unknown|unclear|impossible|undefined|undetermined"
-    r"|nicht|kein\w*|no|nunca|n'est pas|ne|pas|não|non|nie|не|нет|нельзя|недостаточно|niet|inte|ikke|değil|không|bukan|tidak|ليس|ليست|لا|غير|नहीं|না|নয়|לא|δεν|nu este|nem|ei|si)"
-    rf"{_E}|不是|不会|不會|不能|不等于|并非|並非|无法|無法|ではな|じゃな|わから|ません|できな|아니|않|없|ไม่"
+    r"|nicht|kein\w*|no(?! total\b)|nunca|n'est pas|ne|pas|não|non|nie|не|нет|нельзя|недостаточно|niet|inte|ikke|değil|không|bukan|tidak|ليس|ليست|لا|غير|नहीं|না|নয়|לא|δεν|nu este|nem|ei|si)"
+    rf"{_E}|不是|不会|不會|不能|不可能|不应|不應|不等于|并非|並非|无法|無法|ではな|じゃな|わから|ません|できな|아니|않|없|ไม่"
 )
 """Words that deny what they stand by."""
 
@@ -239,7 +239,7 @@ SO = expression(
 
 CONTRAST = expression(
     rf"(?i)[,;]?\s*(?:{_W}(?:rather than|instead of|as opposed to|unlike|out of|sondern|statt|en lugar de|en vez de|au lieu de|invece(?: di)?|em vez de|in plaats van|zamiast|yerine|thay vì){_E}|而不是|而非"
-    rf"|(?:{_W}(?:not|nicht|no|non|et non|pas|não|e não|не|а не|niet|nie|a nie|ikke|inte|değil|không phải|bukan|وليس|ليس|न कि|नहीं|ולא){_E}|不是|ではなく|ไม่ใช่)(?=\s*(?:\S+\s){{0,2}}[^\s\w]?\d))"
+    rf"|(?:{_W}(?:not|nicht|no|non|et non|pas|não|e não|не|а не|niet|nie|a nie|ikke|inte|không phải|bukan|وليس|ليس|न कि|ולא){_E}|不是|ไม่ใช่)(?=\s*(?:\S+\s){{0,2}}[^\s\w]?\d))"
     r"|\s+[-–—]\s+(?=[^\W\d_]{2})|\s+—|\s+--\s"
 )
 """Where what an answer is told apart from begins."""
@@ -440,7 +440,7 @@ CHOSEN = expression(
 """What chooses the letter behind it."""
 
 REJECTED_BEHIND = expression(
-    r"(?i)\)?\s*(?:(?:,|and|&|or|y|et|und|e|и|ve)\s*\(?[A-J]\)?\s*)*(?:is|are|was|were|can be|must be|isn't|aren't|es|son|est|sont|ist|sind|são|è|sono)?\s*(?:(?:also|both|all|clearly|obviously|definitely|probably|simply|just)\s+)?(?:not|ruled out|eliminated|excluded|discarded|correct(?<=n't correct)|wrong|incorrect|false|out|too|falsch|incorrect\w*|faux|fausses?|falsas?|errad\w+|sbagliat\w+|错|不对|間違|誤|틀|неверн\w*|неправильн\w*|yanlış|ผิด|خطأ|गलत)"
+    r"(?i)\)?\s*(?:(?:,|and|&|or|y|et|und|e|и|ve)\s*\(?[A-J]\)?\s*)*(?:is|are|was|were|can be|must be|isn't|aren't|es|son|est|sont|ist|sind|são|è|sono)?\s*(?:(?:also|both|all|clearly|obviously|definitely|probably|simply|just)\s+)?(?:not|ruled out|eliminated|excluded|discarded|correct(?<=n't correct)|wrong|incorrect|false|out|too|falsch|incorrect\w*|faux|fausses?|falsas?|errad\w+|sbagliat\w+|错|不对|間違|誤|틀|неверн\w*|неправильн\w*|yanlış|ผิด|خطأ|गलत|(?:이|가|은|는)?\s?아니|ではな|じゃな|नहीं|değil)"
 )
 """What rejects the letters in front of it."""
 

@@ -75,7 +75,7 @@ _NO_UNITS = frozenset(
 )
 _LETTER_SCALES = {"K": 10**3, "M": 10**6, "B": 10**9, "bn": 10**9, "mn": 10**6, "mio": 10**6, "mrd": 10**9}
 _ORDINAL = expression(r"(?<=\d)(?:st|nd|rd|th|ème|[ºª])(?![A-Za-z])")
-_COUNTED = expression(r"第\s*(?=\d)")
+_COUNTED = expression(r"第\s*(?=\d)(?!\d+\s*[步题題章页頁行问問节節例])")
 _CONTINENTAL = expression(
     r"(?<![\d.,'])([1-9]\d{0,2}(?:\.\d{3})+),(\d+)(?![\d.,])|(?<![\d.,'])([1-9]\d{0,2}(?:[ ']\d{3})+),(\d+)(?![\d.,])"
     r"|(?<![\d.,'])([1-9]\d{0,2}(?:\.\d{3}){2,})(?![\d.,])|(?<![\d.,'])(0),(\d{1,2})(?![\d.,])"
@@ -98,7 +98,7 @@ QUALIFIED = expression(
     r"|\b(?:or (?:more|less|so|fewer)|at (?:least|most)|ou (?:plus|moins|mais|menos)|o (?:más|menos)"
     r"|oder (?:mehr|weniger)|squared|cubed|factorial|(?:raised )?to the (?:\w+ )?power|mod(?:ulo)?|choose)\b"
     r"|とは限ら|かもしれ|수도 있|हो सकता|ではあり|ではな|아니|아닙|नहीं|的(?:两倍|一半)|の(?:2倍|半分)"
-    r"|의 (?:두 배|절반)|का (?:दोगुना|आधा)"
+    r"|'?[dt][ae]n\s(?:büyük|küçük|fazla|az)|의 (?:두 배|절반)|का (?:दोगुना|आधा)"
 )
 """What makes a bound, a doubt or another number of the number that it stands by."""
 
@@ -177,6 +177,8 @@ def _with_points(text: str, decimal_comma: bool) -> str:
     """Return a text whose numbers have no dots between thousands, and points for decimal commas that are sure."""
     if "," not in text and "." not in text:
         return text
+    if decimal_comma:
+        text = re.sub(r"(?<![\d.,])([1-9]\d{0,2})\.(\d{3})(?![\d.,])", r"\1\2", text)
     text = _CONTINENTAL.sub(_continental, text)
     comma = _DECIMAL_COMMA.search(text)
     if comma and not (len(comma[2]) == 3 and comma[1] != "0" and not decimal_comma):
@@ -186,8 +188,6 @@ def _with_points(text: str, decimal_comma: bool) -> str:
         known = word == "%" or word in UNITS or word in SCALES or (word and word in CURRENCY)
         if known or decimal_comma or (before and before[-1] in CURRENCY and len(comma[2]) == 2):
             text = f"{text[: comma.start()]}{comma[1]}.{comma[2]}{text[comma.end() :]}"
-    if decimal_comma:
-        text = re.sub(r"(?<![\d.,])([1-9]\d{0,2})\.(\d{3})(?![\d.,])", r"\1\2", text)
     return text
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import NamedTuple
 
+from tokur_cli.answers.reading.expressions import expression
+
 
 class Unit(NamedTuple):
     """A unit: its dimension and its worth in that dimension's base."""
@@ -43,12 +45,23 @@ SCALES: dict[str, Fraction] = {
 }
 """Words for a multiple. A million is exact, ``5 million`` is not 5; a per cent is a hundredth that may be left out."""
 
+_INFLECTED = tuple(
+    (expression(rf"(?:{stems})(?!th|är|air)\w{{0,3}}"), Fraction(scale))
+    for scale, stems in (
+        (10**3, "тысяч|тисяч|tysi[ąę]c|tisíc|bin(?=[dea])"),
+        (10**6, "mil+i[oóò]n|миллион|мільйон|milyon|miljoo?n"),
+        (10**9, "mil+i?ard|миллиард|мільярд|milyar|miljard"),
+        (10**12, "триллион|трильйон|trilyon"),
+    )
+)
+"""What the forms of words for thousands and millions have in common."""
+
 _LONG_SCALE = {
     name: Fraction(10) ** exponent
     for exponent, names in {12: "billion billions bilion", 15: "billiarde billiarden", 18: "trillion trillions"}.items()
     for name in names.split()
 }
-_LOCAL_SCALES = {**dict.fromkeys("cs da de es fi fr hu it nl no pl sv".split(), _LONG_SCALE), "pt": {"mi": Fraction(10**6)}}
+_LOCAL_SCALES = {**dict.fromkeys("cs da de es fi fr hu it nl no pl sv".split(), _LONG_SCALE), "pt": {"mi": Fraction(10**6)}, "hi": {"सौ": Fraction(100)}}
 """Words whose worth depends on the language: a German Billion is a million millions."""
 
 _TABLE: dict[tuple[str, str], str] = {
@@ -193,4 +206,7 @@ def _first_scale(words: list[str], language: str) -> tuple[Fraction, list[str]]:
         for length in range(min(len(first) - 1, 8), 0, -1):
             if first[:length] in SCALES:
                 return SCALES[first[:length]], [first[length:], *words[1:]]
+    for stem, scale in _INFLECTED:
+        if stem.fullmatch(first):
+            return scale, words[1:]
     return Fraction(1), words
