@@ -34,10 +34,11 @@ from tokur_cli.answers.reading.boxes import boxes, first_line
 from tokur_cli.answers.reading.calculations import without_working
 from tokur_cli.answers.reading.canonical import canonical
 from tokur_cli.answers.reading.choices import chosen_letter
-from tokur_cli.answers.reading.closings import closing
+from tokur_cli.answers.reading.closings import closing, is_broken_off
 from tokur_cli.answers.reading.expressions import expression
+from tokur_cli.answers.reading.languages import language_of
 from tokur_cli.answers.reading.lexicon import CORRECTION, QUESTION_LINE, Marker, end_of_first_marker, markers
-from tokur_cli.answers.reading.statements import is_answer_alone, is_undecided, stated, word_count
+from tokur_cli.answers.reading.statements import is_answer_alone, is_prose, is_undecided, stated, word_count
 from tokur_cli.answers.reading.writing import plain
 from tokur_cli.answers.reading.yes_or_no import closing_verdict, opening_verdict
 
@@ -78,6 +79,9 @@ _THOUGHTS = (
     ("<|channel|>", "<|message|>"),
 )
 _TAG, _TAG_END = "<answer>", "</answer>"
+_LABEL = expression(r"(?<![A-Za-z])[A-J][).:]\s")
+_ITEM, _NUMBER_OF_ITEM = expression(r"\s*\d{1,2}[.)]\s"), expression(r"\d{1,2}[.)]")
+_TURN = expression(r"(?im)^[ \t]{0,8}(?:#{1,6}[ \t]{0,4})?(?:human|user)\s{0,3}:|<\|im_end")
 _LINE_MARKS = expression(r"\A(?:[\s:*#_\"'>]|\\\")*")
 
 def extract_answer(response: str, *, wanted: Wanted | None = None) -> Extraction | None:
@@ -87,8 +91,8 @@ def extract_answer(response: str, *, wanted: Wanted | None = None) -> Extraction
         response: the response's text.
         wanted: what the question asks for, where its reference tells, see ``wanted_by``.
     """
-    text = _without_next_question(plain(_without_thought(response)))
     letters = wanted == "choice"
+    text = _without_next_question(plain(_without_thought(response)), letters)
     boxed, open_box, end = boxes(text) if "boxed" in text or "fbox" in text else ("", "", 0)
     if boxed:
         later = _after_marker(text[end:], letters, (_FINAL,))
@@ -96,7 +100,7 @@ def extract_answer(response: str, *, wanted: Wanted | None = None) -> Extraction
             return later
         corrected = _corrected(text, end, Extraction(boxed, "boxed"), letters, None)
         return corrected if isinstance(corrected, Extraction) else None
-    marked = _marked_up(text) or _after_marker(text, letters, (_FINAL, _PLAIN))
+    marked = _marked_up(text, wanted) or _after_marker(text, letters, (_FINAL, _PLAIN))
     if isinstance(marked, Extraction):
         return marked
     if open_box:
@@ -110,9 +114,9 @@ def extract_answer(response: str, *, wanted: Wanted | None = None) -> Extraction
         verdict = closing_verdict(text)
     if verdict or wanted == "verdict":
         return Extraction(verdict, "verdict") if verdict else None
-    if letters and is_undecided(text):
+    if letters and (is_undecided(text) or len(_LABEL.findall(text)) > 1):
         return None
-    if is_answer_alone(text) and not text.rstrip().endswith(":"):
+    if is_answer_alone(text) and not (text.rstrip().endswith(":") or is_broken_off(text)):
         if wanted != "value" or canonical(text).kind != "words" or word_count(text) == 1:
             return Extraction(text.strip(), "whole")
         said = closing(text)  # "Hay veinticinco alumnos." is as short as a name
@@ -123,7 +127,12 @@ def extract_answer(response: str, *, wanted: Wanted | None = None) -> Extraction
     if line:
         return Extraction(without_working(line), "whole")
     concluded = closing(text)
-    return Extraction(concluded, "closing") if concluded else None
+    if concluded:
+        return Extraction(concluded, "closing")
+    first = _LINE_MARKS.sub("", first_line(text), count=1).rstrip("*_ ")
+    if "\n\n" in text.strip() and canonical(first).kind in ("number", "choice") and not _ITEM.match(first):
+        return Extraction(first, "whole")  # an explanation follows
+    return None
 
 
 def reference_answer(reference: object) -> str | None:
@@ -175,8 +184,16 @@ def _without_thought(response: str) -> str:
     return response
 
 
-def _without_next_question(text: str) -> str:
+def _without_next_question(text: str, letters: bool) -> str:
     """Return a text up to the line on which a model goes on with a next question, where it has answered before."""
+    first_question = QUESTION_LINE.search(text)
+    if first_question is None:
+        return text
+    before = text[: first_question.start()]
+    if before.strip() and (_TURN.match(first_question[0].lstrip("\n")) or closing(before)):
+        return before
+    if letters and chosen_letter(before):
+        return before
     first = first_line(text)
     announced = end_of_first_marker(text)
     answered = [text.find(first) + len(first)] if is_answer_alone(first) else []
@@ -186,14 +203,14 @@ def _without_next_question(text: str) -> str:
     return text[: line.start()] if line and text[: line.start()].strip() else text
 
 
-def _marked_up(text: str) -> Extraction | None:
+def _marked_up(text: str, wanted: Wanted | None) -> Extraction | None:
     """Return the answer that a tag, ``####`` or a line with ``A:`` marks."""
     if _TAG_END in text and _TAG in text:
         end = text.rindex(_TAG_END)
         start = text.rfind(_TAG, 0, end)
         inside = text[start + len(_TAG) : end].strip() if start >= 0 else ""
         if inside:
-            return Extraction(inside, "tagged")
+            return Extraction(_of_prose(inside, wanted) or inside, "tagged")
     if "####" in text:
         line = first_line(text[text.rindex("####") + 4 :])
         if is_answer_alone(line):
@@ -213,10 +230,20 @@ class _Unreadable:
 _UNREADABLE = _Unreadable()
 
 
+def _of_prose(inside: str, wanted: Wanted | None) -> str | None:
+    """Return the answer that words within a tag state, where a number, formula or letter is wanted."""
+    if wanted not in ("value", "choice") or len(inside) > _LONGEST_STATEMENT or not is_prose(inside):
+        return None
+    found = stated(inside, letters=wanted == "choice", language=language_of(inside))
+    return found.text if found else None
+
+
 def _after_marker(text: str, letters: bool, rules: tuple[ExtractionRule, ...]) -> Extraction | _Unreadable | None:
     """Return what follows the last marker of the first of ``rules`` that has one."""
     last: dict[ExtractionRule, Marker] = {}
-    found_markers = [marker for marker in markers(text) if not is_supposed(text, marker)]
+    found_markers = [
+        marker for marker in markers(text) if text[marker.end : marker.end + 40].strip() and not is_supposed(text, marker)
+    ]
     for marker in reversed(found_markers):
         last.setdefault(_FINAL if marker.is_final(text) else _PLAIN, marker)
         if len(last) == len(rules):
@@ -274,6 +301,8 @@ def _last_line(text: str) -> str | None:
     line = line.strip(" *_#>-•\t")
     if not line or line.endswith(":") or not is_answer_alone(line):
         return None
+    if _NUMBER_OF_ITEM.fullmatch(line) and _ITEM.match(before.rstrip().rpartition("\n")[2]):
+        return None  # cut off behind the number of the next item of a list
     if canonical(line).kind == "choice" and is_answer_alone(before.rpartition("\n")[2]):
         return None  # the last of the choices, repeated
     if canonical(line).kind == "words" and not before.rstrip(" *_\n").endswith(":"):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tokur_cli.answers.reading.canonical import canonical
 from tokur_cli.answers.reading.expressions import expression
-from tokur_cli.answers.reading.lexicon import NEGATION, OTHERWISE, UNDETERMINED, Marker, markers
+from tokur_cli.answers.reading.lexicon import LETTER_OF_CHOICE, NEGATION, OTHERWISE, UNDETERMINED, Marker, markers
 from tokur_cli.answers.reading.statements import SENTENCE_END, Statement, is_answer_alone, stated
 
 _NEAR = 300  # characters in which the rest of a sentence is looked for
@@ -110,7 +110,8 @@ def said_before(text: str, marker: Marker, others: Sequence[Marker]) -> Earlier 
 
 def is_confirmed(text: str) -> bool:
     """Return whether a text that seems to correct an answer upholds it: "Wait, let me check that. Yes, it is right."."""
-    return bool(_CONFIRMED.search(text)) and not NEGATION.search(text)
+    is_said_again = any(character.isdigit() for character in text) or LETTER_OF_CHOICE.search(text)
+    return not is_said_again and bool(_CONFIRMED.search(text)) and not NEGATION.search(text)
 
 
 def _start_of_sentence(text: str, position: int) -> int:

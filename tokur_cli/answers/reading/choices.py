@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from tokur_cli.answers.reading.expressions import expression
-from tokur_cli.answers.reading.languages import ENGLISH, language_of
 from tokur_cli.answers.reading.lexicon import (
     CAUSE,
     CHOSEN,
@@ -24,19 +23,24 @@ _LABELLED = expression(r"\A\W{0,4}\(?([A-J])[).:](?=\s|\*|$)")
 _LABELLED_LINES = expression(r"(?m)^\W{0,4}\(?([A-J])[).:](?=\s|\*|$)")
 _SMALL = expression(r"(?<![^\s*:])\(([a-j])\)")
 _LABEL_ALONE = expression(
-    r"(?i)(?:\A|[^\w\s]\s*|\b(?:so|thus|therefore|hence|then)\s+|\A\s*the\s+)(?:option|choice|answer)\W*\Z"
+    r"(?i)(?:\A\W*|[^\w\s]\s*|\b(?:so|thus|therefore|hence|then)\s+|\A\s*the\s+)(?:option|choice|answer)\W*\Z"
 )
-_WORD_BEFORE = expression(r"(?i)([a-z][a-z']*)\.?[ \"'*_(]*\Z")
+_WORD_BEFORE = expression(r"(?i)(?<![a-z'])([a-z][a-z']*)\.?[ \"*_(]{0,6}\Z")
 _LEADING_TO_A_CHOICE = frozenset(
     "only just leaves leaving leave with for to that but then than matches match fits like prefer say think believe mark "  # noqa: SIM905
     "circle letter or and both because be as called labelled labeled either nor neither not over of eliminate out "
+    "that's it's there's maybe perhaps possibly actually really definitely probably clearly certainly hence so thus therefore then now however instead indeed "
     "elijo escojo choisis prends wähle nehme scelgo escolho marco la el die".split()
 )
 _AFFIRMED = expression(
-    r"(?i)\)?[*_\"]*\s*(?:is|are|was|must be|would be|should be|seems?(?: to be)?|looks|appears(?: to be)?|makes|works|fits"
+    r"(?i)\)?[*_\"]{0,4}\s{0,3}(?:is|are|was|must be|would be|should be|seems?(?: to be)?|looks|appears(?: to be)?|makes|works|fits"
     r"|satisf\w+|matches)\b"
 )
-_EQUATED = expression(r"\s*=\s*[\d(\\$-]")
+_CALLED_RIGHT = expression(
+    r"(?i)\)?[*_\"]{0,4}\s{0,3}(?:is|was|must be|would be|should be|has to be|seems)\s+(?:(?:clearly|definitely|the|our|my|most|probably)\s+)*"
+    r"(?:right|correct|best|only (?:answer|choice|option|one)|answer|plausible|likely)\b"
+)
+_EQUATED = expression(r"\s{0,3}=\s*[\d(\\$-]")
 
 
 def chosen_letter(text: str) -> str | None:
@@ -48,17 +52,18 @@ def chosen_letter(text: str) -> str | None:
     text = _SMALL.sub(lambda match: match[0].upper(), text)
     labelled = _LABELLED.match(text)
     text = text[-_TAIL:]
-    is_english = language_of(text[-500:]) == ENGLISH
     sentences = [part for part in SENTENCE_END.split(text) if part.strip()]
+    if text.rstrip().endswith("?"):
+        sentences.pop()
     lone: str | None = None
-    is_affirmed = False
+    is_affirmed = is_labelled = False
     described: set[str] = set()
     last = True
     for sentence in reversed(sentences):
         letters = [
             match
             for match in LETTER_OF_CHOICE.finditer(sentence)
-            if not (is_english and _is_name(sentence, match)) and not _EQUATED.match(sentence, match.end())
+            if not _is_name(sentence, match) and not _EQUATED.match(sentence, match.end())
         ]
         kept = [match for match in letters if not _denied(sentence, match)]
         reason = CAUSE.search(sentence)
@@ -75,8 +80,9 @@ def chosen_letter(text: str) -> str | None:
             return chosen.pop()
         if len(names) == 1 and last:
             lone = names.pop()
+            is_labelled = bool(_LABELLED.match(sentence.lstrip()))
             is_affirmed = bool(SO.search(sentence) or _AFFIRMED.match(sentence, kept[-1].end()))
-        elif not _LABELLED.match(sentence):
+        elif is_labelled or not _LABELLED.match(sentence):
             described |= names
         last = last and not letters
     listed = {line[1] for line in _LABELLED_LINES.finditer(text)}
@@ -93,6 +99,8 @@ def _is_name(sentence: str, letter: re.Match[str]) -> bool:
 
 def _is_chosen(sentence: str, letter: re.Match[str]) -> bool:
     """Return whether words choose a letter; "option C says …" but names it."""
+    if _CALLED_RIGHT.match(sentence, letter.end()):
+        return True
     before = _before(sentence, letter)
     if not CHOSEN.search(before):
         return False

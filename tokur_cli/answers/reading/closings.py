@@ -48,11 +48,14 @@ from tokur_cli.answers.reading.statements import (
 _PAIR = expression(r"\((?:[-+]?\d[\d./]*|\\frac\{\d+\}\{\d+\}|[-+]?[a-z]),\s*[^(),]{1,30}(?:,\s*[^(),]{1,30})?\)")
 _ENDED = expression(r"[.!?:;)\]}%$\"'*_>|]\s*\Z|[\d\U0001f300-\U0001faff]\s*\Z")
 _ASSIGNMENT = expression(r"(?<![A-Za-z\d])[A-Za-z](?:_\{?\w+\}?)?\s?=\s?(-?\d[\d.,/]*)(?<![.,])")
+_SOLVED = expression(
+    r"(?i)\b(?:so|therefore|thus|hence|giving|gives|yields|then|means(?:\s+that)?|get)\s+\$?(?-i:[A-Za-z])\s*=\s*-?[\d.,/]*\d[$.\s]*\Z"
+)
 _UNSOLVED = expression(
     r"(?:[≠<>≤≥]|!=|\\(?:ne|le|ge|lt|gt|neq|leq|geq))\s*\Z|(?:\d\s?[a-zA-Z]|(?<![A-Za-z])[a-zA-Z]\s?(?:\^\S+|[²³]|[-+*/]\s?\w+)|(?<![\w])-\s?[a-zA-Z]|\d+/[a-zA-Z])\s*=\s*\Z"
 )
 _DANGLING = expression(
-    r"(?i)\b(?:which|who|that|and|so|then|but|or|the|an?|is|are|was|will|to|of|for|in|on|at|with|by|from|than|because|since|he|she|we|they|it|i|has|have)\s*\Z"
+    r"(?i)\b(?:which|who|that|and|so|then|but|or|the|an?|is|are|was|will|to|of|for|in|on|at|with|by|from|than|because|since|making|giving|leaving|equals|gives|he|she|we|they|it|i|has|have)\s*\Z"
 )
 _ROUNDED = expression(r"(?i)\bround(?:s|ed|ing)?\b|\bnearest\b")
 _FRONTED = expression(
@@ -61,13 +64,27 @@ _FRONTED = expression(
     r"(?:[^,;\n]|,(?=\d{3}))*),\s+(?=\S)"
 )
 _GIVEN = expression(r"(?i)\b(?:the|these|those|all|both|his|her|their|its|my|our|your)\s+(?:[a-z]+\s+of\s+(?:the|these|those)\s+)?\Z")
-_MULTIPLE = expression(r"(?i)\s+times\s+(?:as|more|less|the|\w+er)\b")
+_OF_THESE = expression(r"(?i)\s{1,3}(?:[a-z]+\s+)?of\s+(?:which|whom|them)\b")
+_MULTIPLE = expression(r"(?i)\s{1,3}times\s+(?:as|more|less|the|\w+er)\b")
 _ROW = expression(r"\A\s*(?:\||[-*•]\s[^:=\n]{1,60}[:|])")
 _RATIO = expression(r"(?<![\d:])\d+(?:\s?:\s?\d+)+(?![\d:])")
 _SOLUTIONS = expression(
-    r"(?i)\b(?:solutions?|roots?|zeros|zeroes|values?(?:\s+of\s+\$?[a-z]\$?)?)\s+(?:are|is)\s*:?\s*(?P<list>.*\d.*)"
+    r"(?i)\b(?:solutions?|roots?|zeros|zeroes|values?(?:\s+of\s+\$?[a-z]\$?)?)\s+(?:are|is)\s*:?\s*(?P<list>[^\n]{1,160})\Z"
     r"|\A\W*(?:(?:so|thus|therefore|hence),?\s+)?(?P<cases>(?P<name>[a-z])\s*=\s*[^\s,]+\s*(?:,|,?\s*or|,?\s*and)\s*(?P=name)\s*=\s*\S+)\Z"
 )
+_WHEN = expression(r"(?i)(?<!\bso)(?<!\bthen)(?<!\band),?\s(?:when|if|provided)\s(?:(?!\s(?:when|if|provided)\s)[^,;=])*\Z")
+_BROKEN_OFF_LIST = expression(r"(?m)^[ \t]{0,8}\d{1,2}[.)][ \t][^\n]*\n{1,3}[ \t]{0,8}\d{1,2}[.)]\s*\Z")
+_IMPERATIVE = expression(
+    r"(?i)\A\W*(?:\d{1,2}[.)]\s*)?(?:then\s+)?(?:add|subtract|multiply|divide|calculate|compute|find|determine|solve|count|identify|note)\b"
+    r"|\A\W*(?:we (?:know|are (?:told|given)|have been)|it is given|(?:the )?(?:problem|question) (?:says|states|tells|gives|asks|mentions))\b"
+)
+_FINITE = r"\b(?:is|are|was|were|has|have|had|costs?|gets?|got|makes?|needs?|will|earns?|buys?|bought|pays?|sold|sells?|ate|eats?)\b"
+_PREDICATE = expression(
+    r"(?i)\b(?:is|are|equals?|leaves|gives|yields|makes|totals)(?:\s+us)?\s+(?:(?:a|an|the)\s+(?:remainder|total|sum|result)\s+of\s+)?"
+    r"(?:(?:about|approximately|exactly|only|just|then|therefore)\s+)?(?=[-+$€£\\]{0,2}\d)|[a-z\d]:\s+(?=[-+$€£\\]{0,2}\d)"
+)
+_SUBJECT = expression(r"(?i)\s{0,3}(?:[a-z]+\s+)?(?:is|are)\s+(?:the|our|my|what)\b")
+_CLAUSE_BEFORE = expression(rf"(?i)\A(?:(?!\b(?:when|if|that|which|who|where)\b).)*?{_FINITE}", re.DOTALL)
 _OPEN = expression(r"[?:]\s*\Z")
 
 
@@ -82,7 +99,9 @@ def closing(text: str, *, language: str | None = None) -> str | None:
         language: the text's, as its ISO 639-1 code; None to tell it from the text's words.
     """
     language = language or language_of(text[-500:])
-    if is_cut_off(text[-300:].rpartition("\n")[2]) or _DANGLING.search(text[-20:]):
+    if _BROKEN_OFF_LIST.search(text[-2_000:]):
+        return None
+    if is_cut_off(text[-300:].rpartition("\n")[2]) or is_broken_off(text):
         return None
     sentences = _sentences(text[-4_000:])
     ended = bool(_ENDED.search(text[-300:]))
@@ -106,6 +125,21 @@ def closing(text: str, *, language: str | None = None) -> str | None:
     return None
 
 
+def is_broken_off(text: str) -> bool:
+    """Return whether a text ends with a word that another must follow: "The answer is"."""
+    return bool(_DANGLING.search(text[-20:])) and " " in text.strip()
+
+
+def _of_predicate(main: str, found: list[Amount]) -> Amount | None:
+    """Return the amount that the only predicate of a sentence gives its subject: 6 of "the GCD of 12 and 18 is 6"."""
+    if _SUBJECT.match(main, found[0].end) and not main[: found[0].start].strip():
+        return found[0]
+    behind = [match for match in _PREDICATE.finditer(main) if match.end() == found[-1].start]
+    if not behind or word_count(main[found[-1].end :]) > 3:
+        return None
+    return None if _CLAUSE_BEFORE.match(main[: behind[-1].start()]) else found[-1]
+
+
 def _is_one_of_several_rows(sentences: list[str], index: int) -> bool:
     """Return whether a sentence is a row of a table or an item of a list like the one before, and calls itself no total."""
     if index == 0 or not all(_ROW.match(row) for row in sentences[index - 1 : index + 1]):
@@ -126,11 +160,13 @@ def _solutions(main: str) -> str | None:
     """Return the list that a sentence gives as solutions: "the roots are 2 and 3", "x = 2 or x = 3"."""
     found = _SOLUTIONS.search(main.rstrip(" .*"))
     listed = found and (found["list"] or found["cases"])
-    return None if not listed or is_prose(re.sub(r"\b(?:and|or)\b", ",", listed)) else listed.strip()
+    return None if not listed or not re.search(r"\d", listed) or is_prose(re.sub(r"\b(?:and|or)\b", ",", listed)) else listed.strip()
 
 
 def _is_unsolved(main: str, found: list[Amount]) -> bool:
     """Return whether a sentence has several assignments, or an equation that does not name its number."""
+    if _SOLVED.search(main):
+        return False
     assigned = {match[1] for match in _ASSIGNMENT.finditer(main)}
     return len(assigned) > 1 or any(_UNSOLVED.search(main[: amount.start]) for amount in found)
 
@@ -186,7 +222,7 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
         return only([amount for amount in found if amount.start >= corrected.end()])
     cause, contrast = CAUSE.search(sentence), CONTRAST.search(sentence)
     main = sentence
-    for cut in (cause, contrast):
+    for cut in (cause, contrast, _WHEN.search(sentence)):
         if cut and any(amount.end <= cut.start() for amount in found):
             main = main[: cut.start()]
     whole = WHOLE.search(main)
@@ -195,7 +231,7 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
     found = [amount for amount in found if amount.end <= len(main) and not is_operand(sentence, amount)]
     if because is not None and found and because != found[-1].value:
         return None
-    listed = _solutions(main)
+    listed = None if _SOLVED.search(main) else _solutions(main)
     if listed:
         return listed
     exact = EXACT.search(main)
@@ -203,7 +239,9 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
         return exact[0]
     result = last_result(main)
     if result:
-        later = [amount for amount in found if amount.start >= result[1]]
+        later = [
+            amount for amount in found if amount.start >= result[1] and not _GIVEN.search(main[: amount.start])
+        ]
         number = next((amount for amount in found if amount.start >= result[0] - 1), None)
         stands = main[slice(*result)].strip()
         shown = number.text if number and number.start <= result[1] else stands
@@ -211,7 +249,7 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
         if later and _ROUNDED.search(main, result[1], later[0].start):
             return only(later)
         return None if {amount.value for amount in later} - known else shown
-    if not found or _is_unsolved(main, found) or HYPOTHETICAL.search(main):
+    if not found or _is_unsolved(main, found) or HYPOTHETICAL.search(main) or _IMPERATIVE.match(main):
         return None
     equals = main.rfind("=")
     if equals >= 0 and only([amount for amount in found if amount.start > equals]):
@@ -219,28 +257,35 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
     denied = without_denied(main, "", language)
     if denied is not None:
         return only(denied)
+    values = {amount.value for amount in found}
     if IN_DOUBT.search(main) or QUALIFIED.search(main):
         return None
-    if (NEGATION.search(main) and not SO.search(main)) or goes_on(main, found[0].end):
+    if NEGATION.search(main) and not SO.search(main):
         return None
-    values = {amount.value for amount in found}
     said = list(RESULT_WORDS.finditer(main))
     behind = [amount for amount in found if said and 0 <= amount.start - said[-1].end() <= 2]
     if behind and not is_computed_with(main, behind[0]):
         return behind[0].text
+    predicate = _of_predicate(main, found)
+    if predicate and worked_out(worked) in (None, predicate.value):
+        return predicate.text
+    if len(values) > 1 and goes_on(main, found[0].end):
+        return None
     if any(is_computed_with(main, amount) for amount in found):
         return None
     new = [
         amount
         for amount in found
-        if not _GIVEN.search(main[: amount.start]) and not is_label(main[: amount.start], language)
+        if not _GIVEN.search(main[: amount.start])
+        and not is_label(main[: amount.start], language)
+        and not _OF_THESE.match(main, amount.end)
     ]
-    if only(new) and len(values) > 1:
+    if only(new) and len(values) > 1 and "=" not in sentence[len(main) :]:
         found, values = new, {new[0].value}
     if len(values) > 1:
         so = list(SO.finditer(main))
         after = [amount for amount in found if so and so[-1].start() and amount.start >= so[-1].end()]
-        return only(after) or resolved(found, worked)
+        return only(after) or only([amount for amount in after if amount in new]) or resolved(found, worked)
     before = main[: found[0].start]
     worth = worked_out(worked)
     if worth != found[0].value and _MULTIPLE.match(main, found[0].end) and not CONCLUSION.search(main):

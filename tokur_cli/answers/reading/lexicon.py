@@ -364,7 +364,7 @@ HEAVY_WORDS = frozenset(
 """Words before a number that make it a bound, a label, or part of something else."""
 
 RESULT_WORDS = expression(
-    rf"(?i){_W}(?:(?:which|that|this) (?:is|equals|makes|gives|leaves)(?: us)?|that is,?|i\.e\.,?|namely|(?:is )?equal to|gives us|we get|makes a total of|a total of|totals?|rounds? (?:up |down )?to|rounded (?:up |down )?to"
+    rf"(?i){_W}(?:(?:which|that|this) (?:is|equals|makes|gives|leaves)(?: us)?|that is,?|i\.e\.,?|namely|(?:is )?equal to|gives us|giving(?: (?:us|him|her|them|it))?|making(?: a total of)?|we get|makes a total of|a total of|totals?|rounds? (?:up |down )?to|rounded (?:up |down )?to"
     r"|es decir,?|o sea,?|lo que da|c'est-à-dire|soit|das heißt|d\.\s?h\.|also insgesamt|ou seja,?|isto é,?|cioè|ovvero|то есть|czyli|yani|tức là|yaitu|أي|यानी"
     rf"){_E}[\s,:]*|(?:得到|等于|等於|得|即|也就是|总共|總共|一共|共计|つまり|合計で?|合わせて|全部で|즉|총|모두)(?:有|是)?"
 )
@@ -433,7 +433,7 @@ LETTER_OF_CHOICE = expression(
 """A letter of a multiple choice in a text; an 'A' before a word is an article."""
 
 CHOSEN = expression(
-    r"(?i)(?:option|choice|answer|choos\w*|pick\w*|select\w*|go(?:ing)? with|it's|it is|is|be|correct\w*|therefore|so|thus|take"
+    r"(?i)(?<![A-Za-z])(?:option|choice|answer|choos\w*|pick\w*|select\w*|go(?:ing)? with|it's|it is|is|be|correct\w*|therefore|so|thus|take"
     r"|opción|respuesta|alternativa|antwort|variante|réponse|resposta|opção|letra|lettera|opzione|risposta|вариант|ответ|seçenek|cevap|şık|pilihan"
     r"|lựa chọn|đáp án|chọn|odpowiedź|antwoord|选项?|選項?|答案|答え|正解|正确|正確|정답|답|번|الخيار|الإجابة|विकल्प|उत्तर|ข้อ|ตอบ|כן|תשובה|wähle|nehme|elijo|escojo|selecciono|choisis|scelgo|escolho|выбираю|wybieram|kies|väljer|vælger)\W*(?:é|es|est|ist|は|是|은|는)?\W*\Z"
 )

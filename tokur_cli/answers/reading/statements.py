@@ -85,8 +85,9 @@ _LABELS = expression(
 _NAMED = expression(
     r"(?:(?<=[a-z]\s)|(?<=[a-z],\s))(?!Total\b|Answer\b|Result\b|Naira\b)[A-Z][a-z]{3,}\Z|(?<![A-Za-z])[a-z]+[A-Z][A-Za-z]*\Z"
 )
+_AND = expression(r"(?i)\s{1,3}(?!more\b|fewer\b|less\b)[a-z]{2,}(?:\s+[a-z]{2,})?(?:\s+and|\s*&)\s+")
 _WITH_ANOTHER = expression(
-    r"(?i)(?P<part>\s+of\s+)?(?(part)|\s+(?:[a-z]+\s+)?(?:(?:more|less|fewer|[a-z]+er)\s+than|times|choose|mod|plus|minus|divided by"
+    r"(?i)(?P<part>\s{1,3}of\s+)?(?(part)|\s{1,3}(?:[a-z]+\s+)?(?:(?:more|less|fewer|[a-z]+er)\s+than|times|choose|mod|plus|minus|divided by"
     r"|multiplied by|to the power of)\s+)(?:the\s+)?[$€£]?\d"
 )
 _WIDE = expression(r"[\u0e00-\u0eff\u3040-\ud7ff]")
@@ -253,7 +254,8 @@ def is_operand(text: str, amount: Amount) -> bool:
     """Return whether an amount is part of a calculation, such as the 48 of "48+15 books"."""
     behind = re.match(r"\s*(?:[-+*/×·÷^]|\\(?:times|cdot|div))\s*[\d($]", text[amount.end :])
     before = re.search(r"[\d)]\s*(?:[-+*/×·÷^]|\\(?:times|cdot|div))\s*\Z", text[: amount.start])
-    return bool(behind or before or (amount.text[0] in "+-" and re.search(r"\d\s*\Z", text[: amount.start])))
+    symbol = re.search(r"(?<![A-Za-z])[A-Za-z]\s*(?:[-+*/×·^]|\\(?:times|cdot|div))\s*\Z", text[: amount.start])
+    return bool(behind or before or symbol or (amount.text[0] in "+-" and re.search(r"\d\s*\Z", text[: amount.start])))
 
 
 def only(found: list[Amount]) -> str | None:
@@ -322,6 +324,8 @@ def _with_words(main: str, language: str, worked: str) -> str | None:
     result = last_result(main)
     if result and (before.strip() or is_operand(main, first)):
         return main[slice(*result)].strip()
+    if len(found) > 1 and found[1].value != first.value and is_one_of_two(main, first, found[1]):
+        return resolved(found, worked)
     if NEGATION.search(before) or goes_on(main, first.end) or is_computed_with(main, first) or is_bound(before):
         return None
     name = before.partition(",")[0]
@@ -355,6 +359,11 @@ def is_label(before: str, language: str) -> bool:
     """Return whether the word before a number makes it the name of something: "step 3", "on Route 66"."""
     before = before.rstrip()
     return bool(_LABELS.search(before) or (language == ENGLISH and _NAMED.search(before)))
+
+
+def is_one_of_two(text: str, first: Amount, second: Amount) -> bool:
+    """Return whether two amounts of different things stand side by side: "12 apples and 5 oranges"."""
+    return bool(_AND.fullmatch(text, first.end, second.start))
 
 
 def is_computed_with(text: str, amount: Amount) -> bool:

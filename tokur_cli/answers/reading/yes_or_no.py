@@ -13,19 +13,24 @@ _TAIL = 2_000
 
 _WORD = "|".join(sorted(map(re.escape, VERDICTS), key=len, reverse=True))
 _OPENING = expression(
-    rf"\A[\s*_#\"'>]*(?P<word>{_WORD})(?=\s*[*_]*\s*(?:[,.!:;–—]|-\s|$|\n))(?!\.\s?\d)", re.IGNORECASE
+    rf"\A[\s*_#\"'>]*(?P<word>{_WORD})(?=\s*[*_]*\s*(?:[,.!:;–—]|-\s|$|\n)|\s(?:it|he|she|they|there|this|that|we|you|i)\b)", re.IGNORECASE
 )
 _LED = (
     r"(?:(?:so|thus|therefore|hence|overall|in short|in conclusion|in summary|(?:the\s+)?short answer|ultimately|definitely|certainly|absolutely"
-    r"|clearly|probably|most likely|i(?:'d| would) say|i think|i believe|well)\s*[,:]?\s*(?:that\s+)?)"
+    r"|clearly|probably|most likely|i(?:'d| would) (?:say|lean towards?)|i think|i believe|well|hmm|sure|(?:it's|that's|it is|that is)(?: an?)?)\s{0,3}[,:]?\s{0,3}(?:that\s+)?)"
 )
-_SAID = expression(rf"\A\W*{_LED}{{0,3}}(?P<word>{_WORD})(?=\W*\Z|\s*[,;:–—])", re.IGNORECASE)
+_SAID = expression(rf"\A\W*{_LED}{{0,3}}(?P<word>{_WORD})(?=[\W_]*\Z|\s*[,;:–—])", re.IGNORECASE)
+_CONCLUDED = expression(rf",\s*(?:and\s+)?(?:so|thus|therefore|hence),?\s+(?P<word>{_WORD})(?=[\W_]*\Z)", re.IGNORECASE)
 _PREDICATE = expression(
-    r"\b(?:statement|claim|assertion|proposition|hypothesis|it|this|that)\s+is\s+(?:(?:therefore|thus|hence|indeed|clearly|definitely|certainly|in fact)\s+)?"
-    r"[*_]*(?P<word>true|false|correct|incorrect)\b[*_]*(?=\W*\Z|\s*,|\s+(?:because|since|as)\b)",
+    r"\b(?:(?:statement|claim|assertion|proposition|hypothesis|it|this|that)\s+is|(?:it|that)'s)\s+(?:(?:therefore|thus|hence|indeed|clearly|definitely|certainly|in fact)\s+)?"
+    r"[*_]*(?P<word>(?:un)?true|false|correct|incorrect)\b[*_]*(?=\W*\Z|\s*,|\s+(?:because|since|as)\b)",
     re.IGNORECASE,
 )
-_ON_CONDITION = expression(r"[\s*_]*[,;:]?\s*(?:(?:but|though|although)\b[^.!?\n]*)?\b(?:only\s+)?(?:if|when|unless|provided)\b|\s*,?\s*(?:and|or)\s+(?:yes|no)\b", re.IGNORECASE)
+_TRUTH = expression(r"\b(?:un)?true\b|\bfalse\b|\b(?:in)?correct\b", re.IGNORECASE)
+_ON_CONDITION = expression(
+    r"[\s*_]{0,4}[,;:]?\s{0,3}(?:(?:but|though|although)\b[^.!?\n]{0,120}?)?\b(?:only\s+)?(?:if|when|unless|provided)\b|\s{0,3},?\s{0,3}(?:and|or)\s+(?:yes|no)\b",
+    re.IGNORECASE,
+)
 
 
 def opening_verdict(text: str) -> str | None:
@@ -34,14 +39,14 @@ def opening_verdict(text: str) -> str | None:
     Args:
         text: in plain writing: "No, 9 is divisible by 3.", not "No. 5 is the best.".
     """
+    text = text[:_TAIL]
     first = _OPENING.match(text)
     if first is None or CORRECTION.match(text[first.end() :].lstrip(" ,.!")):
         return None
-    for pattern in (_ON_CONDITION, ON_CONDITION):
-        condition = pattern.match(text, first.end())
-        if condition and not SENTENCE_END.search(text, first.end(), condition.end()):
-            return None
-    others = [_SAID.match(sentence) for sentence in SENTENCE_END.split(text[first.end() : _TAIL])]
+    condition = _condition(text, first.end())
+    if condition and not SENTENCE_END.search(text, first.end(), condition.end()):
+        return None
+    others = [_SAID.match(sentence) for sentence in SENTENCE_END.split(text[first.end() :])]
     decided = {common_name(found["word"]) for found in (first, *others) if found}
     return first["word"] if len(decided) == 1 else None
 
@@ -58,14 +63,27 @@ def closing_verdict(text: str) -> str | None:
     if common_name(text.strip(" *_.!\n")) in ("yes", "no"):
         return text.strip(" *_.!\n")
     last = sentences[-1]
-    said = _SAID.match(last)
+    word = _decided(last)
+    first = _OPENING.match(text)
+    if word and first and common_name(first["word"]) != common_name(word) and not CORRECTION.search(text, first.end()):
+        return None
+    return word
+
+
+def _decided(sentence: str) -> str | None:
+    """Return the word by which a sentence decides."""
+    said = _SAID.match(sentence) or _CONCLUDED.search(sentence)
     if said:
-        conditional = _ON_CONDITION.match(last, said.end()) or ON_CONDITION.match(last, said.end())
-        return None if conditional else said["word"]
-    found = {match["word"].lower(): match for match in _PREDICATE.finditer(last)}
-    if len(found) != 1 or HYPOTHETICAL.search(last) or IN_DOUBT.search(last):
+        return None if _condition(sentence, said.end()) else said["word"]
+    found = _PREDICATE.search(sentence)
+    if found is None or HYPOTHETICAL.search(sentence) or IN_DOUBT.search(sentence):
         return None
-    word, match = found.popitem()
-    if NEGATION.search(last[: match.start("word")]):
+    words = {word.lower() for word in _TRUTH.findall(sentence)}
+    if len(words) > 1 or NEGATION.search(sentence[: found.start("word")]):
         return None
-    return {"correct": "true", "incorrect": "false"}.get(word, word)
+    return {"correct": "true", "incorrect": "false", "untrue": "false"}.get(words.pop(), found["word"])
+
+
+def _condition(text: str, position: int) -> re.Match[str] | None:
+    """Return the condition on which the word that ends at a position holds, in English or another language."""
+    return _ON_CONDITION.match(text, position) or ON_CONDITION.match(text, position)
