@@ -135,7 +135,10 @@ def extract_answer(response: str, *, wanted: Wanted | None = None) -> Extraction
     if letters and (is_undecided(text) or len(_LABEL.findall(text)) > 1):
         return None
     if is_answer_alone(text) and not (text.rstrip().endswith(":") or is_broken_off(text)):
-        return Extraction(text.strip(), "whole")
+        if wanted != "value" or canonical(text).kind != "words" or word_count(text) == 1:
+            return Extraction(text.strip(), "whole")
+        said = closing(text)  # "Hay veinticinco alumnos." is as short as a name
+        return Extraction(said, "closing") if said else None
     if marked is _UNREADABLE:
         return None
     line = _last_line(text)

@@ -9,11 +9,12 @@ from itertools import islice
 
 from tokur_cli.answers.reading.canonical import canonical
 from tokur_cli.answers.reading.expressions import expression
+from tokur_cli.answers.reading.foreign import AND_A_HALF, begins_with_number
 from tokur_cli.answers.reading.languages import ENGLISH, has_decimal_comma
 from tokur_cli.answers.reading.moments import first_date, first_moment
 from tokur_cli.answers.reading.numbers import INTEGER, LETTER, Number, read_number
-from tokur_cli.answers.reading.spelled import CJK_NUMBER, SIGN_WORDS, is_other_word, read_words
-from tokur_cli.answers.reading.units import CURRENCY, CURRENCY_BEFORE, SCALES, UNITS
+from tokur_cli.answers.reading.spelled import CJK_NUMBER, SIGN_WORDS, read_words
+from tokur_cli.answers.reading.units import CURRENCY, CURRENCY_BEFORE, UNITS, scale_of
 
 _DIGITS = (
     r"(?:\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:[ ']\d{3})+,\d+|[1-9]\d{0,2}(?:\.\d{3}){2,}(?![\d.,]*\d)"
@@ -39,9 +40,6 @@ _SYMBOLS = expression(
 _BELOW_ZERO = expression(
     r"[^.;,:\d]{0,14}?\s?(?:below zero|under zero|bajo cero|abaixo de zero|sous zéro|sotto zero|unter null|ниже нуля"
     r"|мороза|تحت الصفر|overdrawn)"
-)
-_HALF = expression(
-    r"\s(?:and a half|y medi[ao]|e mei[ao]|et demie?|e mezz[ao]|i pół|с половиной|rưỡi|buçuk|ونصف)(?![^\W\d_])"
 )
 _SIGN = expression(rf"(?i){SIGN_WORDS}\s*")
 _HOUR_BEHIND = expression(r"\s?(?:[ap]m\b|[ap]\.\s?m\.)", re.IGNORECASE)
@@ -129,7 +127,7 @@ def goes_on(text: str, end: int) -> bool:
 
 
 def _first_spelled(text: str, start: int, language: str) -> Amount | None:
-    """Return the first number in words at or behind ``start``; of two at one place, the longer one."""
+    """Return the first number in words at or behind ``start``; one of the text's language before another."""
     plain = next(filter(None, (_spelled(text, match) for match in _SPELLED.finditer(text, start))), None)
     if language == ENGLISH:
         return plain
@@ -141,21 +139,24 @@ def _first_spelled(text: str, start: int, language: str) -> Amount | None:
         found = read_words(text[sign.end() if sign else begin :], language)
         if found:
             end = (sign.end() if sign else begin) + found[1]
-            best = None
+            best = alone = None
             for longer in _ends(text, begin, end):
                 number = read_number(text[begin:longer].strip(), language=language)
-                if number and (best is None or _says_more(number, best.number)):
+                if number and (best is None or (number != alone and _says_more(number, best.number))):
+                    alone = alone or number
                     value = number.value
                     words = text[end:longer].rstrip() if abs(value) == found[0] else ""
                     best = Amount(begin, longer, str(value) + words, number)
-            if best and (plain is None or best.end > plain.end or best.start < plain.start):
+            if best:
                 return _with_half(text, best)
+        elif begins_with_number(text[begin:], language):
+            return None  # number words that make no one number
     return plain
 
 
 def _with_half(text: str, amount: Amount) -> Amount:
     """Return an amount with the half that the words behind it add: "8 and a half", "dos y medio"."""
-    half = _HALF.match(text, amount.end)
+    half = AND_A_HALF.match(text, amount.end)
     if half is None or amount.number is None or amount.number.value.denominator != 1:
         return amount
     number = replace(amount.number, value=amount.number.value + Fraction(1, 2))
@@ -170,10 +171,9 @@ def _spelled(text: str, words: re.Match[str]) -> Amount | None:
         number = read_number(text[start:end].strip())
         if number:
             best = Amount(start, end, text[start:end].strip(), number)
-    if best is None or _ORDINAL_BEHIND.match(text, best.end):
-        return None
-    numeral = read_words(text[start : start + 40])
-    if numeral and numeral[1] == 1 and is_other_word(text[start:]):  # which ``_ends`` cannot tell
+    sign = _SIGN.match(text, start)
+    begin = sign.end() if sign else start
+    if best is None or read_words(text[begin : begin + 120]) is None or _ORDINAL_BEHIND.match(text, best.end):
         return None
     return best
 
@@ -202,14 +202,14 @@ def _extended(text: str, core: re.Match[str], language: str) -> Amount | None:
     if hour and core[0].strip().isdigit() and int(core[0]) <= 12:
         return Amount(start, hour.end(), text[start : hour.end()].strip(), None)
     number = read_number(core[0].strip(), language=language)
-    if number is None:
-        return None
-    best = Amount(start, end, shown(core[0], number, language), number)
-    for longer in _ends(text, start, end)[1:] if _is_followed_up(text, end) else ():
+    best = number and Amount(start, end, shown(core[0], number, language), number)
+    for longer in _ends(text, start, end)[1:] if _is_followed_up(text, end, language) else ():
         words = text[start:longer].strip()
         read = read_number(words, language=language)
-        if read and _says_more(read, best.number):
+        if read and read != number and (best is None or _says_more(read, best.number)):
             best = Amount(start, longer, shown(words, read, language), read)
+    if best is None:
+        return None
     best = _with_half(text, best)
     below = _BELOW_ZERO.match(text, best.end)
     if below and best.number and best.number.value > 0:
@@ -223,14 +223,14 @@ def _extended(text: str, core: re.Match[str], language: str) -> Amount | None:
     return best
 
 
-def _is_followed_up(text: str, end: int) -> bool:
+def _is_followed_up(text: str, end: int, language: str) -> bool:
     """Return whether the word behind a number may be a scale, a unit or the beginning of one."""
     following = _UNIT_WORD.match(text, end)
     if following is None:
         return False
     word = following[0].strip(" -")
     known = (
-        word.lower() in UNITS or word.lower() in SCALES or word in ("K", "M", "B", "bn", "mn", "square", "cubic", "sq")
+        word.lower() in UNITS or scale_of([word.lower()], language)[0] != 1 or word in ("K", "M", "B", "bn", "mn", "square", "cubic", "sq")
     )
     return known or not (word[:1].isascii() and word[:1].isalpha())
 

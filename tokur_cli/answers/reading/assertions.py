@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tokur_cli.answers.reading.canonical import canonical
 from tokur_cli.answers.reading.expressions import expression
-from tokur_cli.answers.reading.lexicon import LETTER_OF_CHOICE, NEGATION, UNDETERMINED, Marker, markers
+from tokur_cli.answers.reading.lexicon import LETTER_OF_CHOICE, NEGATION, OTHERWISE, UNDETERMINED, Marker, markers
 from tokur_cli.answers.reading.statements import SENTENCE_END, Statement, is_answer_alone, stated
 
 _NEAR = 300  # characters in which the rest of a sentence is looked for
@@ -68,6 +68,8 @@ def is_in_doubt(text: str, marker: Marker) -> bool:
     before = text[start : marker.end]
     unknown = UNDETERMINED.search(before)
     if unknown and not re.search(r"[,;]", before[unknown.end() :]):
+        return True
+    if OTHERWISE.search(before):
         return True
     end = SENTENCE_END.search(following)
     sentence = text[start : marker.end + (end.start() if end else len(following))]

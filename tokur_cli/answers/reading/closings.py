@@ -18,10 +18,12 @@ from tokur_cli.answers.reading.lexicon import (
     HYPOTHETICAL,
     IN_DOUBT,
     NEGATION,
+    OTHERWISE,
     RESULT_WORDS,
     SO,
     TAKEN_BACK,
     UNDETERMINED,
+    WHOLE,
 )
 from tokur_cli.answers.reading.numbers import QUALIFIED
 from tokur_cli.answers.reading.statements import (
@@ -221,7 +223,7 @@ def _shifted(found: list[Amount], offset: int) -> list[Amount]:
 
 def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -> str | None:
     """Return what a closing sentence states, see ``closing``."""
-    if UNDETERMINED.search(sentence) or TAKEN_BACK.search(sentence):
+    if any(words.search(sentence) for words in (UNDETERMINED, TAKEN_BACK, OTHERWISE)):
         return None
     corrected = CORRECTION.search(sentence)
     if corrected:
@@ -231,6 +233,8 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
     for cut in (cause, contrast, _WHEN.search(sentence)):
         if cut and any(amount.end <= cut.start() for amount in found):
             main = main[: cut.start()]
+    whole = WHOLE.search(main)
+    found = [amount for amount in found if not whole or amount.end <= whole.end() - len(whole[0].strip()) or amount.start >= whole.end()] or found
     because = worked_out(sentence[cause.end() :]) if cause and cause.start() >= len(main) else None
     found = [amount for amount in found if amount.end <= len(main) and not is_operand(sentence, amount)]
     if because is not None and found and because != found[-1].value:

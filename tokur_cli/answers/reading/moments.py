@@ -91,13 +91,12 @@ def _of_clock(clock: re.Match[str]) -> str:
     groups = {name.rstrip("23456"): value for name, value in clock.groupdict().items() if value}
     written, minute = groups["hour"], groups.get("minute")
     hour = int(written) if written.isdigit() else _HOURS.get(written, 0)
-    hour += 12 if "late" in groups and hour < 12 else 0
     if minute is None:
         minute = "30" if "半" in clock[0] or "반" in clock[0] else "00"
     elif not minute.isdigit():
         tens, _, ones = minute.partition("十")
         minute = str(10 * (_HOURS.get(tens) or 1) + _HOURS.get(ones, 0))
-    return f"{hour}:{minute}"
+    return f"{hour}:{minute}" + (" pm" if "late" in groups and hour <= 12 else "")
 
 
 def _spoken(text: str, start: int, language: str) -> Moment | None:

@@ -15,7 +15,7 @@ from fractions import Fraction
 
 from tokur_cli.answers.reading.expressions import expression
 from tokur_cli.answers.reading.languages import ENGLISH, has_decimal_comma
-from tokur_cli.answers.reading.spelled import NUMBER_WORDS, is_other_word, read_words, without_sign_word
+from tokur_cli.answers.reading.spelled import NUMBER_WORDS, read_words, without_sign_word
 from tokur_cli.answers.reading.units import CURRENCY, CURRENCY_BEFORE, SCALES, UNITS, Unit, scale_of, unit_of
 
 
@@ -75,7 +75,7 @@ _NO_UNITS = frozenset(
 )
 _LETTER_SCALES = {"K": 10**3, "M": 10**6, "B": 10**9, "bn": 10**9, "mn": 10**6, "mio": 10**6, "mrd": 10**9}
 _ORDINAL = expression(r"(?<=\d)(?:st|nd|rd|th|ème|[ºª])(?![A-Za-z])")
-_COUNTED = expression(r"第\s*(?=\d)")
+_COUNTED = expression(r"第\s*(?=\d)(?!\d+\s*[步题題章页頁行问問节節例])")
 _CONTINENTAL = expression(
     r"(?<![\d.,'])([1-9]\d{0,2}(?:\.\d{3})+),(\d+)(?![\d.,])|(?<![\d.,'])([1-9]\d{0,2}(?:[ ']\d{3})+),(\d+)(?![\d.,])"
     r"|(?<![\d.,'])([1-9]\d{0,2}(?:\.\d{3}){2,})(?![\d.,])|(?<![\d.,'])(0),(\d{1,2})(?![\d.,])"
@@ -90,7 +90,7 @@ _AMOUNTS = expression(
     r"\s*(?:,\s*)?(?:(?:and|und|et|y|e|i|и|en|ve|dan|và|och|og|और)\s+|و\s*|と|和|又)?"
 )
 _HALF_BEHIND = expression(
-    rf"(?P<number>\d+|[{LETTER}]+?)(?:\s*[个個]半\s*(?P<unit>[{LETTER}]+)|(?P<before>\s?[{LETTER}]+?)??(?:半|\s반[이을은]?|\s(?:y\smedi[ao]|e\smei[ao]|et\sdemie?|e\smezz[ao]|i\spół|с\sполовиной|rưỡi|buçuk|ونصف)))"
+    rf"(?P<number>\d+|[{LETTER}]+?)(?:\s*[个個]半\s*(?P<unit>[{LETTER}]+)|(?P<before>\s?[{LETTER}]+?)??(?:半|\s반[이을은]?|\s(?:y\smedi[ao]|e\smei[ao]|et\sdemie?|e\smezz[ao]|i\spół|с\sполовиной|rưỡi|buçuk|ونصف)(?:\s(?P<after>[{LETTER}]+))?))"
 )
 QUALIFIED = expression(
     r"以上|以下|未満|未满|不到|多于|少于|超过|最多|至少|미만|이상|이하|초과|से अधिक|से कम"
@@ -98,12 +98,12 @@ QUALIFIED = expression(
     r"|\b(?:or (?:more|less|so|fewer)|at (?:least|most)|ou (?:plus|moins|mais|menos)|o (?:más|menos)"
     r"|oder (?:mehr|weniger)|squared|cubed|factorial|(?:raised )?to the (?:\w+ )?power|mod(?:ulo)?|choose)\b"
     r"|とは限ら|かもしれ|수도 있|हो सकता|ではあり|ではな|아니|아닙|नहीं|的(?:两倍|一半)|の(?:2倍|半分)"
-    r"|의 (?:두 배|절반)|का (?:दोगुना|आधा)"
+    r"|'?[dt][ae]n\s(?:büyük|küçük|fazla|az)|의 (?:두 배|절반)|का (?:दोगुना|आधा)"
 )
 """What makes a bound, a doubt or another number of the number that it stands by."""
 
 _PERCENT = expression(r"百分之(.+)|yüzde\s+(.+)|ร้อยละ\s*(.+)|เปอร์เซ็นต์\s*(.+)", re.DOTALL)
-_TENTHS = expression(r"([^割할\s]+)\s?[割할]")
+_TENTHS = expression(r"([^割할成\s]+)\s?[割할成]")
 _SUMMED = expression(
     rf"(?P<first>-?\d[\d.,]*\s?{_WORD}(?:\s{_WORD})?)\s+(?:(?:e|y|et|und|and|i|и|ve|va|và|dan|og|och)\s+|و\s*)?(?P<rest>.+)", re.DOTALL
 )
@@ -154,7 +154,7 @@ def _read(text: str, language: str) -> Number | None:
     text = _COUNTED.sub("", _ORDINAL.sub("", _with_points(text, has_decimal_comma(language))))
     half = _HALF_BEHIND.fullmatch(text)
     if half:
-        whole = _read(f"{half['number']} {half['unit'] or half['before'] or ''}".strip(), language)
+        whole = _read(f"{half['number']} {half['unit'] or half['before'] or half['after'] or ''}".strip(), language)
         return replace(whole, value=whole.value + Fraction(1, 2)) if whole and whole.scale == 1 else None
     if not any(digit in text for digit in "0123456789"):
         return _read_spelled(text, language)
@@ -170,13 +170,15 @@ def _read_sum(text: str, language: str) -> Number | None:
     rest = _read(summed["rest"], language)
     if rest is None or not 0 < rest.value * rest.scale < first.scale or rest.scale < 1 or first.value < 0:
         return None
-    return Number(first.value * first.scale + rest.value * rest.scale, unit=rest.unit)
+    return Number(first.value + rest.value * rest.scale / first.scale, first.scale, rest.unit)
 
 
 def _with_points(text: str, decimal_comma: bool) -> str:
     """Return a text whose numbers have no dots between thousands, and points for decimal commas that are sure."""
     if "," not in text and "." not in text:
         return text
+    if decimal_comma:
+        text = re.sub(r"(?<![\d.,])([1-9]\d{0,2})\.(\d{3})(?![\d.,])", r"\1\2", text)
     text = _CONTINENTAL.sub(_continental, text)
     comma = _DECIMAL_COMMA.search(text)
     if comma and not (len(comma[2]) == 3 and comma[1] != "0" and not decimal_comma):
@@ -186,8 +188,6 @@ def _with_points(text: str, decimal_comma: bool) -> str:
         known = word == "%" or word in UNITS or word in SCALES or (word and word in CURRENCY)
         if known or decimal_comma or (before and before[-1] in CURRENCY and len(comma[2]) == 2):
             text = f"{text[: comma.start()]}{comma[1]}.{comma[2]}{text[comma.end() :]}"
-    if decimal_comma:
-        text = re.sub(r"(?<![\d.,])([1-9]\d{0,2})\.(\d{3})(?![\d.,])", r"\1\2", text)
     return text
 
 
@@ -222,8 +222,6 @@ def _read_spelled(text: str, language: str) -> Number | None:
         return None
     value, end = found
     rest = words[end:].lstrip()
-    if end == 1 and is_other_word(words):
-        return None
     rest = rest.removeprefix("of a ").removeprefix("of an ")
     tail = _read_tail(rest, None, language, apart=True)
     return Number(sign * value, *tail) if tail else None

@@ -27,7 +27,7 @@ _PARTS = {
     for name in names.split()
 }  # fmt: skip
 _LARGE = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-SIGN_WORDS = r"(?:\b(?:minus|negative|(?<!au )(?<!ou )moins(?!\s+de)|(?<!al )(?<!lo )(?<!ou )(?<!o )menos(?!\s+de)|meno|eksi)|минус|мінус|负|負|零下|氷点下|영하|ناقص|マイナス|마이너스|음수|سالب|منفی|ऋण|माइनस|âm|ลบ|מינוס)(?![a-z])"
+SIGN_WORDS = r"(?:\b(?:minus|negative|(?<!au )(?<!ou )moins(?!\s+de)|(?<!al )(?<!lo )(?<!ou )(?<!o )menos(?!\s+de)|meno|eksi|(?:(?<=\bis )|(?<=\bvan )|(?<=\bdus )|\A)min(?=\s\d))|минус|мінус|负|負|零下|氷点下|영하|ناقص|マイナス|마이너스|음수|سالب|منفی|ऋण|माइनस|âm|ลบ|מינוס)(?![a-z])"
 """A regular expression of the words for a minus sign."""
 
 _SIGNS = expression(rf"(?i){SIGN_WORDS}\s*")
@@ -75,16 +75,6 @@ def without_sign_word(text: str) -> tuple[str, bool]:
     return (text[sign.end() :], True) if sign and sign.end() < len(text) else (text, False)
 
 
-def is_other_word(text: str) -> bool:
-    """Return whether a text begins with a word that begins with a single Chinese numeral: 一共, 千葉.
-
-    Args:
-        text: such as ``一共``; a numeral is a number before a word that counts (``个``) alone.
-    """
-    behind = text[1:2]
-    return text[:1] in _SINGLE and bool(behind) and behind not in _COUNTERS
-
-
 def read_words(text: str, language: str = ENGLISH) -> tuple[Fraction, int] | None:
     """Return the number in words that a text begins with and where it ends, or None where it begins with none.
 
@@ -102,7 +92,7 @@ def read_words(text: str, language: str = ENGLISH) -> tuple[Fraction, int] | Non
         return (count / parts, fraction.end()) if parts and count is not None else None
     eastern = _CJK_START.match(text)
     if eastern:
-        value = _cjk_value(eastern[0])
+        value = None if _is_other_word(text, eastern.end()) else _cjk_value(eastern[0])
         return None if value is None else (value, eastern.end())
     return _english(text)
 
@@ -178,6 +168,12 @@ def _whole(words: list[tuple[str, int]], start: int) -> tuple[Fraction | int, in
             break
         index += 1
     return (total + group, index) if known else (0, start)
+
+
+def _is_other_word(text: str, end: int) -> bool:
+    """Return whether a text begins with a word that but begins with one numeral: 一共; before 个 it is a number."""
+    behind = text[1:2]
+    return end == 1 and text[0] in _SINGLE and bool(behind) and behind not in _COUNTERS
 
 
 def _cjk_value(text: str) -> Fraction | None:

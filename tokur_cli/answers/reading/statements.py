@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tokur_cli.answers.reading.amounts import Amount, amounts, goes_on
+from tokur_cli.answers.reading.amounts import Amount, amounts, goes_on, shown
 from tokur_cli.answers.reading.calculations import JOINT, UNFINISHED, last_result, without_working
 from tokur_cli.answers.reading.canonical import Canonical, canonical
 from tokur_cli.answers.reading.expressions import expression
@@ -28,6 +28,7 @@ from tokur_cli.answers.reading.lexicon import (
     LEADING_CHOICE,
     LETTER_OF_CHOICE,
     NEGATION,
+    OTHERWISE,
     RESULT_WORDS,
     TAKEN_BACK,
     UNDETERMINED,
@@ -39,7 +40,7 @@ _LEADING_MARKS = expression(r"\A(?:[\s:*#_\"'>]|\\\"|,(?=\s)|\.{2,})*")
 _BULLET = expression(r"\A[\s:*#_]*\n\s*(?:[-–•·]|\d{1,2}[.)](?=\s))\s+")
 SENTENCE_END = expression(
     r"(?:(?<!\d)\.|(?<=\d)\.(?!\s(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|maj|mars|led|úno|bře|dub|kvě|čer|srp|zář|říj|lis|pro)[a-zä]*\b)|[!?]+)(?=\s|$|[\"')\]](?:\s|$))"
-    r"(?!(?:(?<=\b(?:oz|lb|ft|hr|sq|vs|No|no|Mr|Ms|Dr)\.)|(?<=\b(?:lbs|hrs|min|Mrs)\.)|(?<=\bapprox\.))\s[a-z\d])(?<!\b(?:Mr|Ms|Dr)\.)(?<!\b(?:Mrs|i\.e|e\.g)\.)"
+    r"(?!(?:(?<=\b(?:oz|lb|ft|hr|sq|vs|No|no|Mr|Ms|Dr)\.)|(?<=\b(?:lbs|hrs|min|Mrs|тыс|млн|Mio|Mrd|tys|mln|mld)\.)|(?<=\bмлрд\.)|(?<=\bapprox\.))\s[a-zа-яż\d])(?<!\b(?:Mr|Ms|Dr)\.)(?<!\b(?:Mrs|i\.e|e\.g)\.)"
     r"|[!?](?=[^\W\d_])|\n"
 )
 """Where a sentence ends, in plain writing."""
@@ -73,7 +74,7 @@ _EQUALS = expression(r"\s*=\s*(?=\S)")
 _STATED = expression(r"(?:\b(?:is|are|be|equals?|of)\b|=)\s*(?=\S)")
 _PROSE = expression(
     rf"(?<![\\{LETTER}\d])(?:(?!(?:sin|cos|tan|log|exp|mod|and|pmod)\b)[{LETTER}]{{3,}}"
-    r"|(?i:so|is|it|we|he|in|of|to|at|by|on|as|be|if|an|my|no|up)\b)|[\u3040-\ud7ff]"
+    r"|(?i:so|is|it|we|he|in|of|to|at|by|on|as|be|if|an|my|no|up)\b)|[\u3040-\ud7ff]|[\u0400-\u1fff]{2}"
 )
 _TEXT_GROUP = expression(r"\\(?:text\w*|mathrm|mathbf|mbox|operatorname)\s*\{[^{}]*\}|\\begin\{\w+\}|\\end\{\w+\}")
 _UNIT_WORD = expression(rf"\s?(?:\\?%|percent\b|pct\b|[{LETTER}]+)")
@@ -204,7 +205,7 @@ def _of_sentence(sentence: str, *, letters: bool, language: str, worked: str, le
     sentence = COPULA_BEHIND.sub("", sentence.strip(" \t*_\"'")).rstrip(" \t*_\"',;")
     if sentence.endswith("}") and sentence.count("{") < sentence.count("}"):
         sentence = sentence.rstrip("}").rstrip(" \"'")
-    if not sentence or TAKEN_BACK.search(sentence) or UNDETERMINED.search(lead + sentence):
+    if not sentence or any(words.search(sentence) for words in (TAKEN_BACK, OTHERWISE)) or UNDETERMINED.search(lead + sentence):
         return None
     corrected = CORRECTION.search(sentence)
     if corrected and canonical(sentence).kind != "words" and corrected.start():
@@ -244,7 +245,11 @@ def _of_sentence(sentence: str, *, letters: bool, language: str, worked: str, le
         return several[0] if several else letter[1].upper()
     if is_bound(lead) or is_bound(main[: len(main) - len(main.lstrip("><≥≤≠ "))]):
         return None
-    if form.text in ("yes", "no") or form.kind in ("number", "choice") or (not is_prose(main) and not _is_range(main)):
+    if (
+        form.text in ("yes", "no")
+        or form.kind in ("number", "choice")
+        or (not is_prose(main) and not _is_range(main, language))
+    ):
         return _single(main, language)
     return _with_words(main, language, worked)
 
@@ -280,9 +285,11 @@ def without_denied(sentence: str, lead: str, language: str) -> list[Amount] | No
     return kept if len(kept) < len(found) else None
 
 
-def _is_range(text: str) -> bool:
-    """Return whether a text is a range of two numbers."""
+def _is_range(text: str, language: str) -> bool:
+    """Return whether a text is a range of two numbers, or two of which one is meant ("5 ou 6"; "5 or 6" is a list)."""
     found = amounts(text)
+    if language != ENGLISH and found and goes_on(text, found[0].end):
+        return True
     to = re.match(r"\s?[-–—~]|\s(?:to|bis|a|à|до|至)\s", text[found[0].end :]) if len(found) == 2 else None
     return to is not None and found[0].start == 0 and goes_on(text, found[0].end)
 
@@ -297,10 +304,14 @@ def _form(text: str, language: str) -> Canonical:
 
 def _single(text: str, language: str) -> str:
     """Return an answer that stands alone, its decimal comma as a point where its language tells that it is one."""
-    if language == ENGLISH or read_number(text, language=language) == read_number(text):
+    moment = amounts(text, language=language)[:1]
+    if moment and moment[0].number is None and (moment[0].start, moment[0].end) == (0, len(text)):
+        return moment[0].text
+    number = read_number(text, language=language)
+    if language == ENGLISH or number is None or number == read_number(text):
         return text
     found = amounts(text, language=language) or amounts(text, language=language, spelled=True)
-    return found[0].text if len(found) == 1 else text
+    return found[0].text if len(found) == 1 else shown(text, number, language)
 
 
 def _with_words(main: str, language: str, worked: str) -> str | None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import NamedTuple
 
+from tokur_cli.answers.reading.expressions import expression
+
 
 class Unit(NamedTuple):
     """A unit: its dimension and its worth in that dimension's base."""
@@ -24,15 +26,15 @@ _SCALES = {
     "12": "dozen dozens dutzend docena docenas douzaine douzaines dúzia dúzias dozzina dozzine tuzin tuziny tuzinów lusin düzine dozijn dussin дюжина дюжины дюжин دزينة دستة दर्जन "
     "ダース 打 다스 โหล tá",
     "100": "hundred 百",
-    "1000": "thousand k mil mila mille tausend тысяча тысячи тысяч тысячам тыс тисяча тисячі тисяч тис tysiąc tysięcy tysiące tys tisíc tisíce duizend tusen ezer mii nghìn ngàn ribu "
+    "1000": "thousand k mil mila mille tausend тысяча тысячи тысяч тысячам тыс тисяча тисячі тисяч тис tysiąc tysięcy tysiące tys tisíc tisíce tisíců duizend tusen ezer mii nghìn ngàn ribu "
     "bin ألف ألفا آلاف الف هزار हजार हज़ार হাজার χιλιάδες אלף אלפים พัน 千 천 กิโล",
     "10000": "万 萬 만 หมื่น",
     "100000": "lakh lakhs लाख লাখ แสน",
     "1000000": "million millions mn millón millones milione milioni milhão milhões milioane millionen millioner mio миллион миллиона миллионов млн мільйон мільйони мільйонів mln "
-    "miljoen miljoner miljon miljoonaa milion miliony milionów millió triệu juta milyon مليون مليونا ملايين میلیون εκατομμύριο εκατομμύρια מיליון ล้าน 百万 百萬 백만",
+    "miljoen miljoner miljon miljoonaa milion miliony milionów milionů millió triệu juta milyon مليون مليونا ملايين میلیون εκατομμύριο εκατομμύρια מיליון ล้าน 百万 百萬 백만",
     "10000000": "crore crores करोड़ কোটি 千万 千萬 천만 สิบล้าน",
     "100000000": "亿 億 억 ร้อยล้าน",
-    "1000000000": "bn milliard milliards milliarde milliarden milliarder mrd миллиард миллиарда миллиардов млрд мільярд мільярди мільярдів mld mlrd miliard miliardy miliardów "
+    "1000000000": "bn milliard milliards milliarde milliarden milliarder mrd миллиард миллиарда миллиардов млрд мільярд мільярди мільярдів mld mlrd miliard miliardy miliardów miliardů "
     "miliarda miliardo miliardi miliarde billion billions bilhão bilhões miljard miljarder miljardia milliárd tỷ tỉ miliar milyar مليار مليارا مليارات میلیارد अरब δισεκατομμύριο "
     "δισεκατομμύρια מיליארד พันล้าน 十亿 十億 십억",
     "1000000000000": "trillion trillions billionen billones billón biljoen bilione bilioni bilião biliões bilionów biliony biljon biljoner billioner trilhão trilhões трлн триллион "
@@ -43,12 +45,23 @@ SCALES: dict[str, Fraction] = {
 }
 """Words for a multiple. A million is exact, ``5 million`` is not 5; a per cent is a hundredth that may be left out."""
 
+_INFLECTED = tuple(
+    (expression(rf"(?:{stems})(?!th|är|air)\w{{0,3}}"), Fraction(scale))
+    for scale, stems in (
+        (10**3, "тысяч|тисяч|tysi[ąę]c|tisíc|bin(?=[dea])"),
+        (10**6, "mil+i[oóò]n|миллион|мільйон|milyon|miljoo?n"),
+        (10**9, "mil+i?ard|миллиард|мільярд|milyar|miljard"),
+        (10**12, "триллион|трильйон|trilyon"),
+    )
+)
+"""What the forms of words for thousands and millions have in common."""
+
 _LONG_SCALE = {
     name: Fraction(10) ** exponent
     for exponent, names in {12: "billion billions bilion", 15: "billiarde billiarden", 18: "trillion trillions"}.items()
     for name in names.split()
 }
-_LOCAL_SCALES = {**dict.fromkeys("cs da de es fi fr hu it nl no pl sv".split(), _LONG_SCALE), "pt": {"mi": Fraction(10**6)}}
+_LOCAL_SCALES = {**dict.fromkeys("cs da de es fi fr hu it nl no pl sv".split(), _LONG_SCALE), "pt": {"mi": Fraction(10**6)}, "hi": {"सौ": Fraction(100)}}
 """Words whose worth depends on the language: a German Billion is a million millions."""
 
 _TABLE: dict[tuple[str, str], str] = {
@@ -193,4 +206,7 @@ def _first_scale(words: list[str], language: str) -> tuple[Fraction, list[str]]:
         for length in range(min(len(first) - 1, 8), 0, -1):
             if first[:length] in SCALES:
                 return SCALES[first[:length]], [first[length:], *words[1:]]
+    for stem, scale in _INFLECTED:
+        if stem.fullmatch(first):
+            return scale, words[1:]
     return Fraction(1), words

@@ -5,16 +5,13 @@ from __future__ import annotations
 import re
 
 from tokur_cli.answers.reading.expressions import expression
-from tokur_cli.answers.reading.lexicon import CORRECTION, HYPOTHETICAL, IN_DOUBT, NEGATION
-from tokur_cli.answers.reading.notation import common_name
+from tokur_cli.answers.reading.lexicon import CORRECTION, HYPOTHETICAL, IN_DOUBT, NEGATION, ON_CONDITION
+from tokur_cli.answers.reading.notation import VERDICTS, common_name
 from tokur_cli.answers.reading.statements import SENTENCE_END
 
 _TAIL = 2_000
 
-_WORD = (
-    "yes|yeah|yep|yup|no|nope|true|false|sí|si|oui|non|ja|nein|да|нет|sim|não|sì|evet|hayır|có|không|ya|tidak|tak|nie|是的?|不是|对|不对|はい|いいえ|네|아니요"
-    "|아니오|نعم|لا|हाँ|हां|नहीं|ใช่|ไม่ใช่|ไม่"
-)
+_WORD = "|".join(sorted(map(re.escape, VERDICTS), key=len, reverse=True))
 _OPENING = expression(
     rf"\A[\s*_#\"'>]*(?P<word>{_WORD})(?=\s*[*_]*\s*(?:[,.!:;–—]|-\s|$|\n)|\s\(|\s(?:it|he|she|they|there|this|that|we|you|i)\b)",
     re.IGNORECASE,
@@ -50,7 +47,7 @@ def opening_verdict(text: str) -> str | None:
     first = _OPENING.match(text)
     if first is None or CORRECTION.match(text[first.end() :].lstrip(" ,.!")):
         return None
-    condition = _ON_CONDITION.match(text, first.end())
+    condition = _condition(text, first.end())
     if condition and not SENTENCE_END.search(text, first.end(), condition.end()):
         return None
     others = [_SAID.match(sentence) for sentence in SENTENCE_END.split(text[first.end() :])]
@@ -81,7 +78,7 @@ def _decided(sentence: str) -> str | None:
     """Return the word by which a sentence decides."""
     said = _SAID.match(sentence) or _CONCLUDED.search(sentence)
     if said:
-        return None if _ON_CONDITION.match(sentence, said.end()) else said["word"]
+        return None if _condition(sentence, said.end()) else said["word"]
     found = _PREDICATE.search(sentence)
     if found is None or HYPOTHETICAL.search(sentence) or IN_DOUBT.search(sentence):
         return None
@@ -89,3 +86,8 @@ def _decided(sentence: str) -> str | None:
     if len(words) > 1 or NEGATION.search(sentence[: found.start("word")]):
         return None
     return {"correct": "true", "incorrect": "false", "untrue": "false"}.get(words.pop(), found["word"])
+
+
+def _condition(text: str, position: int) -> re.Match[str] | None:
+    """Return the condition on which the word that ends at a position holds, in English or another language."""
+    return _ON_CONDITION.match(text, position) or ON_CONDITION.match(text, position)
