@@ -21,7 +21,7 @@ _NEAR = 80  # characters before a letter in which a word may choose or reject it
 
 _LABELLED = expression(r"\A\W{0,4}\(?([A-J])[).:](?=\s|\*|$)")
 _LABELLED_LINES = expression(r"(?m)^\W{0,4}\(?([A-J])[).:](?=\s|\*|$)")
-_SMALL = expression(r"(?<![^\s*:])\(([a-j])\)")
+_SMALL = expression(r"(?<![^\s*:])\(([a-j])\)|\b(?:option|choice)\s+[a-j](?=[).\s]*(?:\Z|\n))")
 _LABEL_ALONE = expression(
     r"(?i)(?:\A\W*|[^\w\s]\s*|\b(?:so|thus|therefore|hence|then)\s+|\A\s*the\s+)(?:option|choice|answer)\W*\Z"
 )

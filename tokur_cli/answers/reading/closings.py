@@ -214,7 +214,19 @@ def _readings(sentence: str, language: str) -> list[Amount]:
         else:
             position = math.end()
     found += _shifted(amounts(sentence[position:], language=language), position)
-    return found or amounts(sentence, language=language, spelled=True)
+    return _with_spelled(found, amounts(sentence, language=language, spelled=True))
+
+
+def _with_spelled(found: list[Amount], spelled: list[Amount]) -> list[Amount]:
+    """Return amounts in digits with those in words beside them that are more than a turn of phrase ("one of the 42")."""
+    rivals = [  # two is too common to rival a number: "the two boys"
+        amount
+        for amount in spelled
+        if amount.number
+        and abs(amount.number.value * amount.number.scale) > 2
+        and all(amount.end <= other.start or other.end <= amount.start for other in found)
+    ]
+    return sorted([*found, *rivals], key=lambda amount: amount.start) if found else spelled
 
 
 def _shifted(found: list[Amount], offset: int) -> list[Amount]:

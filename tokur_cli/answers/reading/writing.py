@@ -1,8 +1,8 @@
 r"""Plain writing: one way to write what scripts, keyboards and markup write in many.
 
 Digits of any script are ASCII, full-width and Arabic punctuation is Latin, typographic quotes are straight, a
-superscript is ``^``, and Markdown's and HTML's emphasis is gone. LaTeX, line ends and the order
-of the text stay as they are.
+superscript is ``^``, spaces of any width are blanks, and Markdown's and HTML's emphasis is gone. LaTeX, line ends and
+the order of the text stay as they are.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from tokur_cli.answers.reading.expressions import expression
 _INVISIBLE = (
     "\u00ad\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff\ufe0f"
 )
+_SPACES = "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
 _PUNCTUATION = str.maketrans(
     {
         **dict.fromkeys(_INVISIBLE, ""),
+        **dict.fromkeys(_SPACES, " "),
         **dict.fromkeys("“”„«»「」『』＂", '"'),
         **dict.fromkeys("‘’＇", "'"),
         **dict.fromkeys("−‒－﹣", "-"),
