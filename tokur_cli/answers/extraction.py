@@ -96,6 +96,7 @@ _THOUGHTS = (
 )
 _TAG, _TAG_END = "<answer>", "</answer>"
 _LABEL = expression(r"(?<![A-Za-z])[A-J][).:]\s")
+_NAMED_OPTION = expression(r"(?<![A-Za-z])[A-J]\s?:\s{0,3}\Z")
 _ITEM, _NUMBER_OF_ITEM = expression(r"\s*\d{1,2}[.)]\s"), expression(r"\d{1,2}[.)]")
 _TURN = expression(r"(?im)^[ \t]{0,8}(?:#{1,6}[ \t]{0,4})?(?:human|user)\s{0,3}:|<\|im_end")
 _CALLED_RIGHT = expression(r"(?i)\s{0,4}(?:correct|right)\b")
@@ -264,7 +265,11 @@ def _after_marker(text: str, letters: bool, rules: tuple[ExtractionRule, ...]) -
     """Return what follows the last marker of the first of ``rules`` that has one."""
     last: dict[ExtractionRule, Marker] = {}
     begun = [marker for marker in markers(text) if text[marker.end : marker.end + 40].strip()]
-    found_markers = [marker for marker in begun if not is_supposed(text, marker)]
+    found_markers = [
+        marker
+        for marker in begun
+        if not (is_supposed(text, marker) or (letters and _NAMED_OPTION.search(marker.text)))
+    ]
     if begun and not found_markers and not behind_last_marker(text).strip():
         return _UNREADABLE  # what another said, or what would be
     for marker in reversed(found_markers):

@@ -251,7 +251,10 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
     found = [amount for amount in found if amount.end <= len(main) and not is_operand(sentence, amount)]
     if because is not None and found and because != found[-1].value:
         return None
-    listed = None if _SOLVED.search(main) else _solutions(main)
+    solved = _SOLVED.search(main)
+    if solved and found and found[-1].start > solved.start():
+        return found[-1].text
+    listed = _solutions(main) or _solutions(main.replace("$", ""))
     if listed:
         return listed
     exact = EXACT.search(main)

@@ -416,7 +416,7 @@ QUESTION_LINE = expression(
 """A line that asks the next question, as base models go on to do."""
 
 LEADING_CHOICE = expression(
-    r"(?:(?:donc|also|daher|logo|portanto|quindi|dunque|dus|alors|então|option|choice|la|el|a|le|die|der|de|optie|opción|opção|alternativa|lettre|lettera|letra|literal|buchstabe|réponse|respuesta|resposta|risposta|antwort|antwoord|odpowiedź|ответ"
+    r"(?:(?:donc|also|daher|logo|portanto|quindi|dunque|dus|alors|então|option|choice|la|el|a|le|die|der|de|optie|opción|opção|alternativa|lettre|lettera|letra|literal|buchstabe|réponse|respuesta|resposta|risposta|[Aa]ntwort|antwoord|odpowiedź|ответ"
     r"|opzione|вариант|буква|pilihan|phương án|câu|şık|ข้อ|विकल्प|选项|選項|选|選)\s*){0,3}"
     r"\(?([B-HJ]|A(?!\s+(?!or\b|and\b|is\b|because\b|since\b|as\b|but\b)[a-z]))(?![A-Za-z0-9'])\)?(?=[\s.,:;)*]|$|[^\x00-\x7f])(?!\s*[=<>])"
 )

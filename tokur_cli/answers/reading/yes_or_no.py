@@ -26,10 +26,11 @@ _SAID = expression(rf"\A\W*{_LED}{{0,3}}(?P<word>{_WORD})(?=[\W_]*\Z|\s*[,;:â€“â
 _CONCLUDED = expression(rf",\s*(?:and\s+)?(?:so|thus|therefore|hence),?\s+(?P<word>{_WORD})(?=[\W_]*\Z)", re.IGNORECASE)
 _PREDICATE = expression(
     r"\b(?:(?:statement|claim|assertion|proposition|hypothesis|it|this|that)\s+is|(?:it"
-    r"|that)'s)\s+(?:(?:therefore|thus|hence|indeed|clearly|definitely|certainly|in fact)\s+)?"
+    r"|that)'s)\s+(?P<denied>not\s+)?(?:(?:therefore|thus|hence|indeed|clearly|definitely|certainly|in fact)\s+)?"
     r"[*_]*(?P<word>(?:un)?true|false|correct|incorrect)\b[*_]*(?=\W*\Z|\s*,|\s+(?:because|since|as)\b)",
     re.IGNORECASE,
 )
+_SO = expression(r",\s*(?:so|thus|therefore|hence|which means)\b", re.IGNORECASE)
 _TRUTH = expression(r"\b(?:un)?true\b|\bfalse\b|\b(?:in)?correct\b", re.IGNORECASE)
 _ON_CONDITION = expression(
     r"[\s*_]{0,4}[,;:]?\s{0,3}(?:(?:but|though|although)\b[^.!?\n]{0,120}?)?\b(?:only\s+)?(?:if|when|unless|provided)\b|\s{0,3},?\s{0,3}(?:and|or)\s+(?:yes|no)\b",
@@ -79,13 +80,18 @@ def _decided(sentence: str) -> str | None:
     said = _SAID.match(sentence) or _CONCLUDED.search(sentence)
     if said:
         return None if _condition(sentence, said.end()) else said["word"]
+    for conclusion in _SO.finditer(sentence):
+        if _PREDICATE.search(sentence, conclusion.end()):
+            return _decided(sentence[conclusion.end() :])
     found = _PREDICATE.search(sentence)
     if found is None or HYPOTHETICAL.search(sentence) or IN_DOUBT.search(sentence):
         return None
     words = {word.lower() for word in _TRUTH.findall(sentence)}
-    if len(words) > 1 or NEGATION.search(sentence[: found.start("word")]):
+    if len(words) > 1 or NEGATION.search(sentence[: found.start("denied") if found["denied"] else found.start("word")]):
         return None
-    return {"correct": "true", "incorrect": "false", "untrue": "false"}.get(words.pop(), found["word"])
+    if words <= {"true", "false"} and not found["denied"]:
+        return found["word"]
+    return "true" if (words.pop() in ("true", "correct")) != bool(found["denied"]) else "false"
 
 
 def _condition(text: str, position: int) -> re.Match[str] | None:
