@@ -40,6 +40,7 @@ from tokur_cli.answers.reading.statements import (
     is_prose,
     only,
     resolved,
+    rounds,
     whole_formula,
     without_denied,
     word_count,
@@ -52,6 +53,7 @@ _ASSIGNMENT = expression(r"(?<![A-Za-z\d])[A-Za-z](?:_\{?\w+\}?)?\s?=\s?(-?\d[\d
 _SOLVED = expression(
     r"(?i)\b(?:so|therefore|thus|hence|giving|gives|yields|then|means(?:\s+that)?|get)\s+\$?(?-i:[A-Za-z])\s*=\s*-?[\d.,/]*\d[$.\s]*\Z"
 )
+_COMBINED = expression(r"(?i)\b(?:so|therefore|thus|hence|and|then)\s\$?([^=,.;$]{3,40}?)=\s?-?[\d.,/]*\d[$.\s]*\Z")
 _UNSOLVED = expression(
     r"(?:[≠<>≤≥]|!=|\\(?:ne|le|ge|lt|gt|neq|leq|geq))\s*\Z|(?:\d\s?[a-zA-Z]|(?<![A-Za-z])[a-zA-Z]\s?(?:\^\S+|[²³]|[-+*/]\s?\w+)|(?<![\w])-\s?[a-zA-Z]|\d+/[a-zA-Z])\s*=\s*\Z"
 )
@@ -89,7 +91,7 @@ _FINITE = (
     r"|costs?|gets?|got|makes?|needs?|will|earns?|buys?|bought|pays?|sold|sells?|ate|eats?)\b"
 )
 _PREDICATE = expression(
-    r"(?i)\b(?:is|are|equals?|leaves|gives|yields|makes|totals)(?:\s+us)?\s+(?:(?:a|an|the)\s+(?:remainder|total|sum|result)\s+of\s+)?"
+    r"(?i)\b(?:is|are|equals?|leaves|gives|yields|makes|totals|costs?|weighs?|holds?|lasts?)(?:\s+us)?\s+(?:(?:a|an|the)\s+(?:remainder|total|sum|result)\s+of\s+)?"
     r"(?:(?:about|approximately|exactly|only|just|then|therefore)\s+)?(?=[-+$€£\\]{0,2}\d)|[a-z\d]:\s+(?=[-+$€£\\]{0,2}\d)"
 )
 _SUBJECT = expression(r"(?i)\s{0,3}(?:[a-z]+\s+)?(?:is|are)\s+(?:the|our|my|what)\b")
@@ -141,7 +143,8 @@ def _of_predicate(main: str, found: list[Amount]) -> Amount | None:
     behind = [match for match in _PREDICATE.finditer(main) if match.end() == found[-1].start]
     if not behind or word_count(main[found[-1].end :]) > 3:
         return None
-    return None if _CLAUSE_BEFORE.match(main[: behind[-1].start()]) else found[-1]
+    clause = max((so.end() for so in SO.finditer(main, 0, behind[-1].start())), default=0)
+    return None if _CLAUSE_BEFORE.match(main[clause : behind[-1].start()]) else found[-1]
 
 
 def _is_one_of_several_rows(sentences: list[str], index: int) -> bool:
@@ -174,6 +177,10 @@ def _solutions(main: str) -> str | None:
 def _is_unsolved(main: str, found: list[Amount]) -> bool:
     """Return whether a sentence has several assignments, or an equation that does not name its number."""
     if _SOLVED.search(main):
+        return False
+    named = {match[0][0] for match in _ASSIGNMENT.finditer(main)}
+    combined = _COMBINED.search(main)
+    if combined and len(named) > 1 and named.issuperset(re.findall(r"[A-Za-z]", combined[1])):
         return False
     assigned = {match[1] for match in _ASSIGNMENT.finditer(main)}
     return len(assigned) > 1 or any(_UNSOLVED.search(main[: amount.start]) for amount in found)
@@ -252,7 +259,11 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
         stands = main[slice(*result)].strip()
         shown = number.text if number and number.start <= result[1] else stands
         known = {amount.value for amount in found if amount.start < result[1]}
-        if later and _ROUNDED.search(main, result[1], later[0].start):
+        if later and (
+            _ROUNDED.search(main, result[1], later[0].start)
+            or (SO.search(main, result[1], later[0].start) and rounds(later[0].value, worked_out(main[: result[1]])))
+            or (RESULT_WORDS.search(main, result[1]) and rounds(later[0].value, worked_out(main[: result[1]])))
+        ):
             return only(later)
         return None if {amount.value for amount in later} - known else shown
     if not found or _is_unsolved(main, found) or HYPOTHETICAL.search(main) or _IMPERATIVE.match(main):
@@ -301,7 +312,7 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
         return None
     if is_bound(before) or (is_label(before, language) and worth != found[0].value) or is_function(before):
         return None
-    if worth is None or worth in values or CONCLUSION.search(main):
+    if worth is None or worth in values or CONCLUSION.search(main) or rounds(found[-1].value, worth):
         return found[-1].text
     # A sentence that only repeats a number of the calculation right before it adds nothing to its result.
     before = worked.rpartition("\n")[2]

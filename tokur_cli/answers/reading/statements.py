@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from fractions import Fraction
 
 from tokur_cli.answers.reading.amounts import Amount, amounts, goes_on, shown
 from tokur_cli.answers.reading.calculations import JOINT, UNFINISHED, last_result, without_working
@@ -86,6 +87,7 @@ _NAMED = expression(
     r"(?:(?<=[a-z]\s)|(?<=[a-z],\s))(?!Total\b|Answer\b|Result\b|Naira\b)[A-Z][a-z]{3,}\Z|(?<![A-Za-z])[a-z]+[A-Z][A-Za-z]*\Z"
 )
 _AND = expression(r"(?i)\s{1,3}(?!more\b|fewer\b|less\b)[a-z]{2,}(?:\s+[a-z]{2,})?(?:\s+and|\s*&)\s+")
+_REMAINDER = expression(r"(?i)=\s?\d+\s?r(?:emainder)?\.?\s?\d")
 _WITH_ANOTHER = expression(
     r"(?i)(?P<part>\s{1,3}of\s+)?(?(part)|\s{1,3}(?:[a-z]+\s+)?(?:(?:more|less|fewer|[a-z]+er)\s+than|times"
     r"|choose|mod|plus|minus|divided by"
@@ -119,7 +121,7 @@ def word_count(text: str) -> int:
 def is_answer_alone(text: str) -> bool:
     """Return whether a text is an answer and nothing else: no prose but up to three words."""
     text = text.strip()
-    if UNFINISHED.search(text):
+    if UNFINISHED.search(text) or _REMAINDER.search(text):
         return False
     if len(text) > 200 or "\n" in text or not any(character.isalnum() for character in text):
         return False
@@ -389,6 +391,13 @@ def resolved(found: list[Amount], worked: str) -> str | None:
     worth = worked_out(worked)
     same = [amount for amount in found if worth is not None and amount.value == worth]
     return same[0].text if same else None
+
+
+def rounds(value: object, exact: object) -> bool:
+    """Return whether a value is a whole number next to an exact one that is none: 3 or 4 for 3.5."""
+    if not isinstance(value, Fraction) or not isinstance(exact, Fraction):
+        return False
+    return value.denominator == 1 and exact.denominator != 1 and abs(value - exact) < 1
 
 
 def worked_out(text: str) -> object:
