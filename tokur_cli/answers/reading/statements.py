@@ -207,7 +207,11 @@ def _of_sentence(sentence: str, *, letters: bool, language: str, worked: str, le
     sentence = COPULA_BEHIND.sub("", sentence.strip(" \t*_\"'")).rstrip(" \t*_\"',;")
     if sentence.endswith("}") and sentence.count("{") < sentence.count("}"):
         sentence = sentence.rstrip("}").rstrip(" \"'")
-    if not sentence or any(words.search(sentence) for words in (TAKEN_BACK, OTHERWISE)) or UNDETERMINED.search(lead + sentence):
+    if (
+        not sentence
+        or any(words.search(sentence) for words in (TAKEN_BACK, OTHERWISE))
+        or UNDETERMINED.search(lead + sentence)
+    ):
         return None
     corrected = CORRECTION.search(sentence)
     if corrected and canonical(sentence).kind != "words" and corrected.start():
