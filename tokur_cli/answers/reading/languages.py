@@ -62,7 +62,7 @@ _COMMON_WORDS = {
     "hu": "és a az egy van összesen tehát marad",
 }
 _LETTERS_OF = {
-    "es": "ñ¿¡", "pt": "ãõ", "fr": "œîû", "de": "ß", "pl": "łżźśćńąę", "tr": "şğı", "cs": "řěů", "hu": "őű", "ro": "țșă", "da": "æø",
+    "es": "ñ¿¡", "pt": "ãõ", "fr": "œîû", "de": "ß", "pl": "łżźśćńąę", "tr": "şğı", "cs": "řěů", "sv": "å", "hu": "őű", "ro": "țșă", "da": "æøå",
     "vi": "đơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ",
 }  # fmt: skip
 """Letters that one language alone has, or hardly another of these."""
@@ -83,7 +83,8 @@ def language_of(text: str) -> str:
                 return language
     words = re.findall(r"[^\W\d_]+", lowered)[-60:]
     hits = {
-        language: sum(word in known for word in words) + 2 * any(letter in lowered for letter in _LETTERS_OF.get(language, ""))
+        language: sum(word in known for word in words)
+        + 2 * any(letter in lowered for letter in _LETTERS_OF.get(language, ""))
         for language, known in _WORDS_OF.items()
     }
     best = max(hits, key=lambda language: hits[language])

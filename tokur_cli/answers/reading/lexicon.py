@@ -391,7 +391,7 @@ HYPOTHETICAL = expression(
 """Sentences that state nothing."""
 
 IN_DOUBT = expression(
-    rf"(?i){_W}(?:either|can't decide|not sure|unsure|might|may be|could|maybe|perhaps|possibly|o bien|entweder|soit|oder|peut-être|il se peut|vielleicht|möglicherweise|womöglich|eventuell|quizás?|posiblemente|puede que|possivelmente|pode ser|può darsi|misschien|mogelijk|być może|chyba|tal vez|talvez|forse|может|возможно|может быть|może|belki|mungkin|có thể|ربما|शायद|हो सकता)"
+    rf"(?i){_W}(?:either|can't decide|not sure|unsure|might|may be|could|maybe|perhaps|possibly|o bien|entweder|soit|oder|peut-être|il se peut|vielleicht|möglicherweise|womöglich|eventuell|quizás?|posiblemente|puede que|possivelmente|pode ser|può darsi|misschien|mogelijk|być może|chyba|tal vez|talvez|forse|может|возможно|может быть|może|belki|olabilir|mungkin|có thể|ربما|قد يكون|قد تكون|शायद|हो सकता)"
     rf"{_E}|可能|也许|也許|或许|どちらか|かもしれ|아마|อาจ"
 )
 """Words that leave it open which of several is meant."""

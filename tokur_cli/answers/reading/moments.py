@@ -41,10 +41,16 @@ _SPOKEN: dict[str, tuple[tuple[str, int], ...]] = {
     "sv": ((r"halv {}", -30), (r"kvart i {}", -15), (r"kvart över {}", 15)),
     "da": ((r"halv {}", -30), (r"kvart i {}", -15), (r"kvart over {}", 15)),
     "pl": ((r"w?pół do {}", -30),),
+    "id": ((r"(?:pukul|jam) setengah {}", -30),),
+    "hu": ((r"fél {}(?:kor)?", -30),),
     "ru": ((r"половин[ае] {}(?:го)?", -30),),
     "es": ((r"las? {} y media", 30), (r"las? {} y cuarto", 15), (r"las? {} menos cuarto", -15)),
     "pt": ((r"[àa]s? {} e meia(?! (?:horas?|dúzia))", 30), (r"[àa]s? {} e um quarto", 15)),
-    "it": ((r"al(?:le|l') ?{} e mezz[ao]", 30), (r"al(?:le|l') ?{} e un quarto", 15), (r"al(?:le|l') ?{} meno un quarto", -15)),
+    "it": (
+        (r"al(?:le|l') ?{} e mezz[ao]", 30),
+        (r"al(?:le|l') ?{} e un quarto", 15),
+        (r"al(?:le|l') ?{} meno un quarto", -15),
+    ),
     "fr": ((r"à {} heures? et demie", 30), (r"à {} heures? et quart", 15), (r"à {} heures? moins le quart", -15)),
 }
 """How a language says half past and a quarter to an hour, and the minutes to be added to that hour."""

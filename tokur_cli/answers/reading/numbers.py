@@ -105,7 +105,8 @@ QUALIFIED = expression(
 _PERCENT = expression(r"百分之(.+)|yüzde\s+(.+)|ร้อยละ\s*(.+)|เปอร์เซ็นต์\s*(.+)", re.DOTALL)
 _TENTHS = expression(r"([^割할成\s]+)\s?[割할成]")
 _SUMMED = expression(
-    rf"(?P<first>-?\d[\d.,]*\s?{_WORD}(?:\s{_WORD})?)\s+(?:(?:e|y|et|und|and|i|и|ve|va|và|dan|og|och)\s+|و\s*)?(?P<rest>.+)", re.DOTALL
+    rf"(?P<first>-?\d[\d.,]*\s?{_WORD}(?:\s{_WORD})?)\s+(?:(?:e|y|et|und|and|i|и|ve|va|và|dan|og|och)\s+|و\s*)?(?P<rest>.+)",
+    re.DOTALL,
 )
 
 
@@ -158,7 +159,12 @@ def _read(text: str, language: str) -> Number | None:
         return replace(whole, value=whole.value + Fraction(1, 2)) if whole and whole.scale == 1 else None
     if not any(digit in text for digit in "0123456789"):
         return _read_spelled(text, language)
-    return _read_sum(text, language) or _read_digits(text, language) or _read_spelled(text, language) or _read_compound(text)
+    return (
+        _read_sum(text, language)
+        or _read_digits(text, language)
+        or _read_spelled(text, language)
+        or _read_compound(text)
+    )
 
 
 def _read_sum(text: str, language: str) -> Number | None:
