@@ -29,16 +29,32 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from tokur_cli.answers.reading.assertions import is_confirmed, is_in_doubt, is_supposed, said_before
+from tokur_cli.answers.reading.amounts import amounts
+from tokur_cli.answers.reading.assertions import behind_last_marker, is_confirmed, is_in_doubt, is_supposed, said_before
 from tokur_cli.answers.reading.boxes import boxes, first_line
 from tokur_cli.answers.reading.calculations import without_working
 from tokur_cli.answers.reading.canonical import canonical
 from tokur_cli.answers.reading.choices import chosen_letter
-from tokur_cli.answers.reading.closings import closing, is_broken_off
+from tokur_cli.answers.reading.closings import closing
 from tokur_cli.answers.reading.expressions import expression
 from tokur_cli.answers.reading.languages import language_of
-from tokur_cli.answers.reading.lexicon import CORRECTION, QUESTION_LINE, Marker, end_of_first_marker, markers
-from tokur_cli.answers.reading.statements import is_answer_alone, is_prose, is_undecided, stated, word_count
+from tokur_cli.answers.reading.lexicon import (
+    CORRECTION,
+    LETTER_OF_CHOICE,
+    QUESTION_LINE,
+    Marker,
+    end_of_first_marker,
+    markers,
+)
+from tokur_cli.answers.reading.statements import (
+    is_answer_alone,
+    is_broken_off,
+    is_prose,
+    is_undecided,
+    only,
+    stated,
+    word_count,
+)
 from tokur_cli.answers.reading.writing import plain
 from tokur_cli.answers.reading.yes_or_no import closing_verdict, opening_verdict
 
@@ -82,7 +98,9 @@ _TAG, _TAG_END = "<answer>", "</answer>"
 _LABEL = expression(r"(?<![A-Za-z])[A-J][).:]\s")
 _ITEM, _NUMBER_OF_ITEM = expression(r"\s*\d{1,2}[.)]\s"), expression(r"\d{1,2}[.)]")
 _TURN = expression(r"(?im)^[ \t]{0,8}(?:#{1,6}[ \t]{0,4})?(?:human|user)\s{0,3}:|<\|im_end")
+_CALLED_RIGHT = expression(r"(?i)\s{0,4}(?:correct|right)\b")
 _LINE_MARKS = expression(r"\A(?:[\s:*#_\"'>]|\\\")*")
+
 
 def extract_answer(response: str, *, wanted: Wanted | None = None) -> Extraction | None:
     """Return the final answer of a response, or None where it gives none that can be read for sure.
@@ -105,8 +123,8 @@ def extract_answer(response: str, *, wanted: Wanted | None = None) -> Extraction
         return marked
     if open_box:
         return Extraction(open_box, "open_box")
-    if letters and marked is not _UNREADABLE:
-        letter = chosen_letter(text)
+    if letters:
+        letter = chosen_letter(text if marked is None else behind_last_marker(text))
         if letter:
             return Extraction(letter, "choice")
     verdict = opening_verdict(text) if wanted != "value" else None
@@ -124,6 +142,8 @@ def extract_answer(response: str, *, wanted: Wanted | None = None) -> Extraction
     if marked is _UNREADABLE:
         return None
     line = _last_line(text)
+    if letters:
+        return Extraction(line, "whole") if line and canonical(line).kind == "choice" else None
     if line:
         return Extraction(without_working(line), "whole")
     concluded = closing(text)
@@ -216,7 +236,7 @@ def _marked_up(text: str, wanted: Wanted | None) -> Extraction | None:
         if is_answer_alone(line):
             return Extraction(line, "hash")
     start = max(text.rfind("\nA:"), 0 if text.startswith("A:") else -1)
-    if start >= 0:
+    if start >= 0 and not (wanted == "choice" and "\nB:" in text):
         line = first_line(text[start:].lstrip("\n")[2:])
         if is_answer_alone(line):
             return Extraction(line, "answer_line")
@@ -232,6 +252,8 @@ _UNREADABLE = _Unreadable()
 
 def _of_prose(inside: str, wanted: Wanted | None) -> str | None:
     """Return the answer that words within a tag state, where a number, formula or letter is wanted."""
+    if wanted == "verdict":
+        return opening_verdict(inside) or closing_verdict(inside)
     if wanted not in ("value", "choice") or len(inside) > _LONGEST_STATEMENT or not is_prose(inside):
         return None
     found = stated(inside, letters=wanted == "choice", language=language_of(inside))
@@ -241,9 +263,10 @@ def _of_prose(inside: str, wanted: Wanted | None) -> str | None:
 def _after_marker(text: str, letters: bool, rules: tuple[ExtractionRule, ...]) -> Extraction | _Unreadable | None:
     """Return what follows the last marker of the first of ``rules`` that has one."""
     last: dict[ExtractionRule, Marker] = {}
-    found_markers = [
-        marker for marker in markers(text) if text[marker.end : marker.end + 40].strip() and not is_supposed(text, marker)
-    ]
+    begun = [marker for marker in markers(text) if text[marker.end : marker.end + 40].strip()]
+    found_markers = [marker for marker in begun if not is_supposed(text, marker)]
+    if begun and not found_markers and not behind_last_marker(text).strip():
+        return _UNREADABLE  # what another said, or what would be
     for marker in reversed(found_markers):
         last.setdefault(_FINAL if marker.is_final(text) else _PLAIN, marker)
         if len(last) == len(rules):
@@ -257,6 +280,11 @@ def _after_marker(text: str, letters: bool, rules: tuple[ExtractionRule, ...]) -
         found = stated(
             following, letters=letters, language=marker.language, worked=text[: marker.start], lead=marker.text
         )
+        if _CALLED_RIGHT.match(following):
+            named = _named(marker.text, letters)
+            if named:
+                return Extraction(named, rule)
+            continue
         # "Answer: First, we add …" announces a solution, whose first sentence does not hold the answer.
         announced = rule == _PLAIN and marker.text.rstrip(" ")[-1] in ":\n"
         line = first_line(_LINE_MARKS.sub("", following, count=1))
@@ -282,9 +310,15 @@ def _after_marker(text: str, letters: bool, rules: tuple[ExtractionRule, ...]) -
     return unreadable
 
 
-def _corrected(
-    text: str, end: int, found: Extraction, letters: bool, language: str | None
-) -> Extraction | _Unreadable:
+def _named(marker: str, letters: bool) -> str | None:
+    """Return the answer that a marker names itself: "the answer 12 is" correct."""
+    if letters:
+        letter = LETTER_OF_CHOICE.search(marker)
+        return letter[0].strip("()") if letter else None
+    return only(amounts(marker))
+
+
+def _corrected(text: str, end: int, found: Extraction, letters: bool, language: str | None) -> Extraction | _Unreadable:
     """Return what an answer that ends at ``end`` is corrected to right behind it: itself where it is not."""
     rest = text[end:]
     if not CORRECTION.match(rest.lstrip(" \n*_\"'(.,;$")):
@@ -301,9 +335,10 @@ def _last_line(text: str) -> str | None:
     line = line.strip(" *_#>-•\t")
     if not line or line.endswith(":") or not is_answer_alone(line):
         return None
-    if _NUMBER_OF_ITEM.fullmatch(line) and _ITEM.match(before.rstrip().rpartition("\n")[2]):
+    previous = before.rstrip().rpartition("\n")[2]
+    if _NUMBER_OF_ITEM.fullmatch(line) and _ITEM.match(previous):
         return None  # cut off behind the number of the next item of a list
-    if canonical(line).kind == "choice" and is_answer_alone(before.rpartition("\n")[2]):
+    if canonical(line).kind == "choice" and is_answer_alone(previous):
         return None  # the last of the choices, repeated
     if canonical(line).kind == "words" and not before.rstrip(" *_\n").endswith(":"):
         return None

@@ -43,6 +43,7 @@ _BELOW_ZERO = expression(
     r"|мороза|تحت الصفر|overdrawn)"
 )
 _SIGN = expression(rf"(?i){SIGN_WORDS}\s*")
+_HOUR_BEHIND = expression(r"\s?(?:[ap]m\b|[ap]\.\s?m\.)", re.IGNORECASE)
 _CLOCK_BEHIND = expression(r"\s*(?:[ap]\.?\s?m\b\.?|o'clock\b|uhr\b)", re.IGNORECASE)
 _UNIT_WORD = expression(rf"[\s-]?(?:\\?%|[{CURRENCY}°]|\\text\{{[^{{}}]*\}}|[{LETTER}]+(?![&'])|\d[\d.,]*)")
 _WIDE = expression(r"[\u0e00-\u0eff\u3040-\ud7ff]")
@@ -198,6 +199,9 @@ def _extended(text: str, core: re.Match[str], language: str) -> Amount | None:
         half = _CLOCK_BEHIND.match(text, end)
         end = half.end() if half else end
         return Amount(start, end, text[start:end].strip(), None)
+    hour = _HOUR_BEHIND.match(text, end)
+    if hour and core[0].strip().isdigit() and int(core[0]) <= 12:
+        return Amount(start, hour.end(), text[start : hour.end()].strip(), None)
     number = read_number(core[0].strip(), language=language)
     best = Amount(start, end, shown(core[0], number, language), number) if number else None
     for longer in _ends(text, start, end)[1:] if _is_followed_up(text, end, language) else ():

@@ -16,6 +16,8 @@ _NEAR = 300  # characters in which the rest of a sentence is looked for
 _SUPPOSED = expression(
     r"(?i)\b(?:if|suppose|supposing|assume|assuming|imagine|whether|unless|wenn|falls|si|se|если)\s+(?:that\s+)?"
     r"(?:(?:the|my|our|your|final|correct|right|real|true|actual|die|la|il|el)\s+){0,3}\Z"
+    r"|\b(?:wrong|incorrect|mistaken|common)\s+\Z|\b(?:false|wrong|untrue|doubtful)\s+that\s+(?:the|my|our)\s+\Z"
+    r"|(?<!\bI\s)(?<!\bwe\s)\b(?:said|says|thinks|thought|claims|claimed|believes|believed|guessed)\s+(?:that\s+)?(?:the|his|her)\s+\Z"
 )
 _MAY_BE = expression(r"(?i)\b(?:might|may|could)\s+(?:(?:also|well|still|then|thus)\s+)?be\Z")
 _PARTICIPLE = expression(r"(?i)\s*(?:\w+ed|written|found|seen|given|shown)\b")
@@ -96,11 +98,7 @@ def said_before(text: str, marker: Marker, others: Sequence[Marker]) -> Earlier 
         others: the text's markers, in their order.
     """
     before = next((other for other in reversed(others) if other.end <= marker.start), None)
-    if (
-        before is None
-        or marker.start - before.end > _NEAR
-        or not SENTENCE_END.search(text, before.end, marker.start)
-    ):
+    if before is None or marker.start - before.end > _NEAR or not SENTENCE_END.search(text, before.end, marker.start):
         return None
     found = stated(text[before.end : marker.start], letters=True, language=before.language)
     if found is None or not _ADJACENT.fullmatch(text, before.end + found.end, marker.start):
@@ -109,7 +107,7 @@ def said_before(text: str, marker: Marker, others: Sequence[Marker]) -> Earlier 
 
 
 def is_confirmed(text: str) -> bool:
-    """Return whether a text that seems to correct an answer upholds it: "Wait, let me check that. Yes, it is right."."""
+    """Return whether a text that seems to correct an answer upholds it: "Wait, let me check. Yes, it is right."."""
     is_said_again = any(character.isdigit() for character in text) or LETTER_OF_CHOICE.search(text)
     return not is_said_again and bool(_CONFIRMED.search(text)) and not NEGATION.search(text)
 
@@ -117,3 +115,10 @@ def is_confirmed(text: str) -> bool:
 def _start_of_sentence(text: str, position: int) -> int:
     ends = SENTENCE_END.finditer(text, max(0, position - _NEAR), position)
     return max((end.end() for end in ends), default=max(0, position - _NEAR))
+
+
+def behind_last_marker(text: str) -> str:
+    """Return what follows the sentence of a text's last marker; a text without a marker is returned whole."""
+    last = max((marker.end for marker in markers(text)), default=0)
+    end = SENTENCE_END.search(text, last)
+    return text[end.end() if end else len(text) :] if last else text

@@ -10,7 +10,8 @@ _LONGEST_LIST_GAP = 100
 _LONGEST_LINE = 2_000
 
 _DENIED = expression(
-    r"(?i)(?:\b(?:not|never|nicht|niet|inte|ikke|bukan)|n't|không phải(?: là)?|değil|不是|ليس)(?:\s(?:be|equal(?: to)?))?(?:[$\s(\[]|\\[(\[]){0,12}\Z"
+    r"(?i)(?:\b(?:not|never|nicht|niet|inte|ikke|bukan)|n't|không phải(?: là)?|değil|不是|ليس)(?:\s(?:be"
+    r"|equal(?: to)?))?(?:[$\s(\[]|\\[(\[]){0,12}\Z"
 )
 _BRACE = expression(r"\\{1,2}(?:boxed|fbox)\s{0,4}\{|\\.|[{}]", re.DOTALL)
 _BARE_BOX = expression(r"\\boxed\s{1,4}([^\s{}$\\]{1,50})")

@@ -127,7 +127,8 @@ _AROUND_OPERATORS = expression(r"\s*([-+*/=<>();:\[\]{}|^_])\s*|\s+(?=,)")
 _LIST_COMMA = expression(r"(?<!\d),\s*|,\s+|,(?!\d{3}(?!\d))")
 
 _CHOICE = expression(
-    r"\(\s*([A-Ja-j])\s*\)|([A-J])\s*[).:]?|([a-j])\)(?:\s+\S.*)?|\(\s*([A-J])\s*\)\s+\S.*|([A-J])\s*[).:]\s+\S.*", re.DOTALL
+    r"\(\s*([A-Ja-j])\s*\)|\[\s*([A-J])\s*\]|([A-J])\s*[).:]?|([a-j])\)(?:\s+\S.*)?|\(\s*([A-J])\s*\)\s+\S.*|([A-J])\s*[).:]\s+\S.*",
+    re.DOTALL,
 )
 _OTHER_LETTER = expression(r"\(\s*([^\W\d_A-Za-zα-ωΑ-Ω])\s*\)|([^\W\d_A-Za-zα-ωΑ-Ω])\s*[).]")
 _WORDS = expression(r"([^\W\d_]{2,}(?:[ '-]+[^\W\d_]+)*)!?")

@@ -14,7 +14,7 @@ from tokur_cli.answers.reading.lexicon import (
     REJECTED_BEHIND,
     SO,
 )
-from tokur_cli.answers.reading.statements import SENTENCE_END
+from tokur_cli.answers.reading.statements import SENTENCE_END, is_broken_off
 
 _TAIL = 4_000
 _NEAR = 80  # characters before a letter in which a word may choose or reject it
@@ -27,18 +27,27 @@ _LABEL_ALONE = expression(
 )
 _WORD_BEFORE = expression(r"(?i)(?<![a-z'])([a-z][a-z']*)\.?[ \"*_(]{0,6}\Z")
 _LEADING_TO_A_CHOICE = frozenset(
-    "only just leaves leaving leave with for to that but then than matches match fits like prefer say think believe mark "  # noqa: SIM905
-    "circle letter or and both because be as called labelled labeled either nor neither not over of eliminate out "
-    "that's it's there's maybe perhaps possibly actually really definitely probably clearly certainly hence so thus therefore then now however instead indeed "
-    "elijo escojo choisis prends wähle nehme scelgo escolho marco la el die".split()
+    (  # noqa: SIM905
+        "only just leaves leaving leave with for to that but then than matches match fits like prefer say "
+        "think believe mark circle letter or and both because be as called labelled labeled either nor "
+        "neither not over of eliminate out options choices answers letters that's it's there's maybe perhaps "
+        "possibly actually really definitely probably clearly certainly hence so thus therefore now however "
+        "instead indeed choose go elijo escojo choisis prends wähle nehme scelgo escolho marco la el die"
+    ).split()
 )
 _AFFIRMED = expression(
-    r"(?i)\)?[*_\"]{0,4}\s{0,3}(?:is|are|was|must be|would be|should be|seems?(?: to be)?|looks|appears(?: to be)?|makes|works|fits"
+    r"(?i)\)?[*_\"]{0,4}\s{0,3}(?:is|are|was|must be|would be|should be|seems?(?: to be)?|looks"
+    r"|appears(?: to be)?|makes|works|fits"
     r"|satisf\w+|matches)\b"
 )
 _CALLED_RIGHT = expression(
-    r"(?i)\)?[*_\"]{0,4}\s{0,3}(?:is|was|must be|would be|should be|has to be|seems)\s+(?:(?:clearly|definitely|the|our|my|most|probably)\s+)*"
-    r"(?:right|correct|best|only (?:answer|choice|option|one)|answer|plausible|likely)\b"
+    r"(?i)\)?[*_\"]{0,4}\s{0,3}(?:is|was|must be|would be|should be|has to be|seems)\s+(?:(?:clearly|definitely"
+    r"|fully|more|the|our|my|most|probably)\s+)*"
+    r"(?:right|correct|best|only (?:answer|choice|option|one)|answer|plausible|likely|accurate|appropriate|suitable)\b"
+)
+_CONSIDERED = expression(
+    r"(?i)\W{0,6}(?:(?:now|next|first|then),?\s)?(?:consider|check|suppose|assume|look at|let's (?:check"
+    r"|consider|look)|let [A-J])\b"
 )
 _EQUATED = expression(r"\s{0,3}=\s*[\d(\\$-]")
 
@@ -53,7 +62,7 @@ def chosen_letter(text: str) -> str | None:
     labelled = _LABELLED.match(text)
     text = text[-_TAIL:]
     sentences = [part for part in SENTENCE_END.split(text) if part.strip()]
-    if text.rstrip().endswith("?"):
+    if text.rstrip().endswith(("?", ":")) or is_broken_off(text):
         sentences.pop()
     lone: str | None = None
     is_affirmed = is_labelled = False
@@ -67,7 +76,7 @@ def chosen_letter(text: str) -> str | None:
         ]
         kept = [match for match in letters if not _denied(sentence, match)]
         reason = CAUSE.search(sentence)
-        if reason and not sentence[: reason.start()].strip():
+        if (reason and not sentence[: reason.start()].strip()) or _CONSIDERED.match(sentence):
             continue
         if reason:
             first = [match for match in kept if match.end() <= reason.start()]

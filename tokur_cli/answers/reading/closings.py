@@ -31,6 +31,7 @@ from tokur_cli.answers.reading.statements import (
     MATH,
     SENTENCE_END,
     is_bound,
+    is_broken_off,
     is_computed_with,
     is_cut_off,
     is_function,
@@ -39,6 +40,7 @@ from tokur_cli.answers.reading.statements import (
     is_prose,
     only,
     resolved,
+    rounds,
     whole_formula,
     without_denied,
     word_count,
@@ -51,36 +53,45 @@ _ASSIGNMENT = expression(r"(?<![A-Za-z\d])[A-Za-z](?:_\{?\w+\}?)?\s?=\s?(-?\d[\d
 _SOLVED = expression(
     r"(?i)\b(?:so|therefore|thus|hence|giving|gives|yields|then|means(?:\s+that)?|get)\s+\$?(?-i:[A-Za-z])\s*=\s*-?[\d.,/]*\d[$.\s]*\Z"
 )
+_COMBINED = expression(r"(?i)\b(?:so|therefore|thus|hence|and|then)\s\$?([^=,.;$]{3,40}?)=\s?-?[\d.,/]*\d[$.\s]*\Z")
 _UNSOLVED = expression(
     r"(?:[≠<>≤≥]|!=|\\(?:ne|le|ge|lt|gt|neq|leq|geq))\s*\Z|(?:\d\s?[a-zA-Z]|(?<![A-Za-z])[a-zA-Z]\s?(?:\^\S+|[²³]|[-+*/]\s?\w+)|(?<![\w])-\s?[a-zA-Z]|\d+/[a-zA-Z])\s*=\s*\Z"
-)
-_DANGLING = expression(
-    r"(?i)\b(?:which|who|that|and|so|then|but|or|the|an?|is|are|was|will|to|of|for|in|on|at|with|by|from|than|because|since|making|giving|leaving|equals|gives|he|she|we|they|it|i|has|have)\s*\Z"
 )
 _ROUNDED = expression(r"(?i)\bround(?:s|ed|ing)?\b|\bnearest\b")
 _FRONTED = expression(
     r"(?i)\A\W*(?:(?:so|thus|therefore|hence|then|now),?\s+)?"
-    r"(?P<adjunct>(?:after|in|at|for|with|by|of|out of|on|during|within|from|since|because|as|when|before|over|per|under)\b"
+    r"(?P<adjunct>(?:after|in|at|for|with|by|of|out of|on|during|within|from|since|because|as|when|before|over"
+    r"|per|under)\b"
     r"(?:[^,;\n]|,(?=\d{3}))*),\s+(?=\S)"
 )
-_GIVEN = expression(r"(?i)\b(?:the|these|those|all|both|his|her|their|its|my|our|your)\s+(?:[a-z]+\s+of\s+(?:the|these|those)\s+)?\Z")
+_GIVEN = expression(
+    r"(?i)\b(?:the|these|those|all|both|his|her|their|its|my|our|your)\s+(?:[a-z]+\s+of\s+(?:the|these|those)\s+)?\Z"
+)
 _OF_THESE = expression(r"(?i)\s{1,3}(?:[a-z]+\s+)?of\s+(?:which|whom|them)\b")
+_YEAR, _IN_YEAR = expression(r"(?:1[5-9]|20)\d\d"), expression(r"(?i)\b(?:in|by|since|until|year)\s+\Z")
+_FIRST_WORD = expression(r"(?!(?:So|Only|Just|About|Thus|Hence|Now|There|The|All|Both|Another)\b)[A-Z][a-z]+ ")
 _MULTIPLE = expression(r"(?i)\s{1,3}times\s+(?:as|more|less|the|\w+er)\b")
 _ROW = expression(r"\A\s*(?:\||[-*•]\s[^:=\n]{1,60}[:|])")
 _RATIO = expression(r"(?<![\d:])\d+(?:\s?:\s?\d+)+(?![\d:])")
 _SOLUTIONS = expression(
-    r"(?i)\b(?:solutions?|roots?|zeros|zeroes|values?(?:\s+of\s+\$?[a-z]\$?)?)\s+(?:are|is)\s*:?\s*(?P<list>[^\n]{1,160})\Z"
+    r"(?i)\b(?:solutions?|roots?|zeros|zeroes|values?(?:\s+of\s+\$?[a-z]\$?)?|numbers|integers|primes|angles|sides|lengths|factors|divisors)\s+(?:are|is)\s*:?\s*(?P<list>[^\n]{1,160})\Z"
     r"|\A\W*(?:(?:so|thus|therefore|hence),?\s+)?(?P<cases>(?P<name>[a-z])\s*=\s*[^\s,]+\s*(?:,|,?\s*or|,?\s*and)\s*(?P=name)\s*=\s*\S+)\Z"
 )
-_WHEN = expression(r"(?i)(?<!\bso)(?<!\bthen)(?<!\band),?\s(?:when|if|provided)\s(?:(?!\s(?:when|if|provided)\s)[^,;=])*\Z")
+_WHEN = expression(
+    r"(?i)(?<!\bso)(?<!\bthen)(?<!\band),?\s(?:when|if|provided)\s(?:(?!\s(?:when|if|provided)\s)[^,;=])*\Z"
+)
 _BROKEN_OFF_LIST = expression(r"(?m)^[ \t]{0,8}\d{1,2}[.)][ \t][^\n]*\n{1,3}[ \t]{0,8}\d{1,2}[.)]\s*\Z")
 _IMPERATIVE = expression(
     r"(?i)\A\W*(?:\d{1,2}[.)]\s*)?(?:then\s+)?(?:add|subtract|multiply|divide|calculate|compute|find|determine|solve|count|identify|note)\b"
-    r"|\A\W*(?:we (?:know|are (?:told|given)|have been)|it is given|(?:the )?(?:problem|question) (?:says|states|tells|gives|asks|mentions))\b"
+    r"|\A\W*(?:we (?:know|are (?:told|given)|have been)|it is given|(?:the )?(?:problem|question) (?:says|states"
+    r"|tells|gives|asks|mentions))\b|\A\W*(?:an?|the|one)\s(?:very )?common (?:mistake|error)\b"
 )
-_FINITE = r"\b(?:is|are|was|were|has|have|had|costs?|gets?|got|makes?|needs?|will|earns?|buys?|bought|pays?|sold|sells?|ate|eats?)\b"
+_FINITE = (
+    r"(?<!can )(?<!could )(?<!to )\b(?:is|are|was|were|has|have|had"
+    r"|costs?|gets?|got|makes?|needs?|will|earns?|buys?|bought|pays?|sold|sells?|ate|eats?)\b"
+)
 _PREDICATE = expression(
-    r"(?i)\b(?:is|are|equals?|leaves|gives|yields|makes|totals)(?:\s+us)?\s+(?:(?:a|an|the)\s+(?:remainder|total|sum|result)\s+of\s+)?"
+    r"(?i)\b(?:is|are|equals?|leaves|gives|yields|makes|totals|costs?|weighs?|holds?|lasts?)(?:\s+us)?\s+(?:(?:a|an|the)\s+(?:remainder|total|sum|result)\s+of\s+)?"
     r"(?:(?:about|approximately|exactly|only|just|then|therefore)\s+)?(?=[-+$€£\\]{0,2}\d)|[a-z\d]:\s+(?=[-+$€£\\]{0,2}\d)"
 )
 _SUBJECT = expression(r"(?i)\s{0,3}(?:[a-z]+\s+)?(?:is|are)\s+(?:the|our|my|what)\b")
@@ -125,11 +136,6 @@ def closing(text: str, *, language: str | None = None) -> str | None:
     return None
 
 
-def is_broken_off(text: str) -> bool:
-    """Return whether a text ends with a word that another must follow: "The answer is"."""
-    return bool(_DANGLING.search(text[-20:])) and " " in text.strip()
-
-
 def _of_predicate(main: str, found: list[Amount]) -> Amount | None:
     """Return the amount that the only predicate of a sentence gives its subject: 6 of "the GCD of 12 and 18 is 6"."""
     if _SUBJECT.match(main, found[0].end) and not main[: found[0].start].strip():
@@ -137,11 +143,12 @@ def _of_predicate(main: str, found: list[Amount]) -> Amount | None:
     behind = [match for match in _PREDICATE.finditer(main) if match.end() == found[-1].start]
     if not behind or word_count(main[found[-1].end :]) > 3:
         return None
-    return None if _CLAUSE_BEFORE.match(main[: behind[-1].start()]) else found[-1]
+    clause = max((so.end() for so in SO.finditer(main, 0, behind[-1].start())), default=0)
+    return None if _CLAUSE_BEFORE.match(main[clause : behind[-1].start()]) else found[-1]
 
 
 def _is_one_of_several_rows(sentences: list[str], index: int) -> bool:
-    """Return whether a sentence is a row of a table or an item of a list like the one before, and calls itself no total."""
+    """Return whether a sentence is a row of a table or an item of a list like the one before, and no total."""
     if index == 0 or not all(_ROW.match(row) for row in sentences[index - 1 : index + 1]):
         return False
     return not CONCLUSION.search(sentences[index]) and last_result(sentences[index]) is None
@@ -160,12 +167,20 @@ def _solutions(main: str) -> str | None:
     """Return the list that a sentence gives as solutions: "the roots are 2 and 3", "x = 2 or x = 3"."""
     found = _SOLUTIONS.search(main.rstrip(" .*"))
     listed = found and (found["list"] or found["cases"])
-    return None if not listed or not re.search(r"\d", listed) or is_prose(re.sub(r"\b(?:and|or)\b", ",", listed)) else listed.strip()
+    return (
+        None
+        if not listed or not re.search(r"\d", listed) or is_prose(re.sub(r"\b(?:and|or)\b", ",", listed))
+        else listed.strip()
+    )
 
 
 def _is_unsolved(main: str, found: list[Amount]) -> bool:
     """Return whether a sentence has several assignments, or an equation that does not name its number."""
     if _SOLVED.search(main):
+        return False
+    named = {match[0][0] for match in _ASSIGNMENT.finditer(main)}
+    combined = _COMBINED.search(main)
+    if combined and len(named) > 1 and named.issuperset(re.findall(r"[A-Za-z]", combined[1])):
         return False
     assigned = {match[1] for match in _ASSIGNMENT.finditer(main)}
     return len(assigned) > 1 or any(_UNSOLVED.search(main[: amount.start]) for amount in found)
@@ -226,7 +241,11 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
         if cut and any(amount.end <= cut.start() for amount in found):
             main = main[: cut.start()]
     whole = WHOLE.search(main)
-    found = [amount for amount in found if not whole or amount.end <= whole.end() - len(whole[0].strip()) or amount.start >= whole.end()] or found
+    found = [
+        amount
+        for amount in found
+        if not whole or amount.end <= whole.end() - len(whole[0].strip()) or amount.start >= whole.end()
+    ] or found
     because = worked_out(sentence[cause.end() :]) if cause and cause.start() >= len(main) else None
     found = [amount for amount in found if amount.end <= len(main) and not is_operand(sentence, amount)]
     if because is not None and found and because != found[-1].value:
@@ -239,14 +258,16 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
         return exact[0]
     result = last_result(main)
     if result:
-        later = [
-            amount for amount in found if amount.start >= result[1] and not _GIVEN.search(main[: amount.start])
-        ]
+        later = [amount for amount in found if amount.start >= result[1] and not _GIVEN.search(main[: amount.start])]
         number = next((amount for amount in found if amount.start >= result[0] - 1), None)
         stands = main[slice(*result)].strip()
         shown = number.text if number and number.start <= result[1] else stands
         known = {amount.value for amount in found if amount.start < result[1]}
-        if later and _ROUNDED.search(main, result[1], later[0].start):
+        if later and (
+            _ROUNDED.search(main, result[1], later[0].start)
+            or (SO.search(main, result[1], later[0].start) and rounds(later[0].value, worked_out(main[: result[1]])))
+            or (RESULT_WORDS.search(main, result[1]) and rounds(later[0].value, worked_out(main[: result[1]])))
+        ):
             return only(later)
         return None if {amount.value for amount in later} - known else shown
     if not found or _is_unsolved(main, found) or HYPOTHETICAL.search(main) or _IMPERATIVE.match(main):
@@ -279,7 +300,10 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
         if not _GIVEN.search(main[: amount.start])
         and not is_label(main[: amount.start], language)
         and not _OF_THESE.match(main, amount.end)
+        and not (_YEAR.fullmatch(amount.text) and _IN_YEAR.search(main[: amount.start]))
     ]
+    if any(_FIRST_WORD.fullmatch(main, 0, amount.start) for amount in new):
+        new = found  # "Apollo 11 landed in 1969."
     if only(new) and len(values) > 1 and "=" not in sentence[len(main) :]:
         found, values = new, {new[0].value}
     if len(values) > 1:
@@ -292,7 +316,7 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
         return None
     if is_bound(before) or (is_label(before, language) and worth != found[0].value) or is_function(before):
         return None
-    if worth is None or worth in values or CONCLUSION.search(main):
+    if worth is None or worth in values or CONCLUSION.search(main) or rounds(found[-1].value, worth):
         return found[-1].text
     # A sentence that only repeats a number of the calculation right before it adds nothing to its result.
     before = worked.rpartition("\n")[2]

@@ -192,7 +192,7 @@ DENIED_BEHIND = expression(
 """What denies the number in front of it, in languages whose verb comes last."""
 
 DENIED_BEFORE = expression(
-    rf"(?i)(?:{_W}(?:not|n't|never|nicht|kein\w*|no|non|pas|não|nao|не|нет|ні|nie|niet|inte|ikke|không phải(?: là)?|không|bukan(?:lah)?|ليس(?:ت)?|لا|לא|δεν)|不是|并非|並非|不会是|ไม่ใช่)"
+    rf"(?i)(?:n't|{_W}(?:not|never|nicht|kein\w*|no|non|pas|não|nao|не|нет|ні|nie|niet|inte|ikke|không phải(?: là)?|không|bukan(?:lah)?|ليس(?:ت)?|لا|לא|δεν)|不是|并非|並非|不会是|ไม่ใช่)"
     rf"(?:\s+(?:[{LETTER}]+\s+){{0,2}})?\s*\Z"
 )
 """What denies the number behind it."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from fractions import Fraction
 
 from tokur_cli.answers.reading.amounts import Amount, amounts, goes_on, shown
 from tokur_cli.answers.reading.calculations import JOINT, UNFINISHED, last_result, without_working
@@ -86,9 +87,14 @@ _NAMED = expression(
     r"(?:(?<=[a-z]\s)|(?<=[a-z],\s))(?!Total\b|Answer\b|Result\b|Naira\b)[A-Z][a-z]{3,}\Z|(?<![A-Za-z])[a-z]+[A-Z][A-Za-z]*\Z"
 )
 _AND = expression(r"(?i)\s{1,3}(?!more\b|fewer\b|less\b)[a-z]{2,}(?:\s+[a-z]{2,})?(?:\s+and|\s*&)\s+")
+_REMAINDER = expression(r"(?i)=\s?\d+\s?r(?:emainder)?\.?\s?\d")
 _WITH_ANOTHER = expression(
-    r"(?i)(?P<part>\s{1,3}of\s+)?(?(part)|\s{1,3}(?:[a-z]+\s+)?(?:(?:more|less|fewer|[a-z]+er)\s+than|times|choose|mod|plus|minus|divided by"
+    r"(?i)(?P<part>\s{1,3}of\s+)?(?(part)|\s{1,3}(?:[a-z]+\s+)?(?:(?:more|less|fewer|[a-z]+er)\s+than|times"
+    r"|choose|mod|plus|minus|divided by"
     r"|multiplied by|to the power of)\s+)(?:the\s+)?[$€£]?\d"
+)
+_DANGLING = expression(
+    r"(?i)\b(?:which|who|that|and|so|then|but|or|the|an?|is|are|was|will|to|of|for|in|on|at|with|by|from|than|because|since|making|giving|leaving|equals|gives|he|she|we|they|it|i|has|have)\s*\Z"
 )
 _WIDE = expression(r"[\u0e00-\u0eff\u3040-\ud7ff]")
 
@@ -115,7 +121,7 @@ def word_count(text: str) -> int:
 def is_answer_alone(text: str) -> bool:
     """Return whether a text is an answer and nothing else: no prose but up to three words."""
     text = text.strip()
-    if UNFINISHED.search(text):
+    if UNFINISHED.search(text) or _REMAINDER.search(text):
         return False
     if len(text) > 200 or "\n" in text or not any(character.isalnum() for character in text):
         return False
@@ -192,11 +198,20 @@ def is_cut_off(sentence: str) -> bool:
     )
 
 
+def is_broken_off(text: str) -> bool:
+    """Return whether a text ends with a word that another must follow: "The answer is"."""
+    return bool(_DANGLING.search(text[-20:])) and " " in text.strip()
+
+
 def _of_sentence(sentence: str, *, letters: bool, language: str, worked: str, lead: str) -> str | None:
     sentence = COPULA_BEHIND.sub("", sentence.strip(" \t*_\"'")).rstrip(" \t*_\"',;")
     if sentence.endswith("}") and sentence.count("{") < sentence.count("}"):
         sentence = sentence.rstrip("}").rstrip(" \"'")
-    if not sentence or any(words.search(sentence) for words in (TAKEN_BACK, OTHERWISE)) or UNDETERMINED.search(lead + sentence):
+    if (
+        not sentence
+        or any(words.search(sentence) for words in (TAKEN_BACK, OTHERWISE))
+        or UNDETERMINED.search(lead + sentence)
+    ):
         return None
     corrected = CORRECTION.search(sentence)
     if corrected and canonical(sentence).kind != "words" and corrected.start():
@@ -252,7 +267,7 @@ def is_undecided(text: str) -> bool:
 
 def is_operand(text: str, amount: Amount) -> bool:
     """Return whether an amount is part of a calculation, such as the 48 of "48+15 books"."""
-    behind = re.match(r"\s*(?:[-+*/×·÷^]|\\(?:times|cdot|div))\s*[\d($]", text[amount.end :])
+    behind = re.match(r"\s*(?:[-+*/×·÷^]|\\(?:times|cdot|div))\s*[\d($]|\s+[+×÷]\s+[A-Za-z]", text[amount.end :])
     before = re.search(r"[\d)]\s*(?:[-+*/×·÷^]|\\(?:times|cdot|div))\s*\Z", text[: amount.start])
     symbol = re.search(r"(?<![A-Za-z])[A-Za-z]\s*(?:[-+*/×·^]|\\(?:times|cdot|div))\s*\Z", text[: amount.start])
     return bool(behind or before or symbol or (amount.text[0] in "+-" and re.search(r"\d\s*\Z", text[: amount.start])))
@@ -380,6 +395,13 @@ def resolved(found: list[Amount], worked: str) -> str | None:
     worth = worked_out(worked)
     same = [amount for amount in found if worth is not None and amount.value == worth]
     return same[0].text if same else None
+
+
+def rounds(value: object, exact: object) -> bool:
+    """Return whether a value is a whole number next to an exact one that is none: 3 or 4 for 3.5."""
+    if not isinstance(value, Fraction) or not isinstance(exact, Fraction):
+        return False
+    return value.denominator == 1 and exact.denominator != 1 and abs(value - exact) < 1
 
 
 def worked_out(text: str) -> object:

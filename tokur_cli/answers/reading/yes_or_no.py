@@ -14,16 +14,20 @@ _TAIL = 2_000
 
 _WORD = "|".join(sorted(map(re.escape, VERDICTS), key=len, reverse=True))
 _OPENING = expression(
-    rf"\A[\s*_#\"'>]*(?P<word>{_WORD})(?=\s*[*_]*\s*(?:[,.!:;–—]|-\s|$|\n)|\s(?:it|he|she|they|there|this|that|we|you|i)\b)", re.IGNORECASE
+    rf"\A[\s*_#\"'>]*(?P<word>{_WORD})(?=\s*[*_]*\s*(?:[,.!:;–—]|-\s|$|\n)|\s\(|\s(?:it|he|she|they|there|this|that|we|you|i)\b)",
+    re.IGNORECASE,
 )
 _LED = (
-    r"(?:(?:so|thus|therefore|hence|overall|in short|in conclusion|in summary|(?:the\s+)?short answer|ultimately|definitely|certainly|absolutely"
-    r"|clearly|probably|most likely|i(?:'d| would) (?:say|lean towards?)|i think|i believe|well|hmm|sure|(?:it's|that's|it is|that is)(?: an?)?)\s{0,3}[,:]?\s{0,3}(?:that\s+)?)"
+    r"(?:(?:so|thus|therefore|hence|overall|in short|in conclusion|in summary|(?:the\s+)?short answer|ultimately"
+    r"|definitely|certainly|absolutely"
+    r"|clearly|probably|most likely|i(?:'d| would) (?:say|lean towards?)|i think|i believe|well|hmm|sure|wait"
+    r"|actually|(?:it's|that's|it is|that is)(?: an?)?)\s{0,3}[,:]?\s{0,3}(?:that\s+)?)"
 )
 _SAID = expression(rf"\A\W*{_LED}{{0,3}}(?P<word>{_WORD})(?=[\W_]*\Z|\s*[,;:–—])", re.IGNORECASE)
 _CONCLUDED = expression(rf",\s*(?:and\s+)?(?:so|thus|therefore|hence),?\s+(?P<word>{_WORD})(?=[\W_]*\Z)", re.IGNORECASE)
 _PREDICATE = expression(
-    r"\b(?:(?:statement|claim|assertion|proposition|hypothesis|it|this|that)\s+is|(?:it|that)'s)\s+(?:(?:therefore|thus|hence|indeed|clearly|definitely|certainly|in fact)\s+)?"
+    r"\b(?:(?:statement|claim|assertion|proposition|hypothesis|it|this|that)\s+is|(?:it"
+    r"|that)'s)\s+(?:(?:therefore|thus|hence|indeed|clearly|definitely|certainly|in fact)\s+)?"
     r"[*_]*(?P<word>(?:un)?true|false|correct|incorrect)\b[*_]*(?=\W*\Z|\s*,|\s+(?:because|since|as)\b)",
     re.IGNORECASE,
 )
