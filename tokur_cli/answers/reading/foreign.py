@@ -12,6 +12,7 @@ from tokur_cli.answers.reading.vocabulary import (
     AND_A_HALF,
     ARTICLES,
     DETERMINERS,
+    HUNDREDS,
     JOINERS,
     OTHERS,
     PARTS,
@@ -152,12 +153,12 @@ def _value(phrase: str, known: Mapping[str, Fraction], language: str) -> Fractio
         phrase = _TURKISH_COPULA.sub("", phrase)
     if phrase in known:
         return known[phrase]
-    thousand = THOUSANDS[language].search(phrase) if language in THOUSANDS else None
-    if thousand:
-        count, rest = phrase[: thousand.start()], phrase[thousand.end() :]
-        thousands, ones = known.get(count or "1"), known.get(rest or "0")
-        if thousands and ones is not None and thousands < 1000 and ones < 1000:
-            return thousands * 1000 + ones
+    for words, worth in ((THOUSANDS, 1000), (HUNDREDS, 100)):
+        many = words[language].search(phrase) if language in words else None
+        if many:
+            count, ones = known.get(phrase[: many.start()] or "1"), known.get(phrase[many.end() :] or "0")
+            if count and ones is not None and count < 1000 and ones < worth:
+                return count * worth + ones
     for cut in range(3, len(phrase) - 1):
         first: Fraction | None = known.get(phrase[:cut])
         if first and first.denominator == 1 and first >= 20:

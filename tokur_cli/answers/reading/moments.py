@@ -19,7 +19,7 @@ _LATE = r"下午|晚上|午後|오후|傍晚|夜"
 _EARLY = r"上午|早上|午前|오전|凌晨"
 _CLOCK = expression(
     rf"(?P<late>{_LATE})?(?:{_EARLY})?\s?(?<!\d)(?P<hour>[01]?\d|2[0-4])\s?(?:h|Uhr|giờ|[点點時时시](?![間间])|:)\s?(?P<minute>[0-5]\d)"
-    rf"(?![\d:])(?:分|분|\s?Uhr)?(?!\s?(?:min|phút))|(?P<late2>{_LATE})?(?:{_EARLY})?(?<!\d)(?P<hour2>[01]?\d|2[0-4])[点點시](?![\d间間])"
+    rf"(?![\d:])(?:分|분|\s?Uhr)?(?!\s?(?:min|phút))|(?P<late2>{_LATE})?(?:{_EARLY})?(?<!\d)(?P<hour2>[01]?\d|2[0-4])[点點시](?![\d间間간])"
     r"(?P<half>\s?[半반])?"
     r"|(?<![\d.,])(?P<hour3>[01]?\d|2[0-4])\.(?P<minute3>[0-5]\d)(?=\s?Uhr\b)(?:\s?Uhr)?"
     r"|(?<!\w)(?i:saat|kl\.?|klo|godz\.?|o godzinie|alle(?: ore)?)\s(?P<hour4>[01]?\d|2[0-4])\.(?P<minute4>[0-5]\d)(?![\d.,%])"

@@ -104,7 +104,10 @@ _THOUSANDS = {
 THOUSANDS = {language: expression(word) for language, word in _THOUSANDS.items()}
 """The thousand of languages that write a number as one word."""
 
-RATIOS = {"vi": expression(r"\s*phần\s*"), "th": expression(r"\s*(?:ใน|ส่วน)\s*")}
+HUNDREDS = {language: expression(word) for language, word in (("de", "hundert"), ("nl", "honderd"), ("sv", "hundra"))}
+"""The hundred of which they count more than nine: "vijfentwintighonderd" is 2500."""
+
+RATIOS = {"vi": expression(r"\s*phần\s*(?!trăm)"), "th": expression(r"\s*(?:ใน|ส่วน)\s*")}
 """What stands between numerator and denominator: "ba phần tư" is three quarters."""
 
 AND_A_HALF = expression(
