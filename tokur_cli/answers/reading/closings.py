@@ -241,11 +241,9 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
         if cut and any(amount.end <= cut.start() for amount in found):
             main = main[: cut.start()]
     whole = WHOLE.search(main)
-    found = [
-        amount
-        for amount in found
-        if not whole or amount.end <= whole.end() - len(whole[0].strip()) or amount.start >= whole.end()
-    ] or found
+    if whole:
+        inside = whole.end() - len(whole[0].strip())
+        found = [amount for amount in found if amount.end <= inside or amount.start >= whole.end()] or found
     because = worked_out(sentence[cause.end() :]) if cause and cause.start() >= len(main) else None
     found = [amount for amount in found if amount.end <= len(main) and not is_operand(sentence, amount)]
     if because is not None and found and because != found[-1].value:
@@ -258,42 +256,39 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
         return exact[0]
     result = last_result(main)
     if result:
-        later = [amount for amount in found if amount.start >= result[1] and not _GIVEN.search(main[: amount.start])]
-        number = next((amount for amount in found if amount.start >= result[0] - 1), None)
-        stands = main[slice(*result)].strip()
-        shown = number.text if number and number.start <= result[1] else stands
-        known = {amount.value for amount in found if amount.start < result[1]}
-        if later and (
-            _ROUNDED.search(main, result[1], later[0].start)
-            or (SO.search(main, result[1], later[0].start) and rounds(later[0].value, worked_out(main[: result[1]])))
-            or (RESULT_WORDS.search(main, result[1]) and rounds(later[0].value, worked_out(main[: result[1]])))
-        ):
-            return only(later)
-        return None if {amount.value for amount in later} - known else shown
+        return _of_calculation(main, found, result)
     if not found or _is_unsolved(main, found) or HYPOTHETICAL.search(main) or _IMPERATIVE.match(main):
         return None
     equals = main.rfind("=")
-    if equals >= 0 and only([amount for amount in found if amount.start > equals]):
-        return only([amount for amount in found if amount.start > equals])
+    equal = only([amount for amount in found if amount.start > equals]) if equals >= 0 else None
+    if equal:
+        return equal
     denied = without_denied(main, "", language)
     if denied is not None:
         return only(denied)
-    values = {amount.value for amount in found}
-    if IN_DOUBT.search(main) or QUALIFIED.search(main):
+    if IN_DOUBT.search(main) or QUALIFIED.search(main) or (NEGATION.search(main) and not SO.search(main)):
         return None
-    if NEGATION.search(main) and not SO.search(main):
+    new = _new(main, found, language) if "=" not in sentence[len(main) :] else found
+    return _of_plain_words(main, found, new, worked, language)
+
+
+def _of_calculation(main: str, found: list[Amount], result: tuple[int, int]) -> str | None:
+    """Return the result of a sentence's calculation or what it is rounded to; None where other numbers follow."""
+    later = [amount for amount in found if amount.start >= result[1] and not _GIVEN.search(main[: amount.start])]
+    if later:
+        drawn = SO.search(main, result[1], later[0].start) or RESULT_WORDS.search(main, result[1])
+        rounded = _ROUNDED.search(main, result[1], later[0].start)
+        if rounded or (drawn and rounds(later[0].value, worked_out(main[: result[1]]))):
+            return only(later)
+    known = {amount.value for amount in found if amount.start < result[1]}
+    if {amount.value for amount in later} - known:
         return None
-    said = list(RESULT_WORDS.finditer(main))
-    behind = [amount for amount in found if said and 0 <= amount.start - said[-1].end() <= 2]
-    if behind and not is_computed_with(main, behind[0]):
-        return behind[0].text
-    predicate = _of_predicate(main, found)
-    if predicate and worked_out(worked) in (None, predicate.value):
-        return predicate.text
-    if len(values) > 1 and goes_on(main, found[0].end):
-        return None
-    if any(is_computed_with(main, amount) for amount in found):
-        return None
+    number = next((amount for amount in found if amount.start >= result[0] - 1), None)
+    return number.text if number and number.start <= result[1] else main[slice(*result)].strip()
+
+
+def _new(main: str, found: list[Amount], language: str) -> list[Amount]:
+    """Return the amounts that a sentence does not take as given ("the 16 glasses"), nor as a name, a part or a year."""
     new = [
         amount
         for amount in found
@@ -302,16 +297,30 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
         and not _OF_THESE.match(main, amount.end)
         and not (_YEAR.fullmatch(amount.text) and _IN_YEAR.search(main[: amount.start]))
     ]
-    if any(_FIRST_WORD.fullmatch(main, 0, amount.start) for amount in new):
-        new = found  # "Apollo 11 landed in 1969."
-    if only(new) and len(values) > 1 and "=" not in sentence[len(main) :]:
+    # In "Apollo 11 landed in 1969.", the first word may be half of a name.
+    return found if any(_FIRST_WORD.fullmatch(main, 0, amount.start) for amount in new) else new
+
+
+def _of_plain_words(main: str, found: list[Amount], new: list[Amount], worked: str, language: str) -> str | None:
+    """Return the amount that a sentence without a calculation states, None where it may be another."""
+    said = list(RESULT_WORDS.finditer(main))
+    behind = [amount for amount in found if said and 0 <= amount.start - said[-1].end() <= 2]
+    if behind and not is_computed_with(main, behind[0]):
+        return behind[0].text
+    worth = worked_out(worked)
+    predicate = _of_predicate(main, found)
+    if predicate and worth in (None, predicate.value):
+        return predicate.text
+    values = {amount.value for amount in found}
+    if (len(values) > 1 and goes_on(main, found[0].end)) or any(is_computed_with(main, amount) for amount in found):
+        return None
+    if only(new) and len(values) > 1:
         found, values = new, {new[0].value}
     if len(values) > 1:
         so = list(SO.finditer(main))
         after = [amount for amount in found if so and so[-1].start() and amount.start >= so[-1].end()]
         return only(after) or only([amount for amount in after if amount in new]) or resolved(found, worked)
     before = main[: found[0].start]
-    worth = worked_out(worked)
     if worth != found[0].value and _MULTIPLE.match(main, found[0].end) and not CONCLUSION.search(main):
         return None
     if is_bound(before) or (is_label(before, language) and worth != found[0].value) or is_function(before):

@@ -98,7 +98,8 @@ QUALIFIED = expression(
     r"|أو أكثر|أو أقل|أكثر من|أقل من|или (?:больше|меньше|более|менее)"
     r"|\b(?:or (?:more|less|so|fewer)|at (?:least|most)|ou (?:plus|moins|mais|menos)|o (?:más|menos)"
     r"|oder (?:mehr|weniger)|squared|cubed|factorial|(?:raised )?to the (?:\w+ )?power|mod(?:ulo)?|choose)\b"
-    r"|より(?:大き|小さ|多|少な)|보다 (?:크|작|많|적)|とは限ら|かもしれ|수도 있|हो सकता|ではあり|ではな|아니|아닙|नहीं|的(?:两倍|一半)|の(?:2倍|半分)"
+    r"|より(?:大き|小さ|多|少な)|보다 (?:크|작|많|적)"
+    r"|とは限ら|かもしれ|수도 있|हो सकता|ではあり|ではな|아니|아닙|नहीं|的(?:两倍|一半)|の(?:2倍|半分)"
     r"|'?[dt][ae]n\s(?:büyük|küçük|fazla|az)|의 (?:두 배|절반)|का (?:दोगुना|आधा)"
 )
 """What makes a bound, a doubt or another number of the number that it stands by."""
