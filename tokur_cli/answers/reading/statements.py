@@ -69,6 +69,9 @@ _OR_LETTER = expression(r"\s*(?:,?\s*or\b|/)\s*\(?[A-J]\b")
 _HEDGE = expression(
     r"(?i)\A(?:(?:(?:most\s+)?(?:probably|likely)|definitely|certainly|clearly|indeed|simply|just|actually|therefore|(?:the\s+)?letter)\s+)+"
 )
+_RIGHT = expression(
+    r"(?i)(?:\w+\s){0,2}?(?:correct|korrekt|richtig|corret|верн|правильн|juist|poprawn|doğru|đúng|right\b)"
+)
 _UNDECIDED = expression(r"\W*(?i:either\s+)?\(?[A-J]\)?\W*(?i:or|/)\W*\(?[A-J]\b")
 _NOT_WORDS = expression(r",\s*(?:and\s+)?(?:not|nicht|no|non|pas|não|не|а не|而不是|不是)\s")
 _EQUALS = expression(r"\s*=\s*(?=\S)")
@@ -240,6 +243,9 @@ def _of_sentence(sentence: str, *, letters: bool, language: str, worked: str, le
     if NEGATION.search(lead) and form.text != "no":
         return None
     if letters:
+        named = LETTER_OF_CHOICE.findall(lead)
+        if len(named) == 1 and _RIGHT.match(main):
+            return "".join(named[0])
         if is_undecided(main):
             return None
         main = _HEDGE.sub("", main)
