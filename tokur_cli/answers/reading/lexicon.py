@@ -180,7 +180,7 @@ NEGATION = expression(
 
 UNDETERMINED = expression(
     rf"(?i){_W}(?:cannot be|can't be|can not be|could not be|can't (?:determine|decide|tell|say)|cannot (?:determine|decide|tell|say)|not enough|insufficient|impossible to"
-    r"|no se puede|no es posible|on ne peut pas|impossible de|nicht (?:bestimm|berechn|lös|möglich|eindeutig)\w*|não é possível|non è possibile|нельзя|невозможно|недостаточно|неможливо"
+    r"|não dá para|não sei|no sé|no se sabe|je ne sais pas|on ne sait pas|weiß (?:ich )?nicht|non so|non si può|nie wiem|не знаю|неизвестно|weet (?:ik )?niet|tôi không biết|bilmiyorum|no se puede|no es posible|on ne peut pas|impossible de|nicht (?:bestimm|berechn|lös|möglich|eindeutig)\w*|não é possível|non è possibile|нельзя|невозможно|недостаточно|неможливо"
     rf"|nie można|không thể|tidak dapat|لا يمكن|belirlenemez|ei voida|kan niet){_E}|无法|無法|不能确定|不能確定|条件不足|求められません|できません|わかりません|決められません|알 수 없|नहीं किया जा|ไม่สามารถ"
 )
 """Words that say that there is no answer."""
@@ -266,7 +266,7 @@ RESULT_WORDS = expression(
 
 BOUND_BEFORE = expression(
     rf"(?i)(?:{_W}(?:(?:more|less|fewer|greater|larger|smaller|higher|lower) than|at (?:least|most)|between|from|over|under|(?<!add )(?<!adds )(?<!added )up to|above|below|(?:minimum|maximum)(?: of)?"
-    r"|hardly|scarcely|nowhere near|anything but|except(?: for)?|excluding|other than|apart from|besides|all but|höchstens|mindestens|mehr als|weniger als|über|unter|niemals|bis zu|plus de|moins de|au (?:plus|moins)"
+    r"|hardly|scarcely|ma(?:x|ks)[iy]mal(?:nie|t)?|minimal(?:nie|t)?|maximaal|minimaal|maximalement|अधिकतम|न्यूनतम|tối đa|tối thiểu|högst|højst|mindst|nejvýše|nanejvýš|nejméně|legfeljebb|legalább|nowhere near|anything but|except(?: for)?|excluding|other than|apart from|besides|all but|höchstens|mindestens|mehr als|weniger als|über|unter|niemals|bis zu|plus de|moins de|au (?:plus|moins)"
     r"|jamais|(?:inférieure?|supérieure?)s? à|plus (?:petite?|grande?) que|(?:menor|mayor|maior|inferior|superior) (?:que|de|do que|a)|(?:minore|maggiore) di|(?:inferiore|superiore) a|(?:kleiner|größer|höher|niedriger) als|(?:mniejsz|większ)\w+ niż|(?:groter|kleiner|minder|meer) dan|(?:mindre|större|mer) än|(?:mindre|større|mere) end|(?:menší|větší) než|(?:nhỏ|lớn) hơn|(?:kurang|lebih) dari|(?:أصغر|أكبر) من|más de|menos de|como (?:mínimo|máximo)|a lo sumo|al menos|hasta|mais de|pelo menos|no máximo|almeno|più di|meno di|al massimo|co najmniej|ponad|mniej niż|więcej niż"
     r"|ít nhất|nhiều nhất|hơn|minstens|meer dan|minst|больше|более|меньше|менее|минимум|максимум|до|en az|en fazla|कम से कम|أكثر من|أقل من|على الأقل|(?:plus|más|mais) (?:ou|o) (?:moins|menos)"
     rf"){_E}|至少|最多|超过|不到|多于|少于|小于|大于|小於|大於|低于|高于|น้อยกว่า|มากกว่า|少なくとも|多くても|최소|최대|[><≥≤≠]|\\(?:ge|le|ne|geq|leq|neq)(?![A-Za-z]))\s*\Z"

@@ -95,7 +95,7 @@ _HALF_BEHIND = expression(
 _HALF_WITHIN = expression(r"半|(?:^|\s)반(?:[이을은]|\s|$)")
 QUALIFIED = expression(
     r"以上|以下|未満|未满|不到|多于|少于|超过|最多|至少|미만|이상|이하|초과|से अधिक|से कम"
-    r"|أو أكثر|أو أقل|أكثر من|أقل من|или (?:больше|меньше|более|менее)"
+    r"|أو أكثر|أو أقل|كحد أقصى|كحد أدنى|على الأكثر|أكثر من|أقل من|или (?:больше|меньше|более|менее)"
     r"|\b(?:or (?:more|less|so|fewer)|at (?:least|most)|ou (?:plus|moins|mais|menos)|o (?:más|menos)"
     r"|oder (?:mehr|weniger)|squared|cubed|factorial|(?:raised )?to the (?:\w+ )?power|mod(?:ulo)?|choose)\b"
     r"|より(?:大き|小さ|多|少な)|보다 (?:크|작|많|적)"
