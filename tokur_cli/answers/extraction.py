@@ -146,15 +146,18 @@ def extract_answer(response: str, *, wanted: Wanted | None = None) -> Extraction
     if marked is _UNREADABLE:
         return None
     line = _last_line(text)
-    if letters:
-        return Extraction(line, "whole") if line and canonical(line).kind == "choice" else None
-    if line:
+    if line and not line.endswith("?"):
         return Extraction(without_working(line), "whole")
     concluded = closing(text)
     if concluded:
         return Extraction(concluded, "closing")
     first = _LINE_MARKS.sub("", first_line(text), count=1).rstrip("*_ ")
-    if "\n\n" in text.strip() and canonical(first).kind in ("number", "choice") and not _ITEM.match(first):
+    if (
+        not letters
+        and "\n\n" in text.strip()
+        and canonical(first).kind in ("number", "choice")
+        and not _ITEM.match(first)
+    ):
         return Extraction(first, "whole")  # an explanation follows
     return None
 
