@@ -29,7 +29,7 @@ IN_PARTS = frozenset(
     f"tokur_cli.answers.reading.{name}"
     for name in (  # noqa: SIM905
         "amounts assertions calculations canonical choices closings foreign languages moments notation numbers spelled "
-        "statements yes_or_no"
+        "statements units vocabulary yes_or_no"
     ).split()
 )
 """Modules that read at most 4,000 characters of a text, which ``answers.test_extraction`` tries as a whole."""

@@ -9,12 +9,13 @@ from itertools import islice
 
 from tokur_cli.answers.reading.canonical import canonical
 from tokur_cli.answers.reading.expressions import expression
-from tokur_cli.answers.reading.foreign import AND_A_HALF, begins_with_number
+from tokur_cli.answers.reading.foreign import begins_with_number
 from tokur_cli.answers.reading.languages import ENGLISH, has_decimal_comma
 from tokur_cli.answers.reading.moments import first_date, first_moment
 from tokur_cli.answers.reading.numbers import INTEGER, LETTER, Number, read_number
 from tokur_cli.answers.reading.spelled import CJK_NUMBER, SIGN_WORDS, read_words
 from tokur_cli.answers.reading.units import CURRENCY, CURRENCY_BEFORE, UNITS, scale_of
+from tokur_cli.answers.reading.vocabulary import AND_A_HALF
 
 _DIGITS = (
     r"(?:\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:[ ']\d{3})+,\d+|[1-9]\d{0,2}(?:\.\d{3}){2,}(?![\d.,]*\d)"
@@ -202,7 +203,7 @@ def _extended(text: str, core: re.Match[str], language: str) -> Amount | None:
     if hour and core[0].strip().isdigit() and int(core[0]) <= 12:
         return Amount(start, hour.end(), text[start : hour.end()].strip(), None)
     number = read_number(core[0].strip(), language=language)
-    best = number and Amount(start, end, shown(core[0], number, language), number)
+    best = Amount(start, end, shown(core[0], number, language), number) if number else None
     for longer in _ends(text, start, end)[1:] if _is_followed_up(text, end, language) else ():
         words = text[start:longer].strip()
         read = read_number(words, language=language)
@@ -230,7 +231,9 @@ def _is_followed_up(text: str, end: int, language: str) -> bool:
         return False
     word = following[0].strip(" -")
     known = (
-        word.lower() in UNITS or scale_of([word.lower()], language)[0] != 1 or word in ("K", "M", "B", "bn", "mn", "square", "cubic", "sq")
+        word.lower() in UNITS
+        or scale_of([word.lower()], language)[0] != 1
+        or word in ("K", "M", "B", "bn", "mn", "square", "cubic", "sq")
     )
     return known or not (word[:1].isascii() and word[:1].isalpha())
 

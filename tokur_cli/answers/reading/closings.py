@@ -40,6 +40,7 @@ from tokur_cli.answers.reading.statements import (
     is_prose,
     only,
     resolved,
+    rounds,
     whole_formula,
     without_denied,
     word_count,
@@ -52,12 +53,13 @@ _ASSIGNMENT = expression(r"(?<![A-Za-z\d])[A-Za-z](?:_\{?\w+\}?)?\s?=\s?(-?\d[\d
 _SOLVED = expression(
     r"(?i)\b(?:so|therefore|thus|hence|giving|gives|yields|then|means(?:\s+that)?|get)\s+\$?(?-i:[A-Za-z])\s*=\s*-?[\d.,/]*\d[$.\s]*\Z"
 )
+_COMBINED = expression(r"(?i)\b(?:so|therefore|thus|hence|and|then)\s\$?([^=,.;$]{3,40}?)=\s?-?[\d.,/]*\d[$.\s]*\Z")
 _UNSOLVED = expression(
     r"(?:[≠<>≤≥]|!=|\\(?:ne|le|ge|lt|gt|neq|leq|geq))\s*\Z|(?:\d\s?[a-zA-Z]|(?<![A-Za-z])[a-zA-Z]\s?(?:\^\S+|[²³]|[-+*/]\s?\w+)|(?<![\w])-\s?[a-zA-Z]|\d+/[a-zA-Z])\s*=\s*\Z"
 )
 _ROUNDED = expression(r"(?i)\bround(?:s|ed|ing)?\b|\bnearest\b")
 _FRONTED = expression(
-    r"(?i)\A\W*(?:(?:so|thus|therefore|hence|then|now),?\s+)?"
+    r"(?i)\A\W*(?:(?:so|thus|therefore|hence|then|now|in conclusion|overall|finally),?\s+)?"
     r"(?P<adjunct>(?:after|in|at|for|with|by|of|out of|on|during|within|from|since|because|as|when|before|over"
     r"|per|under)\b"
     r"(?:[^,;\n]|,(?=\d{3}))*),\s+(?=\S)"
@@ -68,6 +70,7 @@ _GIVEN = expression(
 _OF_THESE = expression(r"(?i)\s{1,3}(?:[a-z]+\s+)?of\s+(?:which|whom|them)\b")
 _YEAR, _IN_YEAR = expression(r"(?:1[5-9]|20)\d\d"), expression(r"(?i)\b(?:in|by|since|until|year)\s+\Z")
 _FIRST_WORD = expression(r"(?!(?:So|Only|Just|About|Thus|Hence|Now|There|The|All|Both|Another)\b)[A-Z][a-z]+ ")
+_COMPARED = expression(r"(?i)\s{1,3}(?:[a-z]+\s)?(?:more|less|fewer)\b")
 _MULTIPLE = expression(r"(?i)\s{1,3}times\s+(?:as|more|less|the|\w+er)\b")
 _ROW = expression(r"\A\s*(?:\||[-*•]\s[^:=\n]{1,60}[:|])")
 _RATIO = expression(r"(?<![\d:])\d+(?:\s?:\s?\d+)+(?![\d:])")
@@ -89,7 +92,7 @@ _FINITE = (
     r"|costs?|gets?|got|makes?|needs?|will|earns?|buys?|bought|pays?|sold|sells?|ate|eats?)\b"
 )
 _PREDICATE = expression(
-    r"(?i)\b(?:is|are|equals?|leaves|gives|yields|makes|totals)(?:\s+us)?\s+(?:(?:a|an|the)\s+(?:remainder|total|sum|result)\s+of\s+)?"
+    r"(?i)\b(?:is|are|equals?|leaves|gives|yields|makes|totals|costs?|weighs?|holds?|lasts?)(?:\s+us)?\s+(?:(?:a|an|the)\s+(?:remainder|total|sum|result)\s+of\s+)?"
     r"(?:(?:about|approximately|exactly|only|just|then|therefore)\s+)?(?=[-+$€£\\]{0,2}\d)|[a-z\d]:\s+(?=[-+$€£\\]{0,2}\d)"
 )
 _SUBJECT = expression(r"(?i)\s{0,3}(?:[a-z]+\s+)?(?:is|are)\s+(?:the|our|my|what)\b")
@@ -141,7 +144,8 @@ def _of_predicate(main: str, found: list[Amount]) -> Amount | None:
     behind = [match for match in _PREDICATE.finditer(main) if match.end() == found[-1].start]
     if not behind or word_count(main[found[-1].end :]) > 3:
         return None
-    return None if _CLAUSE_BEFORE.match(main[: behind[-1].start()]) else found[-1]
+    clause = max((so.end() for so in SO.finditer(main, 0, behind[-1].start())), default=0)
+    return None if _CLAUSE_BEFORE.match(main[clause : behind[-1].start()]) else found[-1]
 
 
 def _is_one_of_several_rows(sentences: list[str], index: int) -> bool:
@@ -174,6 +178,10 @@ def _solutions(main: str) -> str | None:
 def _is_unsolved(main: str, found: list[Amount]) -> bool:
     """Return whether a sentence has several assignments, or an equation that does not name its number."""
     if _SOLVED.search(main):
+        return False
+    named = {match[0][0] for match in _ASSIGNMENT.finditer(main)}
+    combined = _COMBINED.search(main)
+    if combined and len(named) > 1 and named.issuperset(re.findall(r"[A-Za-z]", combined[1])):
         return False
     assigned = {match[1] for match in _ASSIGNMENT.finditer(main)}
     return len(assigned) > 1 or any(_UNSOLVED.search(main[: amount.start]) for amount in found)
@@ -246,7 +254,9 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
         if cut and any(amount.end <= cut.start() for amount in found):
             main = main[: cut.start()]
     whole = WHOLE.search(main)
-    found = [amount for amount in found if not whole or amount.end <= whole.end() - len(whole[0].strip()) or amount.start >= whole.end()] or found
+    if whole:
+        inside = whole.end() - len(whole[0].strip())
+        found = [amount for amount in found if amount.end <= inside or amount.start >= whole.end()] or found
     because = worked_out(sentence[cause.end() :]) if cause and cause.start() >= len(main) else None
     found = [amount for amount in found if amount.end <= len(main) and not is_operand(sentence, amount)]
     if because is not None and found and because != found[-1].value:
@@ -262,61 +272,77 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
         return exact[0]
     result = last_result(main)
     if result:
-        later = [amount for amount in found if amount.start >= result[1] and not _GIVEN.search(main[: amount.start])]
-        number = next((amount for amount in found if amount.start >= result[0] - 1), None)
-        stands = main[slice(*result)].strip()
-        shown = number.text if number and number.start <= result[1] else stands
-        known = {amount.value for amount in found if amount.start < result[1]}
-        if later and _ROUNDED.search(main, result[1], later[0].start):
-            return only(later)
-        return None if {amount.value for amount in later} - known else shown
+        return _of_calculation(main, found, result)
     if not found or _is_unsolved(main, found) or HYPOTHETICAL.search(main) or _IMPERATIVE.match(main):
         return None
     equals = main.rfind("=")
-    if equals >= 0 and only([amount for amount in found if amount.start > equals]):
-        return only([amount for amount in found if amount.start > equals])
+    equal = only([amount for amount in found if amount.start > equals]) if equals >= 0 else None
+    if equal:
+        return equal
     denied = without_denied(main, "", language)
     if denied is not None:
         return only(denied)
-    values = {amount.value for amount in found}
-    if IN_DOUBT.search(main) or QUALIFIED.search(main):
+    if IN_DOUBT.search(main) or QUALIFIED.search(main) or (NEGATION.search(main) and not SO.search(main)):
         return None
-    if NEGATION.search(main) and not SO.search(main):
+    new = _new(main, found, language) if "=" not in sentence[len(main) :] else found
+    return _of_plain_words(main, found, new, worked, language)
+
+
+def _of_calculation(main: str, found: list[Amount], result: tuple[int, int]) -> str | None:
+    """Return the result of a sentence's calculation or what it is rounded to; None where other numbers follow."""
+    later = [amount for amount in found if amount.start >= result[1] and not _GIVEN.search(main[: amount.start])]
+    if later:
+        drawn = SO.search(main, result[1], later[0].start) or RESULT_WORDS.search(main, result[1])
+        rounded = _ROUNDED.search(main, result[1], later[0].start)
+        if rounded or (drawn and rounds(later[0].value, worked_out(main[: result[1]]))):
+            return only(later)
+    known = {amount.value for amount in found if amount.start < result[1]}
+    if {amount.value for amount in later} - known:
         return None
-    said = list(RESULT_WORDS.finditer(main))
-    behind = [amount for amount in found if said and 0 <= amount.start - said[-1].end() <= 2]
-    if behind and not is_computed_with(main, behind[0]):
-        return behind[0].text
-    predicate = _of_predicate(main, found)
-    if predicate and worked_out(worked) in (None, predicate.value):
-        return predicate.text
-    if len(values) > 1 and goes_on(main, found[0].end):
-        return None
-    if any(is_computed_with(main, amount) for amount in found):
-        return None
+    number = next((amount for amount in found if amount.start >= result[0] - 1), None)
+    return number.text if number and number.start <= result[1] else main[slice(*result)].strip()
+
+
+def _new(main: str, found: list[Amount], language: str) -> list[Amount]:
+    """Return the amounts that a sentence does not take as given ("the 16 glasses"), nor as a name, a part or a year."""
     new = [
         amount
         for amount in found
         if not _GIVEN.search(main[: amount.start])
         and not is_label(main[: amount.start], language)
         and not _OF_THESE.match(main, amount.end)
+        and not (_COMPARED.match(main, amount.end) and main[: amount.start].rstrip().endswith(","))
         and not (_YEAR.fullmatch(amount.text) and _IN_YEAR.search(main[: amount.start]))
     ]
-    if any(_FIRST_WORD.fullmatch(main, 0, amount.start) for amount in new):
-        new = found  # "Apollo 11 landed in 1969."
-    if only(new) and len(values) > 1 and "=" not in sentence[len(main) :]:
+    # In "Apollo 11 landed in 1969.", the first word may be half of a name.
+    return found if any(_FIRST_WORD.fullmatch(main, 0, amount.start) for amount in new) else new
+
+
+def _of_plain_words(main: str, found: list[Amount], new: list[Amount], worked: str, language: str) -> str | None:
+    """Return the amount that a sentence without a calculation states, None where it may be another."""
+    said = list(RESULT_WORDS.finditer(main))
+    behind = [amount for amount in found if said and 0 <= amount.start - said[-1].end() <= 2]
+    if behind and not is_computed_with(main, behind[0]):
+        return behind[0].text
+    worth = worked_out(worked)
+    predicate = _of_predicate(main, found)
+    if predicate and worth in (None, predicate.value):
+        return predicate.text
+    values = {amount.value for amount in found}
+    if (len(values) > 1 and goes_on(main, found[0].end)) or any(is_computed_with(main, amount) for amount in found):
+        return None
+    if only(new) and len(values) > 1:
         found, values = new, {new[0].value}
     if len(values) > 1:
         so = list(SO.finditer(main))
         after = [amount for amount in found if so and so[-1].start() and amount.start >= so[-1].end()]
         return only(after) or only([amount for amount in after if amount in new]) or resolved(found, worked)
     before = main[: found[0].start]
-    worth = worked_out(worked)
     if worth != found[0].value and _MULTIPLE.match(main, found[0].end) and not CONCLUSION.search(main):
         return None
     if is_bound(before) or (is_label(before, language) and worth != found[0].value) or is_function(before):
         return None
-    if worth is None or worth in values or CONCLUSION.search(main):
+    if worth is None or worth in values or CONCLUSION.search(main) or rounds(found[-1].value, worth):
         return found[-1].text
     # A sentence that only repeats a number of the calculation right before it adds nothing to its result.
     before = worked.rpartition("\n")[2]

@@ -47,7 +47,7 @@ _COMMON_WORDS = {
     "es": "el la los las de que y en es un una por para con hay se son del tiene total cuesta quedan queda le su al entonces lo tarda será a está están dura cada uno hora horas días año años era fueron tendrá quedó compró ganó pagó vendió cuánto respuesta probabilidad temperatura niños no sino número ser puede resultado sean paga sí si tal vez",
     "fr": "le la les de des et est un une il elle y a dans pour au en reste coûte sont donc du se nous avons fait lui sa cette dure ce c d l qu on à aux par chaque chacun heure heures jours ans plus ses leur reçoit achète vend gagne faut probabilité température pommes enfants total ville compte ne pas être peut résultat je réponse représente soit cela valeur non oui",
     "de": "der die das und ist ein eine sind es er sie hat haben den dem insgesamt kostet also bleiben bleibt man braucht für zu mit wir auf beträgt betragen von dauert stunden tage tagen jahre wird werden wurden war waren noch im am um ihm ihr pro jeder jede beim bis mal sich kinder wahrscheinlichkeit temperatur antwort ja nein nicht richtig ich mir vielleicht sicher aber nur wenn",
-    "pt": "o os as de que e em um uma para com há são do da tem custa restam ao ele ela no na foi total sobram durou portanto a é está dura leva cada horas dias anos às nas você probabilidade temperatura resposta maçãs comprou vendeu ganhou pagou dos das sim não mas apenas se alternativa",
+    "pt": "o os as de que e em um uma para com há são do da tem custa restam ao ele ela no na foi total sobram durou portanto a é está dura leva cada horas dias anos às nas você probabilidade temperatura resposta maçãs comprou vendeu ganhou pagou dos das sim não mas apenas se alternativa isso representa cento",
     "it": "il lo la i gli le di che e in un una per con sono ci ha è del della costa restano totale quindi rimangono nel dura al alla nella dei delle degli lui lei ogni ore giorni anni probabilità temperatura risposta mele comprato venduto dal vogliono treno arriva alle ma se sì servono almeno no non",
     "nl": "de het een en is van zijn er in hij ze heeft dat voor met kost totaal dus over nodig blijven aan duurt uur dagen jaar nog elk per naar bij kans temperatuur antwoord appels verkocht gekocht betaalt zij om nee alleen als geen ja niet maar antwoorden",
     "pl": "w i jest na się to są ma z do że razem kosztuje zostało więc po nie łącznie koszyku dwa trwa godzin dni lat każdy jej jego prawdopodobieństwo temperatura wynosi odpowiedź mają sprzedała kupił o wpół przyjeżdża pociąg klasie tak trzeba",
@@ -62,7 +62,7 @@ _COMMON_WORDS = {
     "hu": "és a az egy van összesen tehát marad",
 }
 _LETTERS_OF = {
-    "es": "ñ¿¡", "pt": "ãõ", "fr": "œîû", "de": "ß", "pl": "łżźśćńąę", "tr": "şğı", "cs": "řěů", "hu": "őű", "ro": "țșă", "da": "æø",
+    "es": "ñ¿¡", "pt": "ãõ", "fr": "œîû", "de": "ß", "pl": "łżźśćńąę", "tr": "şğı", "cs": "řěů", "sv": "å", "hu": "őű", "ro": "țșă", "da": "æøå",
     "vi": "đơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ",
 }  # fmt: skip
 """Letters that one language alone has, or hardly another of these."""
@@ -83,7 +83,8 @@ def language_of(text: str) -> str:
                 return language
     words = re.findall(r"[^\W\d_]+", lowered)[-60:]
     hits = {
-        language: sum(word in known for word in words) + 2 * any(letter in lowered for letter in _LETTERS_OF.get(language, ""))
+        language: sum(word in known for word in words)
+        + 2 * any(letter in lowered for letter in _LETTERS_OF.get(language, ""))
         for language, known in _WORDS_OF.items()
     }
     best = max(hits, key=lambda language: hits[language])

@@ -180,7 +180,7 @@ NEGATION = expression(
 
 UNDETERMINED = expression(
     rf"(?i){_W}(?:cannot be|can't be|can not be|could not be|can't (?:determine|decide|tell|say)|cannot (?:determine|decide|tell|say)|not enough|insufficient|impossible to"
-    r"|no se puede|no es posible|on ne peut pas|impossible de|nicht (?:bestimm|berechn|lös|möglich|eindeutig)\w*|não é possível|non è possibile|нельзя|невозможно|недостаточно|неможливо"
+    r"|não dá para|não sei|no sé|no se sabe|je ne sais pas|on ne sait pas|weiß (?:ich )?nicht|non so|non si può|nie wiem|не знаю|неизвестно|weet (?:ik )?niet|tôi không biết|bilmiyorum|no se puede|no es posible|on ne peut pas|impossible de|nicht (?:bestimm|berechn|lös|möglich|eindeutig)\w*|não é possível|non è possibile|нельзя|невозможно|недостаточно|неможливо"
     rf"|nie można|không thể|tidak dapat|لا يمكن|belirlenemez|ei voida|kan niet){_E}|无法|無法|不能确定|不能確定|条件不足|求められません|できません|わかりません|決められません|알 수 없|नहीं किया जा|ไม่สามารถ"
 )
 """Words that say that there is no answer."""
@@ -199,8 +199,8 @@ DENIED_BEFORE = expression(
 
 CORRECTION = expression(
     rf"(?i)(?:{_W}(?:wait|hold on|(?:no|nein|non|não|nie|nee|nej|hayır|không|tidak|bukan|όχι|לא|لا),|no(?=\W+wait)|oops|i mean|i meant|sorry|scratch that|correction|actually|let me (?:re|check|correct)|on second thou?ght|i made a mistake|hmm"
-    r"|espera|perdón|perdona|corrijo|mejor dicho|attends|attendez|pardon|plutôt|moment|warte|halt|korrektur|espere|desculpe|aspetta|anzi|стоп|подожди\w*|нет,|извините|вернее|точнее|poprawka|chwila|bekle|pardon|düzeltme|khoan|tunggu|eh bukan|لحظة|عذرا|عفوا|रुकिए|रुको|माफ़|नहीं,|wacht)"
-    rf"{_E}|等等|不对|不對|(?<![^\s.,!?])不,|更正|抱歉|等一下|待って|いや|訂正|失礼|すみません|잠깐|아니|죄송|เดี๋ยว|ขอแก้)"
+    r"|espera|entschuldigung|désolée?|disculpa|lo siento|scusa(?:te)?|mi dispiace|desculpa|przepraszam|özür dilerim|maaf|xin lỗi|perdón|perdona|corrijo|mejor dicho|attends|attendez|pardon|plutôt|moment|warte|halt|korrektur|espere|desculpe|aspetta|anzi|стоп|подожди\w*|нет,|извините|вернее|точнее|poprawka|chwila|bekle|pardon|düzeltme|khoan|tunggu|eh bukan|لحظة|عذرا|عفوا|रुकिए|रुको|माफ़|नहीं,|wacht)"
+    rf"{_E}|等等|不对|不對|(?<![^\s.,!?])不,|更正|抱歉|对不起|對不起|不好意思|ごめん|申し訳|ขอโทษ|미안|等一下|待って|いや|訂正|失礼|すみません|잠깐|아니|죄송|เดี๋ยว|ขอแก้)"
 )
 """Words that take back what was said before them."""
 
@@ -246,120 +246,14 @@ CONTRAST = expression(
 
 HEAVY_WORDS = frozenset(
     # bounds, labels and beginnings of a clause that has numbers of its own
-    [
-        "that",
-        "the",
-        "all",
-        "these",
-        "of",
-        "root",
-        "square",
-        "cube",
-        "log",
-        "logarithm",
-        "factorial",
-        "those",
-        "his",
-        "her",
-        "their",
-        "its",
-        "more",
-        "less",
-        "fewer",
-        "greater",
-        "smaller",
-        "larger",
-        "over",
-        "under",
-        "above",
-        "below",
-        "least",
-        "most",
-        "up",
-        "minimum",
-        "maximum",
-        "between",
-        "from",
-        "than",
-        "not",
-        "step",
-        "steps",
-        "question",
-        "problem",
-        "part",
-        "day",
-        "week",
-        "year",
-        "page",
-        "line",
-        "row",
-        "case",
-        "option",
-        "figure",
-        "table",
-        "example",
-        "equation",
-        "chapter",
-        "number",
-        "no",
-        "when",
-        "if",
-        "after",
-        "before",
-        "for",
-        "with",
-        "without",
-        "in",
-        "on",
-        "at",
-        "by",
-        "during",
-        "because",
-        "since",
-        "of",
-        "per",
-        "every",
-        "each",
-        "any",
-        "both",
-        "another",
-        "other",
-        "twice",
-        "half",
-        "double",
-        "triple",
-        "either",
-        "whether",
-        "to",
-        "until",
-        "mehr",
-        "weniger",
-        "mindestens",
-        "höchstens",
-        "über",
-        "unter",
-        "zwischen",
-        "nicht",
-        "más",
-        "menos",
-        "mínimo",
-        "entre",
-        "al",
-        "plus",
-        "moins",
-        "entre",
-        "mais",
-        "menos",
-        "più",
-        "meno",
-        "tra",
-        "больше",
-        "меньше",
-        "более",
-        "менее",
-        "не",
-        "между",
-    ]
+    (
+        "that the all these of root square cube log logarithm factorial those his her their its more less fewer greater "
+        "smaller larger over under above below least most up minimum maximum between from than not step steps question "
+        "problem part day week year page line row case option figure table example equation chapter number no when if "
+        "after before for with without in on at by during because since per every each any both another other twice half "
+        "double triple either whether to until mehr weniger mindestens höchstens über unter zwischen nicht más menos "
+        "mínimo entre al plus moins mais più meno tra больше меньше более менее не между"
+    ).split()
 )
 """Words before a number that make it a bound, a label, or part of something else."""
 
@@ -372,10 +266,10 @@ RESULT_WORDS = expression(
 
 BOUND_BEFORE = expression(
     rf"(?i)(?:{_W}(?:(?:more|less|fewer|greater|larger|smaller|higher|lower) than|at (?:least|most)|between|from|over|under|(?<!add )(?<!adds )(?<!added )up to|above|below|(?:minimum|maximum)(?: of)?"
-    r"|hardly|scarcely|nowhere near|anything but|except(?: for)?|excluding|other than|apart from|besides|all but|höchstens|mindestens|mehr als|weniger als|über|unter|niemals|bis zu|plus de|moins de|au (?:plus|moins)"
-    r"|jamais|más de|menos de|como (?:mínimo|máximo)|a lo sumo|al menos|hasta|mais de|pelo menos|no máximo|almeno|più di|meno di|al massimo|co najmniej|ponad|mniej niż|więcej niż"
+    r"|hardly|scarcely|ma(?:x|ks)[iy]mal(?:nie|t)?|minimal(?:nie|t)?|maximaal|minimaal|maximalement|अधिकतम|न्यूनतम|tối đa|tối thiểu|högst|højst|mindst|nejvýše|nanejvýš|nejméně|legfeljebb|legalább|nowhere near|anything but|except(?: for)?|excluding|other than|apart from|besides|all but|höchstens|mindestens|mehr als|weniger als|über|unter|niemals|bis zu|plus de|moins de|au (?:plus|moins)"
+    r"|jamais|(?:inférieure?|supérieure?)s? à|plus (?:petite?|grande?) que|(?:menor|mayor|maior|inferior|superior) (?:que|de|do que|a)|(?:minore|maggiore) di|(?:inferiore|superiore) a|(?:kleiner|größer|höher|niedriger) als|(?:mniejsz|większ)\w+ niż|(?:groter|kleiner|minder|meer) dan|(?:mindre|större|mer) än|(?:mindre|større|mere) end|(?:menší|větší) než|(?:nhỏ|lớn) hơn|(?:kurang|lebih) dari|(?:أصغر|أكبر) من|más de|menos de|como (?:mínimo|máximo)|a lo sumo|al menos|hasta|mais de|pelo menos|no máximo|almeno|più di|meno di|al massimo|co najmniej|ponad|mniej niż|więcej niż"
     r"|ít nhất|nhiều nhất|hơn|minstens|meer dan|minst|больше|более|меньше|менее|минимум|максимум|до|en az|en fazla|कम से कम|أكثر من|أقل من|على الأقل|(?:plus|más|mais) (?:ou|o) (?:moins|menos)"
-    rf"){_E}|至少|最多|超过|不到|多于|少于|少なくとも|多くても|최소|최대|[><≥≤≠]|\\(?:ge|le|ne|geq|leq|neq)(?![A-Za-z]))\s*\Z"
+    rf"){_E}|至少|最多|超过|不到|多于|少于|小于|大于|小於|大於|低于|高于|น้อยกว่า|มากกว่า|少なくとも|多くても|최소|최대|[><≥≤≠]|\\(?:ge|le|ne|geq|leq|neq)(?![A-Za-z]))\s*\Z"
 )
 """Words before a number that make it a bound, or deny it."""
 
@@ -391,8 +285,8 @@ HYPOTHETICAL = expression(
 """Sentences that state nothing."""
 
 IN_DOUBT = expression(
-    rf"(?i){_W}(?:either|can't decide|not sure|unsure|might|may be|could|maybe|perhaps|possibly|o bien|entweder|soit|oder|peut-être|il se peut|vielleicht|möglicherweise|womöglich|eventuell|quizás?|posiblemente|puede que|possivelmente|pode ser|può darsi|misschien|mogelijk|być może|chyba|tal vez|talvez|forse|может|возможно|может быть|może|belki|mungkin|có thể|ربما|शायद|हो सकता)"
-    rf"{_E}|可能|也许|也許|或许|どちらか|かもしれ|아마|อาจ"
+    rf"(?i){_W}(?:either|can't decide|not sure|unsure|might|may be|could|maybe|perhaps|possibly|o bien|entweder|soit|oder|peut-être|il se peut|pourrai(?:en)?t|vielleicht|könnten?|dürften?|podrían?|poderiam?|potrebbe(?:ro)?|могл[оаи]|zou(?:den)? kunnen|mogłoby|möglicherweise|womöglich|eventuell|quizás?|posiblemente|puede que|possivelmente|pode ser|può darsi|misschien|mogelijk|być może|chyba|tal vez|talvez|forse|может|возможно|может быть|może|belki|olabilir|mungkin|có thể|ربما|قد يكون|قد تكون|शायद|हो सकता)"
+    rf"{_E}|可能|不太?确定|不太?確定|也许|也許|或许|どちらか|かもしれ|아마|อาจ"
 )
 """Words that leave it open which of several is meant."""
 

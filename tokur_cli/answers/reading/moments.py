@@ -19,7 +19,7 @@ _LATE = r"下午|晚上|午後|오후|傍晚|夜"
 _EARLY = r"上午|早上|午前|오전|凌晨"
 _CLOCK = expression(
     rf"(?P<late>{_LATE})?(?:{_EARLY})?\s?(?<!\d)(?P<hour>[01]?\d|2[0-4])\s?(?:h|Uhr|giờ|[点點時时시](?![間间])|:)\s?(?P<minute>[0-5]\d)"
-    rf"(?![\d:])(?:分|분|\s?Uhr)?(?!\s?(?:min|phút))|(?P<late2>{_LATE})?(?:{_EARLY})?(?<!\d)(?P<hour2>[01]?\d|2[0-4])[点點시](?![\d间間])"
+    rf"(?![\d:])(?:分|분|\s?Uhr)?(?!\s?(?:min|phút))|(?P<late2>{_LATE})?(?:{_EARLY})?(?<!\d)(?P<hour2>[01]?\d|2[0-4])[点點시](?![\d间間간])"
     r"(?P<half>\s?[半반])?"
     r"|(?<![\d.,])(?P<hour3>[01]?\d|2[0-4])\.(?P<minute3>[0-5]\d)(?=\s?Uhr\b)(?:\s?Uhr)?"
     r"|(?<!\w)(?i:saat|kl\.?|klo|godz\.?|o godzinie|alle(?: ore)?)\s(?P<hour4>[01]?\d|2[0-4])\.(?P<minute4>[0-5]\d)(?![\d.,%])"
@@ -41,10 +41,16 @@ _SPOKEN: dict[str, tuple[tuple[str, int], ...]] = {
     "sv": ((r"halv {}", -30), (r"kvart i {}", -15), (r"kvart över {}", 15)),
     "da": ((r"halv {}", -30), (r"kvart i {}", -15), (r"kvart over {}", 15)),
     "pl": ((r"w?pół do {}", -30),),
+    "id": ((r"(?:pukul|jam) setengah {}", -30),),
+    "hu": ((r"fél {}(?:kor)?", -30),),
     "ru": ((r"половин[ае] {}(?:го)?", -30),),
     "es": ((r"las? {} y media", 30), (r"las? {} y cuarto", 15), (r"las? {} menos cuarto", -15)),
     "pt": ((r"[àa]s? {} e meia(?! (?:horas?|dúzia))", 30), (r"[àa]s? {} e um quarto", 15)),
-    "it": ((r"al(?:le|l') ?{} e mezz[ao]", 30), (r"al(?:le|l') ?{} e un quarto", 15), (r"al(?:le|l') ?{} meno un quarto", -15)),
+    "it": (
+        (r"al(?:le|l') ?{} e mezz[ao]", 30),
+        (r"al(?:le|l') ?{} e un quarto", 15),
+        (r"al(?:le|l') ?{} meno un quarto", -15),
+    ),
     "fr": ((r"à {} heures? et demie", 30), (r"à {} heures? et quart", 15), (r"à {} heures? moins le quart", -15)),
 }
 """How a language says half past and a quarter to an hour, and the minutes to be added to that hour."""

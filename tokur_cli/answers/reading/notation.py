@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tokur_cli.answers.reading.expressions import expression
+from tokur_cli.answers.reading.vocabulary import NO, YES
 
 _NOTHING = expression(
     r"(?:[a-z]\s*\\in\s*)?(?:\\emptyset|\\varnothing|\\\{\\?\}|∅)"
@@ -40,16 +41,6 @@ _CLOCK = expression(
     r"(?P<half>(?i:[ap])\.?\s?(?i:m)\b\.?|o'clock|(?i:uhr)\b|h\b)?"
 )
 _TIME = expression(r"(?P<hour>\d{1,2}):(?P<minute>\d\d)(?: (?P<half>[ap]m))?")
-_YES = frozenset(
-    "yes true yeah yep yup ja jawohl richtig wahr oui vrai sí si cierto verdadero verdadera sim verdadeiro verdadeira sì vero vera да верно правда так tak prawda jo waar evet doğru はい ええ 正しい "
-    "네 예 맞습니다 참 是 是的 对 對 对的 對的 正确 正確 نعم صحيح हाँ हां जी सही ใช่ ถูกต้อง có vâng đúng ya benar כן נכון ναι igen ano".split()  # noqa: SIM905
-)
-_NO = frozenset(
-    "no false nope nein falsch non faux não falso falsa нет неверно неправда ні nie fałsz nee onwaar nej hayır yanlış いいえ いえ 아니요 아니오 아닙니다 거짓 不 不是 不对 不對 否 错 錯 错误 錯誤 لا خطأ नहीं गलत "
-    "ไม่ ไม่ใช่ ผิด không sai tidak bukan salah לא όχι nem ne".split()  # noqa: SIM905
-)
-VERDICTS = _YES | _NO
-"""The words, in small letters, by which a text says yes or true, no or false."""
 
 
 def common_name(text: str) -> str | None:
@@ -66,8 +57,8 @@ def common_name(text: str) -> str | None:
     if angle:
         return f"angle {_vertices(angle)}"
     word = text.casefold().rstrip("!")
-    if word in _YES or word in _NO:
-        return "yes" if word in _YES else "no"
+    if word in YES or word in NO:
+        return "yes" if word in YES else "no"
     return _date(text) or _clock(text)
 
 

@@ -92,11 +92,13 @@ _AMOUNTS = expression(
 _HALF_BEHIND = expression(
     rf"(?P<number>\d+|[{LETTER}]+?)(?:\s*[个個]半\s*(?P<unit>[{LETTER}]+)|(?P<before>\s?[{LETTER}]+?)??(?:半|\s반[이을은]?|\s(?:y\smedi[ao]|e\smei[ao]|et\sdemie?|e\smezz[ao]|i\spół|с\sполовиной|rưỡi|buçuk|ونصف)(?:\s(?P<after>[{LETTER}]+))?))"
 )
+_HALF_WITHIN = expression(r"半|(?:^|\s)반(?:[이을은]|\s|$)")
 QUALIFIED = expression(
     r"以上|以下|未満|未满|不到|多于|少于|超过|最多|至少|미만|이상|이하|초과|से अधिक|से कम"
-    r"|أو أكثر|أو أقل|أكثر من|أقل من|или (?:больше|меньше|более|менее)"
+    r"|أو أكثر|أو أقل|كحد أقصى|كحد أدنى|على الأكثر|أكثر من|أقل من|или (?:больше|меньше|более|менее)"
     r"|\b(?:or (?:more|less|so|fewer)|at (?:least|most)|ou (?:plus|moins|mais|menos)|o (?:más|menos)"
     r"|oder (?:mehr|weniger)|squared|cubed|factorial|(?:raised )?to the (?:\w+ )?power|mod(?:ulo)?|choose)\b"
+    r"|より(?:大き|小さ|多|少な)|보다 (?:크|작|많|적)"
     r"|とは限ら|かもしれ|수도 있|हो सकता|ではあり|ではな|아니|아닙|नहीं|的(?:两倍|一半)|の(?:2倍|半分)"
     r"|'?[dt][ae]n\s(?:büyük|küçük|fazla|az)|의 (?:두 배|절반)|का (?:दोगुना|आधा)"
 )
@@ -105,7 +107,8 @@ QUALIFIED = expression(
 _PERCENT = expression(r"百分之(.+)|yüzde\s+(.+)|ร้อยละ\s*(.+)|เปอร์เซ็นต์\s*(.+)", re.DOTALL)
 _TENTHS = expression(r"([^割할成\s]+)\s?[割할成]")
 _SUMMED = expression(
-    rf"(?P<first>-?\d[\d.,]*\s?{_WORD}(?:\s{_WORD})?)\s+(?:(?:e|y|et|und|and|i|и|ve|va|và|dan|og|och)\s+|و\s*)?(?P<rest>.+)", re.DOTALL
+    rf"(?P<first>-?\d[\d.,]*\s?{_WORD}(?:\s{_WORD})?)\s+(?:(?:e|y|et|und|and|i|и|ve|va|và|dan|og|och)\s+|و\s*)?(?P<rest>.+)",
+    re.DOTALL,
 )
 
 
@@ -158,7 +161,12 @@ def _read(text: str, language: str) -> Number | None:
         return replace(whole, value=whole.value + Fraction(1, 2)) if whole and whole.scale == 1 else None
     if not any(digit in text for digit in "0123456789"):
         return _read_spelled(text, language)
-    return _read_sum(text, language) or _read_digits(text, language) or _read_spelled(text, language) or _read_compound(text)
+    return (
+        _read_sum(text, language)
+        or _read_digits(text, language)
+        or _read_spelled(text, language)
+        or _read_compound(text)
+    )
 
 
 def _read_sum(text: str, language: str) -> Number | None:
@@ -305,6 +313,8 @@ def _read_tail(text: str, currency: str | None, language: str, *, apart: bool) -
     unit = unit_of(words, 2 if "2" in exponent else 3 if "3" in exponent else 1)
     if unit is None and match["sign3"]:
         unit = UNITS[match["sign3"]]
+    if _HALF_WITHIN.search(written):
+        return None
     # "5 x", "6abc", "2 pi" and "3 or more" are expressions: an unknown word is one only if long, apart and no operator.
     is_word = (
         bool(words) and _NO_UNITS.isdisjoint(words) and (not words[0][0].isascii() or (apart and len(words[0]) >= 3))

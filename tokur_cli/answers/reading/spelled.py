@@ -181,7 +181,9 @@ def _cjk_value(text: str) -> Fraction | None:
     whole, point, decimals = text.replace("點", "点").partition("点")
     if point:
         value = _cjk_value(whole)
-        return None if value is None else value + Fraction("0." + "".join(str(_CJK_DIGITS[digit]) for digit in decimals))
+        return (
+            None if value is None else value + Fraction("0." + "".join(str(_CJK_DIGITS[digit]) for digit in decimals))
+        )
     if _KOREAN_DIGIT.search(text) and not _KOREAN_UNIT.search(text):
         return None  # 이, 일 and others are syllables of many words
     if len(text) > 1 and all(character in _CJK_DIGITS for character in text):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from fractions import Fraction
 
 from tokur_cli.answers.reading.amounts import Amount, amounts, goes_on, shown
 from tokur_cli.answers.reading.calculations import JOINT, UNFINISHED, last_result, without_working
@@ -68,6 +69,9 @@ _OR_LETTER = expression(r"\s*(?:,?\s*or\b|/)\s*\(?[A-J]\b")
 _HEDGE = expression(
     r"(?i)\A(?:(?:(?:most\s+)?(?:probably|likely)|definitely|certainly|clearly|indeed|simply|just|actually|therefore|(?:the\s+)?letter)\s+)+"
 )
+_RIGHT = expression(
+    r"(?i)(?:\w+\s){0,2}?(?:correct|korrekt|richtig|corret|верн|правильн|juist|poprawn|doğru|đúng|right\b)"
+)
 _UNDECIDED = expression(r"\W*(?i:either\s+)?\(?[A-J]\)?\W*(?i:or|/)\W*\(?[A-J]\b")
 _NOT_WORDS = expression(r",\s*(?:and\s+)?(?:not|nicht|no|non|pas|não|не|а не|而不是|不是)\s")
 _EQUALS = expression(r"\s*=\s*(?=\S)")
@@ -86,6 +90,7 @@ _NAMED = expression(
     r"(?:(?<=[a-z]\s)|(?<=[a-z],\s))(?!Total\b|Answer\b|Result\b|Naira\b)[A-Z][a-z]{3,}\Z|(?<![A-Za-z])[a-z]+[A-Z][A-Za-z]*\Z"
 )
 _AND = expression(r"(?i)\s{1,3}(?!more\b|fewer\b|less\b)[a-z]{2,}(?:\s+[a-z]{2,})?(?:\s+and|\s*&)\s+")
+_REMAINDER = expression(r"(?i)=\s?\d+\s?r(?:emainder)?\.?\s?\d")
 _WITH_ANOTHER = expression(
     r"(?i)(?P<part>\s{1,3}of\s+)?(?(part)|\s{1,3}(?:[a-z]+\s+)?(?:(?:more|less|fewer|[a-z]+er)\s+than|times"
     r"|choose|mod|plus|minus|divided by"
@@ -119,7 +124,7 @@ def word_count(text: str) -> int:
 def is_answer_alone(text: str) -> bool:
     """Return whether a text is an answer and nothing else: no prose but up to three words."""
     text = text.strip()
-    if UNFINISHED.search(text):
+    if UNFINISHED.search(text) or _REMAINDER.search(text):
         return False
     if len(text) > 200 or "\n" in text or not any(character.isalnum() for character in text):
         return False
@@ -205,7 +210,11 @@ def _of_sentence(sentence: str, *, letters: bool, language: str, worked: str, le
     sentence = COPULA_BEHIND.sub("", sentence.strip(" \t*_\"'")).rstrip(" \t*_\"',;")
     if sentence.endswith("}") and sentence.count("{") < sentence.count("}"):
         sentence = sentence.rstrip("}").rstrip(" \"'")
-    if not sentence or any(words.search(sentence) for words in (TAKEN_BACK, OTHERWISE)) or UNDETERMINED.search(lead + sentence):
+    if (
+        not sentence
+        or any(words.search(sentence) for words in (TAKEN_BACK, OTHERWISE))
+        or UNDETERMINED.search(lead + sentence)
+    ):
         return None
     corrected = CORRECTION.search(sentence)
     if corrected and canonical(sentence).kind != "words" and corrected.start():
@@ -234,6 +243,9 @@ def _of_sentence(sentence: str, *, letters: bool, language: str, worked: str, le
     if NEGATION.search(lead) and form.text != "no":
         return None
     if letters:
+        named = LETTER_OF_CHOICE.findall(lead)
+        if len(named) == 1 and _RIGHT.match(main):
+            return "".join(named[0])
         if is_undecided(main):
             return None
         main = _HEDGE.sub("", main)
@@ -389,6 +401,13 @@ def resolved(found: list[Amount], worked: str) -> str | None:
     worth = worked_out(worked)
     same = [amount for amount in found if worth is not None and amount.value == worth]
     return same[0].text if same else None
+
+
+def rounds(value: object, exact: object) -> bool:
+    """Return whether a value is a whole number next to an exact one that is none: 3 or 4 for 3.5."""
+    if not isinstance(value, Fraction) or not isinstance(exact, Fraction):
+        return False
+    return value.denominator == 1 and exact.denominator != 1 and abs(value - exact) < 1
 
 
 def worked_out(text: str) -> object:

@@ -61,7 +61,11 @@ _LONG_SCALE = {
     for exponent, names in {12: "billion billions bilion", 15: "billiarde billiarden", 18: "trillion trillions"}.items()
     for name in names.split()
 }
-_LOCAL_SCALES = {**dict.fromkeys("cs da de es fi fr hu it nl no pl sv".split(), _LONG_SCALE), "pt": {"mi": Fraction(10**6)}, "hi": {"सौ": Fraction(100)}}
+_LOCAL_SCALES = {
+    **dict.fromkeys("cs da de es fi fr hu it nl no pl sv".split(), _LONG_SCALE),
+    "pt": {"mi": Fraction(10**6)},
+    "hi": {"सौ": Fraction(100)},
+}
 """Words whose worth depends on the language: a German Billion is a million millions."""
 
 _TABLE: dict[tuple[str, str], str] = {

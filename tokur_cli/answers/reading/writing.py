@@ -39,6 +39,8 @@ _PUNCTUATION = str.maketrans(
         "٬": ",",
         "٪": "%",
         "、": ", ",
+        "៖": ":",
+        "။": ". ",
         "～": "~",
         "…": "...",
         "∴": " ",
@@ -79,7 +81,7 @@ def plain(text: str) -> str:
     if "&" in text:
         text = _ENTITY.sub(lambda match: unescape(match[0]), text)
     if not text.isascii():
-        text = text.translate(_PUNCTUATION)
+        text = unicodedata.normalize("NFC", text).translate(_PUNCTUATION)
         text = _DIGITS.sub(_ascii_digit, text)
         text = _WIDE_COMMA.sub(", ", text).replace("，", ",")
         text = _SUPERSCRIPTS.sub(_power, text)

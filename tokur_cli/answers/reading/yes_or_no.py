@@ -6,8 +6,9 @@ import re
 
 from tokur_cli.answers.reading.expressions import expression
 from tokur_cli.answers.reading.lexicon import CORRECTION, HYPOTHETICAL, IN_DOUBT, NEGATION, ON_CONDITION
-from tokur_cli.answers.reading.notation import VERDICTS, common_name
+from tokur_cli.answers.reading.notation import common_name
 from tokur_cli.answers.reading.statements import SENTENCE_END
+from tokur_cli.answers.reading.vocabulary import VERDICTS
 
 _TAIL = 2_000
 
