@@ -88,6 +88,7 @@ class Extraction:
 
 
 _LONGEST_STATEMENT = 2_000
+_LAST_MARKERS = 500  # no response says more often what its answer is, but for one that repeats itself
 _THOUGHTS = (
     ("<think>", "</think>"),
     ("<thinking>", "</thinking>"),
@@ -280,7 +281,7 @@ def _of_prose(inside: str, wanted: Wanted | None) -> str | None:
 def _after_marker(text: str, letters: bool, rules: tuple[ExtractionRule, ...]) -> Extraction | _Unreadable | None:
     """Return what follows the last marker of the first of ``rules`` that has one."""
     last: dict[ExtractionRule, Marker] = {}
-    begun = [marker for marker in markers(text) if text[marker.end : marker.end + 40].strip()]
+    begun = [marker for marker in markers(text)[-_LAST_MARKERS:] if text[marker.end : marker.end + 40].strip()]
     found_markers = [
         marker
         for marker in begun
