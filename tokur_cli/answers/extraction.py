@@ -17,9 +17,9 @@ r"""The final answer of a response: what it states, found by the first of these 
 11. ``closing``: what the last sentences come to, see ``closings``.
 
 Rules 5, 6 and 11 take the result of what is worked out (7 of "3 + 4 = 7 apples in total"). What they cannot read for
-sure is no answer: a range, a denial, two numbers of which nothing tells which is meant. What a base model goes on to
-write after its answer, a next question and so on, is not read; nor is a ``<think>`` in front of the answer. Time is
-linear in the response's length.
+sure is no answer: a range, a denial, a supposition, two numbers of which nothing tells which is meant. What a model
+goes on to write after its answer, a next question, a check and so on, is not read; nor is a ``<think>`` in front of the
+answer. Time is linear in the response's length.
 """
 
 from __future__ import annotations
@@ -99,6 +99,10 @@ _LABEL = expression(r"(?<![A-Za-z])[A-J][).:]\s")
 _ITEM, _NUMBER_OF_ITEM = expression(r"\s*\d{1,2}[.)]\s"), expression(r"\d{1,2}[.)]")
 _TURN = expression(r"(?im)^[ \t]{0,8}(?:#{1,6}[ \t]{0,4})?(?:human|user)\s{0,3}:|<\|im_end")
 _CALLED_RIGHT = expression(r"(?i)\s{0,4}(?:correct|right)\b")
+_AFTERWORD = expression(
+    r"(?im)^[ \t]{0,4}[(*#_]{0,4}"
+    r"(?:(?:check|verification|verify|explanation|note|confidence)\b[^\n:]{0,16}:|i hope this helps)"
+)
 _LINE_MARKS = expression(r"\A(?:[\s:*#_\"'>]|\\\")*")
 
 
@@ -110,7 +114,7 @@ def extract_answer(response: str, *, wanted: Wanted | None = None) -> Extraction
         wanted: what the question asks for, where its reference tells, see ``wanted_by``.
     """
     letters = wanted == "choice"
-    text = _without_next_question(plain(_without_thought(response)), letters)
+    text = _without_afterword(_without_next_question(plain(_without_thought(response)), letters), letters)
     boxed, open_box, end = boxes(text) if "boxed" in text or "fbox" in text else ("", "", 0)
     if boxed:
         later = _after_marker(text[end:], letters, (_FINAL,))
@@ -134,7 +138,7 @@ def extract_answer(response: str, *, wanted: Wanted | None = None) -> Extraction
         return Extraction(verdict, "verdict") if verdict else None
     if letters and (is_undecided(text) or len(_LABEL.findall(text)) > 1):
         return None
-    if is_answer_alone(text) and not (text.rstrip().endswith(":") or is_broken_off(text)):
+    if is_answer_alone(text) and not (text.rstrip().endswith((":", "?")) or is_broken_off(text)):
         if wanted != "value" or canonical(text).kind != "words" or word_count(text) == 1:
             return Extraction(text.strip(), "whole")
         said = closing(text)  # "Hay veinticinco alumnos." is as short as a name
@@ -221,6 +225,15 @@ def _without_next_question(text: str, letters: bool) -> str:
     answered += [] if announced is None else [announced]
     line = QUESTION_LINE.search(text, min(answered)) if answered else None
     return text[: line.start()] if line and text[: line.start()].strip() else text
+
+
+def _without_afterword(text: str, letters: bool) -> str:
+    """Return a text up to the line on which a check, note or offer begins, where it has stated its answer before."""
+    line = _AFTERWORD.search(text)
+    if line is None or markers(text, line.start()) or "boxed" in text:
+        return text
+    before = text[: line.start()]
+    return before if closing(before) or (letters and chosen_letter(before)) else text
 
 
 def _marked_up(text: str, wanted: Wanted | None) -> Extraction | None:

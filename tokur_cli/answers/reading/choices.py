@@ -28,7 +28,8 @@ _LABEL_ALONE = expression(
 _WORD_BEFORE = expression(r"(?i)(?<![a-z'])([a-z][a-z']*)\.?[ \"*_(]{0,6}\Z")
 _LEADING_TO_A_CHOICE = frozenset(
     (  # noqa: SIM905
-        "only just leaves leaving leave with for to that but then than matches match fits like prefer say "
+        "between chose chosen selected picked only just leaves leaving leave with for to that but then than "
+        "matches match fits like prefer say "
         "think believe mark circle letter or and both because be as called labelled labeled either nor "
         "neither not over of eliminate out options choices answers letters that's it's there's maybe perhaps "
         "possibly actually really definitely probably clearly certainly hence so thus therefore now however "
@@ -46,9 +47,10 @@ _CALLED_RIGHT = expression(
     r"(?:right|correct|best|only (?:answer|choice|option|one)|answer|plausible|likely|accurate|appropriate|suitable)\b"
 )
 _CONSIDERED = expression(
-    r"(?i)\W{0,6}(?:(?:now|next|first|then),?\s)?(?:consider|check|suppose|assume|look at|let's (?:check"
+    r"(?i)\W{0,6}(?:(?:now|next|first|then),?\s)?(?:if|consider|check|suppose|assume|look at|let's (?:check"
     r"|consider|look)|let [A-J])\b"
 )
+_JOINED = expression(r"(?i)[\s,)]{0,3}(?:and|or|&)[\s(]{0,3}")
 _EQUATED = expression(r"\s{0,3}=\s*[\d(\\$-]")
 
 
@@ -69,11 +71,7 @@ def chosen_letter(text: str) -> str | None:
     described: set[str] = set()
     last = True
     for sentence in reversed(sentences):
-        letters = [
-            match
-            for match in LETTER_OF_CHOICE.finditer(sentence)
-            if not _is_name(sentence, match) and not _EQUATED.match(sentence, match.end())
-        ]
+        letters = _letters(sentence)
         kept = [match for match in letters if not _denied(sentence, match)]
         reason = CAUSE.search(sentence)
         if (reason and not sentence[: reason.start()].strip()) or _CONSIDERED.match(sentence):
@@ -98,6 +96,18 @@ def chosen_letter(text: str) -> str | None:
     if len(listed) > 1 or not (is_affirmed or described <= {lone}):
         return None
     return lone or (labelled[1] if labelled else None)
+
+
+def _letters(sentence: str) -> list[re.Match[str]]:
+    """Return the letters of a sentence that may be choices; one that is joined to a name is another name."""
+    letters: list[re.Match[str]] = []
+    named = -1  # where the last name ends
+    for match in LETTER_OF_CHOICE.finditer(sentence):
+        if _is_name(sentence, match) or (named >= 0 and _JOINED.fullmatch(sentence, named, match.start())):
+            named = match.end()
+        elif not _EQUATED.match(sentence, match.end()):
+            letters.append(match)
+    return letters
 
 
 def _is_name(sentence: str, letter: re.Match[str]) -> bool:

@@ -59,7 +59,7 @@ _UNSOLVED = expression(
 )
 _ROUNDED = expression(r"(?i)\bround(?:s|ed|ing)?\b|\bnearest\b")
 _FRONTED = expression(
-    r"(?i)\A\W*(?:(?:so|thus|therefore|hence|then|now),?\s+)?"
+    r"(?i)\A\W*(?:(?:so|thus|therefore|hence|then|now|in conclusion|overall|finally),?\s+)?"
     r"(?P<adjunct>(?:after|in|at|for|with|by|of|out of|on|during|within|from|since|because|as|when|before|over"
     r"|per|under)\b"
     r"(?:[^,;\n]|,(?=\d{3}))*),\s+(?=\S)"
@@ -70,6 +70,7 @@ _GIVEN = expression(
 _OF_THESE = expression(r"(?i)\s{1,3}(?:[a-z]+\s+)?of\s+(?:which|whom|them)\b")
 _YEAR, _IN_YEAR = expression(r"(?:1[5-9]|20)\d\d"), expression(r"(?i)\b(?:in|by|since|until|year)\s+\Z")
 _FIRST_WORD = expression(r"(?!(?:So|Only|Just|About|Thus|Hence|Now|There|The|All|Both|Another)\b)[A-Z][a-z]+ ")
+_COMPARED = expression(r"(?i)\s{1,3}(?:[a-z]+\s)?(?:more|less|fewer)\b")
 _MULTIPLE = expression(r"(?i)\s{1,3}times\s+(?:as|more|less|the|\w+er)\b")
 _ROW = expression(r"\A\s*(?:\||[-*•]\s[^:=\n]{1,60}[:|])")
 _RATIO = expression(r"(?<![\d:])\d+(?:\s?:\s?\d+)+(?![\d:])")
@@ -295,6 +296,7 @@ def _new(main: str, found: list[Amount], language: str) -> list[Amount]:
         if not _GIVEN.search(main[: amount.start])
         and not is_label(main[: amount.start], language)
         and not _OF_THESE.match(main, amount.end)
+        and not (_COMPARED.match(main, amount.end) and main[: amount.start].rstrip().endswith(","))
         and not (_YEAR.fullmatch(amount.text) and _IN_YEAR.search(main[: amount.start]))
     ]
     # In "Apollo 11 landed in 1969.", the first word may be half of a name.
