@@ -88,6 +88,7 @@ class Extraction:
 
 
 _LONGEST_STATEMENT = 2_000
+_MOST_MARKERS = 1_000  # a text that repeats itself has no earlier answer to look for
 _THOUGHTS = (
     ("<think>", "</think>"),
     ("<thinking>", "</thinking>"),
@@ -276,7 +277,7 @@ def _of_prose(inside: str, wanted: Wanted | None) -> str | None:
 def _after_marker(text: str, letters: bool, rules: tuple[ExtractionRule, ...]) -> Extraction | _Unreadable | None:
     """Return what follows the last marker of the first of ``rules`` that has one."""
     last: dict[ExtractionRule, Marker] = {}
-    begun = [marker for marker in markers(text) if text[marker.end : marker.end + 40].strip()]
+    begun = [marker for marker in markers(text)[-_MOST_MARKERS:] if text[marker.end : marker.end + 40].strip()]
     found_markers = [marker for marker in begun if not is_supposed(text, marker)]
     if begun and not found_markers and not behind_last_marker(text).strip():
         return _UNREADABLE  # what another said, or what would be
