@@ -28,7 +28,7 @@ MAY_BE_SLOW: frozenset[str] = frozenset()
 IN_PARTS = frozenset(
     f"tokur_cli.answers.reading.{name}"
     for name in (  # noqa: SIM905
-        "amounts assertions calculations canonical choices closings foreign languages moments notation numbers spelled "
+        "amounts assertions calculations canonical choices closings foreign languages letters moments notation numbers spelled "
         "statements units vocabulary yes_or_no"
     ).split()
 )

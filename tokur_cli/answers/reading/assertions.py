@@ -24,6 +24,7 @@ _PARTICIPLE = expression(r"(?i)\s*(?:\w+ed|written|found|seen|given|shown)\b")
 _CONDITION = expression(
     r"(?i)\b(?:if|otherwise|else|whenever|depending|wenn|falls|sonst|si|sinon|sino|se|senão|altrimenti|если|иначе)\b|如果|否则|もし|만약"
 )
+_WOULD_BE = expression(r"(?i)\b(?:wäre|serait|sería|seria|sarebbe|zou|skulle|бы)\b")
 _UNREAL = expression(r"(?i)\bif\b[^.!?\n]{1,120}?\b(?:were|was|had)\b")
 _ADJACENT = expression(r"(?i)\W*(?:(?:so|thus|hence|therefore|the|my|our|final|correct|and|right)\b\W*){0,5}")
 _CONFIRMED = expression(r"(?i)\b(?:yes|correct|right|consistent|confirm\w*|checks? out|matches|holds)\b")
@@ -73,6 +74,8 @@ def is_in_doubt(text: str, marker: Marker) -> bool:
         return True
     end = SENTENCE_END.search(following)
     sentence = text[start : marker.end + (end.start() if end else len(following))]
+    if _WOULD_BE.search(marker.text + following[:12]) and _CONDITION.search(sentence):
+        return True
     if "would" in marker.text and _UNREAL.search(sentence):
         return True
     if not _CONDITION.search(text, max(0, marker.start - _NEAR), marker.start):

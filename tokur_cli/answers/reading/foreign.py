@@ -64,7 +64,8 @@ def _sum(text: str, language: str) -> tuple[Fraction, int] | None:
     total = group = Fraction(0)
     position, room, limit = 0, Fraction(10**18), Fraction(10**18)
     while True:
-        begin = _behind_joiner(text, position, language, limit < 10**18 and not group) if position else 0
+        thousands = (limit < 10**18 and not group) or room >= 1000
+        begin = _behind_joiner(text, position, language, thousands) if position else 0
         found = _group(text, begin, language)
         if found is None:
             break
@@ -82,8 +83,11 @@ def _sum(text: str, language: str) -> tuple[Fraction, int] | None:
 
 def _is_part_of_more(text: str, end: int, language: str) -> bool:
     """Return whether the words up to ``end`` are not sure to be a number: more is added, or they are an article."""
-    if language in ("ar", "he") and _ADDED.match(text, end):
-        return True
+    if language in ("ar", "he"):
+        return bool(_ADDED.match(text, end))
+    added = _behind_joiner(text, end, language, scaled=False)
+    if added > _behind_gap(text, end) and _WORD.match(text, added) and not AND_A_HALF.match(text, end):
+        return _group(text, added, language) is None  # "treinta y tantos"
     if language in RATIOS and RATIOS[language].match(text, end):
         return True
     word, following = _joined(text[:end]), _WORD.match(text, end)
@@ -123,7 +127,7 @@ def _words(language: str) -> dict[str, Fraction]:
 
 
 def _joined(words: str) -> str:
-    return _MARKS.sub("", _GAPS.sub("", words.casefold()))
+    return _MARKS.sub("", _GAPS.sub("", words.casefold())).replace("tré", "tre")  # ventitré, but duecentoventitre
 
 
 def _group(text: str, start: int, language: str) -> tuple[Fraction, int] | None:

@@ -280,7 +280,7 @@ FUNCTION_BEFORE = expression(
 """Words before a number that make another one of it."""
 
 HYPOTHETICAL = expression(
-    rf"(?i)\A\W*(?:let|assume|suppose|given|if|next|now we|we (?:still )?need|first|to find|recall)\b|{_W}(?:contradicts?|would have|doubt|guess\w*|wants?|forgot|supposed to|nobody|false that){_E}"
+    rf"(?i)\A\W*(?:let|assume|suppose|given|if|next|now we|we (?:still )?need|first|to find|recall)\b|{_W}(?:contradicts?|бы|wäre|serait|sería|seria|sarebbe|would have|doubt|guess\w*|wants?|forgot|supposed to|nobody|false that){_E}"
 )
 """Sentences that state nothing."""
 
@@ -339,7 +339,7 @@ REJECTED_BEHIND = expression(
 """What rejects the letters in front of it."""
 
 REJECTED_BEFORE = expression(
-    r"(?i)(?:\bnot|n't|\bneither|\bnor|rather than|instead of|\bover|rul\w+ out|eliminat\w+|exclud\w+|\bunlike|nicht|statt|\bno|\bni|pas|não|non|не|nie|niet|değil|bukan|không phải"
-    r"|不是|不选|排除|而非|ではなく|아니라)\s*(?:(?!(?:but|sino|sondern|mais|mas|ma)\b)\w\w+\s+){0,5}(?:option|choice|be|is|opción|opção)?\W*\Z"
+    r"(?i)(?:\bnot|n't|\bneither|\bnor|rather than|instead of|\bover|rul\w+ out|eliminat\w+|exclud\w+|\bunlike|nicht|statt|\bno|\bni|pas|não|non|не|nie|niet|bukan|không phải"
+    r"|不是|不选|排除|而非)\s*(?:(?!(?:but|sino|sondern|mais|mas|ma)\b)\w\w+\s+){0,5}(?:option|choice|be|is|opción|opção)?\W*\Z"
 )
 """What rejects the letter behind it."""

@@ -14,6 +14,7 @@ from tokur_cli.answers.reading.calculations import JOINT, UNFINISHED, last_resul
 from tokur_cli.answers.reading.canonical import Canonical, canonical
 from tokur_cli.answers.reading.expressions import expression
 from tokur_cli.answers.reading.languages import ENGLISH
+from tokur_cli.answers.reading.letters import told_apart
 from tokur_cli.answers.reading.lexicon import (
     ASIDE,
     BOUND_BEFORE,
@@ -223,6 +224,9 @@ def _of_sentence(sentence: str, *, letters: bool, language: str, worked: str, le
             return rest[0][0].strip("()") if len({letter[0] for letter in rest}) == 1 else None
         return only(amounts(sentence[corrected.end() :], language=language))
     sentence = ASIDE.sub("", sentence)
+    chosen = told_apart(lead, sentence) if letters else None
+    if chosen:
+        return chosen
     cause = CAUSE.search(sentence)
     main = sentence[: cause.start()].rstrip(" ,;") if cause and cause.start() else sentence
     denied = without_denied(main, lead, language)

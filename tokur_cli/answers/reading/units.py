@@ -26,7 +26,7 @@ _SCALES = {
     "12": "dozen dozens dutzend docena docenas douzaine douzaines dúzia dúzias dozzina dozzine tuzin tuziny tuzinów lusin düzine dozijn dussin дюжина дюжины дюжин دزينة دستة दर्जन "
     "ダース 打 다스 โหล tá",
     "100": "hundred 百",
-    "1000": "thousand k mil mila mille tausend тысяча тысячи тысяч тысячам тыс тисяча тисячі тисяч тис tysiąc tysięcy tysiące tys tisíc tisíce tisíců duizend tusen ezer mii nghìn ngàn ribu "
+    "1000": "thousand k mil mila mille tausend тысяча тысячи тысяч тысячам тыс тисяча тисячі тисяч тис tysiąc tysięcy tysiące tys tisíc tisíce tisíců duizend tusen ezer mie mii nghìn ngàn ribu "
     "bin ألف ألفا آلاف الف هزار हजार हज़ार হাজার χιλιάδες אלף אלפים พัน 千 천 กิโล",
     "10000": "万 萬 만 หมื่น",
     "100000": "lakh lakhs लाख লাখ แสน",

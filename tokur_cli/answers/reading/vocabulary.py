@@ -43,6 +43,7 @@ OTHERS: dict[str, Mapping[str, int | Fraction]] = {
         if ten or one
     },
     "cs": {"dvě": 2},
+    "ro": {"două": 2},
     "es": {"veintiún": 21, "veintiuna": 21},
     "ja": {"ゼロ": 0},
     "ar": {
