@@ -27,7 +27,10 @@ MAY_BE_SLOW: frozenset[str] = frozenset()
 
 IN_PARTS = frozenset(
     f"tokur_cli.answers.reading.{name}"
-    for name in "amounts calculations canonical choices closings languages notation numbers spelled statements".split()  # noqa: SIM905
+    for name in (  # noqa: SIM905
+        "amounts assertions calculations canonical choices closings foreign languages letters moments notation numbers spelled "
+        "statements units vocabulary yes_or_no"
+    ).split()
 )
 """Modules that read at most 4,000 characters of a text, which ``answers.test_extraction`` tries as a whole."""
 

@@ -155,7 +155,6 @@ def test_what_outsiders_found_misread_is_read(response, reference):
 @pytest.mark.parametrize(
     "response",
     [
-        "The solutions are x = 2 and x = −5.",
         "So x > 11.",
         "So 2x = 11.",
         "Therefore, 3y = 12.",
@@ -318,3 +317,28 @@ def test_a_reference_is_the_answer_or_a_solution_that_gives_it(reference, answer
 @pytest.mark.parametrize("reference", [None, "", "  ", True, float("nan"), ["18"], {}])
 def test_what_is_no_text_or_number_is_no_reference(reference):
     assert reference_answer(reference) is None
+
+
+@pytest.mark.parametrize(
+    ("response", "answer"),
+    [
+        ("Yes\nNo", None),
+        ("Yes, but only if it rains.", None),
+        ("Maybe.", None),
+        ("It depends.", None),
+        ("True or false", None),
+        ("The first statement is true, and the second one is false.", None),
+        ("No, wait. Yes.", "Yes"),
+        ("It is not possible, so no.", "no"),
+        ("Therefore, the statement is **False**.", "False"),
+    ],
+)
+def test_a_verdict_is_read_where_the_response_decides_and_nowhere_else(response, answer):
+    found = extract_answer(response, wanted="verdict")
+    assert (found and found.text) == answer
+
+
+@pytest.mark.parametrize("wrong", ["2", "-5", "2, 5"])
+def test_several_roots_are_one_list_and_no_single_number(wrong):
+    found = extract_answer("The solutions are x = 2 and x = −5.", wanted="value")
+    assert not compare_cheaply(canonical(wrong), canonical(found.text))

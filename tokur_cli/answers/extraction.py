@@ -11,33 +11,52 @@ r"""The final answer of a response: what it states, found by the first of these 
     languages), unless a whole solution follows.
 7.  ``open_box``: the rest of the line after a ``\boxed{`` that the response never closes.
 8.  ``choice`` (only if the question is a multiple choice): the letter that the response chooses.
-9.  ``verdict``: the yes, no, true or false that the response begins with, unless a number or formula is wanted.
+9.  ``verdict``: the yes, no, true or false that the response begins with, unless a number or formula is wanted; where
+    a verdict is wanted, else the one that its last sentence decides on, or none.
 10. ``whole``: the complete response or its last line, when it is nothing but a number, letter, expression or words.
 11. ``closing``: what the last sentences come to, see ``closings``.
 
 Rules 5, 6 and 11 take the result of what is worked out (7 of "3 + 4 = 7 apples in total"). What they cannot read for
-sure is no answer: a range, a denial, two numbers of which nothing tells which is meant. What a base model goes on to
-write after its answer, a next question and so on, is not read; nor is a ``<think>`` in front of the answer. Time is
-linear in the response's length.
+sure is no answer: a range, a denial, a supposition, two numbers of which nothing tells which is meant. What a model
+goes on to write after its answer, a next question, a check and so on, is not read; nor is a ``<think>`` in front of the
+answer. Time is linear in the response's length.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from tokur_cli.answers.reading.amounts import amounts
+from tokur_cli.answers.reading.assertions import behind_last_marker, is_confirmed, is_in_doubt, is_supposed, said_before
 from tokur_cli.answers.reading.boxes import boxes, first_line
 from tokur_cli.answers.reading.calculations import without_working
 from tokur_cli.answers.reading.canonical import canonical
 from tokur_cli.answers.reading.choices import chosen_letter
 from tokur_cli.answers.reading.closings import closing
 from tokur_cli.answers.reading.expressions import expression
-from tokur_cli.answers.reading.lexicon import CORRECTION, QUESTION_LINE, Marker, end_of_first_marker, markers
-from tokur_cli.answers.reading.statements import SENTENCE_END, is_answer_alone, stated, word_count
+from tokur_cli.answers.reading.languages import language_of
+from tokur_cli.answers.reading.lexicon import (
+    CORRECTION,
+    LETTER_OF_CHOICE,
+    QUESTION_LINE,
+    Marker,
+    end_of_first_marker,
+    markers,
+)
+from tokur_cli.answers.reading.statements import (
+    is_answer_alone,
+    is_broken_off,
+    is_prose,
+    is_undecided,
+    only,
+    stated,
+    word_count,
+)
 from tokur_cli.answers.reading.writing import plain
+from tokur_cli.answers.reading.yes_or_no import closing_verdict, opening_verdict
 
 ExtractionRule = Literal[
     "tagged",
@@ -69,6 +88,7 @@ class Extraction:
 
 
 _LONGEST_STATEMENT = 2_000
+_LAST_MARKERS = 500  # no response says more often what its answer is, but for one that repeats itself
 _THOUGHTS = (
     ("<think>", "</think>"),
     ("<thinking>", "</thinking>"),
@@ -76,12 +96,16 @@ _THOUGHTS = (
     ("<|channel|>", "<|message|>"),
 )
 _TAG, _TAG_END = "<answer>", "</answer>"
-_LINE_MARKS = expression(r"\A(?:[\s:*#_\"'>]|\\\")*")
-_VERDICT = expression(
-    r"\A[\s*_#\"'>]*(?P<word>yes|no|true|false|sí|si|oui|non|ja|nein|да|нет|sim|não|sì|evet|hayır|có|không|ya|tidak|tak|nie|是的?|不是|对|不对|はい|いいえ|네|아니요|아니오|نعم|لا|हाँ|हां|नहीं|ใช่|ไม่ใช่|ไม่)"
-    r"(?=\s*[*_]*\s*(?:[,.!:;–—]|-\s|$|\n))",
-    re.IGNORECASE,
+_LABEL = expression(r"(?<![A-Za-z])[A-J][).:]\s")
+_NAMED_OPTION = expression(r"(?<![A-Za-z])[A-J]\s?:\s{0,3}\Z")
+_ITEM, _NUMBER_OF_ITEM = expression(r"\s*\d{1,2}[.)]\s"), expression(r"\d{1,2}[.)]")
+_TURN = expression(r"(?im)^[ \t]{0,8}(?:#{1,6}[ \t]{0,4})?(?:human|user)\s{0,3}:|<\|im_end")
+_CALLED_RIGHT = expression(r"(?i)\s{0,4}(?:correct|right)\b")
+_AFTERWORD = expression(
+    r"(?im)^[ \t]{0,4}[(*#_]{0,4}"
+    r"(?:(?:check|verification|verify|explanation|note|confidence)\b[^\n:]{0,16}:|i hope this helps)"
 )
+_LINE_MARKS = expression(r"\A(?:[\s:*#_\"'>]|\\\")*")
 
 
 def extract_answer(response: str, *, wanted: Wanted | None = None) -> Extraction | None:
@@ -91,35 +115,53 @@ def extract_answer(response: str, *, wanted: Wanted | None = None) -> Extraction
         response: the response's text.
         wanted: what the question asks for, where its reference tells, see ``wanted_by``.
     """
-    text = _without_next_question(plain(_without_thought(response)))
     letters = wanted == "choice"
+    text = _without_afterword(_without_next_question(plain(_without_thought(response)), letters), letters)
     boxed, open_box, end = boxes(text) if "boxed" in text or "fbox" in text else ("", "", 0)
     if boxed:
         later = _after_marker(text[end:], letters, (_FINAL,))
         if isinstance(later, Extraction) and canonical(later.text).kind != "words":
             return later
-        return Extraction(boxed, "boxed")
-    marked = _marked_up(text) or _after_marker(text, letters, (_FINAL, _PLAIN))
+        corrected = _corrected(text, end, Extraction(boxed, "boxed"), letters, None)
+        return corrected if isinstance(corrected, Extraction) else None
+    marked = _marked_up(text, wanted) or _after_marker(text, letters, (_FINAL, _PLAIN))
     if isinstance(marked, Extraction):
         return marked
     if open_box:
         return Extraction(open_box, "open_box")
-    if letters and marked is not _UNREADABLE:
-        letter = chosen_letter(text)
+    if letters:
+        letter = chosen_letter(text if marked is None else behind_last_marker(text))
         if letter:
             return Extraction(letter, "choice")
-    verdict = _VERDICT.match(text)
-    if verdict and wanted != "value" and not CORRECTION.match(text[verdict.end() :].lstrip(" ,.!")):
-        return Extraction(verdict["word"], "verdict")
-    if is_answer_alone(text) and not text.rstrip().endswith(":"):
-        return Extraction(text.strip(), "whole")
+    verdict = opening_verdict(text) if wanted != "value" else None
+    if verdict is None and wanted == "verdict" and marked is not _UNREADABLE:
+        verdict = closing_verdict(text)
+    if verdict or wanted == "verdict":
+        return Extraction(verdict, "verdict") if verdict else None
+    if letters and (is_undecided(text) or len(_LABEL.findall(text)) > 1):
+        return None
+    if is_answer_alone(text) and not (text.rstrip().endswith((":", "?")) or is_broken_off(text)):
+        if wanted != "value" or canonical(text).kind != "words" or word_count(text) == 1:
+            return Extraction(text.strip(), "whole")
+        said = closing(text)  # "Hay veinticinco alumnos." is as short as a name
+        return Extraction(said, "closing") if said else None
     if marked is _UNREADABLE:
         return None
     line = _last_line(text)
-    if line:
+    if line and not line.endswith("?"):
         return Extraction(without_working(line), "whole")
     concluded = closing(text)
-    return Extraction(concluded, "closing") if concluded else None
+    if concluded:
+        return Extraction(concluded, "closing")
+    first = _LINE_MARKS.sub("", first_line(text), count=1).rstrip("*_ ")
+    if (
+        not letters
+        and "\n\n" in text.strip()
+        and canonical(first).kind in ("number", "choice")
+        and not _ITEM.match(first)
+    ):
+        return Extraction(first, "whole")  # an explanation follows
+    return None
 
 
 def reference_answer(reference: object) -> str | None:
@@ -171,8 +213,16 @@ def _without_thought(response: str) -> str:
     return response
 
 
-def _without_next_question(text: str) -> str:
+def _without_next_question(text: str, letters: bool) -> str:
     """Return a text up to the line on which a model goes on with a next question, where it has answered before."""
+    first_question = QUESTION_LINE.search(text)
+    if first_question is None:
+        return text
+    before = text[: first_question.start()]
+    if before.strip() and (_TURN.match(first_question[0].lstrip("\n")) or closing(before)):
+        return before
+    if letters and chosen_letter(before):
+        return before
     first = first_line(text)
     announced = end_of_first_marker(text)
     answered = [text.find(first) + len(first)] if is_answer_alone(first) else []
@@ -182,29 +232,33 @@ def _without_next_question(text: str) -> str:
     return text[: line.start()] if line and text[: line.start()].strip() else text
 
 
-def _marked_up(text: str) -> Extraction | None:
+def _without_afterword(text: str, letters: bool) -> str:
+    """Return a text up to the line on which a check, note or offer begins, where it has stated its answer before."""
+    line = _AFTERWORD.search(text)
+    if line is None or markers(text, line.start()) or "boxed" in text:
+        return text
+    before = text[: line.start()]
+    return before if closing(before) or (letters and chosen_letter(before)) else text
+
+
+def _marked_up(text: str, wanted: Wanted | None) -> Extraction | None:
     """Return the answer that a tag, ``####`` or a line with ``A:`` marks."""
     if _TAG_END in text and _TAG in text:
         end = text.rindex(_TAG_END)
         start = text.rfind(_TAG, 0, end)
         inside = text[start + len(_TAG) : end].strip() if start >= 0 else ""
         if inside:
-            return Extraction(inside, "tagged")
+            return Extraction(_of_prose(inside, wanted) or inside, "tagged")
     if "####" in text:
         line = first_line(text[text.rindex("####") + 4 :])
         if is_answer_alone(line):
             return Extraction(line, "hash")
     start = max(text.rfind("\nA:"), 0 if text.startswith("A:") else -1)
-    if start >= 0:
+    if start >= 0 and not (wanted == "choice" and "\nB:" in text):
         line = first_line(text[start:].lstrip("\n")[2:])
         if is_answer_alone(line):
             return Extraction(line, "answer_line")
     return None
-
-
-_CONDITION = expression(
-    r"(?i)\b(?:if|otherwise|else|whenever|depending|wenn|falls|sonst|si|sinon|sino|se|senão|altrimenti|если|иначе)\b|如果|否则|もし|만약"
-)
 
 
 class _Unreadable:
@@ -214,10 +268,28 @@ class _Unreadable:
 _UNREADABLE = _Unreadable()
 
 
+def _of_prose(inside: str, wanted: Wanted | None) -> str | None:
+    """Return the answer that words within a tag state, where a number, formula or letter is wanted."""
+    if wanted == "verdict":
+        return opening_verdict(inside) or closing_verdict(inside)
+    if wanted not in ("value", "choice") or len(inside) > _LONGEST_STATEMENT or not is_prose(inside):
+        return None
+    found = stated(inside, letters=wanted == "choice", language=language_of(inside))
+    return found.text if found else None
+
+
 def _after_marker(text: str, letters: bool, rules: tuple[ExtractionRule, ...]) -> Extraction | _Unreadable | None:
     """Return what follows the last marker of the first of ``rules`` that has one."""
     last: dict[ExtractionRule, Marker] = {}
-    for marker in reversed(markers(text)):
+    begun = [marker for marker in markers(text)[-_LAST_MARKERS:] if text[marker.end : marker.end + 40].strip()]
+    found_markers = [
+        marker
+        for marker in begun
+        if not (is_supposed(text, marker) or (letters and _NAMED_OPTION.search(marker.text)))
+    ]
+    if begun and not found_markers and not behind_last_marker(text).strip():
+        return _UNREADABLE  # what another said, or what would be
+    for marker in reversed(found_markers):
         last.setdefault(_FINAL if marker.is_final(text) else _PLAIN, marker)
         if len(last) == len(rules):
             break
@@ -230,6 +302,11 @@ def _after_marker(text: str, letters: bool, rules: tuple[ExtractionRule, ...]) -
         found = stated(
             following, letters=letters, language=marker.language, worked=text[: marker.start], lead=marker.text
         )
+        if _CALLED_RIGHT.match(following):
+            named = _named(marker.text, letters)
+            if named:
+                return Extraction(named, rule)
+            continue
         # "Answer: First, we add …" announces a solution, whose first sentence does not hold the answer.
         announced = rule == _PLAIN and marker.text.rstrip(" ")[-1] in ":\n"
         line = first_line(_LINE_MARKS.sub("", following, count=1))
@@ -241,35 +318,37 @@ def _after_marker(text: str, letters: bool, rules: tuple[ExtractionRule, ...]) -
             and (word_count(line) > 12 or not is_answer_alone(found.text))
         ):
             continue
-        earlier = _same_sentence(text, marker)
-        if (
-            found
-            and earlier
-            and _CONDITION.search(text, max(0, marker.start - 300), marker.start)
-            and is_answer_alone(earlier)
-            and canonical(earlier).text != canonical(found.text).text
-        ):
-            return _UNREADABLE  # "if x > 0, the answer is 3; otherwise the answer is -3"
+        if is_in_doubt(text, marker):
+            return _UNREADABLE
         if found is None:
             if not announced:
                 unreadable = _UNREADABLE
             continue
-        corrected = CORRECTION.match(following[found.end :].lstrip(" *_\"'(.,;"))
-        if corrected:
-            rest = following[found.end :]
-            corrected_to = chosen_letter(rest) if letters else closing(rest, language=marker.language)
-            return Extraction(corrected_to, rule) if corrected_to else _UNREADABLE
-        return Extraction(found.text, rule)
+        before = said_before(text, marker, found_markers)
+        if before and before.contradicts(found.text):
+            # "The answer is 42. The answer is 4" was cut off, if anything.
+            return Extraction(before.text, rule) if before.goes_on(found, following) else _UNREADABLE
+        return _corrected(text, marker.end + found.end, Extraction(found.text, rule), letters, marker.language)
     return unreadable
 
 
-def _same_sentence(text: str, marker: Marker) -> str | None:
-    """Return the answer that an earlier marker in the sentence of a marker states."""
-    start = max((end.end() for end in SENTENCE_END.finditer(text, max(0, marker.start - 300), marker.start)), default=0)
-    earlier = None
-    for other in markers(text, max(start, marker.start - 300), marker.start):
-        earlier = stated(text[other.end : marker.start], letters=False, language=other.language)
-    return earlier.text if earlier else None
+def _named(marker: str, letters: bool) -> str | None:
+    """Return the answer that a marker names itself: "the answer 12 is" correct."""
+    if letters:
+        letter = LETTER_OF_CHOICE.search(marker)
+        return letter[0].strip("()") if letter else None
+    return only(amounts(marker))
+
+
+def _corrected(text: str, end: int, found: Extraction, letters: bool, language: str | None) -> Extraction | _Unreadable:
+    """Return what an answer that ends at ``end`` is corrected to right behind it: itself where it is not."""
+    rest = text[end:]
+    if not CORRECTION.match(rest.lstrip(" \n*_\"'(.,;$")):
+        return found
+    corrected = chosen_letter(rest) if letters else closing(rest, language=language)
+    if corrected:
+        return Extraction(corrected, found.rule)
+    return found if is_confirmed(rest) else _UNREADABLE
 
 
 def _last_line(text: str) -> str | None:
@@ -278,7 +357,10 @@ def _last_line(text: str) -> str | None:
     line = line.strip(" *_#>-•\t")
     if not line or line.endswith(":") or not is_answer_alone(line):
         return None
-    if canonical(line).kind == "choice" and is_answer_alone(before.rpartition("\n")[2]):
+    previous = before.rstrip().rpartition("\n")[2]
+    if _NUMBER_OF_ITEM.fullmatch(line) and _ITEM.match(previous):
+        return None  # cut off behind the number of the next item of a list
+    if canonical(line).kind == "choice" and is_answer_alone(previous):
         return None  # the last of the choices, repeated
     if canonical(line).kind == "words" and not before.rstrip(" *_\n").endswith(":"):
         return None

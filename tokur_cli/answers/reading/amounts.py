@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
 from itertools import islice
 
 from tokur_cli.answers.reading.canonical import canonical
 from tokur_cli.answers.reading.expressions import expression
-from tokur_cli.answers.reading.languages import ENGLISH, has_decimal_comma, month_names
+from tokur_cli.answers.reading.foreign import begins_with_number
+from tokur_cli.answers.reading.languages import ENGLISH, has_decimal_comma
+from tokur_cli.answers.reading.moments import first_date, first_moment
 from tokur_cli.answers.reading.numbers import INTEGER, LETTER, Number, read_number
 from tokur_cli.answers.reading.spelled import CJK_NUMBER, SIGN_WORDS, read_words
-from tokur_cli.answers.reading.units import CURRENCY, CURRENCY_BEFORE, SCALES, UNITS
+from tokur_cli.answers.reading.units import CURRENCY, CURRENCY_BEFORE, UNITS, scale_of
+from tokur_cli.answers.reading.vocabulary import AND_A_HALF
 
 _DIGITS = (
     r"(?:\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:[ ']\d{3})+,\d+|[1-9]\d{0,2}(?:\.\d{3}){2,}(?![\d.,]*\d)"
@@ -40,19 +42,8 @@ _BELOW_ZERO = expression(
     r"[^.;,:\d]{0,14}?\s?(?:below zero|under zero|bajo cero|abaixo de zero|sous zéro|sotto zero|unter null|ниже нуля"
     r"|мороза|تحت الصفر|overdrawn)"
 )
-_HALF = expression(
-    r"\s(?:and a half|y medi[ao]|e mei[ao]|et demie?|e mezz[ao]|i pół|с половиной|rưỡi|buçuk|ونصف)(?![^\W\d_])"
-)
 _SIGN = expression(rf"(?i){SIGN_WORDS}\s*")
-_DATE = expression(
-    r"(?<!\d)\d{4}[-/]\d{1,2}[-/]\d{1,2}(?!\d)|\d{4}\s?[年년]\s?\d{1,2}\s?[月월]\s?\d{1,2}\s?[日일號号]?"
-    r"|(?i:\b(?:jan|feb|mar|apr|may|june?|july?|aug|sep|oct|nov|dec)[a-z]*\.?\s+\d{1,2}(?:st|nd|rd|th)?(?:,?\s+\d{4})?\b)"
-    r"|(?i:\b\d{1,2}(?:st|nd|rd|th)?\s+(?:of\s+)?(?:jan|feb|mar|apr|may|june?|july?|aug|sep|oct|nov|dec)[a-z]*\.?(?:,?\s+\d{4})?\b)"
-)
-_CLOCK = expression(
-    r"(?P<late>下午|晚上|午後|오후|傍晚|夜)?(?:上午|早上|午前|오전|凌晨)?\s?(?<!\d)(?P<hour>[01]?\d|2[0-4])\s?(?:h|Uhr|[点點時时시](?![間间])|:)\s?(?P<minute>[0-5]\d)"
-    r"(?![\d:])(?:分|분|\s?Uhr)?(?!\s?min)|(?P<late2>下午|晚上|午後|오후|傍晚|夜)?(?:上午|早上|午前|오전|凌晨)?(?<!\d)(?P<hour2>[01]?\d|2[0-4])[点點시](?![\d間间])"
-)
+_HOUR_BEHIND = expression(r"\s?(?:[ap]m\b|[ap]\.\s?m\.)", re.IGNORECASE)
 _CLOCK_BEHIND = expression(r"\s*(?:[ap]\.?\s?m\b\.?|o'clock\b|uhr\b)", re.IGNORECASE)
 _UNIT_WORD = expression(rf"[\s-]?(?:\\?%|[{CURRENCY}°]|\\text\{{[^{{}}]*\}}|[{LETTER}]+(?![&'])|\d[\d.,]*)")
 _WIDE = expression(r"[\u0e00-\u0eff\u3040-\ud7ff]")
@@ -113,10 +104,10 @@ def amounts(text: str, *, language: str = ENGLISH, spelled: bool = False) -> lis
 def next_amount(text: str, start: int, *, language: str = ENGLISH, spelled: bool = False) -> Amount | None:
     """Return the first amount at or behind ``start``, None where there is none."""
     digits = AMOUNT.search(text, start)
-    date = _DATE.search(text, start)
-    moment = _moment(text, start, language)
+    date = first_date(text, start)
+    moment = first_moment(text, start, language)
     if moment and (digits is None or moment.start <= digits.start() or moment.end >= digits.end() > moment.start):
-        return moment
+        return Amount(*moment, None)
     words = _first_spelled(text, start, language) if spelled else None
     first = date and (digits is None or date.start() <= digits.start() or date.end() >= digits.end() > date.start())
     if date and first and (words is None or date.start() <= words.start):
@@ -136,64 +127,37 @@ def goes_on(text: str, end: int) -> bool:
     return bool(_RANGE.match(text, end))
 
 
-def _moment(text: str, start: int, language: str) -> Amount | None:
-    """Return the first time of day as in 10 h 30 or 上午10点30分, or day in a language's words."""
-    clock = _CLOCK.search(text, start)
-    if clock and ":" not in clock[0]:
-        hour = int(clock["hour"] or clock["hour2"])
-        late = (clock["late"] or clock["late2"]) and hour < 12
-        shown = f"{hour + 12 if late else hour}:{clock['minute'] or '00'}"
-        return Amount(clock.start(), clock.end(), shown, None)
-    if language == ENGLISH:
-        return None
-    day = _days(language).search(text, start)
-    if day is None:
-        return None
-    month = month_names(language)[day["month"].lower().rstrip(".")]
-    year = f"{day['year']}-" if day["year"] else ""
-    return Amount(day.start(), day.end(), f"{year}{month:02}-{int(day['day']):02}", None)
-
-
-@cache
-def _days(language: str) -> re.Pattern[str]:
-    names = month_names(language) and "|".join(sorted(map(re.escape, month_names(language)), key=len, reverse=True))
-    if not names:
-        return re.compile(r"(?!)")
-    return re.compile(
-        rf"(?i)(?<!\d)(?P<day>[12]?\d|3[01])(?:\.|º|er|-?го)?\s+(?:de\s+|di\s+)?(?P<month>{names})\b\.?(?:,?\s+(?:de\s+|del\s+)?(?P<year>\d{{4}}))?"
-        r"(?:\s*(?:года|року|г\.|roku))?"
-    )
-
-
 def _first_spelled(text: str, start: int, language: str) -> Amount | None:
-    """Return the first number in words at or behind ``start``."""
-    for match in _SPELLED.finditer(text, start):
-        amount = _spelled(text, match)
-        if amount:
-            return amount
+    """Return the first number in words at or behind ``start``; one of the text's language before another."""
+    plain = next(filter(None, (_spelled(text, match) for match in _SPELLED.finditer(text, start))), None)
     if language == ENGLISH:
-        return None
+        return plain
     for word in islice(re.finditer(r"(?<!\S)\S", text[start:]), 20):
         begin = start + word.start()
+        if plain and begin > plain.start:
+            break
         sign = _SIGN.match(text, begin)
         found = read_words(text[sign.end() if sign else begin :], language)
         if found:
             end = (sign.end() if sign else begin) + found[1]
-            best = None
+            best = alone = None
             for longer in _ends(text, begin, end):
                 number = read_number(text[begin:longer].strip(), language=language)
-                if number and (best is None or _says_more(number, best.number)):
+                if number and (best is None or (number != alone and _says_more(number, best.number))):
+                    alone = alone or number
                     value = number.value
                     words = text[end:longer].rstrip() if abs(value) == found[0] else ""
                     best = Amount(begin, longer, str(value) + words, number)
             if best:
                 return _with_half(text, best)
-    return None
+        elif begins_with_number(text[begin:], language):
+            return None  # number words that make no one number
+    return plain
 
 
 def _with_half(text: str, amount: Amount) -> Amount:
     """Return an amount with the half that the words behind it add: "8 and a half", "dos y medio"."""
-    half = _HALF.match(text, amount.end)
+    half = AND_A_HALF.match(text, amount.end)
     if half is None or amount.number is None or amount.number.value.denominator != 1:
         return amount
     number = replace(amount.number, value=amount.number.value + Fraction(1, 2))
@@ -208,14 +172,10 @@ def _spelled(text: str, words: re.Match[str]) -> Amount | None:
         number = read_number(text[start:end].strip())
         if number:
             best = Amount(start, end, text[start:end].strip(), number)
-    if best is None or _ORDINAL_BEHIND.match(text, best.end):
+    sign = _SIGN.match(text, start)
+    begin = sign.end() if sign else start
+    if best is None or read_words(text[begin : begin + 120]) is None or _ORDINAL_BEHIND.match(text, best.end):
         return None
-    numeral = read_words(text[start : start + 40])
-    # A single Chinese numeral is a number before a word that counts (个) alone, which ``_ends`` cannot tell from 共.
-    if numeral and numeral[1] == 1 and best.text[0] in "一二三四五六七八九十两千百万":
-        behind = text[start + 1 : start + 2]
-        if behind and behind not in "个個只本人元块塊名支张張辆輛棵条條天年岁歳つ冊匹枚台頭回度倍円分秒点杯。.,)% \n":
-            return None
     return best
 
 
@@ -239,15 +199,18 @@ def _extended(text: str, core: re.Match[str], language: str) -> Amount | None:
         half = _CLOCK_BEHIND.match(text, end)
         end = half.end() if half else end
         return Amount(start, end, text[start:end].strip(), None)
+    hour = _HOUR_BEHIND.match(text, end)
+    if hour and core[0].strip().isdigit() and int(core[0]) <= 12:
+        return Amount(start, hour.end(), text[start : hour.end()].strip(), None)
     number = read_number(core[0].strip(), language=language)
-    if number is None:
-        return None
-    best = Amount(start, end, _shown(core[0], number, language), number)
-    for longer in _ends(text, start, end)[1:] if _is_followed_up(text, end) else ():
+    best = Amount(start, end, shown(core[0], number, language), number) if number else None
+    for longer in _ends(text, start, end)[1:] if _is_followed_up(text, end, language) else ():
         words = text[start:longer].strip()
         read = read_number(words, language=language)
-        if read and _says_more(read, best.number):
-            best = Amount(start, longer, _shown(words, read, language), read)
+        if read and read != number and (best is None or _says_more(read, best.number)):
+            best = Amount(start, longer, shown(words, read, language), read)
+    if best is None:
+        return None
     best = _with_half(text, best)
     below = _BELOW_ZERO.match(text, best.end)
     if below and best.number and best.number.value > 0:
@@ -261,14 +224,16 @@ def _extended(text: str, core: re.Match[str], language: str) -> Amount | None:
     return best
 
 
-def _is_followed_up(text: str, end: int) -> bool:
+def _is_followed_up(text: str, end: int, language: str) -> bool:
     """Return whether the word behind a number may be a scale, a unit or the beginning of one."""
     following = _UNIT_WORD.match(text, end)
     if following is None:
         return False
     word = following[0].strip(" -")
     known = (
-        word.lower() in UNITS or word.lower() in SCALES or word in ("K", "M", "B", "bn", "mn", "square", "cubic", "sq")
+        word.lower() in UNITS
+        or scale_of([word.lower()], language)[0] != 1
+        or word in ("K", "M", "B", "bn", "mn", "square", "cubic", "sq")
     )
     return known or not (word[:1].isascii() and word[:1].isalpha())
 
@@ -277,18 +242,22 @@ def _says_more(longer: Number, number: Number | None) -> bool:
     """Return whether words behind a number belong to it: they name a scale, a unit or another part of the amount."""
     if number is None:
         return True
-    return longer.scale != number.scale or (
-        longer.unit is not None and (not number.unit or longer.value != number.value)
+    return (
+        longer.scale != number.scale
+        or longer.value != number.value
+        or (longer.unit is not None and number.unit is None)
     )
 
 
-def _shown(text: str, number: Number, language: str) -> str:
-    """Return an amount's text, its number with a decimal point where the text alone would not tell that it is one."""
+def shown(text: str, number: Number, language: str) -> str:
+    """Return a number's text as it reads in any language: 1234.5 for a German 1.234,5, 2300 for "2 mil trescientos"."""
     text = text.strip()
-    if not has_decimal_comma(language) or not re.search(r"\d[.,]\d", text) or read_number(text) == number:
+    if language == ENGLISH or read_number(text) == number:
         return text
-    digits = re.search(r"\d[\d.,]*\d", text)
-    if digits is None:
-        return text
-    alone = digits[0].replace(".", "").replace(",", ".")
-    return text[: digits.start()] + alone + text[digits.end() :]
+    if has_decimal_comma(language):
+        digits = re.search(r"\d[\d.,]*\d", text)
+        alone = digits and digits[0].replace(".", "").replace(",", ".")
+        plain = text[: digits.start()] + alone + text[digits.end() :] if digits and alone else text
+        if read_number(plain) == number:
+            return plain
+    return str(number.value * number.scale)

@@ -9,6 +9,10 @@ from tokur_cli.answers.reading.expressions import expression
 _LONGEST_LIST_GAP = 100
 _LONGEST_LINE = 2_000
 
+_DENIED = expression(
+    r"(?i)(?:\b(?:not|never|nicht|niet|inte|ikke|bukan)|n't|không phải(?: là)?|değil|不是|ليس)(?:\s(?:be"
+    r"|equal(?: to)?))?(?:[$\s(\[]|\\[(\[]){0,12}\Z"
+)
 _BRACE = expression(r"\\{1,2}(?:boxed|fbox)\s{0,4}\{|\\.|[{}]", re.DOTALL)
 _BARE_BOX = expression(r"\\boxed\s{1,4}([^\s{}$\\]{1,50})")
 _LIST_GAP = expression(r"(?:[\s$,;]|\\[()\[\],;]|\\quad|\\qquad)*")
@@ -32,11 +36,12 @@ def boxes(text: str) -> tuple[str, str, int]:
             if opened:
                 start, inside = opened.pop(), inner.pop()
                 # A box around a box is dropped in favour of the inner one.
-                if start >= 0 and not (spans and spans[-1][0] > start) and text[inside : token.start()].strip():
+                if start >= 0 and not (spans and spans[-1][0] > start) and _is_filled(text, inside, token.start()):
                     spans.append((start, inside, token.start()))
         elif symbol == "{" or len(symbol) > 2:
             opened.append(token.start() if symbol != "{" else -1)
             inner.append(token.end())
+    spans = [span for span in spans if not _DENIED.search(text, max(0, span[0] - 40), span[0])]
     if spans:
         return _join_list(text, spans), "", spans[-1][2] + 1
     bare = _BARE_BOX.search(text, max(0, text.rfind("\\boxed")))
@@ -48,6 +53,11 @@ def boxes(text: str) -> tuple[str, str, int]:
         return "", "", 0  # cut off within the box: what stands there may be half of a number
     rest = first_line(text[boxes[-1] : boxes[-1] + _LONGEST_LINE]) if boxes else ""
     return "", rest if any(character.isalnum() for character in rest) else "", 0
+
+
+def _is_filled(text: str, start: int, end: int) -> bool:
+    """Return whether a box has more in it than blanks and punctuation, such as a question mark."""
+    return any(character.isalnum() or not character.isascii() for character in text[start:end])
 
 
 def _find(text: str, part: str) -> int:

@@ -55,7 +55,7 @@ def _calculation(text: str, start: int) -> tuple[int, int, bool]:
     amount = _TERM.match(text, start)
     while amount:
         end = amount.end()
-        operates = operates or any(sign in amount[0][1:] for sign in "!^+-−*/×÷")
+        operates = operates or "frac" in amount[0] or any(sign in amount[0][1:] for sign in "!^+-−*/×÷")
         link = _LINK.match(text, end)
         amount = _TERM.match(text, link.end()) if link else None
         if amount and link and not link["equals"]:

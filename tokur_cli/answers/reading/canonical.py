@@ -127,8 +127,10 @@ _AROUND_OPERATORS = expression(r"\s*([-+*/=<>();:\[\]{}|^_])\s*|\s+(?=,)")
 _LIST_COMMA = expression(r"(?<!\d),\s*|,\s+|,(?!\d{3}(?!\d))")
 
 _CHOICE = expression(
-    r"\(\s*([A-Ja-j])\s*\)|([A-J])\s*[).:]?|\(\s*([A-J])\s*\)\s+\S.*|([A-J])\s*[).:]\s+\S.*", re.DOTALL
+    r"\(\s*([A-Ja-j])\s*\)|\[\s*([A-J])\s*\]|([A-J])\s*[).:]?|([a-j])\)(?:\s+\S.*)?|\(\s*([A-J])\s*\)\s+\S.*|([A-J])\s*[).:]\s+\S.*",
+    re.DOTALL,
 )
+_OTHER_LETTER = expression(r"\(\s*([^\W\d_A-Za-zα-ωΑ-Ω])\s*\)|([^\W\d_A-Za-zα-ωΑ-Ω])\s*[).]")
 _WORDS = expression(r"([^\W\d_]{2,}(?:[ '-]+[^\W\d_]+)*)!?")
 _UNIT_BEHIND = expression(
     r"(?:\\text\{(?P<text>[^{}]*)\}|(?<![\\A-Za-z{])(?P<word>[A-Za-z]{2,}))(?P<power>\s*\^\s*\{?\s*[23]\s*\}?)?$"
@@ -158,6 +160,10 @@ def canonical(answer: str) -> Canonical:
     choice = _CHOICE.fullmatch(shown)
     if choice:
         return Canonical("choice", next(letter for letter in choice.groups() if letter).upper(), marked)
+    other = _OTHER_LETTER.fullmatch(shown)
+    if other:
+        letter = (other[1] or other[2]).upper()
+        return Canonical("expression", letter, letter)
     words = _WORDS.fullmatch(shown)
     if words and shown.lower() not in _NAMES:
         return Canonical("words", words[1].casefold(), marked)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tokur_cli.answers.reading.expressions import expression
+from tokur_cli.answers.reading.vocabulary import NO, YES
 
 _NOTHING = expression(
     r"(?:[a-z]\s*\\in\s*)?(?:\\emptyset|\\varnothing|\\\{\\?\}|∅)"
@@ -40,74 +41,6 @@ _CLOCK = expression(
     r"(?P<half>(?i:[ap])\.?\s?(?i:m)\b\.?|o'clock|(?i:uhr)\b|h\b)?"
 )
 _TIME = expression(r"(?P<hour>\d{1,2}):(?P<minute>\d\d)(?: (?P<half>[ap]m))?")
-_YES = frozenset(
-    [
-        "yes",
-        "yeah",
-        "yep",
-        "ja",
-        "oui",
-        "sí",
-        "sì",
-        "sim",
-        "да",
-        "так",
-        "tak",
-        "evet",
-        "はい",
-        "ええ",
-        "네",
-        "예",
-        "是",
-        "是的",
-        "对",
-        "對",
-        "对的",
-        "نعم",
-        "हाँ",
-        "हां",
-        "जी",
-        "ใช่",
-        "có",
-        "vâng",
-        "ya",
-        "כן",
-        "ναι",
-        "igen",
-    ]
-)
-_NO = frozenset(
-    [
-        "no",
-        "nope",
-        "nein",
-        "non",
-        "não",
-        "нет",
-        "ні",
-        "nie",
-        "hayır",
-        "いいえ",
-        "いえ",
-        "아니요",
-        "아니오",
-        "不",
-        "不是",
-        "不对",
-        "否",
-        "لا",
-        "नहीं",
-        "ไม่",
-        "ไม่ใช่",
-        "không",
-        "tidak",
-        "bukan",
-        "nee",
-        "nej",
-        "לא",
-        "όχι",
-    ]
-)
 
 
 def common_name(text: str) -> str | None:
@@ -124,8 +57,8 @@ def common_name(text: str) -> str | None:
     if angle:
         return f"angle {_vertices(angle)}"
     word = text.casefold().rstrip("!")
-    if word in _YES or word in _NO:
-        return "yes" if word in _YES else "no"
+    if word in YES or word in NO:
+        return "yes" if word in YES else "no"
     return _date(text) or _clock(text)
 
 

@@ -16,7 +16,7 @@ from fractions import Fraction
 from tokur_cli.answers.reading.expressions import expression
 from tokur_cli.answers.reading.languages import ENGLISH, has_decimal_comma
 from tokur_cli.answers.reading.spelled import NUMBER_WORDS, read_words, without_sign_word
-from tokur_cli.answers.reading.units import CURRENCY, CURRENCY_BEFORE, SCALES, UNITS, Unit, unit_of
+from tokur_cli.answers.reading.units import CURRENCY, CURRENCY_BEFORE, SCALES, UNITS, Unit, scale_of, unit_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ _NO_UNITS = frozenset(
 )
 _LETTER_SCALES = {"K": 10**3, "M": 10**6, "B": 10**9, "bn": 10**9, "mn": 10**6, "mio": 10**6, "mrd": 10**9}
 _ORDINAL = expression(r"(?<=\d)(?:st|nd|rd|th|ème|[ºª])(?![A-Za-z])")
-_COUNTED = expression(r"第\s*(?=\d)")
+_COUNTED = expression(r"第\s*(?=\d)(?!\d+\s*[步题題章页頁行问問节節例])")
 _CONTINENTAL = expression(
     r"(?<![\d.,'])([1-9]\d{0,2}(?:\.\d{3})+),(\d+)(?![\d.,])|(?<![\d.,'])([1-9]\d{0,2}(?:[ ']\d{3})+),(\d+)(?![\d.,])"
     r"|(?<![\d.,'])([1-9]\d{0,2}(?:\.\d{3}){2,})(?![\d.,])|(?<![\d.,'])(0),(\d{1,2})(?![\d.,])"
@@ -90,19 +90,26 @@ _AMOUNTS = expression(
     r"\s*(?:,\s*)?(?:(?:and|und|et|y|e|i|и|en|ve|dan|và|och|og|और)\s+|و\s*|と|和|又)?"
 )
 _HALF_BEHIND = expression(
-    rf"(?P<number>\d+|[{LETTER}]+?)(?:\s*[个個]半\s*(?P<unit>[{LETTER}]+)|(?P<before>\s?[{LETTER}]+?)??(?:半|\s반[이을은]?|\s(?:y\smedi[ao]|e\smei[ao]|et\sdemie?|e\smezz[ao]|i\spół|с\sполовиной|rưỡi|buçuk|ونصف)))"
+    rf"(?P<number>\d+|[{LETTER}]+?)(?:\s*[个個]半\s*(?P<unit>[{LETTER}]+)|(?P<before>\s?[{LETTER}]+?)??(?:半|\s반[이을은]?|\s(?:y\smedi[ao]|e\smei[ao]|et\sdemie?|e\smezz[ao]|i\spół|с\sполовиной|rưỡi|buçuk|ونصف)(?:\s(?P<after>[{LETTER}]+))?))"
 )
+_HALF_WITHIN = expression(r"半|(?:^|\s)반(?:[이을은]|\s|$)")
 QUALIFIED = expression(
     r"以上|以下|未満|未满|不到|多于|少于|超过|最多|至少|미만|이상|이하|초과|से अधिक|से कम"
-    r"|أو أكثر|أو أقل|أكثر من|أقل من|или (?:больше|меньше|более|менее)"
+    r"|أو أكثر|أو أقل|كحد أقصى|كحد أدنى|على الأكثر|أكثر من|أقل من|или (?:больше|меньше|более|менее)"
     r"|\b(?:or (?:more|less|so|fewer)|at (?:least|most)|ou (?:plus|moins|mais|menos)|o (?:más|menos)"
-    r"|oder (?:mehr|weniger)|squared|cubed|factorial)\b"
+    r"|oder (?:mehr|weniger)|squared|cubed|factorial|(?:raised )?to the (?:\w+ )?power|mod(?:ulo)?|choose)\b"
+    r"|より(?:大き|小さ|多|少な)|보다 (?:크|작|많|적)"
     r"|とは限ら|かもしれ|수도 있|हो सकता|ではあり|ではな|아니|아닙|नहीं|的(?:两倍|一半)|の(?:2倍|半分)"
-    r"|의 (?:두 배|절반)|का (?:दोगुना|आधा)"
+    r"|'?[dt][ae]n\s(?:büyük|küçük|fazla|az)|의 (?:두 배|절반)|का (?:दोगुना|आधा)"
 )
 """What makes a bound, a doubt or another number of the number that it stands by."""
 
-_PERCENT = expression(r"百分之(.+)|yüzde\s+(.+)", re.DOTALL)
+_PERCENT = expression(r"百分之(.+)|yüzde\s+(.+)|ร้อยละ\s*(.+)|เปอร์เซ็นต์\s*(.+)", re.DOTALL)
+_TENTHS = expression(r"([^割할成\s]+)\s?[割할成]")
+_SUMMED = expression(
+    rf"(?P<first>-?\d[\d.,]*\s?{_WORD}(?:\s{_WORD})?)\s+(?:(?:e|y|et|und|and|i|и|ve|va|và|dan|og|och)\s+|و\s*)?(?P<rest>.+)",
+    re.DOTALL,
+)
 
 
 def read_number(text: str, *, language: str = ENGLISH) -> Number | None:
@@ -121,7 +128,9 @@ def read_number(text: str, *, language: str = ENGLISH) -> Number | None:
         found = read_number(exact, language=language) if exact.strip() else rounding
         if found is None and rounding and not re.search(rf"[{LETTER}]", exact):
             return rounding
-        if found is None or rounding is None or found is rounding:
+        if found is None or rounding is None:
+            return None
+        if found is rounding:
             return found
         return replace(found, rounded=rounding.value, scale=rounding.scale, unit=found.unit or rounding.unit)
     while (
@@ -130,8 +139,13 @@ def read_number(text: str, *, language: str = ENGLISH) -> Number | None:
         text = text[1:-1].strip()
     percent = _PERCENT.fullmatch(text)
     if percent:
-        number = read_number(percent[1] or percent[2], language=language)
+        number = read_number(next(filter(None, percent.groups())), language=language)
         return replace(number, scale=Fraction(1, 100)) if number and number.scale == 1 else None
+    tenths = _TENTHS.fullmatch(text)
+    if tenths:
+        number = read_number(tenths[1], language=language)
+        plain = number and number.scale == 1 and not number.unit
+        return replace(number, value=10 * number.value, scale=Fraction(1, 100)) if number and plain else None
     text, negative = without_sign_word(text)
     number = _read(text, language)
     if number is None or not negative:
@@ -143,16 +157,36 @@ def _read(text: str, language: str) -> Number | None:
     text = _COUNTED.sub("", _ORDINAL.sub("", _with_points(text, has_decimal_comma(language))))
     half = _HALF_BEHIND.fullmatch(text)
     if half:
-        whole = _read(f"{half['number']} {half['unit'] or half['before'] or ''}".strip(), language)
+        whole = _read(f"{half['number']} {half['unit'] or half['before'] or half['after'] or ''}".strip(), language)
         return replace(whole, value=whole.value + Fraction(1, 2)) if whole and whole.scale == 1 else None
-    digits = _read_digits(text) if any(digit in text for digit in "0123456789") else None
-    return digits or _read_spelled(text, language) or _read_compound(text)
+    if not any(digit in text for digit in "0123456789"):
+        return _read_spelled(text, language)
+    return (
+        _read_sum(text, language)
+        or _read_digits(text, language)
+        or _read_spelled(text, language)
+        or _read_compound(text)
+    )
+
+
+def _read_sum(text: str, language: str) -> Number | None:
+    """Return the number that is written by its thousands: "2 млн 300 тысяч", "2 mil trescientos"."""
+    summed = _SUMMED.fullmatch(text)
+    first = _read_digits(summed["first"], language) if summed else None
+    if summed is None or first is None or first.scale < 1000 or first.unit:
+        return None
+    rest = _read(summed["rest"], language)
+    if rest is None or not 0 < rest.value * rest.scale < first.scale or rest.scale < 1 or first.value < 0:
+        return None
+    return Number(first.value + rest.value * rest.scale / first.scale, first.scale, rest.unit)
 
 
 def _with_points(text: str, decimal_comma: bool) -> str:
     """Return a text whose numbers have no dots between thousands, and points for decimal commas that are sure."""
     if "," not in text and "." not in text:
         return text
+    if decimal_comma:
+        text = re.sub(r"(?<![\d.,])([1-9]\d{0,2})\.(\d{3})(?![\d.,])", r"\1\2", text)
     text = _CONTINENTAL.sub(_continental, text)
     comma = _DECIMAL_COMMA.search(text)
     if comma and not (len(comma[2]) == 3 and comma[1] != "0" and not decimal_comma):
@@ -162,8 +196,6 @@ def _with_points(text: str, decimal_comma: bool) -> str:
         known = word == "%" or word in UNITS or word in SCALES or (word and word in CURRENCY)
         if known or decimal_comma or (before and before[-1] in CURRENCY and len(comma[2]) == 2):
             text = f"{text[: comma.start()]}{comma[1]}.{comma[2]}{text[comma.end() :]}"
-    if decimal_comma:
-        text = re.sub(r"(?<![\d.,])([1-9]\d{0,2})\.(\d{3})(?![\d.,])", r"\1\2", text)
     return text
 
 
@@ -173,12 +205,13 @@ def _continental(match: re.Match[str]) -> str:
     return f"{integer}.{groups[1]}" if len(groups) > 1 else integer
 
 
-def _read_digits(text: str) -> Number | None:
+def _read_digits(text: str, language: str = ENGLISH) -> Number | None:
     match = _NUMBER.fullmatch(text)
     if match is None or (match["sign1"] and match["sign2"]):
         return None
     value = _read_value(match)
-    tail = _read_tail(match["tail"], match["currency"], apart=text[: match.start("tail")].endswith(" "))
+    apart = text[: match.start("tail")].endswith(" ")
+    tail = _read_tail(match["tail"], match["currency"], language, apart=apart)
     if value is None or tail is None:
         return None
     scale, unit = tail
@@ -198,7 +231,7 @@ def _read_spelled(text: str, language: str) -> Number | None:
     value, end = found
     rest = words[end:].lstrip()
     rest = rest.removeprefix("of a ").removeprefix("of an ")
-    tail = _read_tail(rest, None, apart=True)
+    tail = _read_tail(rest, None, language, apart=True)
     return Number(sign * value, *tail) if tail else None
 
 
@@ -256,7 +289,7 @@ def _exponent(power_of_ten: str) -> int:
     return int(power_of_ten.partition("^")[2].strip(" {}"))
 
 
-def _read_tail(text: str, currency: str | None, *, apart: bool) -> tuple[Fraction, Unit | None] | None:
+def _read_tail(text: str, currency: str | None, language: str, *, apart: bool) -> tuple[Fraction, Unit | None] | None:
     """Return the scale and unit around a number, or None where what follows makes it more than a number."""
     front = unit_of([currency.lower().rstrip(".")]) or UNITS.get(currency[-1]) if currency else None
     if not text:
@@ -273,13 +306,15 @@ def _read_tail(text: str, currency: str | None, *, apart: bool) -> tuple[Fractio
     words = written.lower().split()
     if not NUMBER_WORDS.isdisjoint(words) and not (len(words) == 1 and words[0] in SCALES) and words[0] not in SCALES:
         return None
-    scale, words = _scale_of(words)
+    scale, words = scale_of(words, language)
     if not NUMBER_WORDS.isdisjoint(words):
         return None
     exponent = match["text_power"] or match["power"] or ""
     unit = unit_of(words, 2 if "2" in exponent else 3 if "3" in exponent else 1)
     if unit is None and match["sign3"]:
         unit = UNITS[match["sign3"]]
+    if _HALF_WITHIN.search(written):
+        return None
     # "5 x", "6abc", "2 pi" and "3 or more" are expressions: an unknown word is one only if long, apart and no operator.
     is_word = (
         bool(words) and _NO_UNITS.isdisjoint(words) and (not words[0][0].isascii() or (apart and len(words[0]) >= 3))
@@ -287,22 +322,3 @@ def _read_tail(text: str, currency: str | None, *, apart: bool) -> tuple[Fractio
     if match["words"] and scale == 1 and unit is None and not is_word:
         return None
     return scale, front or unit
-
-
-def _scale_of(words: list[str]) -> tuple[Fraction, list[str]]:
-    """Return the scale that ``words`` begin with and the rest: 10,000 and 元 of ``万元``."""
-    if not words:
-        return Fraction(1), words
-    first, rest = words[0], words[1:]
-    if first in UNITS:
-        return Fraction(1), words
-    if first in SCALES:
-        scale = SCALES[first]
-        if rest and rest[0] in ("de", "di", "of"):
-            rest = rest[1:]
-        return scale, rest
-    if not first.isascii():
-        for length in range(min(len(first) - 1, 5), 0, -1):
-            if first[:length] in SCALES:
-                return SCALES[first[:length]], [first[length:], *rest]
-    return Fraction(1), words

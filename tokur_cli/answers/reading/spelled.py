@@ -5,7 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 from tokur_cli.answers.reading.expressions import expression
-from tokur_cli.answers.reading.languages import ENGLISH, read_foreign
+from tokur_cli.answers.reading.foreign import read_foreign
+from tokur_cli.answers.reading.languages import ENGLISH
 
 _ONES = dict(
     zip(
@@ -26,7 +27,7 @@ _PARTS = {
     for name in names.split()
 }  # fmt: skip
 _LARGE = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-SIGN_WORDS = r"(?:\b(?:minus|negative|(?<!au )(?<!ou )moins(?!\s+de)|(?<!al )(?<!lo )(?<!ou )(?<!o )menos(?!\s+de)|meno|eksi)|минус|мінус|负|負|零下|氷点下|영하|ناقص|マイナス|마이너스|음수|سالب|منفی|ऋण|माइनस|âm|ลบ|מינוס)(?![a-z])"
+SIGN_WORDS = r"(?:\b(?:minus|negative|(?<!au )(?<!ou )moins(?!\s+de)|(?<!al )(?<!lo )(?<!ou )(?<!o )menos(?!\s+de)|meno|eksi|(?:(?<=\bis )|(?<=\bvan )|(?<=\bdus )|\A)min(?=\s\d))|минус|мінус|负|負|零下|氷点下|영하|ناقص|マイナス|마이너스|음수|سالب|منفی|ऋण|माइनस|âm|ลบ|מינוס)(?![a-z])"
 """A regular expression of the words for a minus sign."""
 
 _SIGNS = expression(rf"(?i){SIGN_WORDS}\s*")
@@ -50,12 +51,16 @@ _CJK_UNITS = {"十": 10, "百": 100, "千": 1000, "拾": 10, "佰": 100, "仟": 
 _CJK_LARGE = {"万": 10**4, "萬": 10**4, "만": 10**4, "亿": 10**8, "億": 10**8, "억": 10**8, "兆": 10**12}
 CJK_NUMBER = (
     rf"(?:\d[\d,]*(?:\.\d+)?|[{''.join(_CJK_DIGITS)}])?[{''.join(_CJK_DIGITS)}{''.join(_CJK_UNITS)}{''.join(_CJK_LARGE)}]"
-    rf"(?:\d[\d,]*(?:\.\d+)?|[{''.join(_CJK_DIGITS)}{''.join(_CJK_UNITS)}{''.join(_CJK_LARGE)}]|(?<=[만억])\s(?=\d))*"
+    rf"(?:\d[\d,]*(?:\.\d+)?|[{''.join(_CJK_DIGITS)}{''.join(_CJK_UNITS)}{''.join(_CJK_LARGE)}]"
+    r"|(?<=[만억])\s(?=\d)|(?<=[십백천만억])\s(?=[일이삼사오육칠팔구][십백천만]|[십백천]|[삼사오육칠팔구](?![가-힣])|\d))*"
+    rf"(?:[点點][{''.join(_CJK_DIGITS)}]+(?![分{''.join(_CJK_UNITS)}]))?"
 )
 """What may be a number with Chinese, Japanese or Korean numerals in it."""
 
 _CJK_TOKEN = expression(r"\d[\d,]*(?:\.\d+)?|\D")
 _CJK_FRACTION = expression(rf"({CJK_NUMBER}|\d+)\s*(?:分之|分の|분의)\s*({CJK_NUMBER}|\d+)")
+_SINGLE = frozenset("一二三四五六七八九十两千百万")
+_COUNTERS = frozenset("个個只本人元块塊名支张張辆輛棵条條天年岁歳つ冊匹枚台頭回度倍円分秒杯。.,)% \n")
 _KOREAN_DIGIT, _KOREAN_UNIT = expression("[일이삼사오육칠팔구]"), expression("[십백천만억]")
 _CJK_START = expression(CJK_NUMBER)
 
@@ -87,7 +92,7 @@ def read_words(text: str, language: str = ENGLISH) -> tuple[Fraction, int] | Non
         return (count / parts, fraction.end()) if parts and count is not None else None
     eastern = _CJK_START.match(text)
     if eastern:
-        value = _cjk_value(eastern[0])
+        value = None if _is_other_word(text, eastern.end()) else _cjk_value(eastern[0])
         return None if value is None else (value, eastern.end())
     return _english(text)
 
@@ -165,8 +170,20 @@ def _whole(words: list[tuple[str, int]], start: int) -> tuple[Fraction | int, in
     return (total + group, index) if known else (0, start)
 
 
+def _is_other_word(text: str, end: int) -> bool:
+    """Return whether a text begins with a word that but begins with one numeral: 一共; before 个 it is a number."""
+    behind = text[1:2]
+    return end == 1 and text[0] in _SINGLE and bool(behind) and behind not in _COUNTERS
+
+
 def _cjk_value(text: str) -> Fraction | None:
     """Return what numerals such as ``三百五十``, ``3万5千``, ``二〇二四`` or ``1.5亿`` are worth, None where they are none."""
+    whole, point, decimals = text.replace("點", "点").partition("点")
+    if point:
+        value = _cjk_value(whole)
+        return (
+            None if value is None else value + Fraction("0." + "".join(str(_CJK_DIGITS[digit]) for digit in decimals))
+        )
     if _KOREAN_DIGIT.search(text) and not _KOREAN_UNIT.search(text):
         return None  # 이, 일 and others are syllables of many words
     if len(text) > 1 and all(character in _CJK_DIGITS for character in text):

@@ -10,6 +10,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import NamedTuple
 
+from tokur_cli.answers.reading.expressions import expression
+
 
 class Unit(NamedTuple):
     """A unit: its dimension and its worth in that dimension's base."""
@@ -19,24 +21,52 @@ class Unit(NamedTuple):
 
 
 _SCALES = {
-    "1/100": "% percent percentage pct prozent pourcent procent процент процента процентов por\u00a0ciento パーセント 퍼센트",
-    "12": "dozen dozens dutzend docena docenas douzaine douzaines dúzia dúzias dozzina dozzine tuzin tuziny lusin düzine дюжина дюжины дюжин दर्जन ダース 打 다스 โหล",
+    "1/100": "% percent percentage pct prozent pourcent pour\u00a0cent procent procenta procentów процент процента процентов por\u00a0ciento por\u00a0cento per\u00a0cento yüzde "
+    "phần\u00a0trăm persen प्रतिशत শতাংশ بالمئة بالمائة في\u00a0المئة في\u00a0المائة เปอร์เซ็นต์ パーセント 퍼센트",
+    "12": "dozen dozens dutzend docena docenas douzaine douzaines dúzia dúzias dozzina dozzine tuzin tuziny tuzinów lusin düzine dozijn dussin дюжина дюжины дюжин دزينة دستة दर्जन "
+    "ダース 打 다스 โหล tá",
     "100": "hundred 百",
-    "1000": "thousand k mil mila mille tausend тысяча тысячи тысяч тыс тисяч тис tysięcy tysiące tys duizend nghìn ngàn ribu bin ألف आلاف हजार हज़ार พัน 千 천 กิโล",
-    "100000": "lakh lakhs लाख",
-    "1000000": "million millions mn millón millones milione milioni milhão milhões milioane millionen mio миллион миллиона миллионов млн мільйон мільйони мільйонів mln mi "
-    "miljoen milion miliony milionów triệu juta milyon مليون ملايين ล้าน 百万 백만",
-    "10000000": "crore crores करोड़ 千万 천만",
+    "1000": "thousand k mil mila mille tausend тысяча тысячи тысяч тысячам тыс тисяча тисячі тисяч тис tysiąc tysięcy tysiące tys tisíc tisíce tisíců duizend tusen ezer mie mii nghìn ngàn ribu "
+    "bin ألف ألفا آلاف الف هزار हजार हज़ार হাজার χιλιάδες אלף אלפים พัน 千 천 กิโล",
     "10000": "万 萬 만 หมื่น",
-    "100000000": "亿 億 억",
-    "1000000000": "billion billions bn milliard milliards milliarde milliarden mrd миллиард миллиарда миллиардов млрд мільярд мільярди мільярдів mld mlrd bilhão bilhões miljard tỷ tỉ "
-    "miliar milyar مليار 十亿 十億 십억",
-    "1000000000000": "trillion trillions 兆 조 万亿",
+    "100000": "lakh lakhs लाख লাখ แสน",
+    "1000000": "million millions mn millón millones milione milioni milhão milhões milioane millionen millioner mio миллион миллиона миллионов млн мільйон мільйони мільйонів mln "
+    "miljoen miljoner miljon miljoonaa milion miliony milionów milionů millió triệu juta milyon مليون مليونا ملايين میلیون εκατομμύριο εκατομμύρια מיליון ล้าน 百万 百萬 백만",
+    "10000000": "crore crores करोड़ কোটি 千万 千萬 천만 สิบล้าน",
+    "100000000": "亿 億 억 ร้อยล้าน",
+    "1000000000": "bn milliard milliards milliarde milliarden milliarder mrd миллиард миллиарда миллиардов млрд мільярд мільярди мільярдів mld mlrd miliard miliardy miliardów miliardů "
+    "miliarda miliardo miliardi miliarde billion billions bilhão bilhões miljard miljarder miljardia milliárd tỷ tỉ miliar milyar مليار مليارا مليارات میلیارد अरब δισεκατομμύριο "
+    "δισεκατομμύρια מיליארד พันล้าน 十亿 十億 십억",
+    "1000000000000": "trillion trillions billionen billones billón biljoen bilione bilioni bilião biliões bilionów biliony biljon biljoner billioner trilhão trilhões трлн триллион "
+    "триллиона триллионов трильйон трильйони trilyon triliun تريليون تريليونات ล้านล้าน 兆 조 万亿 萬億",
 }
 SCALES: dict[str, Fraction] = {
     name.replace("\u00a0", " "): Fraction(scale) for scale, names in _SCALES.items() for name in names.split(" ")
 }
 """Words for a multiple. A million is exact, ``5 million`` is not 5; a per cent is a hundredth that may be left out."""
+
+_INFLECTED = tuple(
+    (expression(rf"(?:{stems})(?!th|är|air)\w{{0,3}}"), Fraction(scale))
+    for scale, stems in (
+        (10**3, "тысяч|тисяч|tysi[ąę]c|tisíc|bin(?=[dea])"),
+        (10**6, "mil+i[oóò]n|миллион|мільйон|milyon|miljoo?n"),
+        (10**9, "mil+i?ard|миллиард|мільярд|milyar|miljard"),
+        (10**12, "триллион|трильйон|trilyon"),
+    )
+)
+"""What the forms of words for thousands and millions have in common."""
+
+_LONG_SCALE = {
+    name: Fraction(10) ** exponent
+    for exponent, names in {12: "billion billions bilion", 15: "billiarde billiarden", 18: "trillion trillions"}.items()
+    for name in names.split()
+}
+_LOCAL_SCALES = {
+    **dict.fromkeys("cs da de es fi fr hu it nl no pl sv".split(), _LONG_SCALE),
+    "pt": {"mi": Fraction(10**6)},
+    "hi": {"सौ": Fraction(100)},
+}
+"""Words whose worth depends on the language: a German Billion is a million millions."""
 
 _TABLE: dict[tuple[str, str], str] = {
     ("dollar", "1"): "$ dollar dollars usd us$ dólar dólares dolares доллар доллара долларов dolar dolarów",
@@ -147,3 +177,40 @@ def unit_of(words: list[str], power: int = 1) -> Unit | None:
     if unit is None or power == 1:
         return unit
     return Unit(f"{unit.dimension}^{power}", unit.factor**power)
+
+
+def scale_of(words: list[str], language: str = "en") -> tuple[Fraction, list[str]]:
+    """Return the scale that ``words`` begin with, 1 where they begin with none, and the rest of them.
+
+    Args:
+        words: what stands after a number, in lower case: ``["mil", "millones", "de", "euros"]``, ``["万元"]``.
+        language: that of the text around it, as its ISO 639-1 code: a German Billion has twelve zeros.
+    """
+    scale, rest = Fraction(1), words
+    while rest and rest[0] not in UNITS:
+        further, left = _first_scale(rest, language)
+        if further == 1 or (scale != 1 and (further < 1000 or scale < 100)):
+            break
+        scale, rest = scale * further, left
+    if scale != 1 and rest and rest[0] in ("de", "di", "of"):
+        rest = rest[1:]
+    return scale, rest
+
+
+def _first_scale(words: list[str], language: str) -> tuple[Fraction, list[str]]:
+    first = words[0].rstrip(".")
+    local = _LOCAL_SCALES.get(language, {}).get(first)
+    if local:
+        return local, words[1:]
+    if " ".join(words[:2]) in SCALES and len(words) > 1:
+        return SCALES[" ".join(words[:2])], words[2:]
+    if first in SCALES:
+        return SCALES[first], words[1:]
+    if first[:1] >= "\u0e00":  # a script without spaces: 万元
+        for length in range(min(len(first) - 1, 8), 0, -1):
+            if first[:length] in SCALES:
+                return SCALES[first[:length]], [first[length:], *words[1:]]
+    for stem, scale in _INFLECTED:
+        if stem.fullmatch(first):
+            return scale, words[1:]
+    return Fraction(1), words

@@ -1,8 +1,8 @@
 r"""Plain writing: one way to write what scripts, keyboards and markup write in many.
 
 Digits of any script are ASCII, full-width and Arabic punctuation is Latin, typographic quotes are straight, a
-superscript is ``^``, and Markdown's and HTML's emphasis is gone. LaTeX, line ends and the order
-of the text stay as they are.
+superscript is ``^``, spaces of any width are blanks, and Markdown's and HTML's emphasis is gone. LaTeX, line ends and
+the order of the text stay as they are.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from tokur_cli.answers.reading.expressions import expression
 _INVISIBLE = (
     "\u00ad\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff\ufe0f"
 )
+_SPACES = "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
 _PUNCTUATION = str.maketrans(
     {
         **dict.fromkeys(_INVISIBLE, ""),
+        **dict.fromkeys(_SPACES, " "),
         **dict.fromkeys("“”„«»「」『』＂", '"'),
         **dict.fromkeys("‘’＇", "'"),
         **dict.fromkeys("−‒－﹣", "-"),
@@ -37,7 +39,11 @@ _PUNCTUATION = str.maketrans(
         "٬": ",",
         "٪": "%",
         "、": ", ",
+        "៖": ":",
+        "။": ". ",
         "～": "~",
+        "…": "...",
+        "∴": " ",
     }
 )
 _DIGITS = expression(r"[^\W\x00-\x7f]")
@@ -56,6 +62,7 @@ _RAISED = expression(r"<sup>([^<>\n]{1,20})</sup>", re.IGNORECASE)
 _STRUCK = expression(r"~~[^~\n]{1,200}~~|<(?:del|s|strike)>[^<>\n]{1,200}</(?:del|s|strike)>", re.IGNORECASE)
 _CITATION = expression(r"(?<=[\d.,])\s?\[\d{1,2}\](?![\d(\[])")
 _CIRCLED = expression("[①-⑳]")
+_PICTURES = expression("[☑✅✓✔■□▪∎😀-🙏🌀-🗿🚀-🛿🤀-🧿]+")
 _SUBSCRIPTS = expression("[₀-₉]")
 _ENTITY = expression(r"&(?:nbsp|lt|gt|amp|quot|times|minus|frac\d\d|#\d{1,6}|euro|pound|yen|cent|deg);")
 _PERCENT_BEFORE = expression(r"(?<![\w%\\)])%\s?(\d+(?:[.,]\d+)?)(?!\s?[%\d])")  # Turkish
@@ -74,10 +81,11 @@ def plain(text: str) -> str:
     if "&" in text:
         text = _ENTITY.sub(lambda match: unescape(match[0]), text)
     if not text.isascii():
-        text = text.translate(_PUNCTUATION)
+        text = unicodedata.normalize("NFC", text).translate(_PUNCTUATION)
         text = _DIGITS.sub(_ascii_digit, text)
         text = _WIDE_COMMA.sub(", ", text).replace("，", ",")
         text = _SUPERSCRIPTS.sub(_power, text)
+        text = _PICTURES.sub("", text)
         text = _CIRCLED.sub(lambda match: str(ord(match[0]) - 0x245F), text)
         text = _SUBSCRIPTS.sub(lambda match: str(ord(match[0]) - 0x2080), text)
     if "~~" in text or "</" in text:
