@@ -28,8 +28,8 @@ MAY_BE_SLOW: frozenset[str] = frozenset()
 IN_PARTS = frozenset(
     f"tokur_cli.answers.reading.{name}"
     for name in (  # noqa: SIM905
-        "amounts assertions calculations canonical choices closings foreign languages letters moments notation numbers spelled "
-        "statements units vocabulary yes_or_no"
+        "amounts assertions calculations canonical choices closings foreign languages letters moments notation numbers "
+        "spelled statements units vocabulary yes_or_no"
     ).split()
 )
 """Modules that read at most 4,000 characters of a text, which ``answers.test_extraction`` tries as a whole."""

@@ -283,9 +283,7 @@ def _after_marker(text: str, letters: bool, rules: tuple[ExtractionRule, ...]) -
     last: dict[ExtractionRule, Marker] = {}
     begun = [marker for marker in markers(text)[-_LAST_MARKERS:] if text[marker.end : marker.end + 40].strip()]
     found_markers = [
-        marker
-        for marker in begun
-        if not (is_supposed(text, marker) or (letters and _NAMED_OPTION.search(marker.text)))
+        marker for marker in begun if not (is_supposed(text, marker) or (letters and _NAMED_OPTION.search(marker.text)))
     ]
     if begun and not found_markers and not behind_last_marker(text).strip():
         return _UNREADABLE  # what another said, or what would be

@@ -226,8 +226,8 @@ def _readings(sentence: str, language: str) -> list[Amount]:
 
 
 def _with_spelled(found: list[Amount], spelled: list[Amount]) -> list[Amount]:
-    """Return amounts in digits with those in words beside them that are more than a turn of phrase ("one of the 42")."""
-    rivals = [  # two is too common to rival a number: "the two boys"
+    """Return amounts in digits with those in words beside them, but for "two of the 42" and "the two boys"."""
+    rivals = [
         amount
         for amount in spelled
         if amount.number
@@ -331,12 +331,15 @@ def _of_plain_words(main: str, found: list[Amount], new: list[Amount], worked: s
     values = {amount.value for amount in found}
     if (len(values) > 1 and goes_on(main, found[0].end)) or any(is_computed_with(main, amount) for amount in found):
         return None
-    if only(new) and len(values) > 1:
-        found, values = new, {new[0].value}
     if len(values) > 1:
         so = list(SO.finditer(main))
         after = [amount for amount in found if so and so[-1].start() and amount.start >= so[-1].end()]
-        return only(after) or only([amount for amount in after if amount in new]) or resolved(found, worked)
+        drawn = only(after) or only([amount for amount in after if amount in new])
+        if drawn:
+            return drawn
+        if not only(new):
+            return resolved(found, worked)
+        found, values = new, {new[0].value}
     before = main[: found[0].start]
     if worth != found[0].value and _MULTIPLE.match(main, found[0].end) and not CONCLUSION.search(main):
         return None
