@@ -94,7 +94,7 @@ def test_an_existing_file_is_kept_until_the_first_record_and_then_replaced(tmp_p
     ("name", "resume", "written", "told"),
     [
         ("out", False, 1, True), ("out", False, 0, False), ("out", None, 1, False), ("/dev/null", False, 1, False),
-        (None, False, 1, False),
+        (None, None, 1, False), (None, False, 0, False),
     ],
 )  # fmt: skip
 def test_ctrl_c_tells_how_to_go_on_where_that_goes(name, resume, written, told, tmp_path, capsysbinary):
@@ -109,6 +109,18 @@ def test_ctrl_c_tells_how_to_go_on_where_that_goes(name, resume, written, told, 
     with pytest.raises(KeyboardInterrupt) as raised:
         interrupted()
     assert raised.value.args == ((f"{path} keeps what is done: go on with --resume",) if told else ())
+
+
+@pytest.mark.parametrize(("written", "said"), [(1, "1 record was written; "), (2, "2 records were written; ")])
+def test_ctrl_c_tells_what_standard_output_got_and_how_a_run_can_be_resumed(written, said, capsysbinary):
+    def interrupted():
+        with open_output(None, resume=False) as writer:
+            for _ in range(written):
+                writer.write(Record.parse(b"{}", None, None))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt, match=f"^{said}with -o FILE, --resume goes on where a run was cut off$"):
+        interrupted()
 
 
 def test_resuming_a_file_that_is_not_there_starts_it(tmp_path):

@@ -47,7 +47,7 @@ def select(source: InputOptions, options: SelectOptions, labels: LabelOptions, t
         Gathering(whole=options.records) as gathering,
         Labelling(labels, selection.invalid, is_strict=False) as labelling,
     ):
-        progress.start(count_lines(source.path))
+        progress.start(lambda: count_lines(source.path))
         selection.run(items, gathering, labelling, writer, progress)
         writer.finish()
     for line in selection.messages():

@@ -84,7 +84,7 @@ def open_output(
     """
     check_target(path, force=force, resume=resume)
     if path is None or path == STDIN:
-        return RecordWriter(None, STANDARD_OUTPUT, standard_output=standard_output)
+        return RecordWriter(None, STANDARD_OUTPUT, resume=resume, standard_output=standard_output)
     if whole and is_replaced(path):
         return _open_whole(path, force)
     with naming(path):
@@ -135,6 +135,8 @@ class RecordWriter:
         self._file = file
         self._replacement = replacement
         self._can_be_resumed = resume is not None and file is not None and os.path.isfile(name)
+        self._starts_over = resume is not None and file is None
+        self._written = 0
         # It makes bytes of {} once, to see what comes out; records are bytes already
         self._lines = jsonlines.Writer(file or standard_output or sys.stdout.buffer, dumps=bytes, flush=True)
         self._name = name
@@ -143,7 +145,7 @@ class RecordWriter:
         self._kept_bytes = 0
         self._tail = b""  # the unfinished line at the end, known when the records before it have been passed
         self._tail_line = 0
-        self._existing = self._read_existing() if resume else iter(())
+        self._existing = self._read_existing() if resume and file is not None else iter(())
         self._next_existing: Record | None = None
         self._next_identity: object = None
         self._missing: dict[int, RecordError] = {}  # input records not in the file so far, by their identity's hash
@@ -158,6 +160,9 @@ class RecordWriter:
     ) -> None:
         if isinstance(error, KeyboardInterrupt) and self._can_be_resumed and self._positioned:
             error.args = (f"{self._name} keeps what is done: go on with --resume",)
+        elif isinstance(error, KeyboardInterrupt) and self._starts_over and self._written:
+            records = f"{self._written:,} record{'s were' if self._written > 1 else ' was'}"
+            error.args = (f"{records} written; with -o FILE, --resume goes on where a run was cut off",)
         try:
             if kind is None:
                 self.finish()
@@ -203,6 +208,7 @@ class RecordWriter:
         self._position()
         try:
             self._lines.write(line)
+            self._written += 1
         except OSError:
             if self._file is not None:
                 self._file.raw.close()  # closing the buffer alone would try to write it again

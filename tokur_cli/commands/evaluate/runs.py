@@ -101,7 +101,7 @@ class RunReader(ABC, Generic[Item]):
     def read_files(self, paths: Sequence[str]) -> list[Columns]:
         """Return the runs of all files."""
         with Progress(self.invalid.command) as progress:
-            progress.start(count_lines(*paths))
+            progress.start(lambda: count_lines(*paths))
             return [run for path in paths for run in self._read_file(path, progress)]
 
     def _read_file(self, path: str, progress: Progress) -> list[Columns]:

@@ -88,7 +88,7 @@ def _sweep(
 
             session = job.session(found, progress) if found else session_of(pool)
             trial = read_trial(items, session, strength.limit, labels, invalid)
-            progress.start(len(strength.strengths) * len(trial.responses))
+            progress.start(lambda: len(strength.strengths) * len(trial.responses))
             for fields in try_strengths(trial, strength.strengths, pool, progress):
                 write_fields(writer, fields)
 

@@ -56,7 +56,7 @@ class PosteriorMaker:
         trial = read_trial(items, self.session, options.limit or CALIBRATION_RESPONSES, labels, invalid)
         pool = InProcess(StrengthTester(self.session, self.draws, sampling))
         tried: dict[float, dict[str, Any]] = {}
-        self.progress.start(SWEEPS * len(trial.responses))
+        self.progress.start(lambda: SWEEPS * len(trial.responses))
 
         def divergence(sigma: float) -> float:
             (tried[sigma],) = try_strengths(trial, [sigma], pool, self.progress)

@@ -47,7 +47,7 @@ def score_logged(source: InputOptions, scoring: ScoringOptions, target: Resumabl
         open_output(target.path, force=target.force, resume=target.resume, resuming=resuming) as writer,
         Progress(COMMAND) as progress,
     ):
-        progress.start(count_lines(source.path))
+        progress.start(lambda: count_lines(source.path))
         good = 0
         for item in read_input(COMMAND, source):
             progress.advance(1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.commands.session.job import StreamJob
@@ -34,10 +36,17 @@ def carry_out(job: StreamJob, source: InputOptions, workers: WorkerOptions, targ
             standard_output=pool.standard_output,
             resuming=run.resuming,
         ) as writer:
-            lines = count_lines(source.path)
-            progress.start(None if lines is None else lines * job.outputs)
-            for line in run.lines(as_they_come(source.path, items, run.busy), invalid, writer.already_written):
+            progress.start(partial(_count_outputs, job, source))
+            if source.asked is None:
+                items = as_they_come(source.path, items, run.busy)
+            for line in run.lines(items, invalid, writer.already_written):
                 writer.write_line(line)
             writer.finish()
         run.finish()
     invalid.finish()
+
+
+def _count_outputs(job: StreamJob, source: InputOptions) -> int | None:
+    """Return how many records there will be; None if that cannot be known."""
+    lines = count_lines(source.path) if source.asked is None else 1
+    return None if lines is None else lines * job.outputs

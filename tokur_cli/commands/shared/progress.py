@@ -1,4 +1,4 @@
-"""Progress on standard error: a bar with tokens a second and the time left, on a terminal only."""
+"""Progress on standard error: a bar on a terminal; in a log a line a minute, and none where less is enough."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from threading import Timer
 from typing import TYPE_CHECKING
 
 from tokur_cli.commands.shared.errors import say
@@ -16,9 +17,11 @@ from tokur_cli.records.streams import STDIN, is_regular_file
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
+_LINE_SECONDS = 60.0  # between the lines of a log, and before the first
+
 
 class Progress:
-    """Counts records and tokens; silent where standard error is not a terminal.
+    """Counts records and tokens; what a terminal shows at once, a log hears of when it takes long.
 
     Args:
         command: name for messages.
@@ -31,11 +34,16 @@ class Progress:
         self.records = self.tokens = 0
         self._bar: Bar | None = None
         self._started = 0.0
+        self._total: Callable[[], int | None] = lambda: None
+        self._news: Callable[[], None] | None = None  # for a log, when its next line is due
+        self._timer: Timer | None = None
 
     def __enter__(self) -> Progress:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         if self._bar is None:
             return
         self._bar.stop()
@@ -45,17 +53,27 @@ class Progress:
             say(self.command, f"{self.records:,} records, {self.tokens:,} tokens in {seconds:.1f} s ({speed:,.0f}/s)")
 
     def say(self, message: str) -> None:
-        """Tell what takes its time before the first record."""
+        """Tell what takes its time before the first record; a log hears of it only if it does."""
         if sys.stderr.isatty():
             say(self.command, message)
+        else:
+            self._news = partial(say, self.command, message)
+            if self._timer is None:
+                self._wait_a_minute()
 
-    def start(self, total: int | None) -> None:
-        """Show the bar of so many records to come; None if that cannot be known."""
-        self._started = time.perf_counter()
+    def start(self, total: Callable[[], int | None]) -> None:
+        """Show that records are to come.
+
+        Args:
+            total: returns how many; None if that cannot be known. Called where it is told: in a log, after a minute.
+        """
+        self._started, self._total = time.perf_counter(), total
         if not sys.stderr.isatty():
+            self._news = self._say_how_far
+            self._wait_a_minute()
             return
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
         self._bar = Bar(
@@ -63,13 +81,15 @@ class Progress:
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[speed]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
             TimeRemainingColumn(),
             # A descriptor of its own: that of standard error leads elsewhere while a library is kept silent
             console=Console(file=os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding=sys.stderr.encoding)),
             transient=True,
             redirect_stdout=False,  # at its end it would put back what standard output was here: Ray's, closed by then
         )
-        self._bar.add_task("", total=total, speed="")
+        self._bar.add_task("", total=total(), speed="")
         self._bar.start()
 
     def advance(self, records: int, tokens: int = 0) -> None:
@@ -77,9 +97,44 @@ class Progress:
         self.records += records
         self.tokens += tokens
         if self._bar is not None:
-            rate = self.tokens / (time.perf_counter() - self._started)
-            speed = f"{rate:,.0f} tokens/s" if self.tokens else ""
-            self._bar.update(self._bar.task_ids[0], completed=self.records, speed=speed)
+            self._bar.update(self._bar.task_ids[0], completed=self.records, speed=self._speed)
+
+    @property
+    def _speed(self) -> str:
+        return f"{self.tokens / (time.perf_counter() - self._started):,.0f} tokens/s" if self.tokens else ""
+
+    def _say_how_far(self) -> None:
+        """Say what is done, of how many, at what rate, and for how long it will go on; again in a minute."""
+        total, seconds = self._total(), time.perf_counter() - self._started
+        parts = [f"{self.records:,} {f'of {total:,} ' if total else ''}records", self._speed]
+        parts.append(f"{_duration(seconds)} so far")
+        if total and self.records:
+            parts.append(f"about {_duration(seconds * (total - self.records) / self.records)} left")
+        say(self.command, ", ".join(filter(None, parts)))
+
+    def _wait_a_minute(self) -> None:
+        """Have a log told the news in a minute, and then in another."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = Timer(_LINE_SECONDS, self._tell)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _tell(self) -> None:
+        news = self._news
+        if news != self._say_how_far:
+            self._news = None
+        if news is not None:
+            news()
+        self._wait_a_minute()
+
+
+def _duration(seconds: float) -> str:
+    """Return a time in words, as exactly as it matters."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{seconds / 3600:.1f} h"
 
 
 def count_lines(*paths: str) -> int | None:
@@ -89,7 +144,7 @@ def count_lines(*paths: str) -> int | None:
 
 
 def _count_lines(path: str) -> int | None:
-    if not sys.stderr.isatty() or path == STDIN or is_published(path) or not is_regular_file(path):
+    if path == STDIN or is_published(path) or not is_regular_file(path):
         return None
     try:
         with open(path, "rb") as stream:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,8 @@ from tokur_cli.engine.posterior.saved_basis import load_basis, save_basis
 from tokur_cli.engine.posterior.settings import PAPER, PosteriorSettings
 from tokur_cli.engine.precision import on_float64_device
 from tokur_cli.records.errors import TokurError
+
+_TOLD_SECONDS = 10.0  # between what is told of a decomposition
 
 
 @dataclass(frozen=True)
@@ -96,8 +99,7 @@ def build_posterior(
     shapes = {p.name: (w.shape[0], rank) for p, w in zip(projections, weights, strict=True)}
     bases = load_basis(saved, shapes, note) if saved else None
     if bases is None:
-        progress(f"computing the basis of {len(projections)} weights (once for this model)")
-        bases = {p.name: left_singular_vectors(w, rank).cpu() for p, w in zip(projections, weights, strict=True)}
+        bases = _decompose(projections, weights, rank, progress)
         if saved:
             save_basis(saved, bases)
     matrices = tuple(
@@ -105,6 +107,20 @@ def build_posterior(
         for projection, weight in zip(projections, weights, strict=True)
     )
     return Posterior(**settings.settings, matrices=matrices)
+
+
+def _decompose(
+    projections: list[Projection], weights: list[Tensor], rank: int, progress: Callable[[str], None]
+) -> dict[str, Tensor]:
+    """Return U′ of each weight by its name; tell at the beginning, and from time to time, what is done."""
+    progress(f"computing the basis of {len(projections)} weights (once for this model)")
+    told, bases = time.monotonic(), {}
+    for projection, weight in zip(projections, weights, strict=True):
+        bases[projection.name] = left_singular_vectors(weight, rank).cpu()
+        if time.monotonic() - told >= _TOLD_SECONDS:
+            progress(f"computing the basis: {len(bases)} of {len(projections)} weights are done")
+            told = time.monotonic()
+    return bases
 
 
 def left_singular_vectors(weight: Tensor, rank: int) -> Tensor:
