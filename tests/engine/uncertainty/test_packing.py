@@ -15,7 +15,7 @@ from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.uncertainty import packing, prefixes
 from tokur_cli.engine.uncertainty.packing import Ahead, Layout, PackedAttention, attend, longest_packed
 from tokur_cli.engine.uncertainty.perturbed import Draws
-from tokur_cli.engine.uncertainty.prefixes import cut_batches, divide
+from tokur_cli.engine.uncertainty.prefixes import cut_batches, divide, in_reading_order
 from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
 
 PACKED = ["llama", "qwen2", "qwen3", "mistral", "gemma3", "gpt2", "phi3", "gpt_neox"]
@@ -175,6 +175,23 @@ def test_batches_hold_every_sequence_once_and_what_they_compute_ahead_is_common(
         first = batch.ahead[-1] if batch.ahead else 0
         own = {tuple(sequences[i][: n + 1]) for i in batch.indices for n in range(first, len(sequences[i]))}
         assert len(batch.indices) == 1 or len(own) <= budget
+
+
+@given(sequences_of_few_letters, st.integers(1, 40))
+def test_in_reading_order_the_earliest_sequence_comes_first_and_no_prefix_is_left_and_come_back_to(sequences, budget):
+    numbers = {index: np.array(sequence, dtype=np.int64) for index, sequence in enumerate(sequences)}
+    latest = {index: len(sequence) - 1 for index, sequence in enumerate(sequences)}
+    batches = list(cut_batches(divide(numbers), lambda: budget, latest))
+    ordered = in_reading_order(batches, dict(enumerate(sequences)))
+    assert sorted(map(repr, ordered)) == sorted(map(repr, batches))
+    assert 0 in ordered[0].indices or not sequences
+    paths = [[tuple(sequences[batch.indices[0]][:end]) for end in batch.ahead] for batch in ordered]
+    for prefix in {prefix for path in paths for prefix in path}:
+        where = [place for place, path in enumerate(paths) if prefix in path]
+        assert where == list(range(where[0], where[-1] + 1))
+    if not any(paths):
+        earliest = [min(batch.indices) for batch in ordered]
+        assert earliest == sorted(earliest)
 
 
 def plain_attention(query, key, value, seen, scale):

@@ -351,3 +351,22 @@ def test_a_family_that_caps_its_logits_is_scored_with_capped_logits():
     got = score(model, RESPONSES, sampling="shared")[0]
     base = oracle.log_probabilities(copy.deepcopy(model).double(), RESPONSES[0].prompt_ids, RESPONSES[0].response_ids)
     assert got["logprob"] == pytest.approx(base[range(7), RESPONSES[0].response_ids].numpy(), abs=1e-5)
+
+
+def test_each_batch_gives_the_next_response_at_the_latest_with_the_numbers_of_any_order(monkeypatch):
+    responses = some_responses(3, [(4, 6)] * 24)
+    model, batches = tiny_model("llama"), []
+    draws = Draws(build_posterior(model, PosteriorSettings(sigma=SIGMA)), 2)
+    scorer = Scorer(model, draws, batch_tokens=3 * 40)
+    whole = scorer._score_batch
+    monkeypatch.setattr(scorer, "_score_batch", lambda *batch: batches.append(batch) or whole(*batch))
+    there = set()
+    for index, _ in scorer.score(responses):
+        there.add(index)
+        if len(there) == sum(len(batch.indices) for _, batch in batches):
+            assert set(range(len(batches))) <= there
+    assert len(batches) > 5
+    in_order = dict(scorer.score(responses))
+    monkeypatch.setattr("tokur_cli.engine.uncertainty.scorer.in_reading_order", lambda batches, prompts: batches)
+    for index, quantities in scorer.score(responses):
+        assert all(np.array_equal(values, in_order[index][name]) for name, values in quantities.items())

@@ -127,6 +127,26 @@ def cut_batches(
         yield Batch(tuple(waiting), ahead)
 
 
+def in_reading_order(batches: Sequence[Batch], prompts: Mapping[int, Sequence[int]]) -> list[Batch]:
+    """Order batches so that the earliest responses are computed first, and what is computed ahead still only once.
+
+    Args:
+        batches: in any order.
+        prompts: the prompt of each response that is in a packed batch.
+    """
+    first: dict[tuple[int, ...], int] = {}  # the earliest response after each prefix that is computed ahead
+    prefixes = [
+        [tuple(prompts[batch.indices[0]][:end]) for end in batch.ahead] if batch.packed else [] for batch in batches
+    ]
+    for batch, ends in zip(batches, prefixes, strict=True):
+        for prefix in ends:
+            first[prefix] = min(first.get(prefix, batch.indices[0]), *batch.indices)
+    keys = [
+        [*(first[prefix] for prefix in ends), min(batch.indices)] for batch, ends in zip(batches, prefixes, strict=True)
+    ]
+    return [batches[place] for place in sorted(range(len(batches)), key=keys.__getitem__)]
+
+
 def _agreement(one: npt.NDArray[np.int64], other: npt.NDArray[np.int64]) -> int:
     """Count the positions from the start in which two sequences agree."""
     length = min(len(one), len(other))

@@ -30,7 +30,7 @@ from tokur_cli.engine.uncertainty.packing import (
     longest_packed,
 )
 from tokur_cli.engine.uncertainty.perturbed import Draws, perturbed
-from tokur_cli.engine.uncertainty.prefixes import Batch, Stretch, cut_batches, divide
+from tokur_cli.engine.uncertainty.prefixes import Batch, Stretch, cut_batches, divide, in_reading_order
 from tokur_cli.engine.uncertainty.tensors import BatchTensors, TokenizedResponse, packed, padded
 from tokur_cli.engine.uncertainty.vocabulary import Estimator, token_quantities
 from tokur_cli.records.errors import TokurError
@@ -112,7 +112,7 @@ class Scorer:
                 if wanted is None or wanted[index]:
                     name, beyond = self._rescaling.name, self._rescaling.beyond
                     yield index, TokurError(f"with this model's {name} RoPE, at most {beyond:,} tokens can be scored")
-        for batch in self._batches(responses, lengths):
+        for batch in self._in_turn(responses, lengths):
             if wanted is None or any(wanted[index] for index in batch.indices):
 
                 def compute(indices: Sequence[int], batch: Batch = batch) -> list[Quantities]:
@@ -126,6 +126,22 @@ class Scorer:
         """Cut the responses into batches of at most ``batch_tokens`` positions."""
         longest = self.longest_packed
         packable = [index for index, length in lengths.items() if longest is None or length <= longest]
+    def _in_turn(self, responses: Sequence[TokenizedResponse], lengths: dict[int, int]) -> Iterator[Batch]:
+        """Yield the batches in the order of the responses; those still to come are cut anew when memory was too little.
+
+        So each batch gives the next response in the stream at the latest, whatever its neighbours in the batch are.
+        """
+        prompts = {index: responses[index].prompt_ids for index in lengths}
+        left = dict(lengths)
+        while left:
+            budget = self._halving.batch_tokens
+            for batch in in_reading_order(list(self._batches(responses, left)), prompts):
+                yield batch
+                for index in batch.indices:
+                    del left[index]
+                if self._halving.batch_tokens != budget:
+                    break
+
         identities = {index: responses[index].identity() for index in packable}
         # A state that predicts a response token belongs to its batch
         latest = {index: len(responses[index].prompt_ids) - 1 for index in packable}
