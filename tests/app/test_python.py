@@ -46,6 +46,14 @@ def test_scores_are_those_of_the_command_to_the_last_bit(tiny_folder, tmp_path, 
     assert list(Tokur(str(tiny_folder), scores="ll", no_tokens=True).score(ROWS)) == parsed(out)
 
 
+def test_a_question_is_asked_as_a_text(tiny_folder):
+    tokur = Tokur(str(tiny_folder))
+    (response,) = tokur.generate("What is 7 × 8?", max_new_tokens=4)
+    assert [response] == list(tokur.generate([{"question": "What is 7 × 8?"}], max_new_tokens=4))
+    with pytest.raises(UsageError, match="give a list of records, not a single one"):
+        list(tokur.score("What is 7 × 8?"))
+
+
 def test_responses_are_those_of_the_command_and_can_be_scored(tiny_folder, tmp_path, run_tokur):
     questions = [{"question": f"{who}?", "answer": "No one.\n#### 0"} for who in ("Who", "Whose")]  # as GSM8K has them
     options = {"samples": 2, "temperature": 0.9, "max_new_tokens": 6, "seed": 5}
@@ -162,9 +170,9 @@ def test_options_of_generate_are_refused_when_it_is_called():
         Tokur("none").generate([], samples=2)
 
 
-@pytest.mark.parametrize("one", [{"question": "a", "response": "b"}, "What is 2 + 3?"])
-def test_a_single_record_is_refused(one):
-    for ask in (Tokur("none").score, Tokur("none").generate):
+def test_a_single_record_is_refused():
+    record = {"question": "a", "response": "b"}
+    for ask, one in ((Tokur("none").score, record), (Tokur("none").generate, record), (Tokur("none").score, "What?")):
         with pytest.raises(UsageError, match="give a list of records"):
             list(ask(one))
 

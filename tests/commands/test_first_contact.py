@@ -2,10 +2,11 @@
 
 import gzip
 import json
+import re
 
 import pytest
 
-from tests.commands.score.test_score import write_lines
+from tests.commands.score.test_score import parsed, write_lines
 
 RESPONSE = {"id": "1", "question": "6 times 7?", "response": "42", "reference": "42"}
 SCORED = {**RESPONSE, "tokur": {"schema": 1, "sample": 0, "scores": {"eu": 0.5, "eu_mean": 0.25}}}
@@ -179,3 +180,43 @@ def test_what_a_prompt_lacks_of_the_logs_is_said(run_tokur, tiny_folder, tmp_pat
     ):
         code, _, err = run_tokur("score", write_lines(tmp_path / "in.jsonl", [row, row]), "-m", tiny_folder)
         assert (code, err.count(said), err.count("\n")) == (0, 1, 1), err
+
+
+def test_a_question_is_asked_without_a_file(run_tokur, tiny_folder, tmp_path):
+    options = ("-m", tiny_folder, "--max-new-tokens", 4, "--score")
+    code, out, err = run_tokur("generate", "--question", "What is 7 × 8?", *options)
+    assert (code, err) == (0, "")
+    path = write_lines(tmp_path / "in.jsonl", [{"question": "What is 7 × 8?"}])
+    assert parsed(out) == parsed(run_tokur("generate", path, *options)[1])
+    assert run_tokur("heatmap", write_lines(tmp_path / "scored.jsonl", [json.loads(out)]))[0] == 0
+    assert (
+        run_tokur("generate", "--question", "What is 7 × 8?", *options, "-n", 2, "--temperature", 1)[1].count("\n") == 2
+    )
+
+
+def test_a_question_in_the_place_of_a_file_is_told_how_to_be_asked(run_tokur, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = 'tokur generate: there is no file "What is 7 × 8?": to ask this, put --question before it\n'
+    assert run_tokur("generate", "What is 7 × 8?") == (2, "", said)
+    write_lines(tmp_path / "my questions.jsonl", [])
+    assert run_tokur("generate", "my questions.jsonl")[0] == 0
+    code, _, err = run_tokur("generate", "my questions.jsonl", "--question", "Why?")
+    assert (code, "leave it or my questions.jsonl out" in err) == (2, True), err
+
+
+def test_a_log_is_told_each_minute_how_far_a_run_is(run_tokur, tiny_folder, tmp_path, monkeypatch):
+    path = write_lines(tmp_path / "in.jsonl", [RESPONSE] * 300)
+    assert run_tokur("score", path, "-m", tiny_folder)[2] == "", "not within the first"
+    monkeypatch.setattr("tokur_cli.commands.shared.progress._LINE_SECONDS", 0.05)
+    code, out, err = run_tokur("score", path, "-m", tiny_folder)
+    assert (code, out.count("\n")) == (0, 300)
+    lines = [
+        re.fullmatch(r"tokur score: (\d+) of 300 records, (\d+ tokens/s, )?.* so far(, about .* left)?", line)
+        for line in err.splitlines()
+        if "records" in line
+    ]
+    assert len(lines) > 1
+    assert all(lines)
+    done = [int(line[1]) for line in lines]
+    assert done == sorted(done)
+    assert all(line[3] for line in lines if line[1] != "0"), "what is left is known once something is done"

@@ -67,9 +67,9 @@ _register(
 )
 _register(
     generate,
-    "model samples temperature top-p max-new-tokens stop seed template system score guide workers output resume",
+    "question model samples temperature top-p max-new-tokens stop seed template score guide workers output resume",
+    'tokur generate --question "What is 7 × 8?" --score | tokur heatmap',
     "head -n 8 samples/questions.jsonl | tokur generate -n 4 --temperature 0.8 > responses.jsonl",
-    "head -n 8 samples/questions.jsonl | tokur generate --score > scored.jsonl",
 )
 _register(
     score,

@@ -121,6 +121,11 @@ def generate(
     questions: Questions = None,
     model: Annotated[
         ModelOptions,
+    question: Annotated[
+        str | None,
+        typer.Option("--question", metavar="TEXT", help="Ask this, in place of a file.", rich_help_panel=panels.INPUT),
+        Excludes("questions", why="{option} is asked in place of a file: leave it or {value} out"),
+    ] = None,
         Excludes(
             "--backend=vllm",
             but=("name", "dtype", "revision", "trust_remote_code"),
@@ -161,7 +166,13 @@ def generate(
         ),
     ],
     prompts: PromptOptions,
-    source: Annotated[InputOptions, Without("response_field", "requests")],
+    source: Annotated[
+        InputOptions,
+        Without("response_field", "requests"),
+        Excludes(
+            "--question", why="{option} is about a file of questions, which {others} takes the place of: leave it out"
+        ),
+    ],
 ) -> None:
     """Generate N responses to each question with the mean weights. Score takes the records as they are.
 
@@ -169,7 +180,9 @@ def generate(
     questions or N, up to rounding, which in bfloat16 changes many sampled responses with the batch. With --guide it
     depends on N and the options of the panel Guided, too.
     """
-    source = replace(source, path=input_path(questions))
+    if questions and len(questions.split()) > 1 and not os.path.exists(questions):
+        raise UsageError(f'there is no file "{questions}": to ask this, put --question before it')
+    source = replace(source, path=input_path(questions)) if question is None else replace(source, asked=question)
     decoding = decoding.guided_by(guided.guidance, posterior.seed)
     scoring = together(scoring, posterior, baselines)
     from tokur_cli.commands.generate.command import GenerateJob

@@ -35,6 +35,7 @@ _OF_COMMAND_LINE = {
     *(field.name for group in (InputOptions, ResumableOutput, WorkerOptions) for field in fields(group)),
     "show_prompts",
     "from_logprobs",
+    "question",
 }
 
 
@@ -87,11 +88,11 @@ class Tokur:
         """
         return map(ScoredRecord, self._carry_out(self._scoring, records))
 
-    def generate(self, questions: Iterable[Mapping[str, Any]], **options: Any) -> Iterator[dict[str, Any]]:
+    def generate(self, questions: str | Iterable[Mapping[str, Any]], **options: Any) -> Iterator[dict[str, Any]]:
         """Return the responses to the questions, in order, as records that ``score`` takes, or scored already.
 
         Args:
-            questions: records with a question.
+            questions: records with a question, or a question as a text.
             options: of ``tokur generate``, by their names: ``samples=16, temperature=0.8, score=True``. Those that are
                 not given here are as they were given to ``Tokur``, which alone takes those that say how a model is
                 loaded.
@@ -113,7 +114,8 @@ class Tokur:
         scoring = together(groups["scoring"], groups["posterior"], groups["baselines"])
         job = GenerateJob.of(groups["model"], groups["prompts"], decoding, scoring, score=groups["score"])
         job = replace(job, model=replace(job.model, name=job.model.name or self.model))
-        return map(ScoredRecord if job.score else dict, self._carry_out(job, questions))
+        rows = [{"question": questions}] if isinstance(questions, str) else questions
+        return map(ScoredRecord if job.score else dict, self._carry_out(job, rows))
 
     def _carry_out(self, job: StreamJob, rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
         """Yield what becomes of the rows, which may be no single one, whose fields would be taken for rows."""

@@ -23,11 +23,15 @@ _OF_FILE = "{option} is about a file that is written: give one"
 
 @dataclass(frozen=True)
 class InputOptions:
-    """How records are read and what is done about bad ones; ``path`` is the command's argument."""
+    """How records are read and what is done about bad ones.
+
+    ``path`` is the command's argument; ``asked`` is a question that stands in its place.
+    """
 
     panel: ClassVar[str] = panels.INPUT
 
     path: str = "-"
+    asked: str | None = None
     format: Annotated[
         str,
         Option(

@@ -9,7 +9,7 @@ from functools import partial
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.records.errors import RecordError
-from tokur_cli.records.reader import read_records
+from tokur_cli.records.reader import read_records, read_rows_of
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import display_name
 from tokur_cli.records.writer import open_output
@@ -17,6 +17,8 @@ from tokur_cli.records.writer import open_output
 
 def read_input(command: str, source: InputOptions) -> Iterator[Record | RecordError]:
     """Read the records of a command's input; what is to be said of it goes to standard error."""
+    if source.asked is not None:
+        return read_rows_of([{"question": source.asked}], "--question")
     return read_records(
         source.path,
         format=source.format,
