@@ -127,6 +127,23 @@ def test_a_terminal_gets_a_line_each_that_fits(records, tmp_path):
         assert {line.split()[1] for line in lines[3:]} == {"right", "wrong"}
 
 
+@pytest.mark.parametrize("columns", [80, 60, 44])
+def test_values_verdicts_and_ids_are_whole_and_the_step_gives_way(records, tmp_path, columns, monkeypatch, run_tokur):
+    for record in records:
+        record["id"] = f"gsm8k-test-{record['id']}-7"
+        record["tokur"]["scores"]["eu"] += 10
+    monkeypatch.setenv("COLUMNS", str(columns))
+    out = run_tokur("evaluate", write_lines(tmp_path / "scored.jsonl", records), "--worst", 30, "--table")[1]
+    _, _, head, *lines = out.splitlines()
+    assert ("step" in head) == (columns >= 60)
+    for line in lines:
+        value, verdict, answer, name, *_ = line.split()
+        assert (value in {f"{record['tokur']['scores']['eu']:.4g}" for record in records}, answer) == (True, "13")
+        assert verdict in ("right", "wrong")
+        assert name in {record["id"] for record in records}
+        assert len(line) <= columns
+
+
 def test_the_table_goes_where_it_is_asked_for(records, tmp_path, run_tokur):
     path, file = write_lines(tmp_path / "scored.jsonl", records), tmp_path / "table.txt"
     code, out, err = run_tokur("evaluate", path, "--worst", 3, "--table")

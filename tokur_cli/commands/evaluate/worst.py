@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 COMMAND = "evaluate"
 DEFAULT_SCORE = "eu"
-_MOST_COLUMNS = 24  # of an answer and of an id
+_MOST_COLUMNS = 24  # of an answer
+_LEAST_COLUMNS = 12  # of a step: with fewer it says nothing
 _GAP = 2
 
 
@@ -146,25 +147,31 @@ def _print(lines: Sequence[Mapping[str, Any]], records: int, score: Score, conso
     from rich.text import Text
 
     titles = [score.name, "", "answer", "id", "sample", "the least sure step"]
-    rows = [titles, *(_cells(line) for line in lines)]
+    rows = [titles, *(_cells(line, console.width) for line in lines)]
     if not any(line["sample"] for line in lines):
         rows = [[*row[:4], row[5]] for row in rows]
     widths = [max(map(width_of, column)) for column in zip(*rows, strict=True)]
-    room = max(width_of(titles[-1]), console.width - sum(widths[:-1]) - _GAP * (len(widths) - 1))
+    room = console.width - sum(widths[:-1]) - _GAP * (len(widths) - 1)  # the step gives way to all else
+    if room < _LEAST_COLUMNS:
+        rows, widths = [row[:-1] for row in rows], widths[:-1]
+    else:
+        rows = [[*row[:-1], shorten(row[-1], room)] for row in rows]
+        widths[-1] = max(width_of(row[-1]) for row in rows)
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
+    table.width = sum(widths) + _GAP * (len(widths) - 1)  # whatever the console's, or rich would cut all columns
     for title in rows[0]:
         table.add_column(title, no_wrap=True, justify="right" if title in (score.name, "sample") else "left")
     for row in rows[1:]:
-        table.add_row(*map(Text, row[:-1]), Text(shorten(row[-1], room)))
+        table.add_row(*map(Text, row))
     direction = "higher" if score.orientation == "uncertainty" else "lower"
     console.print(f"the least sure {len(lines):,} of {records:,} responses by {score.name} ({direction} is less sure)")
     console.print()
     console.print(table, crop=False)
 
 
-def _cells(line: Mapping[str, Any]) -> list[str]:
+def _cells(line: Mapping[str, Any], columns: int) -> list[str]:
     answer = MISSING if line["answer"] is None else shorten(picture(line["answer"]), _MOST_COLUMNS)
-    name = shorten(picture(line["id"] or line["place"]), _MOST_COLUMNS)
+    name = shorten(picture(line["id"] or line["place"]), columns // 2)
     step = line["step"]["text"] if line["step"] else MISSING
     sample = str(line["sample"])
     return [f"{line['value']:.4g}", _verdict(line["correct"]), answer, name, sample, picture(" ".join(step.split()))]
