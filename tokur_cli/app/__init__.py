@@ -73,7 +73,7 @@ _register(
 )
 _register(
     score,
-    "model scores draws sigma posterior estimator steps no-tokens calibration dtype seed template output resume",
+    "model scores draws sigma posterior estimator steps alternatives no-tokens calibration dtype output resume",
     "tokur score samples/responses.jsonl > scored.jsonl",
     "head -n 8 samples/responses.jsonl | tokur score --scores eu,ll_sum,p_true",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
 from typing import Annotated
@@ -68,7 +69,8 @@ _OF_MODEL = Excludes("--from-logprobs", why=_WITH_MODEL)
 _OF_REWARDS = "{option} says how responses are scored: give --score or --guide too"
 _OF_SCORES = "{option} says how responses are scored: give --score too"
 _BESIDE_KEPT = ("folder", "draws", "sigma")  # of which --sigma says itself what it goes with
-_OF_RECORDS = ("scores", "calibration", "no_tokens", "steps", "step_by")
+_OF_RECORDS = ("scores", "calibration", "no_tokens", "steps", "step_by", "alternatives")
+_BESIDE_GUIDE = ("batch_tokens", "sampling", "estimator", "scores", "calibration", "no_tokens", "steps", "step_by")
 _BATCH = ("batch_tokens",)  # which generating has, too
 _MAPPING = ("format", "question_field", "response_field", "reference_field", "id_field", "requests", "filter")
 
@@ -119,13 +121,13 @@ def perturb(
 def generate(
     *,
     questions: Questions = None,
-    model: Annotated[
-        ModelOptions,
     question: Annotated[
         str | None,
         typer.Option("--question", metavar="TEXT", help="Ask this, in place of a file.", rich_help_panel=panels.INPUT),
         Excludes("questions", why="{option} is asked in place of a file: leave it or {value} out"),
     ] = None,
+    model: Annotated[
+        ModelOptions,
         Excludes(
             "--backend=vllm",
             but=("name", "dtype", "revision", "trust_remote_code"),
@@ -153,6 +155,7 @@ def generate(
         ScoringOptions,
         Needs("--score", but=(*_BATCH, "sampling", "estimator"), why=_OF_SCORES),
         Needs("--score", "--guide", but=(*_BATCH, *_OF_RECORDS), why=_OF_REWARDS),
+        Excludes("--guide", but=_BESIDE_GUIDE, why="{option} is not known of guided responses: pipe into tokur score"),
     ],
     baselines: Annotated[BaselineOptions, Without("show_prompts"), Needs("--score", why=_OF_SCORES)],
     workers: WorkerOptions,
@@ -196,7 +199,9 @@ def score(
     responses: Responses = None,
     model: Annotated[ModelOptions, _OF_MODEL],
     posterior: Annotated[PosteriorOptions, _OF_MODEL, Excludes("--posterior", but=_BESIDE_KEPT, why=FIXED)],
-    scoring: Annotated[ScoringOptions, Excludes("--from-logprobs", but=("scores", "no_tokens"), why=_WITH_MODEL)],
+    scoring: Annotated[
+        ScoringOptions, Excludes("--from-logprobs", but=("scores", "no_tokens", "alternatives"), why=_WITH_MODEL)
+    ],
     baselines: Annotated[BaselineOptions, _OF_MODEL],
     workers: Annotated[WorkerOptions, _OF_MODEL],
     target: ResumableOutput,

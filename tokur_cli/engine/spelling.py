@@ -1,4 +1,4 @@
-"""Tokens as the logs of other programs spell them: back to their ids."""
+"""Tokens by what they spell: the ids of those in the logs of other programs, and the texts of ids."""
 
 from __future__ import annotations
 
@@ -58,24 +58,54 @@ class Spelling:
                 for rest in self._divisions(data[end:], parts - 1):
                     yield [index, *rest]
 
+    def text(self, index: int) -> str:
+        """Return what a token adds to a text, its spaces included; empty for an id that the tokenizer does not have.
+
+        A special token is spelled by its name, and U+FFFD stands for what is no whole character.
+        """
+        name = self.tokenizer.convert_ids_to_tokens(index)
+        if not isinstance(name, str):
+            return ""
+        byte = self._single_byte(name)
+        return (self._bytes(name) if byte is None else byte).decode("utf-8", "replace")
+
     @cached_property
     def _ids_by_bytes(self) -> dict[bytes, int | None]:
         """Each token's id by its bytes; None where several tokens have the same."""
-        backend = getattr(self.tokenizer, "backend_tokenizer", None)
-        decoder = json.dumps(json.loads(backend.to_str())["decoder"]) if backend is not None else ""
-        names = {character: byte for byte, character in bytes_to_unicode().items()} if "ByteLevel" in decoder else None
-        added = {token.content for token in self.tokenizer.added_tokens_decoder.values()}
         ids: dict[bytes, int | None] = {}
         single: dict[bytes, int] = {}  # one byte each, for what no other token spells
         for name, index in self.tokenizer.get_vocab().items():
-            if name in added:
-                data = name.encode()
-            elif names is not None and names.keys() >= set(name):
-                data = bytes(names[character] for character in name)
-            elif len(name) == 6 and name.startswith("<0x") and name.endswith(">"):
-                single[bytes.fromhex(name[3:5])] = index
+            if (byte := self._single_byte(name)) is not None:
+                single[byte] = index
                 continue
-            else:
-                data = name.replace("▁", " ").encode()
+            data = self._bytes(name)
             ids[data] = None if data in ids else index
         return {**single, **ids}
+
+    def _single_byte(self, name: str) -> bytes | None:
+        """Return the byte that a token is for; None if it is for no byte that other tokens may lack."""
+        if name in self._added or self._is_of_bytes(name):
+            return None
+        is_byte = len(name) == 6 and name.startswith("<0x") and name.endswith(">")
+        return bytes.fromhex(name[3:5]) if is_byte else None
+
+    def _bytes(self, name: str) -> bytes:
+        if name in self._added:
+            return name.encode()
+        if self._is_of_bytes(name):
+            return bytes(self._bytes_by_character[character] for character in name)
+        return name.replace("▁", " ").encode()
+
+    def _is_of_bytes(self, name: str) -> bool:
+        return bool(self._bytes_by_character) and self._bytes_by_character.keys() >= set(name)
+
+    @cached_property
+    def _added(self) -> set[str]:
+        return {token.content for token in self.tokenizer.added_tokens_decoder.values()}
+
+    @cached_property
+    def _bytes_by_character(self) -> dict[str, int]:
+        """The bytes by the characters that a tokenizer over bytes has for them; none for any other."""
+        backend = getattr(self.tokenizer, "backend_tokenizer", None)
+        decoder = json.dumps(json.loads(backend.to_str())["decoder"]) if backend is not None else ""
+        return {character: byte for byte, character in bytes_to_unicode().items()} if "ByteLevel" in decoder else {}

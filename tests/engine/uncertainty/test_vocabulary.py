@@ -158,3 +158,44 @@ def test_the_largest_entries_are_found_wherever_they_stand():
         values[3] = 0
         got = vocabulary._largest(values, 20).sort(descending=True).values
         assert torch.equal(got, values.sort(descending=True).values[:, :20])
+
+
+@pytest.mark.parametrize("vocabulary_size", [9, 252, 6001])
+@pytest.mark.parametrize("joint", [False, True])
+@pytest.mark.parametrize("estimator", ["paper", "kl", "fisher"])
+def test_alternatives_are_the_likeliest_of_float64_with_their_probabilities(
+    vocabulary_size, joint, estimator, monkeypatch
+):
+    monkeypatch.setitem(vocabulary._BLOCK_BYTES, "cpu", 4 * 4 * vocabulary_size * 3)
+    monkeypatch.setitem(vocabulary._REDUCED_BYTES, "cpu", 4 * 4 * vocabulary_size * 2)
+    generator = torch.Generator().manual_seed(vocabulary_size)
+    logits = 4 * torch.randn(4, 11, vocabulary_size, generator=generator)
+    targets, starts = torch.randint(vocabulary_size, (11,), generator=generator), torch.tensor([0] * 5 + [5] * 6)
+    options = {"joint": joint, "estimator": estimator}
+    got = token_quantities(lambda states: states, logits.clone(), targets, starts, alternatives=5, **options)
+    plain = token_quantities(lambda states: states, logits.clone(), targets, starts, **options)
+    assert set(got) - set(plain) == set(vocabulary.ALTERNATIVES)
+    assert all(torch.equal(values, got[name]) for name, values in plain.items())
+    log_p = logits.double().log_softmax(-1).numpy()
+    weights = np.ones((3, 11)) / 3
+    if joint:
+        for first, end in ((0, 5), (5, 11)):
+            for token in range(first, end):
+                so_far = [sum(log_p[m, t, targets[t]] for t in range(first, token)) for m in (1, 2, 3)]
+                weights[:, token] = np.exp(so_far - np.max(so_far)) / np.exp(so_far - np.max(so_far)).sum()
+    for token in range(11):
+        likeliest = np.argsort(-log_p[0, token])[:5]
+        assert got["likeliest"][token].tolist() == likeliest.tolist()
+        assert got["likeliest_p"][token].numpy() == pytest.approx(np.exp(log_p[0, token, likeliest]), abs=1e-6)
+        mean = sum(weights[m, token] * np.exp(log_p[1 + m, token, likeliest]) for m in range(3))
+        assert got["likeliest_mean"][token].numpy() == pytest.approx(mean, abs=1e-6)
+        assert got["of_draws"][token].tolist() == [log_p[1 + m, token].argmax() for m in range(3)]
+
+
+def test_there_are_no_more_alternatives_than_tokens_and_nothing_of_draws_without_any():
+    logits = torch.randn(1, 2, 7)
+    got = token_quantities(
+        lambda states: states, logits.clone(), torch.tensor([1, 2]), torch.tensor([0, 0]), alternatives=20
+    )
+    assert got["likeliest"].tolist() == logits[0].argsort(-1, descending=True).tolist()
+    assert got.keys().isdisjoint({"likeliest_mean", "of_draws"})

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.views.heatmap import view_samples
+from tokur_cli.views.heatmap.alternatives import Alternatives
 from tokur_cli.views.heatmap.cells import cells_of
 from tokur_cli.views.heatmap.colours import HEX_STEPS
 from tokur_cli.views.heatmap.html import write_html
@@ -172,6 +173,87 @@ def test_hovering_shows_the_value_of_every_quantity(page):
     assert f"token {token + 1}" in box.text
     webdriver.ActionChains(page).move_to_element(one_of(page, "#count")).perform()
     assert not box.is_displayed()
+
+
+def with_alternatives():
+    """The wrong response, with what else it might have been at its least sure token; and the token."""
+    response = view_samples.wrong()
+    token = response.values["eu"].index(max(response.values["eu"]))
+    others = Alternatives([" 7", " 9", "\n"], [0.404, 0.22, 0.004], [0.35, 0.3, None], [" 9", "<b>"])
+    return replace(response, alternatives={token: others}), token
+
+
+def test_hovering_shows_what_else_might_have_been_written_with_bars(open_page):
+    response, token = with_alternatives()
+    page = open_page([response])
+    spans = all_of(page, ".text span")
+    webdriver.ActionChains(page).move_to_element(spans[token]).perform()
+    head, *rows = [row.text.split("\n") for row in all_of(page, "#values .others tr")]
+    assert " ".join(head).split() == ["likeliest", "p₀", "p̄"]
+    assert [" ".join(row).split() for row in rows] == [
+        ["7", "40", "%", "35", "%"], ["9", "22", "%", "30", "%"], ["↵", "<1", "%", "?"],
+    ]  # fmt: skip
+    widths = [bar.rect["width"] for bar in all_of(page, "#values .meter rect")]
+    assert widths[:4] == pytest.approx([70 * share for share in (0.404, 0.35, 0.22, 0.3)], abs=0.6)
+    assert one_of(page, "#values .draws").text == "the draws would have written 9 · <b>"
+    webdriver.ActionChains(page).move_to_element(spans[token + 1]).perform()
+    assert not all_of(page, "#values .others")
+
+
+def test_a_tap_opens_the_values_of_a_token_until_another_one(open_page, browser):
+    response, token = with_alternatives()
+    browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True})
+    try:
+        page = open_page([response])
+
+        def tap(element):
+            at = page.execute_script(
+                "const box = arguments[0].getClientRects()[0]; return [box.x + box.width / 2, box.y + 8]", element
+            )
+            touch = {"x": at[0], "y": at[1]}
+            page.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [touch]})
+            page.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+            time.sleep(0.5)
+
+        tap(all_of(page, ".text span")[token])
+        assert f"token {token + 1}" in one_of(page, "#values").text
+        assert all_of(page, "#values .others")
+        tap(all_of(page, ".text span")[0])
+        assert "token 1\n" in one_of(page, "#values").text
+        tap(one_of(page, "aside h3"))
+        assert not one_of(page, "#values").is_displayed()
+    finally:
+        browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
+
+
+def test_an_address_names_a_response(open_page):
+    responses = [replace(view_samples.right(), id=f"q {n}", sample=n % 2, correct=None) for n in range(40)]
+    page = open_page(responses)
+    link = all_of(page, "h2 a")[31].get_attribute("href")
+    assert link.endswith("page.html#q%2031.1")
+    for address, wanted in ((link, "q 31 · sample 1"), (link.replace("31.1", "30"), "q 30 · sample 0")):
+        page.get("about:blank")
+        page.get(address)
+        wait(page, timeout=20).until(
+            lambda page: page.execute_script("return document.activeElement.tagName") == "ARTICLE"
+        )
+        focused = page.switch_to.active_element
+        assert focused.find_element("css selector", ".id").text == wanted
+        assert 0 <= page.execute_script("return arguments[0].getBoundingClientRect().y", focused) < 400
+    one_of(page, "#find").send_keys("q 1")
+    assert not all_of(page, "article")[5].is_displayed()
+    page.execute_script("location.hash = 'q%205'")
+    wait(page, timeout=20).until(lambda page: all_of(page, "article")[5].is_displayed())
+
+
+def test_text_from_right_to_left_begins_on_the_right(open_page):
+    text = "שלום 8 שלום."
+    values = {quantity.name: [0.1, 0.2] for quantity in view_samples.QUANTITIES}
+    page = open_page([HeatmapResponse("1", text, [(0, 5), (5, len(text))], values, question=text)])
+    for selector in (".text", ".question"):
+        assert page.execute_script("return getComputedStyle(arguments[0]).direction", one_of(page, selector)) == "rtl"
+    first = all_of(page, ".text span")[0].rect
+    assert first["x"] > one_of(page, ".text").rect["x"] + 40
 
 
 def test_a_character_of_several_tokens_lists_them_all(open_page):

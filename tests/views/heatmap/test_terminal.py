@@ -9,6 +9,7 @@ is meant, record them anew and read the difference:
 import io
 import os
 import re
+from itertools import pairwise
 from pathlib import Path
 from unittest.mock import patch
 
@@ -16,6 +17,7 @@ import pytest
 from wcwidth import iter_graphemes, wcswidth
 
 from tests.views.heatmap import view_samples
+from tokur_cli.views.heatmap.alternatives import Alternatives
 from tokur_cli.views.heatmap.look import Look, has_steps, heatmap_console
 from tokur_cli.views.heatmap.response import HeatmapResponse
 from tokur_cli.views.heatmap.scale import Scale, ScaleBuilder
@@ -132,8 +134,8 @@ def test_the_painted_text_is_the_response(colours):
     response = view_samples.wrong()
     look = looking(colours, width=100)
     lines = plain([response_view(response, scales([response], "eu"), look)], colours).split("\n")
-    start = next(index for index, line in enumerate(lines) if line.startswith("eu  sure"))
-    painted = "".join(lines[start + 1 : lines.index("answer -2400 · reference 2400")])
+    end = next(index for index, line in enumerate(lines) if line.startswith("answer -2400 · reference 2400"))
+    painted = "".join(lines[lines.index("") + 1 : end])
     assert re.sub("[▁▂▃▄▅▆▇█▲▽]", "", painted) == response.response.replace("\n", "↵") + "∎"
 
 
@@ -141,7 +143,7 @@ def test_ten_thousand_tokens_are_drawn_whole():
     response = view_samples.long(10_000)
     look = Look(width=100)
     output = plain([response_view(response, scales([response], "eu"), look)])
-    assert output.split("\n\ntoken ")[0].count("which we halve.↵") == response.response.count("which we halve.\n")
+    assert output.split("\ntoken ")[0].count("which we halve.↵") == response.response.count("which we halve.\n")
     assert "surer steps" in output
 
 
@@ -213,7 +215,7 @@ def test_the_heading_says_what_the_least_sure_step_has_most_of(quantity, words, 
 )
 def test_scores_that_are_not_known_are_counted_and_not_listed(scores, line):
     response = HeatmapResponse(id="1", response="a", spans=[(0, 1)], values={"eu": [0.5]}, scores=scores)
-    look = Look(width=40, painted=False)
+    look = Look(width=40, painted=False, scores=True)
     lines = plain([response_view(response, [Scale(view_samples.EU, 0.0, 1.0, "")], look)]).split("\n")
     assert "ll -0.5" in lines
     assert "–" not in "".join(lines)
@@ -223,7 +225,48 @@ def test_scores_that_are_not_known_are_counted_and_not_listed(scores, line):
 def test_an_empty_response_is_drawn():
     response = HeatmapResponse(id="1", response="", spans=[], values={"eu": []})
     look = Look(width=40, painted=False)
-    assert "eu  sure" in plain([response_view(response, [Scale(view_samples.EU, 0.0, 1.0, "")], look)])
+    assert "0 tokens" in plain([response_view(response, [Scale(view_samples.EU, 0.0, 1.0, "")], look)])
+
+
+SCALE = [Scale(view_samples.EU, 0.0, 0.2, "quantiles 0 to 0.99 of 23 tokens")]
+
+
+def three_lines(**more):
+    """A response of three lines with a question of two, in the colours of a terminal of 80 columns."""
+    text = "Lena has 8 books and buys 2 more, so she has 8 + 2 = 10 books.\nThen 12.\nThe answer is 12."
+    spans = [found.span() for found in re.finditer(r"\s?\S+", text)]
+    question = (
+        "Lena has 8 books and buys 2 more. How many books does Lena have in total, if she gives none of them away?"
+    )
+    scores = {"eu": 1.0, "eu_mean": 0.1, "au": 1.0, "tu": 2.0, "ll": -0.1, "ll_sum": -3.0, "p_correct": 0.25}
+    ends = [0, *(place + 1 for place, sign in enumerate(text) if sign == "\n"), len(text)]
+    steps = [((a, b), range(sum(s < a for s, _ in spans), sum(s < b for s, _ in spans))) for a, b in pairwise(ends)]
+    values = {"eu": [0.01 * place for place in range(len(spans))]}
+    return HeatmapResponse("q", text, spans, values, question=question, scores=scores, steps=steps, **more)
+
+
+def test_a_short_response_fits_a_terminal_of_24_lines_with_one_legend_and_one_line_of_scores():
+    response = three_lines()
+    look = Look(width=80)
+    output = plain([legend(SCALE, look), response_view(response, SCALE, look)])
+    assert output.count("\n") <= 24
+    assert output.count("unsure") == 1
+    assert "eu 1 · ll_sum -3 · p_correct 0.25 · 23 tokens" in output.split("\n")
+    assert "least sure by the sum of eu" in output
+
+
+def test_what_else_the_model_might_have_written_stands_beside_the_least_sure_tokens():
+    last, other = len(three_lines().spans) - 1, len(three_lines().spans) - 2
+    known = {
+        last: Alternatives([" 6", " 12", ",", "\n"], [0.404, 0.22, 0.1, 0.004], None, [" 6", " 2"]),
+        other: Alternatives([" ", ""], [0.96, None], None, [" ", " "]),
+    }
+    lines = plain([response_view(three_lines(alternatives=known), SCALE, Look(width=100))])
+    assert "40 % 6  22 % 12  10 % ,  <1 % ↵  draws: 6 2\n" in lines
+    assert "96 % ␣  ? ∅\n" in lines
+    narrow = plain([response_view(three_lines(alternatives=known), SCALE, Look(width=60))])
+    assert "40 % 6  22 % 12 …\n" in narrow
+    assert max(wcswidth(line) for line in narrow.split("\n")) <= 60
 
 
 @pytest.mark.parametrize(

@@ -47,11 +47,12 @@ def largest_window(needs: Collection[str], options: BaselineOptions) -> int:
 
 @dataclass(frozen=True)
 class ScoredResponse:
-    """A response whose tokens have been scored."""
+    """A response whose tokens have been scored, and their alternatives, where these were asked for."""
 
     record: Record
     located: LocatedResponse
     quantities: Quantities
+    alternatives: Quantities = field(default_factory=dict)
     features: Features = field(default_factory=dict)
 
 

@@ -163,6 +163,7 @@ def _print(stream: TextIO, gallery: Gallery, scales: Sequence[Scale], picture: P
             marks=picture.marks,
             top=picture.top,
             steps=picture.steps,
+            scores=picture.all_scores,
         )
         console.print(legend(scales, look))
         if gallery.choice.compare:

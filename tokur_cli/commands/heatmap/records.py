@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tokur_cli.commands.heatmap.alternatives import scored_alternatives
 from tokur_cli.commands.shared.scored_tokens import scored_tokens, token_arrays
 from tokur_cli.records.record import Record
 from tokur_cli.scores.quantities import QUANTITIES
@@ -49,6 +50,7 @@ def heatmap_response(
         answer=answer,
         reference=record.reference,
         steps=tokens.steps,
+        alternatives=scored_alternatives(record, len(tokens.spans)),
     )
 
 

@@ -131,6 +131,9 @@ class PictureOptions:
     steps: Annotated[
         int, Option(min=0, metavar="N", help="Reasoning steps to list, the least sure ones."), _OF_TEXT
     ] = 12
+    all_scores: Annotated[
+        bool, Option("--all-scores", help="List all scores of the whole response, not just the main ones."), _OF_TEXT
+    ] = False
     no_pager: Annotated[bool, Option("--no-pager", help="Do not page what is longer than the terminal."), _OF_TEXT] = (
         False
     )

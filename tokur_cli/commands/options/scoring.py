@@ -199,6 +199,19 @@ class ScoringOptions(SamplingOptions):
     no_tokens: Annotated[
         bool, Option("--no-tokens", help="Leave the per-token arrays out.", rich_help_panel=panels.OUTPUT)
     ] = False
+    alternatives: Annotated[
+        int | None,
+        Option(
+            min=1,
+            metavar="K",
+            help="Keep what else might have been written at each place that is not nearly certain: the K likeliest "
+            "tokens with their probabilities, and the likeliest of each draw.",
+            rich_help_panel=panels.OUTPUT,
+        ),
+        Excludes(
+            "--no-tokens", why="--alternatives says more of the tokens that --no-tokens leaves out: leave one out"
+        ),
+    ] = None
     steps: Annotated[
         bool,
         Option(

@@ -12,6 +12,7 @@ import numpy as np
 from tokur_cli import __version__
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
+from tokur_cli.commands.score.alternatives import NEARLY_CERTAIN, alternatives_setting
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
@@ -40,7 +41,8 @@ def score_logged(source: InputOptions, scoring: ScoringOptions, target: Resumabl
         there = ", ".join(score.name for score in choose_scores(None) if _computable(score))
         raise UsageError(f"--scores {beyond[0]} needs a model; --from-logprobs gives {there}")
     run = {"computed_from": LOGPROBS, "version": __version__}
-    settings = {**run, "scores": [score.name for score in scores], "tokens": not scoring.no_tokens}
+    kept = {"tokens": not scoring.no_tokens, "alternatives": scoring.alternatives}
+    settings = {**run, "scores": [score.name for score in scores], **kept}
     resuming = Resuming(lambda _: settings, _settings_of)
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     with (
@@ -55,7 +57,7 @@ def score_logged(source: InputOptions, scoring: ScoringOptions, target: Resumabl
                 if isinstance(item, RecordError):
                     raise item
                 if not writer.already_written(item):
-                    writer.write(_scored(item, scores, run, keep_tokens=not scoring.no_tokens))
+                    writer.write(_scored(item, scores, run, scoring))
                 good += 1
             except RecordError as error:
                 invalid.skip_or_raise(error)
@@ -65,14 +67,15 @@ def score_logged(source: InputOptions, scoring: ScoringOptions, target: Resumabl
 
 def _settings_of(tokur: dict[str, Any]) -> dict[str, Any]:
     run, scores = (found if isinstance(found := tokur.get(of), dict) else {} for of in ("run", "scores"))
-    return {**run, "scores": list(scores), "tokens": "tokens" in tokur}
+    kept = {"tokens": "tokens" in tokur, "alternatives": alternatives_setting(tokur)}
+    return {**run, "scores": list(scores), **kept}
 
 
 def _computable(score: Score) -> bool:
     return set(score.needs) <= _FEATURES
 
 
-def _scored(record: Record, scores: Sequence[Score], run: dict[str, Any], *, keep_tokens: bool) -> Record:
+def _scored(record: Record, scores: Sequence[Score], run: dict[str, Any], scoring: ScoringOptions) -> Record:
     """Return the record with what its log-probabilities tell; NaN, which is written as null, where they do not."""
     response, tokens = record.response, logged_logprobs(record)
     offsets = _offsets(record, response, tokens)
@@ -84,13 +87,26 @@ def _scored(record: Record, scores: Sequence[Score], run: dict[str, Any], *, kee
     bounds = [entropy_bounds(token.likeliest, token.logprob if token.unlisted else None) for token in tokens]
     low, high = (math.fsum(ends) for ends in zip(*bounds, strict=True))
     tokur = record.unscored
-    if keep_tokens:
+    if not scoring.no_tokens:
         tokur["tokens"] = {"offsets": offsets, **features}
+    if scoring.alternatives is not None:
+        tokur["alternatives"] = {"most": scoring.alternatives, "at": _alternatives(tokens, scoring.alternatives)}
     tokur["scores"] = {score.name: score.compute(features) if _computable(score) else None for score in scores}
     tokur["bounds"] = {"pe": [low / len(tokens), high / len(tokens)], "pe_sum": [low, high]}
     tokur["run"] = run
     record.set("tokur", tokur)
     return record
+
+
+def _alternatives(tokens: Sequence[LoggedToken], most: int) -> list[dict[str, Any]]:
+    """Return what else might have been written, as ``kept_alternatives`` does, as far as the service told it."""
+    kept = []
+    for index, token in enumerate(tokens):
+        certain = token.likeliest and token.texts[0] == token.text and math.exp(token.likeliest[0]) >= NEARLY_CERTAIN
+        if token.likeliest and not certain:
+            texts = [text.decode("utf-8", "replace") for text in token.texts[:most]]
+            kept.append({"token": index, "text": texts, "p": [math.exp(one) for one in token.likeliest[:most]]})
+    return kept
 
 
 def _offsets(record: Record, response: str, tokens: Sequence[LoggedToken]) -> list[tuple[int, int]]:

@@ -10,6 +10,7 @@ from tokur_cli.commands.baselines.baselines import Baselines
 from tokur_cli.commands.baselines.features import ScoredResponse, over_samples
 from tokur_cli.commands.baselines.samples import until_error
 from tokur_cli.commands.options.scoring import ScoringOptions
+from tokur_cli.commands.score.alternatives import alternatives_setting, kept_alternatives
 from tokur_cli.commands.score.calibrated import chosen_scores
 from tokur_cli.commands.score.windows import ScoredLine, ScoringTask
 from tokur_cli.commands.session.session import Session
@@ -20,6 +21,7 @@ from tokur_cli.engine.posterior.settings import settings_of_draws
 from tokur_cli.engine.tokens import LocatedResponse
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Quantities, Scorer
+from tokur_cli.engine.uncertainty.vocabulary import ALTERNATIVES
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import compute_scores
@@ -27,6 +29,8 @@ from tokur_cli.scores.quantities import OF_DRAWS
 from tokur_cli.scores.steps import describe_steps
 
 T = TypeVar("T")
+
+_OF_WHAT_IS_KEPT = ("scores", "tokens", "step_by", "alternatives")
 
 
 class RecordScorer:
@@ -42,7 +46,7 @@ class RecordScorer:
     def __init__(self, session: Session, options: ScoringOptions, *, guided_by: Collection[str] = ()) -> None:
         self.session, self.model_name = session, session.model.name
         self.scores, self.keep_tokens = chosen_scores(options), not options.no_tokens
-        self.step_by = options.step_rule
+        self.step_by, self.alternatives = options.step_rule, options.alternatives
         needs = {need for score in self.scores for need in score.needs}
         self.guided = bool(guided_by)
         draws = None
@@ -56,6 +60,7 @@ class RecordScorer:
             sampling=options.sampling,
             estimator=options.estimator,
             batch_tokens=session.batch_tokens,
+            alternatives=options.alternatives or 0,
         )
         self.baselines = Baselines(needs, session, options.baselines)
         self.over_samples = over_samples(needs, options.baselines)
@@ -71,7 +76,7 @@ class RecordScorer:
     @property
     def settings(self) -> dict[str, Any]:
         """What a record written by this run can be told by, in the form of ``settings_of``."""
-        kept = {"tokens": self.keep_tokens, "step_by": self.step_by}
+        kept = {"tokens": self.keep_tokens, "step_by": self.step_by, "alternatives": self.alternatives}
         scores = [score.name for score in self.scores]
         return {**self.run_settings, "prompts": self.prompts, "scores": scores, **kept}
 
@@ -160,7 +165,8 @@ class RecordScorer:
             if isinstance(result, TokurError):
                 yield place, record.error(str(result))
             else:
-                yield place, ScoredResponse(record, located[place], result)
+                alternatives = {name: result.pop(name) for name in ALTERNATIVES if name in result}
+                yield place, ScoredResponse(record, located[place], result, alternatives)
 
     def _add_results(self, response: ScoredResponse) -> None:
         """Put the results under ``tokur``."""
@@ -173,6 +179,9 @@ class RecordScorer:
             tokur["token_ids"] = response.located.tokens.response_ids
         if self.keep_tokens:
             tokur["tokens"] = {"offsets": response.located.offsets, **response.quantities}
+        if self.alternatives is not None:
+            written, spell = response.located.tokens.response_ids, self.session.tokenizer.spelling.text
+            tokur["alternatives"] = kept_alternatives(response.alternatives, written, self.alternatives, spell)
         if self.step_by is not None:
             quantities = {name: values.tolist() for name, values in response.quantities.items()}
             text, offsets = response.record.response, response.located.offsets
@@ -186,13 +195,17 @@ def settings_for(settings: dict[str, Any], tokur: dict[str, Any]) -> dict[str, A
     """Return a run's settings as a record will have them that came with this ``tokur``, whose scores may stay."""
     if _has_prompt_ids(tokur, settings["model"]):
         settings = {name: value for name, value in settings.items() if name != "prompts"}
-    run = {name: value for name, value in settings.items() if name not in ("scores", "tokens", "step_by")}
+    run = {name: value for name, value in settings.items() if name not in _OF_WHAT_IS_KEPT}
     return {**settings, "scores": list(dict.fromkeys([*_scores_to_stay(tokur, run), *settings["scores"]]))}
 
 
 def settings_of(tokur: dict[str, Any]) -> dict[str, Any]:
     """Return the settings that a scored record was written with."""
-    kept = {"tokens": "tokens" in tokur, "step_by": tokur.get("step_by")}
+    kept = {
+        "tokens": "tokens" in tokur,
+        "step_by": tokur.get("step_by"),
+        "alternatives": alternatives_setting(tokur),
+    }
     run, scores = (found if isinstance(found := tokur.get(of), dict) else {} for of in ("run", "scores"))
     return {**run, "scores": list(scores), **kept}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +38,7 @@ from tokur_cli.records.errors import TokurError
 __all__ = ["Quantities", "SamplingMode", "Scorer", "TokenizedResponse"]
 
 SamplingMode = Literal["stepwise", "shared", "joint"]
-Quantities = dict[str, npt.NDArray[np.float32]]
+Quantities = dict[str, npt.NDArray[Any]]
 
 
 class Scorer:
@@ -54,6 +54,7 @@ class Scorer:
         batch_tokens: positions in a batch, all members counted; halved for good when memory does not suffice.
         estimator: of the epistemic uncertainty, see ``token_quantities``.
         compare: whether the comparisons of ``token_quantities`` are computed too.
+        alternatives: how many of the likeliest tokens are given of each token; 0 for none.
     """
 
     def __init__(
@@ -65,12 +66,14 @@ class Scorer:
         batch_tokens: int = 8192,
         estimator: Estimator = "paper",
         compare: bool = False,
+        alternatives: int = 0,
     ) -> None:
         self.model = model
         self.draws = draws
         self.sampling = sampling
         self.estimator = estimator
         self.compare = compare
+        self.alternatives = alternatives
         self.device = next(model.get_input_embeddings().parameters()).device
         self.longest_packed = longest_packed(model)
         parts_of(model)  # seen before draws are added to what its projections put out
@@ -102,8 +105,9 @@ class Scorer:
             wanted: which of them are asked for; None for all.
 
         Yields:
-            The response's index with the quantities of ``token_quantities`` as float32 arrays of shape (T,), or with
-            an error where memory does not suffice for the response alone, or where its numbers would depend on others.
+            The response's index with what ``token_quantities`` gives of its tokens, each array with T first in its
+            shape, or with an error where memory does not suffice for the response alone, or where its numbers would
+            depend on others.
         """
         lengths = {index: response.length for index, response in enumerate(responses)}
         if self._rescaling and self._rescaling.is_dynamic:
@@ -122,10 +126,6 @@ class Scorer:
                     if wanted is None or wanted[index]:
                         yield index, result
 
-    def _batches(self, responses: Sequence[TokenizedResponse], lengths: Mapping[int, int]) -> Iterator[Batch]:
-        """Cut the responses into batches of at most ``batch_tokens`` positions."""
-        longest = self.longest_packed
-        packable = [index for index, length in lengths.items() if longest is None or length <= longest]
     def _in_turn(self, responses: Sequence[TokenizedResponse], lengths: dict[int, int]) -> Iterator[Batch]:
         """Yield the batches in the order of the responses; those still to come are cut anew when memory was too little.
 
@@ -142,6 +142,10 @@ class Scorer:
                 if self._halving.batch_tokens != budget:
                     break
 
+    def _batches(self, responses: Sequence[TokenizedResponse], lengths: Mapping[int, int]) -> Iterator[Batch]:
+        """Cut the responses into batches of at most ``batch_tokens`` positions."""
+        longest = self.longest_packed
+        packable = [index for index, length in lengths.items() if longest is None or length <= longest]
         identities = {index: responses[index].identity() for index in packable}
         # A state that predicts a response token belongs to its batch
         latest = {index: len(responses[index].prompt_ids) - 1 for index in packable}
@@ -178,6 +182,7 @@ class Scorer:
                 joint=self.sampling == "joint" and self.draws is not None,
                 estimator=self.estimator,
                 compare=self.compare,
+                alternatives=self.alternatives,
             )
         arrays = {name: values.numpy() for name, values in quantities.items()}
         ends = np.cumsum([len(response.response_ids) for response in responses])

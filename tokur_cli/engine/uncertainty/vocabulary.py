@@ -27,6 +27,8 @@ _GROUP = 64  # entries of the vocabulary whose largest stands for them in the se
 
 Estimator = Literal["paper", "kl", "fisher"]
 COMPARISONS = ("kl", "top1_agreement", "accuracy", "base_accuracy")
+ALTERNATIVES = ("likeliest", "likeliest_p", "likeliest_mean", "of_draws")
+"""What ``token_quantities`` gives of a token's alternatives: more than a number each."""
 
 
 def token_quantities(
@@ -38,6 +40,7 @@ def token_quantities(
     joint: bool = False,
     estimator: Estimator = "paper",
     compare: bool = False,
+    alternatives: int = 0,
 ) -> dict[str, Tensor]:
     """Reduce the distributions over the vocabulary to a few numbers per token.
 
@@ -65,6 +68,13 @@ def token_quantities(
         accuracy        1 where y is the likeliest token under p_m, else 0
         base_accuracy   the same under p_0
 
+    and, to see what else might have been written, of the K likeliest tokens under p_0, the likeliest first:
+
+        likeliest       (N, K) their ids, int64
+        likeliest_p     (N, K) p_0
+        likeliest_mean  (N, K) p̄
+        of_draws        (N, M) the id of each draw's likeliest token, int64
+
     Args:
         logits: from (1, n, d) hidden states to (1, n, V) logits.
         hidden: (1 + M, N, d): for each response token, the state that predicts it, under W_0 and under each draw;
@@ -74,9 +84,10 @@ def token_quantities(
         joint: weights w_m,t ∝ Π_{s<t} p_m(y_s) over the response so far, rather than 1/M.
         estimator: of ``eu``.
         compare: whether the comparisons are wanted.
+        alternatives: K, or as many as the vocabulary has; 0 for no alternatives.
 
     Returns:
-        name → (N,) float32 on the CPU, in the order of the records; no tu, au and eu where M = 0.
+        name → (N,) float32 on the CPU, in the order of the records, and the alternatives; nothing of draws where M = 0.
     """
     members, total, _ = hidden.shape
     weights = _JointWeights(members - 1, starts) if joint else None
@@ -90,12 +101,15 @@ def token_quantities(
             entries = targets[first : first + part.shape[1]]
             distributions = Distributions(part)
             chosen = distributions.log_p(entries)  # (1 + M, n)
-            row = _reduce(distributions, chosen[0], weights.next(chosen[1:]) if weights else None, estimator)
+            shares = weights.next(chosen[1:]) if weights else None
+            row = _reduce(distributions, chosen[0], shares, estimator)
             if compare:
                 row |= _compare(distributions, entries)
+            if alternatives:
+                row |= _alternatives(distributions, shares, alternatives)
             for name, values in row.items():
                 if name not in quantities:
-                    quantities[name] = values.new_empty(total)
+                    quantities[name] = values.new_empty(total, *values.shape[1:])
                 quantities[name][first : first + len(values)] = values
             first += part.shape[1]
     return {name: values.cpu() for name, values in quantities.items()}
@@ -201,18 +215,38 @@ def _compare(distributions: Distributions, targets: Tensor) -> dict[str, Tensor]
     }
 
 
+def _alternatives(distributions: Distributions, weights: Tensor | None, count: int) -> dict[str, Tensor]:
+    """Return a block's ``count`` likeliest tokens, and the likeliest one of each draw; after ``entropies``."""
+    base = distributions.logits[0]
+    count = min(count, base.shape[-1])
+    places = _candidates(base, count)
+    likeliest = places.gather(1, base.gather(1, places).topk(count).indices)  # (n, K)
+    found = {"likeliest": likeliest, "likeliest_p": distributions.p[0].gather(1, likeliest)}
+    if len(distributions.p) > 1:
+        drawn = distributions.p[1:].gather(2, likeliest.expand(len(distributions.p) - 1, -1, -1))  # (M, n, K)
+        found["likeliest_mean"] = _mean(drawn, None if weights is None else weights[..., None])
+        found["of_draws"] = distributions.logits[1:].argmax(-1).T  # (n, M)
+    return found
+
+
 def _largest(values: Tensor, count: int) -> Tensor:
-    """Return the ``count`` largest of each row (n, V), in any order.
+    """Return the ``count`` largest of each row (n, V), in any order."""
+    return values.gather(1, _candidates(values, count)).topk(count, sorted=False).values
+
+
+def _candidates(values: Tensor, count: int) -> Tensor:
+    """Return places (n, C) in each row (n, V) that hold its ``count`` largest values.
 
     They lie in the groups with the ``count`` largest maxima, which are found in one quick pass.
     """
-    grouped = values.shape[-1] // _GROUP * _GROUP
+    rows, size = values.shape
+    every = torch.arange(size, device=values.device)
+    grouped = size // _GROUP * _GROUP
     if grouped < 4 * count * _GROUP:
-        return values.topk(count, sorted=False).values
-    groups = values[:, :grouped].unflatten(-1, (-1, _GROUP))
-    best = groups.amax(-1).topk(count, sorted=False).indices  # (n, count)
-    candidates = groups.gather(1, best[..., None].expand(-1, -1, _GROUP)).flatten(1)
-    return torch.cat([candidates, values[:, grouped:]], dim=-1).topk(count, sorted=False).values
+        return every.expand(rows, -1)
+    best = values[:, :grouped].unflatten(-1, (-1, _GROUP)).amax(-1).topk(count, sorted=False).indices  # (n, count)
+    within = (best[..., None] * _GROUP + every[:_GROUP]).flatten(1)
+    return torch.cat([within, every[grouped:].expand(rows, -1)], dim=-1)
 
 
 class _JointWeights:

@@ -28,12 +28,14 @@ class LoggedToken:
         logprob: log p of the token in nats; None where the service does not say.
         likeliest: log p of the likeliest tokens at this place, as far as they are known to be that, in nats.
         unlisted: whether the token is none of the ``likeliest``.
+        texts: what the ``likeliest`` add to a text.
     """
 
     text: bytes
     logprob: float | None
     likeliest: tuple[float, ...]
     unlisted: bool
+    texts: tuple[bytes, ...]
 
 
 def logged_logprobs(record: Record) -> list[LoggedToken]:
@@ -99,17 +101,26 @@ def _rows_of_completions(record: Record, what: str, logprobs: dict[str, Any]) ->
 def _read(record: Record, what: str, row: Any) -> LoggedToken:
     if not isinstance(row, dict) or not isinstance(row.get("token"), str):
         raise record.error(f'{what}: is no object with "token" and "logprob"')
-    text = bytes(row["bytes"]) if is_bytes(row.get("bytes")) else _bytes_of(row["token"])
+    text = _text_of(row)
     logprob = _number(record, f"{what}: logprob", row.get("logprob"))
     top = row.get("top_logprobs") or []
     if not isinstance(top, list) or not all(isinstance(other, dict) for other in top):
         raise record.error(f"{what}: top_logprobs is {kind(top)}, not a list of objects")
-    own = (row["token"], logprob)
-    listed = [(other.get("token"), _number(record, f"{what}: top_logprobs", other.get("logprob"))) for other in top]
-    known = [(token, number) for token, number in listed if number is not None]
-    if known and known[0] == own and _came_for_itself([number for _, number in known]):
-        known = known[1:]
-    return LoggedToken(text, logprob, tuple(sorted((n for _, n in known), reverse=True)), own not in known)
+    listed = [(other, _number(record, f"{what}: top_logprobs", other.get("logprob"))) for other in top]
+    known = [(other, number) for other, number in listed if number is not None]
+    is_own = [(other.get("token"), number) == (row["token"], logprob) for other, number in known]
+    if known and is_own[0] and _came_for_itself([number for _, number in known]):
+        known, is_own = known[1:], is_own[1:]
+    known.sort(key=lambda pair: -pair[1])
+    numbers, texts = tuple(number for _, number in known), tuple(_text_of(other) for other, _ in known)
+    return LoggedToken(text, logprob, numbers, not any(is_own), texts)
+
+
+def _text_of(row: dict[str, Any]) -> bytes:
+    """Return a token's bytes; none where a service names no text."""
+    if is_bytes(row.get("bytes")):
+        return bytes(row["bytes"])
+    return _bytes_of(row["token"]) if isinstance(row.get("token"), str) else b""
 
 
 def _bytes_of(token: str) -> bytes:

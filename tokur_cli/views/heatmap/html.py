@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from typing import IO, Any
 
+from tokur_cli.views.heatmap.alternatives import Alternatives, drawn
 from tokur_cli.views.heatmap.cells import Cell, cells_of
 from tokur_cli.views.heatmap.colours import Palette, Theme, colour_steps
 from tokur_cli.views.heatmap.response import HeatmapResponse
@@ -152,7 +153,21 @@ def _tokens_data(response: HeatmapResponse, scales: Sequence[Scale]) -> dict[str
         "tokens": None if one_to_one else [[cell.tokens.start, len(cell.tokens)] for cell in cells],
         "steps": steps,
         "values": [_quanta(response.values[scale.quantity.name], scale) for scale in scales],
+        "others": {token: _others_data(others) for token, others in response.alternatives.items()},
     }
+
+
+def _others_data(others: Alternatives) -> list[Any]:
+    """Return the texts, p and p̄ of a token's alternatives in thousandths, and the draws' own.
+
+    Of a draw it is the text's place in the list, if it is there.
+    """
+    places = {text: place for place, text in reversed(list(enumerate(others.texts)))}
+    return [
+        [drawn(text) for text in others.texts],
+        *(None if p is None else [one and round(1000 * one) for one in p] for p in (others.p, others.p_mean)),
+        [places.get(text, drawn(text)) for text in others.draws],
+    ]
 
 
 def _drawn(cell: Cell) -> str:

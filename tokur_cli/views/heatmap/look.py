@@ -33,6 +33,7 @@ class Look:
             ``auto`` is ``none`` where the text is painted, else ``bars``.
         top: how many of the least sure tokens are listed.
         steps: how many reasoning steps are listed, the least sure ones.
+        scores: whether all scores of the whole response are listed, not just the main ones.
     """
 
     width: int = 80
@@ -41,6 +42,7 @@ class Look:
     marks: Marks = "auto"
     top: int = 5
     steps: int = 12
+    scores: bool = False
 
     @property
     def columns(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tokur_cli.views.heatmap.alternatives import Alternatives
 from tokur_cli.views.visible import picture
 
 
@@ -25,6 +26,7 @@ class HeatmapResponse:
         answer: the answer extracted from the response.
         reference: the gold answer.
         steps: the reasoning steps, which join to the whole text: code points ``(start, end)`` and the tokens of each.
+        alternatives: what else might have been written at tokens, by their indices; empty where that is not known.
     """
 
     id: str
@@ -39,6 +41,7 @@ class HeatmapResponse:
     answer: str | None = None
     reference: str | None = None
     steps: Sequence[tuple[tuple[int, int], range]] = ()
+    alternatives: Mapping[int, Alternatives] = field(default_factory=dict)
 
     @property
     def title(self) -> str:

@@ -20,6 +20,10 @@ from tokur_cli.views.visible import picture, shorten, width_of
 READABLE = 100
 _BESIDE_FROM = 2 * 44 + len(GUTTER)
 _BETWEEN_SCORES = 3
+MAIN_SCORES = ("ll_sum", "p_correct")
+"""Scores of whole responses that are shown whatever is painted."""
+
+_INSTEAD = "likeliest there"
 
 _BOLD = Style(bold=True)
 _DIM = Style(dim=True)
@@ -27,20 +31,27 @@ _EMPTY = Block([StyledLine()])
 
 
 def legend(scales: Sequence[Scale], look: Look) -> Block:
-    """Return what colours and signs mean: for each quantity its name, unit, steps, ends and where they come from."""
+    """Return what colours and signs mean: for each quantity its name, unit, steps, ends and where they come from.
+
+    It stands once, above all responses.
+    """
     width = min(look.columns, READABLE)
     blocks = []
     for scale in scales:
         quantity = scale.quantity
         title = StyledLine().add(shorten(picture(quantity.name), width // 2), _BOLD)
         title.add(shorten(f"  {picture(quantity.label)}, {quantity.unit}", width - title.width))
-        origin = f"one scale for all responses: {scale.origin}"
-        blocks += [Block([title]), swatches(scale, look, width), flow(origin.split(), width, _DIM, between=" ")]
-    signs = [f"{ABOVE} beyond the unsure end", f"{BELOW} beyond the sure end", f"{NO_VALUE} no value"]
+        origin = f"  one scale: {scale.origin}"
+        if title.width + width_of(origin) <= width:
+            blocks.append(Block([title.add(origin, _DIM)]))
+        else:
+            blocks += [Block([title]), flow(origin.split(), width, _DIM, between=" ")]
+        blocks.append(swatches(scale, look, width))
+    signs = [f"{ABOVE} {BELOW} beyond an end", f"{NO_VALUE} no value"]
     if look.drawn_marks == "none":
-        signs = ["bold underlined: beyond an end", "no colour: no value"]
-    signs += ["↵ newline", "⇥ tab", "⟨ESC⟩ control code", "∎ token without text"]
-    return below([*blocks, flow(signs, width, _DIM, between="   "), _EMPTY])
+        signs = ["underlined: beyond an end", "no colour: no value"]
+    signs += ["↵ newline", "⇥ tab", "∎ no text"]
+    return below([*blocks, flow(signs, width, _DIM, between="   ")])
 
 
 def response_view(response: HeatmapResponse, scales: Sequence[Scale], look: Look) -> Block:
@@ -51,14 +62,15 @@ def response_view(response: HeatmapResponse, scales: Sequence[Scale], look: Look
     cells = cells_of(response.response, response.spans)
     if len(scales) == 2 and look.columns >= _BESIDE_FROM:
         half = (look.columns - len(GUTTER)) // 2
-        panels = beside([_panel(response, cells, scale, look, half) for scale in scales], half)
+        panels = beside([_named_panel(response, cells, scale, look, half) for scale in scales], half)
     else:
         width = min(look.columns, READABLE)
-        panels = below([_panel(response, cells, scale, look, width) for scale in scales], gap=1)
+        panel = _panel if len(scales) == 1 else _named_panel
+        panels = below([panel(response, cells, scale, look, width) for scale in scales], gap=1)
     width = min(look.columns, max(READABLE, panels.width))
-    parts = [_heading(response, width), _question(response, width), panels]
-    parts.append(_summary(response, cells, scales, look, min(width, READABLE)))
-    return below([below(parts, gap=1), _EMPTY])
+    head = below([_heading(response, width), _question(response, width)])
+    summary = _summary(response, cells, scales, look, min(width, READABLE))
+    return below([below([head, panels, summary], gap=1), _EMPTY])
 
 
 def compare_view(left: HeatmapResponse, right: HeatmapResponse, scales: Sequence[Scale], look: Look) -> Block:
@@ -68,9 +80,8 @@ def compare_view(left: HeatmapResponse, right: HeatmapResponse, scales: Sequence
     half = min((look.columns - len(GUTTER)) // 2, READABLE)
     sides = [(response, cells_of(response.response, response.spans)) for response in (left, right)]
     rows = [beside([_heading(response, half) for response, _ in sides], half)]
-    rows += [
-        beside([_panel(response, cells, scale, look, half) for response, cells in sides], half) for scale in scales
-    ]
+    panel = _panel if len(scales) == 1 else _named_panel
+    rows += [beside([panel(response, cells, scale, look, half) for response, cells in sides], half) for scale in scales]
     rows.append(beside([_summary(response, cells, scales, look, half) for response, cells in sides], half))
     gap = beside([_EMPTY, _EMPTY], half)
     framed = [rows[0]]
@@ -112,32 +123,21 @@ def _question(response: HeatmapResponse, width: int) -> Block:
     return flow(response.question.split(), min(width, READABLE), _DIM, between=" ")
 
 
-def _panel_title(scale: Scale, look: Look, width: int) -> list[StyledLine]:
-    """Return the quantity's name and its scale in small, on one line if they fit."""
+def _named_panel(response: HeatmapResponse, cells: Sequence[Cell], scale: Scale, look: Look, width: int) -> Block:
+    """Return one response painted by one of several quantities, under its name."""
     name = StyledLine().add(shorten(picture(scale.quantity.name), width), _BOLD)
-    strip = StyledLine().add(f"sure {scale.format(scale.sure)} ")
-    if look.drawn_marks == "values":
-        strip.add("to")
-    elif look.drawn_marks == "bars":
-        strip.add(BARS)
-    else:
-        for style in _styles(scale, look):
-            strip.add("  " if width >= 60 else " ", style)
-    strip.add(f" {scale.format(scale.unsure)} unsure")
-    if name.width + 2 + strip.width > width:
-        return [name, strip]
-    return [name.add("  ").join(strip)]
+    return below([Block([name]), _panel(response, cells, scale, look, width)])
 
 
 def _panel(response: HeatmapResponse, cells: Sequence[Cell], scale: Scale, look: Look, width: int) -> Block:
-    """Return one response painted by one quantity, under the quantity's name and its scale in small."""
+    """Return one response painted by one quantity."""
     values = response.values[scale.quantity.name]
     cell_values = [cell.value(values, scale.quantity) for cell in cells]
     inside, outside = _styles(scale, look), _styles(scale, look, outside=True)
     notes = None
     if look.drawn_marks == "values":
         notes = [_note(cell, value, scale) for cell, value in zip(cells, cell_values, strict=True)]
-    lines = _panel_title(scale, look, width)
+    lines = []
     for runs in wrap(cells, width, notes):
         text, bars = StyledLine(), StyledLine()
         for run in runs:
@@ -178,15 +178,25 @@ def _summary(
         facts.append(f"answer {response.answer}")
     if response.reference is not None:
         facts.append(f"reference {response.reference}")
-    blocks = [flow(facts, width, between=" · ")] if facts else []
-    return below(
-        [
-            below([*blocks, _scores(response, width)]),
-            _top_tokens(response, cells, scales, look, width),
-            _steps(response, scales[0], look, width),
-        ],
-        gap=1,
-    )
+    if not look.scores:
+        facts += _main_scores(response, scales)
+    found = [flow(facts, width, between=" · ")] if facts else []
+    if look.scores:
+        found.append(_scores(response, width))
+    tokens = below([*found, _top_tokens(response, cells, scales, look, width)])
+    return below([tokens, _steps(response, scales[0], look, width)], gap=1)
+
+
+def _main_scores(response: HeatmapResponse, scales: Sequence[Scale]) -> list[str]:
+    """Return the scores of what is shown, the usual ones to compare them with, and the length."""
+    names = [name for scale in scales for name in scale.quantity.scores]
+    known = [
+        f"{name} {value:.4g}"
+        for name in dict.fromkeys([*names, *MAIN_SCORES])
+        if (value := response.scores.get(name)) is not None
+    ]
+    count = len(response.spans)
+    return [*known, f"{count:,} token{'s' * (count != 1)}"]
 
 
 def _scores(response: HeatmapResponse, width: int) -> Block:
@@ -239,11 +249,20 @@ def _top_tokens(
     for place, name in enumerate(head):
         lines[0].add("  " + name if place else name, _DIM)
     lines[0].add(" the least sure"[: max(0, width - lines[0].width)], _DIM)
-    for unsure, text in zip(found, texts, strict=True):
+    others = [response.alternatives.get(unsure.token) for unsure in found]
+    room = max(0, width - lines[0].width + len(" the least sure"))  # for the text, and beside it what else it might be
+    instead = [other.in_a_line(room // 2) if other else "" for other in others]
+    column = max(map(width_of, instead))
+    if column:
+        column = max(column, len(_INSTEAD))
+        lines[0].pad_to(width - column).add(_INSTEAD, _DIM)
+    for unsure, text, line_of_others in zip(found, texts, instead, strict=True):
         line = StyledLine().add("  ".join(text))
-        before, middle, behind = context(cells, unsure.cell, max(8, width - line.width - 3))
+        before, middle, behind = context(cells, unsure.cell, max(8, width - line.width - 3 - (column and column + 2)))
         style = styles[scales[0].step(unsure.value)]
         lines.append(line.add(" " + before, _DIM).add("»").add(middle, style).add("«").add(behind, _DIM))
+        if line_of_others:
+            line.pad_to(width - column).add(line_of_others)
     return Block(lines)
 
 

@@ -80,6 +80,9 @@ function scoreLine(scores) {
   return line;
 }
 
+// A response is found again by its id, and by the sample's number behind it: #word-001.2
+const anchorOf = (head) => (head.sample === null ? head.id : `${head.id}.${head.sample}`);
+
 const notKnown = (count) => `${count} score${count > 1 ? "s" : ""} not known`;
 
 function makeCard(response) {
@@ -90,7 +93,8 @@ function makeCard(response) {
   if (head.answer !== null) facts.push(`answer ${head.answer}`);
   if (head.reference !== null) facts.push(`reference ${head.reference}`);
   const name = head.sample === null ? head.id : `${head.id} · sample ${head.sample}`;
-  const title = element("h2", { id: `r${response.index}` }, element("span", { className: "id", textContent: name }));
+  const link = element("a", { className: "id", dir: "auto", textContent: name, href: `#${encodeURIComponent(anchorOf(head))}` });
+  const title = element("h2", { id: `r${response.index}` }, link);
   title.append(
     element("span", { className: verdict, textContent: words[verdict] }),
     element("span", { className: "facts", textContent: facts.join(" · ") }),
@@ -98,7 +102,7 @@ function makeCard(response) {
   const card = element("article", { tabIndex: -1 }, title);
   card.setAttribute("aria-labelledby", title.id);
   card.response = response;
-  if (head.question) card.append(element("p", { className: "question", textContent: head.question }));
+  if (head.question) card.append(element("p", { className: "question", dir: "auto", textContent: head.question }));
   const leading = head.scores.filter(([score]) => LEADING.includes(score));
   const others = head.scores.filter(([score]) => !LEADING.includes(score));
   if (leading.length) card.append(scoreLine(leading));
@@ -126,7 +130,7 @@ function makeCard(response) {
 function show(response) {
   if (response.shown) return;
   const tokens = JSON.parse(lines[response.line]);
-  const text = element("div", { className: "text", tabIndex: 0 });
+  const text = element("div", { className: "text", dir: "auto", tabIndex: 0 });
   text.setAttribute("role", "application");
   text.setAttribute("aria-roledescription", "heat map");
   text.setAttribute("aria-label", "Response. Arrow keys move between tokens, N and P between the least sure ones.");
@@ -220,7 +224,7 @@ function stepSums(response) {
     button.title = `${label}\n${after - first} tokens, sum ${rounded(quantity, total)}, mean ${rounded(quantity, mean)}`;
     button.append(
       element("span", { className: "number", textContent: rounded(quantity, shown) }),
-      element("span", { className: "label", textContent: (key === worst ? "▶ " : "") + label }),
+      element("span", { className: "label", dir: "auto", textContent: (key === worst ? "▶ " : "") + label }),
       meter(share),
     );
     button.classList.toggle("worst", key === worst);
@@ -289,13 +293,38 @@ function openValues(response, cell, speak) {
   }
   const shown = tokens.cells[cell].replaceAll("\n", "");
   const what = element("p", {}, element("b", { textContent: shown }), count ? "" : " between tokens: no values");
-  $("values").replaceChildren(what, ...(count ? [table] : []));
+  $("values").replaceChildren(what, ...(count ? [table] : []), ...members.flatMap((token) => alternatives(tokens, token)));
   $("values").hidden = false;
   placeValues();
   if (speak) {
     const value = exact(quantity, cellValue(tokens, cell, quantity));
     $("spoken").textContent = `${shown}, token ${first + 1}, ${quantities[quantity].name} ${value}`;
   }
+}
+
+// What else might have been written: the likeliest tokens under the model and under the mean of its draws.
+function alternatives(tokens, token) {
+  const others = tokens.others[token];
+  if (!others) return [];
+  const [texts, base, mean, draws] = others;
+  const percent = (value) => (value === null ? "?" : value < 5 ? "<1 %" : `${Math.round(value / 10)} %`);
+  const shares = mean ? [base, mean] : [base];
+  const table = element("table", { className: "others" });
+  table.append(element("tr", {}, element("th", { textContent: "likeliest" }), ...["p₀", "p̄"].slice(0, shares.length).map(
+    (textContent) => element("th", { colSpan: 2, textContent }),
+  )));
+  texts.forEach((text, place) => {
+    const row = element("tr", {}, element("td", {}, element("bdi", { textContent: text })));
+    for (const share of shares) {
+      row.append(element("td", { textContent: percent(share[place]) }), element("td", {}, meter(share[place] / 1000)));
+    }
+    table.append(row);
+  });
+  if (!draws.length) return [table];
+  const written = draws.map((draw) => element("bdi", { textContent: typeof draw === "number" ? texts[draw] : draw }));
+  const line = element("p", { className: "draws" }, `the draw${draws.length > 1 ? "s" : ""} would have written `);
+  written.forEach((text, place) => line.append(place ? " · " : "", text));
+  return [table, line];
 }
 
 // Below the token, or above it where there is no room.
@@ -411,6 +440,21 @@ function goToResponse(direction) {
   card.response.shown.text.focus({ preventScroll: true });
 }
 
+// Shows the response that the address names.
+function goToAddress() {
+  let name = location.hash.slice(1);
+  try { name = decodeURIComponent(name); } catch { /* then it is taken as it is */ }
+  const found = name && (responses.find(({ head }) => anchorOf(head) === name) || responses.find(({ head }) => head.id === name));
+  if (!found) return;
+  if (found.card.hidden) {
+    $("find").value = "";
+    chooseFilter("all");
+  }
+  show(found);
+  found.card.scrollIntoView({ block: "start" });
+  found.card.focus({ preventScroll: true });
+}
+
 function chooseTheme() {
   const themes = ["auto", "light", "dark"];
   const root = document.documentElement;
@@ -476,7 +520,15 @@ function start() {
   main.addEventListener("pointerout", (event) => {
     if (event.target.cell !== undefined) closeValues();
   });
+  // A tap ends with a click, after the pointer has left: the values stay until another one
+  main.addEventListener("click", (event) => {
+    const text = event.target.closest(".text");
+    if (text && event.target.cell !== undefined) openValues(text.response, event.target.cell, false);
+    else if (!event.target.closest("button")) closeValues();
+  });
   main.addEventListener("focusout", closeValues);
+  addEventListener("hashchange", goToAddress);
+  goToAddress();
   addEventListener("scroll", () => { if (current) placeValues(); }, { passive: true });
   $("order").addEventListener("change", arrange);
   $("find").addEventListener("input", arrange);

@@ -1,0 +1,51 @@
+"""What else might have been written at a token, as records keep it: ``tokur.alternatives``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+NEARLY_CERTAIN = 0.95
+"""From this probability on, what else might have been written is not kept."""
+
+
+def kept_alternatives(
+    found: Mapping[str, Any], written: Sequence[int], most: int, spell: Callable[[int], str]
+) -> dict[str, Any]:
+    """Return the alternatives of a response's tokens.
+
+    A token is left out where it is the likeliest one, with a probability of at least 0.95 under p_0 and under p̄, and
+    every draw has it as its likeliest.
+
+    Args:
+        found: of T tokens, ``ALTERNATIVES`` of ``engine/uncertainty/vocabulary``; nothing of draws without any.
+        written: T ids.
+        most: how many were asked for.
+        spell: from an id to what the token adds to a text.
+
+    Returns:
+        ``most``, and ``at``: of each token that is kept its place among the response's tokens from 0, the texts of the
+        likeliest ones, their p_0 and p̄, and the text of each draw's likeliest one.
+    """
+    ids, chosen = found["likeliest"], np.asarray(written)
+    certain = (ids[:, 0] == chosen) & (found["likeliest_p"][:, 0] >= NEARLY_CERTAIN)
+    of_draws = found.get("of_draws")
+    if of_draws is not None:
+        certain &= (found["likeliest_mean"][:, 0] >= NEARLY_CERTAIN) & (of_draws == chosen[:, None]).all(1)
+    kept = []
+    for token in np.flatnonzero(~certain).tolist():
+        texts = [spell(index) for index in ids[token].tolist()]
+        alternatives = {"token": token, "text": texts, "p": found["likeliest_p"][token]}
+        if of_draws is not None:
+            alternatives["p_mean"] = found["likeliest_mean"][token]
+            alternatives["draws"] = [spell(index) for index in of_draws[token].tolist()]
+        kept.append(alternatives)
+    return {"most": most, "at": kept}
+
+
+def alternatives_setting(tokur: Mapping[str, Any]) -> Any:
+    """Return how many alternatives a scored record was asked for; None for none."""
+    kept = tokur.get("alternatives")
+    return kept.get("most") if isinstance(kept, dict) else None
