@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from tests.readmes import READMES, ROOT, blocks_of, text_of
+from tests.readmes import READMES, ROOT, block_with, blocks_of, text_of
 from tokur_cli.app import app
 from tokur_cli.scores.catalogue import CATALOGUE
 
@@ -81,7 +81,8 @@ def test_the_front_page_is_short_and_counts_the_scores():
 
 def test_continuous_integration_installs_and_scores_as_the_front_page_says():
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    install, score = blocks_of(FRONT)[0].lines()
+    install, picture = blocks_of(FRONT)[0].lines()
     assert install == "python3 -m venv .venv && .venv/bin/pip install ."
     assert re.search(r"^pip install [^\n]* \.$", script, flags=re.MULTILINE)
-    assert score.removeprefix(".venv/bin/").partition(" >")[0] in script
+    assert picture.replace(".venv/bin/", "") in script
+    assert block_with(FRONT, "> scored.jsonl").lines()[-1].partition(" >")[0] in script

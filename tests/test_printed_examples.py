@@ -38,7 +38,7 @@ def scored_n16(tmp_path_factory):
 
 def test_the_shortened_record_is_the_first_one(run_tokur, tmp_path):
     first = (ROOT / "samples" / "responses.jsonl").read_bytes().split(b"\n")[0]
-    block = block_with(FRONT, "python3 -m venv")
+    block = block_with(FRONT, "> scored.jsonl")
     assert "--dtype float32" in block.commands
     code, out, _ = run_tokur("score", write_lines(tmp_path / "in.jsonl", [first]), "--dtype", "float32")
     assert code == 0

@@ -18,7 +18,7 @@ from tokur_cli.commands.heatmap.records import heatmap_response, said_answer, sc
 from tokur_cli.commands.options.heatmap import ChoiceOptions, PassthroughOptions, PictureOptions, ScaleOptions
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.streams import InputOptions
-from tokur_cli.commands.shared.errors import InvalidRecords
+from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.labelled import WINDOW, Labelling, Refused
 from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.commands.shared.scored_tokens import token_arrays
@@ -137,6 +137,8 @@ def _write_page(path: str, gallery: Gallery, scales: Sequence[Scale], source: st
     title = "Heat map" if source == STDIN else f"Heat map of {os.path.basename(source)}"
     with writing_whole(path) as file:
         write_html(file, responses, scales, title=title, scored=_told(settings), compare=compare)
+    if path != STDIN and sys.stderr.isatty():
+        say(COMMAND, f"{path} has the page: open it in a browser")
 
 
 def _write_figure(path: str, gallery: Gallery, scales: Sequence[Scale], picture: PictureOptions) -> None:

@@ -143,7 +143,12 @@ class DecodingOptions:
     )
     batch_size: Annotated[
         int | None,
-        Option(min=1, metavar="N", help="Responses at once; halved when memory does not suffice. Default: 256."),
+        Option(
+            min=1,
+            metavar="N",
+            help="Responses at once; halved when memory does not suffice. Default: 256; on a CPU 16, and one more for "
+            "each that has ended.",
+        ),
     ] = None
     max_memory: Annotated[
         float | None,
