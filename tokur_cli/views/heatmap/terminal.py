@@ -94,12 +94,18 @@ def swatches(scale: Scale, look: Look, width: int) -> Block:
     """Return the eight steps, each with the value where it begins, between the words "sure" and "unsure"."""
     styles = _styles(scale, look)
     lines = [StyledLine().add("sure ")]
-    for step, edge in enumerate(scale.edges[:STEPS]):
-        text = f"{BARS[step] if look.drawn_marks == 'bars' else ' '}{scale.format(edge)} "
+    texts = [
+        f"{BARS[step] if look.drawn_marks == 'bars' else ' '}{scale.format(edge)} "
+        for step, edge in enumerate(scale.edges[:STEPS])
+    ]
+    end = f" {scale.format(scale.unsure)} unsure"
+    room = width - len("sure ") - len(end)
+    if sum(map(len, texts)) > room >= sum(map(len, texts)) - STEPS:  # one line is worth the blanks
+        texts = [text.rstrip() for text in texts]
+    for step, text in enumerate(texts):
         if lines[-1].width + len(text) > width:
             lines.append(StyledLine().add("     "))
         lines[-1].add(text, styles[step])
-    end = f" {scale.format(scale.unsure)} unsure"
     if lines[-1].width + len(end) > width:
         lines.append(StyledLine().add("    "))
     lines[-1].add(end)
