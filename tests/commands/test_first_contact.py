@@ -3,10 +3,12 @@
 import gzip
 import json
 import re
+import time
 
 import pytest
 
 from tests.commands.score.test_score import parsed, write_lines
+from tokur_cli.commands.shared.progress import Progress
 
 RESPONSE = {"id": "1", "question": "6 times 7?", "response": "42", "reference": "42"}
 SCORED = {**RESPONSE, "tokur": {"schema": 1, "sample": 0, "scores": {"eu": 0.5, "eu_mean": 0.25}}}
@@ -220,3 +222,16 @@ def test_a_log_is_told_each_minute_how_far_a_run_is(run_tokur, tiny_folder, tmp_
     done = [int(line[1]) for line in lines]
     assert done == sorted(done)
     assert all(line[3] for line in lines if line[1] != "0"), "what is left is known once something is done"
+
+
+def test_a_log_is_told_what_takes_more_than_a_minute_before_the_first_record(capfd, monkeypatch):
+    monkeypatch.setattr("tokur_cli.commands.shared.progress._LINE_SECONDS", 0.3)
+    with Progress("perturb") as progress:
+        progress.say("converting a")
+        progress.say("converting b")
+        assert capfd.readouterr().err == ""
+        time.sleep(0.45)
+        assert capfd.readouterr().err == "tokur perturb: converting b\n"
+        time.sleep(0.45)
+    time.sleep(0.45)
+    assert capfd.readouterr().err == "", "once, and nothing after the end"

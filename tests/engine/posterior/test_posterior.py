@@ -122,6 +122,15 @@ def test_cached_basis_is_used_for_the_same_weights_only(tmp_path):
     assert len(said) == 3
 
 
+def test_a_decomposition_that_takes_its_time_says_what_is_done(monkeypatch):
+    said = []
+    build_posterior(tiny_model("llama"), progress=said.append)
+    assert said == ["computing the basis of 4 weights (once for this model)"]
+    monkeypatch.setattr("tokur_cli.engine.posterior.posterior._TOLD_SECONDS", 0)
+    build_posterior(tiny_model("llama"), progress=said.append)
+    assert said[2:] == [f"computing the basis: {done} of 4 weights are done" for done in range(1, 5)]
+
+
 def test_a_cached_basis_is_found_by_the_names_of_the_weights_too(tmp_path):
     model = tiny_model("llama")
     first, second = (layer.self_attn.q_proj for layer in model.model.layers)

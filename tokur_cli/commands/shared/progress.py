@@ -78,7 +78,7 @@ class Progress:
 
         self._bar = Bar(
             TextColumn(f"tokur {self.command}"),
-            BarColumn(),
+            BarColumn(bar_width=20),  # all of it in 80 columns
             MofNCompleteColumn(),
             TextColumn("{task.fields[speed]}"),
             TimeElapsedColumn(),
