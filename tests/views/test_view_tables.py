@@ -50,6 +50,7 @@ def test_a_narrow_terminal_gets_rounder_intervals_and_then_parts():
         eu           100.00 [98, 100]       12   7.10
         不确定性      60.50   [5, 75]    1,000   5.00
         a note
+        intervals are rounded to whole points, to fit
     """)
     assert printed(32) == expected("""
         Metrics [%]
@@ -62,6 +63,8 @@ def test_a_narrow_terminal_gets_rounder_intervals_and_then_parts():
         eu                12   7.10
         不确定性       1,000   5.00
         a note
+        intervals are rounded to whole
+        points, to fit
     """)
 
 

@@ -141,7 +141,12 @@ def print_table(table: Table, console: Console) -> None:
         grid.width = _width(grid, console)
         console.print(grid, crop=False)
         start = end
-    for note in table.notes:
+    notes = list(table.notes)
+    if not decimals and any(
+        isinstance(cell, Percentage) and cell.low is not None for row in table.rows for cell in row.cells
+    ):
+        notes.append("intervals are rounded to whole points, to fit")
+    for note in notes:
         console.print(Text(note, style="dim"))
     console.print()
 
