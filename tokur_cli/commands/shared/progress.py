@@ -37,11 +37,13 @@ class Progress:
         self._total: Callable[[], int | None] = lambda: None
         self._news: Callable[[], None] | None = None  # for a log, when its next line is due
         self._timer: Timer | None = None
+        self._is_over = False
 
     def __enter__(self) -> Progress:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        self._is_over = True
         if self._timer is not None:
             self._timer.cancel()
         if self._bar is None:
@@ -116,6 +118,8 @@ class Progress:
         """Have a log told the news in a minute, and then in another."""
         if self._timer is not None:
             self._timer.cancel()
+        if self._is_over:
+            return
         self._timer = Timer(_LINE_SECONDS, self._tell)
         self._timer.daemon = True
         self._timer.start()
