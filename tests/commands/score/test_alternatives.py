@@ -42,8 +42,8 @@ def test_alternatives_are_those_of_brute_force_in_float64(run_tokur, tiny_folder
             if not is_certain:
                 one = found[token]
                 assert one["text"] == [text_of(index) for index in best]
-                assert one["p"] == pytest.approx(base[token][best], abs=1e-5)
-                assert one["p_mean"] == pytest.approx(mean[best], abs=1e-5)
+                assert one["p"] == pytest.approx(base[token][best], abs=6e-5)
+                assert one["p_mean"] == pytest.approx(mean[best], abs=6e-5)
                 assert one["draws"] == [text_of(other[token].argmax()) for other in others]
                 checked += 1
     assert checked > 20

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+_DECIMALS = 4
 NEARLY_CERTAIN = 0.95
 """From this probability on, what else might have been written is not kept."""
 
@@ -27,7 +28,7 @@ def kept_alternatives(
 
     Returns:
         ``most``, and ``at``: of each token that is kept its place among the response's tokens from 0, the texts of the
-        likeliest ones, their p_0 and p̄, and the text of each draw's likeliest one.
+        likeliest ones, their p_0 and p̄ to four decimals, and the text of each draw's likeliest one.
     """
     ids, chosen = found["likeliest"], np.asarray(written)
     certain = (ids[:, 0] == chosen) & (found["likeliest_p"][:, 0] >= NEARLY_CERTAIN)
@@ -37,12 +38,17 @@ def kept_alternatives(
     kept = []
     for token in np.flatnonzero(~certain).tolist():
         texts = [spell(index) for index in ids[token].tolist()]
-        alternatives = {"token": token, "text": texts, "p": found["likeliest_p"][token]}
+        alternatives = {"token": token, "text": texts, "p": rounded(found["likeliest_p"][token])}
         if of_draws is not None:
-            alternatives["p_mean"] = found["likeliest_mean"][token]
+            alternatives["p_mean"] = rounded(found["likeliest_mean"][token])
             alternatives["draws"] = [spell(index) for index in of_draws[token].tolist()]
         kept.append(alternatives)
     return {"most": most, "at": kept}
+
+
+def rounded(probabilities: Iterable[float]) -> list[float]:
+    """Return probabilities as they are kept: four decimals are more than anyone looks at, and half as large."""
+    return [round(float(one), _DECIMALS) for one in probabilities]
 
 
 def alternatives_setting(tokur: Mapping[str, Any]) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from tokur_cli import __version__
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
-from tokur_cli.commands.score.alternatives import NEARLY_CERTAIN, alternatives_setting
+from tokur_cli.commands.score.alternatives import NEARLY_CERTAIN, alternatives_setting, rounded
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
@@ -105,7 +105,7 @@ def _alternatives(tokens: Sequence[LoggedToken], most: int) -> list[dict[str, An
         certain = token.likeliest and token.texts[0] == token.text and math.exp(token.likeliest[0]) >= NEARLY_CERTAIN
         if token.likeliest and not certain:
             texts = [text.decode("utf-8", "replace") for text in token.texts[:most]]
-            kept.append({"token": index, "text": texts, "p": [math.exp(one) for one in token.likeliest[:most]]})
+            kept.append({"token": index, "text": texts, "p": rounded(map(math.exp, token.likeliest[:most]))})
     return kept
 
 

@@ -37,9 +37,8 @@ def carry_out(job: StreamJob, source: InputOptions, workers: WorkerOptions, targ
             resuming=run.resuming,
         ) as writer:
             progress.start(partial(_count_outputs, job, source))
-            if source.asked is None:
-                items = as_they_come(source.path, items, run.busy)
-            for line in run.lines(items, invalid, writer.already_written):
+            coming = items if source.asked is not None else as_they_come(source.path, items, run.busy)
+            for line in run.lines(coming, invalid, writer.already_written):
                 writer.write_line(line)
             writer.finish()
         run.finish()
