@@ -262,7 +262,7 @@ def test_what_else_the_model_might_have_written_stands_beside_the_least_sure_tok
         other: Alternatives([" ", ""], [0.96, None], None, [" ", " "]),
     }
     lines = plain([response_view(three_lines(alternatives=known), SCALE, Look(width=100))])
-    assert "40 % 6  22 % 12  10 % ,  <1 % ↵  draws: 6 2\n" in lines
+    assert "40 % 6  22 % 12  10 % ,  draws: 6 2\n" in lines
     assert "96 % ␣  ? ∅\n" in lines
     narrow = plain([response_view(three_lines(alternatives=known), SCALE, Look(width=60))])
     assert "40 % 6  22 % 12 …\n" in narrow

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tokur_cli.views.visible import picture, width_of
 
 _BETWEEN = "  "
+_LEAST = 0.005  # what rounds to a percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +29,15 @@ class Alternatives:
 
     @property
     def pieces(self) -> list[str]:
-        """Each with its probability, ``40 % 6``, then what the draws would have written where not all agree on it."""
-        found = [f"{share(value)} {drawn(text)}" for text, value in zip(self.texts, self.p, strict=True)]
+        """Each with its probability, ``40 % 6``, then what the draws would have written where not all agree on it.
+
+        What has less than half a percent is left out.
+        """
+        found = [
+            f"{share(value)} {drawn(text)}"
+            for text, value in zip(self.texts, self.p, strict=True)
+            if value is None or value >= _LEAST
+        ]
         if set(self.draws) - set(self.texts[:1]):
             found.append("draws: " + " ".join(map(drawn, self.draws)))
         return found
@@ -47,10 +55,8 @@ class Alternatives:
 
 
 def share(probability: float | None) -> str:
-    """Return a probability in percent: ``40 %``; ``<1 %`` below half a percent."""
-    if probability is None:
-        return "?"
-    return f"{100 * probability:.0f} %" if probability >= 0.005 else "<1 %"
+    """Return a probability in percent: ``40 %``."""
+    return "?" if probability is None else f"{100 * probability:.0f} %"
 
 
 def drawn(text: str) -> str:
