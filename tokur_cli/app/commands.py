@@ -69,8 +69,8 @@ _OF_MODEL = Excludes("--from-logprobs", why=_WITH_MODEL)
 _OF_REWARDS = "{option} says how responses are scored: give --score or --guide too"
 _OF_SCORES = "{option} says how responses are scored: give --score too"
 _BESIDE_KEPT = ("folder", "draws", "sigma")  # of which --sigma says itself what it goes with
-_OF_RECORDS = ("scores", "calibration", "no_tokens", "steps", "step_by", "alternatives")
-_BESIDE_GUIDE = ("batch_tokens", "sampling", "estimator", "scores", "calibration", "no_tokens", "steps", "step_by")
+_OF_GUIDED = ("scores", "calibration", "no_tokens", "steps", "step_by")
+_OF_RECORDS = (*_OF_GUIDED, "alternatives")
 _BATCH = ("batch_tokens",)  # which generating has, too
 _MAPPING = ("format", "question_field", "response_field", "reference_field", "id_field", "requests", "filter")
 
@@ -155,7 +155,11 @@ def generate(
         ScoringOptions,
         Needs("--score", but=(*_BATCH, "sampling", "estimator"), why=_OF_SCORES),
         Needs("--score", "--guide", but=(*_BATCH, *_OF_RECORDS), why=_OF_REWARDS),
-        Excludes("--guide", but=_BESIDE_GUIDE, why="{option} is not known of guided responses: pipe into tokur score"),
+        Excludes(
+            "--guide",
+            but=(*_BATCH, *_OF_GUIDED, "sampling", "estimator"),
+            why="{option} is not known of guided responses: pipe into tokur score",
+        ),
     ],
     baselines: Annotated[BaselineOptions, Without("show_prompts"), Needs("--score", why=_OF_SCORES)],
     workers: WorkerOptions,
