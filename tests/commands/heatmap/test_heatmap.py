@@ -73,7 +73,7 @@ def real():
 
 
 def test_real_responses_are_painted_with_their_scores_and_verdicts(run_tokur):
-    code, out, err = run_tokur("heatmap", REAL, "--marks", "none", "--width", 100)
+    code, out, err = run_tokur("heatmap", REAL, "--marks", "none", "--width", 100, "--all-scores")
     assert (code, err) == (0, "")
     assert [re.search(r"(right|wrong)? ──$|─$", line)[1] for line in out.split("\n") if line.startswith("── ")] == [
         "right", "wrong", "wrong", "right", "wrong"
@@ -83,6 +83,12 @@ def test_real_responses_are_painted_with_their_scores_and_verdicts(run_tokur):
         assert f"reference {record['reference']}" in out
         for name, value in record["tokur"]["scores"].items():
             assert f"{name} {value:.4g}" in out
+    brief = run_tokur("heatmap", REAL, "--marks", "none", "--width", 100)[1]
+    for record in real():
+        scores = record["tokur"]["scores"]
+        line = f"eu {scores['eu']:.4g} · ll_sum {scores['ll_sum']:.4g} · {len(record['tokur']['tokens']['eu'])} tokens"
+        assert line in brief
+        assert f"pe_sum {scores['pe_sum']:.4g}" not in brief
 
 
 def test_the_scale_is_that_of_the_whole_input_whatever_is_shown(run_tokur):
@@ -115,8 +121,8 @@ def test_ends_that_make_no_scale_are_usage_errors(run_tokur, ends):
 def test_two_quantities_stand_below_one_another_or_beside_as_there_is_room(run_tokur):
     for width, beside in ((80, False), (120, True)):
         _, out, _ = run_tokur("heatmap", REAL, "--score", "eu, au", "--limit", 1, "--width", width)
-        assert bool(re.search(r"^eu  sure.*│ au  sure", out, re.MULTILINE)) == beside
-        assert bool(re.search(r"^au  sure", out, re.MULTILINE)) != beside
+        assert bool(re.search(r"^eu +│ au$", out, re.MULTILINE)) == beside
+        assert bool(re.search(r"^au$", out, re.MULTILINE)) != beside
 
 
 PAINTED = re.compile(r"\x1b\[[\d;]*48;2;(\d+);(\d+);(\d+)m")
@@ -179,7 +185,7 @@ def test_the_table_of_quantities_points_the_way_the_scores_do_and_is_in_the_help
 
 def test_a_confidence_is_unsure_at_its_low_end(run_tokur):
     _, out, _ = run_tokur("heatmap", REAL, "--score", "logprob", "--limit", 1)
-    sure, unsure = map(float, re.search(r"logprob  sure (\S+) \S+ (\S+) unsure", out).groups())
+    sure, unsure = map(float, re.search(r"^sure ▁(\S+) .* (\S+) unsure$", out, re.MULTILINE).groups())
     assert unsure < sure <= 0
 
 

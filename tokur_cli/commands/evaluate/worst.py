@@ -164,7 +164,8 @@ def _print(lines: Sequence[Mapping[str, Any]], records: int, score: Score, conso
     for row in rows[1:]:
         table.add_row(*map(Text, row))
     direction = "higher" if score.orientation == "uncertainty" else "lower"
-    console.print(f"the least sure {len(lines):,} of {records:,} responses by {score.name} ({direction} is less sure)")
+    head = f"the least sure {len(lines):,} of {records:,} responses by {score.name} ({direction} is less sure)"
+    console.print(head, soft_wrap=True)
     console.print()
     console.print(table, crop=False)
 
