@@ -185,7 +185,7 @@ def test_what_a_prompt_lacks_of_the_logs_is_said(run_tokur, tiny_folder, tmp_pat
 
 
 def test_a_question_is_asked_without_a_file(run_tokur, tiny_folder, tmp_path):
-    options = ("-m", tiny_folder, "--max-new-tokens", 4, "--score")
+    options = ("-m", tiny_folder, "--max-new-tokens", 4, "--score", "--sigma", "0.1")
     code, out, err = run_tokur("generate", "--question", "What is 7 × 8?", *options)
     assert (code, err) == (0, "")
     path = write_lines(tmp_path / "in.jsonl", [{"question": "What is 7 × 8?"}])
@@ -208,9 +208,10 @@ def test_a_question_in_the_place_of_a_file_is_told_how_to_be_asked(run_tokur, tm
 
 def test_a_log_is_told_each_minute_how_far_a_run_is(run_tokur, tiny_folder, tmp_path, monkeypatch):
     path = write_lines(tmp_path / "in.jsonl", [RESPONSE] * 300)
-    assert run_tokur("score", path, "-m", tiny_folder)[2] == "", "not within the first"
+    command = ("score", path, "-m", tiny_folder, "--scores", "ll")
+    assert run_tokur(*command)[2] == "", "not within the first"
     monkeypatch.setattr("tokur_cli.commands.shared.progress._LINE_SECONDS", 0.05)
-    code, out, err = run_tokur("score", path, "-m", tiny_folder)
+    code, out, err = run_tokur(*command)
     assert (code, out.count("\n")) == (0, 300)
     lines = [
         re.fullmatch(r"tokur score: (\d+) of 300 records, (\d+ tokens/s, )?.* so far(, about .* left)?", line)

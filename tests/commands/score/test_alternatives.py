@@ -93,7 +93,7 @@ def test_they_are_left_behind_by_a_scoring_without_them_and_told_apart_when_resu
 
 def test_generated_responses_have_them_too(run_tokur, tiny_folder, tmp_path):
     path = write_lines(tmp_path / "in.jsonl", [{"question": "6 times 7?"}])
-    options = ("-m", tiny_folder, "--max-new-tokens", 5, "--score", "--alternatives", 2)
+    options = ("-m", tiny_folder, "--max-new-tokens", 5, "--score", "--sigma", "0.1", "--alternatives", 2)
     code, out, err = run_tokur("generate", path, *options)
     assert (code, err) == (0, "")
     assert parsed(out)[0]["tokur"]["alternatives"]["at"]
