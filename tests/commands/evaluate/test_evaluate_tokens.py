@@ -76,7 +76,7 @@ def test_responses_without_a_match_or_a_value_have_no_score_and_are_counted(eval
     records[4]["tokur"]["tokens"]["eu"][0] = None
     code, rows, err = evaluate(records, "--tokens", r"\d", "--scores", "eu,tu")
     assert code == 0
-    assert "1 records have no score: no token matches \\d" in err
+    assert "1 record has no score: no token matches \\d" in err
     assert (rows["tu"]["records"], rows["eu"]["records"]) == (39, 38)
     code, _, err = evaluate(records, "--tokens", "Z")
     assert code == 1

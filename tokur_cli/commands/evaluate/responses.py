@@ -73,7 +73,8 @@ class ResponseReader(RunReader[Labelled]):
         if self._unmarked:
             yield told_unmarked(self._unmarked) + ': label them by a field "correct" if that is not meant'
         if self._without_match and self._tokens is not None:
-            yield f"{self._without_match:,} records have no score: no token matches {self._tokens.pattern}"
+            records = "1 record has" if self._without_match == 1 else f"{self._without_match:,} records have"
+            yield f"{records} no score: no token matches {self._tokens.pattern}"
 
     def good(self, items: Iterable[Record | RecordError]) -> Iterator[Labelled]:
         """Yield the records with their labels, without the bad ones."""

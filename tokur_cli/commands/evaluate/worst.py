@@ -54,7 +54,7 @@ def show_worst(
     if not records:
         raise TokurError(f"no record has the score {score.name}: run tokur score first, or name another with --scores")
     if without:
-        say(COMMAND, f"left out {without:,} records without {score.name}")
+        say(COMMAND, f"left out {without:,} record{'s' * (without != 1)} without {score.name}")
     with writing_whole(target.path or STDIN) as file:
         if target.is_table:
             with table_console(file) as console:
