@@ -15,6 +15,8 @@ TOKENS = {
     "tu": np.array([1.5, 2.5, 1.0], np.float32),
     "au": np.array([1.0, 2.0, 0.75], np.float32),
     "eu": np.array([0.5, 0.5, 0.25], np.float32),
+    "eu_kl": np.array([0.5, 0.25, 0.25], np.float32),
+    "eu_fisher": np.array([1.0, 0.25, 0.25], np.float32),
     "self_certainty": np.array([10.0, 12.0, 14.0], np.float32),
     "deepconf": np.array([6.0, 3.0, 9.0], np.float32),
     "p_true": np.float64(0.75),
@@ -30,6 +32,7 @@ TOKENS = {
 }
 BY_HAND = {
     "tu": 5.0, "au": 3.75, "eu": 1.25, "tu_mean": 5 / 3, "au_mean": 1.25, "eu_mean": 1.25 / 3,
+    "eu_kl": 1.0, "eu_kl_mean": 1 / 3, "eu_fisher": 1.5, "eu_fisher_mean": 0.5,
     "ll": -2.75 / 3, "ll_sum": -2.75, "pe": 3.5 / 3, "pe_sum": 3.5, "self_certainty": 12.0, "self_certainty_sum": 36.0,
     "deepconf": 6.0, "deepconf_sum": 18.0, "deepconf_group": 6.0, "deepconf_bottom10": 6.0, "deepconf_tail": 6.0,
     "neg_length": -3.0, "p_true": 0.75, "p_correct": 0.625, "llm_check_attention": -3.5, "llm_check_hidden": 1.0,
@@ -95,6 +98,7 @@ def test_orientations_say_which_way_is_better():
     uncertainties = {name for name, score in CATALOGUE.items() if score.orientation == "uncertainty"}
     assert uncertainties == {
         "tu", "au", "eu", "tu_mean", "au_mean", "eu_mean", "pe", "pe_sum",
+        "eu_kl", "eu_kl_mean", "eu_fisher", "eu_fisher_mean",
         "llm_check_perplexity", "llm_check_window_entropy", "llm_check_logit_entropy",
         "inside", "semantic_entropy", "sar", "u_ecc", "u_deg",
     }  # fmt: skip

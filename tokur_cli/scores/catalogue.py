@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tokur_cli.records.errors import UsageError, there_are
 from tokur_cli.records.quantity import Orientation
-from tokur_cli.scores.quantities import QUANTITIES
+from tokur_cli.scores.quantities import ON_DEMAND, QUANTITIES
 from tokur_cli.scores.sets import eigen_score, semantic_entropy, sentence_sar
 from tokur_cli.scores.similarity import Array, degree, eccentricity
 
@@ -124,8 +124,8 @@ class Score:
 
     @property
     def default(self) -> bool:
-        """Whether it is computed unless others are asked for: all that the scoring's own passes give."""
-        return not set(self.needs) & set(BEYOND_TOKENS)
+        """Whether it is computed unless others are asked for: all that the scoring's own passes give anyway."""
+        return not set(self.needs) & {*BEYOND_TOKENS, *ON_DEMAND}
 
 
 def _sum(quantity: str) -> Callable[[Features], float]:
@@ -220,6 +220,10 @@ CATALOGUE: dict[str, Score] = {
         _of_tokens("tu_mean", _TOKUR, "TU per token"),
         _of_tokens("au_mean", _TOKUR, "AU per token"),
         _of_tokens("eu_mean", _TOKUR, "EU per token"),
+        _of_tokens("eu_kl", _TOKUR, "EU as --estimator kl computes it, summed"),
+        _of_tokens("eu_kl_mean", _TOKUR, "EU as --estimator kl computes it, per token"),
+        _of_tokens("eu_fisher", _TOKUR, "EU as --estimator fisher computes it, summed"),
+        _of_tokens("eu_fisher_mean", _TOKUR, "EU as --estimator fisher computes it, per token"),
         _of_tokens("ll", _LL, "log-likelihood per token"),
         _of_tokens("ll_sum", _LL, "log-likelihood"),
         _of_tokens("pe", _PE, "predictive entropy per token"),

@@ -170,16 +170,17 @@ class ScoringOptions(SamplingOptions):
     estimator: Annotated[
         Literal["paper", "kl", "fisher"],
         Option(
-            help="How EU is computed: paper (the draws compared with each other), kl or fisher (each with the "
-            "unperturbed model: less noise for the same price)."
+            help="How eu is computed: paper (the draws compared with each other), kl or fisher (each with the "
+            "unperturbed model: less noise for the same price). --scores default,eu_kl,eu_fisher has the others beside "
+            "it, from the same passes."
         ),
     ] = "paper"
     scores: Annotated[
         str | None,
         Option(
             metavar="SCORES",
-            help="Comma-separated scores to compute; default: all that need only the draws; all: every one; help: a "
-            "table of them and what they take.",
+            help="Comma-separated scores to compute; default: what scoring gives at no further cost; all: every one; "
+            "help: a table of them and what they take.",
             callback=explain_scores,
             autocompletion=several_of(score_names, "default", "all", "help"),
             is_eager=True,

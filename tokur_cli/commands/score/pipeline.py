@@ -23,7 +23,7 @@ from tokur_cli.engine.uncertainty.scorer import Quantities, Scorer
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import compute_scores
-from tokur_cli.scores.quantities import OF_DRAWS
+from tokur_cli.scores.quantities import OF_DRAWS, ON_DEMAND
 from tokur_cli.scores.steps import describe_steps
 
 T = TypeVar("T")
@@ -56,6 +56,7 @@ class RecordScorer:
             sampling=options.sampling,
             estimator=options.estimator,
             batch_tokens=session.batch_tokens,
+            on_demand=ON_DEMAND & {*needs, *guided_by},
         )
         self.baselines = Baselines(needs, session, options.baselines)
         self.over_samples = over_samples(needs, options.baselines)
