@@ -13,6 +13,7 @@ from typer import Option
 from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.completion import one_of, score_names, several_of
 from tokur_cli.commands.options.files import Reads
+from tokur_cli.commands.options.parts import tokens_option
 from tokur_cli.commands.options.relations import Excludes, Needs
 from tokur_cli.commands.shared.errors import reporting
 from tokur_cli.engine.posterior.description import MOST_DRAWS, PosteriorDescription, read_description
@@ -20,6 +21,7 @@ from tokur_cli.engine.posterior.settings import SETTING_CHECKS, PosteriorSetting
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 from tokur_cli.scores.calibration import Calibration
+from tokur_cli.scores.parts import Parts, parse_parts
 from tokur_cli.scores.steps import STEP_RULES, regular_expression
 
 FIXED = "{option} is fixed by --posterior {value}: leave one of the two out"
@@ -187,6 +189,7 @@ class ScoringOptions(SamplingOptions):
             rich_help_panel=panels.OUTPUT,
         ),
     ] = None
+    tokens: Annotated[list[str], tokens_option(panels.OUTPUT)] = field(default_factory=list)
     calibration: Annotated[
         str | None,
         Reads(),
@@ -223,6 +226,12 @@ class ScoringOptions(SamplingOptions):
     def __post_init__(self) -> None:
         if self.step_by is not None and self.step_by not in STEP_RULES:
             regular_expression(self.step_by, "--step-by")
+        _ = self.parts
+
+    @property
+    def parts(self) -> Parts:
+        """The parts of responses that have scores of their own."""
+        return parse_parts(self.tokens)
 
     @property
     def step_rule(self) -> str | None:
