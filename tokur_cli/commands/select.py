@@ -223,7 +223,8 @@ class _Selection:
         return has_answer
 
     def _nothing_kept(self, question: Question) -> RecordError:
-        others = ", ".join(name for name in self.other_scores if name in CATALOGUE)
+        known = [*CATALOGUE, *filter(part_of, self.other_scores)]
+        others = ", ".join(name for name in known if name in self.other_scores and name in CATALOGUE)
         advice = f"--by one of {others}" if others else "run tokur score first, or --keep 100% --method maj"
         return RecordError(
             f"question {question.name}: no response has a finite {self.options.by}, so that none can be kept: {advice}",

@@ -191,7 +191,7 @@ def test_the_whole_and_a_part_are_compared_and_fitted_together(run_tokur, tmp_pa
     path = write_lines(tmp_path / "no.jsonl", stored_without)
     code, _, err = run_tokur("evaluate", path, "--fit", tmp_path / "d.json", "--by", "ll_sum@digits")
     assert code == 1
-    assert 'no.jsonl:1: has no "tokur.run.@digits", which says which tokens these scores are of' in err
+    assert 'no.jsonl:1: has no "tokur.run.@digits", which says what tokens these scores are of' in err
 
 
 def has(kind):

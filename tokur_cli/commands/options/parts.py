@@ -16,7 +16,7 @@ def tokens_option(panel: str | None = None) -> Any:
     return Option(
         "--tokens",
         metavar="NAME=REGEX",
-        help="Scores of only the tokens whose text holds a match, beside those of all: with 'digits=\\d', eu@digits is "
-        "eu of the tokens with a digit. May be given several times.",
+        help="Scores of only the tokens whose text holds a match: eu@digits for 'digits=\\d'. They stand beside those "
+        "of all tokens; an option that names scores must name them, too. May be given several times.",
         rich_help_panel=panel,
     )

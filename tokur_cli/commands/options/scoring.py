@@ -181,8 +181,8 @@ class ScoringOptions(SamplingOptions):
         str | None,
         Option(
             metavar="SCORES",
-            help="Comma-separated scores to compute; default: what scoring gives at no further cost; all: every one; "
-            "help: a table of them and what they take.",
+            help="Comma-separated scores; default: what scoring gives at no further cost; all: every one; help: a "
+            "table.",
             callback=explain_scores,
             autocompletion=several_of(score_names, "default", "all", "help"),
             is_eager=True,

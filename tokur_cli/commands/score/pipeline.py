@@ -180,7 +180,9 @@ class RecordScorer:
         if self.step_by is not None:
             quantities = {name: values.tolist() for name, values in response.quantities.items()}
             tokur |= {"step_by": self.step_by, "steps": describe_steps(text, offsets, quantities, self.step_by)}
-        features = {**response.quantities, **response.features, **part_masks(self.parts, text, offsets)}
+        features = {**response.quantities, **response.features}
+        if self.parts:
+            features |= part_masks(self.parts, text, offsets)
         tokur["scores"] = {**earlier, **compute_scores(self.scores, features)}
         tokur["run"] = run
         response.record.set("tokur", tokur)
@@ -212,8 +214,8 @@ def _beside_earlier(tokur: dict[str, Any], run: dict[str, Any]) -> tuple[dict[st
 
     Parts that only the earlier run had stay with their scores; those that this run has by another expression do not.
     """
-    earlier, scores = (found if isinstance(found := tokur.get(of), dict) else {} for of in ("run", "scores"))
-    if _without_parts(earlier) != _without_parts(run):
+    earlier, scores = tokur.get("run"), tokur.get("scores")
+    if not isinstance(earlier, dict) or not isinstance(scores, dict) or _without_parts(earlier) != _without_parts(run):
         return run, {}
     merged = {**run, **{key: value for key, value in earlier.items() if key not in run}}
     keys = map(part_of, scores)
