@@ -69,7 +69,7 @@ _OF_MODEL = Excludes("--from-logprobs", why=_WITH_MODEL)
 _OF_REWARDS = "{option} says how responses are scored: give --score or --guide too"
 _OF_SCORES = "{option} says how responses are scored: give --score too"
 _BESIDE_KEPT = ("folder", "draws", "sigma")  # of which --sigma says itself what it goes with
-_OF_RECORDS = ("scores", "calibration", "no_tokens", "steps", "step_by")
+_OF_RECORDS = ("scores", "tokens", "calibration", "no_tokens", "steps", "step_by")
 _BATCH = ("batch_tokens",)  # which generating has, too
 _MAPPING = ("format", "question_field", "response_field", "reference_field", "id_field", "requests", "filter")
 
@@ -185,7 +185,9 @@ def score(
     responses: Responses = None,
     model: Annotated[ModelOptions, _OF_MODEL],
     posterior: Annotated[PosteriorOptions, _OF_MODEL, Excludes("--posterior", but=_BESIDE_KEPT, why=FIXED)],
-    scoring: Annotated[ScoringOptions, Excludes("--from-logprobs", but=("scores", "no_tokens"), why=_WITH_MODEL)],
+    scoring: Annotated[
+        ScoringOptions, Excludes("--from-logprobs", but=("scores", "tokens", "no_tokens"), why=_WITH_MODEL)
+    ],
     baselines: Annotated[BaselineOptions, _OF_MODEL],
     workers: Annotated[WorkerOptions, _OF_MODEL],
     target: ResumableOutput,
