@@ -134,9 +134,8 @@ def tables(path: Path) -> None:
     for name, columns in whole.items():
         other = half(columns, 1)
         mark = " (chosen)" if name == best else ""
-        print(
-            f"- {name}{mark}: {100 * auroc(other['eu'], other):.1f}, {beside_likelihood(other, 'eu', auroc)} beside ll_sum"
-        )
+        beside = beside_likelihood(other, "eu", auroc)
+        print(f"- {name}{mark}: {100 * auroc(other['eu'], other):.1f}, {beside} beside ll_sum")
     print()
 
 

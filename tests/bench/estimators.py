@@ -25,7 +25,7 @@ from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.model import PromptOptions
 from tokur_cli.commands.session.session import Session
 from tokur_cli.commands.shared.errors import InvalidRecords
-from tokur_cli.commands.shared.labelled import Labelling
+from tokur_cli.commands.shared.labelled import Labeller
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.engine.body import logits_from, run_body
@@ -70,7 +70,7 @@ def main():
 
 
 def labelled_responses(language_model, count):
-    with Labelling(LabelOptions(), InvalidRecords("evaluate", skip=False), answers=False) as labelling:
+    with Labeller(LabelOptions(), InvalidRecords("evaluate", skip=False), answers=False) as labelling:
         labelled = list(labelling.good(read_records(str(SAMPLES))))[:count]
     session = Session(language_model, PromptForm(PromptOptions()), Progress("score"))
     responses = [session.tokenize(item.record).tokens for item in labelled]

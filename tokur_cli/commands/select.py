@@ -14,7 +14,7 @@ from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.select import SelectOptions
 from tokur_cli.commands.options.streams import InputOptions, RecordOutput
 from tokur_cli.commands.shared.errors import InvalidRecords, say
-from tokur_cli.commands.shared.labelled import Labelling, Refused, told_unmarked
+from tokur_cli.commands.shared.labelled import Labeller, Refused, told_unmarked
 from tokur_cli.commands.shared.part_scores import PartScores
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
@@ -25,7 +25,7 @@ from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.calibration import P_CORRECT
 from tokur_cli.scores.catalogue import CATALOGUE
 from tokur_cli.scores.parts import check_used, part_of, whole_of
-from tokur_cli.selection.gathering import Candidate, Gathering, Question, draw, question_key
+from tokur_cli.selection.gathering import Candidate, QuestionStore, Question, draw, question_key
 from tokur_cli.selection.notes import Notes
 from tokur_cli.selection.tally import Tally
 from tokur_cli.selection.voting import MAJORITY, Choice, Rule, choose, parse_keep
@@ -46,8 +46,8 @@ def select(source: InputOptions, options: SelectOptions, labels: LabelOptions, t
     with (
         Progress(COMMAND) as progress,
         open_output(target.path, force=target.force, whole=True) as writer,
-        Gathering(whole=options.records) as gathering,
-        Labelling(labels, selection.invalid, is_strict=False) as labelling,
+        QuestionStore(whole=options.records) as gathering,
+        Labeller(labels, selection.invalid, is_strict=False) as labelling,
     ):
         progress.start(count_lines(source.path))
         selection.run(items, gathering, labelling, writer, progress)
@@ -100,8 +100,8 @@ class _Selection:
     def run(
         self,
         items: Iterator[Record | RecordError],
-        gathering: Gathering,
-        labelling: Labelling,
+        gathering: QuestionStore,
+        labelling: Labeller,
         writer: RecordWriter,
         progress: Progress,
     ) -> None:
@@ -152,7 +152,7 @@ class _Selection:
         if summary:
             yield summary
 
-    def _gather(self, key: str, labelled: Labelled, gathering: Gathering) -> None:
+    def _gather(self, key: str, labelled: Labelled, gathering: QuestionStore) -> None:
         record = labelled.record
         if is_code(record) and self.rule.method != "bon":
             method = self.rule.method
@@ -176,7 +176,7 @@ class _Selection:
         number = record.number(f'"tokur.scores.{self.options.by}"', value)
         return None if number is None else self.sign * number
 
-    def _finish(self, gathering: Gathering, labelling: Labelling, writer: RecordWriter) -> None:
+    def _finish(self, gathering: QuestionStore, labelling: Labeller, writer: RecordWriter) -> None:
         """Choose for the gathered questions, and write."""
         verdicts: dict[int, dict[str, Any]] = {}
         for question in gathering.questions.values():
@@ -295,7 +295,7 @@ def _comes_back(record: Record) -> TokurError:
 
 
 def _correct(
-    references: list[str], responses: list[Candidate], gathering: Gathering, labelling: Labelling
+    references: list[str], responses: list[Candidate], gathering: QuestionStore, labelling: Labeller
 ) -> list[bool | None]:
     """Return whether each response is right; None where that cannot be known."""
     compared = list(dict.fromkeys(response.answer for response in responses if response.awaits == "comparison"))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tokur_cli.commands.evaluate.columns import Columns, Wanted
 from tokur_cli.commands.evaluate.difficulty import failures_of, group_by_difficulty
-from tokur_cli.commands.evaluate.fitting import Fitting, results_options
+from tokur_cli.commands.evaluate.fitting import CalibrationFit, results_options
 from tokur_cli.commands.evaluate.responses import ResponseReader
 from tokur_cli.commands.evaluate.results import Results, as_rows, evaluate_runs
 from tokur_cli.commands.evaluate.runs import check_runs
@@ -100,12 +100,12 @@ def evaluate(
     invalid.finish()
 
 
-def _fitting(options: EvaluationOptions, fit: FitOptions, target: EvaluationOutput) -> Fitting | None:
+def _fitting(options: EvaluationOptions, fit: FitOptions, target: EvaluationOutput) -> CalibrationFit | None:
     """Return the calibration that is asked for, yet to be fitted."""
     if fit.file is None:
         return None
     check_target(fit.file, force=target.force)
-    return Fitting(fit.file, fit, options.seed, options.parts)
+    return CalibrationFit(fit.file, fit, options.seed, options.parts)
 
 
 def _wanted(options: EvaluationOptions) -> Wanted:

@@ -36,7 +36,7 @@ Fit: TypeAlias = "Line | Curve"
 
 
 @dataclass
-class Fitting:
+class CalibrationFit:
     """A calibration on its way: the records that it is fitted on."""
 
     file: str
@@ -179,7 +179,7 @@ class Fitting:
         return (fit_platt if method == "platt" else fit_logistic)(values, label)
 
 
-def results_options(options: EvaluationOptions, fitting: Fitting) -> EvaluationOptions:
+def results_options(options: EvaluationOptions, fitting: CalibrationFit) -> EvaluationOptions:
     """Return how probabilities are evaluated: each score's beside ``p_correct``."""
     return replace(options, versus=P_CORRECT if len(fitting.by) > 1 else None)
 

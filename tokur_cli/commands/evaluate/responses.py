@@ -9,14 +9,14 @@ from contextlib import ExitStack
 from tokur_cli.answers.grading import Outcome
 from tokur_cli.answers.judging import Labelled
 from tokur_cli.commands.evaluate.columns import Columns, Wanted, scores_of
-from tokur_cli.commands.evaluate.fitting import Fitting
+from tokur_cli.commands.evaluate.fitting import CalibrationFit
 from tokur_cli.commands.evaluate.runs import RunReader, RunsOfFile
 from tokur_cli.commands.evaluate.unread import Unread
 from tokur_cli.commands.options.evaluate import EvaluationOutput
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords
-from tokur_cli.commands.shared.labelled import Labelling, graded, told_unmarked
+from tokur_cli.commands.shared.labelled import Labeller, graded, told_unmarked
 from tokur_cli.commands.shared.part_scores import PartScores
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
@@ -36,7 +36,7 @@ class ResponseReader(RunReader[Labelled]):
         labels: LabelOptions,
         *,
         parts: Parts = NO_PARTS,
-        fitting: Fitting | None = None,
+        fitting: CalibrationFit | None = None,
     ) -> None:
         super().__init__(source, wanted, invalid)
         self._labels, self._fitting = labels, fitting
@@ -45,7 +45,7 @@ class ResponseReader(RunReader[Labelled]):
         self._logged: Counter[bool] = Counter()
         self._unread = Unread()
         self._unmarked = 0
-        self._labelling: Labelling
+        self._labelling: Labeller
         self._writer: RecordWriter | None = None
 
     def read(self, paths: Sequence[str], target: EvaluationOutput | None = None) -> list[Columns]:
@@ -54,7 +54,7 @@ class ResponseReader(RunReader[Labelled]):
             if target is not None and target.graded is not None:
                 self._writer = stack.enter_context(open_output(target.graded, force=target.force, whole=True))
             answers = self.wanted.answers or self._writer is not None
-            self._labelling = stack.enter_context(Labelling(self._labels, self.invalid, answers=answers))
+            self._labelling = stack.enter_context(Labeller(self._labels, self.invalid, answers=answers))
             runs = self.read_files(paths)
         for run in runs:
             run.hold(name for other in runs for name in other.scores)

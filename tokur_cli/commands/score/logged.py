@@ -20,7 +20,7 @@ from tokur_cli.records.formats.logged_tokens import is_token_id
 from tokur_cli.records.formats.logprobs import LoggedToken, logged_logprobs
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import display_name
-from tokur_cli.records.writer import Resuming, open_output
+from tokur_cli.records.writer import Continuation, open_output
 from tokur_cli.scores.bounds import confidence, entropy_bounds
 from tokur_cli.scores.catalogue import DEFAULT, Features, Score, choose_scores
 from tokur_cli.scores.parts import Parts, check_known, check_used, part_masks, part_of
@@ -45,7 +45,7 @@ def score_logged(source: InputOptions, scoring: ScoringOptions, target: Resumabl
         raise UsageError(f"--scores {beyond[0]} needs a model; --from-logprobs gives {there}")
     run = {"computed_from": LOGPROBS, "version": __version__, **scoring.parts}
     settings = {**run, "scores": names, "tokens": not scoring.no_tokens}
-    resuming = Resuming(lambda _: settings, _settings_of)
+    resuming = Continuation(lambda _: settings, _settings_of)
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     with (
         open_output(target.path, force=target.force, resume=target.resume, resuming=resuming) as writer,
