@@ -25,7 +25,7 @@ from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.calibration import P_CORRECT
 from tokur_cli.scores.catalogue import CATALOGUE
 from tokur_cli.scores.parts import check_used, part_of, whole_of
-from tokur_cli.selection.gathering import Candidate, QuestionStore, Question, draw, question_key
+from tokur_cli.selection.gathering import Candidate, Question, QuestionStore, draw, question_key
 from tokur_cli.selection.notes import Notes
 from tokur_cli.selection.tally import Tally
 from tokur_cli.selection.voting import MAJORITY, Choice, Rule, choose, parse_keep
