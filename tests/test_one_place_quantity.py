@@ -64,7 +64,7 @@ def test_it_is_in_the_helps(tokur, command, option):
 def test_a_heat_map_paints_it_from_its_unsure_end(tokur, tmp_path):
     told = tokur("heatmap", write_lines(tmp_path / "scored.jsonl", [SCORED]), "--score", "margin")
     assert "the two likeliest tokens, apart" in told
-    sure, unsure = map(float, re.search(r"margin  sure (\S+) \S+ (\S+) unsure", told).groups())
+    sure, unsure = map(float, re.search(r"^sure .(\S+) .* (\S+) unsure$", told, re.MULTILINE).groups())
     assert sure == 3.0 > unsure
     assert "the least sure by the mean of margin" in told
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from tokur_cli.commands.evaluate.columns import Columns, Wanted
 from tokur_cli.commands.evaluate.difficulty import failures_of, group_by_difficulty
-from tokur_cli.commands.evaluate.fitting import Fitting, results_options
+from tokur_cli.commands.evaluate.fitting import CalibrationFit, results_options
 from tokur_cli.commands.evaluate.responses import ResponseReader
 from tokur_cli.commands.evaluate.results import Results, as_rows, evaluate_runs
 from tokur_cli.commands.evaluate.runs import check_runs
-from tokur_cli.commands.evaluate.spans import SpanReader, span_scores
+from tokur_cli.commands.evaluate.spans import SpanReader, quantity_of, span_scores
 from tokur_cli.commands.evaluate.tables import as_csv, heading, left_out, reasons, tables
 from tokur_cli.commands.evaluate.worst import show_worst
 from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOutput
@@ -25,6 +25,7 @@ from tokur_cli.records.outputs import check_target, writing_whole
 from tokur_cli.records.quantity import Orientation
 from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.scores.catalogue import ALL, CATALOGUE, DEFAULT, choose_scores
+from tokur_cli.scores.parts import check_used
 from tokur_cli.views.tables import latex, print_table, table_console
 
 COMMAND = "evaluate"
@@ -49,17 +50,17 @@ def evaluate(
         wanted = _wanted(options)
     else:
         options = results_options(options, fitting)
-        wanted = Wanted(fitting.orientations, options.group_by)
+        wanted = Wanted(fitting.orientations, group_by=options.group_by)
     if target.plots is not None:
         from tokur_cli.views.plots import require_matplotlib
 
         require_matplotlib()
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     if options.level == "step":
-        spans = SpanReader(source, wanted, invalid, label_field=labels.label_field, tokens=options.tokens)
+        spans = SpanReader(source, wanted, invalid, label_field=labels.label_field, parts=options.parts)
         runs, told = spans.read(paths), spans.told
     else:
-        responses = ResponseReader(source, wanted, invalid, labels, tokens=options.tokens, fitting=fitting)
+        responses = ResponseReader(source, wanted, invalid, labels, parts=options.parts, fitting=fitting)
         runs, told = responses.read(paths, target), responses.told
     for line in told:
         say(COMMAND, line)
@@ -76,8 +77,6 @@ def evaluate(
         runs = [fitting.hold_out(runs)]
     names = _present(runs, options) if fitting is None else list(fitting.methods)
     if not names and target.graded is None:
-        if options.tokens is not None:
-            raise TokurError(f"--tokens {options.tokens}: no record has a score of tokens that match")
         raise TokurError("no record has a score: run tokur score first, or give --graded FILE to label the records")
     with Progress(COMMAND) as progress:
         progress.say("computing metrics and intervals")
@@ -101,31 +100,38 @@ def evaluate(
     invalid.finish()
 
 
-def _fitting(options: EvaluationOptions, fit: FitOptions, target: EvaluationOutput) -> Fitting | None:
+def _fitting(options: EvaluationOptions, fit: FitOptions, target: EvaluationOutput) -> CalibrationFit | None:
     """Return the calibration that is asked for, yet to be fitted."""
     if fit.file is None:
         return None
     check_target(fit.file, force=target.force)
-    return Fitting(fit.file, fit, options.seed)
+    return CalibrationFit(fit.file, fit, options.seed, options.parts)
 
 
 def _wanted(options: EvaluationOptions) -> Wanted:
     """Return what is kept of records, or of their spans."""
-    scores = span_scores(options.scores) if options.level == "step" else _response_scores(options)
-    if options.versus is not None and options.versus not in scores:
-        raise UsageError(f"--versus {options.versus}: there is no such score{there_are(scores, options.versus)}")
-    return Wanted(scores, options.group_by, answers=bool(options.sizes), spans=options.level == "step")
+    if options.level == "step":
+        scores = span_scores(options.scores, options.parts)
+        if options.versus is not None and options.versus not in scores:
+            raise UsageError(f"--versus {options.versus}: there is no such score{there_are(scores, options.versus)}")
+        return Wanted(scores, group_by=options.group_by, spans=True)
+    return Wanted(
+        _response_scores(options),
+        parts=options.scores is None or bool({ALL, DEFAULT} & set(map(str.strip, options.scores.split(",")))),
+        group_by=options.group_by,
+        answers=bool(options.sizes),
+    )
 
 
 def _response_scores(options: EvaluationOptions) -> dict[str, Orientation]:
-    asked = choose_scores(ALL if options.scores is None else options.scores)
-    scores = [score for score in CATALOGUE.values() if score in asked or score.name == options.versus]
-    if options.tokens is not None:
-        named = scores if options.scores not in (None, ALL) else [s for s in scores if s.name == options.versus]
-        if beyond := [score.name for score in named if not score.default]:
-            raise UsageError(f"--tokens: values of tokens do not give {', '.join(beyond)}: leave it out")
-        scores = [score for score in scores if score.default]
-    return {score.name: score.orientation for score in scores}
+    names = ALL if options.scores is None else options.scores
+    if options.versus is not None:
+        if options.versus not in CATALOGUE:
+            raise UsageError(f"--versus {options.versus}: there is no such score{there_are(CATALOGUE, options.versus)}")
+        names = f"{names},{options.versus}"
+    scores = {score.name: score.orientation for score in choose_scores(names, options.parts)}
+    check_used(scores, options.parts, "--scores")
+    return scores
 
 
 def _group_by_difficulty(runs: Sequence[Columns], count: int, path: str | None, reader: ResponseReader) -> None:
@@ -146,9 +152,9 @@ def _present(runs: Sequence[Columns], options: EvaluationOptions) -> list[str]:
         raise TokurError(f"--versus {options.versus}: no record has this score")
     if options.scores not in (None, ALL, DEFAULT):
         if options.level == "response":
-            missing = [score.name for score in choose_scores(options.scores) if score.name not in having]
+            missing = [score.name for score in choose_scores(options.scores, options.parts) if score.name not in having]
         else:  # a quantity stands for all that is computed of it
-            having |= {name.rpartition("_")[0] for name in having}
+            having |= set(map(quantity_of, having))
             missing = [name for name in map(str.strip, options.scores.split(",")) if name not in having]
         if missing:
             raise TokurError(f"--scores: no record has {', '.join(missing)}: run tokur score first")
@@ -163,7 +169,7 @@ def _say_left_out(results: Results, runs: Sequence[Columns]) -> None:
     without = sum(name is None for run in runs for name in run.group)
     if without:
         lacking = results.options.group_by or f"{results.options.difficulty} labelled samples of their question"
-        say(COMMAND, f"left out of the groups: {without:,} records without {lacking}")
+        say(COMMAND, f"left out of the groups: {without:,} record{'s' * (without != 1)} without {lacking}")
 
 
 def _write(results: Results, target: EvaluationOutput) -> None:

@@ -6,7 +6,7 @@ does not allow that (``packing.longest_packed``), they stand in padded rows of l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -53,6 +53,7 @@ class Scorer:
             each weighted by the probability it gave to the response so far).
         batch_tokens: positions in a batch, all members counted; halved for good when memory does not suffice.
         estimator: of the epistemic uncertainty, see ``token_quantities``.
+        on_demand: which of its further quantities are computed, such as ``eu_fisher``.
         compare: whether the comparisons of ``token_quantities`` are computed too.
         alternatives: how many of the likeliest tokens are given of each token; 0 for none.
     """
@@ -65,6 +66,7 @@ class Scorer:
         sampling: SamplingMode = "stepwise",
         batch_tokens: int = 8192,
         estimator: Estimator = "paper",
+        on_demand: Collection[str] = (),
         compare: bool = False,
         alternatives: int = 0,
     ) -> None:
@@ -72,6 +74,7 @@ class Scorer:
         self.draws = draws
         self.sampling = sampling
         self.estimator = estimator
+        self.on_demand = on_demand
         self.compare = compare
         self.alternatives = alternatives
         self.device = next(model.get_input_embeddings().parameters()).device
@@ -181,6 +184,7 @@ class Scorer:
                 tensors.starts,
                 joint=self.sampling == "joint" and self.draws is not None,
                 estimator=self.estimator,
+                on_demand=self.on_demand,
                 compare=self.compare,
                 alternatives=self.alternatives,
             )
