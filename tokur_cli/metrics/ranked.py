@@ -6,7 +6,9 @@ orders, which depends on nothing but the group's total: no metric depends on the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +23,16 @@ class Ranked:
         confidence: (N,), finite.
         label: (N,), in [0, 1].
         most_groups: where there are more groups, neighbours are merged into this many of about equal size.
+        stratum: (N,) number of the stratum of each record, from 0; -1 for none. None: there are no strata.
     """
 
-    def __init__(self, confidence: Floats, label: Floats, most_groups: int | None = None) -> None:
+    def __init__(
+        self,
+        confidence: Floats,
+        label: Floats,
+        most_groups: int | None = None,
+        stratum: NDArray[np.intp] | None = None,
+    ) -> None:
         order = np.argsort(-confidence, kind="stable")
         ranked = confidence[order]
         begins = np.concatenate(([True], ranked[1:] != ranked[:-1]))
@@ -37,8 +46,16 @@ class Ranked:
         self.group_count = int(group[-1]) + 1
         self.label = label
         self.is_binary = bool(np.isin(label, (0.0, 1.0)).all())
-        if self.is_binary:
-            self._cell = 2 * self.group + label.astype(np.intp)  # (N,) wrong and right records of each group apart
+        self._within: NDArray[np.intp] | None = None
+        if stratum is not None:
+            # (N,) the group within its stratum, numbered through all strata; those of each stratum stand together
+            found, self._within = np.unique(stratum * self.group_count + self.group, return_inverse=True)
+            self._bounds = np.searchsorted(found, np.arange(stratum.max(initial=-1) + 2) * self.group_count)
+
+    @property
+    def has_strata(self) -> bool:
+        """Whether its sums are those of strata, too."""
+        return self._within is not None
 
     def sums(self, weight: Floats | None = None, best: RankedSums | None = None) -> RankedSums:
         """Return sums over groups under R sets of weights.
@@ -49,16 +66,27 @@ class Ranked:
         """
         if weight is None:
             weight = np.ones((1, len(self.label)))
-        total = np.empty((len(weight), self.group_count))
+        total, right = self._totals(self.group, self.group_count, weight)
+        strata: list[RankedSums] = []
+        if self._within is not None:
+            of_total, of_right = self._totals(self._within, int(self._within.max()) + 1, weight)
+            parts = [slice(start, end) for start, end in pairwise(self._bounds) if start < end]
+            strata = [RankedSums(of_total[:, part], of_right[:, part]) for part in parts]
+        return RankedSums(total, right, best, strata)
+
+    def _totals(self, group: NDArray[np.intp], count: int, weight: Floats) -> tuple[Floats, Floats]:
+        """Return (R, G) weights of all records in each group, and the same weighted with the label."""
+        total = np.empty((len(weight), count))
         right = np.empty_like(total)
+        cell = 2 * group + self.label.astype(np.intp)  # (N,) wrong and right records of each group apart
         for row, of_record in enumerate(weight):
             if self.is_binary:
-                cells = np.bincount(self._cell, weights=of_record, minlength=2 * self.group_count).reshape(-1, 2)
+                cells = np.bincount(cell, weights=of_record, minlength=2 * count).reshape(-1, 2)
                 total[row], right[row] = cells.sum(axis=1), cells[:, 1]
             else:
-                total[row] = np.bincount(self.group, weights=of_record, minlength=self.group_count)
-                right[row] = np.bincount(self.group, weights=of_record * self.label, minlength=self.group_count)
-        return RankedSums(total, right, best)
+                total[row] = np.bincount(group, weights=of_record, minlength=count)
+                right[row] = np.bincount(group, weights=of_record * self.label, minlength=count)
+        return total, right
 
 
 class RankedSums:
@@ -68,9 +96,16 @@ class RankedSums:
         group_total: (R, G) weight of all records in each group.
         group_right: (R, G) the same, weighted with the label.
         best: those of the perfect ranking of the same records; None for this one.
+        strata: those of the records of each stratum; empty where there are none.
     """
 
-    def __init__(self, group_total: Floats, group_right: Floats, best: RankedSums | None = None) -> None:
+    def __init__(
+        self,
+        group_total: Floats,
+        group_right: Floats,
+        best: RankedSums | None = None,
+        strata: Sequence[RankedSums] = (),
+    ) -> None:
         self.group_total = group_total
         self.group_right = group_right
         self.total = np.cumsum(group_total, axis=1)  # (R, G) down to and with each group
@@ -78,6 +113,7 @@ class RankedSums:
         self.all = self.total[:, -1]  # (R,)
         self.all_right = self.right[:, -1]
         self.best = self if best is None else best
+        self.strata = strata
 
     @cached_property
     def precision(self) -> Floats:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tokur_cli.records.errors import UsageError, there_are
-from tokur_cli.records.quantity import Orientation
+from tokur_cli.records.quantity import Orientation, Quantity
 from tokur_cli.scores.quantities import QUANTITIES
 from tokur_cli.scores.sets import eigen_score, semantic_entropy, sentence_sar
 from tokur_cli.scores.similarity import Array, degree, eccentricity
@@ -62,6 +62,9 @@ _DEEPCONF = "Fu et al. 2025"
 _P_TRUE = "Kadavath et al. 2022"
 _LLM_CHECK = "Sriramanan et al. 2024"
 _GRAPH = "Lin et al. 2023"
+
+LENGTH = "neg_length"
+"""The score that is the number of the response's tokens, negated."""
 
 GROUP_TOKENS = 2048  # length of DeepConf's sliding windows
 BOTTOM_SHARE = 0.1
@@ -126,6 +129,23 @@ class Score:
     def default(self) -> bool:
         """Whether it is computed unless others are asked for: all that the scoring's own passes give."""
         return not set(self.needs) & set(BEYOND_TOKENS)
+
+    @property
+    def quantity(self) -> Quantity | None:
+        """The quantity of single tokens that it is made of; None where it is made of something else or of several."""
+        return QUANTITIES.get(self.needs[0]) if len(self.needs) == 1 and self.name != LENGTH else None
+
+    @property
+    def representative(self) -> str:
+        """The score that speaks for it: of those made of one quantity that by which tokens are compared; or itself."""
+        quantity = self.quantity
+        return self.name if quantity is None else quantity.total or self.name
+
+    @property
+    def rewards_length(self) -> bool:
+        """Whether it is a sum to which each further token can only add confidence."""
+        quantity = self.quantity
+        return quantity is not None and quantity.aggregate == "mean" and self.name == quantity.sum
 
 
 def _sum(quantity: str) -> Callable[[Features], float]:
@@ -248,7 +268,7 @@ CATALOGUE: dict[str, Score] = {
             "deepconf_tail", "confidence", _DEEPCONF, "mean confidence of the last 2,048 tokens", ("deepconf",), _tail
         ),
         Score(
-            "neg_length",
+            LENGTH,
             "confidence",
             _TOKUR,
             "−T, the number of tokens, negated",
