@@ -111,7 +111,8 @@ def _scaling_of_run(
         {name: run.confidence(name)[order] for name in names},
         options.sizes,
         repeats=options.repeats,
-        keep=options.kept_part,
+        keep=options.kept.part,
+        least=options.kept.least,
         seed=options.seed,
     )
 

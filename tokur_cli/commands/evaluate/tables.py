@@ -96,7 +96,8 @@ def reasons(results: Results) -> list[str]:
 
 def kept(options: EvaluationOptions) -> str:
     """Return in words which responses vote."""
-    return f"among the most confident {float(100 * options.kept_part):g} % of N responses"
+    part, least = float(100 * options.kept.part), options.kept.least
+    return f"among the most confident {part:g} %{f', at least {least},' * (least > 1)} of N responses"
 
 
 def as_csv(rows: Sequence[dict[str, Any]]) -> str:
