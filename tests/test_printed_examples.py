@@ -247,7 +247,7 @@ def test_the_choices_are_right_as_often_as_shown(run_tokur, scored_n16):
     titles = ["Pass@1, the mean of all responses", "majority of all 16", "Pass@16, an oracle"]
     assert set(loop) == shown.keys() - set(titles)
     summary = re.compile(
-        r"accuracy ([\d.]+)%, Pass@1 ([\d.]+)%, majority ([\d.]+)%, Pass@16 ([\d.]+)% \(44 questions\)"
+        r"accuracy ([\d.]+)%, majority ([\d.]+)%, Pass@1 ([\d.]+)%, Pass@16 ([\d.]+)% \(44 questions\)"
     )
     for name in loop:
         code, _, err = run_tokur("select", scored_n16, "--by", name)

@@ -15,7 +15,7 @@ one has.
 Source: the paper, "Response Aggregation with Uncertainties".
 
 Why 16: where 60 % of the responses give one answer and 20 % the next, the first has more votes, ties counted half, in
-70 % of votes of one response, 74 % of two, 89 % of 7 and 97 % of 16. What smaller votes lose, a score would have to
+70 % of votes of one response, 74 % of two, 90 % of 7 and 97 % of 16. What smaller votes lose, a score would have to
 make up for first.
 """
 

@@ -60,7 +60,7 @@ def matching(record, keep):
 )
 def test_every_score_is_that_of_the_tokens_with_a_match(evaluate, pattern, keep):
     records = list(responses())
-    code, rows, err = evaluate(records, "--tokens", pattern)
+    code, rows, err = evaluate(records, "--tokens", pattern, "--scores", "all")
     assert code == 0, err
     assert rows.keys() == FORMULAS.keys()
     labels = [record["correct"] for record in records]
