@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tokur_cli.answers.judging import UNLABELLED
+from tokur_cli.commands.evaluate.choice import baselines
 from tokur_cli.commands.evaluate.results import Results
 from tokur_cli.commands.options.evaluate import EvaluationOptions
 from tokur_cli.metrics.catalogue import (
@@ -209,7 +210,8 @@ def _comparison_table(results: Results, versus: str) -> Table:
     rows: dict[str, list[Percentage | str]] = {name: [] for name in others}
     for metric in metrics:
         title = f"Δ{metric.title}{f' ({metric.unit})' * (metric.unit != '%')}"
-        columns += [Column(title), Column("p"), *([Column("DeLong p")] * (metric.name == "auroc"))]
+        columns += [Column(title), Column("p", belongs=True)]
+        columns += [Column("DeLong p", belongs=True)] * (metric.name == "auroc")
         for name, score in others.items():
             difference = score.differences.get(metric.name, Estimate(None))
             cells = [_shown(metric, difference, is_difference=True), _p(difference.p)]
@@ -223,7 +225,7 @@ def _comparison_table(results: Results, versus: str) -> Table:
 
 def _verdict_table(results: Results) -> Table:
     scores = results.overall.scores
-    others = list(dict.fromkeys(other for score in scores.values() for other in score.against))
+    others = [name for name in baselines(results.options) if any(name in score.against for score in scores.values())]
     columns = [Column("against the length" if other == LENGTH else f"against {other}") for other in others]
     rows = [
         Row(
