@@ -124,7 +124,7 @@ def test_the_scores_have_the_figures_shown(run_tokur, scored_samples, readme):
         "Right above wrong among": lambda row: [spelling(row["auroc_at_length"])],
         "Score − ll_sum": lambda row: [spelling(row["difference"]["auroc"])],
     }
-    tables = {title: block.printed.partition(title)[2].partition("\n\n")[0] for title in measures}
+    tables = {title: re.split("\n\n|\n…", block.printed.partition(title)[2])[0] for title in measures}
     assert [title for title, table in tables.items() if table] == list(measures)[: 1 if readme == FRONT else 3]
     for title, table in tables.items():
         rows = {line.split()[0]: line for line in table.splitlines() if "[" in line}
