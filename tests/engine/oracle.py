@@ -7,6 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from transformers import DynamicCache
+
+from tokur_cli.engine.body import cache_argument
 
 
 def reference_quantities(
@@ -99,9 +102,10 @@ def stepwise_log_probabilities(
 
         module.register_forward_pre_hook(before)
     with torch.no_grad():
-        outputs = fixed_draw(model, posterior, member)(input_ids=torch.tensor([prompt]), use_cache=True)
+        cache = cache_argument(model, DynamicCache())
+        outputs = fixed_draw(model, posterior, member)(input_ids=torch.tensor([prompt]), use_cache=True, **cache)
         rows = [outputs.logits[0, -1]]
         for step, token in enumerate(response[:-1]):  # noqa: B007 (the hooks read it)
-            outputs = fresh(input_ids=torch.tensor([[token]]), past_key_values=outputs.past_key_values, use_cache=True)
+            outputs = fresh(input_ids=torch.tensor([[token]]), use_cache=True, **cache)
             rows.append(outputs.logits[0, -1])
     return torch.stack(rows).log_softmax(-1)

@@ -7,15 +7,17 @@ are the model's own forward pass: which of its modules is the body, and what it 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import Cache, PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from tokur_cli.records.errors import TokurError
@@ -110,6 +112,16 @@ def run_body(model: PreTrainedModel, **inputs: Any) -> ModelOutput:
     finally:
         handle.remove()
     return outputs[-1]
+
+
+def cache_argument(model: PreTrainedModel, cache: Cache) -> dict[str, Cache]:
+    """Return a cache under the name that the model's forward pass has for it: transformers 5.24 renamed it."""
+    return {_cache_name(type(model)): cache}
+
+
+@lru_cache
+def _cache_name(family: type[PreTrainedModel]) -> str:
+    return "cache" if "cache" in inspect.signature(family.forward).parameters else "past_key_values"
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from torch import Tensor
 from transformers import Cache, DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
-from tokur_cli.engine.body import logits_from, run_body
+from tokur_cli.engine.body import cache_argument, logits_from, run_body
 from tokur_cli.engine.halving import pad
 from tokur_cli.engine.rotary import rescaled_beyond
 
@@ -114,8 +114,8 @@ class RollingCache:
             input_ids=ids[:, None],
             attention_mask=mask.long(),
             position_ids=self._filled.clamp(max=self._last_position)[:, None],  # ended rows may run beyond it
-            past_key_values=self._cache,
             use_cache=True,
+            **cache_argument(self.model, self._cache),
         )
         self._filled = self._filled + 1
         logits: Tensor = outputs.logits[:, -1]
@@ -143,7 +143,8 @@ def _device(model: PreTrainedModel) -> torch.device:
 def _processed(model: PreTrainedModel, prompts: Sequence[Sequence[int]]) -> tuple[DynamicCache, Tensor]:
     """Process prompts, padded on the right: their keys and values, and the logits (B, V) of what follows."""
     cache = DynamicCache()
-    outputs = run_body(model, input_ids=pad(prompts, _device(model)), past_key_values=cache, use_cache=True)
+    ids = pad(prompts, _device(model))
+    outputs = run_body(model, input_ids=ids, use_cache=True, **cache_argument(model, cache))
     states = outputs["last_hidden_state"]
     ends = torch.tensor([len(prompt) - 1 for prompt in prompts], device=states.device)
     with logits_from(model, outputs) as logits:
