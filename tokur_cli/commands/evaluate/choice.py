@@ -54,8 +54,8 @@ def shown_scores(runs: Sequence[Columns], options: EvaluationOptions) -> tuple[l
         _check_spans(options, having)
         return names, []
     if options.scores is None:
-        stood_for = {name for name in names if CATALOGUE[name].representative in having - {name}}
-        aside = [name for name in names if name in stood_for and name != options.versus and not options.sizes]
+        spoken_for = [name for name in names if CATALOGUE[name].representative in having - {name}]
+        aside = [] if options.sizes else [name for name in spoken_for if name != options.versus]
         return [name for name in names if name not in aside], aside
     asked = {score.name for score in choose_scores(options.scores)}
     if options.scores not in (ALL, DEFAULT) and (missing := [name for name in CATALOGUE if name in asked - having]):
