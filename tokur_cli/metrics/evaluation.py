@@ -198,36 +198,42 @@ class _Run:
         versus = self.plan.versus
         present = {name: score for name, score in self.scores.items() if np.isfinite(score.confidence).any()}
         drawn = self._drawn(present, np.ones(len(self.label), dtype=bool)) if present else {}
+        figures = {name: self._metrics(score) for name, score in self.scores.items()}
         leads = leading(is_binary=_is_binary(self.label)).name
         results = {}
         for name, score in self.scores.items():
-            metrics = self._metrics(score)
+            metrics = dict(figures[name])
             for metric, values in drawn.get(name, {}).items():
                 if (value := metrics[metric].value) is not None:
                     metrics[metric] = Estimate.resampled(value, values)
             count = int(np.isfinite(score.confidence).sum())
             others = [other for other in self.plan.against if other in present and other != name]
-            found = {other: self._differences(name, other, drawn) for other in others}
+            found = {other: self._differences(name, other, figures, drawn) for other in others}
             against = {other: differences[leads] for other, differences in found.items() if leads in differences}
             results[name] = ScoreResult(count, len(self.label) - count, metrics, against=against)
             if versus is not None and versus != name:
-                differences = found[versus] if versus in found else self._differences(name, versus, drawn)
+                differences = found.get(versus) or self._differences(name, versus, figures, drawn)
                 results[name] = replace(results[name], differences=differences, delong_p=self._delong_p(name, versus))
         return results
 
-    def _differences(self, name: str, baseline: str, drawn: Mapping[str, dict[str, Floats]]) -> dict[str, Estimate]:
+    def _differences(
+        self,
+        name: str,
+        baseline: str,
+        figures: Mapping[str, dict[str, Estimate]],
+        drawn: Mapping[str, dict[str, Floats]],
+    ) -> dict[str, Estimate]:
         """Return a score's paired differences from a baseline in every metric that both have.
 
-        They are of the records that have both; ``drawn`` are metrics under the resamples of all records.
+        They are of the records that have both; ``figures`` and ``drawn`` are metrics of all records that have a score,
+        and under the resamples of all.
         """
         both = self._both(name, baseline)
         pair = {one: self.scores[one] for one in (name, baseline)}
         if not all((np.isfinite(score.confidence) == both).all() for score in pair.values()):
+            figures = {one: self._metrics(score, both) for one, score in pair.items()}
             drawn = self._drawn({one: score.part(both) for one, score in pair.items()}, both)
-        (own, other), (of_own, of_other) = (
-            [self._metrics(score, both) for score in pair.values()],
-            [drawn.get(one, {}) for one in pair],
-        )
+        (own, other), (of_own, of_other) = ([of.get(one, {}) for one in pair] for of in (figures, drawn))
         found = {}
         for metric in METRICS:
             if metric not in of_own or metric not in of_other:

@@ -23,7 +23,7 @@ class Ranked:
         confidence: (N,), finite.
         label: (N,), in [0, 1].
         most_groups: where there are more groups, neighbours are merged into this many of about equal size.
-        stratum: (N,) number of the stratum of each record, from 0; -1 for none. None: there are no strata.
+        stratum: (N,) number of the stratum of each record, from 0; -1 for none. None for no strata; graded ones have none.
     """
 
     def __init__(
@@ -46,16 +46,17 @@ class Ranked:
         self.group_count = int(group[-1]) + 1
         self.label = label
         self.is_binary = bool(np.isin(label, (0.0, 1.0)).all())
-        self._within: NDArray[np.intp] | None = None
-        if stratum is not None:
-            # (N,) the group within its stratum, numbered through all strata; those of each stratum stand together
-            found, self._within = np.unique(stratum * self.group_count + self.group, return_inverse=True)
+        self.has_strata = self.is_binary and stratum is not None
+        self._part, part_count = self.group, self.group_count
+        if self.is_binary and stratum is not None:
+            # A part is what a group has in a stratum; the parts are numbered stratum by stratum, in their order
+            found, self._part = np.unique(stratum * self.group_count + self.group, return_inverse=True)
             self._bounds = np.searchsorted(found, np.arange(stratum.max(initial=-1) + 2) * self.group_count)
-
-    @property
-    def has_strata(self) -> bool:
-        """Whether its sums are those of strata, too."""
-        return self._within is not None
+            self._by_group = np.argsort(found % self.group_count, kind="stable")  # the parts of a group side by side
+            self._starts = np.searchsorted(found[self._by_group] % self.group_count, np.arange(self.group_count))
+            part_count = len(found)
+        self._part_count = part_count
+        self._cell = 2 * self._part + label.astype(np.intp)  # (N,) wrong and right records of each part, if binary
 
     def sums(self, weight: Floats | None = None, best: RankedSums | None = None) -> RankedSums:
         """Return sums over groups under R sets of weights.
@@ -66,27 +67,22 @@ class Ranked:
         """
         if weight is None:
             weight = np.ones((1, len(self.label)))
-        total, right = self._totals(self.group, self.group_count, weight)
-        strata: list[RankedSums] = []
-        if self._within is not None:
-            of_total, of_right = self._totals(self._within, int(self._within.max()) + 1, weight)
-            parts = [slice(start, end) for start, end in pairwise(self._bounds) if start < end]
-            strata = [RankedSums(of_total[:, part], of_right[:, part]) for part in parts]
-        return RankedSums(total, right, best, strata)
-
-    def _totals(self, group: NDArray[np.intp], count: int, weight: Floats) -> tuple[Floats, Floats]:
-        """Return (R, G) weights of all records in each group, and the same weighted with the label."""
-        total = np.empty((len(weight), count))
+        total = np.empty((len(weight), self._part_count))
         right = np.empty_like(total)
-        cell = 2 * group + self.label.astype(np.intp)  # (N,) wrong and right records of each group apart
         for row, of_record in enumerate(weight):
             if self.is_binary:
-                cells = np.bincount(cell, weights=of_record, minlength=2 * count).reshape(-1, 2)
+                cells = np.bincount(self._cell, weights=of_record, minlength=2 * self._part_count).reshape(-1, 2)
                 total[row], right[row] = cells.sum(axis=1), cells[:, 1]
             else:
-                total[row] = np.bincount(group, weights=of_record, minlength=count)
-                right[row] = np.bincount(group, weights=of_record * self.label, minlength=count)
-        return total, right
+                total[row] = np.bincount(self._part, weights=of_record, minlength=self._part_count)
+                right[row] = np.bincount(self._part, weights=of_record * self.label, minlength=self._part_count)
+        if not self.has_strata:
+            return RankedSums(total, right, best)
+        strata = [
+            RankedSums(total[:, start:end], right[:, start:end]) for start, end in pairwise(self._bounds) if start < end
+        ]
+        of_groups = (np.add.reduceat(of[:, self._by_group], self._starts, axis=1) for of in (total, right))
+        return RankedSums(*of_groups, best, strata)
 
 
 class RankedSums:
@@ -112,8 +108,13 @@ class RankedSums:
         self.right = np.cumsum(group_right, axis=1)
         self.all = self.total[:, -1]  # (R,)
         self.all_right = self.right[:, -1]
-        self.best = self if best is None else best
+        self._best = best
         self.strata = strata
+
+    @property
+    def best(self) -> RankedSums:
+        """Those of the perfect ranking."""
+        return self if self._best is None else self._best  # itself as a field would wait for the garbage collector
 
     @cached_property
     def precision(self) -> Floats:

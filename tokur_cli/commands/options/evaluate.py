@@ -76,8 +76,8 @@ class EvaluationOptions:
         Option(
             metavar="SCORE",
             autocompletion=one_of(score_names),
-            help="Score that the others are compared with, on records that have both; for sums a sum: ll_sum. In words, "
-            "each is judged against it and the length, without --versus against ll_sum and the length.",
+            help="Score that the others are compared with, on records that have both; for sums a sum: ll_sum. In words "
+            "each is judged against it and the length, by default against ll_sum and the length.",
         ),
         Excludes("--fit", why=_OF_SCORES),
     ] = None
