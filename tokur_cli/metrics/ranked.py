@@ -23,7 +23,7 @@ class Ranked:
         confidence: (N,), finite.
         label: (N,), in [0, 1].
         most_groups: where there are more groups, neighbours are merged into this many of about equal size.
-        stratum: (N,) number of the stratum of each record, from 0; -1 for none. None for no strata; graded ones have none.
+        stratum: (N,) number of the stratum of each record, from 0; -1 for none. None, or of graded records: no strata.
     """
 
     def __init__(
