@@ -42,9 +42,9 @@ class EvaluationOptions:
         str | None,
         Option(
             metavar="SCORES",
-            help="Comma-separated scores, or all of them; default: one of each kind; help: a table. One of each kind: for "
-            "each number that tokens have one score, the length, and what took more than the scoring's own passes. A "
-            "line names the others, which --scaling and --level step show, too. The order is that of the table.",
+            help="Comma-separated scores, or all of them; default: one of each kind; help: a table. One of each kind: "
+            "for each number that tokens have one score, the length, and what took more than the scoring's own passes. "
+            "A line names the others, which --scaling and --level step show, too. The order is that of the table.",
             callback=explain_scores,
             autocompletion=several_of(score_names, "help"),
             is_eager=True,
