@@ -3,7 +3,7 @@
 1. Responses are ranked by confidence, equals by their sample.
 2. The top ⌈P · N⌉ are kept, N being the responses that have the score, but never fewer than L, if there are so many.
    The paper's rule is P = 10 % alone, which of 16 responses leaves two. By default L is 16, so that up to 16 responses
-   all vote: the plain majority, but for ties, which go to the more confident. From 151 on, 10 % are more than 16.
+   all vote: the plain majority, but for ties, which go to the more confident. From 161 on, 10 % are more than 16.
 3. ``maj``: every kept response has weight 1. ``wbon``: see ``weights``. ``bon``: the most confident one that gives an
    answer, if any does, has weight 1, the others 0.
 4. The class of equal answers with the largest sum of weights wins; of classes with equal sums the one whose most
