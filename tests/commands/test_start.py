@@ -55,7 +55,7 @@ def run(arguments, given=GOOD):
         (["score", "--scores", "lll"], GOOD, 2, "unknown score lll"),
         (["score", "--format", "opnai"], GOOD, 2, "--format opnai: there is no such format"),
         (["score", "--sigma", "x"], GOOD, 2, '--sigma has "x"'),
-        (["score", "--sigma", "auto"], GOOD, 2, "--sigma auto is the σ that a posterior was calibrated to"),
+        (["score", "--sigma", "Auto"], GOOD, 2, '--sigma has "Auto"; it must be a number from 0, or auto'),
         (["score", "--posterior", "nowhere"], GOOD, 1, "nowhere: holds no posterior"),
         (["score", "--requests", "nowhere"], GOOD, 2, "<stdin> is in the format tokur, which has its own prompts"),
         (["score", "--layers", "two"], GOOD, 2, 'layers "two" is not a slice'),

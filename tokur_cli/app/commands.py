@@ -30,6 +30,7 @@ from tokur_cli.commands.options.scoring import (
 from tokur_cli.commands.options.select import SelectOptions
 from tokur_cli.commands.options.streams import InputOptions, RecordOutput, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
+from tokur_cli.engine.posterior.settings import AUTO, PosteriorSettings
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.streams import STDIN
 
@@ -111,7 +112,8 @@ def perturb(
     from tokur_cli.commands.perturb.command import perturb as run
     from tokur_cli.commands.shared.prompts import PromptForm
 
-    scoring = ScoringOptions(**vars(sampling), posterior=replace(posterior, sigma=str(strength.sigma)))
+    sigma = str(PosteriorSettings.sigma) if tries and strength.sigma == AUTO else strength.sigma  # where trials begin
+    scoring = ScoringOptions(**vars(sampling), posterior=replace(posterior, sigma=sigma))
     source_of_trials = replace(source, path=input_path(responses)) if tries else None
     run(PerturbJob(model, PromptForm(prompts), scoring), source_of_trials, strength, labels, workers, keep)
 

@@ -124,6 +124,16 @@ class ResponseTokenizer:
             )
         return ids
 
+    def encode_text(self, text: str) -> list[int]:
+        """Return the ids of a text, with the special tokens that it begins with, as many as the context has room for.
+
+        Raises:
+            TokurError: the tokenizer fails, or has ids that the model does not take.
+        """
+        ids = self._encode(text, special_tokens=True)[: self.context_length]
+        self._check_own_ids(ids)
+        return ids
+
     def tokenize(
         self,
         prompt: str | Sequence[int],

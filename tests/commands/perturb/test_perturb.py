@@ -74,7 +74,7 @@ def test_generating_with_a_kept_posterior_scores_as_score_does(run_tokur, tiny_f
         (("--seed", "0"), "--seed is fixed by --posterior"),
         (("--targets", "q_proj"), "--targets is fixed by --posterior"),
         (("--layers", "1:"), "--layers is fixed by --posterior"),
-        (("--sigma", "auto"), "`tokur perturb --calibrate` finds one"),
+        (("--sigma", "auto"), "--sigma is fixed by --posterior"),
     ],
 )
 def test_options_that_contradict_the_posterior_are_refused(run_tokur, responses, posterior, options, message):
@@ -94,7 +94,6 @@ def test_score_refuses_a_posterior_of_other_weights(run_tokur, responses, poster
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--sigma", "auto"), "give it as --posterior DIR"),
         (("--sigma", "-1"), "it must be a number from 0, or auto"),
         (("--sigma", "big"), "it must be a number from 0, or auto"),
         (("--sigma", "nan"), "it must be a number from 0, or auto"),
@@ -109,7 +108,7 @@ def test_a_strength_that_is_none_is_refused(run_tokur, tiny_folder, responses, o
 def test_perturb_refuses_a_strength_without_end(run_tokur, tiny_folder):
     code, out, err = run_tokur("perturb", "-m", tiny_folder, "--sigma", "inf")
     assert (code, out) == (2, "")
-    assert err == 'tokur perturb: --sigma has "inf"; it must be a number from 0\n'
+    assert err == 'tokur perturb: --sigma has "inf"; it must be a number from 0, or auto\n'
 
 
 def test_a_sweep_equals_brute_force_in_float64(run_tokur, tiny_folder, responses):
@@ -167,7 +166,7 @@ def test_calibration_is_within_its_tolerance_and_score_reads_it(run_tokur, tiny_
     outside = [row["sigma"] for row in rows if row["kl"] > 0.02]
     assert kept["sigma"] == kept["calibration"]["sigma"] == max(inside)
     assert min(outside) / max(inside) <= 1.05
-    code, scored, err = run_tokur("score", responses, "--posterior", folder, "--sigma", "auto")
+    code, scored, err = run_tokur("score", responses, "--posterior", folder)
     assert code == 0, err
     assert {row["tokur"]["run"]["sigma"] for row in parsed(scored)} == {kept["sigma"]}
 

@@ -10,8 +10,8 @@ from typer import Option
 from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.files import Writes
 from tokur_cli.commands.options.relations import Excludes, Needs
-from tokur_cli.commands.options.scoring import parse_sigma
-from tokur_cli.engine.posterior.settings import PosteriorSettings
+from tokur_cli.commands.options.scoring import SIGMA_HELP, parse_sigma
+from tokur_cli.engine.posterior.settings import AUTO
 
 
 @dataclass(frozen=True)
@@ -20,10 +20,7 @@ class StrengthOptions:
 
     panel: ClassVar[str] = panels.STRENGTH
 
-    sigma: Annotated[
-        float,
-        Option(min=0.0, metavar="NUMBER", help="σ_q, perturbation strength.", rich_help_panel=panels.POSTERIOR),
-    ] = PosteriorSettings.sigma
+    sigma: Annotated[str, Option(metavar="NUMBER|auto", help=SIGMA_HELP, rich_help_panel=panels.POSTERIOR)] = AUTO
     sweep: Annotated[
         str | None,
         Option(metavar="NUMBERS", help="Strengths to try on the responses, with commas between them: a record each."),
@@ -61,7 +58,7 @@ class StrengthOptions:
     ] = None
 
     def __post_init__(self) -> None:
-        parse_sigma(str(self.sigma))  # Typer lets infinity pass
+        parse_sigma(self.sigma, or_auto=True)
         _ = self.strengths
 
     @property

@@ -13,26 +13,32 @@ from typer import Option
 from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.completion import one_of, score_names, several_of
 from tokur_cli.commands.options.files import Reads
-from tokur_cli.commands.options.relations import Excludes, Needs
+from tokur_cli.commands.options.relations import Excludes
 from tokur_cli.commands.shared.errors import reporting
 from tokur_cli.engine.posterior.description import MOST_DRAWS, PosteriorDescription, read_description
-from tokur_cli.engine.posterior.settings import SETTING_CHECKS, PosteriorSettings, layer_slice
+from tokur_cli.engine.posterior.settings import AUTO, MOST_KL, SETTING_CHECKS, PosteriorSettings, layer_slice
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 from tokur_cli.scores.calibration import Calibration
 from tokur_cli.scores.steps import STEP_RULES, regular_expression
 
+SIGMA_HELP = (
+    "σ_q, perturbation strength. auto: 0.1, the paper's, or less where that would move the model's predictions by more "
+    f"than {MOST_KL:g} nats a token."
+)
 FIXED = "{option} is fixed by --posterior {value}: leave one of the two out"
 
 
-def parse_sigma(text: str, option: str = "--sigma", otherwise: str = "") -> float:
-    """Return a strength as the user typed it."""
+def parse_sigma(text: str, option: str = "--sigma", *, or_auto: bool = False) -> float:
+    """Return a strength as the user typed it; for auto, where that may be, the paper's: what suits is found later."""
+    if or_auto and text == AUTO:
+        return PosteriorSettings.sigma
     try:
         sigma = float(text)
     except ValueError:
         sigma = math.nan
     if not (math.isfinite(sigma) and sigma >= 0):
-        raise UsageError(f'{option} has "{text}"; it must be a number from 0{otherwise}')
+        raise UsageError(f'{option} has "{text}"; it must be a number from 0{", or auto" * or_auto}')
     return sigma
 
 
@@ -55,18 +61,9 @@ class PosteriorOptions:
     rank: Annotated[int, Option(min=1, metavar="N", help="r', rank of the noise.")] = PosteriorSettings.rank
     sigma: Annotated[
         str,
-        Option(
-            metavar="NUMBER|auto",
-            help="σ_q, perturbation strength; auto: what the posterior was calibrated to.",
-        ),
-        Needs(
-            "--posterior",
-            when="auto",
-            why="--sigma auto is the σ that a posterior was calibrated to: make one with "
-            "`tokur perturb --calibrate RESPONSES -o DIR` and give it as --posterior DIR",
-        ),
-        Excludes("--posterior", unless="--sigma=auto", why=FIXED),
-    ] = str(PosteriorSettings.sigma)
+        Option(metavar="NUMBER|auto", help=SIGMA_HELP),
+        Excludes("--posterior", why=FIXED),
+    ] = AUTO
     targets: Annotated[
         str,
         Option(
@@ -87,23 +84,19 @@ class PosteriorOptions:
     given: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        if self.sigma != "auto":
-            parse_sigma(self.sigma, otherwise=", or auto")
+        parse_sigma(self.sigma, or_auto=True)
         if self.layers is not None:
             layer_slice(self.layers)
 
     @cached_property
     def kept(self) -> PosteriorDescription | None:
         """What the kept posterior says of itself; None without one."""
-        if self.folder is None:
-            return None
-        kept = read_description(self.folder)
-        if self.sigma == "auto" and kept.calibration is None:
-            raise UsageError(
-                f"--sigma auto: the posterior in {self.folder} has σ = {kept.settings.sigma:g} because it was given "
-                "so; `tokur perturb --calibrate` finds one"
-            )
-        return kept
+        return None if self.folder is None else read_description(self.folder)
+
+    @property
+    def chooses_sigma(self) -> bool:
+        """Whether the strength is the one that suits the model, known once it is there."""
+        return self.folder is None and self.sigma == AUTO
 
     @property
     def settings(self) -> PosteriorSettings:
@@ -111,7 +104,7 @@ class PosteriorOptions:
         if self.kept is not None:
             return self.kept.settings
         own = {name: getattr(self, name) for name in SETTING_CHECKS}
-        return PosteriorSettings(**own | {"sigma": float(self.sigma)})
+        return PosteriorSettings(**own | {"sigma": parse_sigma(self.sigma, or_auto=True)})
 
     @property
     def members(self) -> int:

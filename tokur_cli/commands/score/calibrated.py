@@ -16,6 +16,8 @@ def with_calibration(scoring: ScoringOptions) -> ScoringOptions:
         calibration = read_calibration(scoring.calibration)
         posterior = scoring.posterior
         declared = settings_of_draws(posterior.settings, posterior.members, scoring.sampling, scoring.estimator)
+        if posterior.chooses_sigma:  # known, and checked, once the model is there
+            del declared["sigma"]
         calibration.check(declared, scoring.calibration)
         scoring = replace(scoring, fitted=calibration)
     chosen_scores(scoring)  # a misspelt name is reported before a model is loaded

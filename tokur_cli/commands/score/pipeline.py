@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, TypeVar
 
+import numpy as np
+
 from tokur_cli import __version__
 from tokur_cli.commands.baselines.baselines import Baselines
 from tokur_cli.commands.baselines.features import ScoredResponse, over_samples
@@ -92,7 +94,7 @@ class RecordScorer:
                 continue
             anew = self._is_anew(outcome)
             self._add_results(outcome)
-            yield ScoredLine(outcome.record.encode(), len(outcome.located.offsets), anew)
+            yield ScoredLine(outcome.record.encode(), len(outcome.located.offsets), anew, _doubt(outcome.quantities))
 
     def _with_features(
         self, outcomes: Iterable[tuple[int, ScoredResponse | RecordError]], skip_invalid: bool
@@ -182,6 +184,13 @@ class RecordScorer:
         response.record.set("tokur", tokur)
 
 
+def _doubt(quantities: Quantities) -> tuple[float, float] | None:
+    """Return the sums of tu and of the entropy over a response's tokens."""
+    if "tu" not in quantities:
+        return None
+    return float(np.sum(quantities["tu"], dtype=np.float64)), float(np.sum(quantities["entropy"], dtype=np.float64))
+
+
 def settings_for(settings: dict[str, Any], tokur: dict[str, Any]) -> dict[str, Any]:
     """Return a run's settings as a record will have them that came with this ``tokur``, whose scores may stay."""
     if _has_prompt_ids(tokur, settings["model"]):
@@ -220,11 +229,13 @@ def _run_settings(options: ScoringOptions, language_model: LanguageModel, draws:
     of_draws = settings_of_draws(
         draws.posterior if draws else None, draws.members if draws else 0, options.sampling, options.estimator
     )
+    why = {"sigma_auto": draws.posterior.why} if draws and draws.posterior.why else {}
     return {
         "model": language_model.name,
         "revision": language_model.revision,
         "dtype": language_model.dtype,
         **of_draws,
+        **why,
         "version": __version__,
     }
 

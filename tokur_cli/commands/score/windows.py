@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
@@ -38,11 +39,13 @@ class ScoredLine(NamedTuple):
         line: the record.
         tokens: how many its response has.
         anew: whether these are not the tokens that the model wrote, which the record names but does not tell.
+        doubt: sums of tu and of the entropy over its tokens; None where there was no draw.
     """
 
     line: bytes
     tokens: int
     anew: bool
+    doubt: tuple[float, float] | None
 
 
 def score_records(
@@ -65,12 +68,14 @@ def score_records(
                 yield ScoringTask(window, wanted, invalid.skip)
 
     anew = 0
+    swamping = Swamping()
     for _, outcomes in pool.map(tasks(), _lost):
         for outcome in outcomes:
             if isinstance(outcome, ScoredLine):
                 yield outcome.line
                 progress.advance(1, outcome.tokens)
                 anew += outcome.anew
+                swamping.add(outcome)
             else:
                 invalid.skip_or_raise(outcome)
                 progress.advance(1)
@@ -80,6 +85,35 @@ def score_records(
             progress.command,
             f"{count} tokenized anew, perhaps not into the tokens that the model wrote: the records hold none that "
             "spell the text",
+        )
+    if advice := swamping.advice():
+        say(progress.command, advice)
+
+
+class Swamping:
+    """Tells whether the draws swamp the model: their mixture is much less sure than the model itself."""
+
+    _MOST = 1.25  # times the model's entropy
+    _TOKENS = 100  # fewer say little
+
+    def __init__(self) -> None:
+        self.tokens, self.tu, self.entropy = 0, 0.0, 0.0
+
+    def add(self, line: ScoredLine) -> None:
+        """Count a response's tokens."""
+        if line.doubt is not None and all(map(math.isfinite, line.doubt)):
+            self.tokens += line.tokens
+            self.tu += line.doubt[0]
+            self.entropy += line.doubt[1]
+
+    def advice(self) -> str | None:
+        """Return what is to be said at the end; None where all is well."""
+        if self.tokens < self._TOKENS or self.tu <= self._MOST * self.entropy:
+            return None
+        tu, entropy = self.tu / self.tokens, self.entropy / self.tokens
+        return (
+            f"the draws swamp the model: its own entropy is {entropy:.2g} nats a token, tu is {tu:.2g}; give a smaller "
+            "--sigma (`tokur perturb --sweep` shows what each does)"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -18,10 +19,12 @@ from tokur_cli.engine.loading.cache import cache_folder
 from tokur_cli.engine.loading.models import LanguageModel, ModelDescription
 from tokur_cli.engine.memory import available_bytes
 from tokur_cli.engine.posterior.folder import load_posterior
-from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.posterior.posterior import Posterior, build_posterior
 from tokur_cli.engine.posterior.projections import count_layers
+from tokur_cli.engine.posterior.settings import MOST_KL, PAPER
 from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.engine.uncertainty.perturbed import Draws
+from tokur_cli.engine.uncertainty.strength import suitable_strength
 
 if TYPE_CHECKING:
     from tokur_cli.commands.generate.responder import Responder
@@ -77,11 +80,32 @@ class Session:
             cache = cache_folder() / "bases"
             posterior = build_posterior(model, options.settings, cache=cache, progress=say, note=note)
         self.model.probe.check_scoring(Draws(posterior, 1))
+        if options.chooses_sigma:
+            posterior = self._with_suitable_strength(posterior)
         perturbed, layers = count_layers(model, posterior.matrices)
         if perturbed < layers and posterior.layers is None:
             wanted = posterior.targets.replace(",", " or ")
             note(f"perturbs {perturbed} of {layers} layers: the others have no {wanted}")
         return Draws(posterior, options.members)
+
+    def _with_suitable_strength(self, posterior: Posterior) -> Posterior:
+        """Return the posterior with the strength that suits the model, saying so where it is not the paper's."""
+        found = suitable_strength(
+            self.model.model,
+            posterior,
+            self.tokenizer.encode_text,
+            batch_tokens=self.batch_tokens,
+            cache=cache_folder() / "strengths",
+            progress=self.progress.say,
+        )
+        if found.sigma != PAPER.sigma:
+            self.progress.note(
+                f"σ = {found.sigma:g}: at {PAPER.sigma:g} the draws are {found.paper_kl:.2g} nats a token from this "
+                f"model, which is more than {MOST_KL:g} (--sigma {PAPER.sigma:g} takes it all the same)"
+            )
+            why = {"paper": PAPER.sigma, "paper_kl": float(f"{found.paper_kl:.2g}"), "most_kl": MOST_KL}
+            posterior = replace(posterior, sigma=found.sigma, why=why)
+        return posterior
 
     def scorer(self, options: ScoringOptions, *, guided_by: Collection[str] = ()) -> RecordScorer:
         """Return what scores records, see ``RecordScorer``."""

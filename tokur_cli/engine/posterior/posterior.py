@@ -43,9 +43,14 @@ class Posterior(PosteriorSettings):
 
     Noise depends on (seed, member, matrix name, place) alone: the first members of a larger set are those of a
     smaller one, and leaving a projection out changes no other.
+
+    Args:
+        matrices: the perturbed weights.
+        why: of a strength that was chosen in place of the paper's, the numbers that it was chosen by.
     """
 
     matrices: tuple[PerturbedMatrix, ...] = field(kw_only=True)
+    why: dict[str, float] | None = field(default=None, kw_only=True)
 
     def weight_noise(self, matrix: PerturbedMatrix, member: int) -> Tensor:
         """Return ε of draw ``member`` (0 is the first): float32, (in, r′), entries N(0, σ²)."""

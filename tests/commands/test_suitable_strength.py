@@ -1,0 +1,132 @@
+"""The default strength suits the model: kept where the paper's does, lowered and said where it would swamp it."""
+
+import json
+
+import pytest
+
+from tests.commands.score.test_score import parsed, records, write_lines
+from tests.tiny import quieten, tiny_model, tiny_tokenizer
+from tokur_cli import Tokur
+from tokur_cli.commands.score.windows import ScoredLine, Swamping
+
+SAID = "σ = 0.015: at 0.1 the draws are 0.91 nats a token from this model, which is more than 0.05"
+
+
+@pytest.fixture(scope="module")
+def sensitive_folder(tmp_path_factory):
+    """A model whose outputs are those of ``tiny_folder``'s, and that noise in the weights moves eight times as much."""
+    folder = tmp_path_factory.mktemp("sensitive")
+    model = tiny_model("llama")
+    quieten(model, 1 / 8)
+    model.save_pretrained(folder)
+    tiny_tokenizer().save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def responses(tmp_path):
+    return write_lines(tmp_path / "responses.jsonl", records(6))
+
+
+def test_a_model_that_the_papers_strength_suits_has_it_without_a_word(run_tokur, tiny_folder, responses):
+    code, by_default, err = run_tokur("score", responses, "-m", tiny_folder)
+    assert (code, err) == (0, "")
+    for sigma in ("auto", "0.1"):
+        assert run_tokur("score", responses, "-m", tiny_folder, "--sigma", sigma) == (0, by_default, "")
+
+
+def test_a_sensitive_model_gets_less_and_its_records_and_standard_error_say_so(run_tokur, sensitive_folder, responses):
+    options = ("score", responses, "-m", sensitive_folder, "--dtype", "float32")
+    code, out, err = run_tokur(*options)
+    assert code == 0
+    assert err.count("\n") == 1
+    assert f"tokur score: {SAID} (--sigma 0.1 takes it all the same)" in err
+    runs = [record["tokur"]["run"] for record in parsed(out)]
+    assert {run["sigma"] for run in runs} == {0.015}
+    assert runs[0]["sigma_auto"] == {"paper": 0.1, "paper_kl": 0.91, "most_kl": 0.05}
+    code, given, err = run_tokur(*options, "--sigma", 0.015)
+    assert (code, err) == (0, "")
+    assert [record["tokur"]["tokens"] for record in parsed(given)] == [r["tokur"]["tokens"] for r in parsed(out)]
+    assert "sigma_auto" not in parsed(given)[0]["tokur"]["run"]
+
+
+def test_it_depends_neither_on_the_records_nor_on_their_number_nor_on_the_seed(run_tokur, sensitive_folder, tmp_path):
+    found = set()
+    for number, options in enumerate(((), ("--seed", 7), ("--draws", 5), ("--sampling", "joint"))):
+        lines = write_lines(tmp_path / f"{number}.jsonl", records(1 + number, seed=number))
+        _, out, _ = run_tokur("score", lines, "-m", sensitive_folder, "--dtype", "float32", *options)
+        found |= {record["tokur"]["run"]["sigma"] for record in parsed(out)}
+    assert found == {0.015}
+
+
+def test_the_papers_strength_swamps_it_and_the_end_says_so(run_tokur, sensitive_folder, tmp_path):
+    lines = write_lines(tmp_path / "in.jsonl", records(20))
+    code, out, err = run_tokur("score", lines, "-m", sensitive_folder, "--sigma", 30, "--dtype", "float32")
+    tokens = [record["tokur"]["tokens"] for record in parsed(out)]
+    tu, entropy = (sum(map(sum, (each[name] for each in tokens))) for name in ("tu", "entropy"))
+    assert tu > 1.25 * entropy
+    count = sum(len(each["tu"]) for each in tokens)
+    assert code == 0
+    assert err == (
+        f"tokur score: the draws swamp the model: its own entropy is {entropy / count:.2g} nats a token, tu is "
+        f"{tu / count:.2g}; give a smaller --sigma (`tokur perturb --sweep` shows what each does)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("tokens", "tu", "entropy", "said"),
+    [(100, 126, 100, True), (100, 125, 100, False), (99, 990, 1, False), (100, float("nan"), 1, False)],
+)
+def test_draws_swamp_a_model_from_a_quarter_more_on_and_not_by_a_few_tokens(tokens, tu, entropy, said):
+    swamping = Swamping()
+    swamping.add(ScoredLine(b"", tokens, anew=False, doubt=(tu, entropy)))
+    swamping.add(ScoredLine(b"", 50, anew=False, doubt=None))
+    assert (swamping.advice() is not None) is said
+
+
+def test_a_cut_off_run_goes_on_with_the_strength_that_it_had(run_tokur, sensitive_folder, responses, tmp_path):
+    options = ("score", responses, "-m", sensitive_folder, "-o", tmp_path / "out.jsonl")
+    run_tokur(*options)
+    whole = (tmp_path / "out.jsonl").read_bytes()
+    begun = b"".join(whole.splitlines(keepends=True)[:3])
+    (tmp_path / "out.jsonl").write_bytes(begun)
+    code, _, err = run_tokur(*options, "--resume", "--sigma", "0.1")
+    assert code == 1
+    assert "sigma 0.015, but this run has sigma 0.1" in err
+    assert run_tokur(*options, "--resume")[0] == 0
+    assert (tmp_path / "out.jsonl").read_bytes() == whole
+
+
+def test_a_posterior_is_kept_with_the_strength_that_suits(run_tokur, sensitive_folder, responses, tmp_path):
+    code, _, err = run_tokur("perturb", "-m", sensitive_folder, "-o", tmp_path / "kept", "--dtype", "float32")
+    assert code == 0
+    assert SAID in err
+    assert json.loads((tmp_path / "kept" / "posterior.json").read_text())["sigma"] == 0.015
+    code, out, err = run_tokur("score", responses, "--posterior", tmp_path / "kept")
+    assert (code, err) == (0, "")
+    assert parsed(out)[0]["tokur"]["run"]["sigma"] == 0.015
+
+
+def test_a_calibration_of_another_strength_is_refused_once_the_strength_is_known(
+    run_tokur, sensitive_folder, responses, tmp_path
+):
+    labelled = [{**record, "correct": number % 3 == 0} for number, record in enumerate(records(60))]
+    lines = write_lines(tmp_path / "labelled.jsonl", labelled)
+    fitted = {}
+    for name, sigma in (("auto", "auto"), ("paper", "0.1")):
+        scored = tmp_path / f"{name}.jsonl"
+        run_tokur("score", lines, "-m", sensitive_folder, "--sigma", sigma, "-o", scored)
+        fitted[name] = tmp_path / f"{name}.json"
+        assert run_tokur("evaluate", scored, "--fit", fitted[name])[0] == 0
+    options = ("score", responses, "-m", sensitive_folder)
+    code, out, _ = run_tokur(*options, "--calibration", fitted["auto"])
+    assert code == 0
+    assert all("p_correct" in record["tokur"]["scores"] for record in parsed(out))
+    code, out, err = run_tokur(*options, "--calibration", fitted["paper"])
+    assert (code, out) == (2, "")
+    assert "was fitted on scores with sigma 0.1, these are made with 0.015" in err
+
+
+def test_from_python_it_is_the_same(run_tokur, sensitive_folder, responses):
+    _, out, _ = run_tokur("score", responses, "-m", sensitive_folder)
+    assert list(Tokur(str(sensitive_folder)).score(records(6))) == parsed(out)

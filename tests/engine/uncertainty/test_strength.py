@@ -1,0 +1,150 @@
+"""The strength that suits a model: against brute force in float64, and what it does not depend on."""
+
+import copy
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.engine import oracle
+from tests.engine.uncertainty.test_scorer import same_projected_noise
+from tests.tiny import CONTEXT_LENGTH, quieten, tiny_model, tiny_tokenizer
+from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.posterior.settings import MOST_KL, PosteriorSettings
+from tokur_cli.engine.tokens import ResponseTokenizer
+from tokur_cli.engine.uncertainty import strength
+from tokur_cli.engine.uncertainty.strength import suitable_strength
+
+TOKENIZER = ResponseTokenizer(tiny_tokenizer(), CONTEXT_LENGTH)
+
+
+def sensitive(factor=1.0):
+    """A tiny Llama that the paper's strength moves too far: of the same outputs for each factor, moved less by it."""
+    model = tiny_model("llama")
+    quieten(model, factor / 8)
+    return model
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """The strengths that were tried."""
+    tried = []
+    draws = strength.Draws
+
+    def counted(posterior, members):
+        tried.append(posterior.sigma)
+        return draws(posterior, members)
+
+    monkeypatch.setattr(strength, "Draws", counted)
+    return tried
+
+
+def found(model, cache, **settings):
+    posterior = build_posterior(model, PosteriorSettings(**settings))
+    return suitable_strength(model, posterior, TOKENIZER.encode_text, batch_tokens=4096, cache=cache)
+
+
+def divergence(model, sigma, texts):
+    """Mean KL(p_0 ‖ p_m) of a token by weights that are really perturbed at each step, in float64."""
+    posterior = build_posterior(model, PosteriorSettings(sigma=sigma))
+    exact, values = copy.deepcopy(model).double(), []
+    for text in texts:
+        prompt, ids = text[:1], text[1:]
+        base = oracle.log_probabilities(exact, prompt, ids)
+        for member in range(2):
+            noise = same_projected_noise(posterior, member)
+            drawn = oracle.stepwise_log_probabilities(model, posterior, member, prompt, ids, noise)
+            values.append((base.exp() * (base - drawn)).sum(-1).numpy())
+    return np.concatenate(values).mean()
+
+
+@pytest.mark.parametrize("factor", [1, 8])
+def test_the_divergence_is_that_of_weights_really_perturbed(factor, tmp_path, monkeypatch):
+    texts = ("Tom has 3 apples.", "2 + 2 = 4", "x")
+    monkeypatch.setattr(strength, "TEXTS", texts)
+    model = sensitive(factor)
+    ids = [TOKENIZER.encode_text(text) for text in texts]
+    got = found(model, tmp_path)
+    assert got.paper_kl == pytest.approx(divergence(model, 0.1, ids), rel=1e-4)
+    assert got.kl == pytest.approx(divergence(model, got.sigma, ids), rel=1e-4)
+
+
+def test_the_papers_strength_is_kept_where_it_moves_the_model_little_enough(tmp_path, measured):
+    got = found(tiny_model("llama"), tmp_path)
+    assert (got.sigma, got.kl, measured) == (0.1, got.paper_kl, [0.1])
+    assert got.paper_kl <= MOST_KL
+
+
+def test_a_sensitive_model_gets_the_largest_strength_within_the_bound(tmp_path):
+    """To two digits: the next one up is beyond it."""
+    model = sensitive()
+    got = found(model, tmp_path)
+    assert got.paper_kl > MOST_KL >= got.kl
+    assert float(f"{got.sigma:.2g}") == got.sigma < 0.1
+    ids = [TOKENIZER.encode_text(text) for text in strength.TEXTS]
+    higher = replace(build_posterior(model), sigma=1.07 * got.sigma)
+    assert _mean_kl(model, higher, ids) > MOST_KL
+
+
+def _mean_kl(model, posterior, ids):
+    scorer = strength.Scorer(model, strength.Draws(posterior, 2), compare=True)
+    responses = [strength.TokenizedResponse(text[:1], text[1:]) for text in ids]
+    return np.concatenate([quantities["kl"] for _, quantities in scorer.score(responses)]).mean()
+
+
+def test_it_follows_the_scale_of_what_the_weights_are_given(tmp_path):
+    """Dividing what enters W^Q and W^K by c and multiplying them by c changes no output; σ must grow by c."""
+    once, twice = (found(sensitive(factor), tmp_path).sigma for factor in (1, 2))
+    assert twice == pytest.approx(2 * once, rel=0.07)
+
+
+def test_it_is_measured_once_for_a_model_and_what_is_perturbed(tmp_path, measured):
+    model = sensitive()
+    first = found(model, tmp_path)
+    tries = len(measured)
+    assert 1 < tries <= 10
+    assert found(sensitive(), tmp_path, seed=5, sigma=0.7) == first
+    assert len(measured) == tries, "neither seed nor strength matter"
+    for settings in ({"rank": 4}, {"targets": "v_proj"}, {"layers": "1:"}):
+        assert found(model, tmp_path, **settings) != first
+    assert len(measured) > tries
+
+
+def test_other_weights_are_measured_anew_even_where_no_draw_falls_on_them(tmp_path, measured):
+    found(sensitive(), tmp_path)
+    tries = len(measured)
+    other = sensitive()
+    other.model.layers[0].mlp.down_proj.weight[:] *= 1.5
+    found(other, tmp_path)
+    assert len(measured) > tries
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"sigma": 0.01}', b'{"sigma": "a", "kl": 0.1, "paper_kl": 1}'])
+def test_a_damaged_file_is_measured_again_and_replaced(damage, tmp_path, measured):
+    first = found(sensitive(), tmp_path)
+    (kept,) = tmp_path.iterdir()
+    kept.write_bytes(damage)
+    tries = len(measured)
+    assert found(sensitive(), tmp_path) == first
+    assert len(measured) == 2 * tries
+    assert json.loads(kept.read_bytes())["sigma"] == first.sigma
+
+
+def test_a_cache_that_cannot_be_written_costs_time_alone(tmp_path):
+    (tmp_path / "file").write_text("")
+    assert found(sensitive(), tmp_path / "file") == found(sensitive(), tmp_path / "folder")
+
+
+def test_a_model_with_a_short_context_is_measured_on_the_beginnings(tmp_path):
+    short = ResponseTokenizer(tiny_tokenizer(), 16)
+    model = tiny_model("llama", max_position_embeddings=16)
+    posterior = build_posterior(model)
+    got = suitable_strength(model, posterior, short.encode_text, batch_tokens=64, cache=tmp_path)
+    assert got.sigma > 0
+
+
+def test_numbers_that_are_not_finite_are_too_far():
+    """A strength under which a layer overflows is none; within 5 % of the bound is near enough."""
+    overflowing = {0.1: float("nan")}
+    assert 0.05 / 1.05 <= strength._chosen(lambda sigma: overflowing.get(sigma, 20 * sigma**2)).sigma <= 0.05

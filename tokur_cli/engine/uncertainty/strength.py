@@ -1,0 +1,146 @@
+"""The strength that suits a model: the paper's, or less where that would move its predictions too far."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from transformers import PreTrainedModel
+
+from tokur_cli.engine.posterior.calibration import largest_sigma
+from tokur_cli.engine.posterior.folder import weight_fingerprint
+from tokur_cli.engine.posterior.posterior import Posterior
+from tokur_cli.engine.posterior.settings import MOST_KL, PAPER
+from tokur_cli.engine.uncertainty.perturbed import Draws
+from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
+from tokur_cli.records.errors import TokurError
+from tokur_cli.records.outputs import replacing
+
+TEXTS = (
+    "Question: A baker makes 4 trays of rolls with 9 rolls on each tray, and sells 20 of the rolls before noon. "
+    "How many rolls are left?\nAnswer: The baker makes 4 * 9 = 36 rolls. After selling 20 of them, 36 - 20 = 16 rolls "
+    "are left. The answer is 16.\n",
+    "Question: Which is heavier, a kilogram of iron or a kilogram of feathers?\nAnswer: Both have a mass of one "
+    "kilogram, so neither is heavier. The feathers only take up more space.\n",
+    "Question: Solve 3x + 5 = 26 for x.\nAnswer: Subtract 5 from both sides to get 3x = 21. Then divide both sides by "
+    "3, which gives x = 7.\n",
+    "Question: Why does ice float on water?\nAnswer: When water freezes, its molecules form an open lattice that takes "
+    "up more room than the liquid. Ice is therefore less dense than water, and it floats.\n",
+    "Question: A train leaves at 9:40 and arrives at 12:05. How long is the journey?\nAnswer: From 9:40 to 12:00 it is "
+    "2 hours and 20 minutes. With 5 more minutes, the journey takes 2 hours and 25 minutes.\n",
+    'Question: What does the word "reluctant" mean?\nAnswer: Someone who is reluctant does not really want to do '
+    "something, and does it slowly or only after being asked more than once.\n",
+)
+"""What the response of a model is measured on: part of tokur, so that it depends on nothing of the user's."""
+_MEMBERS = 2  # draws that the mean is over
+_DIGITS = (
+    2  # significant ones of a strength that is chosen: more would only tell one processor's rounding from another's
+)
+
+
+@dataclass(frozen=True)
+class Strength:
+    """What was found of a model.
+
+    Args:
+        sigma: the strength that suits it.
+        kl: mean KL(p_0 ‖ p_m) of a token at that strength, in nats.
+        paper_kl: the same at the paper's strength.
+    """
+
+    sigma: float
+    kl: float
+    paper_kl: float
+
+
+def suitable_strength(
+    model: PreTrainedModel,
+    posterior: Posterior,
+    encode: Callable[[str], list[int]],
+    *,
+    batch_tokens: int,
+    cache: Path,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Strength:
+    """Return the strength that suits a model: the paper's, unless it is further from the model than ``MOST_KL``.
+
+    It depends on the model, on what is perturbed (rank, targets, layers) and on the precision alone: not on records,
+    seeds or the number of draws. What was found is kept in the cache.
+
+    Args:
+        model: the model with its mean weights W_0.
+        posterior: what is drawn from; its strength and its seed are not looked at.
+        encode: from text to token ids, with the special tokens that a text begins with, as many as the model takes.
+        batch_tokens: positions in a batch, all draws counted.
+        cache: folder of what was found before.
+        progress: told, in a short sentence, when it has to be measured.
+
+    Raises:
+        TokurError: no strength suits, or memory does not suffice.
+    """
+    texts = [encode(text) for text in TEXTS]
+    responses = [TokenizedResponse(ids[:1], ids[1:]) for ids in texts if len(ids) > 1]
+    posterior = replace(posterior, seed=PAPER.seed)
+    kept = cache / f"{_key(model, posterior, texts)}.json"
+    found = _read(kept)
+    if found is None:
+        progress("measuring how far draws move this model (once for this model)")
+
+        def divergence(sigma: float) -> float:
+            draws = Draws(replace(posterior, sigma=sigma), _MEMBERS)
+            scorer = Scorer(model, draws, batch_tokens=batch_tokens, compare=True)
+            values = []
+            for _, result in scorer.score(responses):
+                if isinstance(result, TokurError):
+                    raise result
+                values.append(result["kl"])
+            return float(np.concatenate(values).mean(dtype=np.float64))
+
+        found = _chosen(divergence)
+        _keep(kept, found)
+    return found
+
+
+def _chosen(divergence: Callable[[float], float]) -> Strength:
+    paper_kl = divergence(PAPER.sigma)
+    if paper_kl <= MOST_KL:
+        return Strength(PAPER.sigma, paper_kl, paper_kl)
+    measured = {PAPER.sigma: paper_kl}
+
+    def rounded(sigma: float) -> float:
+        sigma = float(f"{sigma:.{_DIGITS}g}")
+        if sigma not in measured:
+            measured[sigma] = divergence(sigma)
+        return measured[sigma]
+
+    sigma = float(f"{largest_sigma(rounded, MOST_KL, start=PAPER.sigma):.{_DIGITS}g}")
+    return Strength(sigma, measured[sigma], paper_kl)
+
+
+def _key(model: PreTrainedModel, posterior: Posterior, texts: list[list[int]]) -> str:
+    """Return what tells what the response depends on: the weights, what is perturbed, the text's ids, the rule."""
+    of = {name: value for name, value in posterior.settings.items() if name not in ("sigma", "seed")}
+    parts = (weight_fingerprint(model, ()), str(model.dtype), of, texts, PAPER.sigma, MOST_KL, _MEMBERS)
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _read(path: Path) -> Strength | None:
+    """Return what is kept; None where there is nothing, or nothing that can be used."""
+    try:
+        strength = Strength(**json.loads(path.read_bytes()))
+    except (OSError, ValueError, TypeError):
+        return None
+    return strength if all(type(value) is float for value in asdict(strength).values()) else None
+
+
+def _keep(path: Path, strength: Strength) -> None:
+    """Write what was found; a cache that cannot be written costs time at the next start, nothing else."""
+    try:
+        with replacing(path) as unfinished:
+            unfinished.write_text(json.dumps(asdict(strength)))
+    except OSError:
+        return
