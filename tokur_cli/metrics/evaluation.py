@@ -233,7 +233,8 @@ class _Run:
         if not all((np.isfinite(score.confidence) == both).all() for score in pair.values()):
             figures = {one: self._metrics(score, both) for one, score in pair.items()}
             drawn = self._drawn({one: score.part(both) for one, score in pair.items()}, both)
-        (own, other), (of_own, of_other) = ([of.get(one, {}) for one in pair] for of in (figures, drawn))
+        own, other = figures[name], figures[baseline]
+        of_own, of_other = drawn.get(name, {}), drawn.get(baseline, {})
         found = {}
         for metric in METRICS:
             if metric not in of_own or metric not in of_other:

@@ -81,8 +81,8 @@ class Ranked:
         strata = [
             RankedSums(total[:, start:end], right[:, start:end]) for start, end in pairwise(self._bounds) if start < end
         ]
-        of_groups = (np.add.reduceat(of[:, self._by_group], self._starts, axis=1) for of in (total, right))
-        return RankedSums(*of_groups, best, strata)
+        of_groups = [np.add.reduceat(of[:, self._by_group], self._starts, axis=1) for of in (total, right)]
+        return RankedSums(of_groups[0], of_groups[1], best, strata)
 
 
 class RankedSums:
