@@ -310,10 +310,10 @@ def test_the_equations_of_the_study_are_told_apart_as_shown(run_tokur, tmp_path)
         if name != "eu_sum"
     }
     prose = " ".join(text_of(STUDY).split())
-    commands = [line for line in block_with(STUDY, "--tokens").lines() if line.startswith("tokur")]
-    whole, digits = (evaluated(shlex.split(line)[1:]) for line in commands)
+    (command,) = [line for line in block_with(STUDY, "--tokens").lines() if line.startswith("tokur")]
+    rows = evaluated(shlex.split(command)[1:])
     of_tu, of_logprob = (
-        [spelling(rows[name]["auroc"], 1) for rows in (whole, digits)] for name in ("tu_mean", "logprob_mean")
+        [spelling(rows[name + part]["auroc"], 1) for part in ("", "@digits")] for name in ("tu_mean", "logprob_mean")
     )
     assert f"AUROC of `tu_mean` rises from {of_tu[0]} to {of_tu[1]}" in prose
     assert f"`logprob_mean` from {of_logprob[0].split()[0]} to {of_logprob[1].split()[0]}." in prose

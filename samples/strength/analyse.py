@@ -118,7 +118,9 @@ def tables(path: Path) -> None:
             f"{columns['tu'].sum() / columns['entropy'].sum():.2f}",
             f"{100 * auroc(columns['eu'], columns):.1f}",
             *(beside_likelihood(columns, "eu", measure) for measure in (auroc, auprc, within_fifths)),
-            with_interval(lambda places, c=columns: partial(c["eu"][places], taken(c, places)), len(tokens_of(columns)), 1),
+            with_interval(
+                lambda places, c=columns: partial(c["eu"][places], taken(c, places)), len(tokens_of(columns)), 1
+            ),
         ]
         print("| " + " | ".join(cells) + " |")
     print("\n| posterior | `fisher` AUROC − `ll_sum` | `kl` − | `tu` − | `au` − |")
@@ -132,7 +134,8 @@ def tables(path: Path) -> None:
     for name, columns in whole.items():
         other = half(columns, 1)
         mark = " (chosen)" if name == best else ""
-        print(f"- {name}{mark}: {100 * auroc(other['eu'], other):.1f}, {beside_likelihood(other, 'eu', auroc)} beside ll_sum")
+        beside = beside_likelihood(other, "eu", auroc)
+        print(f"- {name}{mark}: {100 * auroc(other['eu'], other):.1f}, {beside} beside ll_sum")
     print()
 
 

@@ -12,7 +12,6 @@ from typer.main import get_command
 
 from tests.commands.score.test_score import write_lines
 from tests.readmes import ROOT
-from tests.tiny import tiny_model_folder
 from tokur_cli.app import app
 
 COMMANDS = get_command(app).commands
@@ -127,7 +126,7 @@ def test_the_examples_without_a_model_work(run_tokur, tmp_path, monkeypatch, nam
 
 
 @pytest.mark.slow
-def test_all_examples_work_one_after_the_other(tmp_path):
+def test_all_examples_work_one_after_the_other(tmp_path, programs, roomy_folder):
     """On the repository's samples, cut short and told to be of a model that takes no time."""
     import json
 
@@ -137,26 +136,16 @@ def test_all_examples_work_one_after_the_other(tmp_path):
         for row in rows:
             row.pop("tokur", None)
         write_lines(tmp_path / "samples" / f"{name}.jsonl", rows)
-    environment = {
-        **os.environ,
-        "TOKUR_MODEL": str(tiny_model_folder(tmp_path, max_position_embeddings=4096)),
-        "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}",
+    environment = os.environ | {
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "TOKUR_MODEL": str(roomy_folder),
+        "OMP_NUM_THREADS": "1",
     }
     for name in ("perturb", "generate", "score", "select", "evaluate", "heatmap"):
         for example in COMMANDS[name].brief.examples:
-            done = subprocess.run(
-                [
-                    "bash",
-                    "-o",
-                    "pipefail",
-                    "-c",
-                    example.replace("tokur generate", "tokur generate --max-new-tokens 9"),
-                ],
-                cwd=tmp_path,
-                env=environment,
-                capture_output=True,
-                text=True,
-            )
+            shell = ["bash", "-o", "pipefail", "-c"]
+            script = example.replace("tokur generate", "tokur generate --max-new-tokens 9")
+            done = subprocess.run([*shell, script], cwd=tmp_path, env=environment, capture_output=True, text=True)
             assert done.returncode == 0, example + done.stderr
 
 

@@ -25,7 +25,7 @@ from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.model import PromptOptions
 from tokur_cli.commands.session.session import Session
 from tokur_cli.commands.shared.errors import InvalidRecords
-from tokur_cli.commands.shared.labelled import Labelling
+from tokur_cli.commands.shared.labelled import Labeller
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.engine.body import logits_from, run_body
@@ -70,7 +70,7 @@ def main():
 
 
 def labelled_responses(language_model, count):
-    with Labelling(LabelOptions(), InvalidRecords("evaluate", skip=False), answers=False) as labelling:
+    with Labeller(LabelOptions(), InvalidRecords("evaluate", skip=False), answers=False) as labelling:
         labelled = list(labelling.good(read_records(str(SAMPLES))))[:count]
     session = Session(language_model, PromptForm(PromptOptions()), Progress("score"))
     responses = [session.tokenize(item.record).tokens for item in labelled]
@@ -139,18 +139,21 @@ def times(model, sigma, responses, rounds):
     """Processor seconds for the same responses, in rounds that interleave the ways; ratios to the paper's M = 2."""
     upper_half = f"{model.config.num_hidden_layers // 2}:"
     ways = [
-        ("paper", None, 2),
-        ("kl", None, 2),
-        ("fisher", None, 2),
-        ("fisher", upper_half, 2),
-        ("fisher", upper_half, 4),
+        ("paper", None, 2, ()),
+        ("paper", None, 2, ("eu_fisher",)),
+        ("paper", None, 2, ("eu_kl", "eu_fisher")),
+        ("kl", None, 2, ()),
+        ("fisher", None, 2, ()),
+        ("fisher", upper_half, 2, ()),
+        ("fisher", upper_half, 4, ()),
     ]
     scorers = []
-    for estimator, layers, members in ways:
+    for estimator, layers, members, beside in ways:
         posterior = build_posterior(
             model, PosteriorSettings(sigma=sigma, layers=layers), cache=cache_folder() / "bases"
         )
-        scorers.append(Scorer(model, Draws(posterior, members), estimator=estimator, batch_tokens=4096))
+        draws = Draws(posterior, members)
+        scorers.append(Scorer(model, draws, estimator=estimator, on_demand=beside, batch_tokens=4096))
     seconds = [[] for _ in ways]
     for turn in range(rounds + 1):
         for taken, scorer in zip(seconds, scorers, strict=True):
@@ -159,10 +162,11 @@ def times(model, sigma, responses, rounds):
                 pass
             if turn:  # the first round makes the noise
                 taken.append(time.process_time() - begun)
-    for (estimator, layers, members), taken in zip(ways, seconds, strict=True):
+    for (estimator, layers, members, beside), taken in zip(ways, seconds, strict=True):
         ratios = [mine / paper for mine, paper in zip(taken, seconds[0], strict=True)]
         yield {
             "estimator": estimator,
+            "beside": beside,
             "draws": members,
             "layers": layers,
             "seconds": statistics.median(taken),

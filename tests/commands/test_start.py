@@ -117,6 +117,18 @@ def test_the_model_is_named_before_it_is_loaded(tiny_folder):
     assert (code, out, err) == (99, b"", f"tokur score: loading {tiny_folder}\nimported accelerate\n")
 
 
+@pytest.mark.parametrize("command", ["score", "generate"])
+def test_nothing_that_reads_answers_is_imported_before_a_model_is(command, tiny_folder):
+    """It would take a tenth of a second, and most runs of these commands have no use for it."""
+    program = RUN.replace("\nmain()", "\ntry:\n    main()\nfinally:\n    print(*sys.modules)")
+    words = [sys.executable, "-c", program, command, "-m", str(tiny_folder)]
+    done = subprocess.run(words, input=GOOD, capture_output=True, check=False)
+    assert done.returncode == 99, "torch or the like would be imported"
+    modules = done.stdout.decode().split()
+    assert f"tokur_cli.commands.{command}.command" in modules
+    assert [name for name in modules if name.startswith("tokur_cli.answers.reading")] == []
+
+
 def interrupt(milliseconds, arguments):
     process = subprocess.Popen(
         [sys.executable, "-c", CTRL_C, *map(str, arguments)],

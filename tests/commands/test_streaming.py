@@ -27,11 +27,12 @@ def encoded(rows):
 
 
 class Running:
-    """A command whose input stays open for as long as the test wants."""
+    """A command whose input stays open for as long as the test wants: of a new interpreter, or of what is there."""
 
-    def __init__(self, *arguments, **options):
+    def __init__(self, *arguments, programs=None, **options):
+        tokur = [sys.executable, "-m", "tokur_cli"] if programs is None else [programs / "tokur"]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tokur_cli", *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [*tokur, *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             env={**os.environ, "OMP_NUM_THREADS": "1"}, bufsize=0, **options,
         )  # fmt: skip
         self.out = b""
@@ -84,11 +85,14 @@ def test_score_delivers_while_the_pipe_is_open(tiny_folder):
 
 
 @pytest.mark.slow
-def test_score_delivers_from_a_compressed_pipe_and_from_a_named_one(tiny_folder, tmp_path):
+def test_score_delivers_from_a_compressed_pipe_and_from_a_named_one(programs, tiny_folder, tmp_path):
     compressor = zlib.compressobj(wbits=31)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with Running("score", pipe, "-m", tiny_folder) as running, pipe.open("wb", buffering=0) as writing:
+    with (
+        Running("score", pipe, "-m", tiny_folder, programs=programs) as running,
+        pipe.open("wb", buffering=0) as writing,
+    ):
         for number, line in enumerate(encoded(records(2)), start=1):
             writing.write(compressor.compress(line) + compressor.flush(zlib.Z_SYNC_FLUSH))
             assert len(running.lines(number)) == number
@@ -98,11 +102,11 @@ def test_score_delivers_from_a_compressed_pipe_and_from_a_named_one(tiny_folder,
 
 
 @pytest.mark.slow
-def test_a_followed_file_is_scored_as_it_grows(tiny_folder, tmp_path):
+def test_a_followed_file_is_scored_as_it_grows(programs, tiny_folder, tmp_path):
     growing = tmp_path / "growing.jsonl"
     lines = encoded(records(3))
     growing.write_bytes(lines[0])
-    command = f"tail -n +1 -f {growing} | {sys.executable} -m tokur_cli score -m {tiny_folder}"
+    command = f"tail -n +1 -f {growing} | {programs}/tokur score -m {tiny_folder}"
     process = subprocess.Popen(
         ["sh", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
     )
@@ -118,8 +122,8 @@ def test_a_followed_file_is_scored_as_it_grows(tiny_folder, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_reader_that_leaves_ends_a_run_that_waits_for_more(tiny_folder):
-    with Running("score", "-m", tiny_folder, stderr=subprocess.PIPE) as running:
+def test_a_reader_that_leaves_ends_a_run_that_waits_for_more(programs, tiny_folder):
+    with Running("score", "-m", tiny_folder, programs=programs, stderr=subprocess.PIPE) as running:
         running.give(b"".join(encoded(records(1))))
         running.lines(1)
         running.process.stdout.close()
@@ -131,10 +135,10 @@ def test_a_reader_that_leaves_ends_a_run_that_waits_for_more(tiny_folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scored", [[], ["--score"]], ids=["plain", "scored"])
-def test_generate_delivers_while_the_pipe_is_open(tiny_folder, scored):
+def test_generate_delivers_while_the_pipe_is_open(programs, tiny_folder, scored):
     questions = encoded([{"id": f"q{number}", "question": "1 + 1?"} for number in range(3)])
     options = ["--max-new-tokens", 4, "-n", 2, "--temperature", 1]
-    with Running("generate", "-m", tiny_folder, *options, *scored) as running:
+    with Running("generate", "-m", tiny_folder, *options, *scored, programs=programs) as running:
         for number, line in enumerate(questions, start=1):
             running.give(line)
             found = running.lines(2 * number)
@@ -144,11 +148,11 @@ def test_generate_delivers_while_the_pipe_is_open(tiny_folder, scored):
 
 
 @pytest.mark.slow
-def test_samples_of_a_question_are_scored_when_the_next_one_begins(tiny_folder):
+def test_samples_of_a_question_are_scored_when_the_next_one_begins(programs, tiny_folder):
     rows = [{**row, "id": f"q{number // 2}", "question": str(number // 2)} for number, row in enumerate(records(6))]
     lines = encoded(rows)
     choice = ["--scores", "u_deg", "--over", "samples", "--similarity", "jaccard"]
-    with Running("score", "-m", tiny_folder, *choice) as running:
+    with Running("score", "-m", tiny_folder, *choice, programs=programs) as running:
         running.give(b"".join(lines[:3]))
         assert ids(running.lines(2)) == ["q0", "q0"]
         running.give(b"".join(lines[3:5]))
@@ -158,14 +162,13 @@ def test_samples_of_a_question_are_scored_when_the_next_one_begins(tiny_folder):
 
 
 @pytest.mark.slow
-def test_a_regular_file_has_the_bytes_of_full_windows(run_tokur, tiny_folder, tmp_path):
+def test_a_regular_file_has_the_bytes_of_full_windows(run_tokur, programs, tiny_folder, tmp_path):
     """Its windows are cut by number alone, however slowly it is read: 40 records are 16 and 24."""
     given = write_lines(tmp_path / "in.jsonl", records(40))
     run_tokur("score", given, "-m", tiny_folder, "-o", tmp_path / "named.jsonl")
     with given.open("rb") as file:
-        done = subprocess.run(
-            [sys.executable, "-m", "tokur_cli", "score", "-m", tiny_folder], stdin=file, capture_output=True, check=True
-        )
+        command = [programs / "tokur", "score", "-m", tiny_folder]
+        done = subprocess.run(command, stdin=file, capture_output=True, check=True)
     assert done.stdout == (tmp_path / "named.jsonl").read_bytes()
     items = iter(range(40))
     assert as_they_come(str(given), items) is items

@@ -301,6 +301,22 @@ def test_only_the_first_columns_may_be_without_a_name(tmp_path):
         records(tmp_path / "in.tsv")
 
 
+@pytest.mark.parametrize(
+    ("name", "header", "said"),
+    [
+        ("in.csv", ";question;response", "semicolons stand where a CSV file has commas; write it anew with these"),
+        ("in.csv", "id\tquestion", "tabs stand where a CSV file has commas; write it anew with these"),
+        ("in.tsv", "id,question", "commas stand where a TSV file has tabs; write it anew with these"),
+    ],
+)
+def test_other_signs_between_the_cells_are_an_error_that_names_them(tmp_path, name, header, said):
+    """As of ``to_csv(sep=";")``, and of spreadsheets where a comma begins the decimals."""
+    (tmp_path / name).write_text(header + "\n1,2\n")
+    with pytest.raises(TokurError) as raised:
+        records(tmp_path / name)
+    assert str(raised.value) == f"{tmp_path / name}:1: has the one column {header!r}: {said}"
+
+
 TYPED = [
     {"question": f"q{n}", "choices": ["u", "v"], "answer": n % 2, "when": datetime.date(2026, 1, 2), "x": None}
     for n in range(600)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
 from tokur_cli.records.reader import read_records
 from tokur_cli.records.record import Record
-from tokur_cli.records.writer import Resuming, open_output
+from tokur_cli.records.writer import Continuation, open_output
 
 calm = settings(
     deadline=None,
@@ -35,7 +35,9 @@ def settings_of(tokur):
 def compute(lines, path, *, resume=False, force=False, run=SETTINGS, bad=(), stop_after=None):
     """A small command: gives each record its run's settings, leaves bad ones out; stops like a crash after a few."""
     written = 0
-    with open_output(str(path), resume=resume, force=force, resuming=Resuming(lambda _: run, settings_of)) as writer:
+    with open_output(
+        str(path), resume=resume, force=force, resuming=Continuation(lambda _: run, settings_of)
+    ) as writer:
         for number, line in enumerate(lines, start=1):
             record = Record.parse(line, "in.jsonl", number)
             if writer.already_written(record) or number in bad:
@@ -370,12 +372,12 @@ WORKER = """
 import sys
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.reader import read_records
-from tokur_cli.records.writer import Resuming, open_output
+from tokur_cli.records.writer import Continuation, open_output
 
 source, out = sys.argv[1:]
 run = {"seed": 0}
 print("ready", flush=True)
-with open_output(out, resume=True, resuming=Resuming(lambda _: run, lambda tokur: tokur["run"])) as writer:
+with open_output(out, resume=True, resuming=Continuation(lambda _: run, lambda tokur: tokur["run"])) as writer:
     for record in read_records(source):
         if isinstance(record, RecordError) or writer.already_written(record):
             continue

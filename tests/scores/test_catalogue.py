@@ -15,6 +15,8 @@ TOKENS = {
     "tu": np.array([1.5, 2.5, 1.0], np.float32),
     "au": np.array([1.0, 2.0, 0.75], np.float32),
     "eu": np.array([0.5, 0.5, 0.25], np.float32),
+    "eu_kl": np.array([0.5, 0.25, 0.25], np.float32),
+    "eu_fisher": np.array([1.0, 0.25, 0.25], np.float32),
     "self_certainty": np.array([10.0, 12.0, 14.0], np.float32),
     "deepconf": np.array([6.0, 3.0, 9.0], np.float32),
     "p_true": np.float64(0.75),
@@ -30,6 +32,7 @@ TOKENS = {
 }
 BY_HAND = {
     "tu": 5.0, "au": 3.75, "eu": 1.25, "tu_mean": 5 / 3, "au_mean": 1.25, "eu_mean": 1.25 / 3,
+    "eu_kl": 1.0, "eu_kl_mean": 1 / 3, "eu_fisher": 1.5, "eu_fisher_mean": 0.5,
     "ll": -2.75 / 3, "ll_sum": -2.75, "pe": 3.5 / 3, "pe_sum": 3.5, "self_certainty": 12.0, "self_certainty_sum": 36.0,
     "deepconf": 6.0, "deepconf_sum": 18.0, "deepconf_group": 6.0, "deepconf_bottom10": 6.0, "deepconf_tail": 6.0,
     "neg_length": -3.0, "p_true": 0.75, "p_correct": 0.625, "llm_check_attention": -3.5, "llm_check_hidden": 1.0,
@@ -41,6 +44,10 @@ BY_HAND = {
     # Degrees 1.5, 1, 1.5; of the Laplacian's eigenvalues 0, 0 and 2/3 all count, so the embedding is a rotation
     "u_ecc": math.sqrt(2), "u_deg": 1 - (1.5 + 1 + 1.5) / 9,
 }  # fmt: skip
+
+BEYOND = {"p_true", "p_correct", "inside", "semantic_entropy", "sar", "u_ecc", "u_deg"} | {
+    f"llm_check_{name}" for name in ("attention", "hidden", "logit_entropy")
+}
 
 
 def test_every_score_of_a_small_response_by_hand():
@@ -95,10 +102,34 @@ def test_orientations_say_which_way_is_better():
     uncertainties = {name for name, score in CATALOGUE.items() if score.orientation == "uncertainty"}
     assert uncertainties == {
         "tu", "au", "eu", "tu_mean", "au_mean", "eu_mean", "pe", "pe_sum",
+        "eu_kl", "eu_kl_mean", "eu_fisher", "eu_fisher_mean",
         "llm_check_perplexity", "llm_check_window_entropy", "llm_check_logit_entropy",
         "inside", "semantic_entropy", "sar", "u_ecc", "u_deg",
     }  # fmt: skip
     assert all(score.source and score.meaning for score in CATALOGUE.values())
+
+
+def test_the_scores_of_a_part_are_those_of_a_response_of_its_tokens_alone():
+    belongs = np.array([True, False, True])
+    parts = [score.of_part("@some") for score in CATALOGUE.values() if score.has_parts]
+    assert {score.name for score in parts} == {f"{name}@some" for name in BY_HAND.keys() - BEYOND - {"neg_length"}}, (
+        "what is beyond the values of tokens has no parts, and the number of tokens is that of all"
+    )
+    alone = {name: values[belongs] for name, values in TOKENS.items() if values.shape == (3,)}
+    for score in parts:
+        whole = CATALOGUE[score.name.partition("@")[0]]
+        assert score.compute({**TOKENS, "@some": belongs}) == whole.compute(alone)
+        assert math.isnan(score.compute({**TOKENS, "@some": ~belongs & belongs}))
+        assert (score.orientation, score.default, score.cost) == (whole.orientation, whole.default, whole.cost)
+    by_hand = {"ll_sum@some": -0.75, "eu_mean@some": 0.375, "llm_check_window_entropy@some": 1.0}
+    assert compute_scores([CATALOGUE[name] for name in by_hand], {**TOKENS, "@some": belongs}) == by_hand
+
+
+def test_names_of_parts_are_known_but_not_listed():
+    assert CATALOGUE["ll_sum@some-2"].name == "ll_sum@some-2"
+    for name in ("neg_length@a", "p_true@a", "inside@a", "ll@", "ll@a@b", "@a", "ll@é", "ll@a b", "ll@a,b", "ll@-a"):
+        assert name not in CATALOGUE
+    assert not any("@" in name for name in CATALOGUE)
 
 
 def test_group_scores_of_a_response_longer_than_the_window(monkeypatch):
@@ -142,3 +173,7 @@ def test_scores_are_chosen_in_the_catalogues_order():
     for names in ("", ",", "eu,nothing"):
         with pytest.raises(UsageError):
             choose_scores(names)
+    of_parts = [score.name for score in choose_scores("default,eu_kl@b", ["@a"])]
+    of_a = [f"{score.name}@a" for score in CATALOGUE.values() if score.default and score.has_parts]
+    assert of_parts == [*(score.name for score in choose_scores(None)), *of_a, "eu_kl@b"]
+    assert [score.name for score in choose_scores("eu@a, ll, eu", ["@a"])] == ["eu", "ll", "eu@a"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
 from tokur_cli.selection import gathering as module
-from tokur_cli.selection.gathering import Candidate, Gathering, Question, draw, question_key
+from tokur_cli.selection.gathering import Candidate, Question, QuestionStore, draw, question_key
 
 
 def record(number=1, **fields):
@@ -30,7 +30,7 @@ def unnumbered(digests):
 
 
 def gather(*records, whole=False):
-    gathering = Gathering(whole=whole)
+    gathering = QuestionStore(whole=whole)
     for one in records:
         gathering.add(question_key(one), one, Candidate(one.get("response"), None))
     return gathering

@@ -73,7 +73,7 @@ _register(
 )
 _register(
     score,
-    "model scores draws sigma posterior estimator steps no-tokens calibration dtype seed template output resume",
+    "model scores tokens draws sigma posterior estimator steps no-tokens calibration dtype seed template output resume",
     "tokur score samples/responses.jsonl > scored.jsonl",
     "head -n 8 samples/responses.jsonl | tokur score --scores eu,ll_sum,p_true",
 )
@@ -85,7 +85,7 @@ _register(
 )
 _register(
     evaluate,
-    "scores versus group-by level bootstrap scaling worst label-field answer fit plot table csv output",
+    "scores tokens versus group-by level bootstrap scaling worst label-field answer fit plot table csv output",
     "tokur evaluate scored.jsonl",
     "tokur evaluate scored.jsonl --scores eu,ll_sum,neg_length --versus ll_sum",
 )

@@ -30,7 +30,6 @@ from tokur_cli.commands.options.scoring import (
 from tokur_cli.commands.options.select import SelectOptions
 from tokur_cli.commands.options.streams import InputOptions, RecordOutput, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
-from tokur_cli.engine.posterior.settings import AUTO, PosteriorSettings
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.streams import STDIN
 
@@ -69,7 +68,7 @@ _OF_MODEL = Excludes("--from-logprobs", why=_WITH_MODEL)
 _OF_REWARDS = "{option} says how responses are scored: give --score or --guide too"
 _OF_SCORES = "{option} says how responses are scored: give --score too"
 _BESIDE_KEPT = ("folder", "draws", "sigma")  # of which --sigma says itself what it goes with
-_OF_RECORDS = ("scores", "calibration", "no_tokens", "steps", "step_by")
+_OF_RECORDS = ("scores", "tokens", "calibration", "no_tokens", "steps", "step_by")
 _BATCH = ("batch_tokens",)  # which generating has, too
 _MAPPING = ("format", "question_field", "response_field", "reference_field", "id_field", "requests", "filter")
 
@@ -112,8 +111,7 @@ def perturb(
     from tokur_cli.commands.perturb.command import perturb as run
     from tokur_cli.commands.shared.prompts import PromptForm
 
-    sigma = str(PosteriorSettings.sigma) if tries and strength.sigma == AUTO else strength.sigma  # where trials begin
-    scoring = ScoringOptions(**vars(sampling), posterior=replace(posterior, sigma=sigma))
+    scoring = ScoringOptions(**vars(sampling), posterior=replace(posterior, sigma=strength.first_sigma))
     source_of_trials = replace(source, path=input_path(responses)) if tries else None
     run(PerturbJob(model, PromptForm(prompts), scoring), source_of_trials, strength, labels, workers, keep)
 
@@ -185,7 +183,9 @@ def score(
     responses: Responses = None,
     model: Annotated[ModelOptions, _OF_MODEL],
     posterior: Annotated[PosteriorOptions, _OF_MODEL, Excludes("--posterior", but=_BESIDE_KEPT, why=FIXED)],
-    scoring: Annotated[ScoringOptions, Excludes("--from-logprobs", but=("scores", "no_tokens"), why=_WITH_MODEL)],
+    scoring: Annotated[
+        ScoringOptions, Excludes("--from-logprobs", but=("scores", "tokens", "no_tokens"), why=_WITH_MODEL)
+    ],
     baselines: Annotated[BaselineOptions, _OF_MODEL],
     workers: Annotated[WorkerOptions, _OF_MODEL],
     target: ResumableOutput,

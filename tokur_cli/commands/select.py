@@ -14,7 +14,8 @@ from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.select import SelectOptions
 from tokur_cli.commands.options.streams import InputOptions, RecordOutput
 from tokur_cli.commands.shared.errors import InvalidRecords, say
-from tokur_cli.commands.shared.labelled import Labelling, Refused, told_unmarked
+from tokur_cli.commands.shared.labelled import Labeller, Refused, told_unmarked
+from tokur_cli.commands.shared.part_scores import PartScores
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
@@ -23,7 +24,8 @@ from tokur_cli.records.streams import display_name
 from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.calibration import P_CORRECT
 from tokur_cli.scores.catalogue import CATALOGUE
-from tokur_cli.selection.gathering import Candidate, Gathering, Question, draw, question_key
+from tokur_cli.scores.parts import check_used, part_of, whole_of
+from tokur_cli.selection.gathering import Candidate, Question, QuestionStore, draw, question_key
 from tokur_cli.selection.notes import Notes
 from tokur_cli.selection.tally import Tally
 from tokur_cli.selection.voting import MAJORITY, Choice, Rule, choose, parse_keep
@@ -44,8 +46,8 @@ def select(source: InputOptions, options: SelectOptions, labels: LabelOptions, t
     with (
         Progress(COMMAND) as progress,
         open_output(target.path, force=target.force, whole=True) as writer,
-        Gathering(whole=options.records) as gathering,
-        Labelling(labels, selection.invalid, is_strict=False) as labelling,
+        QuestionStore(whole=options.records) as gathering,
+        Labeller(labels, selection.invalid, is_strict=False) as labelling,
     ):
         progress.start(count_lines(source.path))
         selection.run(items, gathering, labelling, writer, progress)
@@ -61,13 +63,17 @@ class _Selection:
     def __init__(self, options: SelectOptions, skip_invalid: bool) -> None:
         if options.by not in CATALOGUE:
             raise UsageError(f"--by {options.by}: unknown score{there_are(CATALOGUE, options.by)}")
+        check_used([options.by], options.parts, "--by")
         if options.weight == "score" and options.by in SIGNED:
             raise UsageError(
                 f"--weight score: {options.by} may be negative or positive, so it is not a weight; take exp or rank"
             )
         orientation = CATALOGUE[options.by].orientation
         self.rule = Rule(
-            options.method, parse_keep(options.keep), options.weight, doubt=measures_doubt(options.by, orientation)
+            options.method,
+            parse_keep(options.keep),
+            options.weight,
+            doubt=measures_doubt(whole_of(options.by), orientation),
         )
         self.options = options
         self.sign = -1.0 if orientation == "uncertainty" else 1.0
@@ -81,20 +87,22 @@ class _Selection:
             "seed": options.seed if options.count is not None else None,
             "abstain": options.abstain,
             "version": __version__,
+            **options.parts,
         }
         self.invalid = InvalidRecords(COMMAND, skip_invalid)
         self.tally = Tally(abstains=options.abstain is not None)
         self.questions = self.answered = self.answerless = self.unmarked = 0
         self.unjudged: Counter[str] = Counter()
         self.notes = Notes(options.by, self.rule, options.count)
+        self.parts = PartScores([CATALOGUE[options.by]], options.parts)
         self.other_scores: dict[str, None] = {}
         self.taken = 0
 
     def run(
         self,
         items: Iterator[Record | RecordError],
-        gathering: Gathering,
-        labelling: Labelling,
+        gathering: QuestionStore,
+        labelling: Labeller,
         writer: RecordWriter,
         progress: Progress,
     ) -> None:
@@ -125,12 +133,13 @@ class _Selection:
     def messages(self) -> Iterator[str]:
         """Yield the messages for the end, the summary last."""
         yield from self.notes.lines()
+        yield from self.parts.told()
         for outcome in (CODE_NOT_RUN, RULE_NOT_USED):
             if count := self.unjudged[outcome]:
                 yield f"not judged right or wrong: {count:,} response{'s' * (count > 1)} {UNLABELLED[outcome]}"
         if self.unmarked:
             yield told_unmarked(self.unmarked)
-        mean = f"{self.options.by}_mean"
+        mean = f"{whole_of(self.options.by)}_mean{part_of(self.options.by)}"
         if mean in CATALOGUE and self.rule.needs_score:
             yield f"{self.options.by} adds up over tokens and favours short responses; the paper selects by {mean}"
         if self.options.abstain is not None and self.questions:
@@ -144,7 +153,7 @@ class _Selection:
         if summary:
             yield summary
 
-    def _gather(self, key: str, labelled: Labelled, gathering: Gathering) -> None:
+    def _gather(self, key: str, labelled: Labelled, gathering: QuestionStore) -> None:
         record = labelled.record
         if is_code(record) and self.rule.method != "bon":
             method = self.rule.method
@@ -161,14 +170,14 @@ class _Selection:
         gathering.add(key, record, response)
 
     def _confidence(self, record: Record) -> float | None:
-        scores = record.scores
+        scores = {**record.scores, **self.parts.of(record)}
         value = scores.get(self.options.by)
         if value is None:
             self.other_scores.update(dict.fromkeys(name for name, other in scores.items() if other is not None))
         number = record.number(f'"tokur.scores.{self.options.by}"', value)
         return None if number is None else self.sign * number
 
-    def _finish(self, gathering: Gathering, labelling: Labelling, writer: RecordWriter) -> None:
+    def _finish(self, gathering: QuestionStore, labelling: Labeller, writer: RecordWriter) -> None:
         """Choose for the gathered questions, and write."""
         verdicts: dict[int, dict[str, Any]] = {}
         for question in gathering.questions.values():
@@ -215,7 +224,8 @@ class _Selection:
         return has_answer
 
     def _nothing_kept(self, question: Question) -> RecordError:
-        others = ", ".join(name for name in CATALOGUE if name in self.other_scores)
+        known = [*CATALOGUE, *filter(part_of, self.other_scores)]
+        others = ", ".join(name for name in known if name in self.other_scores and name in CATALOGUE)
         advice = f"--by one of {others}" if others else "run tokur score first, or --keep 100% --method maj"
         return RecordError(
             f"question {question.name}: no response has a finite {self.options.by}, so that none can be kept: {advice}",
@@ -286,7 +296,7 @@ def _comes_back(record: Record) -> TokurError:
 
 
 def _correct(
-    references: list[str], responses: list[Candidate], gathering: Gathering, labelling: Labelling
+    references: list[str], responses: list[Candidate], gathering: QuestionStore, labelling: Labeller
 ) -> list[bool | None]:
     """Return whether each response is right; None where that cannot be known."""
     compared = list(dict.fromkeys(response.answer for response in responses if response.awaits == "comparison"))

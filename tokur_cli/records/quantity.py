@@ -23,6 +23,7 @@ class Quantity:
         mean: the score of a whole response that is its mean over the tokens; empty if there is none.
         sum: the one that is its sum.
         of_draws: whether it takes draws of the weights.
+        on_demand: whether it is computed only where it, or a score that needs it, is asked for.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Quantity:
     mean: str = ""
     sum: str = ""
     of_draws: bool = False
+    on_demand: bool = False
 
     @property
     def guide(self) -> str:

@@ -38,7 +38,7 @@ _BUFFER = 1 << 20  # what is shorter is written in one go with its line end
 
 
 @dataclass(frozen=True)
-class Resuming:
+class Continuation:
     """What the records of an output that is continued are told by.
 
     Attributes:
@@ -61,7 +61,7 @@ def open_output(
     force: bool = False,
     resume: bool | None = None,
     whole: bool = False,
-    resuming: Resuming = Resuming(),
+    resuming: Continuation = Continuation(),
     standard_output: BinaryIO | None = None,
 ) -> RecordWriter:
     """Open where records go.
@@ -129,7 +129,7 @@ class RecordWriter:
         *,
         replacement: Replacement | None = None,
         resume: bool | None = None,
-        resuming: Resuming = Resuming(),
+        resuming: Continuation = Continuation(),
         standard_output: BinaryIO | None = None,
     ) -> None:
         self._file = file

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from tokur_cli import __version__
 from tokur_cli.records.encoding import Checks, check_fields, parse_object
 from tokur_cli.records.errors import TokurError, UsageError
+from tokur_cli.scores.parts import NO_PARTS, Parts, check_known, check_used, is_part, part_of
+from tokur_cli.scores.steps import regular_expression
 
 if TYPE_CHECKING:
     from tokur_cli.scores.catalogue import Features, Score
@@ -103,6 +105,11 @@ class Calibration:
         return json.dumps(asdict(self), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
     @property
+    def parts(self) -> Parts:
+        """The parts of responses whose scores it takes."""
+        return {part: self.settings[part] for part in map(part_of, self.scores) if part}
+
+    @property
     def digest(self) -> str:
         """What tells it from other calibrations: the beginning of the SHA-256 of its file's text."""
         return hashlib.sha256(self.as_json().encode()).hexdigest()[:16]
@@ -125,6 +132,8 @@ class Calibration:
 def relevant_settings(run: Mapping[str, Any], scores: Sequence[str], of_draws: Sequence[str]) -> dict[str, Any]:
     """Return what some scores depend on of a ``tokur.run``: no seed, and draws only where a score has to do with them.
 
+    Of parts of responses, whose expressions stand there by their keys, only those of which a score is.
+
     Args:
         run: of a record that has the scores.
         scores: their names.
@@ -135,23 +144,29 @@ def relevant_settings(run: Mapping[str, Any], scores: Sequence[str], of_draws: S
     chosen = [CATALOGUE[name] for name in scores]
     names = [*_OF_MODEL, *(of_draws if any(score.cost == DRAWS for score in chosen) else ())]
     if any(set(score.needs) & set(BEYOND_TOKENS) for score in chosen):
-        names += [name for name in run if name not in (*_OF_MODEL, *of_draws)]
+        names += [name for name in run if name not in (*_OF_MODEL, *of_draws) and not is_part(name)]
+    names += [part for part in map(part_of, scores) if part]
     return {name: run.get(name) for name in names if name not in _ANY_RUN}
 
 
-def scores_to_compute(names: str | None, calibration: Calibration | None) -> list[Score]:
+def scores_to_compute(names: str | None, calibration: Calibration | None, parts: Parts = NO_PARTS) -> list[Score]:
     """Return the scores of a comma-separated list, and ``p_correct`` where there is a calibration.
 
     Args:
         names: as for ``choose_scores``.
         calibration: what makes ``p_correct``.
+        parts: the parts of responses that have scores of their own.
 
     Raises:
-        UsageError: an unknown name, none at all, or ``p_correct`` without a calibration.
+        UsageError: an unknown name, none at all, ``p_correct`` without a calibration, a score of an unknown part, or
+            none of a part.
     """
     from tokur_cli.scores.catalogue import choose_scores
 
-    chosen = [score for score in choose_scores(names) if score.name != P_CORRECT]
+    chosen = [score for score in choose_scores(names, parts) if score.name != P_CORRECT]
+    of_chosen = [score.name for score in chosen]
+    check_known(of_chosen, parts, "--scores")
+    check_used(of_chosen, parts, "--scores")
     if calibration is not None:
         return [*chosen, calibration.score()]
     if names is not None and P_CORRECT in map(str.strip, names.split(",")):
@@ -213,9 +228,8 @@ def _is_number(value: Any) -> bool:
 def _are_names(value: Any) -> bool:
     from tokur_cli.scores.catalogue import CATALOGUE
 
-    known = CATALOGUE.keys() - {P_CORRECT}
     is_list = isinstance(value, list) and bool(value) and all(isinstance(name, str) for name in value)
-    return is_list and len(set(value)) == len(value) and set(value) <= known
+    return is_list and len(set(value)) == len(value) and all(name in CATALOGUE and name != P_CORRECT for name in value)
 
 
 def _are_points(value: Any) -> bool:
@@ -244,6 +258,11 @@ def _check_shape(values: Mapping[str, Any]) -> None:
     numbers = 1 if is_isotonic else len(values["weights"])
     if numbers != len(values["scores"]):
         raise ValueError(f'"scores" has {len(values["scores"])} names for {numbers} weights')
+    for part in filter(None, map(part_of, values["scores"])):
+        try:
+            regular_expression(values["settings"].get(part) or "", part)
+        except (UsageError, TypeError):
+            raise ValueError(f'"settings" does not say by a regular expression which tokens {part} are') from None
 
 
 _NUMBER, _COUNT = "a finite number, or null", "an integer from 1"

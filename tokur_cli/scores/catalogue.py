@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,15 +13,16 @@ import numpy.typing as npt
 
 from tokur_cli.records.errors import UsageError, there_are
 from tokur_cli.records.quantity import Orientation, Quantity
-from tokur_cli.scores.quantities import QUANTITIES
+from tokur_cli.scores.parts import is_part, part_of, whole_of
+from tokur_cli.scores.quantities import ON_DEMAND, QUANTITIES
 from tokur_cli.scores.sets import eigen_score, semantic_entropy, sentence_sar
 from tokur_cli.scores.similarity import Array, degree, eccentricity
 
 Features = Mapping[str, npt.NDArray[Any]]
 """What the scores of one response are computed from, by name.
 
-The quantities of its tokens, each of shape (T,) with T ≥ 1, in nats; beyond them what is gathered only where a score
-needs it, see ``BEYOND_TOKENS``.
+The quantities of its tokens, each of shape (T,) with T ≥ 1, in nats; for each part of them, by its key, which tokens
+belong to it, (T,) booleans; beyond them what is gathered only where a score needs it, see ``BEYOND_TOKENS``.
 """
 
 BEYOND_TOKENS = (
@@ -115,6 +116,7 @@ class Score:
         needs: the features it is computed from.
         compute: the function, in float64.
         cost: what it takes; shared with the other scores of the same cost and source.
+        of_all: whether it is of all tokens whatever their values, so that a part of them has no such score.
     """
 
     name: str
@@ -124,28 +126,51 @@ class Score:
     needs: tuple[str, ...]
     compute: Callable[[Features], float]
     cost: Cost = NOTHING
+    of_all: bool = False
 
     @property
     def default(self) -> bool:
-        """Whether it is computed unless others are asked for: all that the scoring's own passes give."""
-        return not set(self.needs) & set(BEYOND_TOKENS)
+        """Whether it is computed unless others are asked for: all that the scoring's own passes give anyway."""
+        return not set(self.needs) & {*BEYOND_TOKENS, *ON_DEMAND}
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether there is such a score of some of the tokens: it is computed from the values of single ones."""
+        return not self.of_all and set(self.needs) <= QUANTITIES.keys()
+
+    def of_part(self, key: str) -> Score:
+        """Return the same score of a part of the tokens: as if these were all; NaN where there are none.
+
+        Args:
+            key: the part's, such as ``@digits``.
+        """
+
+        def compute(features: Features) -> float:
+            belongs = features[key]
+            return self.compute({name: features[name][belongs] for name in self.needs}) if belongs.any() else math.nan
+
+        meaning = f"{self.meaning}, of the tokens {key[1:]}"
+        return dataclasses.replace(
+            self, name=self.name + key, meaning=meaning, needs=(*self.needs, key), compute=compute
+        )
 
     @property
     def quantity(self) -> Quantity | None:
         """The quantity of single tokens that it is made of; None where it is made of something else or of several."""
-        return QUANTITIES.get(self.needs[0]) if len(self.needs) == 1 and self.name != LENGTH else None
+        needs = [need for need in self.needs if not is_part(need)]
+        return QUANTITIES.get(needs[0]) if len(needs) == 1 and not self.of_all else None
 
     @property
     def representative(self) -> str:
         """The score that speaks for it: of those made of one quantity that by which tokens are compared; or itself."""
         quantity = self.quantity
-        return self.name if quantity is None else quantity.total or self.name
+        return self.name if quantity is None or not quantity.total else quantity.total + part_of(self.name)
 
     @property
     def rewards_length(self) -> bool:
         """Whether it is a sum to which each further token can only add confidence."""
         quantity = self.quantity
-        return quantity is not None and quantity.aggregate == "mean" and self.name == quantity.sum
+        return quantity is not None and quantity.aggregate == "mean" and whole_of(self.name) == quantity.sum
 
 
 def _sum(quantity: str) -> Callable[[Features], float]:
@@ -231,15 +256,47 @@ def _of_graph(
     return placed
 
 
-CATALOGUE: dict[str, Score] = {
-    score.name: score
-    for score in (
+class Catalogue(Mapping[str, Score]):
+    """Scores by name: it lists those of whole responses, and knows those of parts of them, such as ``eu@digits``, too.
+
+    Args:
+        scores: of whole responses.
+    """
+
+    def __init__(self, scores: Iterable[Score]) -> None:
+        self._whole = {score.name: score for score in scores}
+
+    def __getitem__(self, name: str) -> Score:
+        if name not in self:
+            raise KeyError(name)
+        score, part = self._whole[whole_of(name)], part_of(name)
+        return score.of_part(part) if part else score
+
+    def __contains__(self, name: object) -> bool:
+        if not isinstance(name, str) or name in self._whole:
+            return isinstance(name, str)
+        whole = self._whole.get(whole_of(name))
+        return whole is not None and whole.has_parts and is_part(part_of(name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._whole)
+
+    def __len__(self) -> int:
+        return len(self._whole)
+
+
+CATALOGUE = Catalogue(
+    (
         _of_tokens("tu", _TOKUR, "total uncertainty H[p̄], summed"),
         _of_tokens("au", _TOKUR, "aleatoric uncertainty E[H[p_m]], summed"),
         _of_tokens("eu", _TOKUR, "epistemic uncertainty TU − AU, summed"),
         _of_tokens("tu_mean", _TOKUR, "TU per token"),
         _of_tokens("au_mean", _TOKUR, "AU per token"),
         _of_tokens("eu_mean", _TOKUR, "EU per token"),
+        _of_tokens("eu_kl", _TOKUR, "EU as --estimator kl computes it, summed"),
+        _of_tokens("eu_kl_mean", _TOKUR, "EU as --estimator kl computes it, per token"),
+        _of_tokens("eu_fisher", _TOKUR, "EU as --estimator fisher computes it, summed"),
+        _of_tokens("eu_fisher_mean", _TOKUR, "EU as --estimator fisher computes it, per token"),
         _of_tokens("ll", _LL, "log-likelihood per token"),
         _of_tokens("ll_sum", _LL, "log-likelihood"),
         _of_tokens("pe", _PE, "predictive entropy per token"),
@@ -274,6 +331,7 @@ CATALOGUE: dict[str, Score] = {
             "−T, the number of tokens, negated",
             ("logprob",),
             lambda tokens: -float(len(tokens["logprob"])),
+            of_all=True,
         ),
         Score(
             "p_true",
@@ -375,32 +433,39 @@ CATALOGUE: dict[str, Score] = {
             Cost(file="calibration"),
         ),
     )
-}
-"""Every score that ``tokur score`` computes, by name, in the order of its output."""
+)
+"""Every score that ``tokur score`` computes, by name; listed in the order of its output."""
 
 DEFAULT, ALL = "default", "all"
 """Names for the scores that are computed unless others are asked for, and for every score."""
 
 
-def choose_scores(names: str | None) -> list[Score]:
-    """Return the scores of a comma-separated list, in the catalogue's order.
+def choose_scores(names: str | None, parts: Collection[str] = ()) -> list[Score]:
+    """Return the scores of a comma-separated list, in the catalogue's order; after them those of each part.
 
     Args:
         names: of scores, ``default`` or ``all``; None means ``default``.
+        parts: keys of the parts whose scores ``default`` and ``all`` hold, too.
 
     Raises:
         UsageError: an unknown name, or none at all.
     """
-    asked = {name.strip() for name in (DEFAULT if names is None else names).split(",") if name.strip()}
-    unknown = sorted(asked - CATALOGUE.keys() - {DEFAULT, ALL})
+    asked = {name.strip(): None for name in (DEFAULT if names is None else names).split(",") if name.strip()}
+    unknown = sorted(name for name in asked if name not in CATALOGUE and name not in (DEFAULT, ALL))
     if unknown or not asked:
         what = f"unknown score {', '.join(unknown)}" if unknown else "--scores names none"
         known = there_are([*CATALOGUE, DEFAULT, ALL], *unknown)
         raise UsageError(f"{what}{known}; --scores help explains them")
+    of_parts = [score.of_part(part) for part in parts for score in CATALOGUE.values() if score.has_parts]
+    listed = {score.name: score for score in (*CATALOGUE.values(), *of_parts)}
+    others = [CATALOGUE[name] for name in asked if name not in listed and name in CATALOGUE]  # of other parts
     return [
-        score
-        for score in CATALOGUE.values()
-        if score.name in asked or ALL in asked or (score.default and DEFAULT in asked)
+        *(
+            score
+            for score in listed.values()
+            if score.name in asked or ALL in asked or (score.default and DEFAULT in asked)
+        ),
+        *others,
     ]
 
 

@@ -141,7 +141,7 @@ def _digest(data: bytes) -> int:
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "big")
 
 
-class Gathering:
+class QuestionStore:
     """Questions by key, and the text of their records; use it as a context manager.
 
     Args:
@@ -156,7 +156,7 @@ class Gathering:
         self._whole = whole
         self._spool = _Spool()
 
-    def __enter__(self) -> Gathering:
+    def __enter__(self) -> QuestionStore:
         return self
 
     def __exit__(self, *exception: object) -> None:

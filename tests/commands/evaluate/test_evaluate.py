@@ -124,7 +124,7 @@ def test_groups_are_evaluated_apart_in_the_order_of_their_numbers(evaluate):
     _, rows, err = evaluate(records, options=["--group-by", "level"])
     assert [row.get("group") for row in rows] == [None, "9", "10"]
     assert [row["auroc"]["value"] for row in rows[1:]] == [0.75, 0.25]
-    assert "1 records without level" in err
+    assert "1 record without level" in err
 
 
 def test_versus_compares_on_the_same_records_and_finds_no_difference_from_a_copy(evaluate):

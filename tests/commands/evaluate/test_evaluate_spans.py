@@ -60,17 +60,19 @@ def of_spans(records, name, how, keep=lambda _: True):
 @pytest.mark.parametrize("keep", [None, r"\d"])
 def test_every_quantity_and_aggregate_agrees_with_scikit_learn(evaluate, keep):
     records = responses()
-    code, rows, err = evaluate(records, "--bootstrap", 0, *(["--tokens", keep] if keep else []))
+    code, rows, err = evaluate(records, "--bootstrap", 0, *(["--tokens", f"digits={keep}"] if keep else []))
     assert code == 0, err
-    names = [f"{name}_{how}" for name in SIGN for how in ("sum", "mean", "max", "top5")]
+    parts = ["", "@digits"] if keep else [""]
+    names = [f"{name}_{how}{part}" for part in parts for name in SIGN for how in ("sum", "mean", "max", "top5")]
     assert list(rows) == [*names, "length", "position", "chance"]
     for name in SIGN:
         for how in ("sum", "mean", "max", "top5"):
-            label, doubt = zip(*of_spans(records, name, how, str.isdigit if keep else lambda _: True), strict=True)
-            row = rows[f"{name}_{how}"]
-            assert row["records"] == len(label)
-            assert row["auroc"]["value"] == pytest.approx(roc_auc_score(label, np.negative(doubt)))
-            assert row["auprc"]["value"] == pytest.approx(average_precision_score(label, np.negative(doubt)))
+            for part in parts:
+                label, doubt = zip(*of_spans(records, name, how, str.isdigit if part else lambda _: True), strict=True)
+                row = rows[f"{name}_{how}{part}"]
+                assert row["records"] == len(label)
+                assert row["auroc"]["value"] == pytest.approx(roc_auc_score(label, np.negative(doubt)))
+                assert row["auprc"]["value"] == pytest.approx(average_precision_score(label, np.negative(doubt)))
     labelled = [claim["correct"] for record in records for claim in record["claims"] if claim["correct"] is not None]
     assert rows["eu_sum"]["outcomes"] == {
         "correct": sum(labelled),
@@ -81,6 +83,15 @@ def test_every_quantity_and_aggregate_agrees_with_scikit_learn(evaluate, keep):
     assert rows["chance"]["hit1"]["value"] == pytest.approx(1 / 5)
     assert rows["length"]["within"]["value"] == 0.5  # all spans are as long
     assert rows["position"]["within"]["value"] == 1  # no span after the wrong one is known to be right
+
+
+def test_a_quantity_stands_for_all_that_is_computed_of_it_and_a_part_is_compared_with_the_whole(evaluate):
+    chosen = ["--scores", "eu_sum,logprob@a_b", "--tokens", r"a_b=\d", "--versus", "eu_sum", "--bootstrap", 0]
+    code, rows, err = evaluate(responses(), *chosen)
+    assert code == 0, err
+    parts = [f"logprob_{how}@a_b" for how in ("sum", "mean", "max", "top5")]
+    assert list(rows) == ["eu_sum", *parts, "length", "position", "chance"]
+    assert all(rows[name]["versus"] == "eu_sum" for name in parts)
 
 
 def test_hits_are_counted_among_all_spans_of_the_response(evaluate):
@@ -173,7 +184,9 @@ def test_spans_of_records_that_are_not_scored_or_not_labelled_say_what_to_do(eva
         (["--scores", "p_true"], "--scores: spans have no p_true; there are: eu, au"),
         (["--scores", "eu_men"], "--scores: spans have no eu_men; did you mean eu_mean?"),
         (["--versus", "p_true"], "--versus p_true: there is no such score"),
-        (["--tokens", "("], "--tokens (: this is no regular expression"),
+        (["--tokens", "a=("], "--tokens a= (: this is no regular expression"),
+        (["--tokens", "a=x", "--scores", "eu"], "--tokens a: --scores names no score of these tokens, such as eu@a"),
+        (["--scores", "eu_sum@a"], "--scores eu_sum@a: which tokens are these? Say so with --tokens 'a=REGEX'"),
     ],
 )
 def test_options_that_do_not_go_with_spans_are_usage_errors(evaluate, options, message):

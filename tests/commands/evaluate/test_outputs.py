@@ -199,3 +199,10 @@ def test_a_closed_pipe_ends_quietly(tmp_path):
     process = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
     os.close(writing)
     assert (process.returncode, process.stderr) == (0, b"")
+
+
+def test_one_graded_record_is_not_many(run_tokur, tmp_path):
+    path = write_lines(tmp_path / "in.jsonl", [{"question": "2 + 2?", "reference": "4", "response": "It is 4."}])
+    code, _, err = run_tokur("evaluate", path, "--graded", tmp_path / "graded.jsonl")
+    said = "no record has a score; graded 1 record, 1 with a label; accuracy 100.00 %; 1 correct"
+    assert (code, err) == (0, f"tokur evaluate: {said}\n")

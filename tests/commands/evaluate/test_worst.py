@@ -70,7 +70,7 @@ def test_what_is_not_known_is_null(tmp_path, run_tokur):
     graded = {"response": "It is 3.", "quality": 0.25, "tokur": {"scores": {"eu": 0.4}}}
     without = {"id": "c", "response": "x", "tokur": {"scores": {"eu": None}}}
     code, out, err = run_tokur("evaluate", write_lines(tmp_path / "in.jsonl", [bare, graded, without]), "--worst", 5)
-    assert (code, err) == (0, "tokur evaluate: left out 1 records without eu\n")
+    assert (code, err) == (0, "tokur evaluate: left out 1 record without eu\n")
     first, second = parsed(out)
     assert (first["sample"], first["answer"], first["correct"], first["step"]) == (3, None, None, None)
     assert (second["id"], second["correct"], second["answer"]) == (None, 0.25, "3")

@@ -133,6 +133,25 @@ def test_other_estimators_equal_brute_force_in_float64(sampling, estimator):
         assert expected["eu"].max() > 1e-3
 
 
+@pytest.mark.parametrize("sampling", ["stepwise", "shared", "joint"])
+@pytest.mark.parametrize("estimator", ["paper", "kl", "fisher"])
+def test_estimators_side_by_side_are_those_of_runs_of_their_own(sampling, estimator):
+    model, further = tiny_model("llama"), ("eu_kl", "eu_fisher")
+    alone = {
+        f"eu_{name}": score(model, RESPONSES, sampling=sampling, estimator=name) for name in ("paper", "kl", "fisher")
+    }
+    both = score(model, RESPONSES, sampling=sampling, estimator=estimator, on_demand=further)
+    for place, (found, plain) in enumerate(zip(both, alone[f"eu_{estimator}"], strict=True)):
+        assert found.keys() == {*plain, *further}
+        for name, values in plain.items():
+            assert np.array_equal(found[name], values), name
+        for name in further:
+            assert np.array_equal(found[name], alone[name][place]["eu"]), name
+    one = score(model, RESPONSES, sampling=sampling, on_demand={"eu_fisher"})[0]
+    assert "eu_kl" not in one
+    assert np.array_equal(one["eu_fisher"], both[0]["eu_fisher"])
+
+
 def test_for_weak_perturbations_the_estimators_agree_but_for_the_papers_known_bias():
     """EU of M draws is (M − 1)/M of its limit; kl and fisher have no such factor."""
     model = tiny_model("llama")

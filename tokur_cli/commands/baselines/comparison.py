@@ -8,8 +8,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tokur_cli.answers.classes import answer_classes
-from tokur_cli.answers.equivalence import Equivalence
 from tokur_cli.commands.baselines.features import TextSet, map_batch, map_each
 from tokur_cli.commands.baselines.questions import asked_ids, judge_question
 from tokur_cli.commands.session.session import Session
@@ -33,6 +31,9 @@ def same_text(sets: list[TextSet]) -> list[Entails]:
 
 def same_answer(sets: list[TextSet]) -> list[Entails]:
     """Return which texts of each set have equal answers: a text without an answer entails only equal texts."""
+    from tokur_cli.answers.classes import answer_classes
+    from tokur_cli.answers.equivalence import Equivalence
+
     with Equivalence() as equivalence:
         labels = [answer_classes(one.answers, equivalence).labels for one in sets]
     return [

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tokur_cli.answers.judging import LabelRule
 from tokur_cli.commands.baselines.features import ScoredResponse, TextSet
 from tokur_cli.commands.baselines.questions import question_of
 from tokur_cli.commands.shared.arrivals import Pause
@@ -95,6 +94,8 @@ def until_error(
 
 def text_set(samples: Sequence[ScoredResponse], tokenizer: ResponseTokenizer) -> TextSet:
     """Return the set of a question's samples; how likely they are is known from their scoring."""
+    from tokur_cli.answers.judging import LabelRule  # with all that reads answers, which most runs have no use for
+
     records = [sample.record for sample in samples]
     question = question_of(records[0], tokenizer)
     texts = [record.response for record in records]

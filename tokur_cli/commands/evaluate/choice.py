@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from tokur_cli.commands.evaluate.columns import Columns, Wanted
-from tokur_cli.commands.evaluate.spans import span_scores
+from tokur_cli.commands.evaluate.spans import quantity_of, span_scores
 from tokur_cli.commands.options.evaluate import EvaluationOptions
 from tokur_cli.records.errors import TokurError, UsageError, there_are
 from tokur_cli.records.quantity import Orientation
-from tokur_cli.scores.catalogue import ALL, CATALOGUE, DEFAULT, LENGTH, choose_scores
+from tokur_cli.scores.catalogue import ALL, CATALOGUE, DEFAULT, LENGTH, Score, choose_scores
+from tokur_cli.scores.parts import check_used
 
 LIKELIHOOD = "ll_sum"
 """What every score is judged against, beside the length, unless --versus names another."""
@@ -22,21 +23,30 @@ def baselines(options: EvaluationOptions) -> tuple[str, ...]:
 
 def wanted_scores(options: EvaluationOptions) -> Wanted:
     """Return what is kept of records, or of their spans."""
-    scores = span_scores(options.scores) if options.level == "step" else _response_scores(options)
-    if options.versus is not None and options.versus not in scores:
-        raise UsageError(f"--versus {options.versus}: there is no such score{there_are(scores, options.versus)}")
-    return Wanted(scores, options.group_by, answers=bool(options.sizes), spans=options.level == "step")
+    if options.level == "step":
+        scores = span_scores(options.scores, options.parts)
+        if options.versus is not None and options.versus not in scores:
+            raise UsageError(f"--versus {options.versus}: there is no such score{there_are(scores, options.versus)}")
+        return Wanted(scores, group_by=options.group_by, spans=True)
+    return Wanted(
+        _response_scores(options),
+        parts=options.scores is None or bool({ALL, DEFAULT} & set(map(str.strip, options.scores.split(",")))),
+        group_by=options.group_by,
+        answers=bool(options.sizes),
+    )
 
 
 def _response_scores(options: EvaluationOptions) -> dict[str, Orientation]:
-    asked = choose_scores(ALL if options.scores is None else options.scores)
-    scores = [score for score in CATALOGUE.values() if score in asked or score.name in baselines(options)]
-    if options.tokens is not None:
-        named = {options.versus, *(score.name for score in asked if options.scores not in (None, ALL))}
-        if beyond := [score.name for score in scores if score.name in named and not score.default]:
-            raise UsageError(f"--tokens: values of tokens do not give {', '.join(beyond)}: leave it out")
-        scores = [score for score in scores if score.default]
-    return {score.name: score.orientation for score in scores}
+    if options.versus is not None and options.versus not in CATALOGUE:
+        raise UsageError(f"--versus {options.versus}: there is no such score{there_are(CATALOGUE, options.versus)}")
+    check_used((score.name for score in _asked(options)), options.parts, "--scores")
+    names = ",".join((options.scores or ALL, *baselines(options)))
+    return {score.name: score.orientation for score in choose_scores(names, options.parts)}
+
+
+def _asked(options: EvaluationOptions) -> list[Score]:
+    """Return the scores that are asked for, with the baseline that is."""
+    return choose_scores(",".join(filter(None, (options.scores or ALL, options.versus))), options.parts)
 
 
 def shown_scores(runs: Sequence[Columns], options: EvaluationOptions) -> tuple[list[str], list[str]]:
@@ -57,10 +67,11 @@ def shown_scores(runs: Sequence[Columns], options: EvaluationOptions) -> tuple[l
         spoken_for = [name for name in names if CATALOGUE[name].representative in having - {name}]
         aside = [] if options.sizes else [name for name in spoken_for if name != options.versus]
         return [name for name in names if name not in aside], aside
-    asked = {score.name for score in choose_scores(options.scores)}
-    if options.scores not in (ALL, DEFAULT) and (missing := [name for name in CATALOGUE if name in asked - having]):
+    asked = [score.name for score in _asked(options)]
+    if options.scores not in (ALL, DEFAULT) and (missing := [name for name in asked if name not in having]):
         raise TokurError(f"--scores: no record has {', '.join(missing)}: run tokur score first")
-    return [name for name in names if name in asked or name == options.versus], []
+    hidden = set(baselines(options)) - set(asked)
+    return [name for name in names if name not in hidden], []
 
 
 def told_aside(names: Sequence[str]) -> str:
@@ -76,6 +87,6 @@ def _check_spans(options: EvaluationOptions, having: Collection[str]) -> None:
     """Refuse what was asked for and no span has; a quantity stands for all that is computed of it."""
     if options.scores is None:
         return
-    known = {*having, *(name.rpartition("_")[0] for name in having)}
+    known = {*having, *map(quantity_of, having)}
     if missing := [name for name in map(str.strip, options.scores.split(",")) if name not in known]:
         raise TokurError(f"--scores: no record has {', '.join(missing)}: run tokur score first")

@@ -23,6 +23,7 @@ from tokur_cli.records.scan import kind
 from tokur_cli.records.streams import display_name
 from tokur_cli.scores.calibration import P_CORRECT
 from tokur_cli.scores.catalogue import CATALOGUE, LENGTH
+from tokur_cli.scores.parts import part_of, whole_of
 from tokur_cli.selection.gathering import known_question, prompt_digest, question_key
 
 MOST_GROUP_VALUES = 100
@@ -37,15 +38,21 @@ class Wanted:
 
     Args:
         scores: the scores, and which way each points.
+        parts: whether those of parts of responses that a record has are kept beside them.
         group_by: the field whose value tells the group; None for no groups.
         answers: whether answers are kept, and every record must tell its question.
         spans: whether its labelled spans are what is kept.
     """
 
     scores: Mapping[str, Orientation]
+    parts: bool = False
     group_by: str | None = None
     answers: bool = False
     spans: bool = False
+
+    def orientation(self, name: str) -> Orientation:
+        """Return which way a score points that is kept."""
+        return self.scores[name if name in self.scores else whole_of(name)]
 
 
 @dataclass
@@ -99,6 +106,8 @@ class Columns:
         number = self._number(question_key(record) if self.wanted.answers else known_question(record), record)
         sample = record.sample
         for labelled, values in rows:
+            if self.wanted.parts:
+                self.hold(name for name in values if part_of(name) and whole_of(name) in self.wanted.scores)
             self.label.append(labelled.label)
             self.outcomes[labelled.outcome] += 1
             self.length.append(abs(values.get(LENGTH, math.nan)))
@@ -113,10 +122,16 @@ class Columns:
                 self.answer.append(labelled.answer)
         self._responses += 1
 
+    def hold(self, names: Iterable[str]) -> None:
+        """Have a column for each of these scores, NaN for the records so far."""
+        for name in names:
+            if name not in self.scores:
+                self.scores[name] = array("d", [math.nan]) * len(self.label)
+
     def confidence(self, name: str) -> Floats:
         """Return (N,) confidences: the score, negated where it is an uncertainty."""
         values = np.array(self.scores[name], dtype=np.float64)
-        return -values if self.wanted.scores[name] == "uncertainty" else values
+        return -values if self.wanted.orientation(name) == "uncertainty" else values
 
     def is_probability(self, name: str) -> bool:
         """Return whether a score is a probability of being right."""

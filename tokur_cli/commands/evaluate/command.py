@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tokur_cli.commands.evaluate.choice import shown_scores, told_aside, wanted_scores
 from tokur_cli.commands.evaluate.columns import Columns, Wanted
 from tokur_cli.commands.evaluate.difficulty import failures_of, group_by_difficulty
-from tokur_cli.commands.evaluate.fitting import Fitting, results_options
+from tokur_cli.commands.evaluate.fitting import CalibrationFit, results_options
 from tokur_cli.commands.evaluate.responses import ResponseReader
 from tokur_cli.commands.evaluate.results import Results, as_rows, evaluate_runs
 from tokur_cli.commands.evaluate.runs import check_runs
@@ -48,17 +48,17 @@ def evaluate(
         wanted = wanted_scores(options)
     else:
         options = results_options(options, fitting)
-        wanted = Wanted(fitting.orientations, options.group_by)
+        wanted = Wanted(fitting.orientations, group_by=options.group_by)
     if target.plots is not None:
         from tokur_cli.views.plots import require_matplotlib
 
         require_matplotlib()
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     if options.level == "step":
-        spans = SpanReader(source, wanted, invalid, label_field=labels.label_field, tokens=options.tokens)
+        spans = SpanReader(source, wanted, invalid, label_field=labels.label_field, parts=options.parts)
         runs, told = spans.read(paths), spans.told
     else:
-        responses = ResponseReader(source, wanted, invalid, labels, tokens=options.tokens, fitting=fitting)
+        responses = ResponseReader(source, wanted, invalid, labels, parts=options.parts, fitting=fitting)
         runs, told = responses.read(paths, target), responses.told
     for line in told:
         say(COMMAND, line)
@@ -75,8 +75,6 @@ def evaluate(
         runs = [fitting.hold_out(runs)]
     names, aside = shown_scores(runs, options) if fitting is None else (list(fitting.methods), [])
     if not names and target.graded is None:
-        if options.tokens is not None:
-            raise TokurError(f"--tokens {options.tokens}: no record has a score of tokens that match")
         raise TokurError("no record has a score: run tokur score first, or give --graded FILE to label the records")
     with Progress(COMMAND) as progress:
         progress.say("computing metrics and intervals")
@@ -102,12 +100,12 @@ def evaluate(
     invalid.finish()
 
 
-def _fitting(options: EvaluationOptions, fit: FitOptions, target: EvaluationOutput) -> Fitting | None:
+def _fitting(options: EvaluationOptions, fit: FitOptions, target: EvaluationOutput) -> CalibrationFit | None:
     """Return the calibration that is asked for, yet to be fitted."""
     if fit.file is None:
         return None
     check_target(fit.file, force=target.force)
-    return Fitting(fit.file, fit, options.seed)
+    return CalibrationFit(fit.file, fit, options.seed, options.parts)
 
 
 def _group_by_difficulty(runs: Sequence[Columns], count: int, path: str | None, reader: ResponseReader) -> None:
@@ -128,7 +126,7 @@ def _say_left_out(results: Results, runs: Sequence[Columns]) -> None:
     without = sum(name is None for run in runs for name in run.group)
     if without:
         lacking = results.options.group_by or f"{results.options.difficulty} labelled samples of their question"
-        say(COMMAND, f"left out of the groups: {without:,} records without {lacking}")
+        say(COMMAND, f"left out of the groups: {without:,} record{'s' * (without != 1)} without {lacking}")
 
 
 def _write(results: Results, target: EvaluationOutput) -> None:

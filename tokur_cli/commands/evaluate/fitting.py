@@ -27,6 +27,7 @@ from tokur_cli.records.errors import TokurError, UsageError
 from tokur_cli.records.quantity import Orientation
 from tokur_cli.scores.calibration import P_CORRECT, Calibration, Method, relevant_settings
 from tokur_cli.scores.catalogue import Score, choose_scores
+from tokur_cli.scores.parts import Parts, check_used, part_of
 
 FEWEST = 10
 """Questions with a right response, and questions with a wrong one: two of each in every fold."""
@@ -35,12 +36,13 @@ Fit: TypeAlias = "Line | Curve"
 
 
 @dataclass
-class Fitting:
+class CalibrationFit:
     """A calibration on its way: the records that it is fitted on."""
 
     file: str
     options: FitOptions
     seed: int
+    parts: Parts
     scores: tuple[Score, ...] = field(init=False)
     method: Method = field(init=False)
     labels: Counter[str] = field(default_factory=Counter)
@@ -48,7 +50,8 @@ class Fitting:
     held: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
-        self.scores = tuple(choose_scores(self.options.by))
+        self.scores = tuple(choose_scores(self.options.by, self.parts))
+        check_used(self.by, self.parts, "--by")
         if P_CORRECT in self.by:
             raise UsageError(f"--by {P_CORRECT}: is what is fitted; name other scores")
         self.method = self.options.method or ("platt" if len(self.scores) == 1 else "logistic")
@@ -91,7 +94,13 @@ class Fitting:
             raise record.error(
                 'has no "tokur.run" that names the model whose scores these are: score it with tokur score'
             )
-        settings = relevant_settings(run, self.by, DRAW_SETTINGS)
+        settings = relevant_settings({**run, **self.parts}, self.by, DRAW_SETTINGS)
+        for part in filter(None, map(part_of, self.by)):
+            if not isinstance(settings[part], str):
+                raise record.error(
+                    f'has no "tokur.run.{part}", which says what tokens these scores are of: give --tokens '
+                    f"'{part[1:]}=REGEX'"
+                )
         if self.settings is None:
             self.settings = settings
         for name, value in settings.items():
@@ -170,7 +179,7 @@ class Fitting:
         return (fit_platt if method == "platt" else fit_logistic)(values, label)
 
 
-def results_options(options: EvaluationOptions, fitting: Fitting) -> EvaluationOptions:
+def results_options(options: EvaluationOptions, fitting: CalibrationFit) -> EvaluationOptions:
     """Return how probabilities are evaluated: each score's beside ``p_correct``."""
     return replace(options, versus=P_CORRECT if len(fitting.by) > 1 else None)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -10,23 +9,24 @@ from contextlib import ExitStack
 from tokur_cli.answers.grading import Outcome
 from tokur_cli.answers.judging import Labelled
 from tokur_cli.commands.evaluate.columns import Columns, Wanted, scores_of
-from tokur_cli.commands.evaluate.fitting import Fitting
+from tokur_cli.commands.evaluate.fitting import CalibrationFit
 from tokur_cli.commands.evaluate.runs import RunReader, RunsOfFile
-from tokur_cli.commands.evaluate.tokens import scores_of_matches
 from tokur_cli.commands.evaluate.unread import Unread
 from tokur_cli.commands.options.evaluate import EvaluationOutput
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords
-from tokur_cli.commands.shared.labelled import Labelling, graded, told_unmarked
+from tokur_cli.commands.shared.labelled import Labeller, graded, told_unmarked
+from tokur_cli.commands.shared.part_scores import PartScores
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
 from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.catalogue import CATALOGUE
+from tokur_cli.scores.parts import NO_PARTS, Parts
 
 
 class ResponseReader(RunReader[Labelled]):
-    """Reads files into columns of responses: with a pattern of ``tokens``, of those that match alone."""
+    """Reads files into columns of responses; scores of ``parts`` that records lack are computed of their tokens."""
 
     def __init__(
         self,
@@ -35,17 +35,17 @@ class ResponseReader(RunReader[Labelled]):
         invalid: InvalidRecords,
         labels: LabelOptions,
         *,
-        tokens: str | None = None,
-        fitting: Fitting | None = None,
+        parts: Parts = NO_PARTS,
+        fitting: CalibrationFit | None = None,
     ) -> None:
         super().__init__(source, wanted, invalid)
         self._labels, self._fitting = labels, fitting
-        self._tokens = None if tokens is None else re.compile(tokens)
+        self._parts = PartScores((CATALOGUE[name] for name in wanted.scores), parts)
         self._unknown: Counter[str] = Counter()
         self._logged: Counter[bool] = Counter()
         self._unread = Unread()
-        self._unmarked = self._without_match = 0
-        self._labelling: Labelling
+        self._unmarked = 0
+        self._labelling: Labeller
         self._writer: RecordWriter | None = None
 
     def read(self, paths: Sequence[str], target: EvaluationOutput | None = None) -> list[Columns]:
@@ -54,8 +54,10 @@ class ResponseReader(RunReader[Labelled]):
             if target is not None and target.graded is not None:
                 self._writer = stack.enter_context(open_output(target.graded, force=target.force, whole=True))
             answers = self.wanted.answers or self._writer is not None
-            self._labelling = stack.enter_context(Labelling(self._labels, self.invalid, answers=answers))
+            self._labelling = stack.enter_context(Labeller(self._labels, self.invalid, answers=answers))
             runs = self.read_files(paths)
+        for run in runs:
+            run.hold(name for other in runs for name in other.scores)
         self.told += self._told_of_responses()
         return runs
 
@@ -72,8 +74,7 @@ class ResponseReader(RunReader[Labelled]):
             yield self._unread.told()
         if self._unmarked:
             yield told_unmarked(self._unmarked) + ': label them by a field "correct" if that is not meant'
-        if self._without_match and self._tokens is not None:
-            yield f"{self._without_match:,} records have no score: no token matches {self._tokens.pattern}"
+        yield from self._parts.told()
 
     def good(self, items: Iterable[Record | RecordError]) -> Iterator[Labelled]:
         """Yield the records with their labels, without the bad ones."""
@@ -82,7 +83,7 @@ class ResponseReader(RunReader[Labelled]):
     def add(self, item: Labelled, runs: RunsOfFile) -> None:
         """Add a response, and write it to the graded file."""
         record = item.record
-        values = self._scores(record)
+        values = {**scores_of(record, self._unknown), **self._parts.of(record)}
         group = self.group(record)
         if self._fitting is not None:
             self._fitting.add(item, values)
@@ -94,10 +95,3 @@ class ResponseReader(RunReader[Labelled]):
         self._unmarked += item.correct is False and item.is_unmarked
         if self._writer is not None:
             self._writer.write(graded(item))
-
-    def _scores(self, record: Record) -> dict[str, float]:
-        if self._tokens is None or not self.wanted.scores:
-            return scores_of(record, self._unknown)
-        values = scores_of_matches(record, [CATALOGUE[name] for name in self.wanted.scores], self._tokens)
-        self._without_match += values is None
-        return values or {}

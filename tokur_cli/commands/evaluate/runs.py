@@ -17,6 +17,7 @@ from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
 from tokur_cli.records.scan import kind
 from tokur_cli.records.streams import display_name
+from tokur_cli.scores.parts import is_part
 
 Item = TypeVar("Item")
 
@@ -53,7 +54,8 @@ class RunsOfFile:
         if run != self._last:
             self._last = run
             drawn = settings.get("rank") is not None  # else what is of the draws is null
-            for setting in _OF_SCORES if drawn else ["model"]:
+            parts = [setting for setting in settings if is_part(setting)]
+            for setting in (*(_OF_SCORES if drawn else ["model"]), *parts):
                 value = settings.get(setting)
                 if value is not None or (setting == "layers" and drawn):
                     self._made.setdefault(setting, {})["all" if value is None else str(value)] = None
@@ -81,8 +83,9 @@ class RunsOfFile:
         for setting, values in self._made.items():
             if len(values) > 1 and not grouped:
                 shown = ", ".join([*list(values)[:_SHOWN], *(["…"] if len(values) > _SHOWN else [])])
+                plural = _OF_SCORES.get(setting, f"tokens {setting}")
                 yield (
-                    f"{name} has scores of the {_OF_SCORES[setting]} {shown}, evaluated together: "
+                    f"{name} has scores of the {plural} {shown}, evaluated together: "
                     f"--group-by tokur.run.{setting} parts them"
                 )
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from tokur_cli.answers.grading import Outcome
 from tokur_cli.answers.judging import NULL_LABEL, Labelled
 from tokur_cli.commands.evaluate.columns import Columns, Wanted
 from tokur_cli.commands.evaluate.runs import RunReader, RunsOfFile
-from tokur_cli.commands.evaluate.tokens import matching, values_at
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.scored_tokens import scored_tokens
@@ -19,6 +17,7 @@ from tokur_cli.records.mapping import value_at
 from tokur_cli.records.quantity import Orientation
 from tokur_cli.records.record import Record
 from tokur_cli.records.scan import kind
+from tokur_cli.scores.parts import Parts, check_known, check_used, part_masks, part_of, whole_of
 from tokur_cli.scores.quantities import QUANTITIES
 from tokur_cli.scores.steps import AGGREGATES, Span, aggregates, token_places
 
@@ -30,25 +29,39 @@ BASELINES: dict[str, Orientation] = {"length": "uncertainty", "position": "uncer
 _OUTCOMES = {True: Outcome.CORRECT.value, False: Outcome.INCORRECT.value, None: NULL_LABEL}
 
 
-def span_scores(names: str | None) -> dict[str, Orientation]:
+def quantity_of(score: str) -> str:
+    """Return what a score of a span is computed of: ``eu`` for ``eu_mean``, ``eu@digits`` for ``eu_mean@digits``."""
+    return whole_of(score).rpartition("_")[0] + part_of(score)
+
+
+def span_scores(names: str | None, parts: Parts) -> dict[str, Orientation]:
     """Return the scores of spans that were asked for, and the baselines: which way each points.
 
     Args:
         names: comma-separated: quantities such as ``eu``, for all that is computed of them, or single scores such as
-            ``eu_mean``; None for all.
+            ``eu_mean``, and those of parts such as ``eu@digits`` and ``eu_mean@digits``; None for all.
+        parts: the parts of the spans that have scores of their own.
     """
-    known = {f"{name}_{how}": quantity.orientation for name, quantity in QUANTITIES.items() for how in AGGREGATES}
+    quantities = {f"{name}{part}": quantity for part in ("", *parts) for name, quantity in QUANTITIES.items()}
+    known = {
+        f"{name}_{how}{part}": quantity.orientation
+        for part in ("", *parts)
+        for name, quantity in QUANTITIES.items()
+        for how in AGGREGATES
+    }
     asked = set(known) if names is None else {name.strip() for name in names.split(",")}
-    unknown = sorted(asked - known.keys() - QUANTITIES.keys() - BASELINES.keys())
+    check_known(sorted(asked), parts, "--scores")
+    unknown = sorted(asked - known.keys() - quantities.keys() - BASELINES.keys())
     if unknown:
-        names_known = there_are([*QUANTITIES, *known, *BASELINES], *unknown)
+        names_known = there_are([*quantities, *known, *BASELINES], *unknown)
         raise UsageError(f"--scores: spans have no {', '.join(unknown)}{names_known}")
-    chosen = {score: known[score] for score in known if {score, score.rpartition("_")[0]} & asked}
+    check_used(asked, parts, "--scores")
+    chosen = {score: known[score] for score in known if {score, quantity_of(score)} & asked}
     return {**chosen, **BASELINES}
 
 
 class SpanReader(RunReader[Record]):
-    """Reads files into columns of the spans in a field, ``claims`` by default; of each its tokens that match."""
+    """Reads files into columns of the spans in a field, ``claims`` by default."""
 
     def __init__(
         self,
@@ -57,11 +70,11 @@ class SpanReader(RunReader[Record]):
         invalid: InvalidRecords,
         *,
         label_field: str | None,
-        tokens: str | None,
+        parts: Parts,
     ) -> None:
         super().__init__(source, wanted, invalid)
         self._field = label_field or CLAIMS
-        self._tokens = None if tokens is None else re.compile(tokens)
+        self._parts = parts
         self._without_claims = 0
 
     def read(self, paths: Sequence[str]) -> list[Columns]:
@@ -96,20 +109,27 @@ class SpanReader(RunReader[Record]):
     def _scores(self, record: Record, spans: Sequence[Span]) -> list[dict[str, float]]:
         """Return the scores of each span."""
         response = scored_tokens(record, QUANTITIES)
+        masks = part_masks(self._parts, response.response, response.spans)
         places = token_places(response.response, response.spans)
         scores: list[dict[str, float]] = []
         for start, end in spans:
             within = [token for token, place in enumerate(places) if start <= place < end]
-            values = values_at(response, matching(response, self._tokens, within))
+            tokens = {"": within, **{key: [token for token in within if masks[key][token]] for key in masks}}
             scores.append(
                 {
-                    f"{name}_{how}": value
-                    for name, of in values.items()
-                    for how, value in aggregates(of, QUANTITIES[name].orientation).items()
+                    f"{name}_{how}{part}": value
+                    for part, belonging in tokens.items()
+                    for name, values in response.values.items()
+                    for how, value in aggregates(_at(belonging, values), QUANTITIES[name].orientation).items()
                 }
                 | {"length": len(within), "position": sum(place < start for place in places), "chance": 0.0}
             )
         return scores
+
+
+def _at(places: Iterable[int], values: Sequence[float | None]) -> list[float]:
+    """Return the values of the tokens at some places, NaN where a token has none."""
+    return [math.nan if (value := values[place]) is None else value for place in places]
 
 
 def labelled_spans(record: Record, path: str) -> list[tuple[Span, bool | None]] | None:

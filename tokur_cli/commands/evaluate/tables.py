@@ -56,7 +56,7 @@ def heading(results: Results) -> str:
     overall, outcomes = results.overall, results.outcomes
     runs = f" in {overall.runs} runs" if overall.runs > 1 else ""
     noun = _noun(results)
-    parts = [f"{overall.records + overall.unlabelled:,} {noun}s{runs}, {overall.records:,} with a label"]
+    parts = [f"{_count(overall.records + overall.unlabelled, noun)}{runs}, {overall.records:,} with a label"]
     if overall.runs == 1 and overall.questions < overall.records:
         parts.append(_count(overall.questions, "question"))
     if overall.accuracy.value is not None:

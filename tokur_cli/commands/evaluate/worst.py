@@ -13,7 +13,7 @@ from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOut
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say
-from tokur_cli.commands.shared.labelled import Labelling
+from tokur_cli.commands.shared.labelled import Labeller
 from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.commands.shared.scored_tokens import scored_tokens
 from tokur_cli.records.encoding import encode_value
@@ -54,7 +54,7 @@ def show_worst(
     if not records:
         raise TokurError(f"no record has the score {score.name}: run tokur score first, or name another with --scores")
     if without:
-        say(COMMAND, f"left out {without:,} records without {score.name}")
+        say(COMMAND, f"left out {without:,} record{'s' * (without != 1)} without {score.name}")
     with writing_whole(target.path or STDIN) as file:
         if target.is_table:
             with table_console(file) as console:
@@ -83,7 +83,7 @@ def _read(
     records = without = 0
     least: list[tuple[float, int, dict[str, Any]]] = []
     sign = 1.0 if score.orientation == "uncertainty" else -1.0
-    with Labelling(labels, invalid, is_strict=False) as labelling:
+    with Labeller(labels, invalid, is_strict=False) as labelling:
         for path in paths:
             for labelled in labelling.good(read_input(COMMAND, replace(source, path=path))):
                 try:

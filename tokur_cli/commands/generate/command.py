@@ -19,7 +19,7 @@ from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.commands.workers.pool import InProcess, Pool
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.record import Record
-from tokur_cli.records.writer import Resuming
+from tokur_cli.records.writer import Continuation
 
 if TYPE_CHECKING:
     from tokur_cli.commands.generate.responder import Responder
@@ -96,7 +96,7 @@ class GenerateJob(StreamJob):
                 )
             return _encoded(responses, invalid, progress)
 
-        resuming = Resuming(
+        resuming = Continuation(
             lambda _: {**generation.settings, **pool.settings},
             settings_of,
             identity=lambda record: (record.passthrough("response"), record.sample),

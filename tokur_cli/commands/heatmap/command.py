@@ -19,7 +19,7 @@ from tokur_cli.commands.options.heatmap import ChoiceOptions, PassthroughOptions
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords
-from tokur_cli.commands.shared.labelled import WINDOW, Labelling, Refused
+from tokur_cli.commands.shared.labelled import WINDOW, Labeller, Refused
 from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.commands.shared.scored_tokens import token_arrays
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
@@ -63,7 +63,7 @@ def heatmap(
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     scales, gallery = ScaleBuilder(asked, others), Gallery(choice)
     records = nullcontext() if target.path is None else open_output(target.path, force=target.force, whole=True)
-    with records as writer, Labelling(labels, invalid, answers=labels.answer is not None, is_strict=False) as reader:
+    with records as writer, Labeller(labels, invalid, answers=labels.answer is not None, is_strict=False) as reader:
         items = reader.read(read_input(COMMAND, replace(source, format=NATIVE.name)), 1 if writer else WINDOW)
         settings = _read(_passed_on(items, writer), [one.name for one in asked], scales, gallery, invalid, labels)
         if scales.responses:

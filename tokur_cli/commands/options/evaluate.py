@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 from typer import Option
@@ -13,13 +13,14 @@ from typer import Option
 from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.completion import one_of, score_names, several_of
 from tokur_cli.commands.options.files import Reads, Writes
+from tokur_cli.commands.options.parts import tokens_option
 from tokur_cli.commands.options.relations import Excludes, Needs
 from tokur_cli.commands.options.scoring import explain_scores
 from tokur_cli.commands.options.select import KEEP
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import check_target
 from tokur_cli.records.streams import STDIN
-from tokur_cli.scores.steps import regular_expression
+from tokur_cli.scores.parts import Parts, parse_parts
 from tokur_cli.selection.voting import Keep, parse_keep
 
 WHOLE = "{option} is for whole responses, not for --level step"
@@ -59,15 +60,7 @@ class EvaluationOptions:
             '[{"start": 0, "end": 12, "correct": true}, …], code points of the response, null where it is not known.'
         ),
     ] = "response"
-    tokens: Annotated[
-        str | None,
-        Option(
-            metavar="REGEX",
-            help="Scores of only the tokens whose text holds a match, such as \\d for those with digits, from the "
-            "records' token arrays.",
-        ),
-        Excludes("--fit", why="--tokens does not go with --fit: tokur score --calibration knows whole responses alone"),
-    ] = None
+    tokens: Annotated[list[str], tokens_option()] = field(default_factory=list)
     bootstrap: Annotated[
         int, Option(min=0, metavar="N", help="Resamples for 95 % intervals and comparisons; 0 for none.")
     ] = 1000
@@ -136,9 +129,12 @@ class EvaluationOptions:
     ] = None
 
     def __post_init__(self) -> None:
-        _ = self.sizes, self.kept
-        if self.tokens is not None:
-            regular_expression(self.tokens, "--tokens")
+        _ = self.sizes, self.kept, self.parts
+
+    @property
+    def parts(self) -> Parts:
+        """The parts of responses whose scores are computed from the records' token arrays."""
+        return parse_parts(self.tokens)
 
     @property
     def grouping(self) -> str | None:

@@ -11,7 +11,7 @@ from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.files import Writes
 from tokur_cli.commands.options.relations import Excludes, Needs
 from tokur_cli.commands.options.scoring import SIGMA_HELP, parse_sigma
-from tokur_cli.engine.posterior.settings import AUTO
+from tokur_cli.engine.posterior.settings import AUTO, PosteriorSettings
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,12 @@ class StrengthOptions:
         return (
             () if self.sweep is None else tuple(parse_sigma(text.strip(), "--sweep") for text in self.sweep.split(","))
         )
+
+    @property
+    def first_sigma(self) -> str:
+        """The posterior's ``--sigma``: where strengths are tried, auto is the paper's, where the trials begin."""
+        tries = self.sweep is not None or self.calibrate
+        return str(PosteriorSettings.sigma) if tries and self.sigma == AUTO else self.sigma
 
 
 @dataclass(frozen=True)

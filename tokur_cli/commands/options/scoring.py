@@ -13,6 +13,7 @@ from typer import Option
 from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.completion import one_of, score_names, several_of
 from tokur_cli.commands.options.files import Reads
+from tokur_cli.commands.options.parts import tokens_option
 from tokur_cli.commands.options.relations import Excludes
 from tokur_cli.commands.shared.errors import reporting
 from tokur_cli.engine.posterior.description import MOST_DRAWS, PosteriorDescription, read_description
@@ -20,6 +21,7 @@ from tokur_cli.engine.posterior.settings import AUTO, MOST_KL, SETTING_CHECKS, P
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 from tokur_cli.scores.calibration import Calibration
+from tokur_cli.scores.parts import Parts, parse_parts
 from tokur_cli.scores.steps import STEP_RULES, regular_expression
 
 SIGMA_HELP = (
@@ -163,22 +165,24 @@ class ScoringOptions(SamplingOptions):
     estimator: Annotated[
         Literal["paper", "kl", "fisher"],
         Option(
-            help="How EU is computed: paper (the draws compared with each other), kl or fisher (each with the "
-            "unperturbed model: less noise for the same price)."
+            help="How eu is computed: paper (the draws compared with each other), kl or fisher (each with the "
+            "unperturbed model: less noise for the same price). --scores default,eu_kl,eu_fisher has the others beside "
+            "it, from the same passes."
         ),
     ] = "paper"
     scores: Annotated[
         str | None,
         Option(
             metavar="SCORES",
-            help="Comma-separated scores to compute; default: all that need only the draws; all: every one; help: a "
-            "table of them and what they take.",
+            help="Comma-separated scores; default: what scoring gives at no further cost; all: every one; help: a "
+            "table.",
             callback=explain_scores,
             autocompletion=several_of(score_names, "default", "all", "help"),
             is_eager=True,
             rich_help_panel=panels.OUTPUT,
         ),
     ] = None
+    tokens: Annotated[list[str], tokens_option(panels.OUTPUT)] = field(default_factory=list)
     calibration: Annotated[
         str | None,
         Reads(),
@@ -215,6 +219,12 @@ class ScoringOptions(SamplingOptions):
     def __post_init__(self) -> None:
         if self.step_by is not None and self.step_by not in STEP_RULES:
             regular_expression(self.step_by, "--step-by")
+        _ = self.parts
+
+    @property
+    def parts(self) -> Parts:
+        """The parts of responses that have scores of their own."""
+        return parse_parts(self.tokens)
 
     @property
     def step_rule(self) -> str | None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 from typer import BadParameter, Option
 
 from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.completion import one_of, score_names
+from tokur_cli.commands.options.parts import tokens_option
 from tokur_cli.commands.options.relations import Excludes, Needs
+from tokur_cli.scores.parts import Parts, parse_parts
 
 
 def _part(text: str) -> float:
@@ -46,6 +48,7 @@ class SelectOptions:
             "in the paper's selection; eu is the sum, which favours short responses.",
         ),
     ] = "eu_mean"
+    tokens: Annotated[list[str], tokens_option()] = field(default_factory=list)
     keep: Annotated[
         str,
         Option(
@@ -107,3 +110,11 @@ class SelectOptions:
         bool,
         Option("--records", help="Write all responses back, with tokur.select.", rich_help_panel=panels.OUTPUT),
     ] = False
+
+    def __post_init__(self) -> None:
+        _ = self.parts
+
+    @property
+    def parts(self) -> Parts:
+        """The parts of responses whose scores are computed from the records' token arrays."""
+        return parse_parts(self.tokens)

@@ -11,7 +11,7 @@ import numpy as np
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.session.session import Session
 from tokur_cli.commands.shared.errors import InvalidRecords
-from tokur_cli.commands.shared.labelled import Labelling
+from tokur_cli.commands.shared.labelled import Labeller
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
 from tokur_cli.engine.uncertainty.perturbed import Draws
@@ -50,7 +50,7 @@ def read_trial(
 ) -> Trial:
     """Tokenize and label the first ``limit`` good records (all for None)."""
     trial = Trial([], [])
-    with Labelling(labels, invalid, answers=False, is_strict=False) as labelling:
+    with Labeller(labels, invalid, answers=False, is_strict=False) as labelling:
         for labelled in labelling.good(items):
             try:
                 located = session.tokenize(labelled.record)

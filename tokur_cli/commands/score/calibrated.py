@@ -18,7 +18,7 @@ def with_calibration(scoring: ScoringOptions) -> ScoringOptions:
         declared = settings_of_draws(posterior.settings, posterior.members, scoring.sampling, scoring.estimator)
         if posterior.chooses_sigma:  # known, and checked, once the model is there
             del declared["sigma"]
-        calibration.check(declared, scoring.calibration)
+        calibration.check({**declared, **scoring.parts}, scoring.calibration)
         scoring = replace(scoring, fitted=calibration)
     chosen_scores(scoring)  # a misspelt name is reported before a model is loaded
     return scoring
@@ -26,4 +26,4 @@ def with_calibration(scoring: ScoringOptions) -> ScoringOptions:
 
 def chosen_scores(scoring: ScoringOptions) -> list[Score]:
     """Return the scores to compute, ``p_correct`` among them where there is a calibration."""
-    return scores_to_compute(scoring.scores, scoring.fitted)
+    return scores_to_compute(scoring.scores, scoring.fitted, scoring.parts)

@@ -14,7 +14,7 @@ from tokur_cli.commands.session.job import Run, StreamJob
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.commands.workers.pool import InProcess, Pool
-from tokur_cli.records.writer import Resuming
+from tokur_cli.records.writer import Continuation
 
 if TYPE_CHECKING:
     from tokur_cli.commands.score.pipeline import RecordScorer
@@ -47,4 +47,4 @@ class ScoreJob(StreamJob):
         from tokur_cli.commands.score.pipeline import settings_for, settings_of
 
         lines = partial(score_records, pool=pool, options=self.scoring, progress=progress)
-        return Run(lines, Resuming(partial(settings_for, pool.settings), settings_of))
+        return Run(lines, Continuation(partial(settings_for, pool.settings), settings_of))

@@ -20,9 +20,10 @@ from tokur_cli.records.formats.logged_tokens import is_token_id
 from tokur_cli.records.formats.logprobs import LoggedToken, logged_logprobs
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import display_name
-from tokur_cli.records.writer import Resuming, open_output
+from tokur_cli.records.writer import Continuation, open_output
 from tokur_cli.scores.bounds import confidence, entropy_bounds
 from tokur_cli.scores.catalogue import DEFAULT, Features, Score, choose_scores
+from tokur_cli.scores.parts import Parts, check_known, check_used, part_masks, part_of
 
 COMMAND = "score"
 LOGPROBS = "logprobs"
@@ -34,14 +35,17 @@ _FEATURES = {"logprob", "deepconf"}
 
 def score_logged(source: InputOptions, scoring: ScoringOptions, target: ResumableOutput) -> None:
     """Score a stream of responses that come with their log-probabilities."""
-    scores = choose_scores(scoring.scores)
+    scores = choose_scores(scoring.scores, scoring.parts)
+    names = [score.name for score in scores]
+    check_known(names, scoring.parts, "--scores")
+    check_used(names, scoring.parts, "--scores")
     beyond = [score.name for score in scores if not _computable(score)]
     if beyond and scoring.scores not in (None, DEFAULT):
         there = ", ".join(score.name for score in choose_scores(None) if _computable(score))
         raise UsageError(f"--scores {beyond[0]} needs a model; --from-logprobs gives {there}")
-    run = {"computed_from": LOGPROBS, "version": __version__}
-    settings = {**run, "scores": [score.name for score in scores], "tokens": not scoring.no_tokens}
-    resuming = Resuming(lambda _: settings, _settings_of)
+    run = {"computed_from": LOGPROBS, "version": __version__, **scoring.parts}
+    settings = {**run, "scores": names, "tokens": not scoring.no_tokens}
+    resuming = Continuation(lambda _: settings, _settings_of)
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     with (
         open_output(target.path, force=target.force, resume=target.resume, resuming=resuming) as writer,
@@ -55,7 +59,7 @@ def score_logged(source: InputOptions, scoring: ScoringOptions, target: Resumabl
                 if isinstance(item, RecordError):
                     raise item
                 if not writer.already_written(item):
-                    writer.write(_scored(item, scores, run, keep_tokens=not scoring.no_tokens))
+                    writer.write(_scored(item, scores, scoring.parts, run, keep_tokens=not scoring.no_tokens))
                 good += 1
             except RecordError as error:
                 invalid.skip_or_raise(error)
@@ -69,23 +73,24 @@ def _settings_of(tokur: dict[str, Any]) -> dict[str, Any]:
 
 
 def _computable(score: Score) -> bool:
-    return set(score.needs) <= _FEATURES
+    return {need for need in score.needs if need != part_of(score.name)} <= _FEATURES
 
 
-def _scored(record: Record, scores: Sequence[Score], run: dict[str, Any], *, keep_tokens: bool) -> Record:
+def _scored(record: Record, scores: Sequence[Score], parts: Parts, run: dict[str, Any], *, keep_tokens: bool) -> Record:
     """Return the record with what its log-probabilities tell; NaN, which is written as null, where they do not."""
     response, tokens = record.response, logged_logprobs(record)
     offsets = _offsets(record, response, tokens)
     known = [math.nan if token.logprob is None else token.logprob for token in tokens]
-    features: Features = {
+    arrays = {
         "logprob": np.array(known, dtype=np.float64),
         "deepconf": np.array([confidence(token.likeliest) for token in tokens], dtype=np.float64),
     }
+    features: Features = {**arrays, **part_masks(parts, response, offsets)}
     bounds = [entropy_bounds(token.likeliest, token.logprob if token.unlisted else None) for token in tokens]
     low, high = (math.fsum(ends) for ends in zip(*bounds, strict=True))
     tokur = record.unscored
     if keep_tokens:
-        tokur["tokens"] = {"offsets": offsets, **features}
+        tokur["tokens"] = {"offsets": offsets, **arrays}
     tokur["scores"] = {score.name: score.compute(features) if _computable(score) else None for score in scores}
     tokur["bounds"] = {"pe": [low / len(tokens), high / len(tokens)], "pe_sum": [low, high]}
     tokur["run"] = run

@@ -25,7 +25,8 @@ from tokur_cli.engine.uncertainty.scorer import Quantities, Scorer
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import compute_scores
-from tokur_cli.scores.quantities import OF_DRAWS
+from tokur_cli.scores.parts import is_part, part_masks, part_of
+from tokur_cli.scores.quantities import OF_DRAWS, ON_DEMAND
 from tokur_cli.scores.steps import describe_steps
 
 T = TypeVar("T")
@@ -46,6 +47,7 @@ class RecordScorer:
         self.scores, self.keep_tokens = chosen_scores(options), not options.no_tokens
         self.step_by = options.step_rule
         needs = {need for score in self.scores for need in score.needs}
+        self.parts = {**(options.fitted.parts if options.fitted else {}), **options.parts}
         self.guided = bool(guided_by)
         draws = None
         if {*needs, *guided_by}.isdisjoint(OF_DRAWS):
@@ -58,11 +60,12 @@ class RecordScorer:
             sampling=options.sampling,
             estimator=options.estimator,
             batch_tokens=session.batch_tokens,
+            on_demand=ON_DEMAND & {*needs, *guided_by},
         )
         self.baselines = Baselines(needs, session, options.baselines)
         self.over_samples = over_samples(needs, options.baselines)
         self.run_settings = with_model_digests(
-            {**_run_settings(options, session.model, draws), **self.baselines.settings}
+            {**_run_settings(options, session.model, draws), **self.baselines.settings, **options.parts}
         )
         self.prompts = session.form.settings(session.tokenizer)
         if options.fitted is not None:
@@ -169,17 +172,20 @@ class RecordScorer:
         run = self.run_settings
         if not _has_prompt_ids(response.record.tokur, self.model_name):
             run = {**run, "prompts": self.prompts}
-        earlier = _scores_to_stay(response.record.tokur, run)
+        run, earlier = _beside_earlier(response.record.tokur, run)
         tokur = response.record.unscored
         if response.located.exact and tokur.pop("token_strings", None):
             tokur["token_ids"] = response.located.tokens.response_ids
         if self.keep_tokens:
             tokur["tokens"] = {"offsets": response.located.offsets, **response.quantities}
+        text, offsets = response.record.response, response.located.offsets
         if self.step_by is not None:
             quantities = {name: values.tolist() for name, values in response.quantities.items()}
-            text, offsets = response.record.response, response.located.offsets
             tokur |= {"step_by": self.step_by, "steps": describe_steps(text, offsets, quantities, self.step_by)}
-        tokur["scores"] = {**earlier, **compute_scores(self.scores, {**response.quantities, **response.features})}
+        features = {**response.quantities, **response.features}
+        if self.parts:
+            features |= part_masks(self.parts, text, offsets)
+        tokur["scores"] = {**earlier, **compute_scores(self.scores, features)}
         tokur["run"] = run
         response.record.set("tokur", tokur)
 
@@ -196,7 +202,8 @@ def settings_for(settings: dict[str, Any], tokur: dict[str, Any]) -> dict[str, A
     if _has_prompt_ids(tokur, settings["model"]):
         settings = {name: value for name, value in settings.items() if name != "prompts"}
     run = {name: value for name, value in settings.items() if name not in ("scores", "tokens", "step_by")}
-    return {**settings, "scores": list(dict.fromkeys([*_scores_to_stay(tokur, run), *settings["scores"]]))}
+    run, earlier = _beside_earlier(tokur, run)
+    return {**settings, **run, "scores": list(dict.fromkeys([*earlier, *settings["scores"]]))}
 
 
 def settings_of(tokur: dict[str, Any]) -> dict[str, Any]:
@@ -211,10 +218,23 @@ def _has_prompt_ids(tokur: dict[str, Any], model: str) -> bool:
     return tokur.get("prompt_token_ids") is not None and tokur.get("model") in (None, model)
 
 
-def _scores_to_stay(tokur: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
-    """Return the scores of an earlier run, if they were made in the same way as this run's."""
-    scores = tokur.get("scores")
-    return scores if tokur.get("run") == run and isinstance(scores, dict) else {}
+def _beside_earlier(tokur: dict[str, Any], run: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what a record will be told by, and its scores of an earlier run that were made in the same way and stay.
+
+    Parts that only the earlier run had stay with their scores; those that this run has by another expression do not.
+    """
+    earlier, scores = tokur.get("run"), tokur.get("scores")
+    if not isinstance(earlier, dict) or not isinstance(scores, dict) or _without_parts(earlier) != _without_parts(run):
+        return run, {}
+    merged = {**run, **{key: value for key, value in earlier.items() if key not in run}}
+    keys = map(part_of, scores)
+    return merged, {
+        name: scores[name] for name, key in zip(scores, keys, strict=True) if earlier.get(key) == merged.get(key)
+    }
+
+
+def _without_parts(run: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in run.items() if not is_part(name)}
 
 
 def _quantities_of(record: Record | RecordError) -> Quantities:

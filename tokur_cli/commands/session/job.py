@@ -19,7 +19,7 @@ from tokur_cli.commands.workers.pool import InProcess, Pool
 from tokur_cli.commands.workers.worker import Pipeline
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
-from tokur_cli.records.writer import Resuming
+from tokur_cli.records.writer import Continuation
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -58,7 +58,7 @@ class Run:
     """
 
     lines: Lines
-    resuming: Resuming
+    resuming: Continuation
     busy: Callable[[], bool] = lambda: False
     finish: Callable[[], None] = lambda: None
 

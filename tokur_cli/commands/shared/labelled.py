@@ -33,7 +33,7 @@ class Refused:
     record: Record | None = None
 
 
-class Labelling:
+class Labeller:
     """Labels records; use it as a context manager, because it may start processes.
 
     Args:
@@ -56,7 +56,7 @@ class Labelling:
         self.equivalence = Equivalence()
         self._has_run_code = False
 
-    def __enter__(self) -> Labelling:
+    def __enter__(self) -> Labeller:
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -6,7 +6,7 @@ does not allow that (``packing.longest_packed``), they stand in padded rows of l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Literal
@@ -53,6 +53,7 @@ class Scorer:
             each weighted by the probability it gave to the response so far).
         batch_tokens: positions in a batch, all members counted; halved for good when memory does not suffice.
         estimator: of the epistemic uncertainty, see ``token_quantities``.
+        on_demand: which of its further quantities are computed, such as ``eu_fisher``.
         compare: whether the comparisons of ``token_quantities`` are computed too.
     """
 
@@ -64,12 +65,14 @@ class Scorer:
         sampling: SamplingMode = "stepwise",
         batch_tokens: int = 8192,
         estimator: Estimator = "paper",
+        on_demand: Collection[str] = (),
         compare: bool = False,
     ) -> None:
         self.model = model
         self.draws = draws
         self.sampling = sampling
         self.estimator = estimator
+        self.on_demand = on_demand
         self.compare = compare
         self.device = next(model.get_input_embeddings().parameters()).device
         self.longest_packed = longest_packed(model)
@@ -161,6 +164,7 @@ class Scorer:
                 tensors.starts,
                 joint=self.sampling == "joint" and self.draws is not None,
                 estimator=self.estimator,
+                on_demand=self.on_demand,
                 compare=self.compare,
             )
         arrays = {name: values.numpy() for name, values in quantities.items()}

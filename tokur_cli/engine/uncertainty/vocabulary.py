@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Literal
 
 import torch
@@ -37,6 +37,7 @@ def token_quantities(
     *,
     joint: bool = False,
     estimator: Estimator = "paper",
+    on_demand: Collection[str] = (),
     compare: bool = False,
 ) -> dict[str, Tensor]:
     """Reduce the distributions over the vocabulary to a few numbers per token.
@@ -55,10 +56,11 @@ def token_quantities(
     Two estimators of that limit set each draw beside the mean weights instead, which are computed anyway. For small
     changes δz of the logits, with F = diag(p_0) − p_0 p_0ᵀ their Fisher matrix, all three limits are E[δzᵀFδz]/2:
 
-        kl              eu = Σ_m w_m KL(p_0 ‖ p_m)
-        fisher          eu = Σ_m w_m δz_mᵀ F δz_m / 2 = Σ_m w_m Var_{v ∼ p_0}[z_m(v) − z_0(v)] / 2
+        eu_kl           Σ_m w_m KL(p_0 ‖ p_m)
+        eu_fisher       Σ_m w_m δz_mᵀ F δz_m / 2 = Σ_m w_m Var_{v ∼ p_0}[z_m(v) − z_0(v)] / 2
 
-    and, to compare the draws with the mean weights, as means over the draws:
+    They are ``eu`` in place of the paper's where the estimator is ``kl`` or ``fisher``, and stand beside it under these
+    names on demand. To compare the draws with the mean weights, there are, as means over the draws:
 
         kl              KL(p_0 ‖ p_m)
         top1_agreement  1 where p_m and p_0 have the same likeliest token, else 0
@@ -73,6 +75,7 @@ def token_quantities(
         starts: (N,) index of the first token of each token's response, on the CPU.
         joint: weights w_m,t ∝ Π_{s<t} p_m(y_s) over the response so far, rather than 1/M.
         estimator: of ``eu``.
+        on_demand: ``eu_kl``, ``eu_fisher`` or both, where they are wanted beside ``eu``.
         compare: whether the comparisons are wanted.
 
     Returns:
@@ -90,7 +93,7 @@ def token_quantities(
             entries = targets[first : first + part.shape[1]]
             distributions = Distributions(part)
             chosen = distributions.log_p(entries)  # (1 + M, n)
-            row = _reduce(distributions, chosen[0], weights.next(chosen[1:]) if weights else None, estimator)
+            row = _reduce(distributions, chosen[0], weights.next(chosen[1:]) if weights else None, estimator, on_demand)
             if compare:
                 row |= _compare(distributions, entries)
             for name, values in row.items():
@@ -144,7 +147,11 @@ class Distributions:
 
 
 def _reduce(
-    distributions: Distributions, chosen: Tensor, weights: Tensor | None, estimator: Estimator
+    distributions: Distributions,
+    chosen: Tensor,
+    weights: Tensor | None,
+    estimator: Estimator,
+    on_demand: Collection[str],
 ) -> dict[str, Tensor]:
     """Reduce a block, in the order of the records: chosen (n,) is log p_0(y), weights (M, n) or None for 1/M."""
     base, total, p = distributions.logits[0], distributions.total[0], distributions.p
@@ -157,14 +164,19 @@ def _reduce(
     of_draws = {}
     if len(p) > 1:
         au = _mean(entropies[1:], weights)
+        beside_base = {
+            name: _mean(compute(distributions), weights)
+            for name, compute in _BESIDE_BASE.items()
+            if name in on_demand or name == f"eu_{estimator}"
+        }
         if estimator == "paper":
             mixture = p[1:].mean(0) if weights is None else torch.einsum("mn,mnv->nv", weights, p[1:])
             tu = -torch.linalg.vecdot(mixture, mixture.clamp(min=torch.finfo(torch.float32).tiny).log_())
             eu = (tu - au).clamp(min=0)
         else:
-            differences = _divergences(distributions) if estimator == "kl" else _fisher_norms(distributions) / 2
-            eu = _mean(differences, weights)
-        of_draws = {"tu": au + eu, "au": au, "eu": eu}
+            eu = beside_base[f"eu_{estimator}"]
+        further = {name: values for name, values in beside_base.items() if name in on_demand}
+        of_draws = {"tu": au + eu, "au": au, "eu": eu, **further}
     return {"logprob": chosen.clone(), "entropy": entropies[0], **of_draws, **of_base}
 
 
@@ -188,6 +200,13 @@ def _fisher_norms(distributions: Distributions) -> Tensor:
     mean = torch.linalg.vecdot(base, changes)
     norms: Tensor = torch.linalg.vecdot(base, changes.square_()) - mean.square()
     return norms.clamp(min=0)
+
+
+_BESIDE_BASE: dict[str, Callable[[Distributions], Tensor]] = {
+    "eu_kl": _divergences,
+    "eu_fisher": lambda distributions: _fisher_norms(distributions) / 2,
+}
+"""What sets each draw beside the mean weights: (M, n) of a block whose logits are finite."""
 
 
 def _compare(distributions: Distributions, targets: Tensor) -> dict[str, Tensor]:

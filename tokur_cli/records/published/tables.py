@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _LABELS = ("correct", "quality")
 _ROWS_AT_ONCE = 256
 _MOST_BLANK = 1_000_000
+_OTHERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+"""What programs put between cells."""
 ARROW = b"ARROW1"
 """How an Arrow file begins that is no stream."""
 
@@ -34,7 +36,8 @@ def csv_rows(path: str, delimiter: str, max_cell: int) -> Iterator[tuple[int, di
         max_cell: the longest cell in bytes.
 
     Raises:
-        TokurError: the file is no such table, or its first row does not name each column once.
+        TokurError: the file is no such table, or its first row does not name each column once, or has other signs
+            between the names.
     """
     source, form = display_name(path), "TSV" if delimiter == "\t" else "CSV"
     csv.field_size_limit(max_cell)
@@ -45,6 +48,12 @@ def csv_rows(path: str, delimiter: str, max_cell: int) -> Iterator[tuple[int, di
             names = _with_index(header)
             if len(set(names)) < len(names) or "" in names:
                 raise TokurError(f"{source}:1: the first row names the columns, each by another name; it is {header}")
+            other = next((sign for sign in _OTHERS if len(names) == 1 and sign != delimiter and sign in names[0]), None)
+            if other:
+                raise TokurError(
+                    f"{source}:1: has the one column {names[0]!r}: {_OTHERS[other]} stand where a {form} file has "
+                    f"{_OTHERS[delimiter]}; write it anew with these"
+                )
             blank = 0
             while True:
                 line = reader.line_num + 1
