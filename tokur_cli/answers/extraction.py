@@ -102,7 +102,7 @@ _ITEM, _NUMBER_OF_ITEM = expression(r"\s*\d{1,2}[.)]\s"), expression(r"\d{1,2}[.
 _TURN = expression(r"(?im)^[ \t]{0,8}(?:#{1,6}[ \t]{0,4})?(?:human|user)\s{0,3}:|<\|im_end")
 _CALLED_RIGHT = expression(r"(?i)\s{0,4}(?:correct|right)\b")
 _AFTERWORD = expression(
-    r"(?im)^[ \t]{0,4}[(*#_]{0,4}"
+    r"(?im)(?:^[ \t]{0,4}|(?<=[.!*] ))[(*#_]{0,4}"
     r"(?:(?:check|verification|verify|explanation|note|confidence)\b[^\n:]{0,16}:|i hope this helps)"
 )
 _LINE_MARKS = expression(r"\A(?:[\s:*#_\"'>]|\\\")*")

@@ -15,14 +15,16 @@ from tokur_cli.answers.reading.moments import first_date, first_moment
 from tokur_cli.answers.reading.numbers import INTEGER, LETTER, Number, read_number
 from tokur_cli.answers.reading.spelled import CJK_NUMBER, SIGN_WORDS, read_words
 from tokur_cli.answers.reading.units import CURRENCY, CURRENCY_BEFORE, UNITS, scale_of
-from tokur_cli.answers.reading.vocabulary import AND_A_HALF
+from tokur_cli.answers.reading.vocabulary import AND_A_HALF, AND_A_QUARTER
 
 _DIGITS = (
     r"(?:\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:[ ']\d{3})+,\d+|[1-9]\d{0,2}(?:\.\d{3}){2,}(?![\d.,]*\d)"
     rf"|(?:{INTEGER})(?!\d)(?:[.,]\d+(?!,?\d))?|\d+(?:\.\d+)?|\.\d+)"
 )
 _CORE = (
-    rf"(?:\\frac\{{-?\d+\}}\{{\d+\}}|{_DIGITS}(?:[eE][+-]?\d+(?![A-Za-z\d])|:[0-5]\d(?::[0-5]\d)?(?!\d)|\s?\\frac\{{\d+\}}\{{\d+\}}"
+    rf"(?:\\frac\{{-?\d+\}}\{{\d+\}}|{_DIGITS}(?:[eE][+-]?\d+(?![A-Za-z\d])"
+    r"|\s?(?:\\times|\\cdot|[*×·x])\s?10\s?\^\s?(?:\{[+-]?\d+\}|[+-]?\d+)"
+    r"|:[0-5]\d(?::[0-5]\d)?(?!\d)|\s?\\frac\{\d+\}\{\d+\}"
     r"|\s\d+/\d+(?!\d)|\s?/\s?\d+(?:\.\d+)?(?!\s?[/\d]))?)"
 )
 AMOUNT = expression(
@@ -38,6 +40,7 @@ _SYMBOLS = expression(
 )
 """What makes a formula of the number in front of it: the π of 25π, the x of 3x."""
 
+_PARTS = ("half", "quarter")
 _BELOW_ZERO = expression(
     r"[^.;,:\d]{0,14}?\s?(?:below zero|under zero|bajo cero|abaixo de zero|sous zéro|sotto zero|unter null|ниже нуля"
     r"|мороза|تحت الصفر|overdrawn)"
@@ -45,7 +48,9 @@ _BELOW_ZERO = expression(
 _SIGN = expression(rf"(?i){SIGN_WORDS}\s*")
 _HOUR_BEHIND = expression(r"\s?(?:[ap]m\b|[ap]\.\s?m\.)", re.IGNORECASE)
 _CLOCK_BEHIND = expression(r"\s*(?:[ap]\.?\s?m\b\.?|o'clock\b|uhr\b)", re.IGNORECASE)
-_UNIT_WORD = expression(rf"[\s-]?(?:\\?%|[{CURRENCY}°]|\\text\{{[^{{}}]*\}}|[{LETTER}]+(?![&'])|\d[\d.,]*)")
+_UNIT_WORD = expression(
+    rf"[\s-]?(?:\\?%|[{CURRENCY}°]|\\text\{{[^{{}}]*\}}|(?!in\s[a-z])[{LETTER}]+(?![&'])|\d[\d.,]*)"
+)
 _WIDE = expression(r"[\u0e00-\u0eff\u3040-\ud7ff]")
 _ORDINAL_BEHIND = expression(r"[ -](?:first|second|third|[a-z]+th|past|to the power)\b")
 _RANGE = expression(
@@ -53,9 +58,10 @@ _RANGE = expression(
 )
 _SPELLED = expression(
     rf"(?i)(?:(?:{SIGN_WORDS})\s*)?(?:\b(?:zero|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|"
-    r"fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|half|"
-    r"one(?=[ -](?:hundred|thousand|million|billion|half|third|quarter|fourth|fifth|and a))|"
-    r"an?(?=\s(?:hundred|thousand|million|billion|dozen|half|third|quarter)))\b"
+    r"fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|"
+    r"(?<!and a )half|one(?=[ -](?:hundred|thousand|million|billion|half|third|quarter|fourth|fifth|and a))|"
+    r"an?(?=\s(?:hundred|thousand|million|billion|dozen))|(?<!and )an?(?=\s(?:half|third|quarter))|"
+    r"(?:an?|one)(?=\s[a-z]+\sand\sa\s(?:half|quarter)))\b"
     rf"|{CJK_NUMBER})"
 )
 
@@ -156,12 +162,14 @@ def _first_spelled(text: str, start: int, language: str) -> Amount | None:
 
 
 def _with_half(text: str, amount: Amount) -> Amount:
-    """Return an amount with the half that the words behind it add: "8 and a half", "dos y medio"."""
+    """Return an amount with the half or quarter that the words behind it add: "8 and a half", "une heure et quart"."""
     half = AND_A_HALF.match(text, amount.end)
-    if half is None or amount.number is None or amount.number.value.denominator != 1:
+    added = half or AND_A_QUARTER.match(text, amount.end)
+    if added is None or amount.number is None or amount.number.value.denominator != 1:
         return amount
-    number = replace(amount.number, value=amount.number.value + Fraction(1, 2))
-    return Amount(amount.start, half.end(), str(number.value), number)
+    number = replace(amount.number, value=amount.number.value + Fraction(1, 2 if half else 4))
+    unit = text[amount.start : amount.end].split()[1:]  # "une heure et quart" is a quarter of an hour more
+    return Amount(amount.start, added.end(), " ".join([str(number.value), *unit]), number)
 
 
 def _spelled(text: str, words: re.Match[str]) -> Amount | None:
@@ -174,7 +182,11 @@ def _spelled(text: str, words: re.Match[str]) -> Amount | None:
             best = Amount(start, end, text[start:end].strip(), number)
     sign = _SIGN.match(text, start)
     begin = sign.end() if sign else start
-    if best is None or read_words(text[begin : begin + 120]) is None or _ORDINAL_BEHIND.match(text, best.end):
+    if (
+        best is None
+        or (read_words(text[begin : begin + 120]) is None and not best.text.endswith(_PARTS))
+        or _ORDINAL_BEHIND.match(text, best.end)
+    ):
         return None
     return best
 

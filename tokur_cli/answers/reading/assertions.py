@@ -14,11 +14,13 @@ from tokur_cli.answers.reading.statements import SENTENCE_END, Statement, is_ans
 _NEAR = 300  # characters in which the rest of a sentence is looked for
 
 _SUPPOSED = expression(
-    r"(?i)\b(?:if|suppose|supposing|assume|assuming|imagine|whether|unless|wenn|falls|si|se|если)\s+(?:that\s+)?"
+    r"(?i)\b(?:if|suppose|supposing|assume|assuming|imagine|whether|unless|wenn|falls|wäre|si|se|если|nếu|jika|jeśli)\s+(?:that\s+)?"
     r"(?:(?:the|my|our|your|final|correct|right|real|true|actual|die|la|il|el)\s+){0,3}\Z"
-    r"|\b(?:wrong|incorrect|mistaken|common)\s+\Z|\b(?:false|wrong|untrue|doubtful)\s+that\s+(?:the|my|our)\s+\Z"
+    r"|(?:如果|假设|假如|もし|만약|यदि|अगर|إذا|لو|ถ้า)\s*(?:كان(?:ت)?\s+)?\Z"
+    r"|\b(?:wrong|incorrect|mistaken|common|initial|original|previous|earlier)\s+\Z|\b(?:false|wrong|untrue|doubtful)\s+that\s+(?:the|my|our)\s+\Z"
     r"|(?<!\bI\s)(?<!\bwe\s)\b(?:said|says|thinks|thought|claims|claimed|believes|believed|guessed)\s+(?:that\s+)?(?:the|his|her)\s+\Z"
 )
+_SUPPOSED_BEHIND = expression(r"라고 가정|(?:이|라)면|と仮定|とすると|とすれば|だとしたら")
 _MAY_BE = expression(r"(?i)\b(?:might|may|could)\s+(?:(?:also|well|still|then|thus)\s+)?be\Z")
 _PARTICIPLE = expression(r"(?i)\s*(?:\w+ed|written|found|seen|given|shown)\b")
 _CONDITION = expression(
@@ -26,6 +28,7 @@ _CONDITION = expression(
 )
 _WOULD_BE = expression(r"(?i)\b(?:wäre|serait|sería|seria|sarebbe|zou|skulle|бы)\b")
 _UNREAL = expression(r"(?i)\bif\b[^.!?\n]{1,120}?\b(?:were|was|had)\b")
+_RETRACTED = expression(r"(?i),\s*(?:but|although|though)\b")
 _ADJACENT = expression(r"(?i)\W*(?:(?:so|thus|hence|therefore|the|my|our|final|correct|and|right)\b\W*){0,5}")
 _CONFIRMED = expression(r"(?i)\b(?:yes|correct|right|consistent|confirm\w*|checks? out|matches|holds)\b")
 
@@ -63,6 +66,9 @@ def is_in_doubt(text: str, marker: Marker) -> bool:
     on a condition ("if x > 0, the answer is 3; otherwise the answer is -3").
     """
     following = text[marker.end : marker.end + _NEAR]
+    end = SENTENCE_END.search(following)
+    if _SUPPOSED_BEHIND.search(following, 0, end.start() if end else len(following)):
+        return True
     if _MAY_BE.search(marker.text.rstrip()) and not _PARTICIPLE.match(following):
         return True
     start = _start_of_sentence(text, marker.start)
@@ -72,7 +78,6 @@ def is_in_doubt(text: str, marker: Marker) -> bool:
         return True
     if OTHERWISE.search(before):
         return True
-    end = SENTENCE_END.search(following)
     sentence = text[start : marker.end + (end.start() if end else len(following))]
     if _WOULD_BE.search(marker.text + following[:12]) and _CONDITION.search(sentence):
         return True
@@ -105,6 +110,8 @@ def said_before(text: str, marker: Marker, others: Sequence[Marker]) -> Earlier 
         return None
     found = stated(text[before.end : marker.start], letters=True, language=before.language)
     if found is None or not _ADJACENT.fullmatch(text, before.end + found.end, marker.start):
+        return None
+    if _RETRACTED.search(text, before.end, marker.start):
         return None
     return Earlier(found.text)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tokur_cli.answers.reading.expressions import expression
+from tokur_cli.answers.reading.lexicon import SO
 
 _LONGEST_LIST_GAP = 100
 _LONGEST_LINE = 2_000
@@ -81,4 +82,6 @@ def _belongs_together(gap: str) -> bool:
     if _LIST_GAP.fullmatch(gap) or not re.search(r"[\w\n=.]", gap):
         return "\n\n" not in gap
     words = _TEXT_GROUP.sub(lambda group: group[0].partition("{")[2].rstrip("}"), gap)
+    if SO.search(words):
+        return False
     return bool(_LIST_WORD.search(words)) and len(words.split()) <= 10 and not re.search(r"[.!?:](?:\s|$)|\n\n", words)

@@ -23,6 +23,7 @@ _LINK = expression(
     r"|\\(?:times|cdot|div)(?![A-Za-z])"
     r"|(?:plus|minus|times|divided\sby|multiplied\sby)\b)\s*"
 )
+_SYMBOLS = expression(r"\s?(?:π|\\pi(?![A-Za-z])|(?:√|\\sqrt)\s?(?:\{[^{}]*\}|\d+))")
 _ASSIGNED = expression(r"[A-Za-z](?:\([a-z]\))?\s*=\s*")
 JOINT = expression(r"\s*(?:,?\s*(?:and|or)|,)\s*")
 """What joins answers to a list."""
@@ -76,6 +77,7 @@ def last_result(sentence: str) -> tuple[int, int] | None:
         goes_on = sentence[: amount.start()].rstrip().endswith(("+", "-", "*", "/", "^"))  # 2x + 3 * 4 = 20
         if calculates and not goes_on:
             number = _TERM.match(sentence, result)
-            found = number.span() if number else None
+            symbols = _SYMBOLS.match(sentence, number.end()) if number else None
+            found = (number.start(), symbols.end() if symbols else number.end()) if number else None
         amount = _TERM.search(sentence, end)
     return found

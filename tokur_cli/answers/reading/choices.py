@@ -44,7 +44,8 @@ _AFFIRMED = expression(
 _CALLED_RIGHT = expression(
     r"(?i)\)?[*_\"]{0,4}\s{0,3}(?:is|was|must be|would be|should be|has to be|seems)\s+(?:(?:clearly|definitely"
     r"|fully|more|the|our|my|most|probably)\s+)*"
-    r"(?:right|correct|best|only (?:answer|choice|option|one)|answer|plausible|likely|accurate|appropriate|suitable)\b"
+    r"(?:right|correct|best|only (?:answer|choice|option|one)|answer|better|plausible|likely|accurate|appropriate"
+    r"|suitable)\b"
 )
 _CONSIDERED = expression(
     r"(?i)\W{0,6}(?:(?:now|next|first|then),?\s)?(?:if|consider|check|suppose|assume|look at|let's (?:check"
@@ -80,6 +81,11 @@ def chosen_letter(text: str) -> str | None:
             first = [match for match in kept if match.end() <= reason.start()]
             kept = first or kept
         chosen = {_name(match) for match in kept if _is_chosen(sentence, match)}
+        behind = sentence.rfind(" but ")  # "B is tempting, but C is the better choice"
+        if behind >= 0 and len(chosen) != 1:
+            chosen = {_name(match) for match in kept if match.start() > behind and _is_chosen(sentence, match)}
+            if len(chosen) == 1:
+                return chosen.pop()
         names = {_name(match) for match in kept}
         if len(names) > 1 and IN_DOUBT.search(sentence):
             return None

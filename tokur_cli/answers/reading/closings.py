@@ -3,6 +3,7 @@ r"""What the last sentences of a text come to, where no marker announces an answ
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 
 from tokur_cli.answers.reading.amounts import Amount, amounts, goes_on
 from tokur_cli.answers.reading.calculations import last_result
@@ -49,7 +50,7 @@ from tokur_cli.answers.reading.statements import (
 
 _PAIR = expression(r"\((?:[-+]?\d[\d./]*|\\frac\{\d+\}\{\d+\}|[-+]?[a-z]),\s*[^(),]{1,30}(?:,\s*[^(),]{1,30})?\)")
 _ENDED = expression(r"[.!?:;)\]}%$\"'*_>|]\s*\Z|[\d\U0001f300-\U0001faff]\s*\Z")
-_ASSIGNMENT = expression(r"(?<![A-Za-z\d])[A-Za-z](?:_\{?\w+\}?)?\s?=\s?(-?\d[\d.,/]*)(?<![.,])")
+_ASSIGNMENT = expression(r"(?<![A-Za-z\d])[A-Za-z](?:_\{?\w+\}?|\d)?\s?=\s?(-?\d[\d.,/]*)(?<![.,])")
 _SOLVED = expression(
     r"(?i)\b(?:so|therefore|thus|hence|giving|gives|yields|then|means(?:\s+that)?|get)\s+\$?(?-i:[A-Za-z])\s*=\s*-?[\d.,/]*\d[$.\s]*\Z"
 )
@@ -92,7 +93,7 @@ _FINITE = (
     r"|costs?|gets?|got|makes?|needs?|will|earns?|buys?|bought|pays?|sold|sells?|ate|eats?)\b"
 )
 _PREDICATE = expression(
-    r"(?i)\b(?:is|are|equals?|leaves|gives|yields|makes|totals|costs?|weighs?|holds?|lasts?)(?:\s+us)?\s+(?:(?:a|an|the)\s+(?:remainder|total|sum|result)\s+of\s+)?"
+    r"(?i)\b(?:is|are|equals?|leaves|gives|yields|makes|totals|costs?|weighs?|holds?|lasts?|will\s+[a-z]+)(?:\s+us)?\s+(?:(?:a|an|the)\s+(?:remainder|total|sum|result)\s+of\s+)?"
     r"(?:(?:about|approximately|exactly|only|just|then|therefore)\s+)?(?=[-+$€£\\]{0,2}\d)|[a-z\d]:\s+(?=[-+$€£\\]{0,2}\d)"
 )
 _SUBJECT = expression(r"(?i)\s{0,3}(?:[a-z]+\s+)?(?:is|are)\s+(?:the|our|my|what)\b")
@@ -247,7 +248,11 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
         return None
     corrected = CORRECTION.search(sentence)
     if corrected:
-        return only([amount for amount in found if amount.start >= corrected.end()])
+        kept = without_denied(sentence[corrected.end() :], "", language)
+        return only([amount for amount in found if amount.start >= corrected.end()] if kept is None else kept)
+    share = _share(sentence, found)
+    if share:
+        return share
     cause, contrast = CAUSE.search(sentence), CONTRAST.search(sentence)
     main = sentence
     for cut in (cause, contrast, _WHEN.search(sentence)):
@@ -288,6 +293,17 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
     return _of_plain_words(main, found, new, worked, language)
 
 
+def _share(sentence: str, found: list[Amount]) -> str | None:
+    """Return the fraction that a sentence gives for a part of a whole: 3/8 of "3 out of 8, i.e. 3/8"."""
+    for part, whole, share in zip(found, found[1:], found[2:], strict=False):
+        numbers = [amount.value for amount in (part, whole, share) if isinstance(amount.value, Fraction)]
+        if len(numbers) == 3 and numbers[0] == numbers[1] * numbers[2]:
+            said = list(RESULT_WORDS.finditer(sentence, whole.end, share.start))
+            if said and share.start - said[-1].end() <= 2 and "of" in sentence[part.end : whole.start].split():
+                return share.text
+    return None
+
+
 def _of_calculation(main: str, found: list[Amount], result: tuple[int, int]) -> str | None:
     """Return the result of a sentence's calculation or what it is rounded to; None where other numbers follow."""
     later = [amount for amount in found if amount.start >= result[1] and not _GIVEN.search(main[: amount.start])]
@@ -326,7 +342,7 @@ def _of_plain_words(main: str, found: list[Amount], new: list[Amount], worked: s
         return behind[0].text
     worth = worked_out(worked)
     predicate = _of_predicate(main, found)
-    if predicate and worth in (None, predicate.value):
+    if predicate and (worth in (None, predicate.value) or CONCLUSION.search(main, predicate.end)):
         return predicate.text
     values = {amount.value for amount in found}
     if (len(values) > 1 and goes_on(main, found[0].end)) or any(is_computed_with(main, amount) for amount in found):

@@ -179,7 +179,7 @@ NEGATION = expression(
 """Words that deny what they stand by."""
 
 UNDETERMINED = expression(
-    rf"(?i){_W}(?:cannot be|can't be|can not be|could not be|can't (?:determine|decide|tell|say)|cannot (?:determine|decide|tell|say)|not enough|insufficient|impossible to"
+    rf"(?i){_W}(?:I (?:cannot|can't|could not|couldn't|am unable to|am not able to)|cannot be|can't be|can not be|could not be|can't (?:determine|decide|tell|say)|cannot (?:determine|decide|tell|say)|not enough|insufficient|impossible to"
     r"|não dá para|não sei|no sé|no se sabe|je ne sais pas|on ne sait pas|weiß (?:ich )?nicht|non so|non si può|nie wiem|не знаю|неизвестно|weet (?:ik )?niet|tôi không biết|bilmiyorum|no se puede|no es posible|on ne peut pas|impossible de|nicht (?:bestimm|berechn|lös|möglich|eindeutig)\w*|não é possível|non è possibile|нельзя|невозможно|недостаточно|неможливо"
     rf"|nie można|không thể|tidak dapat|لا يمكن|belirlenemez|ei voida|kan niet){_E}|无法|無法|不能确定|不能確定|条件不足|求められません|できません|わかりません|決められません|알 수 없|नहीं किया जा|ไม่สามารถ"
 )
@@ -198,9 +198,9 @@ DENIED_BEFORE = expression(
 """What denies the number behind it."""
 
 CORRECTION = expression(
-    rf"(?i)(?:{_W}(?:wait|hold on|(?:no|nein|non|não|nie|nee|nej|hayır|không|tidak|bukan|όχι|לא|لا),|no(?=\W+wait)|oops|i mean|i meant|sorry|scratch that|correction|actually|let me (?:re|check|correct)|on second thou?ght|i made a mistake|hmm"
+    rf"(?i)(?:{_W}(?:wait|hold on|(?:no|nein|non|não|nie|nee|nej|hayır|không|tidak|bukan|όχι|לא|لا),|no(?=\W+wait)|oops|i mean|i meant|sorry|scratch that|correction|just kidding|edit(?=:)|actually|en realidad|en fait|tatsächlich|na verdade|in realtà|на самом деле|let me (?:re|check|correct)|on second thou?ght|i made a mistake|hmm"
     r"|espera|entschuldigung|désolée?|disculpa|lo siento|scusa(?:te)?|mi dispiace|desculpa|przepraszam|özür dilerim|maaf|xin lỗi|perdón|perdona|corrijo|mejor dicho|attends|attendez|pardon|plutôt|moment|warte|halt|korrektur|espere|desculpe|aspetta|anzi|стоп|подожди\w*|нет,|извините|вернее|точнее|poprawka|chwila|bekle|pardon|düzeltme|khoan|tunggu|eh bukan|لحظة|عذرا|عفوا|रुकिए|रुको|माफ़|नहीं,|wacht)"
-    rf"{_E}|等等|不对|不對|(?<![^\s.,!?])不,|更正|抱歉|对不起|對不起|不好意思|ごめん|申し訳|ขอโทษ|미안|等一下|待って|いや|訂正|失礼|すみません|잠깐|아니|죄송|เดี๋ยว|ขอแก้)"
+    rf"{_E}|等等|不对|不對|其实|其實|实际上|実は|計算し直す|(?<![^\s.,!?])不,|更正|抱歉|对不起|對不起|不好意思|ごめん|申し訳|ขอโทษ|미안|等一下|待って|いや|訂正|失礼|すみません|잠깐|아니|죄송|เดี๋ยว|ขอแก้)"
 )
 """Words that take back what was said before them."""
 
@@ -258,7 +258,7 @@ HEAVY_WORDS = frozenset(
 """Words before a number that make it a bound, a label, or part of something else."""
 
 RESULT_WORDS = expression(
-    rf"(?i){_W}(?:(?:which|that|this) (?:is|equals|makes|gives|leaves)(?: us)?|that is,?|i\.e\.,?|namely|(?:is )?equal to|gives us|giving(?: (?:us|him|her|them|it))?|making(?: a total of)?|we get|makes a total of|a total of|totals?|rounds? (?:up |down )?to|rounded (?:up |down )?to"
+    rf"(?i){_W}(?:(?:which|that|this) (?:is|equals|makes|gives|leaves)(?: us)?|that is,?|i\.e\.,?|namely|(?:is )?equal to|gives us|(?<!after )(?<!before )(?<!by )giving(?: (?:us|him|her|them|it))?|making(?: a total of)?|we get|makes a total of|a total of|totals?|rounds? (?:up |down )?to|rounded (?:up |down )?to"
     r"|es decir,?|o sea,?|lo que da|c'est-à-dire|soit|das heißt|d\.\s?h\.|also insgesamt|ou seja,?|isto é,?|cioè|ovvero|то есть|czyli|yani|tức là|yaitu|أي|यानी"
     rf"){_E}[\s,:]*|(?:得到|等于|等於|得|即|也就是|总共|總共|一共|共计|つまり|合計で?|合わせて|全部で|즉|총|모두)(?:有|是)?"
 )
@@ -300,6 +300,8 @@ TAKEN_BACK = expression(
 OTHERWISE = expression(
     rf"(?i)[,;(]\s*(?:and |und |et |y |e |и )?{_W}(?:otherwise|else|sonst|andernfalls|sinon|si no|de lo contrario|caso contrário|senão|altrimenti|иначе|в противном случае|w przeciwnym razie|anders|annars|ellers"
     rf"|aksi halde|aksi takdirde|nếu không|وإلا|अन्यथा){_E}|否则|否則|そうでなければ|그렇지 않으면|มิฉะนั้น"
+    r"|\b(?:if|wenn|falls|si|se|если)\b[^.!?\n]{1,80}?\s(?:or|oder|ou|o|или)\s[^.!?\n]{1,60}?\b(?:if|wenn|falls|si|se|если)\b"
+    r"|\b(?:if|wenn|falls|si|se|если)\b[^.!?\n]{1,80}?,?\s(?:or|and|oder|und|ou|et|o|y|e|или|и)\s[^.!?\n]{1,60}?\b(?:if|wenn|falls|si|se|если)\b"
 )
 """Words that make the statement before them hold in one case alone."""
 
@@ -312,7 +314,7 @@ QUESTION_LINE = expression(
 LEADING_CHOICE = expression(
     r"(?:(?:donc|also|daher|logo|portanto|quindi|dunque|dus|alors|então|option|choice|la|el|a|le|die|der|de|optie|opción|opção|alternativa|lettre|lettera|letra|literal|buchstabe|réponse|respuesta|resposta|risposta|[Aa]ntwort|antwoord|odpowiedź|ответ"
     r"|opzione|вариант|буква|pilihan|phương án|câu|şık|ข้อ|विकल्प|选项|選項|选|選)\s*){0,3}"
-    r"\(?([B-HJ]|A(?!\s+(?!or\b|and\b|is\b|because\b|since\b|as\b|but\b)[a-z]))(?![A-Za-z0-9'])\)?(?=[\s.,:;)*]|$|[^\x00-\x7f])(?!\s*[=<>])"
+    r"\(?([B-HJ]|A(?!\s+(?!or\b|and\b|is\b|because\b|since\b|as\b|but\b)[a-z]))(?![A-Za-z0-9\u00c0-\u024f'])\)?(?=[\s.,:;)*]|$|[^\x00-\x7f])(?!\s*[=<>])"
 )
 """A letter that a statement begins with."""
 
@@ -322,7 +324,7 @@ COPULA_BEHIND = expression(
 """What closes a statement behind the answer, where the verb comes last."""
 
 LETTER_OF_CHOICE = expression(
-    r"\(([A-J])\)|(?<![A-Za-z0-9'$\\])(?:([B-HJ])|(A)(?!\s+(?!or\b|and\b|is\b|was\b|because\b|since\b|as\b|but\b)[a-z]))(?![A-Za-z0-9'$])"
+    r"\(([A-J])\)|(?<![A-Za-z0-9\u00c0-\u024f'$\\])(?:([B-HJ])|(A)(?!\s+(?!or\b|and\b|is\b|was\b|because\b|since\b|as\b|but\b)[a-z]))(?![A-Za-z0-9\u00c0-\u024f'$])"
 )
 """A letter of a multiple choice in a text; an 'A' before a word is an article."""
 

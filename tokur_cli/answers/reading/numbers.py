@@ -82,6 +82,7 @@ _CONTINENTAL = expression(
 )
 _DECIMAL_COMMA = expression(r"(?<![\d.,'])(\d+),(\d+)(?![\d.,])")
 _FIRST_WORD = expression(rf"\s*(%|[{CURRENCY}]|\\text\{{\s*[{LETTER}%]+|[{LETTER}]+)")
+_UNIT_WITHIN = expression(r"(?:an?|one|(?P<count>\d+)) (?P<unit>[a-z]+) and (?P<part>a half|a quarter)")
 _BRACKET = expression(r"[(){},]")
 _MARKED_TEXT = expression(r"\\text\{[^{}]*\}")
 _APPROXIMATELY = expression(r"\s*(?:≈|≃|≅|~=|\\approx|\\simeq)\s*")
@@ -154,6 +155,8 @@ def read_number(text: str, *, language: str = ENGLISH) -> Number | None:
 
 
 def _read(text: str, language: str) -> Number | None:
+    within = _UNIT_WITHIN.fullmatch(text)
+    text = f"{within['count'] or 'one'} and {within['part']} {within['unit']}" if within else text
     text = _COUNTED.sub("", _ORDINAL.sub("", _with_points(text, has_decimal_comma(language))))
     half = _HALF_BEHIND.fullmatch(text)
     if half:

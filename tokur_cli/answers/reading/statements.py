@@ -41,7 +41,7 @@ _CLOSING_WORDS = expression(r"\.?\s*I hope (?:it|this) is correct.*", re.DOTALL 
 _LEADING_MARKS = expression(r"\A(?:[\s:*#_\"'>]|\\\"|,(?=\s)|\.{2,})*")
 _BULLET = expression(r"\A[\s:*#_]*\n\s*(?:[-–•·]|\d{1,2}[.)](?=\s))\s+")
 SENTENCE_END = expression(
-    r"(?:(?<!\d)\.|(?<=\d)\.(?!\s(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|maj|mars|led|úno|bře|dub|kvě|čer|srp|zář|říj|lis|pro)[a-zä]*\b)|[!?]+)(?=\s|$|[\"')\]](?:\s|$))"
+    r"(?:(?<!\d)\.|(?<=\d)\.(?!\s(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|maj|mars|led|úno|bře|dub|kvě|čer|srp|zář|říj|lis|pro)[a-zä]*\b)|[!?]+(?!(?<=\d!)\s*[-+*/×·÷=]))(?=\s|$|[\"')\]](?:\s|$))"
     r"(?!(?:(?<=\b(?:oz|lb|ft|hr|sq|vs|No|no|Mr|Ms|Dr)\.)|(?<=\b(?:lbs|hrs|min|Mrs|тыс|млн|Mio|Mrd|tys|mln|mld)\.)|(?<=\bмлрд\.)|(?<=\bapprox\.))\s[a-zа-яż\d])(?<!\b(?:Mr|Ms|Dr)\.)(?<!\b(?:Mrs|i\.e|e\.g)\.)"
     r"|[!?](?=[^\W\d_])|\n"
 )
@@ -95,7 +95,7 @@ _REMAINDER = expression(r"(?i)=\s?\d+\s?r(?:emainder)?\.?\s?\d")
 _WITH_ANOTHER = expression(
     r"(?i)(?P<part>\s{1,3}of\s+)?(?(part)|\s{1,3}(?:[a-z]+\s+)?(?:(?:more|less|fewer|[a-z]+er)\s+than|times"
     r"|choose|mod|plus|minus|divided by"
-    r"|multiplied by|to the power of)\s+)(?:the\s+)?[$€£]?\d"
+    r"|multiplied by|to the power of)\s+)(?:the\s+)?[$€£]?(?:\d|\\frac)"
 )
 _DANGLING = expression(
     r"(?i)\b(?:which|who|that|and|so|then|but|or|the|an?|is|are|was|will|to|of|for|in|on|at|with|by|from|than|because|since|making|giving|leaving|equals|gives|he|she|we|they|it|i|has|have)\s*\Z"
@@ -164,6 +164,8 @@ def stated(following: str, *, letters: bool, language: str, worked: str = "", le
         worked: what comes before the marker, whose last result may tell which of several numbers is meant.
         lead: the marker itself, which may deny what it announces ("La respuesta no es").
     """
+    passed = amounts(lead, language=language)
+    lead = lead[passed[-1].end :] if passed else lead  # "The answer isn't 45; it's": the denial is over
     bullet = _BULLET.match(following)
     start = bullet.end() if bullet else 0
     marks = _LEADING_MARKS.match(following[start:])
@@ -181,6 +183,7 @@ def stated(following: str, *, letters: bool, language: str, worked: str = "", le
             not any(character.isalnum() for character in canonical(formula).text)
             or "boxed{}" in formula
             or NEGATION.search(lead)
+            or is_computed_with(rest, Amount(0, len(formula), formula, canonical(formula).number))
         ):
             return None
         return Statement(formula, start + math.start() + len(formula))

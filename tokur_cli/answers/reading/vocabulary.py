@@ -116,6 +116,11 @@ AND_A_HALF = expression(
 )
 """The half that words behind a number add to it."""
 
+AND_A_QUARTER = expression(
+    r"(?i)\s(?:and a quarter|y cuarto|e um quarto|et quart|e un quarto|en een kwart|und ein(?:e[nr]?)? viertel|och en kvart|i kwadrans|с четвертью|وربع)(?![^\W\d_])"
+)
+"""The quarter that words behind a number add to it."""
+
 QUARTERS = {"साढ़े": Fraction(1, 2), "सवा": Fraction(1, 4), "पौने": Fraction(-1, 4)}
 """What the words in front of a Hindi number add to it."""
 

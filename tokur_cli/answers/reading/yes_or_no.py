@@ -28,7 +28,7 @@ _CONCLUDED = expression(rf",\s*(?:and\s+)?(?:so|thus|therefore|hence),?\s+(?P<wo
 _PREDICATE = expression(
     r"\b(?:(?:statement|claim|assertion|proposition|hypothesis|it|this|that)\s+is|(?:it"
     r"|that)'s)\s+(?P<denied>not\s+)?(?:(?:therefore|thus|hence|indeed|clearly|definitely|certainly|in fact)\s+)?"
-    r"[*_]*(?P<word>(?:un)?true|false|correct|incorrect)\b[*_]*(?=\W*\Z|\s*,|\s+(?:because|since|as)\b)",
+    r"[*_]*(?P<word>(?:un)?true|false|correct|incorrect)\b[*_]*(?=\W*\Z|\s*[,:;–—]|\s+(?:because|since|as)\b)",
     re.IGNORECASE,
 )
 _SO = expression(r",\s*(?:so|thus|therefore|hence|which means)\b", re.IGNORECASE)
