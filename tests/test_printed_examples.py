@@ -119,17 +119,24 @@ def test_the_scores_have_the_figures_shown(run_tokur, scored_samples, readme):
     code, out, _ = run_tokur(*[scored_samples if word == "scored.jsonl" else word for word in words])
     assert code == 0
     found = {row["score"]: row for row in parsed(out)}
-    first, _, second = block.printed.partition("Score − ")
-    rows = {line.split()[0]: line for line in first.splitlines() if "[" in line}
-    assert rows.keys() == found.keys()
-    for name, line in rows.items():
-        spelled = [spelling(found[name][measure]) for measure in ("auroc", "auprc", "acc")]
-        assert printed(line) == spelled, name
-    rows = {line.split()[0]: line for line in second.splitlines() if "[" in line}
-    assert rows.keys() == found.keys() - {"ll_sum"}
-    for name, line in rows.items():
-        spelled = [spelling(found[name]["difference"][measure]) for measure in ("auroc", "acc")]
-        assert printed(line) == spelled, name
+    measures = {
+        "Right above wrong (%)": lambda row: [spelling(row[measure]) for measure in ("auroc", "auprc", "acc")],
+        "Right above wrong among": lambda row: [spelling(row["auroc_at_length"])],
+        "Score − ll_sum": lambda row: [spelling(row["difference"]["auroc"])],
+    }
+    tables = {title: re.split("\n\n|\n…", block.printed.partition(title)[2])[0] for title in measures}
+    assert [title for title, table in tables.items() if table] == list(measures)[: 1 if readme == FRONT else 3]
+    for title, table in tables.items():
+        rows = {line.split()[0]: line for line in table.splitlines() if "[" in line}
+        if rows:
+            assert rows.keys() == found.keys() - ({"ll_sum"} if title.startswith("Score") else set())
+        for name, line in rows.items():
+            assert printed(line) == measures[title](found[name]), name
+    verdicts = block.printed.partition("against the length\n")[2].splitlines()[: len(found)]
+    assert bool(verdicts) == (readme == FRONT)
+    for line in verdicts:
+        name, *words = line.replace("–", "").split()
+        assert " ".join(words) == " ".join(f"{of['verdict']} {other}" for other, of in found[name]["verdicts"].items())
 
 
 def printed(line):
@@ -203,9 +210,11 @@ def test_sampled_responses_have_the_probabilities_and_the_coverage_told(run_toku
 @pytest.mark.slow
 def test_the_table_beside_the_baselines_agrees(run_tokur, scored_samples):
     """Of its rows those that need nothing but the scoring's own passes."""
-    code, out, _ = run_tokur("evaluate", scored_samples)
+    code, out, _ = run_tokur("evaluate", scored_samples, "--scores", "all")
     assert code == 0
     found = {row["score"]: row for row in parsed(out)}
+    length, whole = (f"{100 * found['neg_length'][measure]['value']:.1f} %" for measure in ("auroc_at_length", "auroc"))
+    assert f"({length} of the 172 sample responses, {whole} of all pairs)" in " ".join(text_of(REFERENCE).split())
     compared = set()
     for line in text_of(REFERENCE).splitlines():
         if not INTERVALS.fullmatch(line):
@@ -236,28 +245,36 @@ def test_fisher_has_the_figures_shown(run_tokur, tmp_path):
 
 @pytest.mark.slow
 def test_the_choices_are_right_as_often_as_shown(run_tokur, scored_n16):
-    """The table of the tour: each row's scores with the accuracy of what the command chose by them."""
-    shown = {}
-    table = text_of(TOUR).partition("| | accuracy |\n")[2].partition("\n\n")[0]
-    for line in table.splitlines()[1:]:
-        first, accuracy = line.strip("| ").split(" | ")
-        for name in re.findall(r"`(\w+)`", first) or [first]:
-            shown[name] = accuracy.strip("*")
+    """The tables of the tour: each row's scores with the accuracy of what the command chose by them, in both ways."""
+    shown, beside = {}, {}
+    first, second = (text_of(TOUR).partition(head)[2].partition("\n\n")[0] for head in ("| | all 16", "| | accuracy |"))
+    for line in first.splitlines()[2:]:
+        title, *accuracies = line.strip("| ").split(" | ")
+        shown |= dict.fromkeys(re.findall(r"`(\w+)`", title), accuracies)
+    for line in second.splitlines()[2:]:
+        title, accuracy = line.strip("| ").split(" | ")
+        beside[title] = accuracy.strip("*")
     loop = re.search(r"for by in (.*?); do", block_with(TOUR, "for by in").commands)[1].split()
-    titles = ["Pass@1, the mean of all responses", "majority of all 16", "Pass@16, an oracle"]
-    assert set(loop) == shown.keys() - set(titles)
+    titles = ["majority of all 16", "Pass@1, the mean of all responses", "Pass@16, an oracle"]
+    assert set(loop) == shown.keys()
+    assert set(titles) == beside.keys()
     summary = re.compile(
-        r"accuracy ([\d.]+)%, Pass@1 ([\d.]+)%, majority ([\d.]+)%, Pass@16 ([\d.]+)% \(44 questions\)"
+        r"accuracy ([\d.]+)%, majority ([\d.]+)%, Pass@1 ([\d.]+)%, Pass@16 ([\d.]+)% \(44 questions\)"
     )
     for name in loop:
-        code, _, err = run_tokur("select", scored_n16, "--by", name)
-        assert code == 0
-        right = [round(float(number) * 7.04) for number in summary.search(err).groups()]  # of 704 responses
-        chosen, *others = (f"{100 * count / 704:.1f} %" for count in right)
-        assert chosen == shown[name], name
-        assert others == [shown[title] for title in titles]
-    single, voted, by_default = (float(shown[name].split()[0]) for name in (*titles[:2], "eu_mean"))
-    assert voted > by_default > 2 * single  # the front page says so
+        for options, accuracy in zip(([], ["--keep", "10%"]), shown[name], strict=True):
+            code, _, err = run_tokur("select", scored_n16, "--by", name, *options)
+            assert code == 0
+            right = [round(float(number) * 7.04) for number in summary.search(err).groups()]  # of 704 responses
+            chosen, *others = (f"{100 * count / 704:.1f} %" for count in right)
+            assert chosen == accuracy, name
+            assert others == [beside[title] for title in titles]
+        assert float(shown[name][1][:4]) < float(beside["majority of all 16"][:4]) <= float(shown[name][0][:4])
+    told = (
+        f"{shown['eu_mean'][0]} right of 16 responses, a plain majority {beside[titles[0]]}, a single response "
+        f"{beside[titles[1]]}; the paper's 10 %, here a vote of two, {shown['eu_mean'][1]} (44 questions"
+    )
+    assert told in text_of(FRONT)
 
 
 @pytest.mark.slow

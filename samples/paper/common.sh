@@ -58,7 +58,7 @@ detection() {
         set -- "$@" "$OUT/$name-$seed.jsonl"
     done
     title "$name"
-    tokur evaluate "$@" "$FORM"
+    tokur evaluate "$@" --scores all "$FORM"
 }
 
 # votes NAME SCORES — Maj@N and WBoN of the scored responses in OUT/NAME.jsonl among N and its halves, and their plots

@@ -19,4 +19,4 @@ done
 printf '\n'
 for temperature in $TEMPERATURES; do
     cat "$OUT/t$temperature-scored.jsonl"
-done | tokur evaluate --group-by tokur.generation.temperature --bootstrap 0 "$FORM"
+done | tokur evaluate --scores all --group-by tokur.generation.temperature --bootstrap 0 "$FORM"

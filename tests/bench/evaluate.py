@@ -15,7 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from tokur_cli.scores.catalogue import CATALOGUE
+from tokur_cli.scores.calibration import P_CORRECT
+from tokur_cli.scores.catalogue import CATALOGUE, LENGTH
 
 SECONDS, MEGABYTES = 30.0, 1000.0
 
@@ -28,6 +29,7 @@ def write_records(path: Path, count: int) -> None:
             reference = rng.randint(1, 5000)
             right = rng.random() < 0.35
             scores = {name: rng.gauss(0.5 * right, 1) for name in CATALOGUE}
+            scores |= {LENGTH: -float(rng.randint(20, 400)), P_CORRECT: rng.random()}
             record = {
                 "id": f"q{number}",
                 "question": f"What comes {number} after the first?",
@@ -45,7 +47,8 @@ def main() -> int:
         path = Path(folder) / "scored.jsonl"
         write_records(path, count)
         started = time.perf_counter()
-        command = [sys.executable, "-m", "tokur_cli", "evaluate", str(path), "--versus", "ll", "-o", f"{folder}/out"]
+        command = [sys.executable, "-m", "tokur_cli", "evaluate", str(path), "--scores", "all"]
+        command += ["--versus", "ll", "-o", f"{folder}/out"]
         subprocess.run(command, check=True)
         seconds = time.perf_counter() - started
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -200,7 +200,7 @@ def test_the_worst_of_a_task_whose_rule_runs_code_are_listed_and_judged_where_it
     code, out, _ = run_tokur("evaluate", path, "--worst", 4, "--unsafe-code-execution")
     assert (code, [line["correct"] for line in parsed(out)]) == (0, [False, False, True, True])
     code, _, err = run_tokur("select", path, "--unsafe-code-execution")
-    assert (code, "accuracy 100.00%, Pass@1 50.00%" in err) == (0, True)
+    assert (code, "accuracy 100.00%, majority 100.00%, Pass@1 50.00%" in err) == (0, True)
 
 
 @pytest.mark.parametrize("option", [["--seed", 3], ["--bootstrap", 7], ["--repeats", 2], ["--graded", "g.jsonl"]])
@@ -277,7 +277,10 @@ def test_it_reads_what_votes_and_what_a_rule_of_a_data_set_judges_but_no_label_o
     own = ("--answer", r"#(\d+)")
     votes = [scored(f"#{n} though the answer is 9", sample, reference="5") for sample, n in enumerate((3, 5, 5))]
     _, out, err = run_tokur("select", write_lines(tmp_path / "a.jsonl", votes), "--keep", "100%", *own)
-    assert (parsed(out)[0]["tokur"]["answer"], "accuracy 100.00%, Pass@1 66.67%" in err) == ("5", True)
+    assert (parsed(out)[0]["tokur"]["answer"], "accuracy 100.00%, majority 100.00%, Pass@1 66.67%" in err) == (
+        "5",
+        True,
+    )
     rows = [{**row, "response": row["response"].replace("<answer>", "#").replace("</answer>", "")} for row in
             gym_rows("leg_counting")]  # fmt: skip
     _, out, _ = run_tokur("evaluate", write_lines(tmp_path / "b.jsonl", rows), "--bootstrap", 0, *own)

@@ -70,12 +70,13 @@ def test_one_record_a_question_with_the_answer_its_votes_and_the_runners_up(sele
             {"answer": None, "votes": 1, "weight": 1.0},
         ],
         "selection": {
-            "by": "eu_mean", "keep": 1.0, "method": "maj", "weight": None, "n": None, "seed": None, "abstain": None,
+            "by": "eu_mean", "keep": 1.0, "keep_at_least": None, "method": "maj", "weight": None, "n": None,
+            "seed": None, "abstain": None,
         },
     }  # fmt: skip
     assert err == [
         "1 question has 7 responses, 1 has another number (q2: 1)",
-        "accuracy 50.00%, Pass@1 21.43%, majority 50.00%, Pass@N 50.00% (2 questions)",
+        "accuracy 50.00%, majority 50.00%, Pass@1 21.43%, Pass@N 50.00% (2 questions)",
     ]
 
 
@@ -88,17 +89,40 @@ def test_equal_answers_vote_together_however_they_are_written(select):
     assert [(one["tokur"]["answer"], one["tokur"]["votes"]) for one in selected] == [("1/2", 3), (r"(x+1)^2", 3)]
 
 
-def test_the_default_is_majority_of_the_top_tenth_by_the_length_normalised_eu(select):
-    answers = ["7", "18", "18"] + ["5"] * 27
+def test_the_default_is_majority_of_sixteen_or_of_the_top_tenth_by_the_length_normalised_eu(select):
+    answers = ["7"] * 5 + ["18"] * 6 + ["5"] * 19  # of the top 16 six say 18 and five each 7 and 5
     code, selected, err = select(question("q1", answers))
     assert code == 0
     assert selected[0]["tokur"]["selection"] | {"version": ""} == {
-        "by": "eu_mean", "keep": 0.1, "method": "maj", "weight": None, "n": None, "seed": None, "abstain": None,
-        "version": "",
+        "by": "eu_mean", "keep": 0.1, "keep_at_least": 16, "method": "maj", "weight": None, "n": None, "seed": None,
+        "abstain": None, "version": "",
     }  # fmt: skip
     assert selected[0]["tokur"]["answer"] == "18"
-    assert selected[0]["tokur"]["kept"] == 3
-    assert err == ["accuracy 100.00%, Pass@1 6.67%, majority 0.00%, Pass@30 100.00% (1 question)"]
+    assert selected[0]["tokur"]["kept"] == 16
+    assert err == ["accuracy 100.00%, majority 0.00%, Pass@1 20.00%, Pass@30 100.00% (1 question)"]
+    _, selected, _ = select(question("q1", ["7", "18", "18"] + ["5"] * 168))
+    assert (selected[0]["tokur"]["kept"], selected[0]["tokur"]["answer"]) == (18, "5")
+
+
+def test_ten_percent_is_the_papers_whatever_is_left_of_a_vote(select):
+    lines = question("q1", ["7", "18", "18"] + ["5"] * 27) + question("q2", ["7", "18", "18"])
+    _, selected, err = select(lines, "--keep", "10%")
+    assert [(one["tokur"]["kept"], one["tokur"]["answer"]) for one in selected] == [(3, "18"), (1, "7")]
+    assert {one["tokur"]["selection"]["keep_at_least"] for one in selected} == {None}
+    assert err[-1].startswith("accuracy 50.00%, majority 50.00%, Pass@1")
+
+
+def test_a_response_without_the_score_votes_by_default_and_ranks_last(select):
+    lines = question("q1", ["7", "18", "18", "18"])
+    for line in lines[1:]:
+        del line["tokur"]["scores"]["eu_mean"]
+    _, selected, err = select(lines)
+    assert (selected[0]["tokur"]["answer"], selected[0]["tokur"]["kept"]) == ("18", 4)
+    assert err[0] == "3 of 4 responses without a finite eu_mean, so that they rank last (q1: 3)"
+    for options in (("--keep", "10%"), ("--method", "wbon"), ("--method", "bon")):
+        _, selected, err = select(lines, *options)
+        assert (selected[0]["tokur"]["answer"], selected[0]["tokur"]["kept"]) == ("7", 1)
+        assert err[0] == "3 of 4 responses without a finite eu_mean, so that they cannot be kept (q1: 3)"
 
 
 def test_a_score_on_either_side_of_zero_is_no_weight(run_tokur, tmp_path):
@@ -128,7 +152,7 @@ def test_no_answer_where_the_chosen_response_is_probably_wrong(select):
     assert {one["tokur"]["selection"]["abstain"] for one in selected} == {0.8}
     assert err[-2:] == [
         "answered 2 of 3 questions (66.67%), too unsure of the others",
-        "coverage 66.67%, accuracy of what is answered 50.00%, Pass@1 50.00%, majority 66.67%, Pass@2 100.00% "
+        "coverage 66.67%, accuracy of what is answered 50.00%, majority 66.67%, Pass@1 50.00%, Pass@2 100.00% "
         "(3 questions)",
     ]
     _, every, _ = select(lines, *options)
@@ -350,7 +374,7 @@ def test_a_question_of_which_nothing_can_be_kept_is_an_error(select):
     code, selected, err = select(lines, "--skip-invalid")
     assert (code, [one["id"] for one in selected]) == (3, ["q1", "q3"])
     assert err[-2:] == [
-        "accuracy 33.33%, Pass@1 66.67%, majority 66.67%, Pass@N 66.67% (3 questions)",
+        "accuracy 33.33%, majority 66.67%, Pass@1 66.67%, Pass@N 66.67% (3 questions)",
         "skipped 1 invalid record",
     ]
     code, _, err = select([{"id": "q1", "response": "1"}])
@@ -377,7 +401,7 @@ def test_a_plain_majority_without_scores_breaks_ties_by_sample_in_the_summary(se
     lines = question("q1", ["18", "7"], scores=[0.9, 0.1])
     _, selected, err = select(lines, "--keep", "100%")
     assert selected[0]["tokur"]["answer"] == "7"
-    assert err == ["accuracy 0.00%, Pass@1 50.00%, majority 100.00%, Pass@2 100.00% (1 question)"]
+    assert err == ["accuracy 0.00%, majority 100.00%, Pass@1 50.00%, Pass@2 100.00% (1 question)"]
 
 
 def test_a_letter_is_looked_for_where_the_reference_is_one(select):
@@ -522,7 +546,7 @@ def test_what_score_writes_is_selected_from(run_tokur, tiny_folder, tmp_path):
     for one in parsed(scored):
         scores = one["tokur"]["scores"]
         best[one["id"]] = min(best.get(one["id"], (math.inf, "")), (scores["eu_mean"], one["response"]))
-    code, out, _ = run_tokur("select", path)
+    code, out, _ = run_tokur("select", path, "--keep", "10%")
     assert code == 0
     assert {one["id"]: one["response"] for one in parsed(out)} == {name: text for name, (_, text) in best.items()}
 

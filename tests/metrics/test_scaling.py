@@ -16,10 +16,10 @@ responses = st.lists(
 )
 
 
-def _choose(rows, keep, weighted):
+def _choose(rows, keep, weighted, least=1):
     """The rule in words: rank, keep, vote, break ties by confidence and then by sample."""
     ranked = sorted((row for row in enumerate(rows) if math.isfinite(row[1][1])), key=lambda row: (-row[1][1], row[0]))
-    kept = ranked[: math.ceil(Fraction(keep) * len(ranked))]
+    kept = ranked[: max(least, math.ceil(Fraction(keep) * len(ranked)))]
     if not kept:
         return None
     votes = defaultdict(float)
@@ -35,15 +35,16 @@ def _choose(rows, keep, weighted):
 @given(
     st.lists(responses, min_size=1, max_size=5),
     st.sampled_from([Fraction(1, 100), Fraction(1, 10), Fraction(17, 50), Fraction(1)]),
+    st.sampled_from([1, 3, 16]),
 )
-def test_choices_from_the_whole_set_follow_the_rule(questions, keep):
+def test_choices_from_the_whole_set_follow_the_rule(questions, keep, least):
     question = [number for number, rows in enumerate(questions) for _ in rows]
     answer = [row[0] for rows in questions for row in rows]
     right = [float(row[0] == 1) for rows in questions for row in rows]
     confidence = [row[1] for rows in questions for row in rows]
-    found = scaling(question, answer, right, {"s": confidence}, [9], repeats=2, keep=keep)
+    found = scaling(question, answer, right, {"s": confidence}, [9], repeats=2, keep=keep, least=least)
     for method in ("maj", "wbon"):
-        expected = [_choose(rows, keep, method == "wbon") == 1 for rows in questions]
+        expected = [_choose(rows, keep, method == "wbon", least) == 1 for rows in questions]
         if ("s", method) in found.accuracies:
             assert found.point("s", method, 9).value == pytest.approx(np.mean(expected))
         else:

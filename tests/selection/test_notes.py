@@ -4,11 +4,12 @@ import pytest
 
 from tokur_cli.selection.gathering import Candidate, Question
 from tokur_cli.selection.notes import Notes
+from tokur_cli.selection.voting import Rule, parse_keep
 
 
-def noted(questions, *, needs_score=True, count=None, key="id"):
+def noted(questions, *, keep="10%", count=None, key="id"):
     """The lines on questions, each a list of (sample, confidence)."""
-    notes = Notes("eu_mean", needs_score, count)
+    notes = Notes("eu_mean", Rule("maj", parse_keep(keep)), count)
     for name, responses in questions.items():
         found = [Candidate("7", value, sample=sample, digest=place) for place, (sample, value) in enumerate(responses)]
         kept = [one for place, one in enumerate(found) if one.sample not in [other.sample for other in found[:place]]]
@@ -67,7 +68,5 @@ def test_fewer_responses_than_are_drawn_are_said():
 
 def test_without_need_of_a_score_it_is_missed_only_where_others_have_it():
     some, none = {"a": [(0, 0.5), (1, None)]}, {"a": [(0, None), (1, None)]}
-    assert noted(none, needs_score=False) == []
-    assert noted(some, needs_score=False) == [
-        "1 of 2 responses without a finite eu_mean, so that they rank last (a: 1)"
-    ]
+    assert noted(none, keep="100%") == []
+    assert noted(some, keep="100%") == ["1 of 2 responses without a finite eu_mean, so that they rank last (a: 1)"]

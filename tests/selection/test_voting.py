@@ -1,15 +1,19 @@
 import math
+import re
+from collections import Counter
 from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tokur_cli.commands.options.select import KEEP
 from tokur_cli.records.errors import UsageError
-from tokur_cli.selection.voting import MAJORITY, Rule, choose, parse_keep
+from tokur_cli.selection import voting
+from tokur_cli.selection.voting import MAJORITY, Keep, Rule, choose, parse_keep
 
 GRID = [-3.0, -1.5, -0.25, -0.0, 0.0, 0.125, 0.5, 2.0]  # few values, so that ties are common
-TOP_10 = Fraction(1, 10)
+TOP_10 = Keep(Fraction(1, 10))
 
 
 def oracle_weight(how, doubt, confidence, kept):
@@ -32,16 +36,19 @@ def oracle_choice(responses, rule):
         key = [(-math.inf if r[1] is None else r[1], -r[0]) for r in (first, second)]
         return key[0] > key[1]
 
-    needs_score = rule.method != "maj" or rule.keep != 1
-    pool = [r for r in responses if r[1] is not None or not needs_score]
-    size = next(k for k in range(len(pool) + 1) if Fraction(k) >= rule.keep * len(pool))
-    kept = [r for r in pool if sum(ahead(other, r) for other in pool) < size]
+    part, least, with_score = rule.keep.part, rule.keep.least, [r for r in responses if r[1] is not None]
+    size = next(k for k in range(len(responses) + 1) if Fraction(k) >= part * len(with_score))
+    if rule.method == "maj":
+        size = len(responses) if part == 1 else max(size, least) if with_score else 0
+    else:
+        size = min(len(with_score), max(size, least))
+    kept = [r for r in responses if sum(ahead(other, r) for other in responses) < size]
     if not kept:
         return None
     if rule.method == "bon":
         answering = [r for r in kept if r[2] is not None] or kept
         return next(r[0] for r in answering if not any(ahead(other, r) for other in answering))
-    values = [r[1] for r in kept]
+    values = [r[1] for r in kept if r[1] is not None]
     weight = {
         r[0]: Fraction(1) if rule.method == "maj" else oracle_weight(rule.weight, rule.doubt, r[1], values)
         for r in kept
@@ -64,7 +71,11 @@ def oracle_choice(responses, rule):
 rules = st.builds(
     Rule,
     method=st.sampled_from(["maj", "wbon", "bon"]),
-    keep=st.one_of(st.just(Fraction(1)), st.fractions(Fraction(1, 100), 1, max_denominator=100)),
+    keep=st.builds(
+        Keep,
+        st.one_of(st.just(Fraction(1)), st.fractions(Fraction(1, 100), 1, max_denominator=100)),
+        st.sampled_from([1, 2, 5, 16]),
+    ),
     weight=st.sampled_from(["score", "exp", "rank"]),
     doubt=st.booleans(),
 )
@@ -141,8 +152,8 @@ def test_the_papers_rule_ranks_keeps_a_tenth_and_votes():
 def test_two_kept_responses_choose_the_same_weighted_or_not(pairs, weight, doubt):
     """As in the paper's table, where Maj@16 and WBoN@16 of the top 10 % agree to the last digit."""
     confidences, labels = [c for c, _ in pairs], [label for _, label in pairs]
-    keep = Fraction(2, 2 * len(pairs)) if len(pairs) > 1 else Fraction(1)
-    assert math.ceil(keep * len(pairs)) <= 2
+    keep = Keep(Fraction(2, len(pairs)) if len(pairs) > 1 else Fraction(1))
+    assert keep.of(len(pairs)) <= 2
     weighted = choose(confidences, labels, Rule("wbon", keep, weight, doubt))
     assert weighted.chosen == choose(confidences, labels, Rule("maj", keep)).chosen
 
@@ -189,13 +200,77 @@ def test_ten_tenths_are_one():
 
 
 @pytest.mark.parametrize(
-    ("text", "share"), [("10%", Fraction(1, 10)), ("100 %", 1), ("12.5%", Fraction(1, 8)), ("0.1%", Fraction(1, 1000))]
+    ("text", "share", "least"),
+    [
+        ("10%", Fraction(1, 10), 1),
+        ("100 %", 1, 1),
+        ("12.5%", Fraction(1, 8), 1),
+        ("0.1% , 20", Fraction(1, 1000), 20),
+        (KEEP, Fraction(1, 10), 16),
+    ],
 )
-def test_percentages_are_exact(text, share):
-    assert parse_keep(text) == share
+def test_percentages_are_exact(text, share, least):
+    assert parse_keep(text) == Keep(Fraction(share), least)
 
 
-@pytest.mark.parametrize("text", ["10", "0.1", "0%", "101%", "-5%", "", "ten%", "1e1%", "nan%", "1/3%"])
+@pytest.mark.parametrize("text", ["10", "0.1", "0%", "101%", "-5%", "", "ten%", "1e1%", "nan%", "1/3%", "16,10%"])
 def test_anything_but_a_percentage_is_refused(text):
-    with pytest.raises(UsageError, match="such as 10%"):
+    with pytest.raises(UsageError, match=r"such as 1[06]%"):
         parse_keep(text)
+
+
+@pytest.mark.parametrize("text", ["10%,", "10%,0", "10%,-1", "10%,1.5", "10%,20%", "10%,1,2"])
+def test_a_least_number_that_is_none_is_refused(text):
+    with pytest.raises(UsageError, match="how many are kept at least, such as 10%,16"):
+        parse_keep(text)
+
+
+@pytest.mark.parametrize(
+    ("count", "kept"), [(1, 1), (2, 2), (16, 16), (17, 16), (64, 16), (160, 16), (161, 17), (256, 26), (512, 52)]
+)
+def test_by_default_sixteen_vote_until_a_tenth_is_more(count, kept):
+    assert parse_keep(KEEP).of(count) == kept
+
+
+@given(
+    st.lists(
+        st.tuples(st.one_of(st.none(), st.sampled_from(GRID)), st.one_of(st.none(), st.integers(0, 4))),
+        min_size=1,
+        max_size=16,
+    )
+)
+def test_up_to_sixteen_the_default_is_the_majority_and_of_even_answers_has_the_more_confident(pairs):
+    """So it cannot lose to the majority but where answers are even, which without a score chance decides."""
+    confidences, labels = [c for c, _ in pairs], [label for _, label in pairs]
+    choice = choose(confidences, labels, Rule("maj", parse_keep(KEEP)))
+    if all(confidence is None for confidence in confidences):
+        assert choice is None  # that the responses were never scored is an error, not a vote
+        return
+    votes = Counter(label for label in labels if label is not None)
+    most = [label for label, count in votes.items() if count == max(votes.values())] or [None]
+    best = max(
+        (-math.inf if confidence is None else confidence, -place)
+        for place, (confidence, label) in enumerate(pairs)
+        if label in most
+    )
+    assert choice.chosen == -best[1]
+    if len(most) == 1:
+        assert labels[choice.chosen] == labels[choose([None] * len(pairs), labels, MAJORITY).chosen]
+
+
+def test_the_votes_told_beside_the_default_are_those_of_a_lead_of_60_to_20_percent():
+    """How often the first of three answers has more votes than the second, ties half, by all possible counts."""
+
+    def wins(size, first=Fraction(6, 10), second=Fraction(2, 10)):
+        rest, found = 1 - first - second, Fraction(0)
+        for a in range(size + 1):
+            for b in range(size - a + 1):
+                ways = math.comb(size, a) * math.comb(size - a, b)
+                chance = ways * first**a * second**b * rest ** (size - a - b)
+                found += chance * (2 if a > b else 1 if a == b else 0) / 2
+        return round(float(100 * found))
+
+    told = re.search(
+        r"(\d+) % of votes of one.* (\d+) % of two, (\d+) % of 7 and (\d+) % of 16", voting.__doc__, re.DOTALL
+    )
+    assert [str(wins(size)) for size in (1, 2, 7, 16)] == list(told.groups())

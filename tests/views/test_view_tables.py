@@ -21,9 +21,9 @@ TABLE = Table(
 )
 
 
-def printed(width, **options):
+def printed(width, table=TABLE, **options):
     out = io.StringIO()
-    print_table(TABLE, Console(file=out, width=width, highlight=False, markup=False, emoji=False, **options))
+    print_table(table, Console(file=out, width=width, highlight=False, markup=False, emoji=False, **options))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
@@ -62,6 +62,19 @@ def test_a_narrow_terminal_gets_rounder_intervals_and_then_parts():
         eu                12   7.10
         不确定性       1,000   5.00
         a note
+    """)
+
+
+def test_what_stands_in_parts_anyway_keeps_its_tenths_and_figures_their_p_values():
+    figure = Percentage(0.0268, -0.0134, 0.0682, signed=True)
+    columns = [Column("ΔAUROC"), Column("p", belongs=True), Column("ΔACC*"), Column("p", belongs=True)]
+    table = Table("Score − ll_sum", "score", columns, [Row("eu", [figure, "0.196", figure, "0.509"], competes=False)])
+    assert printed(40, table) == expected("""
+        Score − ll_sum
+        score  ΔAUROC                  p
+        eu     +2.68 [-1.3, +6.8]  0.196
+        score  ΔACC*                   p
+        eu     +2.68 [-1.3, +6.8]  0.509
     """)
 
 

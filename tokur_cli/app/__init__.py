@@ -80,7 +80,7 @@ _register(
 _register(
     select,
     "by keep method weight n seed abstain label-field answer records output skip-invalid",
-    "tokur select scored.jsonl --keep 50% > selected.jsonl",
+    "tokur select scored.jsonl > selected.jsonl",
     "tokur select scored.jsonl --by ll_sum --method wbon > selected.jsonl",
 )
 _register(

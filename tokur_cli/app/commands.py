@@ -229,9 +229,9 @@ def select(
     Responses of a question have its id, or without ids the same prompt. Equal
     answers (1/2, 0.5) vote together; a missing one never wins while another is there.
     Ties go to the more confident response, then to the lower sample: the order of
-    the input changes nothing. A response without the score is never kept where a
-    score is needed. Where there are references, accuracies follow on standard
-    error: of the choice, Pass@1, plain majority and oracle Pass@N.
+    the input changes nothing. A response without the score ranks last, or is not
+    kept. Where there are references, accuracies follow on standard error: of the
+    choice, and beside it of the plain majority, Pass@1 and the oracle Pass@N.
     """
     source = replace(source, path=input_path(scored))
     from tokur_cli.commands.select import select as run

@@ -79,7 +79,8 @@ class _Selection:
         self.sign = -1.0 if orientation == "uncertainty" else 1.0
         self.settings = {
             "by": options.by,
-            "keep": float(self.rule.keep),
+            "keep": float(self.rule.keep.part),
+            "keep_at_least": self.rule.keep.least if self.rule.keep.least > 1 else None,
             "method": options.method,
             "weight": options.weight if options.method == "wbon" else None,
             "n": options.count,
@@ -92,7 +93,7 @@ class _Selection:
         self.tally = Tally(abstains=options.abstain is not None)
         self.questions = self.answered = self.answerless = self.unmarked = 0
         self.unjudged: Counter[str] = Counter()
-        self.notes = Notes(options.by, self.rule.needs_score, options.count)
+        self.notes = Notes(options.by, self.rule, options.count)
         self.parts = PartScores([CATALOGUE[options.by]], options.parts)
         self.other_scores: dict[str, None] = {}
         self.taken = 0

@@ -52,6 +52,7 @@ def resampled(
     resamples: int,
     seed: int = 0,
     cluster: NDArray[np.intp] | None = None,
+    stratum: NDArray[np.intp] | None = None,
 ) -> dict[str, dict[str, Floats]]:
     """Return the metrics of every score under the same resamples.
 
@@ -61,12 +62,13 @@ def resampled(
         resamples: how many, R.
         seed: of the draws.
         cluster: (N,) number of the cluster that each record belongs to, from 0; by default each is its own.
+        stratum: (N,) number of each record's stratum, see ``Ranked``; it stays the record's in every resample.
 
     Returns:
         For each score and metric (R,) values, NaN where a resample has one class only.
     """
     held = {name: np.isfinite(score.confidence) for name, score in scores.items()}
-    subsets = {mask.tobytes(): _Subset(np.flatnonzero(mask), label) for mask in held.values()}
+    subsets = {mask.tobytes(): _Subset(np.flatnonzero(mask), label, stratum) for mask in held.values()}
     prepared = {name: _Prepared(score, subsets[held[name].tobytes()]) for name, score in scores.items()}
     found: dict[str, dict[str, list[Floats]]] = {name: {} for name in scores}
     for weight in draws(len(label), resamples, seed, cluster):
@@ -97,10 +99,11 @@ def draws(records: int, resamples: int, seed: int, cluster: NDArray[np.intp] | N
 class _Subset:
     """The records that have a score: scores that are missing in the same records share the work on labels."""
 
-    def __init__(self, records: NDArray[np.intp], label: Floats) -> None:
+    def __init__(self, records: NDArray[np.intp], label: Floats, stratum: NDArray[np.intp] | None) -> None:
         self.records = records
         self._is_all = len(records) == len(label)
         self.label = label[records]
+        self.stratum = None if stratum is None else stratum[records]
         self._best = Ranked(self.label, self.label, MOST_GROUPS)
         self._losses: list[Floats] = []
         self.draw(np.ones((1, len(label))))
@@ -129,12 +132,11 @@ class _Prepared:
             for metric in score.probability_metrics()
             if metric.has_interval and score.probability is not None
         }
-        self._ranked = Ranked(score.confidence, subset.label, MOST_GROUPS)
+        self._ranked = Ranked(score.confidence, subset.label, MOST_GROUPS, subset.stratum)
         self.shift: dict[str, float] = {}
         if self._ranked.is_merged:
-            merged, exact = (
-                self._rankings(ranked) for ranked in (self._ranked, Ranked(score.confidence, subset.label))
-            )
+            whole = Ranked(score.confidence, subset.label, stratum=subset.stratum)
+            merged, exact = (self._rankings(ranked) for ranked in (self._ranked, whole))
             self.shift = {metric: float(exact[metric][0] - merged[metric][0]) for metric in exact}
 
     def metrics(self) -> dict[str, Floats]:
@@ -148,5 +150,7 @@ class _Prepared:
         return {
             metric.name: metric.of(sums)
             for metric in RANKING_METRICS
-            if metric.has_interval and (ranked.is_binary or metric.labels != "classes")
+            if metric.has_interval
+            and (ranked.is_binary or not metric.needs_classes)
+            and (ranked.has_strata or metric.labels != "strata")
         }

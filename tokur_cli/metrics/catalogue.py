@@ -9,7 +9,7 @@ from typing import Literal
 from tokur_cli.metrics.calibration import ece, log_losses, square_errors
 from tokur_cli.metrics.estimate import Estimate
 from tokur_cli.metrics.ranked import Floats, RankedSums
-from tokur_cli.metrics.ranking import auprc_of, auroc_of, top_accuracy_of
+from tokur_cli.metrics.ranking import auprc_of, auroc_of, auroc_within_strata_of, top_accuracy_of
 from tokur_cli.metrics.rejection import prr_of
 from tokur_cli.metrics.within import RankedSpans
 
@@ -19,7 +19,7 @@ class Section:
     """Metrics that are shown in one table.
 
     Attributes:
-        title: of the table.
+        title: of the table, which is shown where any score has a figure for it.
         constant: the name of a row with what the metrics are where nothing tells the records apart, see
             ``Metric.constant``; None for no such row.
         is_of_classes: whether that row holds of right and wrong records alone, not of graded ones.
@@ -31,10 +31,11 @@ class Section:
 
 
 RANKING = Section("Right above wrong", "all {noun}s")
+AT_LENGTH = Section("Right above wrong among {noun}s of similar length")
 WITHIN = Section("The wrong spans within their responses")
 REJECTION = Section("Rejection and calibration")
 PROBABILITY = Section("Probabilities of being right", "the accuracy", is_of_classes=True)
-SECTIONS = (RANKING, WITHIN, REJECTION, PROBABILITY)
+SECTIONS = (RANKING, AT_LENGTH, WITHIN, REJECTION, PROBABILITY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +75,18 @@ class RankingMetric(Metric):
 
     Attributes:
         of: from sums over records under R sets of weights to (R,) values, NaN where it is not defined.
-        labels: which it is defined for: any, those that are not all the same, or of these right and wrong ones alone.
+        labels: which it is defined for: any, those that are not all the same, or of these right and wrong ones alone,
+            of the whole or of a stratum.
     """
 
     _: KW_ONLY
     of: Callable[[RankedSums], Floats]
-    labels: Literal["any", "unequal", "classes"] = "any"
+    labels: Literal["any", "unequal", "classes", "strata"] = "any"
+
+    @property
+    def needs_classes(self) -> bool:
+        """Whether it is defined for right and wrong records alone, not for graded ones."""
+        return self.labels in ("classes", "strata")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +126,16 @@ _ALL: tuple[Metric, ...] = (
     RankingMetric(
         "auroc", "AUROC", "right ranked above wrong", (RANKING,), of=auroc_of, labels="classes", chance=0.5
     ),
-    RankingMetric("auprc", "AUPRC", "right ranked above wrong", (RANKING,), of=auprc_of, labels="classes"),
+    RankingMetric(
+        "auprc", "AUPRC", "right ranked above wrong", (RANKING,), of=auprc_of, labels="classes", compared="responses"
+    ),
     RankingMetric(
         "acc", "ACC*", "accuracy of the more confident half", (RANKING,), of=top_accuracy_of, compared="responses",
         constant=lambda accuracy: accuracy,
+    ),
+    RankingMetric(
+        "auroc_at_length", "AUROC@length", "AUROC of the pairs within a fifth of the lengths", (AT_LENGTH,),
+        of=auroc_within_strata_of, labels="strata", compared="responses",
     ),
     RankingMetric(
         "aurc", "AURC", "answering only when confident", (REJECTION,), of=lambda sums: sums.area, better="lower"
@@ -168,13 +181,19 @@ def leading(*, is_binary: bool) -> Metric:
         is_binary: whether all labels are right or wrong, not graded in between.
     """
     return next(
-        metric for metric in RANKING_METRICS if metric.chance is not None and (is_binary or metric.labels != "classes")
+        metric for metric in RANKING_METRICS if metric.chance is not None and (is_binary or not metric.needs_classes)
     )
 
 
 def compared(names: Iterable[Collection[str]], *, is_binary: bool) -> list[Metric]:
-    """Return the metrics that a table of differences shows: the leading one, and those of its kind of records."""
+    """Return the metrics that a table of differences shows: the leading one, and those of its kind of records.
+
+    Args:
+        names: of the metrics in which each score differs from the baseline.
+        is_binary: whether all labels are right or wrong, not graded in between.
+    """
     kinds = [[metric for metric in _ALL if metric.compared == kind] for kind in ("spans", "probabilities", "responses")]
     held = [set(of) for of in names]
     of_kind = next((kind for kind in kinds[:-1] if any({m.name for m in kind} <= of for of in held)), kinds[-1])
-    return [leading(is_binary=is_binary), *of_kind]
+    found = {name for of in held for name in of}
+    return [leading(is_binary=is_binary), *(metric for metric in of_kind if metric.name in found)]

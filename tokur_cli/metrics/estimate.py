@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from tokur_cli.metrics.ranked import Floats
+
+Verdict = Literal["better than", "worse than", "not to be told from"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,13 @@ class Estimate:
             return runs[0]
         mean = cls.mean([run.value for run in runs if run.value is not None])
         return mean if mean.values or not runs else cls(None, reason=runs[0].reason)
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What a difference says where higher is better, by whether its interval holds 0; None without an interval."""
+        if self.low is None or self.high is None:
+            return None
+        return "better than" if self.low > 0 else "worse than" if self.high < 0 else "not to be told from"
 
     def as_json(self) -> dict[str, Any]:
         """Return what is known, by name."""

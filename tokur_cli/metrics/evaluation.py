@@ -15,10 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from tokur_cli.metrics.bootstrap import ScoredSet, draws, resampled
 from tokur_cli.metrics.calibration import FOLDS, calibrated
-from tokur_cli.metrics.catalogue import METRICS, RANKING_METRICS, SPAN_METRICS
+from tokur_cli.metrics.catalogue import METRICS, RANKING_METRICS, SPAN_METRICS, leading
 from tokur_cli.metrics.delong import delong
 from tokur_cli.metrics.estimate import Estimate
 from tokur_cli.metrics.ranked import Floats, Ranked
+from tokur_cli.metrics.ranking import length_strata
 from tokur_cli.metrics.within import SpanTable
 
 
@@ -29,12 +30,14 @@ class Plan:
     Attributes:
         bootstrap: number of resamples for intervals and comparisons; 0 for none.
         seed: of the resamples and of the folds of the calibration.
-        versus: the score that all others are compared with.
+        versus: the score that all others are compared with in every metric.
+        against: scores that all others are compared with in the leading metric; those that are not there are left out.
     """
 
     bootstrap: int = 1000
     seed: int = 0
     versus: str | None = None
+    against: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,7 @@ class ScoreResult:
         differences: from the baseline, by the same names, on the records that have both; empty without a baseline.
         delong_p: p-value of no difference in AUROC from the baseline by DeLong's test, see ``delong``; None where it is
             not defined, and over several runs.
+        against: differences from each score of ``Plan.against`` in the leading metric, on the records that have both.
     """
 
     records: int
@@ -55,19 +59,21 @@ class ScoreResult:
     metrics: dict[str, Estimate]
     differences: dict[str, Estimate] = field(default_factory=dict)
     delong_p: float | None = None
+    against: dict[str, Estimate] = field(default_factory=dict)
 
     @classmethod
     def over_runs(cls, runs: Sequence[ScoreResult]) -> ScoreResult:
         """Return what the score achieves over several runs."""
-        metrics, differences = (
+        metrics, differences, against = (
             {
-                metric: Estimate.over_runs(found)
-                for metric in dict.fromkeys(metric for one in of_runs for metric in one)
-                if (found := [one[metric] for one in of_runs if metric in one])
+                name: Estimate.over_runs(found)
+                for name in dict.fromkeys(name for one in of_runs for name in one)
+                if (found := [one[name] for one in of_runs if name in one])
             }
-            for of_runs in ([run.metrics for run in runs], [run.differences for run in runs])
+            for of_runs in zip(*((run.metrics, run.differences, run.against) for run in runs), strict=True)
         )
-        return cls(sum(run.records for run in runs), sum(run.missing for run in runs), metrics, differences)
+        records, missing = sum(run.records for run in runs), sum(run.missing for run in runs)
+        return cls(records, missing, metrics, differences, against=against)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +122,7 @@ def evaluate_scores(
     *,
     cluster: ArrayLike | None = None,
     response: ArrayLike | None = None,
+    length: ArrayLike | None = None,
     probabilities: Collection[str] = (),
 ) -> Evaluation:
     """Evaluate every score of one run.
@@ -128,6 +135,7 @@ def evaluate_scores(
             folds of the calibration go by question.
         response: (N,) number of each record's response, of records that are spans: those of one stand in the order of
             the text. None where a record is a whole response.
+        length: (N,) tokens of each record, NaN where that is not known; None for no metrics at fixed length.
         probabilities: the scores that are probabilities of being right as they are, and are not calibrated.
 
     Raises:
@@ -141,7 +149,8 @@ def evaluate_scores(
     if ((known < 0) | (known > 1)).any():
         raise ValueError("labels must lie in [0, 1]")
     every = np.arange(len(label)) if cluster is None else np.asarray(cluster)
-    run = _Run(known, every[labelled], plan)
+    stratum = None if length is None else length_strata(np.asarray(length, dtype=np.float64)[labelled])
+    run = _Run(known, every[labelled], plan, stratum)
     run.scores = {name: run.scored(values[labelled], name in probabilities) for name, values in arrays.items()}
     results = run.results()
     if response is not None:
@@ -160,12 +169,14 @@ class _Run:
         label: (N,), in [0, 1].
         cluster: (N,) number of the question of each.
         plan: how they are evaluated.
+        stratum: (N,) number of the part of the lengths that each is in, -1 for none; None for no such parts.
         scores: what is evaluated.
     """
 
     label: Floats
     cluster: NDArray[np.generic]
     plan: Plan
+    stratum: NDArray[np.intp] | None = None
     scores: dict[str, ScoredSet] = field(default_factory=dict)
 
     def scored(self, confidence: Floats, is_probability: bool) -> ScoredSet:
@@ -185,38 +196,45 @@ class _Run:
     def results(self) -> dict[str, ScoreResult]:
         """Return what each score achieves."""
         versus = self.plan.versus
-        baseline = self.scores[versus] if versus is not None else None
         present = {name: score for name, score in self.scores.items() if np.isfinite(score.confidence).any()}
         drawn = self._drawn(present, np.ones(len(self.label), dtype=bool)) if present else {}
+        figures = {name: self._metrics(score) for name, score in self.scores.items()}
+        leads = leading(is_binary=_is_binary(self.label)).name
         results = {}
         for name, score in self.scores.items():
-            metrics = _metrics(score, self.label)
+            metrics = dict(figures[name])
             for metric, values in drawn.get(name, {}).items():
                 if (value := metrics[metric].value) is not None:
                     metrics[metric] = Estimate.resampled(value, values)
             count = int(np.isfinite(score.confidence).sum())
-            results[name] = ScoreResult(count, len(self.label) - count, metrics)
-            if baseline is not None and name != versus:
-                differences, delong_p = self._compared({name: score, str(versus): baseline}, drawn)
-                results[name] = replace(results[name], differences=differences, delong_p=delong_p)
+            others = [other for other in self.plan.against if other in present and other != name]
+            found = {other: self._differences(name, other, figures, drawn) for other in others}
+            against = {other: differences[leads] for other, differences in found.items() if leads in differences}
+            results[name] = ScoreResult(count, len(self.label) - count, metrics, against=against)
+            if versus is not None and versus != name:
+                differences = found.get(versus) or self._differences(name, versus, figures, drawn)
+                results[name] = replace(results[name], differences=differences, delong_p=self._delong_p(name, versus))
         return results
 
-    def _compared(
-        self, pair: Mapping[str, ScoredSet], drawn: Mapping[str, dict[str, Floats]]
-    ) -> tuple[dict[str, Estimate], float | None]:
-        """Return a score's paired differences from a baseline in every metric that both have, and DeLong's p-value.
+    def _differences(
+        self,
+        name: str,
+        baseline: str,
+        figures: Mapping[str, dict[str, Estimate]],
+        drawn: Mapping[str, dict[str, Floats]],
+    ) -> dict[str, Estimate]:
+        """Return a score's paired differences from a baseline in every metric that both have.
 
-        They are of the records that have both; ``drawn`` are metrics under the resamples of all records.
+        They are of the records that have both; ``figures`` and ``drawn`` are metrics of all records that have a score,
+        and under the resamples of all.
         """
-        held = [np.isfinite(score.confidence) for score in pair.values()]
-        both = held[0] & held[1]
-        label, parts = self.label[both], {name: score.part(both) for name, score in pair.items()}
-        if not all((of == both).all() for of in held):
-            drawn = self._drawn(parts, both)
-        (own, other), (of_own, of_other) = (
-            [_metrics(part, label) for part in parts.values()],
-            [drawn.get(name, {}) for name in parts],
-        )
+        both = self._both(name, baseline)
+        pair = {one: self.scores[one] for one in (name, baseline)}
+        if not all((np.isfinite(score.confidence) == both).all() for score in pair.values()):
+            figures = {one: self._metrics(score, both) for one, score in pair.items()}
+            drawn = self._drawn({one: score.part(both) for one, score in pair.items()}, both)
+        own, other = figures[name], figures[baseline]
+        of_own, of_other = drawn.get(name, {}), drawn.get(baseline, {})
         found = {}
         for metric in METRICS:
             if metric not in of_own or metric not in of_other:
@@ -225,8 +243,47 @@ class _Run:
             differences = of_own[metric] - of_other[metric]
             if value is not None and baseline_value is not None and np.isfinite(differences).any():
                 found[metric] = Estimate.resampled(value - baseline_value, differences, is_difference=True)
-        first, second = (part.confidence for part in parts.values())
-        return found, _delong_p(first, second, label, self.cluster[both])
+        return found
+
+    def _both(self, name: str, baseline: str) -> NDArray[np.bool_]:
+        """Return (N,) whether a record has both scores."""
+        held = [np.isfinite(self.scores[one].confidence) for one in (name, baseline)]
+        return held[0] & held[1]
+
+    def _delong_p(self, name: str, baseline: str) -> float | None:
+        both = self._both(name, baseline)
+        label, cluster = self.label[both], self.cluster[both]
+        if not _is_binary(label) or min(len(np.unique(cluster[label == value])) for value in (0, 1)) < 2:
+            return None
+        first, second = (self.scores[one].confidence[both] for one in (name, baseline))
+        p = delong(first, second, label, cluster).p
+        return p if math.isfinite(p) else None
+
+    def _metrics(self, score: ScoredSet, records: NDArray[np.bool_] | None = None) -> dict[str, Estimate]:
+        """Return the metrics of a score on the records that have it, or on those of them that are among ``records``."""
+        held = np.isfinite(score.confidence) if records is None else np.isfinite(score.confidence) & records
+        score, label = score.part(held), self.label[held]
+        stratum = None if self.stratum is None else self.stratum[held]
+        rankings = [metric for metric in RANKING_METRICS if stratum is not None or metric.labels != "strata"]
+        if not len(label):
+            lacking = Estimate(None, reason="no record has this score")
+            calibrated_ones = (metric for metric in score.probability_metrics() if metric.calibrates)
+            return {metric.name: lacking for metric in (*rankings, *calibrated_ones)}
+        undefined = _undefined(label, stratum)
+        sums = Ranked(score.confidence, label, stratum=stratum).sums(best=Ranked(label, label).sums())
+        found = {
+            metric.name: Estimate(None, reason=undefined[metric.labels])
+            if metric.labels in undefined
+            else Estimate(float(metric.of(sums)[0]))
+            for metric in rankings
+        }
+        few = Estimate(None, reason=f"fewer than {2 * FOLDS} questions to calibrate on")
+        return found | {
+            metric.name: few
+            if score.probability is None
+            else Estimate(float(np.mean(metric.of(score.probability, label))))
+            for metric in score.probability_metrics()
+        }
 
     def _drawn(self, scores: Mapping[str, ScoredSet], records: NDArray[np.bool_]) -> dict[str, dict[str, Floats]]:
         """Return resampled metrics of scores of some of the records."""
@@ -234,45 +291,30 @@ class _Run:
         if not self.plan.bootstrap or len(questions) < 2:  # all resamples of one would be the same
             return {}
         label = self.label[records]
-        return resampled(scores, label, resamples=self.plan.bootstrap, seed=self.plan.seed, cluster=cluster)
+        stratum = None if self.stratum is None else self.stratum[records]
+        return resampled(
+            scores, label, resamples=self.plan.bootstrap, seed=self.plan.seed, cluster=cluster, stratum=stratum
+        )
 
 
-def _metrics(score: ScoredSet, label: Floats) -> dict[str, Estimate]:
-    """Return the metrics of a score on the records that have it."""
-    held = np.isfinite(score.confidence)
-    score, label = score.part(held), label[held]
-    if not len(label):
-        lacking = Estimate(None, reason="no record has this score")
-        calibrated_ones = (metric for metric in score.probability_metrics() if metric.calibrates)
-        return {metric.name: lacking for metric in (*RANKING_METRICS, *calibrated_ones)}
-    undefined: dict[str, str] = {}
+def _undefined(label: Floats, stratum: NDArray[np.intp] | None) -> dict[str, str]:
+    """Return why the metrics for some kinds of labels, see ``RankingMetric.labels``, are not defined."""
+    found: dict[str, str] = {}
     if not _is_binary(label):
-        undefined["classes"] = "labels are graded, not right or wrong"
+        found["classes"] = "labels are graded, not right or wrong"
     if (label == label[0]).all():
-        undefined["classes"] = undefined["unequal"] = f"all {len(label)} records have the label {label[0]:g}"
-    sums = Ranked(score.confidence, label).sums(best=Ranked(label, label).sums())
-    found = {
-        metric.name: Estimate(None, reason=undefined[metric.labels])
-        if metric.labels in undefined
-        else Estimate(float(metric.of(sums)[0]))
-        for metric in RANKING_METRICS
-    }
-    few = Estimate(None, reason=f"fewer than {2 * FOLDS} questions to calibrate on")
-    return found | {
-        metric.name: few if score.probability is None else Estimate(float(np.mean(metric.of(score.probability, label))))
-        for metric in score.probability_metrics()
-    }
+        found["classes"] = found["unequal"] = f"all {len(label)} records have the label {label[0]:g}"
+    if "classes" in found:
+        found["strata"] = found["classes"]
+    elif stratum is not None and (stratum < 0).all():
+        found["strata"] = "no record tells its length (neg_length)"
+    elif stratum is not None and not set(stratum[label == 1]) & set(stratum[label == 0]) - {-1}:
+        found["strata"] = "no two records of similar length are right and wrong"
+    return found
 
 
 def _is_binary(label: Floats) -> bool:
     return bool(np.isin(label, (0.0, 1.0)).all())
-
-
-def _delong_p(confidence: Floats, baseline: Floats, label: Floats, cluster: NDArray[np.generic]) -> float | None:
-    if not _is_binary(label) or min(len(np.unique(cluster[label == value])) for value in (0, 1)) < 2:
-        return None
-    p = delong(confidence, baseline, label, cluster).p
-    return p if math.isfinite(p) else None
 
 
 class _Spans:

@@ -6,7 +6,9 @@ orders, which depends on nothing but the group's total: no metric depends on the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +23,16 @@ class Ranked:
         confidence: (N,), finite.
         label: (N,), in [0, 1].
         most_groups: where there are more groups, neighbours are merged into this many of about equal size.
+        stratum: (N,) number of the stratum of each record, from 0; -1 for none. None, or of graded records: no strata.
     """
 
-    def __init__(self, confidence: Floats, label: Floats, most_groups: int | None = None) -> None:
+    def __init__(
+        self,
+        confidence: Floats,
+        label: Floats,
+        most_groups: int | None = None,
+        stratum: NDArray[np.intp] | None = None,
+    ) -> None:
         order = np.argsort(-confidence, kind="stable")
         ranked = confidence[order]
         begins = np.concatenate(([True], ranked[1:] != ranked[:-1]))
@@ -37,8 +46,17 @@ class Ranked:
         self.group_count = int(group[-1]) + 1
         self.label = label
         self.is_binary = bool(np.isin(label, (0.0, 1.0)).all())
-        if self.is_binary:
-            self._cell = 2 * self.group + label.astype(np.intp)  # (N,) wrong and right records of each group apart
+        self.has_strata = self.is_binary and stratum is not None
+        self._part, part_count = self.group, self.group_count
+        if self.is_binary and stratum is not None:
+            # A part is what a group has in a stratum; the parts are numbered stratum by stratum, in their order
+            found, self._part = np.unique(stratum * self.group_count + self.group, return_inverse=True)
+            self._bounds = np.searchsorted(found, np.arange(stratum.max(initial=-1) + 2) * self.group_count)
+            self._by_group = np.argsort(found % self.group_count, kind="stable")  # the parts of a group side by side
+            self._starts = np.searchsorted(found[self._by_group] % self.group_count, np.arange(self.group_count))
+            part_count = len(found)
+        self._part_count = part_count
+        self._cell = 2 * self._part + label.astype(np.intp)  # (N,) wrong and right records of each part, if binary
 
     def sums(self, weight: Floats | None = None, best: RankedSums | None = None) -> RankedSums:
         """Return sums over groups under R sets of weights.
@@ -49,16 +67,22 @@ class Ranked:
         """
         if weight is None:
             weight = np.ones((1, len(self.label)))
-        total = np.empty((len(weight), self.group_count))
+        total = np.empty((len(weight), self._part_count))
         right = np.empty_like(total)
         for row, of_record in enumerate(weight):
             if self.is_binary:
-                cells = np.bincount(self._cell, weights=of_record, minlength=2 * self.group_count).reshape(-1, 2)
+                cells = np.bincount(self._cell, weights=of_record, minlength=2 * self._part_count).reshape(-1, 2)
                 total[row], right[row] = cells.sum(axis=1), cells[:, 1]
             else:
-                total[row] = np.bincount(self.group, weights=of_record, minlength=self.group_count)
-                right[row] = np.bincount(self.group, weights=of_record * self.label, minlength=self.group_count)
-        return RankedSums(total, right, best)
+                total[row] = np.bincount(self._part, weights=of_record, minlength=self._part_count)
+                right[row] = np.bincount(self._part, weights=of_record * self.label, minlength=self._part_count)
+        if not self.has_strata:
+            return RankedSums(total, right, best)
+        strata = [
+            RankedSums(total[:, start:end], right[:, start:end]) for start, end in pairwise(self._bounds) if start < end
+        ]
+        of_groups = [np.add.reduceat(of[:, self._by_group], self._starts, axis=1) for of in (total, right)]
+        return RankedSums(of_groups[0], of_groups[1], best, strata)
 
 
 class RankedSums:
@@ -68,16 +92,29 @@ class RankedSums:
         group_total: (R, G) weight of all records in each group.
         group_right: (R, G) the same, weighted with the label.
         best: those of the perfect ranking of the same records; None for this one.
+        strata: those of the records of each stratum; empty where there are none.
     """
 
-    def __init__(self, group_total: Floats, group_right: Floats, best: RankedSums | None = None) -> None:
+    def __init__(
+        self,
+        group_total: Floats,
+        group_right: Floats,
+        best: RankedSums | None = None,
+        strata: Sequence[RankedSums] = (),
+    ) -> None:
         self.group_total = group_total
         self.group_right = group_right
         self.total = np.cumsum(group_total, axis=1)  # (R, G) down to and with each group
         self.right = np.cumsum(group_right, axis=1)
         self.all = self.total[:, -1]  # (R,)
         self.all_right = self.right[:, -1]
-        self.best = self if best is None else best
+        self._best = best
+        self.strata = strata
+
+    @property
+    def best(self) -> RankedSums:
+        """Those of the perfect ranking."""
+        return self if self._best is None else self._best  # itself as a field would wait for the garbage collector
 
     @cached_property
     def precision(self) -> Floats:

@@ -1,9 +1,9 @@
 """Test-time scaling from offline records: the accuracy of the answer chosen from N sampled responses per question.
 
 For each N, N responses of every question are drawn without replacement, those with the ⌈keep · N⌉ highest confidences
-are kept, and they vote: ``maj`` counts answers, ``wbon`` adds weights exp(c − c_max). Beside them stand ``pass@1`` (a
-response at random), ``pass@n`` (any right response among the N) and ``majority`` (all N vote alike). All scores see one
-draw.
+are kept, but never fewer than a least number, and they vote: ``maj`` counts answers, ``wbon`` adds weights
+exp(c − c_max). Beside them stand ``pass@1`` (a response at random), ``pass@n`` (any right response among the N) and
+``majority`` (all N vote alike). All scores see one draw.
 
 Ties go to the class whose most confident response is more confident, then to the lower sample. No answer is a class
 of its own, which never wins while another is there. Source: the paper's test-time scaling experiments.
@@ -66,6 +66,7 @@ def scaling(
     *,
     repeats: int = 10,
     keep: float | Fraction = Fraction(1, 10),
+    least: int = 1,
     seed: int = 0,
 ) -> Scaling:
     """Return the accuracy of the chosen answers for each N.
@@ -78,6 +79,7 @@ def scaling(
         sizes: the values of N.
         repeats: how often N responses are drawn.
         keep: the part of the N that is kept by its confidence, in (0, 1].
+        least: how many are kept at least, where there are so many.
         seed: of the draws; they do not depend on the scores.
     """
     table = _Table(np.asarray(question), np.asarray(answer_class), np.asarray(correct, dtype=np.float64))
@@ -91,7 +93,7 @@ def scaling(
             for method, accuracy in table.without_score(drawn):
                 found.setdefault((None, method), {}).setdefault(size, []).append(accuracy)
             for name, ranked in ranks.items():
-                for method, accuracy in table.by_score(drawn, ranked, fraction):
+                for method, accuracy in table.by_score(drawn, ranked, fraction, least):
                     found.setdefault((name, method), {}).setdefault(size, []).append(accuracy)
     return Scaling(found, table.questions, table.unlabelled, table.fewest)
 
@@ -141,12 +143,13 @@ class _Table:
         yield "pass@n", float(right.any(axis=1).mean())
         yield "majority", self._vote(drawn, held, np.ones(drawn.shape))
 
-    def by_score(self, drawn: Indices, rank: Floats, keep: Fraction) -> Iterator[tuple[str, float]]:
+    def by_score(self, drawn: Indices, rank: Floats, keep: Fraction, least: int) -> Iterator[tuple[str, float]]:
         """Yield the accuracy of Maj@N and WBoN among the most confident responses."""
         confidence = np.where(drawn >= 0, np.take_along_axis(rank, drawn, axis=1), -np.inf)
         order = np.argsort(-confidence, axis=1, kind="stable")  # ties: the lower sample first
         available = np.isfinite(confidence).sum(axis=1)
         kept = -(-available * keep.numerator // keep.denominator)  # (Q,) ⌈keep · available⌉
+        kept = np.minimum(available, np.maximum(kept, least))
         order = order[:, : int(kept.max(initial=0))]
         if not order.shape[1]:
             return

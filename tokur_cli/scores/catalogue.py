@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tokur_cli.records.errors import UsageError, there_are
-from tokur_cli.records.quantity import Orientation
+from tokur_cli.records.quantity import Orientation, Quantity
 from tokur_cli.scores.parts import is_part, part_of, whole_of
 from tokur_cli.scores.quantities import ON_DEMAND, QUANTITIES
 from tokur_cli.scores.sets import eigen_score, semantic_entropy, sentence_sar
@@ -63,6 +63,9 @@ _DEEPCONF = "Fu et al. 2025"
 _P_TRUE = "Kadavath et al. 2022"
 _LLM_CHECK = "Sriramanan et al. 2024"
 _GRAPH = "Lin et al. 2023"
+
+LENGTH = "neg_length"
+"""The score that is the number of the response's tokens, negated."""
 
 GROUP_TOKENS = 2048  # length of DeepConf's sliding windows
 BOTTOM_SHARE = 0.1
@@ -150,6 +153,24 @@ class Score:
         return dataclasses.replace(
             self, name=self.name + key, meaning=meaning, needs=(*self.needs, key), compute=compute
         )
+
+    @property
+    def quantity(self) -> Quantity | None:
+        """The quantity of single tokens that it is made of; None where it is made of something else or of several."""
+        needs = [need for need in self.needs if not is_part(need)]
+        return QUANTITIES.get(needs[0]) if len(needs) == 1 and not self.of_all else None
+
+    @property
+    def representative(self) -> str:
+        """The score that speaks for it: of those made of one quantity that by which tokens are compared; or itself."""
+        quantity = self.quantity
+        return self.name if quantity is None or not quantity.total else quantity.total + part_of(self.name)
+
+    @property
+    def rewards_length(self) -> bool:
+        """Whether it is a sum to which each further token can only add confidence."""
+        quantity = self.quantity
+        return quantity is not None and quantity.aggregate == "mean" and whole_of(self.name) == quantity.sum
 
 
 def _sum(quantity: str) -> Callable[[Features], float]:
@@ -304,7 +325,7 @@ CATALOGUE = Catalogue(
             "deepconf_tail", "confidence", _DEEPCONF, "mean confidence of the last 2,048 tokens", ("deepconf",), _tail
         ),
         Score(
-            "neg_length",
+            LENGTH,
             "confidence",
             _TOKUR,
             "−T, the number of tokens, negated",

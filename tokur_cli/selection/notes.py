@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from tokur_cli.selection.gathering import Candidate, Question
+from tokur_cli.selection.voting import Rule
 
 _EXAMPLES = 3
 
@@ -31,8 +32,8 @@ class _Finding:
 class Notes:
     """Counts what the user should know of."""
 
-    def __init__(self, by: str, needs_score: bool, count: int | None) -> None:
-        self._by, self._needs_score, self._count = by, needs_score, count
+    def __init__(self, by: str, rule: Rule, count: int | None) -> None:
+        self._by, self._rule, self._count = by, rule, count
         self._responses = 0
         self._sizes: Counter[int] = Counter()
         self._names: dict[int, _Finding] = {}
@@ -105,9 +106,9 @@ class Notes:
 
     def _score_line(self) -> str | None:
         found = self._without_score.responses
-        if not found or (not self._needs_score and found == self._responses):
+        if not found or (not self._rule.needs_score and found == self._responses):
             return None  # plain majority over records that were never scored
-        outcome = "so that they cannot be kept" if self._needs_score else "so that they rank last"
+        outcome = "so that they rank last" if self._rule.takes_unscored else "so that they cannot be kept"
         return (
             f"{found:,} of {_count(self._responses, 'response')} without a finite {self._by}, {outcome} "
             f"{self._without_score.examples}"

@@ -53,7 +53,10 @@ class Tally:
         self._sizes.add(len(correct))
 
     def summary(self) -> str | None:
-        """Return the four accuracies in a line, which are one where N is 1; None where no question has labels."""
+        """Return the four accuracies in a line, the majority's beside the choice's; None where no question has labels.
+
+        Where N is 1 they are one.
+        """
         count = len(self._pass_at_1)
         if not count:
             return None
@@ -69,6 +72,6 @@ class Tally:
         size = str(self._sizes.copy().pop()) if len(self._sizes) == 1 else "N"
         majority = f"majority {self._majority / count:.2%}, " if self._voted else ""
         return (
-            f"{accuracy}, Pass@1 {math.fsum(self._pass_at_1) / count:.2%}, "
-            f"{majority}Pass@{size} {self._any / count:.2%} " + questions
+            f"{accuracy}, {majority}Pass@1 {math.fsum(self._pass_at_1) / count:.2%}, "
+            f"Pass@{size} {self._any / count:.2%} {questions}"
         )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import IO, TYPE_CHECKING, Literal
 
 from tokur_cli.views.visible import picture
@@ -70,10 +71,17 @@ class Percentage:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its title, and which figures are the better ones; None where nothing is marked."""
+    """A column.
+
+    Attributes:
+        title: of it.
+        better: which figures are the better ones; None where nothing is marked.
+        belongs: whether it belongs to the column before it, and stays beside that one.
+    """
 
     title: str
     better: Better | None = None
+    belongs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,18 +133,24 @@ def table_console(file: IO[str]) -> Iterator[Console]:
 
 
 def print_table(table: Table, console: Console) -> None:
-    """Print a table on a terminal: with intervals to a tenth, to a whole percent if narrow, in parts if too wide."""
+    """Print a table on a terminal: with intervals to a tenth, to a whole percent if it fits then, else in parts."""
     from rich.text import Text
 
     table = _visible(table)
     end = len(table.columns)
-    decimals = 1 if _width(_grid(table, 1, 0, end), console) <= console.width else 0
+    ends = [place for place in range(1, end + 1) if place == end or not table.columns[place].belongs]
+
+    def fits(decimals: int, parts: Iterable[tuple[int, int]]) -> bool:
+        return all(_width(_grid(table, decimals, *part), console) <= console.width for part in parts)
+
+    whole, parts = [(0, end)], list(pairwise([0, *ends]))
+    decimals = 1 if fits(1, whole) or (fits(1, parts) and not fits(0, whole)) else 0
     console.print(Text(table.title, style="bold"), soft_wrap=True)
     start = 0
-    while start < len(table.columns):
-        end = start + 1
-        while end < len(table.columns) and _width(_grid(table, decimals, start, end + 1), console) <= console.width:
-            end += 1
+    while ends:
+        end = ends.pop(0)
+        while ends and fits(decimals, [(start, ends[0])]):
+            end = ends.pop(0)
         grid = _grid(table, decimals, start, end)
         grid.width = _width(grid, console)
         console.print(grid, crop=False)

@@ -69,7 +69,7 @@ def test_quality_has_a_mean_of_the_confident_half_but_no_auroc_and_says_why(eval
     _, (row,), err = evaluate(records)
     assert row["acc"]["value"] == pytest.approx(0.8)
     assert row["auroc"] == {"value": None, "reason": "labels are graded, not right or wrong"}
-    assert "no AUROC, AUPRC: labels are graded" in err
+    assert "no AUROC, AUPRC, AUROC@length: labels are graded" in err
 
 
 def test_records_without_a_label_are_left_out_and_counted_by_reason(evaluate):
@@ -115,7 +115,7 @@ def test_one_class_only_is_said_and_has_no_auroc(evaluate):
     code, (row,), err = evaluate([scored(number, number, correct=True) for number in range(3)])
     assert code == 0
     assert row["auroc"] == {"value": None, "reason": "all 3 records have the label 1"}
-    assert "no AUROC, AUPRC, PRR: all 3 records have the label 1" in err
+    assert "no AUROC, AUPRC, AUROC@length, PRR: all 3 records have the label 1" in err
 
 
 def test_groups_are_evaluated_apart_in_the_order_of_their_numbers(evaluate):

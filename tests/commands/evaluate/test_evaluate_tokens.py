@@ -62,7 +62,7 @@ def matching(record, keep):
 )
 def test_every_score_of_a_part_is_that_of_the_tokens_with_a_match(evaluate, pattern, keep):
     records = list(responses())
-    code, rows, err = evaluate(records, "--tokens", f"part={pattern}")
+    code, rows, err = evaluate(records, "--tokens", f"part={pattern}", "--scores", "all")
     assert code == 0, err
     assert rows.keys() == {"eu", "p_true", *(f"{name}@part" for name in FORMULAS)}
     labels = [record["correct"] for record in records]

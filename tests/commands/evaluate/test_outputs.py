@@ -102,7 +102,7 @@ def test_plots_are_written_as_png_and_svg(evaluate, tmp_path):
     pytest.importorskip("matplotlib")
     records = [
         {**record, "level": number % 3, "id": f"q{number // 4}", "response": "The answer is 7."}
-        for number, record in enumerate(many(120, names=("tu", "au", "eu", "ll")))
+        for number, record in enumerate(many(120, names=("tu", "au", "eu", "ll", "neg_length")))
     ]
     folder = tmp_path / "plots"
     options = ["--plot", folder, "--group-by", "level", "--scaling", "2,4", "--bootstrap", 0]
@@ -117,7 +117,7 @@ def test_plots_are_written_as_png_and_svg(evaluate, tmp_path):
 @pytest.mark.slow
 def test_plots_are_drawn_without_a_word_where_the_home_cannot_be_written(tmp_path):
     pytest.importorskip("matplotlib")
-    path = write_lines(tmp_path / "in.jsonl", many(60))
+    path = write_lines(tmp_path / "in.jsonl", many(60, names=("eu", "neg_length")))
     command = [sys.executable, "-m", "tokur_cli", "evaluate", path, "--plot", tmp_path / "plots", "--bootstrap", "0"]
     environment = {name: value for name, value in os.environ.items() if name != "MPLCONFIGDIR"} | {
         "HOME": "/dev/null/home", "XDG_CONFIG_HOME": "", "XDG_CACHE_HOME": ""
@@ -192,7 +192,7 @@ def on_terminal(arguments, columns):
 
 
 def test_a_closed_pipe_ends_quietly(tmp_path):
-    path = write_lines(tmp_path / "in.jsonl", many(names=("eu", "ll")))
+    path = write_lines(tmp_path / "in.jsonl", many(names=("eu", "neg_length")))
     command = [sys.executable, "-m", "tokur_cli", "evaluate", str(path), "--bootstrap", "0"]
     reading, writing = os.pipe()
     os.close(reading)

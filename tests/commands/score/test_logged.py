@@ -316,7 +316,7 @@ def test_the_heat_map_offers_only_quantities_that_have_values(run_tokur, tmp_pat
 def test_the_other_commands_take_such_records_and_evaluate_does_not_mix_them_unsaid(run_tokur, tmp_path, scored):
     labelled = [record | {"correct": number % 2 == 0} for number, record in enumerate(scored("vllm"))]
     logged = write_lines(tmp_path / "logged.jsonl", labelled)
-    code, out, err = run_tokur("evaluate", logged, "--bootstrap", "0")
+    code, out, err = run_tokur("evaluate", logged, "--bootstrap", "0", "--scores", "all")
     assert code == 0
     assert "left out for deepconf" in err
     assert "may not be comparable" not in err

@@ -22,7 +22,7 @@ from tokur_cli.records.record import Record
 from tokur_cli.records.scan import kind
 from tokur_cli.records.streams import display_name
 from tokur_cli.scores.calibration import P_CORRECT
-from tokur_cli.scores.catalogue import CATALOGUE
+from tokur_cli.scores.catalogue import CATALOGUE, LENGTH
 from tokur_cli.scores.parts import part_of, whole_of
 from tokur_cli.selection.gathering import known_question, prompt_digest, question_key
 
@@ -63,6 +63,7 @@ class Columns:
         path: the run's file.
         name: what messages call the run: the file, with the seed where there are several.
         label: labels, NaN where there is none.
+        length: numbers of tokens, NaN where that is not known.
         scores: values by score, NaN where a record has none.
         question: number of the question of each record, from 0; a record with neither an id nor a prompt is a question
             by itself.
@@ -81,6 +82,7 @@ class Columns:
     wanted: Wanted
     name: str = field(init=False)
     label: array[float] = field(default_factory=lambda: array("d"))
+    length: array[float] = field(default_factory=lambda: array("d"))
     scores: dict[str, array[float]] = field(init=False)
     question: array[int] = field(default_factory=lambda: array("q"))
     sample: array[int] = field(default_factory=lambda: array("q"))
@@ -108,6 +110,7 @@ class Columns:
                 self.hold(name for name in values if part_of(name) and whole_of(name) in self.wanted.scores)
             self.label.append(labelled.label)
             self.outcomes[labelled.outcome] += 1
+            self.length.append(abs(values.get(LENGTH, math.nan)))
             for name, column in self.scores.items():
                 column.append(values.get(name, math.nan))
             self.question.append(number)

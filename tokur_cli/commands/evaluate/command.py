@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tokur_cli.commands.evaluate.choice import shown_scores, told_aside, wanted_scores
 from tokur_cli.commands.evaluate.columns import Columns, Wanted
 from tokur_cli.commands.evaluate.difficulty import failures_of, group_by_difficulty
 from tokur_cli.commands.evaluate.fitting import CalibrationFit, results_options
 from tokur_cli.commands.evaluate.responses import ResponseReader
 from tokur_cli.commands.evaluate.results import Results, as_rows, evaluate_runs
 from tokur_cli.commands.evaluate.runs import check_runs
-from tokur_cli.commands.evaluate.spans import SpanReader, quantity_of, span_scores
+from tokur_cli.commands.evaluate.spans import SpanReader
 from tokur_cli.commands.evaluate.tables import as_csv, heading, left_out, reasons, tables
 from tokur_cli.commands.evaluate.worst import show_worst
 from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOutput
@@ -20,12 +21,9 @@ from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.records.encoding import encode_value
-from tokur_cli.records.errors import TokurError, UsageError, there_are
+from tokur_cli.records.errors import TokurError, UsageError
 from tokur_cli.records.outputs import check_target, writing_whole
-from tokur_cli.records.quantity import Orientation
 from tokur_cli.records.streams import STDIN, display_name
-from tokur_cli.scores.catalogue import ALL, CATALOGUE, DEFAULT, choose_scores
-from tokur_cli.scores.parts import check_used
 from tokur_cli.views.tables import latex, print_table, table_console
 
 COMMAND = "evaluate"
@@ -47,7 +45,7 @@ def evaluate(
         return
     fitting = _fitting(options, fit, target)
     if fitting is None:
-        wanted = _wanted(options)
+        wanted = wanted_scores(options)
     else:
         options = results_options(options, fitting)
         wanted = Wanted(fitting.orientations, group_by=options.group_by)
@@ -75,7 +73,7 @@ def evaluate(
     scored = runs[0]
     if fitting is not None:
         runs = [fitting.hold_out(runs)]
-    names = _present(runs, options) if fitting is None else list(fitting.methods)
+    names, aside = shown_scores(runs, options) if fitting is None else (list(fitting.methods), [])
     if not names and target.graded is None:
         raise TokurError("no record has a score: run tokur score first, or give --graded FILE to label the records")
     with Progress(COMMAND) as progress:
@@ -89,6 +87,8 @@ def evaluate(
             say(COMMAND, warning)
     if names:
         _say_left_out(results, runs)
+        if aside:
+            say(COMMAND, told_aside(aside))
         _write(results, target)
     else:  # grading may have been all that was wanted
         for line in (f"no record has a score; graded {heading(results)}", *left_out(results)):
@@ -108,32 +108,6 @@ def _fitting(options: EvaluationOptions, fit: FitOptions, target: EvaluationOutp
     return CalibrationFit(fit.file, fit, options.seed, options.parts)
 
 
-def _wanted(options: EvaluationOptions) -> Wanted:
-    """Return what is kept of records, or of their spans."""
-    if options.level == "step":
-        scores = span_scores(options.scores, options.parts)
-        if options.versus is not None and options.versus not in scores:
-            raise UsageError(f"--versus {options.versus}: there is no such score{there_are(scores, options.versus)}")
-        return Wanted(scores, group_by=options.group_by, spans=True)
-    return Wanted(
-        _response_scores(options),
-        parts=options.scores is None or bool({ALL, DEFAULT} & set(map(str.strip, options.scores.split(",")))),
-        group_by=options.group_by,
-        answers=bool(options.sizes),
-    )
-
-
-def _response_scores(options: EvaluationOptions) -> dict[str, Orientation]:
-    names = ALL if options.scores is None else options.scores
-    if options.versus is not None:
-        if options.versus not in CATALOGUE:
-            raise UsageError(f"--versus {options.versus}: there is no such score{there_are(CATALOGUE, options.versus)}")
-        names = f"{names},{options.versus}"
-    scores = {score.name: score.orientation for score in choose_scores(names, options.parts)}
-    check_used(scores, options.parts, "--scores")
-    return scores
-
-
 def _group_by_difficulty(runs: Sequence[Columns], count: int, path: str | None, reader: ResponseReader) -> None:
     if path is None:
         failures = [failures_of(run, count) for run in runs]
@@ -142,23 +116,6 @@ def _group_by_difficulty(runs: Sequence[Columns], count: int, path: str | None, 
         known = {name: failed for run in telling for name, failed in failures_of(run, count).items()}
         failures = [known] * len(runs)
     group_by_difficulty(runs, failures, count)
-
-
-def _present(runs: Sequence[Columns], options: EvaluationOptions) -> list[str]:
-    """Return the scores to evaluate: those asked for, or all that any record has."""
-    having = {name for run in runs for name, values in run.scores.items() if any(value == value for value in values)}
-    names = [name for name in runs[0].scores if name in having]
-    if options.versus is not None and options.versus not in having:
-        raise TokurError(f"--versus {options.versus}: no record has this score")
-    if options.scores not in (None, ALL, DEFAULT):
-        if options.level == "response":
-            missing = [score.name for score in choose_scores(options.scores, options.parts) if score.name not in having]
-        else:  # a quantity stands for all that is computed of it
-            having |= set(map(quantity_of, having))
-            missing = [name for name in map(str.strip, options.scores.split(",")) if name not in having]
-        if missing:
-            raise TokurError(f"--scores: no record has {', '.join(missing)}: run tokur score first")
-    return names
 
 
 def _say_left_out(results: Results, runs: Sequence[Columns]) -> None:

@@ -42,6 +42,10 @@ class _Pooled:
         groups = [name for run in runs for name in run.group]
         self.group = [name for name, known in zip(groups, self._labelled, strict=True) if known] if groups else []
 
+    def have(self, score: str) -> bool:
+        """Return whether any of them has a score, shown or not."""
+        return score in self._runs[0].scores and bool(np.isfinite(self.values(score)).any())
+
     def values(self, score: str) -> Floats:
         """Return (N,) values of a score, NaN where a record has none."""
         values: Floats = np.concatenate([np.array(run.scores[score]) for run in self._runs])[self._labelled]
@@ -73,7 +77,7 @@ def write_plots(runs: Sequence[Columns], results: Results, folder: str) -> None:
         _reliability(records, overall, probabilities, folder)
     _splits(records, best, overall.is_binary, folder)
     for pair in _PLANES:
-        if set(pair) <= overall.scores.keys() and not runs[0].is_probability(pair[0]):
+        if not runs[0].is_probability(pair[0]) and all(records.have(name) for name in pair):
             _plane(records, pair, folder)
             break
     if results.groups:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from tokur_cli.answers.classes import answer_classes
 from tokur_cli.answers.equivalence import Equivalence
+from tokur_cli.commands.evaluate.choice import baselines
 from tokur_cli.commands.evaluate.columns import Columns, group_names
 from tokur_cli.commands.options.evaluate import EvaluationOptions
+from tokur_cli.metrics.catalogue import leading
 from tokur_cli.metrics.evaluation import Evaluation, Plan, evaluate_scores
 from tokur_cli.metrics.scaling import Scaling, scaling
 from tokur_cli.records.errors import TokurError
@@ -61,6 +63,7 @@ def _evaluate(
     runs: Sequence[Columns], names: Sequence[str], options: EvaluationOptions, group: str | None = None
 ) -> Evaluation:
     """Evaluate all records, or those of a group in the runs that have any."""
+    against = baselines(options) if names else ()
     found = []
     for run in runs:
         members = slice(None) if group is None else np.array([name == group for name in run.group], dtype=bool)
@@ -68,16 +71,16 @@ def _evaluate(
         if not len(label):
             continue
         with np.errstate(invalid="ignore"):  # a resample may hold no record of a score: it counts as undefined
-            found.append(
-                evaluate_scores(
-                    {name: run.confidence(name)[members] for name in names},
-                    label,
-                    Plan(options.bootstrap, options.seed, options.versus),
-                    cluster=np.array(run.question)[members],
-                    response=np.array(run.response)[members] if run.wanted.spans else None,
-                    probabilities=[name for name in names if run.is_probability(name)],
-                )
+            evaluation = evaluate_scores(
+                {name: run.confidence(name)[members] for name in (*names, *against) if name in run.scores},
+                label,
+                Plan(options.bootstrap, options.seed, options.versus, against),
+                cluster=np.array(run.question)[members],
+                response=np.array(run.response)[members] if run.wanted.spans else None,
+                length=None if run.wanted.spans else np.array(run.length)[members],
+                probabilities=[name for name in names if run.is_probability(name)],
             )
+        found.append(replace(evaluation, scores={name: evaluation.scores[name] for name in names}))
     return Evaluation.over_runs(found)
 
 
@@ -108,7 +111,8 @@ def _scaling_of_run(
         {name: run.confidence(name)[order] for name in names},
         options.sizes,
         repeats=options.repeats,
-        keep=options.kept_part,
+        keep=options.kept.part,
+        least=options.kept.least,
         seed=options.seed,
     )
 
@@ -120,10 +124,16 @@ def as_rows(results: Results) -> list[dict[str, Any]]:
     for group, evaluation in [(None, results.overall), *results.groups.items()]:
         common = _counts(evaluation, results.outcomes) if group is None else {"group": group, **_counts(evaluation)}
         curves = results.scaling if group is None else None
+        leads = leading(is_binary=evaluation.is_binary).name
         for name, score in evaluation.scores.items():
             method = {"method": results.methods[name]} if name in results.methods else {}
             row = {"score": name, **method, **common, "records": score.records, "missing": score.missing}
             row |= {metric: estimate.as_json() for metric, estimate in score.metrics.items()}
+            if verdicts := {other: estimate for other, estimate in score.against.items() if estimate.verdict}:
+                row["verdicts"] = {
+                    other: {"verdict": estimate.verdict, "difference": {leads: estimate.as_json()}}
+                    for other, estimate in verdicts.items()
+                }
             if versus is not None and name != versus:
                 row["versus"] = versus
                 row["difference"] = {metric: estimate.as_json() for metric, estimate in score.differences.items()}

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tokur_cli.answers.judging import UNLABELLED
+from tokur_cli.commands.evaluate.choice import baselines
 from tokur_cli.commands.evaluate.results import Results
 from tokur_cli.commands.options.evaluate import EvaluationOptions
 from tokur_cli.metrics.catalogue import (
@@ -25,6 +26,7 @@ from tokur_cli.metrics.catalogue import (
 from tokur_cli.metrics.estimate import Estimate
 from tokur_cli.metrics.evaluation import Evaluation, ScoreResult
 from tokur_cli.metrics.scaling import Scaling
+from tokur_cli.scores.catalogue import LENGTH
 from tokur_cli.views.tables import MISSING, Column, Percentage, Row, Table
 from tokur_cli.views.visible import paragraphs
 
@@ -40,6 +42,8 @@ def tables(results: Results) -> list[Table]:
     found = [_section_table(results, section) for section in shown]
     if results.options.versus is not None:
         found.append(_comparison_table(results, results.options.versus))
+    if any(estimate.verdict for score in results.overall.scores.values() for estimate in score.against.values()):
+        found.append(_verdict_table(results))
     if results.groups:
         found.append(_group_table(results))
     if results.scaling is not None:
@@ -93,7 +97,8 @@ def reasons(results: Results) -> list[str]:
 
 def kept(options: EvaluationOptions) -> str:
     """Return in words which responses vote."""
-    return f"among the most confident {float(100 * options.kept_part):g} % of N responses"
+    part, least = float(100 * options.kept.part), options.kept.least
+    return f"among the most confident {part:g} %{f', at least {least},' * (least > 1)} of N responses"
 
 
 def as_csv(rows: Sequence[dict[str, Any]]) -> str:
@@ -129,6 +134,11 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
         elif name == "difference":
             for metric, estimate in value.items():
                 flat |= _flat_estimate(f"{metric}_difference", estimate)
+        elif name == "verdicts":
+            for other, judged in value.items():
+                flat[f"verdict_{other}"] = judged["verdict"]
+                for metric, estimate in judged["difference"].items():
+                    flat |= _flat_estimate(f"{metric}_minus_{other}", estimate)
         elif name == "outcomes":
             flat |= {f"outcome_{outcome}": count for outcome, count in value.items()}
         elif isinstance(value, dict):
@@ -144,9 +154,11 @@ def _flat_estimate(name: str, estimate: dict[str, Any]) -> dict[str, Any]:
 
 
 def _having(overall: Evaluation, section: Section) -> dict[str, ScoreResult]:
-    """Return the scores that have all metrics of a section."""
+    """Return the scores that have all metrics of a section; none where no score has a figure."""
     names = {metric.name for metric in metrics_of(section)}
-    return {name: score for name, score in overall.scores.items() if names <= score.metrics.keys()}
+    having = {name: score for name, score in overall.scores.items() if names <= score.metrics.keys()}
+    has_figure = any(score.metrics[name].value is not None for score in having.values() for name in names)
+    return having if has_figure else {}
 
 
 def _section_table(results: Results, section: Section) -> Table:
@@ -167,7 +179,8 @@ def _section_table(results: Results, section: Section) -> Table:
         for metric in metrics
     ]
     unit = f" ({units.pop()})" if len(units) == 1 else ""
-    return Table(f"{section.title}{unit}{_interval_note(overall)}", "score", columns, rows)
+    title = section.title.format(noun=_noun(results))
+    return Table(f"{title}{unit}{_interval_note(overall)}", "score", columns, rows)
 
 
 def _shown(metric: Metric, estimate: Estimate, *, is_difference: bool = False) -> Percentage | str:
@@ -197,7 +210,8 @@ def _comparison_table(results: Results, versus: str) -> Table:
     rows: dict[str, list[Percentage | str]] = {name: [] for name in others}
     for metric in metrics:
         title = f"Δ{metric.title}{f' ({metric.unit})' * (metric.unit != '%')}"
-        columns += [Column(title), Column("p"), *([Column("DeLong p")] * (metric.name == "auroc"))]
+        columns += [Column(title), Column("p", belongs=True)]
+        columns += [Column("DeLong p", belongs=True)] * (metric.name == "auroc")
         for name, score in others.items():
             difference = score.differences.get(metric.name, Estimate(None))
             cells = [_shown(metric, difference, is_difference=True), _p(difference.p)]
@@ -207,6 +221,30 @@ def _comparison_table(results: Results, versus: str) -> Table:
     if _have_intervals(score.differences for score in others.values()):
         notes = ["where an interval holds 0, these records do not tell which of the two is better"]
     return Table(title, "score", columns, [Row(name, cells, competes=False) for name, cells in rows.items()], notes)
+
+
+def _verdict_table(results: Results) -> Table:
+    scores = results.overall.scores
+    others = [name for name in baselines(results.options) if any(name in score.against for score in scores.values())]
+    columns = [Column("against the length" if other == LENGTH else f"against {other}") for other in others]
+    rows = [
+        Row(
+            name,
+            [
+                f"{estimate.verdict} {other}" if estimate.verdict else MISSING
+                for other in others
+                for estimate in [score.against.get(other, Estimate(None))]
+            ],
+            competes=False,
+        )
+        for name, score in scores.items()
+    ]
+    metric = leading(is_binary=results.overall.is_binary)
+    notes = [
+        "of 20 verdicts on scores that in truth rank alike, about one says better or worse all the same: confirm on "
+        "other records what stands out among many"
+    ]
+    return Table(f"Verdicts by the paired 95 % intervals of Δ{metric.title}", "score", columns, rows, notes)
 
 
 def _group_table(results: Results) -> Table:

@@ -6,7 +6,6 @@ import glob
 import os
 import sys
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Annotated, ClassVar, Literal
 
 from typer import Option
@@ -17,11 +16,12 @@ from tokur_cli.commands.options.files import Reads, Writes
 from tokur_cli.commands.options.parts import tokens_option
 from tokur_cli.commands.options.relations import Excludes, Needs
 from tokur_cli.commands.options.scoring import explain_scores
+from tokur_cli.commands.options.select import KEEP
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import check_target
 from tokur_cli.records.streams import STDIN
 from tokur_cli.scores.parts import Parts, parse_parts
-from tokur_cli.selection.voting import parse_keep
+from tokur_cli.selection.voting import Keep, parse_keep
 
 WHOLE = "{option} is for whole responses, not for --level step"
 _OF_SCORES = "{option} does not go with --fit: it is about scores, --fit is about probabilities"
@@ -43,7 +43,9 @@ class EvaluationOptions:
         str | None,
         Option(
             metavar="SCORES",
-            help="Comma-separated scores; default: all that the records have; help: a table of them.",
+            help="Comma-separated scores, or all of them; default: one of each kind; help: a table. One of each kind: "
+            "for each number that tokens have one score, the length, and what took more than the scoring's own passes. "
+            "A line names the others, which --scaling and --level step show, too. The order is that of the table.",
             callback=explain_scores,
             autocompletion=several_of(score_names, "help"),
             is_eager=True,
@@ -67,7 +69,8 @@ class EvaluationOptions:
         Option(
             metavar="SCORE",
             autocompletion=one_of(score_names),
-            help="Score that the others are compared with, on records that have both; for sums a sum: ll_sum.",
+            help="Score that the others are compared with, on records that have both; for sums a sum: ll_sum. In words "
+            "each is judged against it and the length, by default against ll_sum and the length.",
         ),
         Excludes("--fit", why=_OF_SCORES),
     ] = None
@@ -105,9 +108,13 @@ class EvaluationOptions:
     ] = 10
     keep: Annotated[
         str,
-        Option(metavar="PERCENT", help="With --scaling: the most confident part of the N, which votes; rounded up."),
+        Option(
+            metavar="PERCENT[,N]",
+            help="With --scaling: the most confident part that votes, rounded up, and at least how many, as in tokur "
+            "select. 10% alone is the paper's.",
+        ),
         Needs("--scaling", why=_OF_VOTES),
-    ] = "10%"
+    ] = KEEP
     seed: Annotated[int, Option(min=0, metavar="N", help="Seed of resamples and draws.")] = 0
     worst: Annotated[
         int | None,
@@ -122,7 +129,7 @@ class EvaluationOptions:
     ] = None
 
     def __post_init__(self) -> None:
-        _ = self.sizes, self.kept_part, self.parts
+        _ = self.sizes, self.kept, self.parts
 
     @property
     def parts(self) -> Parts:
@@ -145,8 +152,8 @@ class EvaluationOptions:
         return tuple(sorted({int(part) for part in parts}))
 
     @property
-    def kept_part(self) -> Fraction:
-        """The part of the N responses that is kept."""
+    def kept(self) -> Keep:
+        """How many of the N responses are kept."""
         return parse_keep(self.keep)
 
 

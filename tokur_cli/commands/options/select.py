@@ -29,6 +29,10 @@ def _part(text: str) -> float:
     return part
 
 
+KEEP = "10%,16"
+"""What is kept by default: the paper's part, but enough for a vote, see ``selection.voting``."""
+
+
 @dataclass(frozen=True)
 class SelectOptions:
     """How an answer is chosen, and what is written."""
@@ -45,9 +49,15 @@ class SelectOptions:
         ),
     ] = "eu_mean"
     tokens: Annotated[list[str], tokens_option()] = field(default_factory=list)
-    keep: Annotated[str, Option(metavar="PERCENT", help="Keep this part of the responses, rounded up: 10%, 100%.")] = (
-        "10%"
-    )
+    keep: Annotated[
+        str,
+        Option(
+            metavar="PERCENT[,N]",
+            help="The most confident part that votes, rounded up, and at least how many: by 10%,16 up to 16 responses "
+            "all vote, as in a plain majority, and ties go to the more confident. The paper's is 10% alone, which of "
+            "16 leaves two.",
+        ),
+    ] = KEEP
     method: Annotated[
         Literal["maj", "wbon", "bon"],
         Option(

@@ -1,0 +1,134 @@
+"""AUROC at fixed length: against counting all pairs one by one, and what it does where only the length tells."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+
+from tokur_cli.metrics.bootstrap import ScoredSet, resampled
+from tokur_cli.metrics.estimate import interval
+from tokur_cli.metrics.evaluation import Plan, evaluate_scores
+from tokur_cli.metrics.ranking import length_strata
+
+records = st.lists(
+    st.tuples(
+        st.sampled_from([0.0, 1.0, 2.0, 3.0, math.nan]),  # confidence
+        st.sampled_from([0.0, 1.0, math.nan]),  # label
+        st.one_of(st.integers(1, 12).map(float), st.just(math.nan)),  # length
+    ),
+    min_size=1,
+    max_size=40,
+)
+
+
+def fifth(length, lengths):
+    """The fifth that a length is in: how many of the four bounds lie below it.
+
+    A bound is the lowest length that at least one, two, three or four fifths of all do not exceed.
+    """
+    bounds = [
+        min(bound for bound in lengths if 5 * sum(other <= bound for other in lengths) >= part * len(lengths))
+        for part in range(1, 5)
+    ]
+    return sum(length > bound for bound in bounds)
+
+
+def counted(confidence, label, stratum):
+    """The share of the pairs of a right and a wrong record of one stratum in which the right one is more confident."""
+    won = pairs = 0.0
+    for c, y, s in zip(confidence, label, stratum, strict=True):
+        for other_c, other_y, other_s in zip(confidence, label, stratum, strict=True):
+            if y == 1 and other_y == 0 and s == other_s and s is not None:
+                pairs += 1
+                won += 1.0 if c > other_c else 0.5 if c == other_c else 0.0
+    return won / pairs if pairs else None
+
+
+@given(records)
+def test_it_is_the_share_of_the_pairs_within_fifths_of_the_length(rows):
+    confidence, label, length = zip(*rows, strict=True)
+    found = evaluate_scores({"s": confidence}, label, Plan(bootstrap=0), length=length).scores["s"]
+    lengths = [t for _, y, t in rows if not math.isnan(y) and not math.isnan(t)]
+    held = [row for row in rows if not math.isnan(row[0]) and not math.isnan(row[1])]
+    strata = [None if math.isnan(t) else fifth(t, lengths) for _, _, t in held]
+    expected = counted([c for c, _, _ in held], [y for _, y, _ in held], strata)
+    estimate = found.metrics["auroc_at_length"]
+    assert estimate.value == (None if expected is None else pytest.approx(expected))
+    assert (estimate.reason is None) == (expected is not None)
+
+
+def test_records_of_one_length_are_in_one_stratum_and_the_strata_are_of_about_equal_size():
+    generator = np.random.default_rng(0)
+    length = generator.integers(1, 400, 1000).astype(float)
+    stratum = length_strata(length)
+    assert all(len(set(stratum[length == value])) == 1 for value in set(length))
+    assert np.bincount(stratum) == pytest.approx(np.full(5, 200), abs=10)
+    assert length_strata([math.nan, 3.0, math.inf]).tolist() == [-1, 0, -1]
+    assert length_strata([7.0] * 9).tolist() == [0] * 9
+
+
+def test_a_score_that_is_the_length_loses_most_of_its_auroc_and_one_that_tells_more_keeps_it():
+    generator = np.random.default_rng(1)
+    length = generator.integers(20, 300, 4000).astype(float)
+    label = (generator.random(4000) < 1 / (1 + np.exp((length - 160) / 40))).astype(float)
+    known = generator.normal(size=4000) + label
+    found = evaluate_scores({"length": -length, "known": known}, label, Plan(bootstrap=0), length=length).scores
+    whole, within = (found["length"].metrics[name].value for name in ("auroc", "auroc_at_length"))
+    assert whole == pytest.approx(roc_auc_score(label, -length))
+    assert whole > 0.85
+    assert within < 0.5 + (whole - 0.5) / 2
+    whole, within = (found["known"].metrics[name].value for name in ("auroc", "auroc_at_length"))
+    assert abs(whole - within) < 0.03
+
+
+def test_its_intervals_and_differences_are_those_of_resampled_questions():
+    generator = np.random.default_rng(2)
+    question = np.repeat(np.arange(20), 4)
+    length = generator.integers(5, 60, 80).astype(float)
+    label = (generator.random(80) < 0.4).astype(float)
+    scores = {name: (generator.normal(size=80) + label).round(1) for name in ("one", "other")}
+    found = evaluate_scores(scores, label, Plan(60, 3, versus="other"), cluster=question, length=length).scores
+    stratum = [fifth(t, length) for t in length]
+    again, drawn = np.random.default_rng(3), []
+    for _ in range(60):
+        picked = np.concatenate([np.flatnonzero(question == q) for q in again.integers(0, 20, 20, dtype=np.int32)])
+        parts = [np.array(stratum)[picked].tolist()] * 2
+        one, other = (counted(scores[name][picked], label[picked], of) for name, of in zip(scores, parts, strict=True))
+        drawn.append((one, one - other))
+    of_one, apart = np.array(drawn).T
+    metric, difference = found["one"].metrics["auroc_at_length"], found["one"].differences["auroc_at_length"]
+    assert (metric.low, metric.high) == pytest.approx(interval(of_one))
+    assert (difference.low, difference.high) == pytest.approx(interval(apart))
+    own, baseline = (counted(scores[name], label, stratum) for name in scores)
+    assert difference.value == pytest.approx(own - baseline)
+
+
+def test_merging_neighbours_hardly_changes_its_intervals(monkeypatch):
+    generator = np.random.default_rng(4)
+    label = (generator.random(3000) < 0.3).astype(float)
+    scores = {"s": ScoredSet(generator.normal(size=3000) + label)}
+    stratum = length_strata(generator.integers(10, 500, 3000))
+    found = []
+    for groups in (256, 10**9):
+        monkeypatch.setattr("tokur_cli.metrics.bootstrap.MOST_GROUPS", groups)
+        found.append(interval(resampled(scores, label, resamples=200, stratum=stratum)["s"]["auroc_at_length"]))
+    width = found[1][1] - found[1][0]
+    assert np.subtract(*found) == pytest.approx([0, 0], abs=0.03 * width)
+
+
+@pytest.mark.parametrize(
+    ("label", "length", "reason"),
+    [
+        ([1, 0, 1], [math.nan] * 3, "no record tells its length (neg_length)"),
+        ([1, 1, 1], [3, 4, 5], "all 3 records have the label 1"),
+        ([0.5, 0, 1], [3, 4, 5], "labels are graded, not right or wrong"),
+        ([1, 0, 0], [3, 40, 50], "no two records of similar length are right and wrong"),
+    ],
+)
+def test_where_it_is_not_defined_it_says_why(label, length, reason):
+    found = evaluate_scores({"s": [1.0, 2.0, 3.0]}, label, Plan(bootstrap=20), length=length).scores["s"]
+    assert (found.metrics["auroc_at_length"].value, found.metrics["auroc_at_length"].reason) == (None, reason)
+    assert "auroc_at_length" not in evaluate_scores({"s": [1.0, 2.0, 3.0]}, label, Plan()).scores["s"].metrics

@@ -1,0 +1,92 @@
+"""Which scores are evaluated, which of them are shown, and which every one is judged against."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from tokur_cli.commands.evaluate.columns import Columns, Wanted
+from tokur_cli.commands.evaluate.spans import quantity_of, span_scores
+from tokur_cli.commands.options.evaluate import EvaluationOptions
+from tokur_cli.records.errors import TokurError, UsageError, there_are
+from tokur_cli.records.quantity import Orientation
+from tokur_cli.scores.catalogue import ALL, CATALOGUE, DEFAULT, LENGTH, Score, choose_scores
+from tokur_cli.scores.parts import check_used
+
+LIKELIHOOD = "ll_sum"
+"""What every score is judged against, beside the length, unless --versus names another."""
+
+
+def baselines(options: EvaluationOptions) -> tuple[str, ...]:
+    """Return the scores that all others are judged against, where records have them; spans are judged against none."""
+    return () if options.level == "step" else tuple(dict.fromkeys((options.versus or LIKELIHOOD, LENGTH)))
+
+
+def wanted_scores(options: EvaluationOptions) -> Wanted:
+    """Return what is kept of records, or of their spans."""
+    if options.level == "step":
+        scores = span_scores(options.scores, options.parts)
+        if options.versus is not None and options.versus not in scores:
+            raise UsageError(f"--versus {options.versus}: there is no such score{there_are(scores, options.versus)}")
+        return Wanted(scores, group_by=options.group_by, spans=True)
+    return Wanted(
+        _response_scores(options),
+        parts=options.scores is None or bool({ALL, DEFAULT} & set(map(str.strip, options.scores.split(",")))),
+        group_by=options.group_by,
+        answers=bool(options.sizes),
+    )
+
+
+def _response_scores(options: EvaluationOptions) -> dict[str, Orientation]:
+    if options.versus is not None and options.versus not in CATALOGUE:
+        raise UsageError(f"--versus {options.versus}: there is no such score{there_are(CATALOGUE, options.versus)}")
+    check_used((score.name for score in _asked(options)), options.parts, "--scores")
+    names = ",".join((options.scores or ALL, *baselines(options)))
+    return {score.name: score.orientation for score in choose_scores(names, options.parts)}
+
+
+def _asked(options: EvaluationOptions) -> list[Score]:
+    """Return the scores that are asked for, with the baseline that is."""
+    return choose_scores(",".join(filter(None, (options.scores or ALL, options.versus))), options.parts)
+
+
+def shown_scores(runs: Sequence[Columns], options: EvaluationOptions) -> tuple[list[str], list[str]]:
+    """Return the scores to show, in the order of the catalogue, and those left out because others speak for them.
+
+    All that are asked for are shown. By default these are, of the scores that are made of one quantity of tokens, the
+    one that tokens are compared by, and all scores that are made of something else; with ``--scaling`` all there are,
+    since votes go by means over tokens as well as by sums.
+    """
+    having = {name for run in runs for name, values in run.scores.items() if any(value == value for value in values)}
+    if options.versus is not None and options.versus not in having:
+        raise TokurError(f"--versus {options.versus}: no record has this score")
+    names = [name for name in runs[0].scores if name in having]
+    if options.level == "step":
+        _check_spans(options, having)
+        return names, []
+    if options.scores is None:
+        spoken_for = [name for name in names if CATALOGUE[name].representative in having - {name}]
+        aside = [] if options.sizes else [name for name in spoken_for if name != options.versus]
+        return [name for name in names if name not in aside], aside
+    asked = [score.name for score in _asked(options)]
+    if options.scores not in (ALL, DEFAULT) and (missing := [name for name in asked if name not in having]):
+        raise TokurError(f"--scores: no record has {', '.join(missing)}: run tokur score first")
+    hidden = set(baselines(options)) - set(asked)
+    return [name for name in names if name not in hidden], []
+
+
+def told_aside(names: Sequence[str]) -> str:
+    """Return a line about the scores that are not shown."""
+    longer = [name for name in names if CATALOGUE[name].rewards_length]
+    others = [name for name in names if name not in longer]
+    parts = [f"{', '.join(longer)}, which reward length"] if longer else []
+    parts += [f"{', '.join(others)}, made of the same numbers as a score that is shown"] if others else []
+    return f"not shown without --scores all: {'; '.join(parts)}"
+
+
+def _check_spans(options: EvaluationOptions, having: Collection[str]) -> None:
+    """Refuse what was asked for and no span has; a quantity stands for all that is computed of it."""
+    if options.scores is None:
+        return
+    known = {*having, *map(quantity_of, having)}
+    if missing := [name for name in map(str.strip, options.scores.split(",")) if name not in known]:
+        raise TokurError(f"--scores: no record has {', '.join(missing)}: run tokur score first")
