@@ -116,12 +116,12 @@ def run_body(model: PreTrainedModel, **inputs: Any) -> ModelOutput:
 
 def cache_argument(model: PreTrainedModel, cache: Cache) -> dict[str, Cache]:
     """Return a cache under the name that the model's forward pass has for it: transformers 5.24 renamed it."""
-    return {_cache_name(type(model)): cache}
+    return {_cache_name(type(model).forward): cache}
 
 
 @lru_cache
-def _cache_name(family: type[PreTrainedModel]) -> str:
-    return "cache" if "cache" in inspect.signature(family.forward).parameters else "past_key_values"
+def _cache_name(forward: Callable[..., Any]) -> str:
+    return "cache" if "cache" in inspect.signature(forward).parameters else "past_key_values"
 
 
 @contextmanager

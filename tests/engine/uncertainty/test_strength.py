@@ -9,7 +9,7 @@ import pytest
 
 from tests.engine import oracle
 from tests.engine.uncertainty.test_scorer import same_projected_noise
-from tests.tiny import CONTEXT_LENGTH, quieten, tiny_model, tiny_tokenizer
+from tests.tiny import CONTEXT_LENGTH, QUIET, quieten, tiny_model, tiny_tokenizer
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import MOST_KL, PosteriorSettings
 from tokur_cli.engine.tokens import ResponseTokenizer
@@ -22,7 +22,7 @@ TOKENIZER = ResponseTokenizer(tiny_tokenizer(), CONTEXT_LENGTH)
 def sensitive(factor=1.0):
     """A tiny Llama that the paper's strength moves too far: of the same outputs for each factor, moved less by it."""
     model = tiny_model("llama")
-    quieten(model, factor / 8)
+    quieten(model, factor / QUIET)
     return model
 
 
@@ -59,7 +59,7 @@ def divergence(model, sigma, texts):
     return np.concatenate(values).mean()
 
 
-@pytest.mark.parametrize("factor", [1, 8])
+@pytest.mark.parametrize("factor", [1, QUIET])
 def test_the_divergence_is_that_of_weights_really_perturbed(factor, tmp_path, monkeypatch):
     texts = ("Tom has 3 apples.", "2 + 2 = 4", "x")
     monkeypatch.setattr(strength, "TEXTS", texts)
@@ -147,4 +147,5 @@ def test_a_model_with_a_short_context_is_measured_on_the_beginnings(tmp_path):
 def test_numbers_that_are_not_finite_are_too_far():
     """A strength under which a layer overflows is none; within 5 % of the bound is near enough."""
     overflowing = {0.1: float("nan")}
-    assert 0.05 / 1.05 <= strength._chosen(lambda sigma: overflowing.get(sigma, 20 * sigma**2)).sigma <= 0.05
+    chosen = strength._chosen(lambda sigma: overflowing.get(sigma, 12 * sigma**2)).sigma
+    assert 0.05 / 1.05 <= chosen <= 0.05

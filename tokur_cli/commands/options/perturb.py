@@ -11,7 +11,7 @@ from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.files import Writes
 from tokur_cli.commands.options.relations import Excludes, Needs
 from tokur_cli.commands.options.scoring import SIGMA_HELP, parse_sigma
-from tokur_cli.engine.posterior.settings import AUTO, PosteriorSettings
+from tokur_cli.engine.posterior.settings import AUTO, MOST_KL, PosteriorSettings
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class StrengthOptions:
         float,
         Option(min=1e-9, metavar="NUMBER", help="How near: mean KL(p_0 ‖ p_m) of a token, in nats."),
         Needs("--calibrate", why="--tolerance is for --calibrate: leave it out"),
-    ] = 0.05
+    ] = MOST_KL
     limit: Annotated[
         int | None,
         Option(

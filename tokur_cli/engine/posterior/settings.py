@@ -13,7 +13,7 @@ from tokur_cli.records.errors import UsageError
 DEFAULT_TARGETS = "q_proj,k_proj"
 AUTO = "auto"
 """The strength that suits the model, in place of a number."""
-MOST_KL = 0.05
+MOST_KL = 0.03
 """How far draws of a strength that is chosen may be from the model: mean KL(p_0 ‖ p_m) of a token, in nats."""
 _LARGEST = 3.4e38  # of the float32 that sigma is computed in
 
