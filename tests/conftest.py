@@ -72,10 +72,13 @@ def all_threads():
 
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory) -> Path:
-    """A tiny random Llama with its tokenizer, as a Hugging Face folder."""
-    from tests.tiny import tiny_model_folder
+    """A tiny random Llama that the default strength suits, with its tokenizer, as a Hugging Face folder."""
+    from tests.tiny import quiet_model, tiny_tokenizer
 
-    return tiny_model_folder(tmp_path_factory.mktemp("models"))
+    folder = tmp_path_factory.mktemp("models") / "tiny-llama"
+    for part in (quiet_model(), tiny_tokenizer()):
+        part.save_pretrained(folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -90,20 +90,25 @@ def tiny_model(family: str = "llama", seed: int = 0, **overrides: Any) -> Any:
                 parameter.add_(noise, alpha=0.1)
             else:
                 parameter.copy_(noise * 0.4)
-        if family in ("llama", "mistral", "qwen2"):
-            quieten(model, QUIET)
     return model.requires_grad_(False)
 
 
 def quieten(model: Any, factor: float) -> None:
     """Divide what enters W^Q, W^K and W^V and multiply them: the same outputs, moved less by noise in the weights.
 
-    Random models are moved by the default strength much more than real ones; this one is moved like a real one.
+    Random models are moved by the default strength much more than real ones; divided by ``QUIET``, like a real one.
     """
     for layer in model.model.layers:
         layer.input_layernorm.weight /= factor
         for projection in (layer.self_attn.q_proj, layer.self_attn.k_proj, layer.self_attn.v_proj):
             projection.weight *= factor
+
+
+def quiet_model() -> Any:
+    """Make the tiny Llama that noise in the weights moves as little as a real model."""
+    model = tiny_model("llama")
+    quieten(model, QUIET)
+    return model
 
 
 def tiny_model_folder(tmp_path: Path, family: str = "llama", seed: int = 0, **overrides: Any) -> Path:

@@ -210,11 +210,11 @@ def test_a_log_is_told_each_minute_how_far_a_run_is(run_tokur, tiny_folder, tmp_
     path = write_lines(tmp_path / "in.jsonl", [RESPONSE] * 300)
     command = ("score", path, "-m", tiny_folder, "--scores", "ll")
     assert run_tokur(*command)[2] == "", "not within the first"
-    monkeypatch.setattr("tokur_cli.commands.shared.progress._LINE_SECONDS", 0.05)
+    monkeypatch.setattr("tokur_cli.commands.shared.progress._LINE_SECONDS", 0.01)
     code, out, err = run_tokur(*command)
     assert (code, out.count("\n")) == (0, 300)
     lines = [
-        re.fullmatch(r"tokur score: (\d+) of 300 records, (\d+ tokens/s, )?.* so far(, about .* left)?", line)
+        re.fullmatch(r"tokur score: (\d+) of 300 records, ([\d,]+ tokens/s, )?.* so far(, about .* left)?", line)
         for line in err.splitlines()
         if "records" in line
     ]

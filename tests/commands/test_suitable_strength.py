@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.commands.score.test_score import parsed, records, write_lines
-from tests.tiny import QUIET, quieten, tiny_model, tiny_tokenizer
+from tests.tiny import tiny_model, tiny_tokenizer
 from tokur_cli import Tokur
 from tokur_cli.commands.score.windows import ScoredLine, Swamping
 
@@ -16,9 +16,7 @@ SAID = "σ = 0.012: at 0.1 the draws are 0.91 nats a token from this model, whic
 def sensitive_folder(tmp_path_factory):
     """A model whose outputs are those of ``tiny_folder``'s, and that noise in the weights moves more."""
     folder = tmp_path_factory.mktemp("sensitive")
-    model = tiny_model("llama")
-    quieten(model, 1 / QUIET)
-    model.save_pretrained(folder)
+    tiny_model("llama").save_pretrained(folder)
     tiny_tokenizer().save_pretrained(folder)
     return folder
 
@@ -61,7 +59,6 @@ def test_it_depends_neither_on_the_records_nor_on_their_number_nor_on_the_seed(r
 
 def test_the_papers_strength_swamps_a_model_that_is_sure_and_the_end_says_so(run_tokur, tmp_path):
     model = tiny_model("llama")
-    quieten(model, 1 / QUIET)
     model.lm_head.weight *= 5
     model.save_pretrained(tmp_path / "sure")
     tiny_tokenizer().save_pretrained(tmp_path / "sure")

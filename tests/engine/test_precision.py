@@ -7,7 +7,7 @@ from tests.engine.fake_gpu import fake_mac_gpu
 from tokur_cli.engine.generation.sampling import Sampling, choose_tokens
 from tokur_cli.engine.posterior.posterior import left_singular_vectors
 from tokur_cli.engine.uncertainty.vocabulary import token_quantities
-from tokur_cli.scores.quantities import QUANTITIES
+from tokur_cli.scores.quantities import ON_DEMAND, QUANTITIES
 
 
 def test_the_fake_gpu_has_no_float64(monkeypatch):
@@ -33,7 +33,7 @@ def test_draws_are_weighted_together(joint, monkeypatch):
         hidden, head = torch.empty(3, 20, 8, device="mps"), torch.empty(8, 700, device="mps")
         targets = torch.zeros(20, dtype=torch.long, device="mps")
         found = token_quantities(lambda states: states @ head, hidden, targets, torch.zeros(20).long(), joint=joint)
-        assert set(found) == set(QUANTITIES)
+        assert set(found) == QUANTITIES.keys() - ON_DEMAND
         assert all(values.device.type == "cpu" for values in found.values())
 
 

@@ -149,8 +149,8 @@ def test_a_cache_that_takes_other_keys_is_noticed(family, cache, method, place, 
     probe.check_generation()
     own = getattr(cache, method)
 
-    def wrong(self, *arguments):
-        return own(self, *arguments[:place], arguments[place].roll(1, dims=-1), *arguments[place + 1 :])
+    def wrong(self, *arguments, **more):
+        return own(self, *arguments[:place], arguments[place].roll(1, dims=-1), *arguments[place + 1 :], **more)
 
     monkeypatch.setattr(cache, method, wrong)
     with pytest.raises(TokurError, match=rf"\({family}\): .* nats at token .*; generation"):

@@ -167,7 +167,7 @@ def test_text_is_scored_as_what_the_model_generated(run_tokur, gemma_folder, tmp
         for tokur in ({**stopped, "token_ids": ids}, stopped)
     ]
     path = write_lines(tmp_path / "in.jsonl", rows)
-    code, out, err = run_tokur("score", path, "-m", gemma_folder, "--dtype", "float32")
+    code, out, err = run_tokur("score", path, "-m", gemma_folder, "--dtype", "float32", "--sigma", 0.1)
     assert (code, err) == (0, "")
     exact, text = (record["tokur"]["tokens"] for record in parsed(out))
     assert text["offsets"] == exact["offsets"]

@@ -60,6 +60,7 @@ def test_every_score_of_the_catalogue_is_on_the_side_of_zero_that_its_weight_sup
     entropy = -(np.exp(log_p) * log_p).sum(axis=1)
     tokens = {
         "logprob": log_p[:, 0], "entropy": entropy, "tu": entropy, "au": 0.9 * entropy, "eu": 0.1 * entropy,
+        "eu_kl": 0.2 * entropy, "eu_fisher": 0.2 * entropy,
         "self_certainty": -log_p.mean(axis=1) - math.log(50), "deepconf": -np.sort(log_p, axis=1)[:, -20:].mean(axis=1),
         "p_true": np.float64(0.25), "p_correct": np.float64(0.25), "attention_log_diagonal": log_p[0, :4],
         "top_entropy": entropy,

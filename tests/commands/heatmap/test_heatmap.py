@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.commands.score.test_score import write_lines
 from tokur_cli.scores.catalogue import CATALOGUE
-from tokur_cli.scores.quantities import QUANTITIES
+from tokur_cli.scores.quantities import ON_DEMAND, QUANTITIES
 from tokur_cli.views.heatmap.colours import HEX_STEPS
 
 REAL = Path(__file__).parent.parent.parent / "data" / "scored.jsonl"
@@ -511,7 +511,7 @@ def test_a_page_switches_between_all_quantities_with_the_asked_ones_first(run_to
     assert (code, out, err) == (0, "", "")
     head, *lines = page_data(page)
     names = [quantity["name"] for quantity in head["quantities"]]
-    assert names == ["tu", "logprob", *[name for name in QUANTITIES if name not in ("tu", "logprob")]]
+    assert names == ["tu", "logprob", *[name for name in QUANTITIES if name not in {"tu", "logprob", *ON_DEMAND}]]
     assert [line["id"] for line in lines[::2]] == [record["id"] for record in real()]
     assert "Heat map of scored.jsonl" in page.read_text(encoding="utf-8")
 

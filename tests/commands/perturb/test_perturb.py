@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 from tests.commands.score.test_score import parsed, records, write_lines
 from tests.engine import oracle
 from tests.engine.more_families import more
-from tests.tiny import tiny_model, tiny_tokenizer
+from tests.tiny import quiet_model, tiny_model, tiny_tokenizer
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
 
@@ -32,7 +32,7 @@ def posterior(run_tokur, tiny_folder, tmp_path):
 def test_a_record_a_matrix_tells_how_large_the_perturbation_is(run_tokur, tiny_folder):
     code, out, err = run_tokur("perturb", "-m", tiny_folder, "--rank", 4, "--sigma", 0.2)
     assert (code, err) == (0, "")
-    model = tiny_model("llama")
+    model = quiet_model()
     posterior = build_posterior(model, PosteriorSettings(rank=4, sigma=0.2))
     rows = parsed(out)
     assert [row["matrix"] for row in rows] == [matrix.name for matrix in posterior.matrices]
@@ -116,7 +116,7 @@ def test_a_sweep_equals_brute_force_in_float64(run_tokur, tiny_folder, responses
     code, out, err = run_tokur("perturb", "-m", tiny_folder, "--sweep", "0.05,0.4", responses, *options)
     assert (code, err) == (0, "")
     _, scored, _ = run_tokur("score", responses, "-m", tiny_folder, *options)
-    model = tiny_model("llama")
+    model = quiet_model()
     exact = copy.deepcopy(model).double()
     tokenizer = tiny_tokenizer()
     rows = [json.loads(line) for line in responses.read_text().splitlines()]
@@ -173,7 +173,7 @@ def test_calibration_is_within_its_tolerance_and_score_reads_it(run_tokur, tiny_
 
 def test_calibration_follows_the_scale_of_the_weights(run_tokur, tiny_folder, responses, tmp_path):
     """Dividing what enters W^Q and W^K by c and multiplying them by c changes no output; σ must grow with c."""
-    model = tiny_model("llama")
+    model = quiet_model()
     for layer in model.model.layers:
         # input_layernorm feeds values too: they are scaled back like queries and keys
         layer.input_layernorm.weight /= 4

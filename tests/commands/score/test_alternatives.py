@@ -7,7 +7,7 @@ import pytest
 
 from tests.commands.score.test_score import parsed, records, write_lines
 from tests.engine import oracle
-from tests.tiny import tiny_model, tiny_tokenizer
+from tests.tiny import quiet_model, tiny_tokenizer
 from tokur_cli import Tokur
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
@@ -24,7 +24,7 @@ def responses(tmp_path):
 def test_alternatives_are_those_of_brute_force_in_float64(run_tokur, tiny_folder, responses):
     code, out, err = run_tokur("score", responses, "-m", tiny_folder, *OPTIONS)
     assert (code, err) == (0, "")
-    model = tiny_model()
+    model = quiet_model()
     posterior = build_posterior(model, PosteriorSettings(sigma=0.3))
     exact, draws = copy.deepcopy(model).double(), [oracle.fixed_draw(model, posterior, m) for m in range(2)]
     checked = 0

@@ -67,7 +67,7 @@ def test_evaluate_computes_what_score_stores(scored, run_tokur, tmp_path):
     figures = []
     for rows in (stored, scored("--scores", "default,eu_fisher")):
         path = write_lines(tmp_path / "scored.jsonl", rows)
-        code, out, err = run_tokur("evaluate", path, *parts[:4], "--bootstrap", 0)
+        code, out, err = run_tokur("evaluate", path, *parts[:4], "--bootstrap", 0, "--scores", "all")
         assert code == 0, err
         figures.append({row["score"]: row for row in parsed(out)})
     assert figures[0].keys() <= figures[1].keys()

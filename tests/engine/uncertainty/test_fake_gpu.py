@@ -13,7 +13,7 @@ from tokur_cli.engine.uncertainty.packing import longest_packed
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
 from tokur_cli.engine.uncertainty.vocabulary import COMPARISONS, token_quantities
-from tokur_cli.scores.quantities import QUANTITIES
+from tokur_cli.scores.quantities import ON_DEMAND, QUANTITIES
 
 FLASH, EFFICIENT = "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention"
 ON_CPU = "_scaled_dot_product_flash_attention_for_cpu"
@@ -94,9 +94,9 @@ def test_families_go_through_a_gpu_and_are_waited_for_once_a_batch(family, monke
             scorer = Scorer(model, Draws(build_posterior(model), 2), batch_tokens=budget)
             operations.forget()
             batches_run.clear()
-            assert score(scorer) == set(QUANTITIES)
+            assert score(scorer) == QUANTITIES.keys() - ON_DEMAND
             assert (len(batches_run) > 1) == (budget == 120)
-            assert operations.read == len(QUANTITIES) * len(batches_run)
+            assert operations.read == len(QUANTITIES.keys() - ON_DEMAND) * len(batches_run)
         assert (FLASH in dict(operations.calls)) == (family != "gemma2")
 
 
@@ -139,7 +139,7 @@ def test_every_sampling_and_estimator_runs_on_a_gpu(sampling, estimator, compare
         model = moved(model, torch.float16)
         draws = Draws(build_posterior(model), 2)
         scorer = Scorer(model, draws, sampling=sampling, estimator=estimator, compare=compare)
-        assert score(scorer) == {*QUANTITIES, *(COMPARISONS if compare else ())}
+        assert score(scorer) == {*(QUANTITIES.keys() - ON_DEMAND), *(COMPARISONS if compare else ())}
 
 
 def test_heads_of_a_size_that_the_kernels_do_not_take_are_padded(monkeypatch):

@@ -34,6 +34,7 @@ class Look:
         top: how many of the least sure tokens are listed.
         steps: how many reasoning steps are listed, the least sure ones.
         scores: whether all scores of the whole response are listed, not just the main ones.
+        sort: the score that responses are sorted by, one of the main ones then.
     """
 
     width: int = 80
@@ -43,6 +44,7 @@ class Look:
     top: int = 5
     steps: int = 12
     scores: bool = False
+    sort: str | None = None
 
     @property
     def columns(self) -> int:

@@ -185,7 +185,7 @@ def _summary(
     if response.reference is not None:
         facts.append(f"reference {response.reference}")
     if not look.scores:
-        facts += _main_scores(response, scales)
+        facts += _main_scores(response, scales, look)
     found = [flow(facts, width, between=" · ")] if facts else []
     if look.scores:
         found.append(_scores(response, width))
@@ -193,9 +193,9 @@ def _summary(
     return below([tokens, _steps(response, scales[0], look, width)], gap=1)
 
 
-def _main_scores(response: HeatmapResponse, scales: Sequence[Scale]) -> list[str]:
-    """Return the scores of what is shown, the usual ones to compare them with, and the length."""
-    names = [name for scale in scales for name in scale.quantity.scores]
+def _main_scores(response: HeatmapResponse, scales: Sequence[Scale], look: Look) -> list[str]:
+    """Return the scores of the order and of what is shown, the usual ones to compare them with, and the length."""
+    names = [*filter(None, [look.sort]), *(name for scale in scales for name in scale.quantity.scores)]
     known = [
         f"{name} {value:.4g}"
         for name in dict.fromkeys([*names, *MAIN_SCORES])
