@@ -306,7 +306,8 @@ class RecordWriter:
             here = _flat(json.loads(encode_value(dict(self._resuming.settings(given.tokur)))))
         except RecordError as error:
             raise TokurError(str(error)) from None
-        for name in sorted({**here, **before}, key=lambda name: not name.endswith(DIGEST)):  # what others follow from
+        edited = [name for name in before if name.endswith(DIGEST) and name in here]  # what other settings follow from
+        for name in {**dict.fromkeys(edited), **here, **before}:
             then, now = _spell(before, name), _spell(here, name)
             if before.get(name) != here.get(name) or (name in before) != (name in here):
                 if name.endswith(DIGEST) and name in before and name in here:

@@ -364,7 +364,8 @@ def test_the_papers_prompt_is_asked_for_by_name(run_tokur, tmp_path):
         {"question": "What is 1+1?", "response": "2"},
         {"messages": [{"role": "user", "content": content}], "response": "2"},
     ]
-    code, out, err = run_tokur("score", write_lines(tmp_path / "in.jsonl", rows), "-m", folder, "--template", "math")
+    path = write_lines(tmp_path / "in.jsonl", rows)
+    code, out, err = run_tokur("score", path, "-m", folder, "--template", "math", "--sigma", 0.1)
     assert (code, err) == (0, "")
     by_template, written_out = parsed(out)
     assert by_template["tokur"] == written_out["tokur"]
