@@ -15,15 +15,18 @@ import numpy as np
 from scipy.stats import rankdata
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-RESAMPLES = 1000
+RESAMPLES = 500
 FIFTHS = 5
-SCORES = ("eu", "kl", "fisher", "tu", "au")
+WHOLE = 400
+PAPER = "sigma=0.1"
 
 Columns = dict[str, np.ndarray]
 """What is known of N responses, (N,) a name."""
+Posteriors = dict[str, Columns]
+"""The same of each posterior, by what the plan calls it."""
 
 
-def read(path: Path) -> dict[str, Columns]:
+def read(path: Path) -> Posteriors:
     """Return the columns of each posterior, by what the plan calls it."""
     rows: dict[str, list[dict[str, Any]]] = {}
     for line in path.read_text().splitlines():
@@ -91,63 +94,84 @@ def beside_likelihood(columns: Columns, score: str, measure: Callable[[np.ndarra
     return with_interval(difference, len(columns["correct"]))
 
 
+def beside_paper(columns: Columns, paper: Columns, score: str) -> str:
+    """Return the AUROC of a score minus that under the paper's strength, in points, over the same responses."""
+
+    def difference(places: np.ndarray) -> float:
+        found, of_paper = taken(columns, places), taken(paper, places)
+        return auroc(found[score], found) - auroc(of_paper[score], of_paper)
+
+    return with_interval(difference, len(columns["correct"]))
+
+
 def half(columns: Columns, which: int) -> Columns:
     return taken(columns, np.arange(which, len(columns["correct"]), 2))
 
 
-def tables(path: Path) -> None:
+def tables(posteriors: Posteriors, title: str) -> None:
     """Print what a model's posteriors do."""
-    posteriors = read(path)
     every = next(iter(posteriors.values()))
-    likelihood = -every["logprob"]
-    print(f"## {path.stem}: {len(likelihood)} responses, {every['correct'].mean():.1%} right\n")
-    for name, values in (("ll_sum", likelihood), ("neg_length", every["length"])):
+    print(f"## {title}: {len(every['correct'])} responses, {every['correct'].mean():.1%} right\n")
+    for name, values in (("ll_sum", -every["logprob"]), ("neg_length", every["length"])):
         print(
             f"{name}: AUROC {100 * auroc(values, every):.1f}, AUPRC {100 * auprc(values, every):.1f}, "
             f"within fifths of length {100 * within_fifths(values, every):.1f}"
         )
-    print("\n| posterior | σ | N | KL | `tu` / entropy | `eu` AUROC | − `ll_sum` | AUPRC − | fifths − | partial |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    for score in ("eu", "eu_fisher"):
+        print(
+            f"\n| posterior | σ | N | KL | tu / entropy | AUROC of {score} | − ll_sum | AUPRC − | fifths − | partial |"
+        )
+        print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+        for name, columns in posteriors.items():
+            count = len(columns["length"])
+            cells = [
+                name,
+                f"{columns['sigma'][0]:g}",
+                str(count),
+                f"{columns['eu_kl'].sum() / columns['length'].sum():.4f}",
+                f"{columns['tu'].sum() / columns['entropy'].sum():.2f}",
+                f"{100 * auroc(columns[score], columns):.1f}",
+                *(beside_likelihood(columns, score, measure) for measure in (auroc, auprc, within_fifths)),
+                with_interval(lambda at, c=columns, of=score: partial(c[of][at], taken(c, at)), count, 1),
+            ]
+            print("| " + " | ".join(cells) + " |")
+    others = ("eu_kl", "tu", "au")
+    print("\n| posterior | " + " | ".join(f"AUROC of {score} − ll_sum" for score in others) + " |")
+    print("| --- | --- | --- | --- |")
     for name, columns in posteriors.items():
-        tokens = columns["length"].sum()
-        cells = [
-            name,
-            f"{columns['sigma'][0]:g}",
-            str(len(columns["length"])),
-            f"{columns['kl'].sum() / tokens:.4f}",
-            f"{columns['tu'].sum() / columns['entropy'].sum():.2f}",
-            f"{100 * auroc(columns['eu'], columns):.1f}",
-            *(beside_likelihood(columns, "eu", measure) for measure in (auroc, auprc, within_fifths)),
-            with_interval(
-                lambda places, c=columns: partial(c["eu"][places], taken(c, places)), len(tokens_of(columns)), 1
-            ),
-        ]
-        print("| " + " | ".join(cells) + " |")
-    print("\n| posterior | `fisher` AUROC − `ll_sum` | `kl` − | `tu` − | `au` − |")
-    print("| --- | --- | --- | --- | --- |")
+        print(f"| {name} | " + " | ".join(beside_likelihood(columns, score, auroc) for score in others) + " |")
+    compared = ("eu", "eu_fisher", "tu")
+    print("\n| posterior | " + " | ".join(f"AUROC of {score} − at {PAPER}" for score in compared) + " |")
+    print("| --- | --- | --- | --- |")
     for name, columns in posteriors.items():
-        cells = [name, *(beside_likelihood(columns, score, auroc) for score in SCORES[2:3] + SCORES[1:2] + SCORES[3:])]
-        print("| " + " | ".join(cells) + " |")
-    whole = {name: columns for name, columns in posteriors.items() if len(columns["length"]) >= 400}
-    best = max(whole, key=lambda name: auroc(half(whole[name], 0)["eu"], half(whole[name], 0)))
-    print(f"\nThe best `eu` on every second response is that of {best}; on the others:\n")
-    for name, columns in whole.items():
-        other = half(columns, 1)
-        mark = " (chosen)" if name == best else ""
-        beside = beside_likelihood(other, "eu", auroc)
-        print(f"- {name}{mark}: {100 * auroc(other['eu'], other):.1f}, {beside} beside ll_sum")
+        if name != PAPER and len(columns["length"]) == WHOLE:
+            found = (beside_paper(columns, posteriors[PAPER], score) for score in compared)
+            print(f"| {name} | " + " | ".join(found) + " |")
     print()
 
 
-def tokens_of(columns: Columns) -> np.ndarray:
-    return columns["length"]
+def choices(models: dict[str, Posteriors]) -> None:
+    """Print what a posterior that was chosen on half of a model's responses does on the other half, and elsewhere."""
+    for title, posteriors in models.items():
+        whole = {name: columns for name, columns in posteriors.items() if len(columns["length"]) == WHOLE}
+        for score in ("eu", "eu_fisher"):
+            best = max(whole, key=lambda name, of=score: auroc(half(whole[name], 0)[of], half(whole[name], 0)))
+            found = [f"on the other half of {title} {beside_likelihood(half(whole[best], 1), score, auroc)}"]
+            found += [
+                f"on {other} {beside_likelihood(models[other][best], score, auroc)}"
+                for other in models
+                if other != title
+            ]
+            print(f"- {score}, chosen on every second response of {title}: {best}; beside ll_sum {', '.join(found)}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path, nargs="+", help="what study.py wrote, a file a model")
-    for path in parser.parse_args().results:
-        tables(path)
+    models = {path.stem: read(path) for path in parser.parse_args().results}
+    for title, posteriors in models.items():
+        tables(posteriors, title)
+    choices(models)
 
 
 if __name__ == "__main__":
