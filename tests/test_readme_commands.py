@@ -29,7 +29,7 @@ NOT_RUN = {
     r"python -m vllm": "needs vLLM",
     r"inspect score": "tests/app/test_inspect.py scores a log",
     r"(\w+=\S+ )*sh samples/paper/": "tests/test_paper_script.py runs the scripts",
-    r"tokur .*(champ|equations|arithmetic)": "needs a data set from elsewhere; tests/test_step_study.py runs the programs",
+    r"tokur .*(champ|equations|arithmetic)": "needs data from elsewhere; tests/test_step_study.py runs the programs",
 }
 MODELS = r"(?<=-m )(MODEL|Qwen/Qwen2\.5-3B-Instruct)\b"
 SHORT = {"questions.jsonl": 12, "responses.jsonl": 24, "responses_n16.jsonl": 160}

@@ -15,6 +15,7 @@ from tokur_cli.engine.posterior.settings import MOST_KL, PosteriorSettings
 from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.engine.uncertainty import strength
 from tokur_cli.engine.uncertainty.strength import suitable_strength
+from tokur_cli.records.errors import TokurError
 
 TOKENIZER = ResponseTokenizer(tiny_tokenizer(), CONTEXT_LENGTH)
 
@@ -142,6 +143,11 @@ def test_a_model_with_a_short_context_is_measured_on_the_beginnings(tmp_path):
     posterior = build_posterior(model)
     got = suitable_strength(model, posterior, short.encode_text, batch_tokens=64, cache=tmp_path)
     assert got.sigma > 0
+
+
+def test_a_model_that_no_strength_suits_is_said():
+    with pytest.raises(TokurError, match=r"even σ = 1.*e-.. moves .* give one with --sigma"):
+        strength._chosen(lambda sigma: 1.0)
 
 
 def test_numbers_that_are_not_finite_are_too_far():

@@ -37,9 +37,8 @@ TEXTS = (
 )
 """What the response of a model is measured on: part of tokur, so that it depends on nothing of the user's."""
 _MEMBERS = 2  # draws that the mean is over
-_DIGITS = (
-    2  # significant ones of a strength that is chosen: more would only tell one processor's rounding from another's
-)
+# Significant digits of a strength that is chosen: more would only tell one processor's rounding from another's
+_DIGITS = 2
 
 
 @dataclass(frozen=True)
@@ -117,7 +116,13 @@ def _chosen(divergence: Callable[[float], float]) -> Strength:
             measured[sigma] = divergence(sigma)
         return measured[sigma]
 
-    sigma = float(f"{largest_sigma(rounded, MOST_KL, start=PAPER.sigma):.{_DIGITS}g}")
+    try:
+        sigma = float(f"{largest_sigma(rounded, MOST_KL, start=PAPER.sigma):.{_DIGITS}g}")
+    except TokurError:  # which speaks of a tolerance that the user can choose
+        raise TokurError(
+            f"no strength suits this model: even σ = {min(measured):g} moves its predictions by more than {MOST_KL:g} "
+            "nats a token: give one with --sigma"
+        ) from None
     return Strength(sigma, measured[sigma], paper_kl)
 
 
