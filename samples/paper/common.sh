@@ -8,6 +8,7 @@ TOKENS=${TOKENS:-2048}     # of a response, at most
 TEMPLATE=${TEMPLATE:-math} # the paper's prompt
 BACKEND=${BACKEND:-transformers}
 DTYPE=${DTYPE:-auto}
+SIGMA=${SIGMA:-0.1} # the paper's strength
 FORM=${FORM:---table} # or --latex, --csv, --jsonl
 OUT=${OUT:-$(basename "$0" .sh)}
 mkdir -p "$OUT"
@@ -38,7 +39,7 @@ score() {
     from=$1
     to=$2
     shift 2
-    tokur score "$OUT/$from.jsonl" -m "$MODEL" --dtype "$DTYPE" "$@" -o "$OUT/$to.jsonl" --resume
+    tokur score "$OUT/$from.jsonl" -m "$MODEL" --dtype "$DTYPE" --sigma "$SIGMA" "$@" -o "$OUT/$to.jsonl" --resume
 }
 
 # title NAME — says whose figures follow; a comment in LaTeX

@@ -15,7 +15,7 @@ respond() {
     name=$1
     shift
     for seed in $SEEDS; do
-        answer "$name-$seed" "$asked" -n "$N" --temperature 0.8 --seed "$seed" --score --no-tokens "$@"
+        answer "$name-$seed" "$asked" -n "$N" --temperature 0.8 --seed "$seed" --score --no-tokens --sigma "$SIGMA" "$@"
     done
 }
 

@@ -13,7 +13,7 @@ printf '%-5s%10s%10s%10s%10s%10s%10s\n' τ TU AU EU 'AUROC TU' AU EU
 for temperature in $TEMPERATURES; do
     answer "t$temperature" "$asked" --temperature "$temperature"
     score "t$temperature" "t$temperature-scored" --scores pe,ll,self_certainty,deepconf,tu,au,eu,ll_sum,neg_length --no-tokens
-    row=$(strength "t$temperature" 0.1)
+    row=$(strength "t$temperature" "$SIGMA")
     printf '%-4s%s\n' "$temperature" "$row"
 done
 printf '\n'

@@ -146,7 +146,7 @@ def test_a_model_with_a_short_context_is_measured_on_the_beginnings(tmp_path):
 
 
 def test_a_model_that_no_strength_suits_is_said():
-    with pytest.raises(TokurError, match=r"even σ = 1.*e-.. moves .* give one with --sigma"):
+    with pytest.raises(TokurError, match=r"even σ = \S*e-\d+ moves .* give one with --sigma"):
         strength._chosen(lambda sigma: 1.0)
 
 
