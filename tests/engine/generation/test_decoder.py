@@ -517,20 +517,3 @@ def test_a_prompt_that_never_fits_is_an_error_of_its_own(monkeypatch):
     errors = [result for result in results if isinstance(result, tuple)]
     assert [(request.index, isinstance(error, TokurError)) for request, error in errors] == [(1, True)]
     assert sorted(result.index for result in results if not isinstance(result, tuple)) == [0, 2, 3]
-
-
-@pytest.mark.usefixtures("each_way")
-def test_a_batch_that_grows_has_as_many_rows_as_have_ended_and_the_same_responses(monkeypatch):
-    model, asked, sampling = tiny_model("llama"), requests(20, samples=(0, 1, 2)), Sampling(temperature=1.0, seed=2)
-    expected = decode(model, asked, sampling, max_rows=12)
-    seen = []
-    whole = Decoder._step
-
-    def step(self):
-        seen.append((sum(not row.done for row in self._rows), self._allowed_rows))
-        return whole(self)
-
-    monkeypatch.setattr(Decoder, "_step", step)
-    assert decode(model, asked, sampling, max_rows=12, first_rows=2) == expected
-    assert all(rows <= allowed for rows, allowed in seen)
-    assert (seen[0], max(rows for rows, _ in seen)) == ((2, 2), 12)

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 BATCH_TOKENS = {"cpu": 4096}
 ACCELERATOR_BATCH_TOKENS = 65536
 _ROWS = 256  # generated at once; beyond them a further row gains little
-_FIRST_ROWS = 16  # on a CPU, whose steps take longer the more rows there are
 _CACHE_SHARE = 0.5  # of the memory that is free once the model is loaded
 
 
@@ -139,13 +138,8 @@ class Session:
             step_ends=options.guidance.step_end if options.guidance else (),
             step_tokens=options.guidance.step_tokens if options.guidance else None,
             max_rows=options.batch_size or _ROWS,
-            first_rows=_FIRST_ROWS if self._begins_small(options) else None,
             cache_bytes=cache_bytes,
         )
-
-    def _begins_small(self, options: DecodingOptions) -> bool:
-        """Return whether responses are generated in a batch that grows: particles are together from the beginning."""
-        return self.model.device.type == "cpu" and options.batch_size is None and options.guidance is None
 
     def vllm_decoder(self, options: DecodingOptions) -> VllmDecoder:
         """Return what generates with stock vLLM, which loads the weights itself."""

@@ -104,8 +104,6 @@ class Decoder:
         step_ends: strings that end a step where they first appear in it.
         step_tokens: the longest step; None for any length.
         max_rows: responses generated at once; halved for good when memory does not suffice.
-        first_rows: as many at first, and one more for each that has ended, so that the first ones end soon where a step
-            of fewer takes less time; None for ``max_rows`` from the beginning.
         prefill_tokens: padded positions of the prompts that are processed at once.
         cache_bytes: what the keys and values of the responses may take, at their longest; None for any amount.
         choose: from logits (B, V), the settings and B random words to B token ids.
@@ -124,7 +122,6 @@ class Decoder:
         step_ends: tuple[str, ...] = (),
         step_tokens: int | None = None,
         max_rows: int = 64,
-        first_rows: int | None = None,
         prefill_tokens: int = 4096,
         cache_bytes: int | None = None,
         choose: Callable[[Tensor, Sampling, list[int]], Tensor] = choose_tokens,
@@ -134,7 +131,6 @@ class Decoder:
         self.step_ends, self.step_tokens = step_ends, step_tokens
         self.max_new_tokens, self.context_length = max_new_tokens, context_length
         self.max_rows, self.prefill_tokens, self.cache_bytes = max_rows, prefill_tokens, cache_bytes
-        self._allowed_rows = max_rows if first_rows is None else first_rows
         self.device = next(model.get_input_embeddings().parameters()).device
         self._stop_window = max((len(text.encode()) for text in (*stop, *step_ends)), default=0) + 4
         self._rows: list[_Row] = []
@@ -212,9 +208,9 @@ class Decoder:
     ) -> Iterator[DecodedResponse | tuple[DecodingRequest, TokurError]]:
         """Drop ended rows and take in waiting requests, if there is enough of either to be worth it."""
         ended = sum(row.done for row in self._rows)
-        free = self._most - (len(self._rows) - ended)
+        free = self.max_rows - (len(self._rows) - ended)
         joining: list[DecodingRequest] = []
-        if ended == len(self._rows) or free >= self._most * _FREE_TO_JOIN:
+        if ended == len(self._rows) or free >= self.max_rows * _FREE_TO_JOIN:
             joining = self._admit(source, [row for row in self._rows if not row.done])
             refused, self._refused = self._refused, []
             yield from refused
@@ -291,7 +287,7 @@ class Decoder:
                 self._waiting.append(following)
             request = self._waiting[0]
             length = len(request.prompt_ids) + self._limit(request)
-            room = max(1, min(self._most, self.most_rows(length)))
+            room = max(1, min(self.max_rows, self.most_rows(length)))
             if len(request.samples) > room:
                 self._waiting.popleft()
                 for first in range(0, len(request.samples), room)[::-1]:
@@ -302,7 +298,7 @@ class Decoder:
             longest = max(longest, length)
             prefilled += not self._is_resumed(request)
             widest = widest if self._is_resumed(request) else max(widest, request.length)
-            fits = count <= min(self._most, self.most_rows(longest))
+            fits = count <= min(self.max_rows, self.most_rows(longest))
             if kept:  # they wait meanwhile; without any, those that begin together stay of one length
                 fits = fits and prefilled * widest <= self.prefill_tokens
             if not fits and (joining or kept):
@@ -318,11 +314,6 @@ class Decoder:
             f"prompt and response may have {length:,} tokens; with this model's {self._rescaling.name} RoPE, at most "
             f"{self._rescaling.beyond:,} can be generated: ask for fewer new tokens, or shorten the prompt"
         )
-
-    @property
-    def _most(self) -> int:
-        """How many responses may be generated at once by now."""
-        return min(self.max_rows, self._allowed_rows)
 
     def most_rows(self, length: int) -> int:
         """Return how many responses may have keys and values for so many tokens each."""
@@ -364,7 +355,6 @@ class Decoder:
                 yield row.request, TokurError(f"the model's numbers after {count} tokens are not finite: {_INSTEAD}")
             elif (response := self._ended(row)) is not None:
                 row.done = True
-                self._allowed_rows += 1
                 yield response
 
     def _ended(self, row: _Row) -> DecodedResponse | None:
