@@ -49,6 +49,26 @@ def compute(lines, path, *, resume=False, force=False, run=SETTINGS, bad=(), sto
             written += 1
 
 
+@pytest.mark.parametrize("interrupted", ["write", "flush"])
+def test_ctrl_c_at_any_call_leaves_whole_lines(interrupted):
+    class Stream(io.BytesIO):
+        """Ctrl-C comes as a call returns."""
+
+        def write(self, data):
+            super().write(data)
+            if interrupted == "write":
+                raise KeyboardInterrupt
+
+        def flush(self):
+            if interrupted == "flush":
+                raise KeyboardInterrupt
+
+    stream = Stream()
+    with pytest.raises(KeyboardInterrupt), open_output(None, standard_output=stream) as writer:
+        writer.write(Record.parse(b'{"a":1}', None, None))
+    assert stream.getvalue() == b'{"a":1}\n'
+
+
 def lines_of(count):
     return [json.dumps({"id": n, "response": "r" * (n % 7)}).encode() for n in range(count)]
 

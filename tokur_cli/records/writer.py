@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, BinaryIO
 
-import jsonlines
-
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.outputs import (
@@ -34,7 +32,7 @@ DIGEST = "_digest"
 """Ends the names of settings that tell the content of files."""
 SettingsOf = Callable[[dict[str, Any]], Settings]
 
-_BUFFER = 1 << 20  # what is shorter is written in one go with its line end
+_BUFFER = 1 << 20  # what is shorter goes to the file in one piece
 
 
 @dataclass(frozen=True)
@@ -137,8 +135,7 @@ class RecordWriter:
         self._can_be_resumed = resume is not None and file is not None and os.path.isfile(name)
         self._starts_over = resume is not None and file is None
         self._written = 0
-        # It makes bytes of {} once, to see what comes out; records are bytes already
-        self._lines = jsonlines.Writer(file or standard_output or sys.stdout.buffer, dumps=bytes, flush=True)
+        self._stream: BinaryIO = file or standard_output or sys.stdout.buffer
         self._name = name
         self._resuming = resuming
         self._positioned = file is None  # whether the next write goes after the last record to keep
@@ -207,7 +204,8 @@ class RecordWriter:
             raise self._foreign_tail()
         self._position()
         try:
-            self._lines.write(line)
+            self._stream.write(line + b"\n")  # in one call: Ctrl-C may come between two
+            self._stream.flush()
             self._written += 1
         except OSError:
             if self._file is not None:

@@ -1,7 +1,9 @@
+import io
 import json
 import math
 import random
 
+import jsonlines
 import numpy as np
 import pytest
 
@@ -32,7 +34,7 @@ def responses(tmp_path):
 
 
 def parsed(text):
-    return [json.loads(line) for line in text.split("\n") if line]  # not splitlines: U+2028 ends no record
+    return list(jsonlines.Reader(io.StringIO(text)))
 
 
 def test_scored_records_keep_their_fields_and_order_and_add_one_key(run_tokur, tiny_folder, responses):
