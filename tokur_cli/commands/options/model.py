@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from typer import Option
 
 from tokur_cli.commands.options import panels
-from tokur_cli.commands.options.completion import one_of
+from tokur_cli.commands.options.completion import model_names, one_of
 from tokur_cli.commands.options.files import Reads
 from tokur_cli.commands.options.guided import Guidance
 from tokur_cli.commands.options.relations import Excludes
@@ -42,6 +42,7 @@ class ModelOptions:
             "--model",
             "-m",
             metavar="NAME",
+            autocompletion=one_of(model_names),
             help="Hub id, folder or GGUF file. Default: the model that the records name, then TOKUR_MODEL, then the "
             "embedded smollm2-135m-instruct.",
         ),
