@@ -191,8 +191,11 @@ def by_entropy(columns: Columns) -> str:
 
 
 def first(columns: Columns, like: Columns) -> Columns:
-    """Return as many of the first responses as there are in other columns."""
-    return taken(columns, np.arange(len(like["length"])))
+    """Return as many of the first responses as there are in other columns, which must be of the same responses."""
+    found = taken(columns, np.arange(min(len(like["length"]), len(columns["length"]))))
+    if not np.array_equal(found["length"], like["length"]):
+        raise SystemExit("posteriors of a file are of different responses: they cannot be compared")
+    return found
 
 
 def choices(models: dict[str, Posteriors]) -> None:

