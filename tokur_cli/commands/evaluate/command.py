@@ -14,6 +14,7 @@ from tokur_cli.commands.evaluate.runs import check_runs
 from tokur_cli.commands.evaluate.spans import SpanReader
 from tokur_cli.commands.evaluate.tables import as_csv, heading, left_out, reasons, tables
 from tokur_cli.commands.evaluate.worst import show_worst
+from tokur_cli.commands.options.certify import CertifyOptions
 from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOutput
 from tokur_cli.commands.options.fit import FitOptions
 from tokur_cli.commands.options.labels import LabelOptions
@@ -35,13 +36,22 @@ def evaluate(
     options: EvaluationOptions,
     labels: LabelOptions,
     fit: FitOptions,
+    certify: CertifyOptions,
     target: EvaluationOutput,
 ) -> None:
-    """Evaluate the scores of one or several files, or fit a calibration to them and evaluate its probabilities."""
+    """Evaluate the scores of one or several files, or fit a calibration to them and evaluate its probabilities.
+
+    Or look at single responses (``--worst``), or certify a threshold (``--certify``).
+    """
     if len(set(paths)) < len(paths):
         raise UsageError("a file is given twice: each is a run of its own")
     if options.worst is not None:
         show_worst(paths, source, options, labels, target, options.worst)
+        return
+    if certify.most_wrong is not None:
+        from tokur_cli.commands.evaluate.certifying import write_certificate
+
+        write_certificate(paths, source, certify, fit.by, options.parts, labels, target)
         return
     fitting = _fitting(options, fit, target)
     if fitting is None:
@@ -58,7 +68,7 @@ def evaluate(
         spans = SpanReader(source, wanted, invalid, label_field=labels.label_field, parts=options.parts)
         runs, told = spans.read(paths), spans.told
     else:
-        responses = ResponseReader(source, wanted, invalid, labels, parts=options.parts, fitting=fitting)
+        responses = ResponseReader(source, wanted, invalid, labels, parts=options.parts, collector=fitting)
         runs, told = responses.read(paths, target), responses.told
     for line in told:
         say(COMMAND, line)
