@@ -188,6 +188,43 @@ def test_the_probabilities_are_as_good_as_shown(run_tokur, scored_samples, tmp_p
 
 
 @pytest.mark.slow
+def test_the_certificate_is_the_one_shown(run_tokur, scored_samples, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    block = block_with(TOUR, "--certify 60% --table")
+    code, out, _ = run_tokur("evaluate", scored_samples, "--certify", "60%", "--table")
+    assert code == 0
+    shown = [line for line in block.printed.splitlines() if line != "…"]
+    assert shown == [line for line in out.splitlines() if not line.startswith("data ")]
+    file = tmp_path / "certificate.json"
+    assert run_tokur("evaluate", scored_samples, "--certify", "60%", "-o", file)[0] == 0
+    certificate = json.loads(file.read_text())
+    told = (
+        f"At most 60 % are wrong where `eu` is below {certificate['threshold']:.3f}, in "
+        f"{100 * certificate['coverage']['value']:.0f} % of the questions"
+    )
+    assert told in text_of(FRONT)
+    code, _, err = run_tokur("evaluate", scored_samples, "--certify", "5%")
+    assert (code, "5 % cannot be certified by eu" in err) == (1, True)
+
+
+@pytest.mark.slow
+def test_half_of_the_labels_certify_for_the_other_half_as_shown(run_tokur, scored_samples, tmp_path):
+    labelled, words = tmp_path / "labelled.jsonl", tmp_path / "words.jsonl"
+    run_tokur("evaluate", scored_samples, "--graded", labelled)
+    write_lines(words, [line for line in labelled.read_bytes().splitlines(keepends=True) if b'"id": "word-' in line])
+    rows = text_of(TOUR).partition("| | promised |")[2].splitlines()[2:5]
+    for row in rows:
+        promised, *figures = (cell.strip(" %") for cell in row.strip("| ").split("|")[-5:])
+        ended = subprocess.run(
+            [sys.executable, ROOT / "samples" / "certificate_splits.py", words, "--certify", promised],
+            check=True, capture_output=True, text=True,
+        )  # fmt: skip
+        certified, rest = ended.stdout.partition("certified in ")[2].split(" of ", 1)
+        coverage, wrong = re.findall(r"([\d.]+)%", rest)
+        assert [certified, coverage, wrong, re.search(r"there in (\d+)", rest)[1]] == figures
+
+
+@pytest.mark.slow
 def test_sampled_responses_have_the_probabilities_and_the_coverage_told(run_tokur, scored_n16, tmp_path):
     reference = " ".join(text_of(REFERENCE).split())
     code, out, _ = run_tokur("evaluate", scored_n16, "--fit", tmp_path / "calibration.json")
