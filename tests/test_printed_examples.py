@@ -315,6 +315,32 @@ def test_the_choices_are_right_as_often_as_shown(run_tokur, scored_n16):
 
 
 @pytest.mark.slow
+def test_votes_that_are_settled_save_as_much_as_shown(run_tokur, scored_n16):
+    words = arguments(block_with(TOUR, "--stop-at").commands, "tokur evaluate")
+    code, out, _ = run_tokur(*[scored_n16 if word == "scored_n16.jsonl" else word for word in words], "--scores", "eu")
+    assert code == 0
+    rows = text_of(TOUR).partition("| stop at |")[2].partition("\n\n")[0].splitlines()[2:]
+    for row, of in zip(rows, parsed(out)[-1]["stopping"], strict=True):
+        level, difference, tokens, settled = row.replace("−", "-").strip("| ").split(" | ")
+        low, value, high = (round(100 * of["difference"][part], 1) + 0.0 for part in ("low", "value", "high"))
+        assert (float(level), difference) == (of["stop_at"], f"{value} [{low}, {high}]")
+        assert [tokens, settled.removesuffix(" of the questions")] == [
+            f"{100 * of[part]['value']:.1f} %" for part in ("tokens", "settled")
+        ]
+
+
+@pytest.mark.slow
+def test_questions_are_told_apart_as_well_as_told(run_tokur, scored_n16):
+    code, out, _ = run_tokur("evaluate", scored_n16, "--level", "question")
+    assert code == 0
+    auroc = {row["score"]: spelling(row["auroc"], 1) for row in parsed(out)}
+    told = (
+        f"the AUROC of `share` is {auroc['share']}, of `eu` {auroc['eu']} and of `neg_length` {auroc['neg_length']}: 44"
+    )
+    assert told in " ".join(text_of(REFERENCE).split())
+
+
+@pytest.mark.slow
 def test_the_equations_of_the_study_are_told_apart_as_shown(run_tokur, tmp_path):
     block = block_with(STUDY, "make_equations")
     made = subprocess.run(

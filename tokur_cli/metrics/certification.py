@@ -202,7 +202,7 @@ def labels_needed(confidence: ArrayLike, lot: ArrayLike, wrong: ArrayLike, targe
 
         return _largest(sequences(more, target), of) is not None
 
-    times = 1
+    times = 2
     while not does(times * count):
         times *= 2
         if times > MOST_TIMES:

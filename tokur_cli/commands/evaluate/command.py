@@ -8,6 +8,7 @@ from tokur_cli.commands.evaluate.choice import shown_scores, told_aside, wanted_
 from tokur_cli.commands.evaluate.columns import Columns, Wanted
 from tokur_cli.commands.evaluate.difficulty import failures_of, group_by_difficulty
 from tokur_cli.commands.evaluate.fitting import CalibrationFit, results_options
+from tokur_cli.commands.evaluate.questions import by_question
 from tokur_cli.commands.evaluate.responses import ResponseReader
 from tokur_cli.commands.evaluate.results import Results, as_rows, evaluate_runs
 from tokur_cli.commands.evaluate.runs import check_runs
@@ -72,6 +73,8 @@ def evaluate(
         runs, told = responses.read(paths, target), responses.told
     for line in told:
         say(COMMAND, line)
+    if options.level == "question":
+        runs = by_question(runs)
     if runs and options.difficulty is not None:
         telling = ResponseReader(source, Wanted({}), invalid, labels)
         _group_by_difficulty(runs, options.difficulty, options.difficulty_from, telling)
