@@ -49,8 +49,8 @@ GROWTH = 4
 LEAST_SEEN = 20
 """Responses of which the error rate is taken for what more labels would show; of fewer it says too little."""
 
-MOST_TIMES = 1 << 10
-"""How many times the labels there are are thought of, before it is said that more labels alone would not do."""
+MOST_TIMES = 64
+"""How many times as many labels are tried, before it is said that so many would not do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,7 @@ def test_what_cannot_be_certified_is_refused_with_what_could_be(certify):
 def test_an_error_rate_that_no_label_can_mend_is_said(certify):
     records = [{**record, "reference": "9"} for record in labelled(100)]
     err = certify(records)[1]
-    assert "so many are wrong at every coverage that more labels would not help" in err
+    assert "at such error rates 64 times as many would not do: try another --by or model" in err
     assert "the lowest on these" not in err
 
 
@@ -151,12 +151,20 @@ def test_the_first_sample_of_a_question_counts(certify):
     assert certificate == certify([record for record in records if record["tokur"]["sample"] == 0])[2]
 
 
+def test_a_question_whose_first_sample_has_no_label_is_left_out(certify):
+    records = list(labelled(samples=2))
+    records[0]["correct"] = None
+    _, err, certificate, _ = certify(records)
+    assert "left out 1 question whose label is null" in err
+    assert certificate["questions"] == 299
+
+
 def test_records_without_label_or_score_are_told(certify):
     records = list(labelled())
     del records[0]["reference"]
     records[1]["tokur"]["scores"]["eu"] = None
     _, err, certificate, _ = certify(records)
-    assert "left out 1 record without a label or a reference" in err
+    assert "left out 1 question without a label or a reference" in err
     assert "1 question has no eu" in err
     assert certificate["questions"] == 299
     assert len(certificate["scores"]) == 298

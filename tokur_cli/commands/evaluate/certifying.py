@@ -22,6 +22,7 @@ from tokur_cli.commands.shared.certified import how_selected, made_with
 from tokur_cli.commands.shared.digests import content_digest
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.metrics.certification import (
+    MOST_TIMES,
     Target,
     certify,
     fewest,
@@ -104,12 +105,22 @@ def _chosen(by: str | None, parts: Parts) -> Score:
 
 @dataclass(slots=True)
 class _Response:
-    """A labelled response; ``value``: NaN where it has no score; ``chosen``: how ``select`` took it, if it did."""
+    """The first response to a question.
+
+    Attributes:
+        value: its score, NaN where it has none.
+        label: 1 for right, 0 for wrong, NaN where that is not known.
+        sample: its number.
+        source: where its label is from; None where there is none.
+        outcome: as ``Labelled`` has it.
+        chosen: how ``select`` chose it, and among how many; None if it did not.
+    """
 
     value: float
     label: float
     sample: int
-    source: str
+    source: str | None
+    outcome: str
     chosen: dict[str, Any] | None
 
 
@@ -121,23 +132,19 @@ class Certification:
     parts: Parts
     target: Target
     settings: dict[str, Any] | None = None
-    unlabelled: Counter[str] = field(default_factory=Counter)
     others: int = 0
-    _responses: dict[str, _Response] = field(default_factory=dict)
+    _first: dict[str, _Response] = field(default_factory=dict)
 
     def add(self, labelled: Labelled, values: Mapping[str, float]) -> None:
-        """Take a record, if it has a label and is the first of its question so far."""
+        """Take a record, if it is the first of its question so far."""
         record = labelled.record
-        if labelled.source is None or math.isnan(labelled.label):
-            self.unlabelled[labelled.outcome] += 1
-            return
-        if labelled.label not in (0.0, 1.0):
+        if labelled.label not in (0.0, 1.0) and not math.isnan(labelled.label):
             raise record.error(
                 f"has a quality of {labelled.label:g}: --certify counts right and wrong answers; say which this is in "
                 'a field "correct"'
             )
         key = question_key(record)
-        there = self._responses.get(key)
+        there = self._first.get(key)
         chosen = _selection(record)
         if there is not None and None not in (chosen, there.chosen):
             raise record.error(f"is a second response that tokur select chose to its question ({record.id})")
@@ -146,7 +153,9 @@ class Certification:
         if math.isfinite(value):
             self._check(record)
         if there is None or record.sample < there.sample:
-            self._responses[key] = _Response(value, labelled.label, record.sample, labelled.source, chosen)
+            self._first[key] = _Response(
+                value, labelled.label, record.sample, labelled.source, labelled.outcome, chosen
+            )
 
     def _check(self, record: Record) -> None:
         """Refuse a record that was made, or whose score was made, in another way than those before it."""
@@ -159,6 +168,11 @@ class Certification:
                     f"was made with {name} {settings.get(name)}, records before it with {self.settings.get(name)}: a "
                     "certificate is of responses that were made and scored in one way"
                 )
+
+    @property
+    def _responses(self) -> dict[str, _Response]:
+        """Those that have a label, by what tells their questions."""
+        return {key: response for key, response in self._first.items() if not math.isnan(response.label)}
 
     @property
     def how_chosen(self) -> str:
@@ -179,19 +193,18 @@ class Certification:
             return None
         if not all(found):
             raise TokurError("some records were chosen by tokur select and others were not: certify them apart")
-        samples = {one.pop("samples") for one in found if one}
-        if any(one != found[0] for one in found):
+        samples = {one["samples"] for one in found if one}
+        ways = [{name: value for name, value in one.items() if name != "samples"} for one in found if one]
+        if any(way != ways[0] for way in ways):
             raise TokurError("the records were chosen by tokur select in different ways: certify them apart")
-        for one in found:
-            assert one is not None
-            one["samples"] = samples.copy().pop() if len(samples) == 1 else None
-        return found[0]
+        return {**ways[0], "samples": samples.pop() if len(samples) == 1 else None}
 
     def told(self) -> list[str]:
         """Return what the user should know of the records, a line each."""
+        unlabelled = Counter(response.outcome for response in self._first.values() if math.isnan(response.label))
         lines = [
-            f"left out {count:,} record{'s' * (count != 1)} {UNLABELLED.get(outcome, 'without a label')}"
-            for outcome, count in self.unlabelled.items()
+            f"left out {count:,} question{'s' * (count != 1)} {UNLABELLED.get(outcome, 'without a label')}"
+            for outcome, count in unlabelled.items()
         ]
         if self.others:
             lines.append(
@@ -220,7 +233,8 @@ class Certification:
         found = certify(confidence, lots, wrong, self.target)
         if found is None:
             raise TokurError(self._refusal(confidence, lots, wrong))
-        questions = len(self._responses)
+        responses = self._responses
+        questions, sources = len(responses), Counter(response.source for response in responses.values())
         ascending = np.sort(values)
         kept = np.linspace(0, len(ascending) - 1, min(len(ascending), MOST_SCORES)).round().astype(np.intp)
         return Certificate(
@@ -240,37 +254,34 @@ class Certification:
             questions=questions,
             selection=self.selection,
             settings=self.settings or {},
-            labels=dict(Counter(response.source for response in self._responses.values())),
+            labels={source: count for source, count in sources.items() if source is not None},
             scores=tuple(ascending[kept].tolist()),
             data=content_digest(
                 sorted(
                     [key, None if math.isnan(response.value) else response.value, response.label]
-                    for key, response in self._responses.items()
+                    for key, response in responses.items()
                 )
             ),
         )
 
     def plot(self, certificate: Certificate, folder: str) -> None:
         """Draw the risk and its bound at each coverage, and what is certified."""
+        from tokur_cli.commands.evaluate.plots import thinned
         from tokur_cli.views import plots
 
         values, wrong, lots = self._scored()
         errors = np.cumsum(wrong[in_order(self._sign * values, lots)])
         size = np.arange(1, len(values) + 1)
         coverage = size / certificate.questions
-        upper_bound(errors, size, self.target.doubt)
+        bound = upper_bound(errors, size, self.target.doubt)
         point = np.array([certificate.answered / certificate.questions])
-        np.array([certificate.errors / certificate.answered])
+        risk = np.array([certificate.errors / certificate.answered])
         plots.lines(
             os.path.join(folder, "certificate"),
             [
-                plots.Curve(f"{certificate.score}: wrong among these labels", coverage, errors / size),
-                plots.Curve(
-                    "upper bound at this coverage alone", coverage, upper_bound(errors, size, self.target.doubt)
-                ),
-                plots.Curve(
-                    f"certified: {certificate.rule}", point, np.array([certificate.errors / certificate.answered])
-                ),
+                plots.Curve(f"{certificate.score}: wrong among these labels", *thinned(coverage, errors / size)),
+                plots.Curve("upper bound, of each coverage alone", *thinned(coverage, bound)),
+                plots.Curve(f"certified: {certificate.rule}", point, risk),
             ],
             plots.Curve(f"at most {certificate.risk:.3g}", np.array([0.0, 1.0]), np.full(2, certificate.risk)),
             plots.Plane(
@@ -301,7 +312,7 @@ class Certification:
             said += f": without any error it takes {least:,}"
         needed = labels_needed(confidence, lots, wrong, target)
         if needed is None:
-            said += "; so many are wrong at every coverage that more labels would not help: try another --by or model"
+            said += f"; at such error rates {MOST_TIMES} times as many would not do: try another --by or model"
         else:
             said += f"; about {needed:,} would do if the error rates stayed as they are here"
         lowest = least_risk(confidence, lots, wrong, target)
