@@ -119,7 +119,7 @@ def just_above(u):
 
 def to_and_fro(u):
     """The risk of the most confident crosses 10 % many times."""
-    return u, 0.1 + 0.09 * np.sin(2 * np.pi * (14 * u + 0.5))
+    return u, 0.1 + 0.09 * np.sin(2 * np.pi * (14 * u + 0.25))
 
 
 def a_bad_beginning(u):
