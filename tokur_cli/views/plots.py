@@ -118,7 +118,7 @@ def lines(path: str, drawn: Sequence[Curve], reference: Curve, plane: Plane) -> 
                 color=colour,
                 linestyle=DASHES[number],
                 label=line.name,
-                marker=MARKERS[number] if plane.markers else None,
+                marker=MARKERS[number] if plane.markers or len(line.x) == 1 else None,
                 markersize=4.5,
             )
             if line.spread is not None:

@@ -118,7 +118,7 @@ def _roc(records: _Pooled, overall: Evaluation, drawn: Sequence[str], folder: st
             sums = Ranked(confidence, label).sums()
             right = np.concatenate(([0.0], sums.right[0])) / sums.all_right[0]
             wrong = np.concatenate(([0.0], sums.total[0] - sums.right[0])) / (sums.all[0] - sums.all_right[0])
-            found.append(plots.Curve(_named(overall, score, "auroc"), *_thinned(wrong, right)))
+            found.append(plots.Curve(_named(overall, score, "auroc"), *thinned(wrong, right)))
     if found:
         diagonal = np.array([0.0, 1.0])
         plots.lines(
@@ -138,13 +138,13 @@ def _risk(records: _Pooled, overall: Evaluation, drawn: Sequence[str], folder: s
     found = []
     for score in drawn:
         curve = risk_coverage(*records.confidence(score))
-        found.append(plots.Curve(_named(overall, score, "aurc"), *_thinned(curve.coverage, curve.risk)))
+        found.append(plots.Curve(_named(overall, score, "aurc"), *thinned(curve.coverage, curve.risk)))
     count = np.arange(1, len(records.label) + 1)
     best = 1 - np.cumsum(np.sort(records.label)[::-1]) / count
     plots.lines(
         os.path.join(folder, "risk-coverage"),
         found,
-        plots.Curve("perfect ranking", *_thinned(count / len(count), best)),
+        plots.Curve("perfect ranking", *thinned(count / len(count), best)),
         plots.Plane(
             f"Risk and coverage, AURC in % ({_shown(overall, drawn)})",
             "coverage: part answered, the most confident first",
@@ -232,7 +232,7 @@ def _scaling(curves: Scaling, drawn: Sequence[str], options: EvaluationOptions, 
         )
 
 
-def _thinned(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+def thinned(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     """Return a curve with its ends and at most ``MOST_POINTS`` of its points."""
     if len(x) <= MOST_POINTS:
         return x, y
