@@ -42,7 +42,7 @@ def draw_table(path: str, to: str) -> None:
     for (name, value), dash in zip(lasting.items(), DASHES[1:], strict=False):
         right.axhline(100 * value, color=GREY, linewidth=1, linestyle=dash, label=name)
     left.set(xlabel=what, ylabel="mean of a token (nats)", yscale="log")
-    right.set(xlabel=what, ylabel="AUROC of the sums (%)")
+    right.set(xlabel=what, ylabel="AUROC (%)")
     if what == "σ":
         for axes in (left, right):
             axes.set_xscale("log")
