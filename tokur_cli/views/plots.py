@@ -174,6 +174,7 @@ def plane(path: str, horizontal: Split, vertical: Split, title: str) -> None:
         for side in sides:
             side.set_axis_off()
         axes.set(xlabel=horizontal.score, ylabel=vertical.score)
+        axes.locator_params(nbins=5)
         axes.legend(loc="best", frameon=True)
         figure.suptitle(title)
 

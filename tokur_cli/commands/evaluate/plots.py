@@ -57,6 +57,15 @@ class _Pooled:
         held = np.isfinite(values)
         return values[held], self.label[held]
 
+    def balanced(self, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return (N,) whether a member is chosen: all of the rarer of right and wrong, as many others at random."""
+        chosen = np.zeros(len(members), dtype=np.bool_)
+        classes = [np.flatnonzero(members & (self.label >= 0.5)), np.flatnonzero(members & (self.label < 0.5))]
+        fewest = min(map(len, classes))
+        for places in classes:
+            chosen[np.random.default_rng(0).choice(places, fewest, replace=False)] = True
+        return chosen
+
     def split(self, score: str, members: NDArray[np.bool_] | None = None) -> plots.Split:
         """Return the values of right and wrong records, of graded ones above and below one half, or of some of them."""
         values = self.values(score)
@@ -185,10 +194,12 @@ def _splits(records: _Pooled, drawn: Sequence[str], is_binary: bool, folder: str
 
 
 def _plane(records: _Pooled, pair: tuple[str, str], folder: str) -> None:
-    """Draw the paper's EU–AU plane."""
+    """Draw the paper's EU–AU plane, with all responses and, as the paper has it, with equally many right and wrong."""
     both = np.isfinite(records.values(pair[0])) & np.isfinite(records.values(pair[1]))
-    horizontal, vertical = (records.split(name, both) for name in pair)
-    plots.plane(os.path.join(folder, "eu-au"), horizontal, vertical, "Epistemic and aleatoric uncertainty (nats)")
+    title = "Epistemic and aleatoric uncertainty (nats)"
+    for name, members in (("eu-au", both), ("eu-au-balanced", both & records.balanced(both))):
+        horizontal, vertical = (records.split(score, members) for score in pair)
+        plots.plane(os.path.join(folder, name), horizontal, vertical, title)
 
 
 def _groups(records: _Pooled, drawn: Sequence[str], results: Results, metric: Metric, folder: str) -> None:
