@@ -31,7 +31,7 @@ SCHEMA = 1
 P_CORRECT = "p_correct"
 
 _OF_MODEL = ("model", "revision", "dtype")
-_ANY_RUN = ("seed", "attempt_seed", "version", "calibration", "prompts", "model_digest")
+_ANY_RUN = ("seed", "attempt_seed", "version", "calibration", "prompts", "model_digest", "base_digest")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from typer import Option
 
@@ -28,6 +28,13 @@ def _template_file(name: str) -> list[str]:
     return [] if name in _TEMPLATES else [name]
 
 
+class NamedModel(NamedTuple):
+    """A model that records or a posterior name, and what it is put on where it is an adapter."""
+
+    name: str
+    base: str | None
+
+
 @dataclass(frozen=True)
 class ModelOptions:
     """Which model, and how it is loaded; ``of_records``: its name was not asked for, the records have it."""
@@ -42,8 +49,17 @@ class ModelOptions:
             "--model",
             "-m",
             metavar="NAME",
-            help="Hub id, folder or GGUF file. Default: the model that the records name, then TOKUR_MODEL, then the "
-            "embedded smollm2-135m-instruct.",
+            help="Hub id, folder or GGUF file; an adapter comes with its base. Default: the model that the records "
+            "name, then TOKUR_MODEL, then the embedded smollm2-135m-instruct.",
+        ),
+    ] = None
+    adapter: Annotated[
+        str | None,
+        Reads(),
+        Option(
+            metavar="NAME",
+            help="PEFT adapter, hub id or folder, to be merged into the model of -m; without -m, into the base that "
+            "its config names.",
         ),
     ] = None
     dtype: Annotated[
@@ -63,6 +79,13 @@ class ModelOptions:
 
     def __post_init__(self) -> None:
         check_device_map(self.device_map)
+
+    def or_named(self, named: NamedModel | None) -> ModelOptions:
+        """Return the options with a model that something else names, unless they name one."""
+        if self.name or self.adapter or named is None:
+            return self
+        name, adapter = (named.base, named.name) if named.base else (named.name, None)
+        return replace(self, name=name, adapter=adapter)
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokur_cli import __version__
+from tokur_cli.engine.loading.adapted import Adapter, find_adapted, merge_adapter
 from tokur_cli.engine.loading.default_model import DEFAULT_MODEL
 from tokur_cli.engine.loading.hardware import limit_kernel_caches, place_weights, resolve_dtype
 from tokur_cli.engine.loading.imports import import_transformers
-from tokur_cli.engine.loading.sources import Source, explain_hub_error, find_source, first_line
+from tokur_cli.engine.loading.sources import Source, explain_hub_error, first_line
 from tokur_cli.engine.panics import is_panic
 from tokur_cli.records.errors import TokurError
 
@@ -36,7 +37,7 @@ class ModelDescription:
     """All of a causal language model but its weights, for whoever loads those in a way of its own.
 
     Args:
-        place: a local folder or a hub id.
+        place: a local folder or a hub id; where it has an adapter, of its base.
         tokenizer: its tokenizer.
         name: as records name it: what the user typed.
         revision: the hub commit, None for local files.
@@ -46,6 +47,8 @@ class ModelDescription:
         vocabulary_size: how many token ids it takes, not always the tokenizer's; None if its configuration does
             not say.
         trust_remote_code: whether its own Python code is to be run.
+        base: where its name is that of an adapter, the model that this is put on; else None.
+        base_revision: the hub commit of that.
     """
 
     place: str
@@ -58,11 +61,23 @@ class ModelDescription:
     vocabulary_size: int | None
     _: KW_ONLY
     trust_remote_code: bool = False
+    base: str | None = None
+    base_revision: str | None = None
+
+    @property
+    def of_base(self) -> dict[str, Any]:
+        """What tells the base of an adapter; of another model nothing."""
+        return {} if self.base is None else {"base": self.base, "base_revision": self.base_revision}
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What tells the model and its weights from others."""
+        return {"model": self.name, "revision": self.revision, **self.of_base, "dtype": self.dtype}
 
     @property
     def settings(self) -> dict[str, Any]:
         """What all that is computed with the model depends on."""
-        return {"model": self.name, "revision": self.revision, "dtype": self.dtype, "version": __version__}
+        return {**self.identity, "version": __version__}
 
 
 @dataclass(frozen=True)
@@ -90,6 +105,7 @@ def say_nothing(message: str) -> None:
 def load_language_model(
     name: str,
     *,
+    adapter: str | None = None,
     dtype: str = "auto",
     device_map: str = "auto",
     revision: str | None = None,
@@ -99,7 +115,8 @@ def load_language_model(
     """Load a causal language model by hub id, folder, GGUF file or the embedded default's name.
 
     Args:
-        name: what the user typed.
+        name: what the user typed; an adapter comes with the base that its config names.
+        adapter: hub id or folder of an adapter that belongs on the model.
         dtype: ``bfloat16``, ``float32``, ``float16``, or ``auto``: bfloat16 where it is fast, else float32.
         device_map: ``auto``, ``balanced``, ``balanced_low_0``, ``sequential`` or a torch device.
         revision: a hub branch, tag or commit; only for hub ids.
@@ -110,23 +127,26 @@ def load_language_model(
         UsageError: an unknown dtype or device, or a revision for local files.
         TokurError: the model can't be had, doesn't fit, isn't a causal language model, or doesn't run; says what to do.
     """
-    source, config, found = _find(name, dtype, device_map, revision, trust_remote_code, progress)
+    source, own, config, found = _find(name, adapter, dtype, device_map, revision, trust_remote_code, progress)
     import torch
 
     from tokur_cli.engine.loading.reordered import reorder_weights
-    from tokur_cli.engine.probe import probe_model
+    from tokur_cli.engine.probe import probe_ids, probe_model
 
     limit_kernel_caches()
-    with explained_errors(label := source.label(name)):
+    with explained_errors(label := source.label(found.base or name)):
         torch_dtype = getattr(torch, found.dtype)
         model = load_weights(source, label, config, torch_dtype, device_map, trust_remote_code=trust_remote_code)
+        if own is not None:
+            model = merge_adapter(model, own, probe_ids(found.tokenizer))
         reorder_weights(model)
-        return LanguageModel(**vars(found), model=model, probe=probe_model(name, model, found.tokenizer))
+        return LanguageModel(**vars(found), model=model, probe=probe_model(found.name, model, found.tokenizer))
 
 
 def describe_model(
     name: str,
     *,
+    adapter: str | None = None,
     dtype: str = "auto",
     revision: str | None = None,
     trust_remote_code: bool = False,
@@ -138,39 +158,49 @@ def describe_model(
         UsageError: an unknown dtype, or a revision for local files.
         TokurError: the model can't be had, or isn't a causal language model.
     """
-    return _find(name, dtype, "auto", revision, trust_remote_code, progress)[-1]
+    return _find(name, adapter, dtype, "auto", revision, trust_remote_code, progress)[-1]
 
 
 def _find(
     name: str,
+    adapter: str | None,
     dtype: str,
     device_map: str,
     revision: str | None,
     trust_remote_code: bool,
     progress: Callable[[str], None],
-) -> tuple[Source, PreTrainedConfig, ModelDescription]:
-    """Return where a model is, its config, and all of it but its weights."""
+) -> tuple[Source, Adapter | None, PreTrainedConfig, ModelDescription]:
+    """Return where a model is, the adapter that belongs on it, its config, and all of it but its weights."""
     with explained_errors(name):
-        source = find_source(name, revision, progress)
+        source, own = find_adapted(name, adapter, revision, progress)
     import_transformers()
     from tokur_cli.engine.turns import end_token_ids
 
     torch_dtype = resolve_dtype(dtype, device_map)
-    with explained_errors(label := source.label(name)):
+    named, owner = (own.name, own.source) if own else (name, source)
+    with explained_errors(label := source.label(own.base if own else name)):
         config = _causal_config(source, label, trust_remote_code)
-        tokenizer = load_tokenizer(source, label, trust_remote_code)
+        if own and own.source.has_tokenizer:
+            tokenizer = load_tokenizer(own.source, own.name, trust_remote_code)
+        else:
+            tokenizer = load_tokenizer(source, label, trust_remote_code)
+        vocabulary_size = getattr(config.get_text_config(decoder=True), "vocab_size", None)
+        if own and vocabulary_size is not None:  # it may bring tokens of its own
+            vocabulary_size = max(vocabulary_size, len(tokenizer))
         found = ModelDescription(
             place=str(source.place),
             tokenizer=tokenizer,
-            name=name,
-            revision=source.revision,
+            name=named,
+            revision=owner.revision,
             dtype=str(torch_dtype).removeprefix("torch."),
             context_length=_context_length(config),
             end_ids=end_token_ids(_generation_config(source), config, tokenizer),
-            vocabulary_size=getattr(config.get_text_config(decoder=True), "vocab_size", None),
+            vocabulary_size=vocabulary_size,
             trust_remote_code=trust_remote_code,
+            base=own.base if own else None,
+            base_revision=source.revision if own else None,
         )
-    return source, config, found
+    return source, own, config, found
 
 
 def _generation_config(source: Source) -> GenerationConfig | None:
@@ -334,7 +364,7 @@ def _causal_config(source: Source, name: str, trust_remote_code: bool) -> PreTra
     from transformers import AutoConfig
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-    refuse_endless(source.config_file(), name)
+    refuse_endless(source.file(), name)
     config: PreTrainedConfig = AutoConfig.from_pretrained(
         source.place, trust_remote_code=trust_remote_code, **source.options
     )

@@ -48,6 +48,8 @@ def keep_posterior(
     draws: int,
     model_name: str,
     revision: str | None,
+    base: str | None = None,
+    base_revision: str | None = None,
     calibration: dict[str, Any] | None = None,
     force: bool = False,
 ) -> None:
@@ -62,6 +64,8 @@ def keep_posterior(
         draws: M, how many adapters.
         model_name: see ``PosteriorDescription``.
         revision: likewise.
+        base: likewise.
+        base_revision: its hub commit.
         calibration: likewise.
         force: replace a posterior that is there.
 
@@ -76,7 +80,9 @@ def keep_posterior(
         PosteriorSettings(**posterior.settings),
         draws,
         calibration,
+        base=base,
     )
+    bare = (model_name, revision) if base is None else (base, base_revision)
     refuse_existing(folder, force=force)
     with naming(folder), replacing(Path(os.path.realpath(folder))) as place:
         place.mkdir()
@@ -84,7 +90,7 @@ def keep_posterior(
         (place / BASIS).write_bytes(basis)
         description = replace(description, basis_sha256=hashlib.sha256(basis).hexdigest())
         for member in range(draws):
-            save_adapter(place / f"draw-{member}", model, posterior, member, model_name, revision)
+            save_adapter(place / f"draw-{member}", model, posterior, member, *bare)
         (place / DESCRIPTION).write_text(description.as_json(), encoding="utf-8")
         open_to_readers(place, place)
         refuse_existing(folder, force=force)  # again: something may have been put there meanwhile
