@@ -62,6 +62,14 @@ class ModelOptions:
             "its config names.",
         ),
     ] = None
+    quantize: Annotated[
+        Literal["4bit", "8bit"] | None,
+        Option(
+            metavar="BITS",
+            help="4bit (NF4) or 8bit: quantise the weights while they are loaded, by bitsandbytes. Models that are "
+            "quantised already need no option.",
+        ),
+    ] = None
     dtype: Annotated[
         Literal["auto", "float32", "bfloat16", "float16"],
         Option(

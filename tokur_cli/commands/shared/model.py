@@ -24,7 +24,7 @@ from tokur_cli.engine.loading.models import (
 )
 from tokur_cli.records.errors import TokurError
 
-_ASKED = ("name", "adapter", "dtype", "revision", "trust_remote_code")
+_ASKED = ("name", "adapter", "quantize", "dtype", "revision", "trust_remote_code")
 
 
 def chosen(options: ModelOptions, named: NamedModel | None = None) -> ModelOptions:

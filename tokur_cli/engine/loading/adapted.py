@@ -93,8 +93,8 @@ def _read(name: str, source: Source, base: str | None = None, base_revision: str
     return Adapter(name, source, str(kind), base, base_revision)
 
 
-def merge_adapter(model: PreTrainedModel, adapter: Adapter, ids: Sequence[int]) -> PreTrainedModel:
-    """Put an adapter into a model's weights.
+def put_on(model: PreTrainedModel, adapter: Adapter, ids: Sequence[int]) -> PreTrainedModel:
+    """Put an adapter into a model's weights; beside them, where they are quantised and would be rounded once more.
 
     Args:
         model: the base, which is changed.
@@ -108,6 +108,7 @@ def merge_adapter(model: PreTrainedModel, adapter: Adapter, ids: Sequence[int]) 
     from peft import PeftConfig, get_peft_model
     from peft.utils import load_peft_weights
 
+    from tokur_cli.engine.loading.quantised import is_quantised
     from tokur_cli.engine.memory import is_out_of_memory
     from tokur_cli.engine.precision import tolerance
 
@@ -131,21 +132,26 @@ def merge_adapter(model: PreTrainedModel, adapter: Adapter, ids: Sequence[int]) 
             unknown = [key for key in report.unexpected_keys if ".modules_to_save." not in key]
             if left := [*report.missing_keys, *unknown]:
                 raise ValueError(f"{left[0]} is in only one of the two (of {len(left)} such weights)")
-            if not hasattr(beside.base_model, "merge_and_unload"):
-                raise ValueError("PEFT does not merge this kind")
-            expected = beside(input_ids=tokens).logits.float().log_softmax(-1)
-            merged: PreTrainedModel = beside.merge_and_unload()
-            found = merged(input_ids=tokens).logits.float().log_softmax(-1)
-            divergence = float((expected.exp() * (expected - found)).sum(-1).max())
-            if not divergence <= tolerance(merged.dtype):
-                raise ValueError(f"merged, it is {divergence:.2g} nats a token from what it is beside the weights")
+            if is_quantised(model):
+                if config.peft_type != "LORA" or config.alora_invocation_tokens is not None:
+                    raise ValueError("these are quantised, and beside them only LoRA is a linear map of the inputs")
+                adapted: PreTrainedModel = beside.base_model.model
+            else:
+                if not hasattr(beside.base_model, "merge_and_unload"):
+                    raise ValueError("PEFT does not merge this kind")
+                expected = beside(input_ids=tokens).logits.float().log_softmax(-1)
+                adapted = beside.merge_and_unload()
+                found = adapted(input_ids=tokens).logits.float().log_softmax(-1)
+                divergence = float((expected.exp() * (expected - found)).sum(-1).max())
+                if not divergence <= tolerance(adapted.dtype):
+                    raise ValueError(f"merged, it is {divergence:.2g} nats a token from what it is beside the weights")
     except Exception as error:
         if is_out_of_memory(error):
             raise
         raise TokurError(
             f"{adapter.name} ({adapter.kind}) can't be put into the weights of {adapter.base}: {first_line(error)}"
         ) from error
-    frozen: PreTrainedModel = merged.eval().requires_grad_(False)
+    frozen: PreTrainedModel = adapted.eval().requires_grad_(False)
     return frozen
 
 

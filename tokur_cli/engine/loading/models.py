@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokur_cli import __version__
-from tokur_cli.engine.loading.adapted import Adapter, find_adapted, merge_adapter
+from tokur_cli.engine.loading.adapted import Adapter, find_adapted, put_on
 from tokur_cli.engine.loading.default_model import DEFAULT_MODEL
 from tokur_cli.engine.loading.hardware import limit_kernel_caches, place_weights, resolve_dtype
 from tokur_cli.engine.loading.imports import import_transformers
@@ -49,6 +49,7 @@ class ModelDescription:
         trust_remote_code: whether its own Python code is to be run.
         base: where its name is that of an adapter, the model that this is put on; else None.
         base_revision: the hub commit of that.
+        quantize: as what its weights are quantised while they are loaded; None leaves them as they are.
     """
 
     place: str
@@ -63,6 +64,7 @@ class ModelDescription:
     trust_remote_code: bool = False
     base: str | None = None
     base_revision: str | None = None
+    quantize: str | None = None
 
     @property
     def of_base(self) -> dict[str, Any]:
@@ -72,7 +74,8 @@ class ModelDescription:
     @property
     def identity(self) -> dict[str, Any]:
         """What tells the model and its weights from others."""
-        return {"model": self.name, "revision": self.revision, **self.of_base, "dtype": self.dtype}
+        quantized = {} if self.quantize is None else {"quantize": self.quantize}
+        return {"model": self.name, "revision": self.revision, **self.of_base, "dtype": self.dtype, **quantized}
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -106,6 +109,7 @@ def load_language_model(
     name: str,
     *,
     adapter: str | None = None,
+    quantize: str | None = None,
     dtype: str = "auto",
     device_map: str = "auto",
     revision: str | None = None,
@@ -117,6 +121,7 @@ def load_language_model(
     Args:
         name: what the user typed; an adapter comes with the base that its config names.
         adapter: hub id or folder of an adapter that belongs on the model.
+        quantize: ``4bit`` or ``8bit``, by which the weights are quantised while they are loaded; None leaves them.
         dtype: ``bfloat16``, ``float32``, ``float16``, or ``auto``: bfloat16 where it is fast, else float32.
         device_map: ``auto``, ``balanced``, ``balanced_low_0``, ``sequential`` or a torch device.
         revision: a hub branch, tag or commit; only for hub ids.
@@ -124,21 +129,27 @@ def load_language_model(
         progress: called with short sentences on what is being done.
 
     Raises:
-        UsageError: an unknown dtype or device, or a revision for local files.
+        UsageError: an unknown dtype or device, a revision for local files, or a library that is not installed.
         TokurError: the model can't be had, doesn't fit, isn't a causal language model, or doesn't run; says what to do.
     """
-    source, own, config, found = _find(name, adapter, dtype, device_map, revision, trust_remote_code, progress)
+    source, own, config, found = _find(
+        name, adapter, quantize, dtype, device_map, revision, trust_remote_code, progress
+    )
     import torch
 
+    from tokur_cli.engine.loading.quantised import multiply_unrounded
     from tokur_cli.engine.loading.reordered import reorder_weights
     from tokur_cli.engine.probe import probe_ids, probe_model
 
     limit_kernel_caches()
     with explained_errors(label := source.label(found.base or name)):
         torch_dtype = getattr(torch, found.dtype)
-        model = load_weights(source, label, config, torch_dtype, device_map, trust_remote_code=trust_remote_code)
+        model = load_weights(
+            source, label, config, torch_dtype, device_map, quantize=quantize, trust_remote_code=trust_remote_code
+        )
+        multiply_unrounded(model)
         if own is not None:
-            model = merge_adapter(model, own, probe_ids(found.tokenizer))
+            model = put_on(model, own, probe_ids(found.tokenizer))
         reorder_weights(model)
         return LanguageModel(**vars(found), model=model, probe=probe_model(found.name, model, found.tokenizer))
 
@@ -147,6 +158,7 @@ def describe_model(
     name: str,
     *,
     adapter: str | None = None,
+    quantize: str | None = None,
     dtype: str = "auto",
     revision: str | None = None,
     trust_remote_code: bool = False,
@@ -158,12 +170,13 @@ def describe_model(
         UsageError: an unknown dtype, or a revision for local files.
         TokurError: the model can't be had, or isn't a causal language model.
     """
-    return _find(name, adapter, dtype, "auto", revision, trust_remote_code, progress)[-1]
+    return _find(name, adapter, quantize, dtype, "auto", revision, trust_remote_code, progress)[-1]
 
 
 def _find(
     name: str,
     adapter: str | None,
+    quantize: str | None,
     dtype: str,
     device_map: str,
     revision: str | None,
@@ -199,6 +212,7 @@ def _find(
             trust_remote_code=trust_remote_code,
             base=own.base if own else None,
             base_revision=source.revision if own else None,
+            quantize=quantize,
         )
     return source, own, config, found
 
@@ -245,6 +259,7 @@ def load_weights(
     device_map: str,
     *,
     kind: str = "AutoModelForCausalLM",
+    quantize: str | None = None,
     unused: tuple[str, ...] = (),
     trust_remote_code: bool = False,
 ) -> PreTrainedModel:
@@ -257,22 +272,29 @@ def load_weights(
         dtype: of the weights.
         device_map: as ``load_language_model`` takes it.
         kind: the class of transformers that loads it.
+        quantize: as ``load_language_model`` takes it.
         unused: what the names of weights begin with that may be missing, since nothing is computed with them.
         trust_remote_code: run the model's own Python code.
 
     Raises:
-        TokurError: the weights don't fit in memory, or don't fit the config.
+        UsageError: what quantises them is not installed.
+        TokurError: the weights don't fit in memory, don't fit the config, or are quantised already.
     """
     import torch
     import transformers
+
+    from tokur_cli.engine.loading.quantised import asked_for, bytes_of
 
     auto: Any = getattr(transformers, kind)
     if getattr(config, "quantization_config", None) is None:
         with torch.device("meta"):
             empty = auto.from_config(config, dtype=dtype, trust_remote_code=trust_remote_code)
-        weights_bytes = sum(parameter.nbytes for parameter in empty.parameters())
+        weights_bytes = bytes_of(empty, quantize)
+    elif quantize is not None:
+        raise TokurError(f"the weights of {name} are quantised already: leave --quantize {quantize} out")
     else:
         weights_bytes = 0  # the config's shapes don't tell what the packed weights take
+    more = {} if quantize is None else {"quantization_config": asked_for(quantize, dtype)}
     model, report = auto.from_pretrained(
         source.place,
         config=config,
@@ -281,6 +303,7 @@ def load_weights(
         output_loading_info=True,
         ignore_mismatched_sizes=True,
         trust_remote_code=trust_remote_code,
+        **more,
         **place_weights(device_map, weights_bytes),
         **source.options,
     )
@@ -319,26 +342,14 @@ def _architecture(config: PreTrainedConfig) -> str | None:
 
 def _not_finite(model: PreTrainedModel) -> str | None:
     """Return the name of a weight that holds NaN or infinity, if one does; a sum does not hide them, and is quick."""
+    from tokur_cli.engine.loading.quantised import plain_parts
+
     for name, weight in model.named_parameters():
-        for part in _plain_parts(weight):
+        for part in plain_parts(weight):
             countable = part.is_floating_point() and part.itemsize > 1 and part.device.type != "meta"
             if countable and not part.sum().isfinite() and not part.isfinite().all():
                 return name
     return None
-
-
-def _plain_parts(weight: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Yield what a tensor is made of: itself, or the integers and scales of one that a library of quantisation wraps.
-
-    A wrapper need not know any operation (torchao's know no sum), but what it wraps it must tell PyTorch.
-    """
-    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
-
-    if is_traceable_wrapper_subclass(weight):
-        for name in weight.__tensor_flatten__()[0]:
-            yield from _plain_parts(getattr(weight, name))
-    else:
-        yield weight
 
 
 def refuse_endless(config_file: Path, name: str) -> None:

@@ -22,6 +22,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from tokur_cli.engine.loading.cache import open_to_readers
+from tokur_cli.engine.loading.quantised import is_plain, plain_parts, some_columns, weight_of
 from tokur_cli.engine.loading.reordered import parameters_of
 from tokur_cli.engine.posterior.adapters import save_adapter
 from tokur_cli.engine.posterior.description import (
@@ -121,7 +122,7 @@ def load_posterior(folder: str, model: PreTrainedModel, model_name: str) -> Post
         raise mismatch
     bases = _read_basis(Path(folder, BASIS), projections, description)
     matrices = tuple(
-        PerturbedMatrix(**vars(projection), basis=bases[projection.name], inputs=projection.weight().shape[1])
+        PerturbedMatrix(**vars(projection), basis=bases[projection.name], inputs=projection.size[1])
         for projection in projections
     )
     return Posterior(**settings.settings, matrices=matrices)
@@ -147,7 +148,7 @@ def _read_basis(path: Path, projections: Sequence[Projection], description: Post
     if description.basis_sha256 not in (None, digest := hashlib.sha256(data).hexdigest()):
         raise unlike(f"has the SHA-256 {digest}, and {DESCRIPTION} says {description.basis_sha256}")
     for projection in projections:
-        wanted = projection.weight().shape[0], description.settings.rank
+        wanted = projection.size[0], description.settings.rank
         basis = bases.get(projection.name)
         if basis is None:
             raise unlike(f"lacks {projection.name}")
@@ -163,14 +164,21 @@ def weight_fingerprint(model: PreTrainedModel, projections: Iterable[Projection]
     """Return a SHA-256 that tells a model's weights from others.
 
     Every perturbed weight counts whole, every other parameter with its name, shape and up to 4,096 of its entries at
-    even distances, which tells a fine-tuned model from its origin without reading all of it. Floating-point numbers
-    are rounded to bfloat16, so that a model loaded in float32 and in bfloat16 has one fingerprint.
+    even distances, which tells a fine-tuned model from its origin without reading all of it. Of a perturbed weight that
+    is quantised, columns count at such distances that they tell all its scales. Floating-point numbers are rounded to
+    bfloat16, so that a model loaded in float32 and in bfloat16 has one fingerprint.
     """
     digest = hashlib.sha256()
+    projections = list(projections)
     perturbed = {id(projection.module) for projection in projections}
+    for projection in projections:
+        if not is_plain(projection.module):
+            columns = weight_of(projection.name, projection.module, projection.dtype, some_columns(projection.module))
+            digest.update(columns.to(torch.bfloat16).contiguous().cpu().view(torch.uint8).numpy().data)
     for module_name, module in model.named_modules():
         with align_module_device(module):
-            for name, parameter in parameters_of(module):
+            for name, whole in parameters_of(module):
+                parameter = next(plain_parts(whole))
                 values = parameter.detach().flatten()
                 if id(module) not in perturbed:
                     values = values[:: max(1, values.numel() // _SAMPLED)]
