@@ -1,6 +1,7 @@
 """What the READMEs print is what their commands print; all of them say ``--dtype float32``, which reproduces."""
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -8,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from tests.commands.score.test_score import parsed, write_lines
 from tests.printed import EVALUATE, TOUR, arguments, score, scored
@@ -19,21 +21,37 @@ N16 = "samples/responses_n16.jsonl"
 INTERVALS = re.compile(r"\| .*`.*( \| [\d.]+ \[[\d.]+, [\d.]+\]){3} \|")  # a row of three figures
 
 
+def made_once(factory, name, make):
+    """A folder that ``make`` fills; with several processes of tests, in the first that comes."""
+    processes = factory.getbasetemp() if "PYTEST_XDIST_WORKER" not in os.environ else factory.getbasetemp().parent
+    folder = processes / name
+    with FileLock(processes / f"{name}.lock"):
+        if not (folder / "made").exists():
+            folder.mkdir(exist_ok=True)
+            make(folder)
+            (folder / "made").touch()
+    return folder
+
+
 @pytest.fixture(scope="module")
 def scored_samples(tmp_path_factory):
     """All sample responses, scored as the tour says before its table of scores; the first 40 are beside them, whole."""
-    path = tmp_path_factory.mktemp("scored") / "scored.jsonl"
-    anew = scored("responses", path, [*range(40), *range(40, 172, 12)])
-    write_lines(path.with_name("first.jsonl"), [json.dumps(record).encode() + b"\n" for record in anew[:40]])
-    return path
+
+    def make(folder):
+        anew = scored("responses", folder / "scored.jsonl", [*range(40), *range(40, 172, 12)])
+        write_lines(folder / "first.jsonl", [json.dumps(record).encode() + b"\n" for record in anew[:40]])
+
+    return made_once(tmp_path_factory, "scored_samples", make) / "scored.jsonl"
 
 
 @pytest.fixture(scope="module")
 def scored_n16(tmp_path_factory):
     """Sixteen samples a question, scored as the tour says after its table of choices."""
-    path = tmp_path_factory.mktemp("scored") / "scored_n16.jsonl"
-    scored("responses_n16", path, range(0, 704, 23))
-    return path
+
+    def make(folder):
+        scored("responses_n16", folder / "scored_n16.jsonl", range(0, 704, 23))
+
+    return made_once(tmp_path_factory, "scored_n16", make) / "scored_n16.jsonl"
 
 
 def test_the_shortened_record_is_the_first_one(run_tokur, tmp_path):

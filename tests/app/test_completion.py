@@ -49,6 +49,8 @@ def beginning(names, begun):
         ("tokur heatmap --palette red,g", ["red,green"]),
         ("tokur score --format op", beginning(FORMATS, "op")),
         ("tokur score --dtype b", ["bfloat16"]),
+        ("tokur perturb -m ", ["smollm2-135m-instruct", "a/b-1B", "c"]),
+        ("tokur perturb -m a", ["a/b-1B"]),
         ("tokur score --template ", ["chat", "raw", "math"]),
         ("tokur generate --guide s", ["self_certainty"]),
         ("tokur score --step-by ", ["auto", "lines", "sentences"]),
@@ -59,7 +61,10 @@ def beginning(names, begun):
         ("tokur score --draws x --estimator k", ["kl"]),
     ],
 )
-def test_values_are_completed(completed, line, offered):
+def test_values_are_completed(completed, line, offered, tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    for folder in ("models--a--b-1B", "models--c", "datasets--a--d"):
+        (tmp_path / folder).mkdir()
     assert completed(line) == offered
 
 

@@ -236,3 +236,14 @@ def test_a_log_is_told_what_takes_more_than_a_minute_before_the_first_record(cap
         time.sleep(0.45)
     time.sleep(0.45)
     assert capfd.readouterr().err == "", "once, and nothing after the end"
+
+
+def test_the_rate_is_told_before_the_first_response_is_whole(capfd, monkeypatch):
+    monkeypatch.setattr("tokur_cli.commands.shared.progress._LINE_SECONDS", 0.3)
+    with Progress("generate") as progress:
+        progress.start(lambda: 5)
+        progress.generated(64)
+        time.sleep(0.45)
+    err = capfd.readouterr().err
+    [rate] = re.findall(r"^tokur generate: 0 of 5 records, (\d+) tokens/s, 0 s so far$", err, re.MULTILINE)
+    assert 64 / 0.45 < int(rate) <= 64 / 0.3

@@ -25,6 +25,8 @@ ONE_DTYPE = frozenset({
     "_scaled_dot_product_efficient_attention", "_scaled_dot_product_flash_attention",
 })  # fmt: skip
 """Operations that want one floating-point dtype, which fake tensors do not check for all of them."""
+_FLASH = "_scaled_dot_product_flash_attention"
+_ATTENTION = (_FLASH, "_scaled_dot_product_efficient_attention")
 _CUDA, _MPS, _META = 1, 13, 14  # c10::DeviceType
 
 
@@ -56,6 +58,10 @@ class Operations(TorchDispatchMode):
                 result = function.decompose(*arguments, **options)
             if result is not NotImplemented:
                 return result
+        if name in _ATTENTION:
+            query = tensors[0]
+            assert name != _FLASH or (query.element_size() == 2 and query.shape[-1] <= 256), f"{name} of {query}"
+            assert query.dtype != torch.bfloat16 or torch.cuda.get_device_capability(DEVICE) >= (8, 0), name
         result = function(*arguments, **options)
         self.calls.append((name, [tuple(tensor.shape) for tensor in tensors]))
         if name == "_to_copy" and tensors[0].device != result.device:

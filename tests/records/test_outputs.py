@@ -189,6 +189,14 @@ def test_finished_work_is_not_replaced_unasked(options, ways, tmp_path):
     assert (tmp_path / "work").read_bytes() == SCORED.read_bytes()
 
 
+@pytest.mark.parametrize("name", ["page.html", "figure.svg", "out.pdf", "map.png"])
+def test_records_in_a_file_that_is_named_as_a_picture_are_asked_about(run_tokur, name, tmp_path):
+    code, out, err = run_tokur("heatmap", SCORED, "-o", tmp_path / name)
+    assert (code, out) == (2, "")
+    assert "would hold text, not a picture: tokur heatmap writes a page with --html FILE" in err
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("command", ["score", "generate"])
 def test_a_pipe_cannot_be_resumed_and_is_not_waited_for(command, tmp_path):
     os.mkfifo(tmp_path / "pipe")

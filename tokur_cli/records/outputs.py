@@ -18,6 +18,7 @@ from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.records.unfinished import OLD, beside, is_being_made
 
 STANDARD_OUTPUT = "standard output"
+_PICTURES = (".html", ".htm", ".svg", ".pdf", ".png")
 
 FileId = tuple[int, int] | str
 """What all names of a file have in common: device and inode; the path of one that is not there yet."""
@@ -78,7 +79,8 @@ def check_target(path: str | None, *, force: bool, resume: bool | None = None) -
         resume: continue it; None where the command cannot.
 
     Raises:
-        UsageError: it holds something, or cannot be continued or compressed, or the options do not go together.
+        UsageError: it holds something, or cannot be continued or compressed, or is named as a picture, or the options
+            do not go together.
     """
     if path is None or path == STDIN:
         if resume or force:
@@ -89,6 +91,11 @@ def check_target(path: str | None, *, force: bool, resume: bool | None = None) -
     if path.endswith((".gz", ".zst")):
         tool = "gzip" if path.endswith(".gz") else "zstd"
         raise UsageError(f"{path}: records are written uncompressed: write to standard output, `| {tool} > {path}`")
+    if path.endswith(_PICTURES):
+        raise UsageError(
+            f"{path}: would hold text, not a picture: tokur heatmap writes a page with --html FILE, a figure with "
+            "--svg FILE"
+        )
     if os.path.isfile(path):
         if os.path.getsize(path) and not (force or resume):
             ways = "--force to replace it" if resume is None else "--resume to continue it, --force to replace it"

@@ -53,6 +53,14 @@ def one_by_one(model, request, sample, sampling, limit=30, end=END):
     return out
 
 
+def test_every_token_is_told_as_it_is_generated():
+    told = []
+    found = decode(tiny_model("llama"), requests(12, range(2)), Sampling(1.0), told=told.append)
+    assert sum(told) == sum(len(response.token_ids) for response in found.values())
+    assert max(told) <= 4
+    assert len(told) > 30
+
+
 @pytest.fixture(params=["in C", "by operations"])
 def each_way(request, monkeypatch):
     """Attention on a CPU with a compiler, and wherever else."""

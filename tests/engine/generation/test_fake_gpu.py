@@ -78,6 +78,28 @@ def test_what_a_step_sends_to_the_gpu_does_not_grow_with_its_layers(family, monk
     assert sent[1, 4] - sent[1, 2] == sent[2, 4] - sent[2, 2]
 
 
+def test_what_is_sent_to_the_gpu_when_rows_leave_does_not_grow_with_the_layers(monkeypatch):
+    sent = set()
+    for layers in (1, 3):
+        model = tiny_model("llama", num_hidden_layers=layers)
+        with fake_gpu(monkeypatch, (8, 0)) as operations:
+            rearranged, gather = [], BlockCache.gather
+
+            def counted(cache, index, rearranged=rearranged, gather=gather, operations=operations):
+                before = operations.sent
+                gather(cache, index)
+                rearranged.append(operations.sent - before)
+
+            monkeypatch.setattr(BlockCache, "gather", counted)
+            limits = {"max_new_tokens": 30, "context_length": 32}  # longer prompts have shorter responses
+            decoder = Decoder(moved(model, torch.bfloat16), text_of, Sampling(), end_ids=frozenset(), **limits)
+            assert len(list(decoder.run(ASKED))) == 10
+            monkeypatch.setattr(BlockCache, "gather", gather)
+            sent.add(tuple(rearranged))
+    assert len(sent) == 1
+    assert 0 < max(sent.pop()) <= 4
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_tokens_are_chosen_where_the_logits_are(sampling, dtype, monkeypatch):

@@ -47,6 +47,18 @@ def quantity_names() -> Iterable[str]:
     return QUANTITIES
 
 
+def model_names() -> Iterable[str]:
+    """Return the embedded model, and those in the hub's cache."""
+    from pathlib import Path
+
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    from tokur_cli.engine.loading.default_model import DEFAULT_MODEL
+
+    folders = sorted(folder.name for folder in Path(HF_HUB_CACHE).glob("models--*"))
+    return [DEFAULT_MODEL, *(name.removeprefix("models--").replace("--", "/") for name in folders)]
+
+
 def palette_names() -> Iterable[str]:
     """Return the names of the colours of a heat map."""
     from typing import get_args

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 from typer import Option
 
 from tokur_cli.commands.options import panels
-from tokur_cli.commands.options.completion import one_of
+from tokur_cli.commands.options.completion import model_names, one_of
 from tokur_cli.commands.options.files import Reads
 from tokur_cli.commands.options.guided import Guidance
 from tokur_cli.commands.options.relations import Excludes
@@ -49,6 +49,7 @@ class ModelOptions:
             "--model",
             "-m",
             metavar="NAME",
+            autocompletion=one_of(model_names),
             help="Hub id, folder or GGUF file; an adapter comes with its base. Default: the model that the records "
             "name, then TOKUR_MODEL, then the embedded smollm2-135m-instruct.",
         ),

@@ -126,7 +126,7 @@ class Session:
             self.progress.note(f"{why}: generating may take 1.4 times as long")
         cache_bytes = _cache_bytes(options)
         if cache_bytes is None:
-            cache_bytes = int(available_bytes(self.model.device) * _CACHE_SHARE)
+            cache_bytes = int(available_bytes(weight.device for weight in self.model.model.parameters()) * _CACHE_SHARE)
         return Decoder(
             self.model.model,
             self.tokenizer.decode,
@@ -139,6 +139,7 @@ class Session:
             step_tokens=options.guidance.step_tokens if options.guidance else None,
             max_rows=options.batch_size or _ROWS,
             cache_bytes=cache_bytes,
+            told=self.progress.generated,
         )
 
     def vllm_decoder(self, options: DecodingOptions) -> VllmDecoder:

@@ -32,6 +32,7 @@ class Progress:
         self.command = command
         self.note = note or partial(say, command)
         self.records = self.tokens = 0
+        self._generated = 0
         self._bar: Bar | None = None
         self._started = 0.0
         self._total: Callable[[], int | None] = lambda: None
@@ -98,12 +99,21 @@ class Progress:
         """Count what is done."""
         self.records += records
         self.tokens += tokens
+        self._show()
+
+    def generated(self, tokens: int) -> None:
+        """Count tokens of responses that are under way: they tell the rate before the first response is whole."""
+        self._generated += tokens
+        self._show()
+
+    def _show(self) -> None:
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], completed=self.records, speed=self._speed)
 
     @property
     def _speed(self) -> str:
-        return f"{self.tokens / (time.perf_counter() - self._started):,.0f} tokens/s" if self.tokens else ""
+        tokens = self._generated or self.tokens
+        return f"{tokens / (time.perf_counter() - self._started):,.0f} tokens/s" if tokens else ""
 
     def _say_how_far(self) -> None:
         """Say what is done, of how many, at what rate, and for how long it will go on; again in a minute."""

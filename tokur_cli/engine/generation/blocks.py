@@ -204,16 +204,17 @@ class _Block:
 
     def gather(self, index: Sequence[int]) -> None:
         """Make response i what response ``index[i]`` is."""
+        rearranged = _Rearrangement(index)
         for pieces in self._own.values():
-            pieces[:] = [(_rearranged(keys, index), _rearranged(values, index)) for keys, values in pieces]
+            pieces[:] = [(rearranged(keys), rearranged(values)) for keys, values in pieces]
         owners = [self._owners[row] for row in index]
         live = sorted(set(owners))
         if len(live) < _PROMPTS_KEPT * len(self._lengths):
             self._lengths = [self._lengths[prompt] for prompt in live]
             longest = max(self._lengths, default=0)
-            kept = torch.tensor(live, dtype=torch.long)
+            kept = _OnDevices(live)
             for module, pair in self._prompts.items():
-                fewer = (states[kept.to(states.device), :, :longest].contiguous() for states in pair)
+                fewer = (states[kept.of(states), :, :longest].contiguous() for states in pair)
                 self._prompts[module] = next(fewer), next(fewer)
             owners = [live.index(prompt) for prompt in owners]
         self._set_owners(owners)
@@ -385,14 +386,35 @@ def _alike(prompts: Sequence[Sized]) -> Iterator[tuple[int, int]]:
             first = index
 
 
-def _rearranged(states: Tensor, index: Sequence[int]) -> Tensor:
-    """Return (n, …) whose row i is row ``index[i]`` of states (N, …): these themselves, unless half would be unused."""
-    if not len(states) // 2 < len(index) <= len(states):
-        return states[list(index)]
-    moved = [row for row, source in enumerate(index) if row != source]
-    if moved:
-        states[moved] = states[[index[row] for row in moved]]
-    return states
+class _OnDevices:
+    """Rows (n,), copied to a device once, not for each layer."""
+
+    def __init__(self, rows: Sequence[int]) -> None:
+        self._rows = torch.tensor(rows, dtype=torch.long)
+        self._there: dict[torch.device, Tensor] = {}
+
+    def of(self, states: Tensor) -> Tensor:
+        """Return the rows where the states are."""
+        if states.device not in self._there:
+            self._there[states.device] = self._rows.to(states.device)
+        return self._there[states.device]
+
+
+class _Rearrangement:
+    """Makes row i of states what row ``index[i]`` is."""
+
+    def __init__(self, index: Sequence[int]) -> None:
+        moved = [row for row, source in enumerate(index) if row != source]
+        self._count, self._moves = len(index), bool(moved)
+        self._index, self._moved, self._sources = map(_OnDevices, (index, moved, [index[row] for row in moved]))
+
+    def __call__(self, states: Tensor) -> Tensor:
+        """Return (n, …) from states (N, …): these themselves, unless half would be unused."""
+        if not len(states) // 2 < self._count <= len(states):
+            return states[self._index.of(states)]
+        if self._moves:
+            states[self._moved.of(states)] = states[self._sources.of(states)]
+        return states
 
 
 def _fitted(states: Tensor, rows: int) -> Tensor:

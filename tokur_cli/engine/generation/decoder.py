@@ -107,6 +107,7 @@ class Decoder:
         prefill_tokens: padded positions of the prompts that are processed at once.
         cache_bytes: what the keys and values of the responses may take, at their longest; None for any amount.
         choose: from logits (B, V), the settings and B random words to B token ids.
+        told: called with how many tokens a step has generated.
     """
 
     def __init__(
@@ -125,8 +126,9 @@ class Decoder:
         prefill_tokens: int = 4096,
         cache_bytes: int | None = None,
         choose: Callable[[Tensor, Sampling, list[int]], Tensor] = choose_tokens,
+        told: Callable[[int], None] = lambda tokens: None,
     ) -> None:
-        self.model, self.decode, self.sampling, self.choose = model, decode, sampling, choose
+        self.model, self.decode, self.sampling, self.choose, self.told = model, decode, sampling, choose, told
         self.end_ids, self.stop = end_ids, stop
         self.step_ends, self.step_tokens = step_ends, step_tokens
         self.max_new_tokens, self.context_length = max_new_tokens, context_length
@@ -342,6 +344,7 @@ class Decoder:
         self, rows: list[_Row], logits: Tensor
     ) -> Iterator[DecodedResponse | tuple[DecodingRequest, TokurError]]:
         """Choose tokens for these rows, the batch's last ones, from logits (B, V)."""
+        self.told(sum(not row.done for row in rows))
         random = [0 if row.done else row.random.at(len(row.ids) - len(row.request.begun)) for row in rows]
         chosen = self.choose(logits, self.sampling, random)
         self._last = torch.cat([self._last, chosen.clamp(min=0).to(self.device)])

@@ -22,7 +22,7 @@ from tokur_cli.engine.noise import standard_normal
 from tokur_cli.engine.posterior.projections import Projection, find_projections
 from tokur_cli.engine.posterior.saved_basis import load_basis, save_basis
 from tokur_cli.engine.posterior.settings import PAPER, PosteriorSettings
-from tokur_cli.engine.precision import on_float64_device
+from tokur_cli.engine.posterior.singular import left_singular_vectors
 from tokur_cli.records.errors import TokurError
 
 _TOLD_SECONDS = 10.0  # between what is told of a decomposition
@@ -125,18 +125,6 @@ def _decompose(projections: list[Projection], rank: int, progress: Callable[[str
             progress(f"computing the basis: {len(bases)} of {len(projections)} weights are done")
             told = time.monotonic()
     return bases
-
-
-def left_singular_vectors(weight: Tensor, rank: int) -> Tensor:
-    """Return U′, the first ``rank`` left singular vectors of W (out × in), float32, (out, rank).
-
-    A singular vector is defined up to its sign; here its entry of largest magnitude is positive. It is computed in
-    float64: where singular values are close to each other, float32 turns their vectors by 1e-4 from one number of
-    threads to another. So the same weights give the same basis on every machine.
-    """
-    left: Tensor = torch.linalg.svd(on_float64_device(weight).double(), full_matrices=False).U[:, :rank]
-    largest = left.gather(0, left.abs().argmax(dim=0, keepdim=True))
-    return (left * largest.sign()).float().contiguous()
 
 
 def size_of(matrix: PerturbedMatrix) -> tuple[list[float], float]:

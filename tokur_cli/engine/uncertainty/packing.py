@@ -269,7 +269,11 @@ def attend(query: Tensor, key: Tensor, value: Tensor, *, causal: bool, scale: fl
     kernels = torch.ops.aten
     halves = query.dtype in (torch.float16, torch.bfloat16)
     on_cpu = query.device.type == "cpu"
-    flash = on_cpu or (halves and torch.cuda.get_device_capability(query.device) >= (8, 0))
+    is_new = on_cpu or torch.cuda.get_device_capability(query.device) >= (8, 0)
+    flash = on_cpu or (halves and is_new)
+    dtype = query.dtype
+    if dtype == torch.bfloat16 and not is_new:  # older GPUs have no kernel for it
+        query, key, value = query.float(), key.float(), value.float()
     if not (_GROUPS_ON_CPU if on_cpu else flash):
         groups = query.shape[1] // key.shape[1]
         key, value = (states.repeat_interleave(groups, dim=1) for states in (key, value))
@@ -283,7 +287,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, *, causal: bool, scale: fl
         output, logarithm = kernels._scaled_dot_product_efficient_attention(
             query, key, value, None, True, 0.0, causal, scale=scale
         )[:2]
-    return output, logarithm[..., : query.shape[2]]  # some kernels pad it
+    return output.to(dtype), logarithm[..., : query.shape[2]]  # some kernels pad it
 
 
 @contextmanager
