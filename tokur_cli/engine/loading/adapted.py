@@ -125,6 +125,7 @@ def put_on(model: PreTrainedModel, adapter: Adapter, ids: Sequence[int]) -> PreT
             if config.is_prompt_learning:
                 raise ValueError("it changes the prompt, not the weights")
             config.inference_mode = True
+            packed = is_quantised(model)
             _make_room(model, weights)
             beside: Any = get_peft_model(model, config)
             report = beside.load_adapter(folder, "default", torch_device="cpu")
@@ -132,7 +133,7 @@ def put_on(model: PreTrainedModel, adapter: Adapter, ids: Sequence[int]) -> PreT
             unknown = [key for key in report.unexpected_keys if ".modules_to_save." not in key]
             if left := [*report.missing_keys, *unknown]:
                 raise ValueError(f"{left[0]} is in only one of the two (of {len(left)} such weights)")
-            if is_quantised(model):
+            if packed:
                 if config.peft_type != "LORA" or config.alora_invocation_tokens is not None:
                     raise ValueError("these are quantised, and beside them only LoRA is a linear map of the inputs")
                 adapted: PreTrainedModel = beside.base_model.model
