@@ -156,7 +156,7 @@ def test_lists_of_names_are_given_as_such(tiny_folder):
         ({"scores": "eu,nothing"}, "unknown score nothing"),
         ({"template": "/nowhere"}, "--template /nowhere: neither"),
         ({"posterior": "/nowhere"}, "/nowhere: holds no posterior"),
-        ({"output": "file"}, "no option output from Python; there are: model, m, adapter, dtype"),
+        ({"output": "file"}, "no option output from Python; there are: model, m, adapter, quantize, dtype"),
         ({"temperature": 1}, "tokur score has no option temperature"),
     ],
 )

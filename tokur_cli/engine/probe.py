@@ -20,7 +20,7 @@ import transformers
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from tokur_cli.engine.body import watch
+from tokur_cli.engine.body import input_device, watch
 from tokur_cli.engine.generation.cache import kept_otherwise
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
@@ -173,7 +173,7 @@ def probe_model(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenize
     ids[0], others[0] = max(text), min(text)
     tokens = TokenizedResponse(ids[:_PROMPT], ids[_PROMPT:])
     beside = TokenizedResponse(others[:-1], others[-1:])
-    device = next(model.get_input_embeddings().parameters()).device
+    device = input_device(model)
     whole = torch.tensor([[*ids, *others[:_BESIDE]]], device=device)  # what comes later must not matter
     try:
         logits = watch(model, whole)

@@ -40,6 +40,7 @@ def save_adapter(folder, kind="lora", base=None, model=None):
     """Save an adapter of random weights; return the model that has it beside its own, in float32."""
     config, fields = KINDS[kind] if isinstance(kind, str) else kind
     config = getattr(peft, config)(task_type="CAUSAL_LM", **fields)
+    torch.manual_seed(0)
     beside = peft.get_peft_model(copy.deepcopy(model if model is not None else tiny_model()), config).eval()
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():

@@ -237,7 +237,7 @@ def test_an_adapter_stands_beside_quantised_weights_and_its_basis_is_that_of_bot
     expected = oracle.reference_quantities(mean, drawn, RESPONSE.response_ids)
     for name in ("logprob", "entropy", "tu", "au", "eu"):
         assert got[name] == pytest.approx(expected[name], abs=0.02 if name == "eu" else 0.05), name
-    assert expected["eu"].max() > 0.08
+    assert expected["eu"].max() > 0.05
     loaded.probe.check_generation()
     save_adapter(
         tmp_path / "ia3", ("IA3Config", {"target_modules": ["k_proj"], "feedforward_modules": []}), model=plain_model()

@@ -12,8 +12,8 @@ from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.completion import model_names, one_of
 from tokur_cli.commands.options.files import Reads
 from tokur_cli.commands.options.guided import Guidance
-from tokur_cli.commands.options.relations import Excludes
-from tokur_cli.engine.loading.hardware import check_device_map
+from tokur_cli.commands.options.relations import Excludes, Needs
+from tokur_cli.engine.loading.hardware import Offload, check_device_map
 
 _TEMPLATES = ("chat", "raw", "math")
 PARTICLES, TEMPERATURE = 16, 0.8
@@ -81,6 +81,19 @@ class ModelOptions:
     device_map: Annotated[str, Option(metavar="MAP", help="accelerate's device map: auto, cpu, cuda:0, balanced …")] = (
         "auto"
     )
+    offload_dir: Annotated[
+        str | None,
+        Option(
+            metavar="DIR",
+            help="Folder for what of the weights neither the GPUs nor main memory have room for: they are fetched for "
+            "every pass, which is slow.",
+        ),
+    ] = None
+    weights_memory: Annotated[
+        float | None,
+        Option(min=0.0, metavar="GIB", help="GiB of weights on each GPU and in main memory. Default: what is free."),
+        Needs("--offload-dir", why="{option} leaves weights over: say with --offload-dir where they go"),
+    ] = None
     revision: Annotated[str | None, Option(metavar="NAME", help="Branch, tag or commit on the hub.")] = None
     trust_remote_code: Annotated[bool, Option("--trust-remote-code", help="Run code that comes with the model.")] = (
         False
@@ -88,6 +101,14 @@ class ModelOptions:
 
     def __post_init__(self) -> None:
         check_device_map(self.device_map)
+
+    @property
+    def offload(self) -> Offload | None:
+        """Where weights go that don't fit; None for nowhere."""
+        if self.offload_dir is None:
+            return None
+        limit = None if self.weights_memory is None else int(self.weights_memory * 2**30)
+        return Offload(self.offload_dir, limit)
 
     def or_named(self, named: NamedModel | None) -> ModelOptions:
         """Return the options with a model that something else names, unless they name one."""

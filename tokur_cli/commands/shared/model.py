@@ -44,7 +44,7 @@ def chosen(options: ModelOptions, named: NamedModel | None = None) -> ModelOptio
 def load(options: ModelOptions, progress: Progress) -> LanguageModel:
     """Load a model whose name is ``chosen``."""
     with _announced(options, progress) as asked:
-        return load_language_model(**asked, device_map=options.device_map)
+        return load_language_model(**asked, device_map=options.device_map, offload=options.offload)
 
 
 def describe(options: ModelOptions, progress: Progress) -> ModelDescription:

@@ -108,6 +108,7 @@ def put_on(model: PreTrainedModel, adapter: Adapter, ids: Sequence[int]) -> PreT
     from peft import PeftConfig, get_peft_model
     from peft.utils import load_peft_weights
 
+    from tokur_cli.engine.body import input_device
     from tokur_cli.engine.loading.quantised import is_quantised
     from tokur_cli.engine.memory import is_out_of_memory
     from tokur_cli.engine.precision import tolerance
@@ -117,7 +118,7 @@ def put_on(model: PreTrainedModel, adapter: Adapter, ids: Sequence[int]) -> PreT
     weights: dict[str, Tensor] = load_peft_weights(folder, device="cpu")
     if damaged := [key for key, value in weights.items() if not value.isfinite().all()]:
         raise TokurError(f"{adapter.name} is damaged: {damaged[0]} has NaN or infinite entries; get it again")
-    tokens = torch.tensor([list(ids)], device=next(model.get_input_embeddings().parameters()).device)
+    tokens = torch.tensor([list(ids)], device=input_device(model))
     try:
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")  # what they warn of is looked for here
@@ -125,6 +126,8 @@ def put_on(model: PreTrainedModel, adapter: Adapter, ids: Sequence[int]) -> PreT
             if config.is_prompt_learning:
                 raise ValueError("it changes the prompt, not the weights")
             config.inference_mode = True
+            if any(parameter.is_meta for parameter in model.parameters()):
+                raise ValueError("these are kept elsewhere than they are computed with: save the merged model first")
             packed = is_quantised(model)
             _make_room(model, weights)
             beside: Any = get_peft_model(model, config)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tokur_cli import __version__
 from tokur_cli.engine.loading.adapted import Adapter, find_adapted, put_on
 from tokur_cli.engine.loading.default_model import DEFAULT_MODEL
-from tokur_cli.engine.loading.hardware import limit_kernel_caches, place_weights, resolve_dtype
+from tokur_cli.engine.loading.hardware import Offload, limit_kernel_caches, place_weights, resolve_dtype
 from tokur_cli.engine.loading.imports import import_transformers
 from tokur_cli.engine.loading.sources import Source, explain_hub_error, first_line
 from tokur_cli.engine.panics import is_panic
@@ -98,7 +98,9 @@ class LanguageModel(ModelDescription):
     @property
     def device(self) -> torch.device:
         """Where token ids go: the device of the input embeddings."""
-        return next(self.model.get_input_embeddings().parameters()).device
+        from tokur_cli.engine.body import input_device
+
+        return input_device(self.model)
 
 
 def say_nothing(message: str) -> None:
@@ -112,6 +114,7 @@ def load_language_model(
     quantize: str | None = None,
     dtype: str = "auto",
     device_map: str = "auto",
+    offload: Offload | None = None,
     revision: str | None = None,
     trust_remote_code: bool = False,
     progress: Callable[[str], None] = say_nothing,
@@ -124,6 +127,7 @@ def load_language_model(
         quantize: ``4bit`` or ``8bit``, by which the weights are quantised while they are loaded; None leaves them.
         dtype: ``bfloat16``, ``float32``, ``float16``, or ``auto``: bfloat16 where it is fast, else float32.
         device_map: ``auto``, ``balanced``, ``balanced_low_0``, ``sequential`` or a torch device.
+        offload: where weights go that don't fit; None for nowhere.
         revision: a hub branch, tag or commit; only for hub ids.
         trust_remote_code: run the model's own Python code.
         progress: called with short sentences on what is being done.
@@ -145,7 +149,14 @@ def load_language_model(
     with explained_errors(label := source.label(found.base or name)):
         torch_dtype = getattr(torch, found.dtype)
         model = load_weights(
-            source, label, config, torch_dtype, device_map, quantize=quantize, trust_remote_code=trust_remote_code
+            source,
+            label,
+            config,
+            torch_dtype,
+            device_map,
+            offload=offload,
+            quantize=quantize,
+            trust_remote_code=trust_remote_code,
         )
         multiply_unrounded(model)
         if own is not None:
@@ -259,6 +270,7 @@ def load_weights(
     device_map: str,
     *,
     kind: str = "AutoModelForCausalLM",
+    offload: Offload | None = None,
     quantize: str | None = None,
     unused: tuple[str, ...] = (),
     trust_remote_code: bool = False,
@@ -272,7 +284,8 @@ def load_weights(
         dtype: of the weights.
         device_map: as ``load_language_model`` takes it.
         kind: the class of transformers that loads it.
-        quantize: as ``load_language_model`` takes it.
+        offload: as ``load_language_model`` takes it.
+        quantize: likewise.
         unused: what the names of weights begin with that may be missing, since nothing is computed with them.
         trust_remote_code: run the model's own Python code.
 
@@ -304,13 +317,13 @@ def load_weights(
         ignore_mismatched_sizes=True,
         trust_remote_code=trust_remote_code,
         **more,
-        **place_weights(device_map, weights_bytes),
+        **place_weights(device_map, weights_bytes, offload),
         **source.options,
     )
-    if "disk" in getattr(model, "hf_device_map", {}).values():
+    if offload is None and "disk" in getattr(model, "hf_device_map", {}).values():
         raise TokurError(
             f"{name} needs {weights_bytes / 1e9:.1f} GB, which can't be divided so that it fits on the GPUs; "
-            "use a smaller model, a dtype of fewer bytes (--dtype bfloat16) or --device-map cpu"
+            "use a smaller model, a dtype of fewer bytes (--dtype bfloat16), --device-map cpu or --offload-dir"
         )
     # transformers fills missing and mismatched weights with random numbers.
     if missing := sorted(key for key in report["missing_keys"] if not key.startswith(unused)):
