@@ -6,6 +6,7 @@ import re
 import statistics
 import subprocess
 import sys
+from itertools import permutations
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -105,12 +106,21 @@ AS_THEY_STAND = {
     "online": (LLAMA, [f"{MATH500}[:500]"]),
     "logic": (QWEN, GYM),
     "code": (QWEN, ["hf:openai/openai_humaneval:test[:164]"]),
-    "facts": (QWEN, ["hf:lvogel123/factscore:train[:1000000]"]),
+    "facts": (
+        QWEN,
+        ["hf:lvogel123/factscore:train[:1000000]", "facts/facts-asked.jsonl", "facts/verdicts-asked.jsonl"],
+    ),
     "difficulty": (LLAMA, ["hf:Open-Reasoner-Zero/orz_math_57k_collection:train[:20000]"]),
     "sigma": (LLAMA, ["hf:openai/gsm8k/main:test[:1319]"]),
     "temperature": (LLAMA, [f"{MATH500}[:500]"]),
     "stepwise": (LLAMA, [f"{MATH500}[:500]"]),
-    "cases": (LLAMA, [f"{GSM8K}[:8]", f"{MATH500}[:8]"]),
+    "cases": (
+        LLAMA,
+        [
+            *(f"{GSM8K}[{row}:{row + 1}]" for row in (1178, 1190)),
+            *(f"cases/math500-{number}-question.jsonl" for number in (1298, 260)),
+        ],
+    ),
 }
 SAMPLED = {"scaling": ("512", "0.8"), "stepwise": ("512", "0.8"), "online": ("16", "0.8"), "difficulty": ("10", "0.8")}
 
@@ -118,20 +128,25 @@ SAMPLED = {"scaling": ("512", "0.8"), "stepwise": ("512", "0.8"), "online": ("16
 @pytest.mark.parametrize("name", AS_THEY_STAND)
 def test_as_they_stand_they_ask_for_the_papers_data_and_settings(name, tmp_path):
     """A program in the place of tokur keeps what it is asked for."""
+    published(tmp_path)
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin" / "tokur"
     program.write_text(
         '#!/bin/sh\nprintf \'%s\\t\' "$@" >> "$ASKED"; echo >> "$ASKED"\n'
         'while [ $# -gt 0 ]; do case $1 in -o | --graded) : > "$2" ;; esac; shift; done\n'
-        "echo accuracy 1% majority 1% Pass@1 1% Pass@16 1% >&2; echo '{}'\n",
+        "echo accuracy 1% majority 1% Pass@1 1% Pass@16 1% >&2\n"
+        """echo '{"tu": 1, "au": 1, "eu": 1, "auroc": {"tu": 1, "au": 1, "eu": 1}, "score": "eu_mean", "scaling": """
+        """[{"method": "maj", "n": 2, "mean": 1, "std": 0}, {"method": "pass@1", "n": 2, "mean": 1}]}'\n""",
         encoding="utf-8",
     )
     program.chmod(0o755)
     asked = tmp_path / "asked"
-    done = start(tmp_path, f"{name}.sh", program.parent, ASKED=str(asked), FORM="--latex")
+    done = start(
+        tmp_path, f"{name}.sh", program.parent, ASKED=str(asked), FORM="--latex", HF_HOME=str(tmp_path / "hub")
+    )
     assert done.returncode == 0, done.stderr
     if name == "detect":
-        titles = [line for line in done.stdout.splitlines() if line not in ("", "{}")]
+        titles = [line for line in done.stdout.splitlines() if line and not line.startswith("{")]
         assert titles == ["% math500", "% gsm8k", "% deepscaler"]
     calls = [line.rstrip("\t").split("\t") for line in asked.read_text(encoding="utf-8").splitlines()]
     made = [call for call in calls if call[0] == "generate"]
@@ -149,6 +164,16 @@ def test_as_they_stand_they_ask_for_the_papers_data_and_settings(name, tmp_path)
         votes = [call for call in calls if call[0] == "evaluate"]
         assert {after(call, "--scaling") for call in votes} == {"16,32,64,128,256,512"}
         assert {(after(call, "--keep"), after(call, "--repeats")) for call in votes} == {("10%", "10")}
+
+
+def published(folder):
+    """Put data sets in the place of the hub's: rows of GSM8K that name their place, and three of MATH500."""
+    rows = [{"question": f"Row {n}: 1+1?", "answer": "1+1=<<1+1=2>>2\n#### 2"} for n in range(1200)]
+    identifiers = ["test/prealgebra/260.json", "test/algebra/1298.json", "test/prealgebra/1298.json"]
+    asked = [{"problem": f"Of {name}: 1+1?", "answer": "2", "unique_id": name} for name in identifiers]
+    for path, lines in (("openai/gsm8k/main/train.jsonl", rows), ("HuggingFaceH4/MATH-500/test.jsonl", asked)):
+        (folder / path).parent.mkdir(parents=True)
+        write_lines(folder / path, lines)
 
 
 def after(call, option):
@@ -249,6 +274,31 @@ def test_code_runs_the_tests_of_humaneval(make):
     assert rows[0]["outcomes"] == {"incorrect": 2}
 
 
+def test_facts_are_split_asked_for_and_counted_as_a_hand_counts_them(tmp_path):
+    """Ten biographies, what a judge may reply, and what a hand has made of the replies."""
+    hand = parsed((ROOT / "tests" / "data" / "facts.jsonl").read_text(encoding="utf-8"))
+    responses = write_lines(tmp_path / "responses.jsonl", hand)
+
+    def run(*arguments):
+        command = [sys.executable, str(PAPER / "facts.py"), *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return parsed(done.stdout), done.stderr
+
+    asked, _ = run("split", responses, "Split.")
+    assert [row["question"] for row in asked] == [f"Split.\n\n{row['response']}" for row in hand]
+    lists = [{**row, "response": of["listed"]} for row, of in zip(asked, hand, strict=True)]
+    asked, _ = run("ask", write_lines(tmp_path / "lists.jsonl", lists), responses, "True?")
+    facts = [(row["question"], fact) for row in hand for fact in row["facts"]]
+    assert [row["question"] for row in asked] == [
+        f"True?\n\nQuestion: {question}\nStatement: {fact['fact']}" for question, fact in facts
+    ]
+    said = [{**row, "response": fact["verdict"]} for row, (_, fact) in zip(asked, facts, strict=True)]
+    judged, err = run("quality", responses, write_lines(tmp_path / "verdicts.jsonl", said))
+    assert [row["quality"] for row in judged] == pytest.approx([row["quality"] for row in hand])
+    assert "1 of 26 verdicts" in err
+    assert "1 of 10 responses" in err
+
+
 @pytest.mark.slow
 def test_facts_gives_the_precision_of_the_more_certain_half(make, tmp_path):
     qualities = [0.5, 1.0, 0.25, 0.75, 0.0]
@@ -256,16 +306,54 @@ def test_facts_gives_the_precision_of_the_more_certain_half(make, tmp_path):
         {"id": f"p{n}", "question": f"Who is {n}?", "response": f"He is {'x' * n}.", "quality": quality}
         for n, quality in enumerate(qualities)
     ]
-    settings = {"INPUT": str(write_lines(tmp_path / "judged.jsonl", judged)), "LIMIT": "4"}
-    rows = {row["score"]: row for row in results(make("facts.sh", **settings))["judged"]}
-    assert rows.keys() == BASELINES
+    rows = results(make("facts.sh", JUDGED=str(write_lines(tmp_path / "judged.jsonl", judged)), LIMIT="4"))["judged"]
     records = records_of(tmp_path / "facts" / "judged-0.jsonl")
     assert len(records) == 4
-    for name, row in rows.items():
-        sign = -1 if CATALOGUE[name].orientation == "confidence" else 1
-        ranked = sorted((sign * record["tokur"]["scores"][name], record["quality"]) for record in records)
-        assert row["acc"]["value"] == pytest.approx((ranked[0][1] + ranked[1][1]) / 2)
-        assert row["accuracy"]["value"] == pytest.approx(0.625)
+    assert_precision(rows, records, 0.625)
+
+
+def assert_precision(rows, records, mean):
+    """Compare what evaluate says of the more certain half of four records with their mean over all orders of equals."""
+    assert {row["score"] for row in rows} == BASELINES
+    for row in rows:
+        sign = -1 if CATALOGUE[row["score"]].orientation == "confidence" else 1
+        doubts = [(sign * record["tokur"]["scores"][row["score"]], record["quality"]) for record in records]
+        orders = [
+            order for order in permutations(doubts) if [doubt for doubt, _ in order] == sorted(d for d, _ in order)
+        ]
+        halves = [(first[1] + second[1]) / 2 for first, second, *_ in orders]
+        assert row["acc"]["value"] == pytest.approx(statistics.mean(halves))
+        assert row["accuracy"]["value"] == pytest.approx(mean)
+
+
+JUDGE_FOR_TESTS = """#!{python}
+import json, os, sys
+words = sys.argv[1:]
+if "judge" not in words:
+    os.execv("{real}", ["{real}", *words])
+with open(words[1]) as asked, open(words[words.index("-o") + 1], "w") as out:
+    for line in asked:
+        row = json.loads(line)
+        number, _, place = row["id"].partition("-")
+        said = str(int(number) + int(place) < 3) if place else "- A fact.\\n- Another."
+        out.write(json.dumps({{**row, "response": said}}) + "\\n")
+"""
+
+
+@pytest.mark.slow
+def test_facts_are_judged_by_a_model_of_ones_choice(model, programs, tmp_path):
+    """A judge who calls both facts of two responses true, one of the third, and none of the fourth."""
+    stand_in = tmp_path / "bin" / "tokur"
+    stand_in.parent.mkdir()
+    stand_in.write_text(JUDGE_FOR_TESTS.format(python=sys.executable, real=Path(programs) / "tokur"), encoding="utf-8")
+    stand_in.chmod(0o755)
+    people = write_lines(tmp_path / "people.jsonl", [{"question": f"Who is {n}?"} for n in range(5)])
+    settings = QUICK | {"MODEL": str(model), "INPUT": str(people), "JUDGE": "judge", "LIMIT": "4"}
+    done = start(tmp_path, "facts.sh", stand_in.parent, **settings)
+    assert done.returncode == 0, done.stderr
+    records = records_of(tmp_path / "facts" / "judged-0.jsonl")
+    assert [record["quality"] for record in records] == [1, 1, 0.5, 0]
+    assert_precision(results(done.stdout)["judged"], records, 0.625)
 
 
 @pytest.mark.slow
@@ -304,7 +392,7 @@ def test_equally_many_questions_of_each_difficulty_are_taken_and_more_are_added(
 
 @pytest.mark.slow
 def test_sigma_has_a_row_for_each_strength(make, tmp_path, run_tokur, model):
-    head, *rows = make("sigma.sh", SIGMAS="0.1 1").splitlines()
+    head, *rows, ll, ll_sum = make("sigma.sh", SIGMAS="0.1 1").splitlines()
     assert head.split() == ["σ", "TU", "AU", "EU", "AUROC", "TU", "AU", "EU"]
     assert [row.split()[0] for row in rows] == ["0.1", "1"]
     for row in rows:
@@ -317,11 +405,25 @@ def test_sigma_has_a_row_for_each_strength(make, tmp_path, run_tokur, model):
             assert float(mean) == pytest.approx(statistics.mean(values), abs=1e-3)
             right, wrong = (record["tokur"]["scores"][name] for record in scored)
             assert float(auroc) == (right < wrong)
+    _, out, _ = run_tokur("score", tmp_path / "sigma" / "responses.jsonl", "--scores", "ll,ll_sum", *arguments)
+    for line, name in ((ll, "ll"), (ll_sum, "ll_sum")):
+        right, wrong = (record["tokur"]["scores"][name] for record in parsed(out))
+        assert line.split() == [name, f"{right > wrong:.4f}"]
+    assert {"ll", "ll_sum", "σ"} <= words_of(tmp_path / "sigma" / "figure.svg")
+
+
+def words_of(figure):
+    """Return the texts of a figure, which lie beside a PNG of it."""
+    assert figure.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    return {
+        "".join(text.itertext()).strip() for text in ElementTree.parse(figure).iter("{http://www.w3.org/2000/svg}text")
+    }
 
 
 @pytest.mark.slow
 def test_temperature_has_a_row_for_each_temperature(make, tmp_path):
     head, cold, hot, _, *rest = make("temperature.sh", TEMPERATURES="0 1").splitlines()
+    assert {"TU", "AU", "EU", "τ"} <= words_of(tmp_path / "temperature" / "figure.svg")
     assert head.split() == ["τ", "TU", "AU", "EU", "AUROC", "TU", "AU", "EU"]
     assert [line.split()[0] for line in (cold, hot)] == ["0", "1"]
     assert all(len(line.split()) == 7 for line in (cold, hot))
@@ -339,13 +441,43 @@ def test_temperature_has_a_row_for_each_temperature(make, tmp_path):
 @pytest.mark.slow
 def test_stepwise_compares_the_draws_on_the_same_responses(make, tmp_path):
     found = results(make("stepwise.sh", N="2"))
-    assert list(found) == ["stepwise", "joint"]
+    assert list(found) == ["stepwise", "shared", "joint"]
     scored = {name: records_of(tmp_path / "stepwise" / f"{name}.jsonl") for name in found}
     for name, records in scored.items():
         assert {record["tokur"]["run"]["sampling"] for record in records} == {name}
         assert {row["score"] for row in found[name]} - {None} == {"tu_mean", "au_mean", "eu_mean"}
     texts = [[record["response"] for record in records] for records in scored.values()]
-    assert texts[0] == texts[1]
+    assert texts[0] == texts[1] == texts[2]
+    words = {"Pass@1", "accuracy", "improvement", "efficiency", *found}
+    assert words <= words_of(tmp_path / "stepwise" / "figure.svg")
+
+
+def test_improvement_is_over_one_response_and_efficiency_that_of_a_doubling():
+    """By hand: one response is right in 20 %, two in 30 %, eight in 44 %."""
+    code = (
+        "import figures\npoints = {2: (0.3, 0), 8: (0.44, 0)}\n"
+        "print(*figures.improvement(points, 0.2).values(), *figures.efficiency(points, 0.2).values())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=PAPER, capture_output=True, text=True, check=True)
+    assert [float(word) for word in done.stdout.split()] == pytest.approx([10, 24, 10, 8])
+
+
+@pytest.mark.slow
+def test_the_papers_cases_are_the_rows_that_it_names(model, programs, tmp_path):
+    published(tmp_path)
+    settings = {"MODEL": str(model), "N": "2", "HF_HOME": str(tmp_path / "hub")}
+    done = start(tmp_path, "cases.sh", programs, **QUICK | settings)
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / "cases"
+    for name, asked in (
+        ("gsm8k-1178", "Row 1178: 1+1?"),
+        ("gsm8k-1190", "Row 1190: 1+1?"),
+        ("math500-1298", "Of test/prealgebra/1298.json: 1+1?"),
+        ("math500-260", "Of test/prealgebra/260.json: 1+1?"),
+    ):
+        records = records_of(folder / f"{name}-graded.jsonl")
+        assert [record.get("question") or record["problem"] for record in records] == [asked] * 2
+        assert asked in (folder / f"{name}.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

@@ -206,6 +206,43 @@ def test_the_probabilities_are_as_good_as_shown(run_tokur, scored_samples, tmp_p
 
 
 @pytest.mark.slow
+def test_the_certificate_is_the_one_shown(run_tokur, scored_samples, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    block = block_with(TOUR, "--certify 60% --table")
+    code, out, _ = run_tokur("evaluate", scored_samples, "--certify", "60%", "--table")
+    assert code == 0
+    shown = [line for line in block.printed.splitlines() if line != "…"]
+    assert shown == [line for line in out.splitlines() if not line.startswith("data ")]
+    file = tmp_path / "certificate.json"
+    assert run_tokur("evaluate", scored_samples, "--certify", "60%", "-o", file)[0] == 0
+    certificate = json.loads(file.read_text())
+    told = (
+        f"At most 60 % are wrong where `eu` is below {certificate['threshold']:.3f}, in "
+        f"{100 * certificate['coverage']['value']:.0f} % of the questions"
+    )
+    assert told in text_of(FRONT)
+    code, _, err = run_tokur("evaluate", scored_samples, "--certify", "5%")
+    assert (code, "5 % cannot be certified by eu" in err) == (1, True)
+
+
+@pytest.mark.slow
+def test_half_of_the_labels_certify_for_the_other_half_as_shown(run_tokur, scored_samples, tmp_path):
+    labelled, words = tmp_path / "labelled.jsonl", tmp_path / "words.jsonl"
+    run_tokur("evaluate", scored_samples, "--graded", labelled)
+    write_lines(words, [line for line in labelled.read_bytes().splitlines(keepends=True) if b'"id": "word-' in line])
+    rows = text_of(TOUR).partition("| | promised |")[2].splitlines()[2:5]
+    for row in rows:
+        promised, *figures = (cell.strip(" %") for cell in row.strip("| ").split("|")[-5:])
+        ended = subprocess.run(
+            [sys.executable, ROOT / "samples" / "certificate_splits.py", words, "--certify", promised],
+            check=True, capture_output=True, text=True,
+        )  # fmt: skip
+        certified, rest = ended.stdout.partition("certified in ")[2].split(" of ", 1)
+        coverage, wrong = re.findall(r"([\d.]+)%", rest)
+        assert [certified, coverage, wrong, re.search(r"there in (\d+)", rest)[1]] == figures
+
+
+@pytest.mark.slow
 def test_sampled_responses_have_the_probabilities_and_the_coverage_told(run_tokur, scored_n16, tmp_path):
     reference = " ".join(text_of(REFERENCE).split())
     code, out, _ = run_tokur("evaluate", scored_n16, "--fit", tmp_path / "calibration.json")
@@ -293,6 +330,32 @@ def test_the_choices_are_right_as_often_as_shown(run_tokur, scored_n16):
         f"{beside[titles[1]]}; the paper's 10 %, here a vote of two, {shown['eu_mean'][1]} (44 questions"
     )
     assert told in text_of(FRONT)
+
+
+@pytest.mark.slow
+def test_votes_that_are_settled_save_as_much_as_shown(run_tokur, scored_n16):
+    words = arguments(block_with(TOUR, "--stop-at").commands, "tokur evaluate")
+    code, out, _ = run_tokur(*[scored_n16 if word == "scored_n16.jsonl" else word for word in words], "--scores", "eu")
+    assert code == 0
+    rows = text_of(TOUR).partition("| stop at |")[2].partition("\n\n")[0].splitlines()[2:]
+    for row, of in zip(rows, parsed(out)[-1]["stopping"], strict=True):
+        level, difference, tokens, settled = row.replace("−", "-").strip("| ").split(" | ")
+        low, value, high = (round(100 * of["difference"][part], 1) + 0.0 for part in ("low", "value", "high"))
+        assert (float(level), difference) == (of["stop_at"], f"{value} [{low}, {high}]")
+        assert [tokens, settled.removesuffix(" of the questions")] == [
+            f"{100 * of[part]['value']:.1f} %" for part in ("tokens", "settled")
+        ]
+
+
+@pytest.mark.slow
+def test_questions_are_told_apart_as_well_as_told(run_tokur, scored_n16):
+    code, out, _ = run_tokur("evaluate", scored_n16, "--level", "question")
+    assert code == 0
+    auroc = {row["score"]: spelling(row["auroc"], 1) for row in parsed(out)}
+    told = (
+        f"the AUROC of `share` is {auroc['share']}, of `eu` {auroc['eu']} and of `neg_length` {auroc['neg_length']}: 44"
+    )
+    assert told in " ".join(text_of(REFERENCE).split())
 
 
 @pytest.mark.slow

@@ -32,7 +32,7 @@ NOT_RUN = {
     r"tokur .*(champ|equations|arithmetic)": "needs data from elsewhere; tests/test_step_study.py runs the programs",
 }
 MODELS = r"(?<=-m )(MODEL|Qwen/Qwen2\.5-3B-Instruct)\b"
-SHORT = {"questions.jsonl": 12, "responses.jsonl": 24, "responses_n16.jsonl": 160}
+SHORT = {"questions.jsonl": 12, "responses.jsonl": 44, "responses_n16.jsonl": 160}
 
 
 @pytest.fixture
@@ -45,8 +45,10 @@ def surroundings(tmp_path, roomy_folder, programs):
         with (samples / name).open("w", encoding="utf-8") as file:
             lines = (ROOT / "samples" / name).read_text(encoding="utf-8").split("\n")[:count]
             for number, record in enumerate(map(json.loads, lines)):
-                if "tokur" in record:  # every second one right, so that a calibration can be fitted
-                    answer = record["reference"] if number % 2 else "-1"
+                if (
+                    "tokur" in record
+                ):  # three of four right, so that a calibration can be fitted, and a certificate made
+                    answer = record["reference"] if number % 4 else "-1"
                     record["response"] = f"{record['response'][:40]}\n#### {answer}"
                     kept = {"schema", "sample", "seed", "finish_reason"}
                     record["tokur"] = {name: value for name, value in record["tokur"].items() if name in kept}

@@ -62,16 +62,37 @@ detection() {
     tokur evaluate "$@" --scores all "$FORM"
 }
 
-# votes NAME SCORES — Maj@N and WBoN of the scored responses in OUT/NAME.jsonl among N and its halves, and their plots
-votes() {
+# scaling NAME SCORES OPTIONS… — Maj@N and WBoN of the scored responses in OUT/NAME.jsonl among N and its halves; the
+# options are evaluate's
+scaling() {
+    scored=$OUT/$1.jsonl
+    chosen=$2
+    shift 2
     sizes=$N
     size=$N
     while [ "$((size /= 2))" -ge 2 ] && [ "$size" -ge "$((N / 32))" ]; do
         sizes=$size,$sizes
     done
+    tokur evaluate "$scored" --scores "$chosen" --scaling "$sizes" --repeats 10 --keep 10% --bootstrap 0 "$@"
+}
+
+# votes NAME SCORES — the same as a table, with plots
+votes() {
     title "$1"
-    tokur evaluate "$OUT/$1.jsonl" --scores "$2" --scaling "$sizes" --repeats 10 --keep 10% --bootstrap 0 \
-        --plot "$OUT/$1-plots" "$FORM"
+    scaling "$1" "$2" --plot "$OUT/$1-plots" "$FORM"
+}
+
+# figure FORM … — a figure of several runs
+figure() {
+    python3 "$(dirname "$0")/figures.py" "$@"
+}
+
+# heading WHAT, entry VALUE REST — the lines of a table of strengths, printed and kept in OUT/table
+heading() {
+    printf '%-5s%10s%10s%10s%10s%10s%10s\n' "$1" TU AU EU 'AUROC TU' AU EU | tee "$OUT/table"
+}
+entry() {
+    printf '%-4s%s\n' "$@" | tee -a "$OUT/table"
 }
 
 # strength NAME SIGMA — the mean TU, AU and EU of a token in nats and the AUROC of their sums over the responses in
@@ -84,5 +105,12 @@ strength() {
         mv "$kept.part" "$kept"
     fi
     awk -F '[^a-z0-9.e_-]+' '{ for (i = 1; i < NF; i++) if ($i ~ /^(tu|au|eu)$/)
-        printf "  %8.4f", $(i + 1); print "" }' "$kept"
+        printf $(i + 1) == "null" ? "         -" : "  %8.4f", $(i + 1); print "" }' "$kept"
+}
+
+# aurocs NAME SCORES — a line for each score of the responses in OUT/NAME.jsonl: its AUROC
+aurocs() {
+    found=$(tokur evaluate "$OUT/$1.jsonl" --scores "$2" --bootstrap 0 --csv)
+    printf '%s\n' "$found" | awk -F , 'NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
+        { printf "%-34s%10s\n", $1, $column["auroc"] == "" ? "-" : sprintf("%.4f", $column["auroc"]) }'
 }

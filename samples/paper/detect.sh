@@ -12,6 +12,7 @@ table() {
     asked=$(first "$2" "$3")
     answer "$1" "$asked"
     detection "$1" "$SCORES" --versus ll_sum
+    tokur evaluate "$OUT/$1-${SEEDS%% *}.jsonl" --scores all --bootstrap 0 --plot "$OUT/$1-plots" > /dev/null
 }
 
 if [ -n "${INPUT:-}" ]; then

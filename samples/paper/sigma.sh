@@ -1,5 +1,5 @@
 #!/bin/sh
-# The paper's figure of the perturbation strength: a row for each σ, on greedy responses.
+# The paper's figure of the perturbation strength: a row for each σ, on greedy responses, and the log-likelihood's AUROC.
 #
 #   LIMIT=200 sh samples/paper/sigma.sh
 set -eu
@@ -10,8 +10,12 @@ SIGMAS=${SIGMAS:-0.01 0.03 0.1 0.2 0.3 0.5 1}
 
 asked=$(first "${INPUT:-hf:openai/gsm8k/main:test}" "$LIMIT")
 answer responses "$asked"
-printf '%-5s%10s%10s%10s%10s%10s%10s\n' σ TU AU EU 'AUROC TU' AU EU
+score responses baseline --scores ll,ll_sum --no-tokens
+heading σ
 for sigma in $SIGMAS; do
-    row=$(strength responses "$sigma")
-    printf '%-4s%s\n' "$sigma" "$row"
+    values=$(strength responses "$sigma")
+    entry "$sigma" "$values"
 done
+baselines=$(aurocs baseline ll,ll_sum)
+printf '%s\n' "$baselines" | tee -a "$OUT/table"
+figure table "$OUT/table" "$OUT/figure"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The paper's figure of stepwise and joint draws: test-time scaling by the uncertainties of either.
+# The paper's figure of stepwise and joint draws: test-time scaling by the uncertainties of either, and of shared ones.
 #
 #   BACKEND=vllm sh samples/paper/stepwise.sh
 set -eu
@@ -11,7 +11,10 @@ scores=tu_mean,au_mean,eu_mean
 
 asked=$(first "${INPUT:-hf:HuggingFaceH4/MATH-500:test}" "$LIMIT")
 answer responses "$asked" -n "$N" --temperature 0.8
-for sampling in stepwise joint; do
+for sampling in stepwise shared joint; do
     score responses "$sampling" --sampling "$sampling" --scores "$scores" --no-tokens
     votes "$sampling" "$scores"
+    scaling "$sampling" "$scores" --jsonl > "$OUT/$sampling-votes.jsonl"
+    set -- "$@" "$OUT/$sampling-votes.jsonl"
 done
+figure votes "$OUT/figure" "$@"

@@ -9,14 +9,15 @@ TEMPERATURES=${TEMPERATURES:-0 0.2 0.4 0.6 0.8 1}
 . "$(dirname "$0")/common.sh"
 
 asked=$(first "${INPUT:-hf:HuggingFaceH4/MATH-500:test}" "$LIMIT")
-printf '%-5s%10s%10s%10s%10s%10s%10s\n' τ TU AU EU 'AUROC TU' AU EU
+heading τ
 for temperature in $TEMPERATURES; do
     answer "t$temperature" "$asked" --temperature "$temperature"
     score "t$temperature" "t$temperature-scored" --scores pe,ll,self_certainty,deepconf,tu,au,eu,ll_sum,neg_length --no-tokens
-    row=$(strength "t$temperature" "$SIGMA")
-    printf '%-4s%s\n' "$temperature" "$row"
+    values=$(strength "t$temperature" "$SIGMA")
+    entry "$temperature" "$values"
 done
 printf '\n'
 for temperature in $TEMPERATURES; do
     cat "$OUT/t$temperature-scored.jsonl"
 done | tokur evaluate --scores all --group-by tokur.generation.temperature --bootstrap 0 "$FORM"
+figure table "$OUT/table" "$OUT/figure"

@@ -1,23 +1,23 @@
-"""Tables of the study of strengths, from what `study.py` wrote for each model.
+"""Print the tables of the study of strengths, as they stand in its README, from what `study.py` wrote for each model.
 
 python samples/strength/analyse.py smollm2.jsonl gemma.jsonl
+python samples/strength/analyse.py --choices smollm2.jsonl gemma.jsonl
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
-from sklearn.metrics import average_precision_score, roc_auc_score
+from sklearn.metrics import average_precision_score
 
-RESAMPLES = 500
+RESAMPLES = 1000
 FIFTHS = 5
-WHOLE = 400
 PAPER = "sigma=0.1"
 
 Columns = dict[str, np.ndarray]
@@ -39,7 +39,10 @@ def read(path: Path) -> Posteriors:
 
 
 def auroc(doubt: np.ndarray, columns: Columns) -> float:
-    return float(roc_auc_score(columns["correct"], -doubt))
+    wrong = ~columns["correct"]
+    count = int(wrong.sum())
+    won = rankdata(doubt)[wrong].sum() - count * (count + 1) / 2
+    return float(won / (count * (len(wrong) - count)))
 
 
 def auprc(doubt: np.ndarray, columns: Columns) -> float:
@@ -84,7 +87,7 @@ def taken(columns: Columns, places: np.ndarray) -> Columns:
     return {name: values[places] for name, values in columns.items()}
 
 
-def beside_likelihood(columns: Columns, score: str, measure: Callable[[np.ndarray, Columns], float]) -> str:
+def beside_likelihood(columns: Columns, score: str, measure: Callable[[np.ndarray, Columns], float] = auroc) -> str:
     """Return a measure of a score minus that of the log-likelihood, in points, over the same resampled responses."""
 
     def difference(places: np.ndarray) -> float:
@@ -104,74 +107,124 @@ def beside_paper(columns: Columns, paper: Columns, score: str) -> str:
     return with_interval(difference, len(columns["correct"]))
 
 
+def partial_of(columns: Columns, score: str) -> str:
+    """Return the partial rank correlation of a score with its interval."""
+
+    def correlation(places: np.ndarray) -> float:
+        of = taken(columns, places)
+        return partial(of[score], of)
+
+    return with_interval(correlation, len(columns["correct"]), unit=1)
+
+
 def half(columns: Columns, which: int) -> Columns:
     return taken(columns, np.arange(which, len(columns["correct"]), 2))
 
 
+def table(*rows: Sequence[str]) -> None:
+    """Print a Markdown table, its head first."""
+    for row in (rows[0], ["---"] * len(rows[0]), *rows[1:]):
+        print("| " + " | ".join(row).replace("-", "−" if row[0] != "---" else "-") + " |")
+    print()
+
+
 def tables(posteriors: Posteriors, title: str) -> None:
     """Print what a model's posteriors do."""
-    every = next(iter(posteriors.values()))
-    print(f"## {title}: {len(every['correct'])} responses, {every['correct'].mean():.1%} right\n")
-    for name, values in (("ll_sum", -every["logprob"]), ("neg_length", every["length"])):
-        print(
-            f"{name}: AUROC {100 * auroc(values, every):.1f}, AUPRC {100 * auprc(values, every):.1f}, "
-            f"within fifths of length {100 * within_fifths(values, every):.1f}"
-        )
-    for score in ("eu", "eu_fisher"):
-        print(
-            f"\n| posterior | σ | N | KL | tu / entropy | AUROC of {score} | − ll_sum | AUPRC − | fifths − | partial |"
-        )
-        print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-        for name, columns in posteriors.items():
-            count = len(columns["length"])
-            cells = [
+    every = max(posteriors.values(), key=lambda columns: len(columns["length"]))
+    print(f"**{title}**, {len(every['correct'])} responses, {every['correct'].mean():.1%} of them right\n")
+    known = {"`ll_sum`": -every["logprob"], "`neg_length`": every["length"]}
+    measures = (auroc, auprc, within_fifths)
+    table(
+        ("", "AUROC", "AUPRC", "AUROC at fixed length"),
+        *((name, *(f"{100 * of(doubt, every):.1f}" for of in measures)) for name, doubt in known.items()),
+    )
+    ranked = ("eu", "eu_fisher", "eu_kl", "tu")
+    table(
+        ("posterior", "σ", "N", "KL", "`tu` / entropy", *(f"`{score}`" for score in ranked)),
+        *(
+            (
                 name,
                 f"{columns['sigma'][0]:g}",
-                str(count),
+                str(len(columns["length"])),
                 f"{columns['eu_kl'].sum() / columns['length'].sum():.4f}",
-                f"{columns['tu'].sum() / columns['entropy'].sum():.2f}",
-                f"{100 * auroc(columns[score], columns):.1f}",
-                *(beside_likelihood(columns, score, measure) for measure in (auroc, auprc, within_fifths)),
-                with_interval(lambda at, c=columns, of=score: partial(c[of][at], taken(c, at)), count, 1),
-            ]
-            print("| " + " | ".join(cells) + " |")
-    others = ("eu_kl", "tu", "au")
-    print("\n| posterior | " + " | ".join(f"AUROC of {score} − ll_sum" for score in others) + " |")
-    print("| --- | --- | --- | --- |")
-    for name, columns in posteriors.items():
-        print(f"| {name} | " + " | ".join(beside_likelihood(columns, score, auroc) for score in others) + " |")
-    compared = ("eu", "eu_fisher", "tu")
-    print("\n| posterior | " + " | ".join(f"AUROC of {score} − at {PAPER}" for score in compared) + " |")
-    print("| --- | --- | --- | --- |")
-    for name, columns in posteriors.items():
-        if name != PAPER and len(columns["length"]) == WHOLE:
-            found = (beside_paper(columns, posteriors[PAPER], score) for score in compared)
-            print(f"| {name} | " + " | ".join(found) + " |")
-    print()
+                by_entropy(columns),
+                *(beside_likelihood(columns, score) for score in ranked),
+            )
+            for name, columns in posteriors.items()
+        ),
+    )
+    table(
+        ("posterior", "`eu`: AUPRC", "fixed length", "partial", "`eu_fisher`: AUPRC", "fixed length", "partial"),
+        *(
+            (
+                name,
+                *(
+                    cell
+                    for score in ("eu", "eu_fisher")
+                    for cell in (
+                        beside_likelihood(columns, score, auprc),
+                        beside_likelihood(columns, score, within_fifths),
+                        partial_of(columns, score),
+                    )
+                ),
+            )
+            for name, columns in posteriors.items()
+        ),
+    )
+    paper = posteriors.get(PAPER)
+    others = {name: columns for name, columns in posteriors.items() if columns is not paper}
+    if paper is not None and others:
+        compared = ("eu", "eu_fisher", "eu_kl", "tu")
+        table(
+            (f"posterior − {PAPER}", *(f"`{score}`" for score in compared)),
+            *(
+                (name, *(beside_paper(columns, first(paper, columns), score) for score in compared))
+                for name, columns in others.items()
+            ),
+        )
+
+
+def by_entropy(columns: Columns) -> str:
+    """Return mean `tu` / mean entropy of a token = their quotient."""
+    tu, entropy = (columns[name].sum() / columns["length"].sum() for name in ("tu", "entropy"))
+    return f"{tu:.2f} / {entropy:.2f} = {tu / entropy:.2f}"
+
+
+def first(columns: Columns, like: Columns) -> Columns:
+    """Return as many of the first responses as there are in other columns, which must be of the same responses."""
+    found = taken(columns, np.arange(min(len(like["length"]), len(columns["length"]))))
+    if not np.array_equal(found["length"], like["length"]):
+        raise SystemExit("posteriors of a file are of different responses: they cannot be compared")
+    return found
 
 
 def choices(models: dict[str, Posteriors]) -> None:
     """Print what a posterior that was chosen on half of a model's responses does on the other half, and elsewhere."""
     for title, posteriors in models.items():
-        whole = {name: columns for name, columns in posteriors.items() if len(columns["length"]) == WHOLE}
+        most = max(len(columns["length"]) for columns in posteriors.values())
+        whole = {name: columns for name, columns in posteriors.items() if len(columns["length"]) == most}
         for score in ("eu", "eu_fisher"):
-            best = max(whole, key=lambda name, of=score: auroc(half(whole[name], 0)[of], half(whole[name], 0)))
-            found = [f"on the other half of {title} {beside_likelihood(half(whole[best], 1), score, auroc)}"]
-            found += [
-                f"on {other} {beside_likelihood(models[other][best], score, auroc)}"
-                for other in models
-                if other != title
+            first_half = {name: half(columns, 0) for name, columns in whole.items()}
+            found = {name: auroc(columns[score], columns) for name, columns in first_half.items()}
+            best = max(found, key=found.__getitem__)
+            beside = [f"on the other half {beside_likelihood(half(whole[best], 1), score)}"]
+            beside += [
+                f"on {other} {beside_likelihood(models[other][best], score)}" for other in models if other != title
             ]
-            print(f"- {score}, chosen on every second response of {title}: {best}; beside ll_sum {', '.join(found)}")
+            print(f"- `{score}` on {title}: {best}; {', '.join(beside)}".replace(" -", " −").replace("[-", "[−"))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path, nargs="+", help="what study.py wrote, a file a model")
-    models = {path.stem: read(path) for path in parser.parse_args().results}
+    parser.add_argument("--choices", action="store_true", help="what is best on half of the responses, on the others")
+    chosen = parser.parse_args()
+    models = {path.stem: read(path) for path in chosen.results}
+    if chosen.choices:
+        choices(models)
+        return
     for title, posteriors in models.items():
         tables(posteriors, title)
-    choices(models)
 
 
 if __name__ == "__main__":

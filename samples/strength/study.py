@@ -1,6 +1,7 @@
 """Score labelled responses under many posteriors of one model: a JSON line a response and posterior.
 
 python samples/strength/study.py MODEL labelled.jsonl > smollm2.jsonl
+python samples/strength/study.py MODEL labelled.jsonl --only 'kl=0.03 v_proj' sigma=0.1 >> smollm2.jsonl
 
 A posterior is described by what differs from the defaults: `kl`, the mean KL(p_0 ‖ p_m) of a token on tokur's own text
 that its strength is chosen by, or `sigma`; `relative`, the same ‖ΔW‖_F/‖W‖_F in all matrices; targets, sampling, draws.
@@ -97,13 +98,19 @@ class Study:
     def run(self, plan: dict[str, Any]) -> None:
         posterior, count = self.posterior(plan), plan.get("n", WHOLE)
         found = self.scored(posterior, self.responses[:count], plan.get("M", 2), plan.get("sampling", "stepwise"))
-        name = " ".join(f"{key}={value:g}" if type(value) is float else f"{key}={value}" for key, value in plan.items())
         for record, quantities in zip(self.records, found, strict=False):
             sums = {of: float(np.sum(values, dtype=np.float64)) for of, values in quantities.items()}
-            known = {"posterior": name.partition(" n=")[0], "sigma": posterior.sigma, "id": record["id"]}
+            known = {"posterior": name(plan), "sigma": posterior.sigma, "id": record["id"]}
             length = len(quantities["logprob"])
             print(json.dumps({**known, "correct": bool(record["correct"]), "length": length, **sums}), flush=True)
-        print(f"{name}: σ = {posterior.sigma:g}", file=sys.stderr)
+        print(f"{name(plan)}: σ = {posterior.sigma:g}", file=sys.stderr)
+
+
+def name(plan: dict[str, Any]) -> str:
+    """Return what a posterior is called: `kl=0.03 v_proj`, `kl=0.03 relative`, `kl=0.03 M=8`."""
+    words = {key: f"{key}={value:g}" for key, value in plan.items() if key in ("sigma", "kl", "M")}
+    words |= {key: key if value is True else value for key, value in plan.items() if key not in words and key != "n"}
+    return " ".join(words.values())
 
 
 def relative(posterior: Posterior) -> Posterior:
@@ -125,10 +132,12 @@ def main() -> None:
     parser.add_argument("model", help="hub id, folder or GGUF file")
     parser.add_argument("labelled", type=Path, help="responses with labels, as tokur evaluate --graded writes them")
     parser.add_argument("--dtype", default="bfloat16")
+    plans = {name(plan): plan for plan in PLAN}
+    parser.add_argument("--only", nargs="+", choices=plans, default=list(plans), metavar="NAME", help=", ".join(plans))
     chosen = parser.parse_args()
     study = Study(chosen.model, chosen.dtype, chosen.labelled)
-    for plan in PLAN:
-        study.run(plan)
+    for called in chosen.only:
+        study.run(plans[called])
 
 
 if __name__ == "__main__":

@@ -79,13 +79,13 @@ _register(
 )
 _register(
     select,
-    "by keep method weight n seed abstain label-field answer records output skip-invalid",
+    "by keep method weight n seed abstain certificate label-field answer records output skip-invalid",
     "tokur select scored.jsonl > selected.jsonl",
     "tokur select scored.jsonl --by ll_sum --method wbon > selected.jsonl",
 )
 _register(
     evaluate,
-    "scores tokens versus group-by level bootstrap scaling worst label-field answer fit plot table csv output",
+    "scores tokens versus group-by level scaling worst label-field answer fit certify plot table csv output",
     "tokur evaluate scored.jsonl",
     "tokur evaluate scored.jsonl --scores eu,ll_sum,neg_length --versus ll_sum",
 )

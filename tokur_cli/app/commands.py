@@ -11,6 +11,7 @@ import typer
 
 from tokur_cli.app.groups import Without
 from tokur_cli.commands.options import panels
+from tokur_cli.commands.options.certify import CertifyOptions
 from tokur_cli.commands.options.evaluate import WHOLE, EvaluationOptions, EvaluationOutput
 from tokur_cli.commands.options.files import Reads
 from tokur_cli.commands.options.fit import FitOptions
@@ -267,6 +268,7 @@ def evaluate(
     options: EvaluationOptions,
     labels: Annotated[LabelOptions, Excludes("--level=step", but=("label_field",), why=WHOLE)],
     fit: FitOptions,
+    certify: CertifyOptions,
     target: EvaluationOutput,
     source: InputOptions,
 ) -> None:
@@ -286,7 +288,7 @@ def evaluate(
     paths = list(scored) if scored else [input_path(None)]
     from tokur_cli.commands.evaluate.command import evaluate as run
 
-    run(paths, source, options, labels, fit, target)
+    run(paths, source, options, labels, fit, certify, target)
 
 
 def heatmap(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tokur_cli import __version__
@@ -13,6 +13,7 @@ from tokur_cli.answers.judging import CODE_NOT_RUN, RULE_NOT_USED, UNLABELLED, L
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.select import SelectOptions
 from tokur_cli.commands.options.streams import InputOptions, RecordOutput
+from tokur_cli.commands.shared.certified import CertifiedAnswers
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.labelled import Labeller, Refused, told_unmarked
 from tokur_cli.commands.shared.part_scores import PartScores
@@ -41,7 +42,10 @@ def select(source: InputOptions, options: SelectOptions, labels: LabelOptions, t
     Without ``grouped`` nothing is written before the whole input is read, so a bad record ends the command without any
     output; with it, all questions before the bad record's are written.
     """
-    selection = _Selection(options, source.skip_invalid)
+    certified = None if options.certificate is None else CertifiedAnswers(options.certificate)
+    if certified is not None:
+        options = certified.as_labelled(options)
+    selection = _Selection(options, source.skip_invalid, certified)
     items = read_input(COMMAND, source)
     with (
         Progress(COMMAND) as progress,
@@ -60,10 +64,11 @@ def select(source: InputOptions, options: SelectOptions, labels: LabelOptions, t
 class _Selection:
     """One run: records into questions, questions into choices."""
 
-    def __init__(self, options: SelectOptions, skip_invalid: bool) -> None:
+    def __init__(self, options: SelectOptions, skip_invalid: bool, certified: CertifiedAnswers | None) -> None:
         if options.by not in CATALOGUE:
             raise UsageError(f"--by {options.by}: unknown score{there_are(CATALOGUE, options.by)}")
-        check_used([options.by], options.parts, "--by")
+        scores = [options.by, *([] if certified is None else [certified.certificate.score])]
+        check_used(scores, options.parts, "--by")
         if options.weight == "score" and options.by in SIGNED:
             raise UsageError(
                 f"--weight score: {options.by} may be negative or positive, so it is not a weight; take exp or rank"
@@ -75,7 +80,7 @@ class _Selection:
             options.weight,
             doubt=measures_doubt(whole_of(options.by), orientation),
         )
-        self.options = options
+        self.options, self.certified = options, certified
         self.sign = -1.0 if orientation == "uncertainty" else 1.0
         self.settings = {
             "by": options.by,
@@ -86,15 +91,16 @@ class _Selection:
             "n": options.count,
             "seed": options.seed if options.count is not None else None,
             "abstain": options.abstain,
+            **({} if certified is None else {"certificate": certified.certificate.digest}),
             "version": __version__,
             **options.parts,
         }
         self.invalid = InvalidRecords(COMMAND, skip_invalid)
-        self.tally = Tally(abstains=options.abstain is not None)
+        self.tally = Tally(abstains=options.abstains)
         self.questions = self.answered = self.answerless = self.unmarked = 0
         self.unjudged: Counter[str] = Counter()
         self.notes = Notes(options.by, self.rule, options.count)
-        self.parts = PartScores([CATALOGUE[options.by]], options.parts)
+        self.parts = PartScores([CATALOGUE[name] for name in dict.fromkeys(scores)], options.parts)
         self.other_scores: dict[str, None] = {}
         self.taken = 0
 
@@ -134,15 +140,17 @@ class _Selection:
         """Yield the messages for the end, the summary last."""
         yield from self.notes.lines()
         yield from self.parts.told()
+        if self.certified is not None:
+            yield from self.certified.told()
         for outcome in (CODE_NOT_RUN, RULE_NOT_USED):
             if count := self.unjudged[outcome]:
                 yield f"not judged right or wrong: {count:,} response{'s' * (count > 1)} {UNLABELLED[outcome]}"
         if self.unmarked:
             yield told_unmarked(self.unmarked)
         mean = f"{whole_of(self.options.by)}_mean{part_of(self.options.by)}"
-        if mean in CATALOGUE and self.rule.needs_score:
+        if mean in CATALOGUE and self.rule.needs_score and self.certified is None:
             yield f"{self.options.by} adds up over tokens and favours short responses; the paper selects by {mean}"
-        if self.options.abstain is not None and self.questions:
+        if self.options.abstains and self.questions:
             part = self.answered / self.questions
             others = "too unsure of the others"
             if self.answerless:
@@ -159,9 +167,11 @@ class _Selection:
             method = self.rule.method
             raise record.error(f"is code, and {method} counts equal answers, of which code has none: give --method bon")
         self.unjudged[labelled.outcome] += labelled.awaits is None
+        scores = {**record.scores, **self.parts.of(record)}
         response = Candidate(
             None if labelled.answer is None else sys.intern(labelled.answer),  # most answers come many times
-            self._confidence(record),
+            self._confidence(record, scores),
+            certified=self._certified(record, scores),
             is_unmarked=labelled.is_unmarked,
             is_code=is_code(record),
             correct=labelled.correct,
@@ -169,8 +179,15 @@ class _Selection:
         )
         gathering.add(key, record, response)
 
-    def _confidence(self, record: Record) -> float | None:
-        scores = {**record.scores, **self.parts.of(record)}
+    def _certified(self, record: Record, scores: Mapping[str, Any]) -> float | None:
+        """Return the score that the certificate goes by."""
+        if self.certified is None:
+            return None
+        self.certified.check(record, self.options.parts)
+        name = self.certified.certificate.score
+        return record.number(f'"tokur.scores.{name}"', scores.get(name))
+
+    def _confidence(self, record: Record, scores: Mapping[str, Any]) -> float | None:
         value = scores.get(self.options.by)
         if value is None:
             self.other_scores.update(dict.fromkeys(name for name, other in scores.items() if other is not None))
@@ -189,7 +206,7 @@ class _Selection:
             classes = answer_classes([response.answer for response in drawn], labelling.equivalence)
             choice = choose([response.confidence for response in drawn], classes.labels, self.rule)
             certainty = None if choice is None else self._certainty(drawn, choice)
-            answers = self._answers(drawn, choice, certainty)
+            answers = self._answers(question, drawn, choice, certainty)
             self.questions, self.answered = self.questions + 1, self.answered + answers
             correct = _correct(question.references, drawn, gathering, labelling)
             self._count(question, drawn, classes, choice, correct, answers)
@@ -199,9 +216,7 @@ class _Selection:
                 verdicts.update(_verdicts(drawn, classes, choice, answers))
             elif choice is not None:
                 selected = self._selected(gathering.record(drawn[choice.chosen]), drawn, choice)
-                writer.write(
-                    selected if self.options.abstain is None else _with_certainty(selected, certainty, answers)
-                )
+                writer.write(_with_certainty(selected, certainty, answers) if self.options.abstains else selected)
         if self.options.records:
             for response in gathering.in_input_order():
                 record = gathering.record(response)
@@ -210,13 +225,21 @@ class _Selection:
                 writer.write(record)
 
     def _certainty(self, drawn: list[Candidate], choice: Choice) -> float | None:
+        if self.certified is not None:
+            return drawn[choice.chosen].certified
         return drawn[choice.chosen].confidence if self.options.by == P_CORRECT else choice.share
 
-    def _answers(self, drawn: list[Candidate], choice: Choice | None, certainty: float | None) -> bool:
+    def _answers(
+        self, question: Question, drawn: list[Candidate], choice: Choice | None, certainty: float | None
+    ) -> bool:
         """Return whether the choice is an answer that is certain enough to be given."""
-        if self.options.abstain is None:
+        if self.certified is not None:
+            is_certain = self.certified.answers(certainty, question, len(drawn))
+        elif self.options.abstain is None:
             return True
-        if choice is None or certainty is None or certainty < self.options.abstain:
+        else:
+            is_certain = certainty is not None and certainty >= self.options.abstain
+        if choice is None or not is_certain:
             return False
         chosen = drawn[choice.chosen]
         has_answer = chosen.answer is not None or chosen.is_code

@@ -17,8 +17,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from tokur_cli import __version__
-from tokur_cli.records.encoding import Checks, check_fields, parse_object
-from tokur_cli.records.errors import TokurError, UsageError
+from tokur_cli.records.encoding import Checks
+from tokur_cli.records.errors import UsageError
+from tokur_cli.scores.own_files import read_own
 from tokur_cli.scores.parts import NO_PARTS, Parts, check_known, check_used, is_part, part_of
 from tokur_cli.scores.steps import regular_expression
 
@@ -187,25 +188,7 @@ def read_calibration(path: str) -> Calibration:
         TokurError: it cannot be read, is of a newer schema, or a field is missing, unknown, there twice or not what it
             must be.
     """
-    try:
-        with open(path, encoding="utf-8") as file:
-            values = parse_object(file.read())
-    except FileNotFoundError:
-        raise TokurError(f"{path}: there is no such file; `tokur evaluate GRADED --fit {path}` writes one") from None
-    except OSError as error:
-        raise TokurError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise _unlike(path, str(error)) from None
-    written = values.get("schema")
-    if type(written) is int and written > SCHEMA:
-        raise TokurError(
-            f"{path}: has schema {written}, and this tokur ({__version__}) reads up to {SCHEMA}: update tokur"
-        )
-    try:
-        check_fields(values, _WANTED)
-        _check_shape(values)
-    except ValueError as error:
-        raise _unlike(path, str(error)) from None
+    values = read_own(path, _WANTED, SCHEMA, made_by="tokur evaluate GRADED --fit", shape=_check_shape)
     for name in ("scores", "weights"):
         values[name] = None if values[name] is None else tuple(values[name])
     values["points"] = None if values["points"] is None else tuple((place, p) for place, p in values["points"])
@@ -296,7 +279,3 @@ _WANTED: Checks = {
 
 def _shown(value: Any) -> str:
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _unlike(path: str, what: str) -> TokurError:
-    return TokurError(f"{path}: is not what tokur evaluate --fit writes: {what}; have it written again")

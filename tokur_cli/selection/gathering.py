@@ -36,6 +36,7 @@ class Candidate:
         sample: its number among those of its question; None where the record has none.
         digest: of the record's text without token arrays: an order among equals that no order of the input changes.
         offset: where its text is in the spool.
+        certified: the score that a certificate goes by; None without either.
     """
 
     answer: str | None
@@ -47,6 +48,7 @@ class Candidate:
     sample: int | None = None
     digest: int = 0
     offset: int = 0
+    certified: float | None = None
 
 
 @dataclass(slots=True)

@@ -118,7 +118,7 @@ def lines(path: str, drawn: Sequence[Curve], reference: Curve, plane: Plane) -> 
                 color=colour,
                 linestyle=DASHES[number],
                 label=line.name,
-                marker=MARKERS[number] if plane.markers else None,
+                marker=MARKERS[number] if plane.markers or len(line.x) == 1 else None,
                 markersize=4.5,
             )
             if line.spread is not None:
@@ -174,6 +174,7 @@ def plane(path: str, horizontal: Split, vertical: Split, title: str) -> None:
         for side in sides:
             side.set_axis_off()
         axes.set(xlabel=horizontal.score, ylabel=vertical.score)
+        axes.locator_params(nbins=5)
         axes.legend(loc="best", frameon=True)
         figure.suptitle(title)
 

@@ -182,7 +182,7 @@ def test_options_that_contradict_a_fit_are_refused(fit, options, said):
 def test_a_way_to_fit_needs_a_file(run_tokur, tmp_path):
     code, _, err = run_tokur("evaluate", write_lines(tmp_path / "in.jsonl", graded()), "--by", "eu")
     assert code == 2
-    assert "--by is about a calibration: say where it goes with --fit FILE" in err
+    assert "--by is about a calibration or a certificate: give --fit FILE or --certify 5%" in err
 
 
 def test_a_file_is_replaced_with_force_only_and_never_the_input(fit, run_tokur, tmp_path):

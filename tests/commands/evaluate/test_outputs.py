@@ -108,10 +108,22 @@ def test_plots_are_written_as_png_and_svg(evaluate, tmp_path):
     options = ["--plot", folder, "--group-by", "level", "--scaling", "2,4", "--bootstrap", 0]
     code, _, err = evaluate(records, options=options)
     assert (code, err) == (0, "")
-    names = ("roc", "risk-coverage", "distributions", "eu-au", "groups", "scaling-maj", "scaling-wbon")
+    names = ["roc", "risk-coverage", "distributions", "eu-au", "eu-au-balanced", "groups"]
+    names += ["scaling-maj", "scaling-wbon"]
     assert {path.name for path in folder.iterdir()} == {f"{name}.{end}" for name in names for end in ("png", "svg")}
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in folder.glob("*.png"))
     assert "AUROC" in (folder / "roc.svg").read_text()
+
+
+def test_a_plane_is_drawn_with_all_responses_and_with_equally_many_right_and_wrong(evaluate, tmp_path):
+    """The paper keeps one class and draws as many of the other at random."""
+    pytest.importorskip("matplotlib")
+    records = [scored(number, number % 7, correct=number % 5 == 0) for number in range(100)]
+    for record in records:
+        record["tokur"]["scores"] |= {"eu_mean": 0.1, "au_mean": 0.5}
+    assert evaluate(records, options=["--plot", tmp_path / "plots", "--bootstrap", 0])[0] == 0
+    for name, shown in (("eu-au", ["wrong (80)", "right (20)"]), ("eu-au-balanced", ["wrong (20)", "right (20)"])):
+        assert re.findall(r"(?:wrong|right) \(\d+\)", (tmp_path / "plots" / f"{name}.svg").read_text()) == shown
 
 
 @pytest.mark.slow

@@ -63,3 +63,46 @@ def test_scaling_without_any_labelled_question_is_an_error(evaluate):
     code, _, err = evaluate(records, options=["--scaling", "2"])
     assert code == 1
     assert "every question has a response without a label" in err
+
+
+def settled_and_not(questions=10):
+    """Eight samples each: of even questions all agree and are right, of odd ones two answers come in turn."""
+    for number in range(questions):
+        for sample in range(8):
+            answer = "7" if number % 2 == 0 or sample % 2 else "5"
+            record = scored(0, 0.1 * sample, response=f"The answer is {answer}", reference="7")
+            record["tokur"] |= {"sample": sample}
+            record["tokur"]["scores"]["neg_length"] = -10.0
+            yield {**record, "id": f"q{number}"}
+
+
+def test_votes_that_are_settled_end(evaluate):
+    options = ["--scaling", "2,8", "--stop-at", "0.95,0.99", "--scores", "eu"]
+    _, (row, plain), _ = evaluate(settled_and_not(), options=options)
+    assert "stopping" not in row
+    first, second = plain["stopping"]
+    assert (first["stop_at"], second["stop_at"], first["n"]) == (0.95, 0.99, 8)
+    assert 0.5 <= first["settled"]["value"] <= 0.7
+    assert first["samples"]["value"] == first["tokens"]["value"] >= (4 + 6) / 16
+    assert 0.5 <= second["accuracy"]["value"] <= 1
+    assert {"value", "low", "high", "p"} <= first["difference"].keys()
+    _, text, _ = evaluate(settled_and_not(), options=[*options, "--table"])
+    assert "The vote ends when it is settled, at most N = 8 (%) with 95 % intervals" in text
+    assert "stop at 0.95" in text
+    _, text, _ = evaluate(settled_and_not(), options=[*options, "--csv"])
+    assert "stop@0.95_tokens,stop@0.95_tokens_low" in text.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--stop-at", "0.9"], "--stop-at is about votes among N responses: say how many with --scaling"),
+        (["--scaling", "4", "--stop-at", "95"], "--stop-at 95: give probabilities between 0.5 and 1, such as 0.9,0.95"),
+        (["--scaling", "4", "--stop-at", "0.9,x"], "--stop-at 0.9,x: give probabilities"),
+        (["--scaling", "4", "--stop-at", ""], "--stop-at : give probabilities"),
+    ],
+)
+def test_what_is_not_a_way_to_stop_is_refused(evaluate, options, said):
+    code, _, err = evaluate(settled_and_not(1), options=options)
+    assert code == 2
+    assert said in err

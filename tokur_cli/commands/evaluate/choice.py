@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from tokur_cli.commands.evaluate.columns import Columns, Wanted
+from tokur_cli.commands.evaluate.questions import SHARE
 from tokur_cli.commands.evaluate.spans import quantity_of, span_scores
 from tokur_cli.commands.options.evaluate import EvaluationOptions
 from tokur_cli.records.errors import TokurError, UsageError, there_are
@@ -17,8 +18,10 @@ LIKELIHOOD = "ll_sum"
 
 
 def baselines(options: EvaluationOptions) -> tuple[str, ...]:
-    """Return the scores that all others are judged against, where records have them; spans are judged against none."""
-    return () if options.level == "step" else tuple(dict.fromkeys((options.versus or LIKELIHOOD, LENGTH)))
+    """Return the scores that all others are judged against, where records have them: for spans none."""
+    if options.level == "response":
+        return tuple(dict.fromkeys((options.versus or LIKELIHOOD, LENGTH)))
+    return () if options.level == "step" else (options.versus or SHARE,)
 
 
 def wanted_scores(options: EvaluationOptions) -> Wanted:
@@ -32,7 +35,7 @@ def wanted_scores(options: EvaluationOptions) -> Wanted:
         _response_scores(options),
         parts=options.scores is None or bool({ALL, DEFAULT} & set(map(str.strip, options.scores.split(",")))),
         group_by=options.group_by,
-        answers=bool(options.sizes),
+        answers=bool(options.sizes) or options.level == "question",
     )
 
 
@@ -40,7 +43,7 @@ def _response_scores(options: EvaluationOptions) -> dict[str, Orientation]:
     if options.versus is not None and options.versus not in CATALOGUE:
         raise UsageError(f"--versus {options.versus}: there is no such score{there_are(CATALOGUE, options.versus)}")
     check_used((score.name for score in _asked(options)), options.parts, "--scores")
-    names = ",".join((options.scores or ALL, *baselines(options)))
+    names = ",".join((options.scores or ALL, *(name for name in baselines(options) if name in CATALOGUE)))
     return {score.name: score.orientation for score in choose_scores(names, options.parts)}
 
 
@@ -64,13 +67,14 @@ def shown_scores(runs: Sequence[Columns], options: EvaluationOptions) -> tuple[l
         _check_spans(options, having)
         return names, []
     if options.scores is None:
-        spoken_for = [name for name in names if CATALOGUE[name].representative in having - {name}]
+        of_catalogue = [name for name in names if name != SHARE]
+        spoken_for = [name for name in of_catalogue if CATALOGUE[name].representative in having - {name}]
         aside = [] if options.sizes else [name for name in spoken_for if name != options.versus]
         return [name for name in names if name not in aside], aside
     asked = [score.name for score in _asked(options)]
     if options.scores not in (ALL, DEFAULT) and (missing := [name for name in asked if name not in having]):
         raise TokurError(f"--scores: no record has {', '.join(missing)}: run tokur score first")
-    hidden = set(baselines(options)) - set(asked)
+    hidden = set(baselines(options)) - {*asked, SHARE}
     return [name for name in names if name not in hidden], []
 
 

@@ -8,12 +8,14 @@ from tokur_cli.commands.evaluate.choice import shown_scores, told_aside, wanted_
 from tokur_cli.commands.evaluate.columns import Columns, Wanted
 from tokur_cli.commands.evaluate.difficulty import failures_of, group_by_difficulty
 from tokur_cli.commands.evaluate.fitting import CalibrationFit, results_options
+from tokur_cli.commands.evaluate.questions import by_question
 from tokur_cli.commands.evaluate.responses import ResponseReader
 from tokur_cli.commands.evaluate.results import Results, as_rows, evaluate_runs
 from tokur_cli.commands.evaluate.runs import check_runs
 from tokur_cli.commands.evaluate.spans import SpanReader
 from tokur_cli.commands.evaluate.tables import as_csv, heading, left_out, reasons, tables
 from tokur_cli.commands.evaluate.worst import show_worst
+from tokur_cli.commands.options.certify import CertifyOptions
 from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOutput
 from tokur_cli.commands.options.fit import FitOptions
 from tokur_cli.commands.options.labels import LabelOptions
@@ -35,13 +37,22 @@ def evaluate(
     options: EvaluationOptions,
     labels: LabelOptions,
     fit: FitOptions,
+    certify: CertifyOptions,
     target: EvaluationOutput,
 ) -> None:
-    """Evaluate the scores of one or several files, or fit a calibration to them and evaluate its probabilities."""
+    """Evaluate the scores of one or several files, or fit a calibration to them and evaluate its probabilities.
+
+    Or look at single responses (``--worst``), or certify a threshold (``--certify``).
+    """
     if len(set(paths)) < len(paths):
         raise UsageError("a file is given twice: each is a run of its own")
     if options.worst is not None:
         show_worst(paths, source, options, labels, target, options.worst)
+        return
+    if certify.most_wrong is not None:
+        from tokur_cli.commands.evaluate.certifying import write_certificate
+
+        write_certificate(paths, source, certify, fit.by, options.parts, labels, target)
         return
     fitting = _fitting(options, fit, target)
     if fitting is None:
@@ -58,10 +69,12 @@ def evaluate(
         spans = SpanReader(source, wanted, invalid, label_field=labels.label_field, parts=options.parts)
         runs, told = spans.read(paths), spans.told
     else:
-        responses = ResponseReader(source, wanted, invalid, labels, parts=options.parts, fitting=fitting)
+        responses = ResponseReader(source, wanted, invalid, labels, parts=options.parts, collector=fitting)
         runs, told = responses.read(paths, target), responses.told
     for line in told:
         say(COMMAND, line)
+    if options.level == "question":
+        runs = by_question(runs)
     if runs and options.difficulty is not None:
         telling = ResponseReader(source, Wanted({}), invalid, labels)
         _group_by_difficulty(runs, options.difficulty, options.difficulty_from, telling)

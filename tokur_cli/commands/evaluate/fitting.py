@@ -29,6 +29,7 @@ from tokur_cli.scores.calibration import P_CORRECT, Calibration, Method, relevan
 from tokur_cli.scores.catalogue import Score, choose_scores
 from tokur_cli.scores.parts import Parts, check_used, part_of
 
+DEFAULT_SCORES = "eu,ll_sum,neg_length"
 FEWEST = 10
 """Questions with a right response, and questions with a wrong one: two of each in every fold."""
 
@@ -50,7 +51,7 @@ class CalibrationFit:
     held: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
-        self.scores = tuple(choose_scores(self.options.by, self.parts))
+        self.scores = tuple(choose_scores(self.options.by or DEFAULT_SCORES, self.parts))
         check_used(self.by, self.parts, "--by")
         if P_CORRECT in self.by:
             raise UsageError(f"--by {P_CORRECT}: is what is fitted; name other scores")

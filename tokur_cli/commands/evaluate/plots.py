@@ -57,6 +57,15 @@ class _Pooled:
         held = np.isfinite(values)
         return values[held], self.label[held]
 
+    def balanced(self, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return (N,) whether a member is chosen: all of the rarer of right and wrong, as many others at random."""
+        chosen = np.zeros(len(members), dtype=np.bool_)
+        classes = [np.flatnonzero(members & (self.label >= 0.5)), np.flatnonzero(members & (self.label < 0.5))]
+        fewest = min(map(len, classes))
+        for places in classes:
+            chosen[np.random.default_rng(0).choice(places, fewest, replace=False)] = True
+        return chosen
+
     def split(self, score: str, members: NDArray[np.bool_] | None = None) -> plots.Split:
         """Return the values of right and wrong records, of graded ones above and below one half, or of some of them."""
         values = self.values(score)
@@ -118,7 +127,7 @@ def _roc(records: _Pooled, overall: Evaluation, drawn: Sequence[str], folder: st
             sums = Ranked(confidence, label).sums()
             right = np.concatenate(([0.0], sums.right[0])) / sums.all_right[0]
             wrong = np.concatenate(([0.0], sums.total[0] - sums.right[0])) / (sums.all[0] - sums.all_right[0])
-            found.append(plots.Curve(_named(overall, score, "auroc"), *_thinned(wrong, right)))
+            found.append(plots.Curve(_named(overall, score, "auroc"), *thinned(wrong, right)))
     if found:
         diagonal = np.array([0.0, 1.0])
         plots.lines(
@@ -138,13 +147,13 @@ def _risk(records: _Pooled, overall: Evaluation, drawn: Sequence[str], folder: s
     found = []
     for score in drawn:
         curve = risk_coverage(*records.confidence(score))
-        found.append(plots.Curve(_named(overall, score, "aurc"), *_thinned(curve.coverage, curve.risk)))
+        found.append(plots.Curve(_named(overall, score, "aurc"), *thinned(curve.coverage, curve.risk)))
     count = np.arange(1, len(records.label) + 1)
     best = 1 - np.cumsum(np.sort(records.label)[::-1]) / count
     plots.lines(
         os.path.join(folder, "risk-coverage"),
         found,
-        plots.Curve("perfect ranking", *_thinned(count / len(count), best)),
+        plots.Curve("perfect ranking", *thinned(count / len(count), best)),
         plots.Plane(
             f"Risk and coverage, AURC in % ({_shown(overall, drawn)})",
             "coverage: part answered, the most confident first",
@@ -185,10 +194,12 @@ def _splits(records: _Pooled, drawn: Sequence[str], is_binary: bool, folder: str
 
 
 def _plane(records: _Pooled, pair: tuple[str, str], folder: str) -> None:
-    """Draw the paper's EU–AU plane."""
+    """Draw the paper's EU–AU plane, with all responses and, as the paper has it, with equally many right and wrong."""
     both = np.isfinite(records.values(pair[0])) & np.isfinite(records.values(pair[1]))
-    horizontal, vertical = (records.split(name, both) for name in pair)
-    plots.plane(os.path.join(folder, "eu-au"), horizontal, vertical, "Epistemic and aleatoric uncertainty (nats)")
+    title = "Epistemic and aleatoric uncertainty (nats)"
+    for name, members in (("eu-au", both), ("eu-au-balanced", both & records.balanced(both))):
+        horizontal, vertical = (records.split(score, members) for score in pair)
+        plots.plane(os.path.join(folder, name), horizontal, vertical, title)
 
 
 def _groups(records: _Pooled, drawn: Sequence[str], results: Results, metric: Metric, folder: str) -> None:
@@ -232,7 +243,7 @@ def _scaling(curves: Scaling, drawn: Sequence[str], options: EvaluationOptions, 
         )
 
 
-def _thinned(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+def thinned(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     """Return a curve with its ends and at most ``MOST_POINTS`` of its points."""
     if len(x) <= MOST_POINTS:
         return x, y

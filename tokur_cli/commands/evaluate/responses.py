@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from typing import Protocol
 
 from tokur_cli.answers.grading import Outcome
 from tokur_cli.answers.judging import Labelled
 from tokur_cli.commands.evaluate.columns import Columns, Wanted, scores_of
-from tokur_cli.commands.evaluate.fitting import CalibrationFit
 from tokur_cli.commands.evaluate.runs import RunReader, RunsOfFile
 from tokur_cli.commands.evaluate.unread import Unread
 from tokur_cli.commands.options.evaluate import EvaluationOutput
@@ -25,6 +25,13 @@ from tokur_cli.scores.catalogue import CATALOGUE
 from tokur_cli.scores.parts import NO_PARTS, Parts
 
 
+class Collector(Protocol):
+    """Takes of the records, with their scores, what columns do not keep."""
+
+    def add(self, labelled: Labelled, values: Mapping[str, float]) -> None:
+        """Take a record."""
+
+
 class ResponseReader(RunReader[Labelled]):
     """Reads files into columns of responses; scores of ``parts`` that records lack are computed of their tokens."""
 
@@ -36,10 +43,10 @@ class ResponseReader(RunReader[Labelled]):
         labels: LabelOptions,
         *,
         parts: Parts = NO_PARTS,
-        fitting: CalibrationFit | None = None,
+        collector: Collector | None = None,
     ) -> None:
         super().__init__(source, wanted, invalid)
-        self._labels, self._fitting = labels, fitting
+        self._labels, self._collector = labels, collector
         self._parts = PartScores((CATALOGUE[name] for name in wanted.scores), parts)
         self._unknown: Counter[str] = Counter()
         self._logged: Counter[bool] = Counter()
@@ -85,8 +92,8 @@ class ResponseReader(RunReader[Labelled]):
         record = item.record
         values = {**scores_of(record, self._unknown), **self._parts.of(record)}
         group = self.group(record)
-        if self._fitting is not None:
-            self._fitting.add(item, values)
+        if self._collector is not None:
+            self._collector.add(item, values)
         runs.of(record).add(record, [(item, values)], group)
         if isinstance(run := record.computed("run"), dict):
             self._logged["computed_from" in run] += 1

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tokur_cli.answers.classes import answer_classes
 from tokur_cli.answers.equivalence import Equivalence
@@ -17,6 +18,7 @@ from tokur_cli.commands.options.evaluate import EvaluationOptions
 from tokur_cli.metrics.catalogue import leading
 from tokur_cli.metrics.evaluation import Evaluation, Plan, evaluate_scores
 from tokur_cli.metrics.scaling import Scaling, scaling
+from tokur_cli.metrics.stopping import Stopped, stopping
 from tokur_cli.records.errors import TokurError
 
 
@@ -29,6 +31,7 @@ class Results:
         groups: on each group of records, by its name, in order; empty where none was asked for.
         outcomes: how often each outcome came out.
         scaling: among N responses per question; None where that was not asked for.
+        stopping: of votes that end when they are settled, by how surely; empty where that was not asked for.
         options: how they were evaluated.
         methods: how the probabilities were fitted that the scores stand for; empty where they stand for themselves.
     """
@@ -37,6 +40,7 @@ class Results:
     groups: dict[str, Evaluation]
     outcomes: Counter[str]
     scaling: Scaling | None
+    stopping: Mapping[float, Stopped]
     options: EvaluationOptions
     methods: Mapping[str, str] = field(default_factory=dict)
 
@@ -49,11 +53,13 @@ def evaluate_runs(
     outcomes: Counter[str] = Counter()
     for run in runs:
         outcomes.update(run.outcomes)
+    curves, stopped = _votes(runs, names, options) if names and options.sizes else (None, {})
     return Results(
         _evaluate(runs, names, options),
         {group: _evaluate(runs, names, options, group) for group in groups},
         outcomes,
-        _scaling(runs, names, options) if names and options.sizes else None,
+        curves,
+        stopped,
         options,
         methods,
     )
@@ -84,18 +90,25 @@ def _evaluate(
     return Evaluation.over_runs(found)
 
 
-def _scaling(runs: Sequence[Columns], names: Sequence[str], options: EvaluationOptions) -> Scaling:
+def _votes(
+    runs: Sequence[Columns], names: Sequence[str], options: EvaluationOptions
+) -> tuple[Scaling, dict[float, Stopped]]:
+    """Return what votes among N give, and those that end when they are settled."""
     for run in runs:
         incomplete = np.array(run.question)[np.isnan(np.array(run.label))]
         if np.isin(np.array(run.question), incomplete).all():
             raise TokurError(f"--scaling: in {run.name} every question has a response without a label")
     with Equivalence() as equivalence:
-        return Scaling.over_runs([_scaling_of_run(run, names, options, equivalence) for run in runs])
+        classes = [_classes(run, equivalence) for run in runs]
+    curves = [_scaling(run, of, names, options) for run, of in zip(runs, classes, strict=True)]
+    stopped = [_stopping(run, of, options) for run, of in zip(runs, classes, strict=True)]
+    return Scaling.over_runs(curves), {
+        level: Stopped.over_runs([of_run[level] for of_run in stopped]) for level in options.levels
+    }
 
 
-def _scaling_of_run(
-    run: Columns, names: Sequence[str], options: EvaluationOptions, equivalence: Equivalence
-) -> Scaling:
+def _classes(run: Columns, equivalence: Equivalence) -> NDArray[np.intp]:
+    """Return the number of each response's class of answers among those of its question, -1 for none; in order."""
     order = run.in_order()
     question = np.array(run.question)[order]
     answers = [run.answer[place] for place in order]
@@ -104,8 +117,13 @@ def _scaling_of_run(
     for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
         labels = answer_classes(answers[start:end], equivalence).labels
         classes[start:end] = [-1 if label is None else label for label in labels]
+    return classes
+
+
+def _scaling(run: Columns, classes: NDArray[np.intp], names: Sequence[str], options: EvaluationOptions) -> Scaling:
+    order = run.in_order()
     return scaling(
-        question,
+        np.array(run.question)[order],
         classes,
         np.array(run.label)[order],
         {name: run.confidence(name)[order] for name in names},
@@ -113,6 +131,23 @@ def _scaling_of_run(
         repeats=options.repeats,
         keep=options.kept.part,
         least=options.kept.least,
+        seed=options.seed,
+    )
+
+
+def _stopping(run: Columns, classes: NDArray[np.intp], options: EvaluationOptions) -> dict[float, Stopped]:
+    if not options.levels:
+        return {}
+    order = run.in_order()
+    return stopping(
+        np.array(run.question)[order],
+        classes,
+        np.array(run.label)[order],
+        np.array(run.length)[order],
+        max(options.sizes),
+        options.levels,
+        repeats=options.repeats,
+        resamples=options.bootstrap,
         seed=options.seed,
     )
 
@@ -142,7 +177,13 @@ def as_rows(results: Results) -> list[dict[str, Any]]:
                 row["scaling"] = _points(curves, name)
             rows.append(row)
         if curves is not None:
-            rows.append({"score": None, **common, "scaling": _points(curves, None)})
+            stopped = [
+                {"stop_at": level, "n": max(results.options.sizes)}
+                | {each.name: getattr(of, each.name).as_json() for each in fields(of)}
+                for level, of in results.stopping.items()
+            ]
+            more = {"stopping": stopped} if stopped else {}
+            rows.append({"score": None, **common, "scaling": _points(curves, None), **more})
     return rows
 
 

@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tokur_cli.answers.judging import UNLABELLED
@@ -48,6 +49,8 @@ def tables(results: Results) -> list[Table]:
         found.append(_group_table(results))
     if results.scaling is not None:
         found += [_scaling_table(results.scaling, method, results.options) for method in VOTES]
+    if results.stopping:
+        found.append(_stopping_table(results))
     return found
 
 
@@ -131,6 +134,11 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
             for point in value:
                 key = f"{point['method'].removesuffix('@n')}@{point['n']}"
                 flat[key], flat[f"{key}_std"] = point["mean"], point["std"]
+        elif name == "stopping":
+            for of in value:
+                for figure, estimate in of.items():
+                    if isinstance(estimate, dict):
+                        flat |= _flat_estimate(f"stop@{of['stop_at']:g}_{figure}", estimate)
         elif name == "difference":
             for metric, estimate in value.items():
                 flat |= _flat_estimate(f"{metric}_difference", estimate)
@@ -283,6 +291,24 @@ def _scaling_table(curves: Scaling, method: str, options: EvaluationOptions) -> 
     return Table(title, "score", columns, rows, notes)
 
 
+def _stopping_table(results: Results) -> Table:
+    rows = [
+        Row(
+            f"stop at {level:g}",
+            [
+                _cell(of.accuracy),
+                replace(_cell(of.difference), signed=True),
+                *(_cell(estimate) for estimate in (of.tokens, of.samples, of.settled)),
+            ],
+            competes=False,
+        )
+        for level, of in results.stopping.items()
+    ]
+    columns = [Column(title) for title in ("accuracy", "− all N", "tokens of all N", "samples of all N", "settled")]
+    title = f"The vote ends when it is settled, at most N = {max(results.options.sizes)} (%)"
+    return Table(f"{title}{_interval_note(results.overall)}", "", columns, rows)
+
+
 def _cell(estimate: Estimate) -> Percentage:
     return Percentage(estimate.value, estimate.low, estimate.high, estimate.std)
 
@@ -294,7 +320,7 @@ def _p(value: float | None) -> str:
 
 
 def _noun(results: Results) -> str:
-    return "span" if results.options.level == "step" else "record"
+    return {"step": "span", "question": "question"}.get(results.options.level, "record")
 
 
 def _count(number: int, noun: str) -> str:

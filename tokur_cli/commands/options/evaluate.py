@@ -24,12 +24,13 @@ from tokur_cli.scores.parts import Parts, parse_parts
 from tokur_cli.selection.voting import Keep, parse_keep
 
 WHOLE = "{option} is for whole responses, not for --level step"
+_OF_RESPONSES = "{option} is about responses, not about questions: leave it or --level question out"
 _OF_SCORES = "{option} does not go with --fit: it is about scores, --fit is about probabilities"
 _OF_VOTES = "{option} is about votes among N responses: say how many with --scaling N,N,…"
 _ONE_FORM = "--table, --jsonl, --latex and --csv cannot go together: give one of them"
 _NOT_LISTED = (
     *("--level", "--tokens", "--bootstrap", "--versus", "--group-by", "--difficulty", "--difficulty-from"),
-    *("--scaling", "--repeats", "--keep", "--seed", "--latex", "--csv", "--plot", "--graded"),
+    *("--scaling", "--repeats", "--keep", "--stop-at", "--seed", "--latex", "--csv", "--plot", "--graded"),
 )
 
 
@@ -53,11 +54,13 @@ class EvaluationOptions:
         Excludes("--fit", why=_OF_SCORES),
     ] = None
     level: Annotated[
-        Literal["response", "step"],
+        Literal["response", "step", "question"],
         Excludes("--fit", when="step", why="--level step does not go with --fit, which is of whole responses"),
+        Excludes("--fit", when="question", why="--level question does not go with --fit, which is of responses"),
         Option(
             help='What is right or wrong: whole responses, or parts of them, steps or claims. Parts are in "claims": '
-            '[{"start": 0, "end": 12, "correct": true}, …], code points of the response, null where it is not known.'
+            '[{"start": 0, "end": 12, "correct": true}, …], code points of the response, null where it is not known. '
+            "question: the vote of a question's samples, by the mean of their scores."
         ),
     ] = "response"
     tokens: Annotated[list[str], tokens_option()] = field(default_factory=list)
@@ -87,6 +90,7 @@ class EvaluationOptions:
             help="Also evaluate questions in groups, by how many of their first N samples are wrong.",
         ),
         Excludes("--level=step", why=WHOLE),
+        Excludes("--level=question", why=_OF_RESPONSES),
         Excludes("--group-by", why="--difficulty and --group-by both make groups: give one of them"),
     ] = None
     difficulty_from: Annotated[
@@ -99,6 +103,7 @@ class EvaluationOptions:
         str | None,
         Option(metavar="N,N,…", help="Accuracy of votes among N of the responses to each question."),
         Excludes("--level=step", why=WHOLE),
+        Excludes("--level=question", why=_OF_RESPONSES),
         Excludes("--fit", why=_OF_SCORES),
     ] = None
     repeats: Annotated[
@@ -115,6 +120,15 @@ class EvaluationOptions:
         ),
         Needs("--scaling", why=_OF_VOTES),
     ] = KEEP
+    stop_at: Annotated[
+        str | None,
+        Option(
+            metavar="P,P,…",
+            help="With --scaling: what votes of the largest N lose, and save, if samples are drawn only until the "
+            "leading answer is the most frequent one with this probability.",
+        ),
+        Needs("--scaling", why=_OF_VOTES),
+    ] = None
     seed: Annotated[int, Option(min=0, metavar="N", help="Seed of resamples and draws.")] = 0
     worst: Annotated[
         int | None,
@@ -129,7 +143,7 @@ class EvaluationOptions:
     ] = None
 
     def __post_init__(self) -> None:
-        _ = self.sizes, self.kept, self.parts
+        _ = self.sizes, self.kept, self.parts, self.levels
 
     @property
     def parts(self) -> Parts:
@@ -150,6 +164,19 @@ class EvaluationOptions:
         if not parts or not all(part.isdecimal() and int(part) > 0 for part in parts):
             raise UsageError(f"--scaling {self.scaling}: give numbers of responses, such as 16,32,64")
         return tuple(sorted({int(part) for part in parts}))
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """The probabilities at which a vote is settled, ascending; empty for none."""
+        if self.stop_at is None:
+            return ()
+        try:
+            found = sorted({float(part) for part in self.stop_at.split(",")})
+        except ValueError:
+            found = []
+        if not found or not all(0.5 < level < 1 for level in found):
+            raise UsageError(f"--stop-at {self.stop_at}: give probabilities between 0.5 and 1, such as 0.9,0.95")
+        return tuple(found)
 
     @property
     def kept(self) -> Keep:

@@ -34,14 +34,19 @@ class FitOptions:
         Needs("--output", when=STDIN, why="--fit - would mix the calibration and the results: give one of them a file"),
     ] = None
     by: Annotated[
-        str,
+        str | None,
         Option(
             metavar="SCORES",
             autocompletion=several_of(score_names),
-            help="Comma-separated scores that it is made of.",
+            help="Comma-separated scores that it is made of (default: eu,ll_sum,neg_length), or the one that --certify "
+            "goes by (default: eu).",
         ),
-        Needs("--fit", why=_OF_FIT),
-    ] = "eu,ll_sum,neg_length"
+        Needs(
+            "--fit",
+            "--certify",
+            why="{option} is about a calibration or a certificate: give --fit FILE or --certify 5%",
+        ),
+    ] = None
     method: Annotated[
         Literal["platt", "isotonic", "logistic"] | None,
         Option(

@@ -129,8 +129,9 @@ class SamplingOptions:
     sampling: Annotated[
         Literal["stepwise", "shared", "joint"],
         Option(
-            help="stepwise: a fresh draw per token (the paper); shared: one per response; joint: shared, weighted by "
-            "the response's probability."
+            help="stepwise: a fresh draw per token (the paper), as a decoder with a cache would have it: earlier keys "
+            "keep their draws; shared: one per response, over the whole prefix of each token; joint: shared, weighted "
+            "by the response's probability."
         ),
     ] = "stepwise"
     batch_tokens: Annotated[

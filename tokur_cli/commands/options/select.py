@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
@@ -11,6 +12,7 @@ from typer import BadParameter, Option
 
 from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.completion import one_of, score_names
+from tokur_cli.commands.options.files import Reads
 from tokur_cli.commands.options.parts import tokens_option
 from tokur_cli.commands.options.relations import Excludes, Needs
 from tokur_cli.scores.parts import Parts, parse_parts
@@ -35,7 +37,7 @@ KEEP = "10%,16"
 
 @dataclass(frozen=True)
 class SelectOptions:
-    """How an answer is chosen, and what is written."""
+    """How an answer is chosen, and what is written; ``given``: the names of the options that the user gave."""
 
     panel: ClassVar[str] = panels.SELECTION
 
@@ -97,6 +99,17 @@ class SelectOptions:
             why="--abstain with --method bon needs --by p_correct: a single response has all the vote",
         ),
     ] = None
+    certificate: Annotated[
+        str | None,
+        Reads(),
+        Option(
+            metavar="FILE",
+            help="No answer where the chosen response is below the threshold of this certificate, which tokur evaluate "
+            "--certify writes. The responses are chosen as the labelled ones were.",
+        ),
+        Excludes("--abstain", why="--certificate and --abstain both say when there is no answer: give one of them"),
+        Excludes("--n", why="--certificate is of all responses of a question: leave --n out"),
+    ] = None
     seed: Annotated[int, Option(metavar="N", help="Seed of the draw; it goes with the id and the sample.")] = 0
     grouped: Annotated[
         bool,
@@ -111,8 +124,15 @@ class SelectOptions:
         Option("--records", help="Write all responses back, with tokur.select.", rich_help_panel=panels.OUTPUT),
     ] = False
 
+    given: Collection[str] = ()
+
     def __post_init__(self) -> None:
         _ = self.parts
+
+    @property
+    def abstains(self) -> bool:
+        """Whether there is no answer where the choice is not sure enough."""
+        return self.abstain is not None or self.certificate is not None
 
     @property
     def parts(self) -> Parts:

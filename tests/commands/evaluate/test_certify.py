@@ -1,0 +1,335 @@
+"""``tokur evaluate --certify`` and ``tokur select --certificate``, from the records to the answers withheld."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy.stats import beta
+
+from tests.commands.evaluate.test_fit import RUN
+from tests.commands.score.test_score import parsed, write_lines
+from tests.commands.test_start import run as run_without_torch
+
+GENERATION = {"model": "m", "temperature": 0.0, "seed": 0, "version": "0.1.0"}
+
+
+def labelled(count=300, seed=0, *, by="eu", samples=1, run=RUN, generation=GENERATION, **fields):
+    """Questions whose responses are wrong the more often, the larger their uncertainty."""
+    generator = np.random.default_rng(seed)
+    for number in range(count):
+        for sample in range(samples):
+            doubt = generator.random()
+            right = bool(generator.random() > 0.35 * doubt**2)
+            yield {
+                "id": f"s{seed}-q{number}",
+                "reference": "7",
+                "response": f"The answer is {7 if right else 8}.",
+                **fields,
+                "tokur": {
+                    "schema": 1,
+                    "sample": sample,
+                    "scores": {by: doubt, "eu_mean": doubt / 10},
+                    "run": run,
+                    "generation": generation,
+                },
+            }
+
+
+@pytest.fixture
+def certify(run_tokur, tmp_path):
+    """Certify records; returns (exit code, standard error, the certificate or None, its path)."""
+
+    def run(records, *options, risk="10%"):
+        path, file = write_lines(tmp_path / "labelled.jsonl", records), tmp_path / "certificate.json"
+        code, out, err = run_tokur("evaluate", path, "--certify", risk, "-o", file, *options)
+        assert out == ""
+        return code, err, json.loads(file.read_text()) if code == 0 else None, file
+
+    return run
+
+
+@pytest.fixture
+def select(run_tokur, tmp_path):
+    def run(records, *options):
+        code, out, err = run_tokur("select", write_lines(tmp_path / "new.jsonl", records), *options)
+        return code, parsed(out), err
+
+    return run
+
+
+def test_the_certificate_says_what_it_promises_and_what_it_is_of(certify):
+    records = list(labelled())
+    code, err, certificate, _ = certify(records)
+    assert code == 0, err
+    assert (certificate["risk"], certificate["confidence"], certificate["score"]) == (0.1, 0.95, "eu")
+    below = [record for record in records if record["tokur"]["scores"]["eu"] < certificate["threshold"]]
+    assert len(below) == certificate["answered"] < 300
+    assert certificate["errors"] == sum("8" in record["response"] for record in below)
+    assert certificate["coverage"]["value"] == len(below) / 300
+    low, high = beta.ppf([0.025], len(below), 301 - len(below)), beta.ppf([0.975], len(below) + 1, 300 - len(below))
+    assert [certificate["coverage"][end] for end in ("low", "high")] == pytest.approx([low[0], high[0]])
+    assert certificate["errors"] / certificate["answered"] < certificate["bound"] <= 0.1
+    assert certificate["scores"] == sorted(record["tokur"]["scores"]["eu"] for record in records)
+    assert certificate["settings"]["sigma"] == 0.1
+    assert certificate["settings"]["generation.temperature"] == 0.0
+    assert "seed" not in certificate["settings"]
+    assert certificate["selection"] is None
+    assert certificate["labels"] == {"reference": 300}
+    assert "draws" in certificate["assumption"]
+    said = f"eu below {certificate['threshold']:.6g}, {len(below)} of 300 questions"
+    assert said in err
+
+
+def test_the_order_of_the_records_changes_nothing(certify):
+    records = list(labelled())
+    first, again = certify(records)[2], certify(records[::-1])[2]
+    assert first == again
+    assert first["data"] != certify(list(labelled(seed=1)))[2]["data"]
+
+
+def test_confidences_have_a_threshold_that_answers_are_above(certify):
+    records = list(labelled())
+    for record in records:
+        record["tokur"]["scores"]["ll_sum"] = -record["tokur"]["scores"]["eu"]
+    of_eu, of_likelihood = certify(records)[2], certify(records, "--by", "ll_sum")
+    assert of_likelihood[2]["threshold"] == -of_eu["threshold"]
+    assert f"ll_sum above {of_likelihood[2]['threshold']:.6g}" in of_likelihood[1]
+
+
+def test_a_table_says_the_same(run_tokur, tmp_path, certify):
+    records = list(labelled())
+    certificate = certify(records)[2]
+    code, out, _ = run_tokur("evaluate", write_lines(tmp_path / "in.jsonl", records), "--certify", "10%", "--table")
+    assert code == 0
+    assert out.startswith("At most 10 % of the answers given are wrong, with 95 % confidence\n")
+    assert f"eu below {certificate['threshold']:.6g}" in out
+    assert f"{certificate['answered']} of 300" in out
+    assert certificate["data"] in out
+
+
+def test_what_cannot_be_certified_is_refused_with_what_could_be(certify):
+    code, err, _, file = certify(list(labelled(40)), risk="5%")
+    assert code == 1
+    assert not file.exists()
+    assert "5 % cannot be certified by eu on 40 labelled questions" in err
+    assert "without any error it takes 59" in err
+    assert "would do if the error rates stayed as they are here" in err
+    lowest = err.partition("the lowest on these would be --certify ")[2].partition(",")[0]
+    assert certify(list(labelled(40)), risk=lowest)[0] == 0
+
+
+def test_an_error_rate_that_no_label_can_mend_is_said(certify):
+    records = [{**record, "reference": "9"} for record in labelled(100)]
+    err = certify(records)[1]
+    assert "at such error rates 64 times as many would not do: try another --by or model" in err
+    assert "the lowest on these" not in err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--certify", "0.05"], "--certify 0.05: give a percentage between 0% and 100%, such as 5%"),
+        (["--certify", "5"], "such as 5%"),
+        (["--certify", "100%"], "such as 5%"),
+        (["--certify", "5%", "--confidence", "1"], "--confidence 1: give a percentage"),
+        (["--confidence", "90%"], "--confidence is that of a certificate: give --certify too"),
+        (["--certify", "5%", "--fit", "f.json"], "leave --fit out"),
+        (["--certify", "5%", "--by", "eu,ll_sum"], "--certify goes by one score, and --by eu,ll_sum names 2"),
+        (["--by", "eu"], "--by is about a calibration or a certificate"),
+    ],
+)
+def test_options_that_make_no_certificate_are_refused(run_tokur, tmp_path, options, message):
+    code, _, err = run_tokur("evaluate", write_lines(tmp_path / "in.jsonl", labelled(5)), *options)
+    assert code == 2
+    assert message in err
+
+
+def test_the_first_sample_of_a_question_counts(certify):
+    records = list(labelled(samples=3))
+    _, err, certificate, _ = certify(records[::-1])
+    assert "left out 600 further samples: the first of each question counts" in err
+    assert certificate == certify([record for record in records if record["tokur"]["sample"] == 0])[2]
+
+
+def test_a_question_whose_first_sample_has_no_label_is_left_out(certify):
+    records = list(labelled(samples=2))
+    records[0]["correct"] = None
+    _, err, certificate, _ = certify(records)
+    assert "left out 1 question whose label is null" in err
+    assert certificate["questions"] == 299
+
+
+def test_records_without_label_or_score_are_told(certify):
+    records = list(labelled())
+    del records[0]["reference"]
+    records[1]["tokur"]["scores"]["eu"] = None
+    _, err, certificate, _ = certify(records)
+    assert "left out 1 question without a label or a reference" in err
+    assert "1 question has no eu" in err
+    assert certificate["questions"] == 299
+    assert len(certificate["scores"]) == 298
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda record: record["tokur"].update(run={**RUN, "sigma": 0.2}),
+            "was made with sigma 0.2, records before it",
+        ),
+        (lambda record: record["tokur"]["generation"].update(temperature=1), "was made with generation.temperature 1"),
+        (lambda record: record.update(quality=0.5), "has a quality of 0.5: --certify counts right and wrong answers"),
+        (lambda record: record["tokur"].update(run={**RUN, "seed": 5}), "--certify takes one run"),
+    ],
+)
+def test_records_that_do_not_go_together_are_refused(certify, change, message):
+    records = json.loads(json.dumps(list(labelled())))
+    change(records[-1])
+    code, err, *_ = certify(records)
+    assert code == 1
+    assert message in err
+
+
+def test_answers_below_the_threshold_are_withheld(certify, select):
+    *_, certificate, file = certify(list(labelled()))
+    new = list(labelled(seed=9))
+    code, chosen, err = select(new, "--certificate", file)
+    assert code == 0, err
+    assert len(chosen) == 300
+    for record in chosen:
+        tokur, doubt = record["tokur"], record["tokur"]["scores"]["eu"]
+        stated = record["response"].removeprefix("The answer is ").removesuffix(".")
+        assert tokur["certainty"] == doubt
+        if doubt < certificate["threshold"]:
+            assert tokur["answer"] == stated
+            assert "withheld" not in tokur
+        else:
+            assert (tokur["answer"], tokur["withheld"]) == (None, stated)
+    given = [record for record in chosen if record["tokur"]["answer"] is not None]
+    assert f"answered {len(given)} of 300 questions" in err
+    assert "Kolmogorov" not in err
+
+
+def test_ties_at_the_threshold_are_given_by_lot(certify, select):
+    """A constant score puts no response above another: a part of them is answered, by the questions' ids alone."""
+
+    def constant(records):
+        for number, record in enumerate(records):
+            record["reference"] = "7" if number % 12 else "9"
+            record["response"] = "The answer is 7."
+            record["tokur"]["scores"]["eu"] = 0.5
+            yield record
+
+    code, err, certificate, file = certify(list(constant(labelled(1000))), risk="10.9%")
+    assert code == 0, err
+    assert certificate["threshold"] == 0.5
+    assert 0.05 < certificate["coverage"]["value"] < 0.95
+    new = list(constant(labelled(500, seed=3)))
+    code, chosen, err = select(new, "--certificate", file)
+    given = {record["id"] for record in chosen if record["tokur"]["answer"]}
+    assert len(given) / 500 == pytest.approx(certificate["coverage"]["value"], abs=0.1)
+    again = select(new[::-1], "--certificate", file)[1]
+    assert {record["id"] for record in again if record["tokur"]["answer"]} == given
+
+
+def test_scores_made_with_other_settings_are_refused_by_name(certify, select):
+    file = certify(list(labelled()))[3]
+    for run, name in (({**RUN, "draws": 5}, "draws 5"), ({**RUN, "model": "n"}, "model n"), ({}, "model none")):
+        code, _, err = select(list(labelled(3, run=run)), "--certificate", file)
+        assert code == 1
+        assert f"was made with {name}, the responses of --certificate" in err
+    assert select(list(labelled(3, run={**RUN, "seed": 8, "version": "9"})), "--certificate", file)[0] == 0
+    code, _, err = select(list(labelled(3, generation={**GENERATION, "temperature": 0.8})), "--certificate", file)
+    assert (code, "generation.temperature 0.8" in err) == (1, True)
+    assert select(list(labelled(3, generation=None)), "--certificate", file)[0] == 0
+
+
+def test_a_probability_is_known_by_its_calibration(certify, select):
+    def with_p(seed, digest):
+        for record in labelled(seed=seed, run={**RUN, "calibration": digest}):
+            record["tokur"]["scores"]["p_correct"] = 1 - record["tokur"]["scores"]["eu"]
+            yield record
+
+    code, err, certificate, file = certify(list(with_p(0, "aaa")), "--by", "p_correct")
+    assert code == 0, err
+    assert certificate["settings"]["calibration"] == "aaa"
+    assert select(list(with_p(1, "aaa")), "--certificate", file)[0] == 0
+    code, _, err = select(list(with_p(1, "bbb")), "--certificate", file)
+    assert (code, "calibration bbb" in err) == (1, True)
+
+
+def test_scores_from_elsewhere_are_warned_of(certify, select):
+    file = certify(list(labelled()))[3]
+    new = list(labelled(200, seed=4))
+    for record in new:
+        record["tokur"]["scores"]["eu"] **= 0.5
+    code, _, err = select(new, "--certificate", file)
+    assert code == 0
+    assert "eu is distributed otherwise than among the labelled responses (Kolmogorov–Smirnov 0." in err
+
+
+def test_what_select_chooses_of_many_is_certified_and_withheld_alike(run_tokur, tmp_path, certify, select):
+    many = list(labelled(samples=4))
+    code, err, _, file = certify(many)
+    code, _, err = select(many, "--certificate", file)
+    assert code == 1
+    assert "has 4 responses, and --certificate" in err
+    chosen = select(many, "--by", "eu", "--method", "wbon", "--keep", "50%,3")[1]
+    code, err, certificate, file = certify(chosen)
+    assert code == 0, err
+    assert certificate["selection"] == {
+        "by": "eu", "keep": 0.5, "keep_at_least": 3, "method": "wbon", "weight": "exp", "samples": 4,
+    }  # fmt: skip
+    code, given, err = select(many, "--certificate", file)
+    assert code == 0, err
+    assert [one["id"] for one in given] == [one["id"] for one in chosen]
+    for one, before in zip(given, chosen, strict=True):
+        withheld = one["tokur"]["scores"]["eu"] >= (certificate["threshold"] or 9)
+        assert one["tokur"]["withheld" if withheld else "answer"] == before["tokur"]["answer"]
+    code, _, err = select(many, "--certificate", file, "--by", "eu_mean")
+    assert (code, "chosen with --by eu: leave --by out" in err) == (2, True)
+    assert select(many, "--certificate", file, "--keep", "50%,3", "--by", "eu")[0] == 0
+    err = select([record for record in many if record["tokur"]["sample"] < 2], "--certificate", file)[2]
+    assert "300 questions have another number of responses than the 4" in err
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"schema": 9}, "has schema 9, and this tokur"),
+        ({"score": "nothing"}, '"score" is "nothing", not a score'),
+        ({"lot": None}, '"threshold" and "lot" are null together or not at all'),
+        ({"selection": {"by": "eu"}}, '"keep" is missing'),
+        ({"more": 1}, '"more" is not a field of it'),
+    ],
+)
+def test_a_certificate_that_was_changed_by_hand_is_refused(certify, select, tmp_path, change, message):
+    *_, certificate, _ = certify(list(labelled()))
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps({**certificate, **change}))
+    code, _, err = select(list(labelled(3)), "--certificate", other)
+    assert code == 1
+    assert message in err
+    code, _, err = select(list(labelled(3)), "--certificate", tmp_path / "none.json")
+    assert "there is no such file; `tokur evaluate LABELLED --certify 5% -o" in err
+
+
+def test_the_plot_shows_the_risk_its_bound_and_the_point(certify, tmp_path):
+    *_, certificate, _ = certify(list(labelled()), "--plot", tmp_path / "plots")
+    drawn = (tmp_path / "plots" / "certificate.svg").read_text()
+    for text in (
+        "upper bound",
+        f"certified: eu below {certificate['threshold']:.6g}",
+        "at most 0.1",
+        "Risk and coverage",
+    ):
+        assert text in drawn
+
+
+def test_neither_imports_torch_nor_scikit_learn(tmp_path):
+    path = write_lines(tmp_path / "labelled.jsonl", labelled())
+    certificate = tmp_path / "certificate.json"
+    code, _, err, _ = run_without_torch(["evaluate", path, "--certify", "10%", "-o", certificate])
+    assert code == 0, err
+    code, _, err, _ = run_without_torch(["select", path, "--certificate", certificate])
+    assert code == 0, err

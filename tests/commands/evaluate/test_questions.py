@@ -1,0 +1,99 @@
+"""``tokur evaluate --level question``: counting votes by hand and scikit-learn as the oracle."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from tests.commands.evaluate.rows import scored
+
+
+def voted(questions=60, samples=5, seed=0):
+    """Samples whose answers are 7, which is right, the more often the easier the question is."""
+    generator = np.random.default_rng(seed)
+    for number in range(questions):
+        easy = generator.random()
+        for sample in range(samples):
+            answer = "7" if generator.random() < easy else str(generator.integers(1, 4))
+            doubt = float(generator.gamma(2) * (2 - easy))
+            record = scored(0, doubt, response=f"The answer is {answer}.", reference="7")
+            record["tokur"] |= {"sample": sample}
+            record["tokur"]["scores"] |= {"neg_length": -10.0 - sample, "ll_sum": -doubt * generator.random()}
+            yield {**record, "id": f"q{number}", "level": number % 2}
+
+
+def by_hand(records, name):
+    """Whether each question's vote is right, its share, and the mean of a score."""
+    votes, means = {}, {}
+    for record in records:
+        votes.setdefault(record["id"], []).append(record["response"])
+        means.setdefault(record["id"], []).append(record["tokur"]["scores"][name])
+    leading = {key: Counter(said).most_common(1)[0] for key, said in votes.items()}  # of equals the first
+    right = [said == "The answer is 7." for said, _ in leading.values()]
+    share = [count / len(votes[key]) for key, (_, count) in leading.items()]
+    return right, share, [float(np.mean(values)) for values in means.values()]
+
+
+def test_the_mean_of_the_samples_stands_beside_the_share_of_the_vote(evaluate):
+    records = list(voted())
+    right, share, doubt = by_hand(records, "eu")
+    code, rows, err = evaluate(records[::-1], options=["--level", "question", "--scores", "eu,ll_sum"])
+    assert code == 0, err
+    assert [row["score"] for row in rows] == ["share", "eu", "ll_sum"]
+    found = {row["score"]: row for row in rows}
+    assert found["eu"]["labelled"] == found["eu"]["questions"] == 60
+    assert found["eu"]["accuracy"]["value"] == pytest.approx(np.mean(right))
+    assert found["share"]["auroc"]["value"] == pytest.approx(roc_auc_score(right, share))
+    assert found["eu"]["auroc"]["value"] == pytest.approx(roc_auc_score(right, -np.array(doubt)))
+    against = found["eu"]["verdicts"]["share"]
+    assert against["difference"]["auroc"]["value"] == pytest.approx(
+        found["eu"]["auroc"]["value"] - found["share"]["auroc"]["value"]
+    )
+    assert found["eu"]["outcomes"] == {"correct": sum(right), "incorrect": 60 - sum(right)}
+
+
+def test_tables_speak_of_questions_and_compare_with_the_share(evaluate):
+    code, text, _ = evaluate(voted(), options=["--level", "question", "--table"])
+    assert code == 0
+    assert text.startswith("60 questions, 60 with a label; accuracy ")
+    assert "all questions" in text
+    assert "against share" in text
+
+
+def test_questions_are_grouped_and_those_with_a_sample_without_label_left_out(evaluate):
+    records = list(voted())
+    records[7]["correct"] = None
+    _, rows, err = evaluate(records, options=["--level", "question", "--scores", "eu", "--group-by", "level"])
+    assert "left out 1 question without a label" in err
+    assert {(row.get("group"), row["labelled"]) for row in rows} == {(None, 59), ("0", 30), ("1", 29)}
+
+
+def test_a_score_that_no_sample_has_is_missing_and_the_others_count(evaluate):
+    records = list(voted())
+    for record in records[:5]:
+        record["tokur"]["scores"]["eu"] = None
+    records[5]["tokur"]["scores"]["eu"] = None
+    _, rows, _ = evaluate(records, options=["--level", "question", "--scores", "eu"])
+    assert {row["score"]: row["missing"] for row in rows} == {"share": 0, "eu": 1}
+
+
+def test_what_no_sample_answers_is_wrong_with_all_of_the_vote(evaluate):
+    records = [{**record, "response": "I cannot tell"} for record in voted(1)]
+    records += [{**record, "id": f"r{record['id']}"} for record in voted(9)]
+    _, rows, _ = evaluate(records, options=["--level", "question", "--scores", "eu"])
+    assert rows[0]["outcomes"]["no_answer"] == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--scaling", "2"], "--scaling is about responses, not about questions"),
+        (["--difficulty", "2"], "--difficulty is about responses, not about questions"),
+        (["--fit", "file.json"], "--level question does not go with --fit"),
+    ],
+)
+def test_what_is_of_responses_is_refused(evaluate, options, said):
+    code, _, err = evaluate(voted(2), options=["--level", "question", *options])
+    assert code == 2
+    assert said in err

@@ -1,0 +1,209 @@
+"""Certified thresholds: exact binomial tails as the oracle of the tests, and simulation as that of the guarantee."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import beta, binom
+
+from tokur_cli.metrics.certification import (
+    LEAST_SEEN,
+    Target,
+    certify,
+    fewest,
+    labels_needed,
+    least_risk,
+    lower_bound,
+    sequences,
+    upper_bound,
+)
+
+REPETITIONS = 1000
+
+
+def noise(doubt):
+    """What chance may add to the violations of a guarantee that is kept exactly, in 1,000 repetitions."""
+    return binom.ppf(0.9999, REPETITIONS, doubt) / REPETITIONS
+
+
+def test_without_an_error_59_questions_certify_5_percent():
+    target = Target(0.05, 0.05)
+    assert fewest(0.05, 0.05) == 59
+    assert 0.95**59 <= 0.05 < 0.95**58
+    right = np.zeros(59, dtype=bool)
+    scores, lots = np.arange(59.0), np.linspace(0, 0.99, 59)
+    assert certify(scores, lots, right, target).size == 59
+    assert certify(scores[:58], lots[:58], right[:58], target) is None
+    wrong = right.copy()
+    wrong[3] = True
+    assert certify(scores, lots, wrong, target) is None
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 2000), st.sampled_from([0.01, 0.05, 0.2, 0.6, 0.97]), st.sampled_from([0.01, 0.05, 0.3]))
+def test_every_test_allows_as_many_errors_as_its_level_does(count, risk, doubt):
+    found = sequences(count, Target(risk, doubt))
+    assert bool(found) == (count >= fewest(risk, doubt))
+    assert sum(one.level for one in found) <= doubt * (1 + 1e-12)
+    for one in found:
+        assert (np.diff(one.sizes) > 0).all()
+        assert one.sizes[-1] == count
+        assert (binom.cdf(one.errors, one.sizes, risk) <= one.level * (1 + 1e-9)).all()
+        assert (binom.cdf(one.errors + 1, one.sizes, risk) > one.level).all()
+        assert (binom.cdf(one.errors[:-1], one.sizes[:-1] - 1, risk) > one.level).all()  # each size is the first
+
+
+def test_bounds_are_those_of_clopper_and_pearson():
+    size = np.array([1, 7, 100])
+    for errors in (np.array([0, 3, 42]), np.array([1, 7, 100])):
+        below = np.where(errors < size, beta.ppf(0.975, errors + 1, np.maximum(size - errors, 1e-9)), 1)
+        above = np.where(errors > 0, beta.ppf(0.025, np.maximum(errors, 1e-9), size - errors + 1), 0)
+        assert upper_bound(errors, size, 0.025) == pytest.approx(below)
+        assert lower_bound(errors, size, 0.025) == pytest.approx(above)
+
+
+def test_a_sequence_is_walked_as_by_hand():
+    """With 5 % and 95 % one error is allowed from 93 responses on, two from 124: the third error ends it at 124."""
+    wrong = np.zeros(150, dtype=bool)
+    wrong[[70, 100, 130, 131]] = True
+    found = certify(-np.arange(150.0), np.zeros(150), wrong, Target(0.05, 0.05))
+    assert (found.size, found.errors, found.next) == (124, 2, 124)
+    assert found.bound == pytest.approx(beta.ppf(0.95, 3, 122))
+
+
+def test_an_early_error_ends_only_the_sequence_that_begins_early():
+    wrong = np.zeros(1000, dtype=bool)
+    wrong[5] = True
+    assert [int(one.sizes[0]) for one in sequences(1000, Target(0.05, 0.05))] == [72, 312]
+    assert certify(-np.arange(1000.0), np.zeros(1000), wrong, Target(0.05, 0.05)).size == 1000
+
+
+def test_neither_the_order_of_the_records_nor_the_scale_of_the_score_matters():
+    generator = np.random.default_rng(0)
+    confidence, lots = generator.integers(0, 9, 400).astype(float), generator.random(400)
+    wrong = generator.random(400) < 0.5 - 0.06 * confidence
+    target = Target(0.2, 0.05)
+    found, order = certify(confidence, lots, wrong, target), generator.permutation(400)
+    again = certify(np.exp(confidence[order]), lots[order], wrong[order], target)
+    assert 0 < found.size < 400
+    assert (again.size, again.errors, order[again.next]) == (found.size, found.errors, found.next)
+
+
+def logistic(values):
+    return 1 / (1 + np.exp(-values))
+
+
+def well_behaved(u):
+    return u, logistic(-5 + 6 * u)
+
+
+def reversed_(u):
+    return u, logistic(-1 - 4 * u)
+
+
+def ties(u):
+    return np.floor(5 * u), 0.02 + 0.16 * (np.floor(5 * u) / 5)
+
+
+def constant(u):
+    return np.zeros_like(u), np.full_like(u, 0.102)
+
+
+def rare(u):
+    return u, np.full_like(u, 0.01)
+
+
+def just_above(u):
+    return u, np.full_like(u, 0.1000001)
+
+
+def to_and_fro(u):
+    """The risk of the most confident crosses 10 % many times."""
+    return u, 0.1 + 0.09 * np.sin(2 * np.pi * (14 * u + 0.25))
+
+
+def a_bad_beginning(u):
+    return u, np.where(u < 0.05, 0.6, 0.001)
+
+
+def an_atom_of_errors(u):
+    """A third of the questions share one score, and nearly all errors are there."""
+    inside = (u > 0.2) & (u < 0.53)
+    return np.where(inside, 0.2, u), np.where(inside, 0.28, np.where(u <= 0.2, 0.03, 0.01))
+
+
+HOSTILE = [well_behaved, reversed_, ties, constant, rare, just_above, to_and_fro, a_bad_beginning, an_atom_of_errors]
+
+
+@pytest.mark.parametrize("count", [60, 300, 1500])
+@pytest.mark.parametrize("world", HOSTILE, ids=lambda world: world.__name__)
+def test_more_than_the_promised_part_is_wrong_in_at_most_the_promised_part_of_repetitions(world, count):
+    """The true risk is computed of the whole population, on a fine grid of doubts and lots."""
+    generator = np.random.default_rng(count)
+    target = Target(0.1, 0.1)
+    places = (np.arange(20_000) + 0.5) / 20_000
+    scores, risk = world(places)
+    lots = np.random.default_rng(1).permutation(places)
+    order = np.lexsort((-lots, scores))
+    scores, lots, total = scores[order], lots[order], np.cumsum(risk[order])
+    violations = certified = 0
+    for _ in range(REPETITIONS):
+        u, lot = generator.random(count), generator.random(count)
+        doubt, p = world(u)
+        found = certify(-doubt, lot, generator.random(count) < p, target)
+        if found is None:
+            continue
+        certified += 1
+        if found.next is None:
+            above = len(places)
+        else:
+            begin, end = np.searchsorted(scores, doubt[found.next]), np.searchsorted(scores, doubt[found.next], "right")
+            above = begin + np.searchsorted(-lots[begin:end], -lot[found.next])
+        violations += above > 0 and total[above - 1] / above > target.risk + 1e-3 * (world is not just_above)
+    assert violations / REPETITIONS <= noise(target.doubt)
+    if world is rare:
+        assert certified > 0.8 * REPETITIONS
+    if world is well_behaved and count == 1500:
+        assert certified == REPETITIONS
+
+
+def test_one_percent_of_errors_is_certified_at_two_percent_and_not_below_one():
+    generator = np.random.default_rng(5)
+    found = [
+        certify(generator.random(4000), generator.random(4000), generator.random(4000) < 0.01, Target(risk, 0.05))
+        is not None
+        for risk in [0.0099] * 200 + [0.02] * 200
+    ]
+    assert np.mean(found[:200]) <= binom.ppf(0.9999, 200, 0.05) / 200
+    assert np.mean(found[200:]) > 0.7
+
+
+def test_as_many_labels_as_said_would_do_and_fewer_would_not():
+    """Copies of the labels keep every error rate."""
+    generator = np.random.default_rng(1)
+    confidence, lots = generator.random(80), generator.random(80)
+    wrong = generator.random(80) < 0.16 * (1 - confidence)
+    target = Target(0.05, 0.05)
+    assert certify(confidence, lots, wrong, target) is None
+    needed = labels_needed(confidence, lots, wrong, target)
+    copies = [
+        certify(np.repeat(confidence, n), np.repeat(lots, n), np.repeat(wrong, n), target) is not None
+        for n in range(1, 40)
+    ]
+    assert abs(needed - 80 * (1 + copies.index(True))) <= 80
+    assert labels_needed(confidence, lots, np.ones(80, dtype=bool), target) is None
+
+
+def test_a_rate_of_few_responses_is_not_taken_for_what_more_would_show():
+    wrong = np.arange(200) >= 5
+    assert LEAST_SEEN > 5
+    assert labels_needed(-np.arange(200.0), np.zeros(200), wrong, Target(0.05, 0.05)) is None
+
+
+def test_the_lowest_rate_is_certified_and_no_lower_one():
+    generator = np.random.default_rng(2)
+    confidence, lots, wrong = generator.random(172), generator.random(172), generator.random(172) < 0.5
+    lowest = least_risk(confidence, lots, wrong, Target(0.05, 0.05))
+    assert certify(confidence, lots, wrong, Target(lowest, 0.05)) is not None
+    assert certify(confidence, lots, wrong, Target(round(lowest - 0.001, 3), 0.05)) is None
+    assert least_risk(confidence, lots, np.ones(172, dtype=bool), Target(0.05, 0.05)) is None

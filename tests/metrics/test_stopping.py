@@ -1,0 +1,101 @@
+"""Votes that end when they are settled: beta distributions and all orders of a few responses as the oracle."""
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+from scipy.stats import beta
+
+from tokur_cli.metrics.stopping import FEWEST, probability_that_it_leads, stopping
+
+
+@pytest.mark.parametrize(("votes", "others"), [(4, 0), (3, 1), (10, 9), (40, 2), (0, 0)])
+def test_the_probability_is_that_of_a_beta_distribution(votes, others):
+    expected = beta.sf(0.5, votes + 1, others + 1)
+    assert probability_that_it_leads(votes, others) == pytest.approx(expected)
+    assert probability_that_it_leads(others, votes) == pytest.approx(1 - expected)
+
+
+def test_equal_answers_are_settled_as_soon_as_may_be():
+    """1 − 0.5^(n + 1) is 0.969 for n = 4, 0.984 for 5 and 0.992 for 6."""
+    found = stopping([0] * 8, [0] * 8, [1.0] * 8, [10.0] * 8, 8, [0.6, 0.95, 0.98, 0.99])
+    assert {level: round(8 * of.samples.value) for level, of in found.items()} == {0.6: 4, 0.95: 4, 0.98: 5, 0.99: 6}
+    assert all(of.samples.value == of.tokens.value and of.settled.value == 1 for of in found.values())
+
+
+def by_hand(order, classes, right, lengths, level):
+    """The rule in words, for one order."""
+
+    def choice(drawn):
+        votes = Counter(classes[place] for place in drawn if classes[place] >= 0)
+        if not votes:
+            return right[drawn[0]]
+        best = max(votes.values())
+        return next(right[place] for place in drawn if votes.get(classes[place]) == best)
+
+    for count in range(FEWEST, len(order) + 1):
+        votes = [n for _, n in Counter(classes[place] for place in order[:count] if classes[place] >= 0).most_common(2)]
+        first, second = [*votes, 0, 0][:2]
+        if first and beta.sf(0.5, first + 1, second + 1) >= level:
+            drawn, settled = order[:count], True
+            break
+    else:
+        drawn, settled = order, False
+    part = sum(lengths[place] for place in drawn)
+    return [choice(drawn), choice(drawn) - choice(order), part, len(drawn) / len(order), settled]
+
+
+@pytest.mark.parametrize(
+    "classes", [[0, 0, 1, 0, -1, 0], [0, 1, 1, 2, 2, 2], [-1, -1, -1, -1, -1, -1], [0, 0, 0, 1, 1, 1]]
+)
+def test_figures_are_the_means_over_all_orders(classes):
+    right, lengths = [float(one == 1) for one in classes], [1.0, 2.0, 3.0, 4.0, 5.0, 60.0]
+    for level in (0.8, 0.95):
+        orders = list(itertools.permutations(range(6)))
+        expected = np.mean([by_hand(order, classes, right, lengths, level) for order in orders], axis=0)
+        expected[2] /= sum(lengths)
+        of = stopping([7] * 6, classes, right, lengths, 6, [level], repeats=3000)[level]
+        found = [getattr(of, name).value for name in ("accuracy", "difference", "tokens", "samples", "settled")]
+        assert found == pytest.approx(list(expected), abs=0.03)
+
+
+def simulated(questions=50, samples=12, seed=0):
+    generator = np.random.default_rng(seed)
+    question = np.repeat(np.arange(questions), samples)
+    sure = np.repeat(generator.random(questions), samples)
+    classes = np.where(generator.random(len(question)) < sure, 0, generator.integers(1, 4, len(question)))
+    return question, classes, (classes == 0).astype(float), generator.integers(5, 90, len(question)).astype(float)
+
+
+def test_more_surely_takes_more_samples_and_differs_less():
+    found = list(stopping(*simulated(), 12, [0.6, 0.8, 0.95, 0.999]).values())
+    parts = [of.samples.value for of in found]
+    assert parts == sorted(parts)
+    assert FEWEST / 12 <= parts[0] < parts[-1] <= 1
+    assert abs(found[-1].difference.value) <= 0.002
+    for of in found:
+        assert of.difference.low <= of.difference.value <= of.difference.high
+        assert of.tokens.low < of.tokens.value < of.tokens.high
+
+
+def test_no_more_than_n_responses_count_and_the_seed_tells_which():
+    columns = simulated()
+    whole, some = (stopping(*columns, size, [0.9], resamples=0)[0.9] for size in (12, 5))
+    assert some.accuracy.value < whole.accuracy.value + 0.1
+    assert some.samples.value >= FEWEST / 5
+    assert some.accuracy.low is None
+    assert stopping(*columns, 5, [0.9], seed=1)[0.9] == stopping(*columns, 5, [0.9], seed=1)[0.9]
+    assert stopping(*columns, 5, [0.9], seed=1)[0.9] != stopping(*columns, 5, [0.9], seed=2)[0.9]
+
+
+def test_questions_without_labels_are_left_out_and_unknown_lengths_give_no_tokens():
+    question, classes, right, lengths = simulated()
+    unknown = np.where(np.arange(len(right)) == 3, np.nan, right)
+    inside = question > 0
+    kept = stopping(question[inside], classes[inside], right[inside], lengths[inside], 12, [0.9], resamples=0)
+    assert stopping(question, classes, unknown, lengths, 12, [0.9], resamples=0) == kept
+    lengths[40] = np.nan
+    of = stopping(question, classes, right, lengths, 12, [0.9])[0.9]
+    assert of.tokens.value is None
+    assert of.samples.value is not None

@@ -1,0 +1,134 @@
+"""A certificate at work in ``tokur select``: responses are chosen as the labelled ones were, and given or withheld."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from tokur_cli.commands.options.select import SelectOptions
+from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
+from tokur_cli.metrics.drift import kolmogorov_smirnov
+from tokur_cli.records.errors import RecordError, UsageError
+from tokur_cli.records.record import Record
+from tokur_cli.scores.certificate import Certificate, read_certificate, settings_for
+from tokur_cli.scores.parts import Parts
+from tokur_cli.selection.gathering import Question
+from tokur_cli.selection.voting import parse_keep
+
+SURE_OF_DRIFT = 0.01
+"""The p-value below which scores are said to be distributed otherwise."""
+
+_NOT_OF_A_CHOICE = ("n", "seed", "abstain", "certificate", "version")
+
+
+class CertifiedAnswers:
+    """What a certificate says of one question after the other.
+
+    Args:
+        path: the certificate's file.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.certificate: Certificate = read_certificate(path)
+        self._path = path
+        self._values: list[float] = []
+        self._samples: Counter[int] = Counter()
+
+    def as_labelled(self, options: SelectOptions) -> SelectOptions:
+        """Return how the labelled responses were chosen; where each was the only one, the score breaks no tie.
+
+        Raises:
+            UsageError: an option that was given says otherwise.
+        """
+        chosen = self.certificate.selection
+        if chosen is None:
+            return options if "by" in options.given else replace(options, by=self.certificate.score)
+        least = f",{chosen['keep_at_least']}" if chosen["keep_at_least"] else ""
+        wanted = {"by": chosen["by"], "keep": f"{100 * chosen['keep']:.9g}%{least}", "method": chosen["method"]}
+        if chosen["weight"] is not None:
+            wanted["weight"] = chosen["weight"]
+        for name, value in wanted.items():
+            same = parse_keep(options.keep) == parse_keep(value) if name == "keep" else getattr(options, name) == value
+            if name in options.given and not same:
+                raise UsageError(
+                    f"--certificate {self._path}: is of responses that were chosen with --{name} {value}: leave "
+                    f"--{name} out"
+                )
+        return replace(options, **wanted)
+
+    def check(self, record: Record, parts: Parts) -> None:
+        """Refuse a response that was made, or whose score was made, in another way than the labelled ones."""
+        for name, theirs, labelled in self.certificate.differences(made_with(record, self.certificate.score, parts)):
+            raise record.error(
+                f"was made with {name} {_shown(theirs)}, the responses of --certificate {self._path} with "
+                f"{_shown(labelled)}: make and score it as those were, or certify others"
+            )
+
+    def answers(self, value: float | None, question: Question, samples: int) -> bool:
+        """Return whether the answer of a question's chosen response is given.
+
+        Args:
+            value: the response's score, None where it has none.
+            question: whose response it is.
+            samples: how many responses it was chosen from.
+
+        Raises:
+            RecordError: there are several, and the certificate is of one a question.
+        """
+        if self.certificate.selection is None and samples > 1:
+            raise RecordError(
+                f"question {question.name}: has {samples:,} responses, and --certificate {self._path} is of single "
+                "ones: certify what tokur select chooses of labelled ones, or keep one a question",
+                question.source,
+                question.line,
+            )
+        self._samples[samples] += 1
+        if value is not None:
+            self._values.append(value)
+        return self.certificate.answers(value, question.key)
+
+    def told(self) -> Iterator[str]:
+        """Yield what speaks against the certificate's assumption, a line each."""
+        labelled = (self.certificate.selection or {}).get("samples")
+        others = self._samples.total() - self._samples[labelled] if labelled is not None else 0
+        if others:
+            yield (
+                f"{others:,} questions have another number of responses than the {labelled} that those of the "
+                "certificate were chosen from: what it guarantees does not hold for them"
+            )
+        if self._values:
+            difference, p = kolmogorov_smirnov(self.certificate.scores, self._values)
+            if p < SURE_OF_DRIFT:
+                yield (
+                    f"{self.certificate.score} is distributed otherwise than among the labelled responses "
+                    f"(Kolmogorov–Smirnov {difference:.2f}, p {p:.1g}): these questions are unlike those, and what the "
+                    "certificate guarantees does not hold for them: label some of them and certify again"
+                )
+
+
+def made_with(record: Record, score: str, parts: Parts) -> dict[str, Any]:
+    """Return how a response was made, and its score, as certificates know it.
+
+    Args:
+        record: the response's.
+        score: the score's name.
+        parts: those of whose tokens scores are computed here, from the record.
+    """
+    run, generation = record.computed("run"), record.computed("generation")
+    return settings_for(
+        score,
+        {**parts, **(run if isinstance(run, dict) else {})},
+        generation if isinstance(generation, dict) else {},
+        DRAW_SETTINGS,
+    )
+
+
+def how_selected(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return of the settings of ``select`` those that say which response is chosen."""
+    return {name: value for name, value in settings.items() if name not in _NOT_OF_A_CHOICE}
+
+
+def _shown(value: Any) -> str:
+    return "none" if value is None else str(value)

@@ -1,0 +1,252 @@
+"""A threshold with a guarantee: at most a part α of the answers given is wrong, with probability 1 − δ over the labels.
+
+N questions with labels and one response each are drawn independently from where new ones will come from. They are put
+in order, the most confident first. Equal confidences are put in order by lots, independent of everything else, that
+new questions have, too; so a threshold is a pair of confidence and lot. For a size k, the k most confident responses
+are those above the place x_k of the next one (above nothing, for k = N). To answer above x_k has the risk R(x_k): the
+part of all questions to come that are above it and are answered wrong.
+
+**One size.** Given x_k, the k responses above it are independent draws from all that are above it, so that their errors
+are binomial with R(x_k). Where R(x_k) > α, at most c errors, with P(Bin(k, α) ≤ c) ≤ δ, come out with probability δ or
+less: "R(x_k) > α" is rejected then (Clopper & Pearson 1934).
+
+**Several sizes, fixed before any label or score is seen, the smallest first.** As long as each is rejected, the next is
+tested; the last that is rejected is certified. The hypotheses are about places that are random themselves, so why this
+costs nothing has to be shown. Let x run over all places as the part of the questions above it, from 0 to 1; W(x) those
+above x that are answered wrong, as a part of all, so that R(x) = W(x)/x; D(x) = W(x) − αx, which is continuous, as lots
+leave no ties. D is positive on intervals that begin and end at zeros of D (the last may end at x = 1), so on each of
+them but the last, and on each of the gaps between them, a response is wrong with probability α in the mean. Let k be
+the first size tested with D(x_k) > 0. Fix its place x, in an interval that begins at a, and how many responses there
+are in every interval and gap before a: this decides whether k is the first. Within each, responses are still drawn
+independently, and wrong with probability α; those between a and x are wrong with probability α + D(x)/(x − a) > α. So
+there are at least as many errors among the k as Bin(k, α) has, and k is rejected with probability δ or less. No size
+after it is reached otherwise.
+
+**Several sequences** share δ in equal parts. The first begins at the smallest size that can be certified without an
+error, each other one at 4 times the beginning of the one before, for a single error among the surest responses ends a
+sequence that begins with few. Up to 4 times the smallest size there is one, with all of δ. A sequence goes on at those
+sizes at which one error more is allowed, and ends with all N.
+
+Sources: Angelopoulos et al. 2021 (Learn then Test: fixed-sequence testing from several starts), Geifman & El-Yaniv 2017
+(selective risk).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tokur_cli.metrics.ranked import Floats
+
+GROWTH = 4
+"""How many times the beginning of a sequence the next one begins at."""
+
+LEAST_SEEN = 20
+"""Responses of which the error rate is taken for what more labels would show; of fewer it says too little."""
+
+MOST_TIMES = 64
+"""How many times as many labels are tried, before it is said that so many would not do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is to be guaranteed.
+
+    Attributes:
+        risk: α, the part of the answers given that may be wrong, in (0, 1).
+        doubt: δ, the probability that this fails, in (0, 1).
+    """
+
+    risk: float
+    doubt: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tests:
+    """A sequence of tests.
+
+    Attributes:
+        level: its part of δ.
+        sizes: how many of the most confident responses each is of, ascending.
+        errors: how many errors each allows.
+    """
+
+    level: float
+    sizes: NDArray[np.intp]
+    errors: NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Certified:
+    """What is certified.
+
+    Attributes:
+        size: how many of the labelled responses are above the threshold.
+        errors: how many of these are wrong.
+        next: the place of the response whose confidence and lot are the threshold; None where there is none: all are
+            above it.
+        bound: the upper end of the Clopper–Pearson interval of their risk, at the level at which it was tested.
+    """
+
+    size: int
+    errors: int
+    next: int | None
+    bound: float
+
+
+def certify(confidence: ArrayLike, lot: ArrayLike, wrong: ArrayLike, target: Target) -> Certified | None:
+    """Return the threshold with the largest coverage that is certified; None where none is.
+
+    Args:
+        confidence: (N,), finite.
+        lot: (N,), independent and uniform in [0, 1).
+        wrong: (N,) whether each response is.
+        target: what is to be guaranteed.
+    """
+    order = in_order(confidence, lot)
+    errors = np.cumsum(np.asarray(wrong, dtype=bool)[order])
+    found = _largest(sequences(len(order), target), lambda sizes: errors[sizes - 1])
+    if found is None:
+        return None
+    size, level = found
+    count = int(errors[size - 1])
+    after = int(order[size]) if size < len(order) else None
+    return Certified(size, count, after, float(upper_bound(count, size, level)))
+
+
+def in_order(confidence: ArrayLike, lot: ArrayLike) -> NDArray[np.intp]:
+    """Return (N,) the places of the responses, the most confident first; of equal ones that with the higher lot."""
+    return np.lexsort((-np.asarray(lot, dtype=np.float64), -np.asarray(confidence, dtype=np.float64)))
+
+
+@lru_cache(maxsize=16)
+def sequences(count: int, target: Target) -> list[Tests]:
+    """Return the tests of ``count`` responses, none where too few can be certified."""
+    starts = 0
+    while fewest(target.risk, target.doubt / (starts + 1)) * GROWTH**starts <= count:
+        starts += 1
+    if not starts:
+        return []
+    level = target.doubt / starts
+    sizes = _growing(count, target.risk, level)
+    first = int(sizes[0])
+    found = []
+    for start in range(starts):
+        begin = int(np.searchsorted(sizes, first * GROWTH**start))
+        of, errors = sizes[begin:], np.arange(begin, len(sizes))
+        if not len(of) or of[-1] < count:
+            of, errors = np.append(of, count), np.append(errors, len(sizes) - 1)
+        found.append(Tests(level, of, errors))
+    return found
+
+
+def fewest(risk: float, level: float) -> int:
+    """Return how many responses without an error have a risk above ``risk`` rejected: (1 − α)^k ≤ level."""
+    return math.ceil(math.log(level) / math.log1p(-risk))
+
+
+def upper_bound(errors: ArrayLike, size: ArrayLike, level: float) -> Floats:
+    """Return the upper Clopper–Pearson bound of a risk: the largest that so few errors do not reject.
+
+    Args:
+        errors: (…,) wrong responses.
+        size: (…,) responses.
+        level: probability of so few errors under the bound.
+    """
+    from scipy.special import betaincinv
+
+    errors, size = np.asarray(errors, dtype=np.float64), np.asarray(size, dtype=np.float64)
+    inside = np.where(errors < size, errors, 0)
+    return np.where(errors < size, betaincinv(inside + 1, size - inside, 1 - level), 1.0)
+
+
+def lower_bound(errors: ArrayLike, size: ArrayLike, level: float) -> Floats:
+    """Return the lower Clopper–Pearson bound, which ``upper_bound`` gives of what is not an error."""
+    return 1 - upper_bound(np.asarray(size) - np.asarray(errors), size, level)
+
+
+def least_risk(confidence: ArrayLike, lot: ArrayLike, wrong: ArrayLike, target: Target) -> float | None:
+    """Return the lowest risk above the target's, in thousandths, that these labels would certify; None for none."""
+
+    def does(thousandths: int) -> bool:
+        return certify(confidence, lot, wrong, Target(thousandths / 1000, target.doubt)) is not None
+
+    found = _lowest(does, math.floor(1000 * target.risk), 999)
+    return None if found is None else found / 1000
+
+
+def labels_needed(confidence: ArrayLike, lot: ArrayLike, wrong: ArrayLike, target: Target) -> int | None:
+    """Return about how many labels would do, if the error rate at each coverage stayed what these labels show.
+
+    That of less than ``LEAST_SEEN`` responses is that of so many.
+
+    Returns:
+        A number of at most ``MOST_TIMES`` times these labels; None where so many would not do.
+    """
+    order = in_order(confidence, lot)
+    count = len(order)
+    errors = np.concatenate(([0], np.cumsum(np.asarray(wrong, dtype=bool)[order])))
+    seen = min(LEAST_SEEN, count)
+    errors = np.where(np.arange(count + 1) < seen, np.arange(count + 1) * (errors[seen] / seen), errors)
+
+    def does(more: int) -> bool:
+        def of(sizes: NDArray[np.intp]) -> NDArray[np.intp]:
+            as_these = np.interp(sizes * (count / more), np.arange(count + 1), errors) * (more / count)
+            counts: NDArray[np.intp] = np.ceil(as_these - 1e-9).astype(np.intp)
+            return counts
+
+        return _largest(sequences(more, target), of) is not None
+
+    times = 2
+    while not does(times * count):
+        times *= 2
+        if times > MOST_TIMES:
+            return None
+    return _lowest(does, times * count // 2, times * count)
+
+
+def _largest(
+    tests: Sequence[Tests], errors: Callable[[NDArray[np.intp]], NDArray[np.intp]]
+) -> tuple[int, float] | None:
+    """Return the largest size that a sequence certifies, with its level.
+
+    Args:
+        tests: the sequences.
+        errors: from sizes to the errors among so many of the most confident responses.
+    """
+    found = []
+    for one in tests:
+        rejected = errors(one.sizes) <= one.errors
+        passed = len(rejected) if rejected.all() else int(rejected.argmin())
+        if passed:
+            found.append((int(one.sizes[passed - 1]), one.level))
+    return max(found, default=None)
+
+
+def _growing(count: int, risk: float, level: float) -> NDArray[np.intp]:
+    """Return the smallest size that allows c errors, for c = 0, 1, … as far as it is at most ``count``."""
+    from scipy.special import betainc
+
+    allowed = np.arange(math.floor(count * risk) + 1, dtype=np.float64)
+    low, high = allowed, np.full(len(allowed), count + 1.0)  # P(Bin(low, α) ≤ c) = 1
+    while (high - low > 1).any():
+        middle = np.floor((low + high) / 2)
+        is_enough = betainc(middle - allowed, allowed + 1, 1 - risk) <= level  # P(Bin(middle, α) ≤ allowed)
+        low, high = np.where(is_enough, low, middle), np.where(is_enough, middle, high)
+    sizes: NDArray[np.intp] = high[high <= count].astype(np.intp)
+    return sizes
+
+
+def _lowest(does: Callable[[int], bool], low: int, high: int) -> int | None:
+    """Return the lowest number above ``low`` and up to ``high`` for which something holds that holds of higher ones."""
+    if not does(high):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if does(middle) else (middle, high)
+    return high

@@ -1,0 +1,243 @@
+"""A certificate: below which confidence an answer is withheld, so that few of those that are given are wrong.
+
+``tokur evaluate --certify`` finds it, ``tokur select --certificate`` goes by it. That of a question whose confidence is
+the threshold itself is given or not by the question's lot, see ``metrics.certification``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tokur_cli import __version__
+from tokur_cli.records.encoding import Checks, check_fields
+from tokur_cli.scores.calibration import P_CORRECT, relevant_settings
+from tokur_cli.scores.own_files import read_own
+from tokur_cli.scores.parts import is_part
+
+SCHEMA = 1
+ASSUMPTION = (
+    "The labelled questions are independent draws from where the new ones come from, and the new ones are answered and "
+    "scored in the same way."
+)
+MOST_SCORES = 1_000
+"""Scores that are kept of the labelled responses; of more than these, so many at even distances in their order."""
+
+_GENERATION = "generation."
+_ANY_GENERATION = ("seed", "version")
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What a certificate's file holds.
+
+    Args:
+        risk: the part of the answers given that may be wrong.
+        confidence: how probably it keeps to that, over the labels.
+        score: the score's name.
+        threshold: answers are given to questions whose score is better; None: to all that have the score.
+        lot: answers are given to those at the threshold whose lot is larger; None where there is no threshold.
+        coverage: the part of the labelled questions that is answered: ``value``, with its 95 % interval ``low``,
+            ``high``.
+        bound: upper Clopper–Pearson bound of the part that is wrong, at the level of the test.
+        answered: how many of the labelled questions are answered.
+        errors: how many of these are answered wrong.
+        questions: how many there are.
+        selection: how each one's response was chosen, as ``tokur.selection`` has it, and among how many (``samples``,
+            None where that differs); None for the first response.
+        settings: how the responses and their scores were made.
+        labels: how many of the labels came from where.
+        scores: those of the labelled responses, ascending, see ``MOST_SCORES``.
+        data: what tells the labelled questions, with scores and labels, from others.
+        assumption: what the guarantee rests on.
+        version: of tokur.
+        schema: of the file.
+    """
+
+    risk: float
+    confidence: float
+    score: str
+    threshold: float | None
+    lot: float | None
+    coverage: Mapping[str, float]
+    bound: float
+    answered: int
+    errors: int
+    questions: int
+    selection: Mapping[str, Any] | None
+    settings: Mapping[str, Any]
+    labels: Mapping[str, int]
+    scores: tuple[float, ...]
+    data: str
+    assumption: str = ASSUMPTION
+    version: str = __version__
+    schema: int = SCHEMA
+
+    @property
+    def sign(self) -> float:
+        """What makes a confidence of the score, for which higher is better."""
+        from tokur_cli.scores.catalogue import CATALOGUE
+
+        return -1.0 if CATALOGUE[self.score].orientation == "uncertainty" else 1.0
+
+    def answers(self, value: float | None, key: str) -> bool:
+        """Return whether an answer is given.
+
+        Args:
+            value: the response's score; None where it has none.
+            key: what tells its question from others.
+        """
+        if value is None or not math.isfinite(value):
+            return False
+        if self.threshold is None or self.lot is None:
+            return True
+        return (self.sign * value, lot_of(key)) > (self.sign * self.threshold, self.lot)
+
+    def differences(self, settings: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+        """Yield each setting in which responses differ: its name, theirs and that of the labelled ones.
+
+        How responses were generated is compared where that is known of both.
+
+        Args:
+            settings: theirs, see ``settings_for``.
+        """
+        both = all(any(map(_is_of_generation, of)) for of in (settings, self.settings))
+        for name in {**self.settings, **settings}:
+            if _is_of_generation(name) and not both:
+                continue
+            theirs, labelled = settings.get(name), self.settings.get(name)
+            if theirs != labelled:
+                yield name, theirs, labelled
+
+    @property
+    def digest(self) -> str:
+        """What tells it from other certificates: the beginning of the SHA-256 of its file's text."""
+        return hashlib.sha256(self.as_json().encode()).hexdigest()[:16]
+
+    @property
+    def rule(self) -> str:
+        """Which answers are given, in words."""
+        if self.threshold is None:
+            return f"all that have {self.score}"
+        return f"{self.score} {'below' if self.sign < 0 else 'above'} {self.threshold:.6g}"
+
+    def as_json(self) -> str:
+        """Return the text of the file: a field a line, the scores in one."""
+        fields = asdict(self)
+        scores = json.dumps(fields.pop("scores"), allow_nan=False)
+        text = json.dumps(fields, ensure_ascii=False, indent=2, allow_nan=False).removesuffix("\n}")
+        return f'{text},\n  "scores": {scores}\n}}\n'
+
+
+def lot_of(key: str) -> float:
+    """Return the lot of a question, uniform in [0, 1), by what tells it from others."""
+    return (int.from_bytes(hashlib.blake2b(b"lot\0" + key.encode(), digest_size=8).digest(), "big") >> 11) / (1 << 53)
+
+
+def settings_for(
+    score: str, run: Mapping[str, Any], generation: Mapping[str, Any], of_draws: tuple[str, ...]
+) -> dict[str, Any]:
+    """Return how a response was made and what its score depends on; None for what is not known.
+
+    Args:
+        score: its name.
+        run: ``tokur.run`` of its record.
+        generation: ``tokur.generation`` of its record.
+        of_draws: names of the settings that have to do with draws.
+    """
+    settings = relevant_settings(run, [score], of_draws)
+    settings |= {name: run[name] for name in ("computed_from",) if name in run}
+    if score == P_CORRECT:  # whose calibration holds for scores of one kind only
+        settings["calibration"] = run.get("calibration")
+    return settings | {f"generation.{name}": value for name, value in generation.items() if name not in _ANY_GENERATION}
+
+
+def _is_of_generation(name: str) -> bool:
+    return name.startswith(_GENERATION)
+
+
+def read_certificate(path: str) -> Certificate:
+    """Read a certificate's file.
+
+    Raises:
+        TokurError: it cannot be read, is of a newer schema, or a field is missing, unknown, there twice or not what it
+            must be.
+    """
+    values = read_own(path, _WANTED, SCHEMA, made_by="tokur evaluate LABELLED --certify 5% -o", shape=_check_shape)
+    return Certificate(**{**values, "scores": tuple(values["scores"])})
+
+
+def _check_shape(values: Mapping[str, Any]) -> None:
+    """Check that fields go together.
+
+    Raises:
+        ValueError: they do not.
+    """
+    if values["selection"] is not None:
+        check_fields(
+            values["selection"], {**_CHOICE, **{name: _PART_OF_TOKENS for name in values["selection"] if is_part(name)}}
+        )
+    if (values["threshold"] is None) != (values["lot"] is None):
+        raise ValueError('"threshold" and "lot" are null together or not at all')
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+def _is_part(value: Any) -> bool:
+    return _is_number(value) and 0 <= value <= 1
+
+
+def _is_score(value: Any) -> bool:
+    from tokur_cli.scores.catalogue import CATALOGUE
+
+    return isinstance(value, str) and value in CATALOGUE
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _are_ends(value: Any) -> bool:
+    return isinstance(value, dict) and value.keys() == {"value", "low", "high"} and all(map(_is_part, value.values()))
+
+
+def _are_numbers(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_is_number, value))
+
+
+_PART_OF_TOKENS = ("text", lambda value: isinstance(value, str))
+_CHOICE: Checks = {
+    "by": ("a score", _is_score),
+    "keep": ("a number above 0 and up to 1", lambda value: _is_part(value) and value > 0),
+    "keep_at_least": ("an integer from 1, or null", lambda value: value is None or (_is_count(value) and value > 0)),
+    "method": ("maj, wbon or bon", lambda value: value in ("maj", "wbon", "bon")),
+    "weight": ("exp, score, rank or null", lambda value: value in ("exp", "score", "rank", None)),
+    "samples": ("an integer from 1, or null", lambda value: value is None or (_is_count(value) and value > 0)),
+}
+_PART, _COUNT = "a number from 0 to 1", "an integer from 0"
+_WANTED: Checks = {
+    "risk": (_PART, _is_part),
+    "confidence": (_PART, _is_part),
+    "score": ("a score", _is_score),
+    "threshold": ("a finite number, or null", lambda value: value is None or _is_number(value)),
+    "lot": (f"{_PART}, or null", lambda value: value is None or _is_part(value)),
+    "coverage": ("an object of the parts value, low and high", _are_ends),
+    "bound": (_PART, _is_part),
+    "answered": (_COUNT, _is_count),
+    "errors": (_COUNT, _is_count),
+    "questions": (_COUNT, _is_count),
+    "selection": ("an object, or null", lambda value: value is None or isinstance(value, dict)),
+    "settings": ("an object", lambda value: isinstance(value, dict)),
+    "labels": ("an object", lambda value: isinstance(value, dict)),
+    "scores": ("a list of finite numbers", _are_numbers),
+    "data": ("text", lambda value: isinstance(value, str)),
+    "assumption": ("text", lambda value: isinstance(value, str)),
+    "version": ("text", lambda value: isinstance(value, str)),
+    "schema": ("an integer from 1", lambda value: type(value) is int and value >= 1),
+}
