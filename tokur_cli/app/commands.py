@@ -132,7 +132,8 @@ def generate(
         Excludes(
             "--backend=vllm",
             but=("name", "dtype", "revision", "trust_remote_code"),
-            why="{option} is for --backend transformers: vLLM takes the GPU that it finds; leave it out",
+            why="{option} is for --backend transformers (vLLM takes whole models, and the GPU that it finds): leave it "
+            "out",
         ),
     ],
     decoding: DecodingOptions,

@@ -13,6 +13,7 @@ from tokur_cli.app.groups import Groups, given_in, parser_of
 from tokur_cli.app.refusals import usage_message
 from tokur_cli.commands.generate.command import GenerateJob
 from tokur_cli.commands.heatmap.notebook import picture_of
+from tokur_cli.commands.options.model import ModelOptions
 from tokur_cli.commands.options.relations import Call
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
@@ -69,12 +70,13 @@ class Tokur:
         scoring = together(groups["scoring"], groups["posterior"], groups["baselines"])
         self._scoring = ScoreJob.of(self._model_options, groups["prompts"], scoring)
         self._session: Session | None = None  # with the model that is loaded
+        self._loaded: tuple[str | None, str | None] | None = None  # as which, and with which adapter
         self._scorer: Pipeline | None = None
 
     @property
     def model(self) -> str | None:
         """The model that scores, whatever the records name; None where it is theirs."""
-        return self._scoring.model.name
+        return self._scoring.model.adapter or self._scoring.model.name
 
     def score(self, records: Iterable[Mapping[str, Any]]) -> Iterator[ScoredRecord]:
         """Yield the records with their scores, in order.
@@ -104,16 +106,17 @@ class Tokur:
         """
         groups = _filled(generate, options, self._options)
         if groups["model"] != self._model_options:
+            *others, last = (field.name for field in fields(ModelOptions) if field.name not in ("of_records", "name"))
             raise UsageError(
-                "generate uses the model that Tokur has: give model, dtype, device_map, revision and "
-                "trust_remote_code to another Tokur(…)"
+                f"generate uses the model that Tokur has: give model, {', '.join(others)} and {last} to another "
+                "Tokur(…)"
             )
         if groups["decoding"].backend == "vllm":
             raise UsageError("from Python, generate has no backend vllm: run tokur generate --backend vllm")
         decoding = groups["decoding"].guided_by(groups["guided"].guidance, groups["posterior"].seed)
         scoring = together(groups["scoring"], groups["posterior"], groups["baselines"])
         job = GenerateJob.of(groups["model"], groups["prompts"], decoding, scoring, score=groups["score"])
-        job = replace(job, model=replace(job.model, name=job.model.name or self.model))
+        job = replace(job, model=job.model if job.model.name else self._scoring.model)
         rows = [{"question": questions}] if isinstance(questions, str) else questions
         return map(ScoredRecord if job.score else dict, self._carry_out(job, rows))
 
@@ -132,10 +135,11 @@ class Tokur:
 
     def _pipeline(self, job: StreamJob, progress: Progress) -> Pipeline:
         """Return what does a job; what scores is kept, as is the model."""
-        if self._session is None or self._session.model.name != job.model.name:
+        named = (job.model.name, job.model.adapter)
+        if self._session is None or self._loaded != named:
             self._session = self._scorer = None
             gc.collect()  # before there are two
-            self._session = job.session(load(job.model, progress), progress)
+            self._session, self._loaded = job.session(load(job.model, progress), progress), named
             gc.unfreeze()  # unlike a command, this process may outlive the model
         if not isinstance(job, ScoreJob):
             return job.pipeline(job.session(self._session.model, progress))

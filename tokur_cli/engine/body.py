@@ -39,6 +39,15 @@ class Parts:
 _seen: WeakKeyDictionary[PreTrainedModel, Parts] = WeakKeyDictionary()
 
 
+def input_device(model: PreTrainedModel) -> torch.device:
+    """Return where token ids go: the device on which the input embeddings compute, wherever their weights are kept."""
+    embeddings = model.get_input_embeddings()
+    hook = getattr(embeddings, "_hf_hook", None)  # accelerate's, which fetches what is kept elsewhere
+    if (device := getattr(hook, "execution_device", None)) is not None:
+        return torch.device(device)
+    return next(embeddings.parameters()).device
+
+
 def parts_of(model: PreTrainedModel) -> Parts:
     """Return a model's parts; one that was never watched is given one token.
 
@@ -46,7 +55,7 @@ def parts_of(model: PreTrainedModel) -> Parts:
         TokurError: the model has no body of its own.
     """
     if model not in _seen:
-        device = next(model.get_input_embeddings().parameters()).device
+        device = input_device(model)
         watch(model, torch.zeros(1, 1, dtype=torch.long, device=device))
     return _seen[model]
 

@@ -20,25 +20,24 @@ import transformers
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from tokur_cli.engine.body import watch
+from tokur_cli.engine.body import input_device, watch
 from tokur_cli.engine.generation.cache import kept_otherwise
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
+from tokur_cli.engine.loading.quantised import is_quantised
 from tokur_cli.engine.loading.sources import first_line
 from tokur_cli.engine.memory import is_out_of_memory
+from tokur_cli.engine.precision import tolerance
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Scorer
 from tokur_cli.engine.uncertainty.tensors import TokenizedResponse
 from tokur_cli.records.errors import TokurError
 
 TEXT = "The sum of 3 and 4 is 7, so the answer is 7."
-TOLERANCE = {torch.float16: 0.2, torch.bfloat16: 0.5}
-"""Nats that rounding may make; more than it has been seen to make, and less than what a wrong way does."""
 INSTEAD = {
     "scoring": "use a model of another family",
     "generation": "use a model of another family, or --backend vllm; tokur score takes responses of any program",
 }
-_TOLERANCE = 0.02  # in float32 and better
 _PROMPT, _RESPONSE = 3, 4  # tokens
 _BESIDE = 1  # tokens by which what stands beside it is longer
 _STEPS = 3  # tokens that are generated
@@ -126,7 +125,9 @@ class Probe:
         differences[(found == expected) | (np.isnan(found) & np.isnan(expected))] = 0  # infinities, overflow
         differences[np.isnan(differences)] = np.inf
         # Rounding may strike a single token hard, where experts are chosen; a wrong way is wrong at most of them
-        if np.median(differences) > TOLERANCE.get(self.model.dtype, _TOLERANCE):
+        # What multiplies quantised weights may compute in bfloat16 whatever the dtype is (bitsandbytes on a CPU does)
+        allowed = tolerance(torch.bfloat16 if is_quantised(self.model) else self.model.dtype)
+        if np.median(differences) > allowed:
             worst = int(differences.argmax())
             what = f"differs from the model's by {differences[worst]:.2g} nats at token {worst + 1}"
             raise refusal(self.name, self.model, doing, f"tokur's own forward pass {what}")
@@ -152,13 +153,19 @@ def refusal(name: str, model: PreTrainedModel, doing: str, what: str) -> TokurEr
     )
 
 
+def probe_ids(tokenizer: PreTrainedTokenizerBase) -> Sequence[int]:
+    """Return the ids of a few tokens."""
+    ids: Sequence[int] = tokenizer(TEXT, add_special_tokens=False)["input_ids"]
+    return ids or [0]
+
+
 def probe_model(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Probe:
     """Run a model as it is on a few tokens.
 
     Raises:
         TokurError: it doesn't run, or cannot be taken apart.
     """
-    text: Sequence[int] = tokenizer(TEXT, add_special_tokens=False)["input_ids"] or [0]
+    text = probe_ids(tokenizer)
     length = _PROMPT + _RESPONSE
     ids = [*itertools.islice(itertools.cycle(text), length)]
     others = [*itertools.islice(itertools.cycle(reversed(text)), length + _BESIDE)]
@@ -166,7 +173,7 @@ def probe_model(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenize
     ids[0], others[0] = max(text), min(text)
     tokens = TokenizedResponse(ids[:_PROMPT], ids[_PROMPT:])
     beside = TokenizedResponse(others[:-1], others[-1:])
-    device = next(model.get_input_embeddings().parameters()).device
+    device = input_device(model)
     whole = torch.tensor([[*ids, *others[:_BESIDE]]], device=device)  # what comes later must not matter
     try:
         logits = watch(model, whole)

@@ -32,7 +32,8 @@ SCHEMA = 1
 P_CORRECT = "p_correct"
 
 _OF_MODEL = ("model", "revision", "dtype")
-_ANY_RUN = ("seed", "attempt_seed", "version", "calibration", "prompts", "model_digest")
+_OF_SOME_MODELS = ("base", "base_revision", "quantize")
+_ANY_RUN = ("seed", "attempt_seed", "version", "calibration", "prompts", "model_digest", "base_digest")
 
 
 @dataclass(frozen=True)
@@ -94,11 +95,12 @@ class Calibration:
         Raises:
             UsageError: one differs.
         """
-        for setting, fitted in self.settings.items():
-            if setting in run and run[setting] != fitted:
+        known = {**dict.fromkeys(_OF_SOME_MODELS), **run} if "model" in run else run
+        for setting, fitted in {**dict.fromkeys(_OF_SOME_MODELS), **self.settings}.items():
+            if setting in known and known[setting] != fitted:
                 raise UsageError(
                     f"--calibration {name}: was fitted on scores with {setting} {_shown(fitted)}, these are made with "
-                    f"{_shown(run[setting])}: score as it says, or fit another one with tokur evaluate --fit"
+                    f"{_shown(known[setting])}: score as it says, or fit another one with tokur evaluate --fit"
                 )
 
     def as_json(self) -> str:
@@ -143,7 +145,11 @@ def relevant_settings(run: Mapping[str, Any], scores: Sequence[str], of_draws: S
     from tokur_cli.scores.catalogue import BEYOND_TOKENS, CATALOGUE, DRAWS
 
     chosen = [CATALOGUE[name] for name in scores]
-    names = [*_OF_MODEL, *(of_draws if any(score.cost == DRAWS for score in chosen) else ())]
+    names = [
+        *_OF_MODEL,
+        *(name for name in _OF_SOME_MODELS if name in run),
+        *(of_draws if any(score.cost == DRAWS for score in chosen) else ()),
+    ]
     if any(set(score.needs) & set(BEYOND_TOKENS) for score in chosen):
         names += [name for name in run if name not in (*_OF_MODEL, *of_draws) and not is_part(name)]
     names += [part for part in map(part_of, scores) if part]

@@ -1,16 +1,39 @@
-"""Weights that a library of quantisation wraps: tensors of a type of its own, which knows few operations."""
+"""Quantised weights: by bitsandbytes, by torchao, and wrapped in a tensor type that knows few operations."""
+
+import copy
 
 import pytest
 import torch
 from torch import nn
 
+from tests.engine import oracle
+from tests.engine.loading.test_adapted import LORA, save_adapter
+from tests.engine.loading.test_models import load
 from tests.tiny import tiny_model, tiny_tokenizer
 from tokur_cli.engine.body import parts_of
-from tokur_cli.engine.loading.models import _not_finite, load_language_model
+from tokur_cli.engine.loading import quantised
+from tokur_cli.engine.loading.models import _not_finite
+from tokur_cli.engine.posterior.folder import keep_posterior, load_posterior
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.projections import find_projections
+from tokur_cli.engine.posterior.settings import PosteriorSettings
+from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
-from tokur_cli.records.errors import TokurError
+from tokur_cli.records.errors import TokurError, UsageError
+
+bitsandbytes = pytest.importorskip("bitsandbytes", reason="bitsandbytes is not installed")
+transformers = pytest.importorskip("transformers")
+
+SIZES = {"hidden_size": 64, "intermediate_size": 128}  # which the libraries' blocks divide
+RESPONSE = TokenizedResponse([5, 77, 130, 9], [201, 33, 34, 60])
+OTHERS = [TokenizedResponse([8, 9, 200 - n], [n, n + 1, n + 2, 40, 41]) for n in range(3)]
+FOUR_BITS = {"load_in_4bit": True, "bnb_4bit_compute_dtype": torch.float32}
+KINDS = {
+    "nf4": FOUR_BITS | {"bnb_4bit_quant_type": "nf4"},
+    "nf4-double": FOUR_BITS | {"bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True},
+    "fp4": FOUR_BITS | {"bnb_4bit_quant_type": "fp4"},
+    "int8": {"load_in_8bit": True},
+}
 
 
 class Int8Wrapped(torch.Tensor):
@@ -54,27 +77,246 @@ def test_what_a_wrapped_weight_is_made_of_is_looked_at():
     assert _not_finite(model) == "model.layers.1.self_attn.k_proj.weight"
 
 
-def test_a_wrapped_weight_is_not_perturbed():
-    with pytest.raises(TokurError, match=r"layers\.1\.self_attn\.k_proj is quantised \(Int8Wrapped\)"):
-        find_projections(wrapped_model())
+def plain_model(family="llama"):
+    """A tiny model that rounding moves little, with biases much larger than its weights where the family has any."""
+    model = tiny_model(family, **SIZES)
+    for parameter in model.parameters():
+        parameter *= 0.2 if parameter.ndim > 1 else 1
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):
+            parameter *= 200
+    return model
 
 
-def test_a_model_that_torchao_quantised_is_loaded_scored_and_not_perturbed(tmp_path):
-    quantization = pytest.importorskip("torchao.quantization", reason="torchao is not installed")
-    from transformers import AutoModelForCausalLM, TorchAoConfig
+def quantise(model, kind, folder):
+    """Save a model and its tokenizer, quantised by bitsandbytes; return it in float64, with the library's weights."""
+    model.save_pretrained(folder / "plain")
+    config = transformers.BitsAndBytesConfig(**KINDS[kind])
+    small = type(model).from_pretrained(folder / "plain", quantization_config=config, dtype=torch.float32)
+    small.save_pretrained(folder / kind)
+    tiny_tokenizer().save_pretrained(folder / kind)
+    whole = copy.deepcopy(model).double()
+    for name, module in small.named_modules():
+        if isinstance(module, bitsandbytes.nn.Linear4bit):
+            weight = bitsandbytes.functional.dequantize_4bit(module.weight.data, module.weight.quant_state)
+        elif isinstance(module, bitsandbytes.nn.Linear8bitLt):
+            weight = bitsandbytes.functional.int8_vectorwise_dequant(module.weight.CB, module.weight.SCB)
+        else:
+            continue
+        whole.get_submodule(name).weight = nn.Parameter(weight.double(), requires_grad=False)
+    return whole
 
-    tiny_model("llama", hidden_size=64, intermediate_size=128).save_pretrained(tmp_path / "plain")
-    config = TorchAoConfig(quantization.Int8WeightOnlyConfig(version=2))
-    quantised = AutoModelForCausalLM.from_pretrained(
-        tmp_path / "plain", quantization_config=config, dtype=torch.bfloat16
-    )
-    quantised.save_pretrained(tmp_path / "int8")
-    tiny_tokenizer().save_pretrained(tmp_path / "int8")
-    loaded = load_language_model(str(tmp_path / "int8"), dtype="bfloat16")
-    loaded.probe.check_scoring(None)
+
+def scored(model, draws, responses):
+    return [
+        result for _, result in sorted(Scorer(model, draws, sampling="shared").score(responses), key=lambda r: r[0])
+    ]
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_are_those_that_the_library_dequantises(kind, family, tmp_path):
+    """Whatever the biases are: Qwen2's are thousands of times as large as its weights."""
+    whole = quantise(plain_model(family), kind, tmp_path)
+    loaded = load(tmp_path / kind)
+    for projection in find_projections(loaded.model, "q_proj,k_proj,down_proj"):
+        weight = whole.get_submodule(projection.module_name).weight
+        assert projection.size == tuple(weight.shape)
+        # On some processors bitsandbytes multiplies in bfloat16, with scales in bfloat16
+        assert projection.weight().double() == pytest.approx(weight.numpy(), rel=2**-6, abs=1e-6)
+        inputs = weight.shape[1]
+        columns = quantised.weight_of("", projection.module, torch.float32, [3, inputs - 1])
+        assert torch.equal(columns, projection.weight()[:, [3, inputs - 1]])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_scores_are_those_of_the_dequantised_weights_with_the_draws_written_into_them(kind, tmp_path):
+    whole = quantise(plain_model(), kind, tmp_path)
+    loaded = load(tmp_path / kind)
+    posterior = build_posterior(loaded.model, PosteriorSettings(sigma=1.5, rank=4))
+    draws = Draws(posterior, 2)
+    loaded.probe.check_scoring(draws)
+    (got,) = scored(loaded.model, draws, [RESPONSE])
+    ids = RESPONSE.prompt_ids, RESPONSE.response_ids
+    mean = oracle.log_probabilities(whole, *ids)
+    drawn = [oracle.log_probabilities(oracle.fixed_draw(whole, posterior, member), *ids) for member in range(2)]
+    expected = oracle.reference_quantities(mean, drawn, RESPONSE.response_ids)
+    errs = float((oracle.log_probabilities(loaded.model, *ids) - mean).abs().max())  # of the product itself
+    assert errs < 0.05
+    for name in ("logprob", "entropy", "tu", "au", "eu"):
+        assert got[name] == pytest.approx(expected[name], abs=(1 if name == "eu" else 3) * errs + 1e-5), name
+    assert expected["eu"].max() > 3 * errs + 1e-3, "draws move it by more than rounding does"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_computed_beside_a_token_changes_nothing(kind, tmp_path):
+    """bitsandbytes' own product of 8 bits rounds inputs by what stands in the batch's other rows."""
+    quantise(plain_model(), kind, tmp_path)
+    loaded = load(tmp_path / kind)
+    loaded.model.model.layers[0].input_layernorm.weight[5] *= 40  # a feature that is large in some rows
+    draws = Draws(build_posterior(loaded.model, PosteriorSettings(sigma=1.5, rank=4)), 2)
+    (alone,) = scored(loaded.model, draws, [RESPONSE])
+    together = scored(loaded.model, draws, [RESPONSE, *OTHERS])[0]
+    for name in ("logprob", "entropy", "eu"):
+        assert together[name] == pytest.approx(alone[name], abs=0.02), name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tokens_are_those_that_the_library_generates(kind, tmp_path):
+    quantise(plain_model(), kind, tmp_path)
+    loaded = load(tmp_path / kind)
     loaded.probe.check_generation()
-    got = dict(Scorer(loaded.model, None).score([TokenizedResponse([5, 77, 130], [201, 33])]))[0]
-    log_p = quantised(torch.tensor([[5, 77, 130, 201]])).logits[0, 2:].float().log_softmax(-1)
-    assert got["logprob"] == pytest.approx(log_p[[0, 1], [201, 33]].detach().numpy(), abs=0.3)  # bfloat16
-    with pytest.raises(TokurError, match=r"q_proj is quantised \(Int8Tensor\)"):
-        build_posterior(loaded.model)
+
+
+def test_a_basis_is_kept_under_the_quantised_weights(tmp_path):
+    model = plain_model()
+    said: list[str] = []
+
+    def made(model, kind, folder):
+        folder.mkdir()
+        quantise(model, kind, folder)
+        before = len(said)
+        posterior = build_posterior(load(folder / kind).model, cache=tmp_path / "bases", progress=said.append)
+        return posterior, len(said) - before
+
+    _, first = made(model, "nf4", tmp_path / "a")
+    _, again = made(model, "nf4", tmp_path / "b")
+    _, other = made(model, "int8", tmp_path / "c")
+    for layer in model.model.layers:
+        layer.self_attn.q_proj.weight *= 2  # the same integers, other scales
+    scaled = [made(model, kind, tmp_path / f"scaled-{kind}")[1] for kind in ("nf4", "int8")]
+    assert (first, again, other, scaled) == (1, 0, 1, [1, 1])
+    assert len(list((tmp_path / "bases").iterdir())) == 4
+
+
+def test_a_kept_posterior_is_of_its_quantised_weights_and_peft_loads_its_draws_on_them(tmp_path):
+    peft = pytest.importorskip("peft")
+    quantise(plain_model(), "nf4", tmp_path)
+    loaded = load(tmp_path / "nf4")
+    posterior = build_posterior(loaded.model, PosteriorSettings(sigma=1.5, rank=4))
+    folder = str(tmp_path / "posterior")
+    keep_posterior(folder, loaded.model, posterior, draws=2, model_name="tiny", revision=None)
+    again = load(tmp_path / "nf4")
+    kept = load_posterior(folder, again.model, "tiny")
+    (got,) = scored(again.model, Draws(kept, 2), [RESPONSE])
+    drawn = []
+    for member in range(2):
+        stock = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "nf4", dtype=torch.float32)
+        drawn.append(
+            oracle.log_probabilities(
+                peft.PeftModel.from_pretrained(stock, f"{folder}/draw-{member}").eval(),
+                RESPONSE.prompt_ids,
+                RESPONSE.response_ids,
+            )
+        )
+    expected = oracle.reference_quantities(drawn[0], drawn, RESPONSE.response_ids)
+    for name in ("tu", "au", "eu"):
+        assert got[name] == pytest.approx(expected[name], abs=0.02), name
+    assert expected["eu"].max() > 0.05
+    (tmp_path / "other").mkdir()
+    quantise(plain_model(), "int8", tmp_path / "other")
+    with pytest.raises(TokurError, match="the weights of tiny are not the ones"):
+        load_posterior(folder, load(tmp_path / "other" / "int8").model, "tiny")
+
+
+def test_an_adapter_stands_beside_quantised_weights_and_its_basis_is_that_of_both(tmp_path):
+    whole = quantise(plain_model(), "nf4", tmp_path)
+    beside = save_adapter(tmp_path / "adapter", ("LoraConfig", LORA), tmp_path / "nf4", plain_model())
+    loaded = load(tmp_path / "adapter")
+    for name, module in beside.base_model.model.named_modules():
+        if hasattr(module, "get_delta_weight"):
+            whole.get_submodule(name).weight += module.get_delta_weight("default").detach().double()
+    posterior = build_posterior(loaded.model, PosteriorSettings(sigma=1.5, rank=4))
+    assert [matrix.name for matrix in posterior.matrices][:2] == [
+        "model.layers.0.self_attn.q_proj", "model.layers.0.self_attn.k_proj"
+    ]  # fmt: skip
+    (got,) = scored(loaded.model, Draws(posterior, 2), [RESPONSE])
+    ids = RESPONSE.prompt_ids, RESPONSE.response_ids
+    mean = oracle.log_probabilities(whole, *ids)
+    drawn = [oracle.log_probabilities(oracle.fixed_draw(whole, posterior, member), *ids) for member in range(2)]
+    expected = oracle.reference_quantities(mean, drawn, RESPONSE.response_ids)
+    for name in ("logprob", "entropy", "tu", "au", "eu"):
+        assert got[name] == pytest.approx(expected[name], abs=0.02 if name == "eu" else 0.05), name
+    assert expected["eu"].max() > 0.05
+    loaded.probe.check_generation()
+    save_adapter(
+        tmp_path / "ia3", ("IA3Config", {"target_modules": ["k_proj"], "feedforward_modules": []}), model=plain_model()
+    )
+    with pytest.raises(TokurError, match=r"\(IA3\) can't be put into .*beside them only LoRA"):
+        load(tmp_path / "nf4", adapter=str(tmp_path / "ia3"))
+
+
+@pytest.mark.parametrize(("quantize", "kind"), [("4bit", "nf4-double"), ("8bit", "int8")])
+def test_a_checkpoint_is_quantised_while_it_loads(quantize, kind, tmp_path):
+    quantise(plain_model(), kind, tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path / "plain")
+    loaded = load(tmp_path / "plain", quantize=quantize)
+    assert loaded.identity["quantize"] == quantize
+    ids = torch.tensor([[5, 77, 130, 201]])
+    torch.testing.assert_close(loaded.model(ids).logits, load(tmp_path / kind).model(ids).logits, rtol=0, atol=1e-4)
+    with pytest.raises(TokurError, match=f"quantised already: leave --quantize {quantize} out"):
+        load(tmp_path / kind, quantize=quantize)
+
+
+def test_room_is_asked_for_what_quantised_weights_take(tmp_path):
+    model = tiny_model("llama", hidden_size=512, intermediate_size=1024)
+    for quantize in ("4bit", "8bit"):
+        config = quantised.asked_for(quantize, torch.float32)
+        model.save_pretrained(tmp_path)
+        loaded = type(model).from_pretrained(tmp_path, quantization_config=config, dtype=torch.float32)
+        without_scales = loaded.get_memory_footprint(return_buffers=False)
+        assert without_scales <= quantised.bytes_of(model, quantize) < 1.05 * without_scales
+    assert quantised.bytes_of(model, None) == model.get_memory_footprint(return_buffers=False)
+
+
+def test_without_bitsandbytes_the_error_names_the_extra(tmp_path, monkeypatch):
+    plain_model().save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    monkeypatch.setattr(quantised, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"--quantize 4bit needs bitsandbytes: pip install 'tokur\[quantized\]'"):
+        load(tmp_path, quantize="4bit")
+
+
+def test_what_is_no_linear_map_is_not_taken_for_one():
+    class Rounding(nn.Linear):
+        def forward(self, inputs):
+            return super().forward(inputs) + 1
+
+    with pytest.raises(TokurError, match=r"q_proj \(Rounding\): its weight cannot be read: it is no linear map"):
+        quantised.weight_of("q_proj", Rounding(4, 4, bias=False), torch.float32)
+
+
+TORCHAO = {
+    "int8": lambda of: of.Int8WeightOnlyConfig(version=2),
+    "float8": lambda of: of.Float8WeightOnlyConfig(),
+}
+
+
+@pytest.mark.parametrize("kind", TORCHAO)
+def test_a_model_that_torchao_quantised_is_scored_with_draws_and_generates(kind, tmp_path):
+    of = pytest.importorskip("torchao.quantization", reason="torchao is not installed")
+    plain = plain_model()
+    plain.save_pretrained(tmp_path / "plain")
+    config = transformers.TorchAoConfig(TORCHAO[kind](of))
+    small = type(plain).from_pretrained(tmp_path / "plain", quantization_config=config, dtype=torch.bfloat16)
+    small.save_pretrained(tmp_path / kind)
+    tiny_tokenizer().save_pretrained(tmp_path / kind)
+    loaded = load(tmp_path / kind, dtype="bfloat16")
+    whole = plain.double()
+    for name, module in small.named_modules():
+        if isinstance(module, nn.Linear) and hasattr(module.weight, "dequantize"):
+            whole.get_submodule(name).weight = nn.Parameter(module.weight.dequantize().double(), requires_grad=False)
+    assert not torch.equal(
+        whole.model.layers[0].self_attn.q_proj.weight, plain_model().double().model.layers[0].self_attn.q_proj.weight
+    )
+    posterior = build_posterior(loaded.model, PosteriorSettings(sigma=1.5, rank=4), cache=tmp_path / "bases")
+    loaded.probe.check_scoring(Draws(posterior, 1))
+    loaded.probe.check_generation()
+    (got,) = scored(loaded.model, Draws(posterior, 2), [RESPONSE])
+    ids = RESPONSE.prompt_ids, RESPONSE.response_ids
+    mean = oracle.log_probabilities(whole, *ids)
+    drawn = [oracle.log_probabilities(oracle.fixed_draw(whole, posterior, member), *ids) for member in range(2)]
+    expected = oracle.reference_quantities(mean, drawn, RESPONSE.response_ids)
+    errs = float((oracle.log_probabilities(loaded.model, *ids) - mean).abs().max())  # of the product itself
+    for name in ("logprob", "entropy", "tu", "au", "eu"):
+        assert got[name] == pytest.approx(expected[name], abs=3 * errs + 1e-5), name

@@ -23,6 +23,7 @@ Item = TypeVar("Item")
 
 _OF_SCORES = {
     "model": "models",
+    "quantize": "quantisations",
     "rank": "ranks",
     "sigma": "strengths",
     "draws": "numbers of draws",
@@ -32,6 +33,7 @@ _OF_SCORES = {
     "layers": "layers",
 }
 """Settings on which the size of scores depends, so that it is said where a file has several; and their plurals."""
+_WHERE_MISSING = {"layers": "all", "quantize": "none"}
 _SHOWN = 5
 
 
@@ -55,10 +57,12 @@ class RunsOfFile:
             self._last = run
             drawn = settings.get("rank") is not None  # else what is of the draws is null
             parts = [setting for setting in settings if is_part(setting)]
-            for setting in (*(_OF_SCORES if drawn else ["model"]), *parts):
+            for setting in (*(_OF_SCORES if drawn else ("model", "quantize")), *parts):
                 value = settings.get(setting)
-                if value is not None or (setting == "layers" and drawn):
-                    self._made.setdefault(setting, {})["all" if value is None else str(value)] = None
+                if value is None:
+                    value = _WHERE_MISSING.get(setting)
+                if value is not None:
+                    self._made.setdefault(setting, {})[str(value)] = None
         if seed is None:
             seed = next(iter(self._found), None)
         elif None in self._found:

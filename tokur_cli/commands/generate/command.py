@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -55,7 +55,7 @@ class GenerateJob(StreamJob):
             raise UsageError('--stop "" ends every response before it begins: give a text')
         if score or decoding.guidance:
             kept = scoring.posterior.model  # which also says what is wrong with a kept posterior
-            model = replace(model, name=model.name or kept)
+            model = model.or_named(kept)
         if score:
             scoring = with_calibration(scoring)
         return cls(model, PromptForm(prompts), scoring, decoding, score)

@@ -53,9 +53,7 @@ class Generation:
         self.session, self.pool, self.options = session, pool, options
         self.settings = with_model_digests(
             {
-                "model": session.description.name,
-                "revision": pool.settings["revision"],
-                "dtype": pool.settings["dtype"],
+                **{name: pool.settings[name] for name in session.description.identity},
                 "backend": options.backend,
                 "temperature": options.temperature,
                 "top_p": options.top_p,
@@ -184,13 +182,14 @@ class Generation:
         del self._questions[index]
 
     def _record(self, question: _Question, response: DecodedResponse) -> Record:
-        record = question.record.copy()
+        record, description = question.record.copy(), self.session.description
         record.set("response", response.text)
         record.set(
             "tokur",
             {
                 "schema": SCHEMA,
-                "model": self.session.description.name,
+                "model": description.name,
+                **({} if description.base is None else {"base": description.base}),
                 "sample": response.sample,
                 "seed": self.options.seed,
                 "finish_reason": response.finish_reason,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from typer import Option
 
@@ -12,8 +12,8 @@ from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.completion import model_names, one_of
 from tokur_cli.commands.options.files import Reads
 from tokur_cli.commands.options.guided import Guidance
-from tokur_cli.commands.options.relations import Excludes
-from tokur_cli.engine.loading.hardware import check_device_map
+from tokur_cli.commands.options.relations import Excludes, Needs
+from tokur_cli.engine.loading.hardware import Offload, check_device_map
 
 _TEMPLATES = ("chat", "raw", "math")
 PARTICLES, TEMPERATURE = 16, 0.8
@@ -26,6 +26,13 @@ def _model(name: str | None) -> list[str | None]:
 
 def _template_file(name: str) -> list[str]:
     return [] if name in _TEMPLATES else [name]
+
+
+class NamedModel(NamedTuple):
+    """A model that records or a posterior name, and what it is put on where it is an adapter."""
+
+    name: str
+    base: str | None
 
 
 @dataclass(frozen=True)
@@ -43,8 +50,25 @@ class ModelOptions:
             "-m",
             metavar="NAME",
             autocompletion=one_of(model_names),
-            help="Hub id, folder or GGUF file. Default: the model that the records name, then TOKUR_MODEL, then the "
-            "embedded smollm2-135m-instruct.",
+            help="Hub id, folder or GGUF file; an adapter comes with its base. Default: the model that the records "
+            "name, then TOKUR_MODEL, then the embedded smollm2-135m-instruct.",
+        ),
+    ] = None
+    adapter: Annotated[
+        str | None,
+        Reads(),
+        Option(
+            metavar="NAME",
+            help="PEFT adapter, hub id or folder, to be merged into the model of -m; without -m, into the base that "
+            "its config names.",
+        ),
+    ] = None
+    quantize: Annotated[
+        Literal["4bit", "8bit"] | None,
+        Option(
+            metavar="BITS",
+            help="4bit (NF4) or 8bit: quantise the weights while they are loaded, by bitsandbytes. Models that are "
+            "quantised already need no option.",
         ),
     ] = None
     dtype: Annotated[
@@ -57,6 +81,19 @@ class ModelOptions:
     device_map: Annotated[str, Option(metavar="MAP", help="accelerate's device map: auto, cpu, cuda:0, balanced …")] = (
         "auto"
     )
+    offload_dir: Annotated[
+        str | None,
+        Option(
+            metavar="DIR",
+            help="Folder for what of the weights neither the GPUs nor main memory have room for: they are fetched for "
+            "every pass, which is slow.",
+        ),
+    ] = None
+    weights_memory: Annotated[
+        float | None,
+        Option(min=0.0, metavar="GIB", help="GiB of weights on each GPU and in main memory. Default: what is free."),
+        Needs("--offload-dir", why="{option} leaves weights over: say with --offload-dir where they go"),
+    ] = None
     revision: Annotated[str | None, Option(metavar="NAME", help="Branch, tag or commit on the hub.")] = None
     trust_remote_code: Annotated[bool, Option("--trust-remote-code", help="Run code that comes with the model.")] = (
         False
@@ -64,6 +101,21 @@ class ModelOptions:
 
     def __post_init__(self) -> None:
         check_device_map(self.device_map)
+
+    @property
+    def offload(self) -> Offload | None:
+        """Where weights go that don't fit; None for nowhere."""
+        if self.offload_dir is None:
+            return None
+        limit = None if self.weights_memory is None else int(self.weights_memory * 2**30)
+        return Offload(self.offload_dir, limit)
+
+    def or_named(self, named: NamedModel | None) -> ModelOptions:
+        """Return the options with a model that something else names, unless they name one."""
+        if self.name or self.adapter or named is None:
+            return self
+        name, adapter = (named.base, named.name) if named.base else (named.name, None)
+        return replace(self, name=name, adapter=adapter)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typer import Option
 from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.completion import one_of, score_names, several_of
 from tokur_cli.commands.options.files import Reads
+from tokur_cli.commands.options.model import NamedModel
 from tokur_cli.commands.options.parts import tokens_option
 from tokur_cli.commands.options.relations import Excludes
 from tokur_cli.commands.shared.errors import reporting
@@ -114,9 +115,9 @@ class PosteriorOptions:
         return self.draws if self.kept is None or "draws" in self.given else self.kept.draws
 
     @property
-    def model(self) -> str | None:
+    def model(self) -> NamedModel | None:
         """The model that a kept posterior is of; None without one."""
-        return None if self.kept is None else self.kept.model
+        return None if self.kept is None else NamedModel(self.kept.model, self.kept.base)
 
 
 @dataclass(frozen=True)

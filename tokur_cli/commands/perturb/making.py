@@ -81,11 +81,13 @@ class PosteriorMaker:
             draws=members,
             model_name=self.session.model.name,
             revision=self.session.model.revision,
+            **self.session.model.of_base,
             calibration=self.calibration,
             force=options.force,
         )
+        beside = "" if self.session.model.base is None else f", each to be loaded beside {self.session.model.name}"
         self.progress.note(
-            f"{options.folder}: wrote the posterior (σ = {posterior.sigma:.4g}) and {members} draws as adapters"
+            f"{options.folder}: wrote the posterior (σ = {posterior.sigma:.4g}) and {members} draws as adapters{beside}"
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -34,7 +34,7 @@ class ScoreJob(StreamJob):
     def of(cls, model: ModelOptions, prompts: PromptOptions, scoring: ScoringOptions) -> ScoreJob:
         """Return the job, refusing what can be refused before a model is loaded."""
         kept = scoring.posterior.model  # which also says what is wrong with a kept posterior
-        model = replace(model, name=model.name or kept)
+        model = model.or_named(kept)
         scoring = with_calibration(scoring)
         return cls(model, PromptForm(prompts), scoring)
 

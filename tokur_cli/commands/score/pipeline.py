@@ -264,9 +264,7 @@ def _run_settings(options: ScoringOptions, language_model: LanguageModel, draws:
     )
     why = {"sigma_auto": draws.posterior.why} if draws and draws.posterior.why else {}
     return {
-        "model": language_model.name,
-        "revision": language_model.revision,
-        "dtype": language_model.dtype,
+        **language_model.identity,
         **of_draws,
         **why,
         "version": __version__,

@@ -52,7 +52,6 @@ def model_digest(name: str) -> str | None:
 
 def with_model_digests(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings with a digest of each local model that they name."""
-    found = {
-        name: model_digest(settings[name]) for name in ("model", "nli_model", "similarity_model") if name in settings
-    }
+    named = [name for name in ("model", "base", "nli_model", "similarity_model") if name in settings]
+    found = {name: model_digest(settings[name]) for name in named}
     return {**settings, **{f"{name}_digest": digest for name, digest in found.items() if digest is not None}}

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from tokur_cli.commands.options.model import ModelOptions
+from tokur_cli.commands.options.model import ModelOptions, NamedModel
 from tokur_cli.commands.shared.errors import say
 from tokur_cli.commands.shared.imports import lasting_objects
 from tokur_cli.commands.shared.progress import Progress
@@ -24,17 +24,27 @@ from tokur_cli.engine.loading.models import (
 )
 from tokur_cli.records.errors import TokurError
 
+_ASKED = ("name", "adapter", "quantize", "dtype", "revision", "trust_remote_code")
 
-def chosen(options: ModelOptions, named_by_records: str | None = None) -> ModelOptions:
-    """Return the options with the model's name: as asked for, else the records' own, TOKUR_MODEL's, the embedded."""
-    name = options.name or named_by_records or os.environ.get("TOKUR_MODEL") or DEFAULT_MODEL
-    return replace(options, name=name, of_records=not options.name and bool(named_by_records))
+
+def chosen(options: ModelOptions, named: NamedModel | None = None) -> ModelOptions:
+    """Return the options with the model's name: as asked for, else the records' own, TOKUR_MODEL's, the embedded.
+
+    Args:
+        options: what was asked for.
+        named: what the records name.
+    """
+    if options.name is None and options.adapter is not None:  # on its own base
+        return replace(options, name=options.adapter, adapter=None)
+    found = options.or_named(named)
+    name = found.name or os.environ.get("TOKUR_MODEL") or DEFAULT_MODEL
+    return replace(found, name=name, of_records=found is not options)
 
 
 def load(options: ModelOptions, progress: Progress) -> LanguageModel:
     """Load a model whose name is ``chosen``."""
     with _announced(options, progress) as asked:
-        return load_language_model(**asked, device_map=options.device_map)
+        return load_language_model(**asked, device_map=options.device_map, offload=options.offload)
 
 
 def describe(options: ModelOptions, progress: Progress) -> ModelDescription:
@@ -49,12 +59,12 @@ def _announced(options: ModelOptions, progress: Progress) -> Iterator[dict[str, 
 
     Gives what is asked for, as ``describe_model`` takes it.
     """
-    say(progress.command, f"loading {options.name}")
+    say(progress.command, f"loading {options.name}{f' with {options.adapter}' if options.adapter else ''}")
     try:
         with lasting_objects():
             yield {
                 "progress": progress.say,
-                **{name: getattr(options, name) for name in ("name", "dtype", "revision", "trust_remote_code")},
+                **{name: getattr(options, name) for name in _ASKED},
             }
     except TokurError as error:
         if not options.of_records:

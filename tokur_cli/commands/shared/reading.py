@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 from functools import partial
 
+from tokur_cli.commands.options.model import NamedModel
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.records.errors import RecordError
@@ -68,7 +69,7 @@ def write_nothing(
     invalid.finish(none_of=display_name(source.path))
 
 
-def model_named(record: Record) -> str | None:
+def model_named(record: Record) -> NamedModel | None:
     """Return the model that a record names."""
-    name = record.computed("model")
-    return name if isinstance(name, str) else None
+    name, base = record.computed("model"), record.computed("base")
+    return NamedModel(name, base if isinstance(base, str) else None) if isinstance(name, str) else None

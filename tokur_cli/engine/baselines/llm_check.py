@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from tokur_cli.engine.baselines.layers import decoder_layer, eager_attention, hidden_states, recorded
-from tokur_cli.engine.body import logits_from, parts_of, run_body
+from tokur_cli.engine.body import input_device, logits_from, parts_of, run_body
 from tokur_cli.engine.halving import HalvingBatches, pad
 from tokur_cli.engine.precision import on_float64_device
 from tokur_cli.engine.rotary import rescaled_beyond
@@ -53,7 +53,7 @@ class InsideView:
             frozenset(wanted),
             HalvingBatches(batch_tokens, apart_from=rescaled_beyond(model)),
         )
-        self.device = next(model.get_input_embeddings().parameters()).device
+        self.device = input_device(model)
         parts_of(model)  # seen before its layers are listened to
         self.layer, self._layer = decoder_layer(model, layer)
 

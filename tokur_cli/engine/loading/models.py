@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokur_cli import __version__
+from tokur_cli.engine.loading.adapted import Adapter, find_adapted, put_on
 from tokur_cli.engine.loading.default_model import DEFAULT_MODEL
-from tokur_cli.engine.loading.hardware import limit_kernel_caches, place_weights, resolve_dtype
+from tokur_cli.engine.loading.hardware import Offload, limit_kernel_caches, place_weights, resolve_dtype
 from tokur_cli.engine.loading.imports import import_transformers
-from tokur_cli.engine.loading.sources import Source, explain_hub_error, find_source, first_line
+from tokur_cli.engine.loading.sources import Source, explain_hub_error, first_line
 from tokur_cli.engine.panics import is_panic
 from tokur_cli.records.errors import TokurError
 
@@ -36,7 +37,7 @@ class ModelDescription:
     """All of a causal language model but its weights, for whoever loads those in a way of its own.
 
     Args:
-        place: a local folder or a hub id.
+        place: a local folder or a hub id; where it has an adapter, of its base.
         tokenizer: its tokenizer.
         name: as records name it: what the user typed.
         revision: the hub commit, None for local files.
@@ -46,6 +47,9 @@ class ModelDescription:
         vocabulary_size: how many token ids it takes, not always the tokenizer's; None if its configuration does
             not say.
         trust_remote_code: whether its own Python code is to be run.
+        base: where its name is that of an adapter, the model that this is put on; else None.
+        base_revision: the hub commit of that.
+        quantize: as what its weights are quantised while they are loaded; None leaves them as they are.
     """
 
     place: str
@@ -58,11 +62,25 @@ class ModelDescription:
     vocabulary_size: int | None
     _: KW_ONLY
     trust_remote_code: bool = False
+    base: str | None = None
+    base_revision: str | None = None
+    quantize: str | None = None
+
+    @property
+    def of_base(self) -> dict[str, Any]:
+        """What tells the base of an adapter; of another model nothing."""
+        return {} if self.base is None else {"base": self.base, "base_revision": self.base_revision}
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What tells the model and its weights from others."""
+        quantized = {} if self.quantize is None else {"quantize": self.quantize}
+        return {"model": self.name, "revision": self.revision, **self.of_base, "dtype": self.dtype, **quantized}
 
     @property
     def settings(self) -> dict[str, Any]:
         """What all that is computed with the model depends on."""
-        return {"model": self.name, "revision": self.revision, "dtype": self.dtype, "version": __version__}
+        return {**self.identity, "version": __version__}
 
 
 @dataclass(frozen=True)
@@ -80,7 +98,9 @@ class LanguageModel(ModelDescription):
     @property
     def device(self) -> torch.device:
         """Where token ids go: the device of the input embeddings."""
-        return next(self.model.get_input_embeddings().parameters()).device
+        from tokur_cli.engine.body import input_device
+
+        return input_device(self.model)
 
 
 def say_nothing(message: str) -> None:
@@ -90,8 +110,11 @@ def say_nothing(message: str) -> None:
 def load_language_model(
     name: str,
     *,
+    adapter: str | None = None,
+    quantize: str | None = None,
     dtype: str = "auto",
     device_map: str = "auto",
+    offload: Offload | None = None,
     revision: str | None = None,
     trust_remote_code: bool = False,
     progress: Callable[[str], None] = say_nothing,
@@ -99,34 +122,54 @@ def load_language_model(
     """Load a causal language model by hub id, folder, GGUF file or the embedded default's name.
 
     Args:
-        name: what the user typed.
+        name: what the user typed; an adapter comes with the base that its config names.
+        adapter: hub id or folder of an adapter that belongs on the model.
+        quantize: ``4bit`` or ``8bit``, by which the weights are quantised while they are loaded; None leaves them.
         dtype: ``bfloat16``, ``float32``, ``float16``, or ``auto``: bfloat16 where it is fast, else float32.
         device_map: ``auto``, ``balanced``, ``balanced_low_0``, ``sequential`` or a torch device.
+        offload: where weights go that don't fit; None for nowhere.
         revision: a hub branch, tag or commit; only for hub ids.
         trust_remote_code: run the model's own Python code.
         progress: called with short sentences on what is being done.
 
     Raises:
-        UsageError: an unknown dtype or device, or a revision for local files.
+        UsageError: an unknown dtype or device, a revision for local files, or a library that is not installed.
         TokurError: the model can't be had, doesn't fit, isn't a causal language model, or doesn't run; says what to do.
     """
-    source, config, found = _find(name, dtype, device_map, revision, trust_remote_code, progress)
+    source, own, config, found = _find(
+        name, adapter, quantize, dtype, device_map, revision, trust_remote_code, progress
+    )
     import torch
 
+    from tokur_cli.engine.loading.quantised import multiply_unrounded
     from tokur_cli.engine.loading.reordered import reorder_weights
-    from tokur_cli.engine.probe import probe_model
+    from tokur_cli.engine.probe import probe_ids, probe_model
 
     limit_kernel_caches()
-    with explained_errors(label := source.label(name)):
+    with explained_errors(label := source.label(found.base or name)):
         torch_dtype = getattr(torch, found.dtype)
-        model = load_weights(source, label, config, torch_dtype, device_map, trust_remote_code=trust_remote_code)
+        model = load_weights(
+            source,
+            label,
+            config,
+            torch_dtype,
+            device_map,
+            offload=offload,
+            quantize=quantize,
+            trust_remote_code=trust_remote_code,
+        )
+        multiply_unrounded(model)
+        if own is not None:
+            model = put_on(model, own, probe_ids(found.tokenizer))
         reorder_weights(model)
-        return LanguageModel(**vars(found), model=model, probe=probe_model(name, model, found.tokenizer))
+        return LanguageModel(**vars(found), model=model, probe=probe_model(found.name, model, found.tokenizer))
 
 
 def describe_model(
     name: str,
     *,
+    adapter: str | None = None,
+    quantize: str | None = None,
     dtype: str = "auto",
     revision: str | None = None,
     trust_remote_code: bool = False,
@@ -138,39 +181,51 @@ def describe_model(
         UsageError: an unknown dtype, or a revision for local files.
         TokurError: the model can't be had, or isn't a causal language model.
     """
-    return _find(name, dtype, "auto", revision, trust_remote_code, progress)[-1]
+    return _find(name, adapter, quantize, dtype, "auto", revision, trust_remote_code, progress)[-1]
 
 
 def _find(
     name: str,
+    adapter: str | None,
+    quantize: str | None,
     dtype: str,
     device_map: str,
     revision: str | None,
     trust_remote_code: bool,
     progress: Callable[[str], None],
-) -> tuple[Source, PreTrainedConfig, ModelDescription]:
-    """Return where a model is, its config, and all of it but its weights."""
+) -> tuple[Source, Adapter | None, PreTrainedConfig, ModelDescription]:
+    """Return where a model is, the adapter that belongs on it, its config, and all of it but its weights."""
     with explained_errors(name):
-        source = find_source(name, revision, progress)
+        source, own = find_adapted(name, adapter, revision, progress)
     import_transformers()
     from tokur_cli.engine.turns import end_token_ids
 
     torch_dtype = resolve_dtype(dtype, device_map)
-    with explained_errors(label := source.label(name)):
+    named, owner = (own.name, own.source) if own else (name, source)
+    with explained_errors(label := source.label(own.base if own else name)):
         config = _causal_config(source, label, trust_remote_code)
-        tokenizer = load_tokenizer(source, label, trust_remote_code)
+        if own and own.source.has_tokenizer:
+            tokenizer = load_tokenizer(own.source, own.name, trust_remote_code)
+        else:
+            tokenizer = load_tokenizer(source, label, trust_remote_code)
+        vocabulary_size = getattr(config.get_text_config(decoder=True), "vocab_size", None)
+        if own and vocabulary_size is not None:  # it may bring tokens of its own
+            vocabulary_size = max(vocabulary_size, len(tokenizer))
         found = ModelDescription(
             place=str(source.place),
             tokenizer=tokenizer,
-            name=name,
-            revision=source.revision,
+            name=named,
+            revision=owner.revision,
             dtype=str(torch_dtype).removeprefix("torch."),
             context_length=_context_length(config),
             end_ids=end_token_ids(_generation_config(source), config, tokenizer),
-            vocabulary_size=getattr(config.get_text_config(decoder=True), "vocab_size", None),
+            vocabulary_size=vocabulary_size,
             trust_remote_code=trust_remote_code,
+            base=own.base if own else None,
+            base_revision=source.revision if own else None,
+            quantize=quantize,
         )
-    return source, config, found
+    return source, own, config, found
 
 
 def _generation_config(source: Source) -> GenerationConfig | None:
@@ -215,6 +270,8 @@ def load_weights(
     device_map: str,
     *,
     kind: str = "AutoModelForCausalLM",
+    offload: Offload | None = None,
+    quantize: str | None = None,
     unused: tuple[str, ...] = (),
     trust_remote_code: bool = False,
 ) -> PreTrainedModel:
@@ -227,22 +284,30 @@ def load_weights(
         dtype: of the weights.
         device_map: as ``load_language_model`` takes it.
         kind: the class of transformers that loads it.
+        offload: as ``load_language_model`` takes it.
+        quantize: likewise.
         unused: what the names of weights begin with that may be missing, since nothing is computed with them.
         trust_remote_code: run the model's own Python code.
 
     Raises:
-        TokurError: the weights don't fit in memory, or don't fit the config.
+        UsageError: what quantises them is not installed.
+        TokurError: the weights don't fit in memory, don't fit the config, or are quantised already.
     """
     import torch
     import transformers
+
+    from tokur_cli.engine.loading.quantised import asked_for, bytes_of
 
     auto: Any = getattr(transformers, kind)
     if getattr(config, "quantization_config", None) is None:
         with torch.device("meta"):
             empty = auto.from_config(config, dtype=dtype, trust_remote_code=trust_remote_code)
-        weights_bytes = sum(parameter.nbytes for parameter in empty.parameters())
+        weights_bytes = bytes_of(empty, quantize)
+    elif quantize is not None:
+        raise TokurError(f"the weights of {name} are quantised already: leave --quantize {quantize} out")
     else:
         weights_bytes = 0  # the config's shapes don't tell what the packed weights take
+    more = {} if quantize is None else {"quantization_config": asked_for(quantize, dtype)}
     model, report = auto.from_pretrained(
         source.place,
         config=config,
@@ -251,13 +316,14 @@ def load_weights(
         output_loading_info=True,
         ignore_mismatched_sizes=True,
         trust_remote_code=trust_remote_code,
-        **place_weights(device_map, weights_bytes),
+        **more,
+        **place_weights(device_map, weights_bytes, offload),
         **source.options,
     )
-    if "disk" in getattr(model, "hf_device_map", {}).values():
+    if offload is None and "disk" in getattr(model, "hf_device_map", {}).values():
         raise TokurError(
             f"{name} needs {weights_bytes / 1e9:.1f} GB, which can't be divided so that it fits on the GPUs; "
-            "use a smaller model, a dtype of fewer bytes (--dtype bfloat16) or --device-map cpu"
+            "use a smaller model, a dtype of fewer bytes (--dtype bfloat16), --device-map cpu or --offload-dir"
         )
     # transformers fills missing and mismatched weights with random numbers.
     if missing := sorted(key for key in report["missing_keys"] if not key.startswith(unused)):
@@ -289,26 +355,14 @@ def _architecture(config: PreTrainedConfig) -> str | None:
 
 def _not_finite(model: PreTrainedModel) -> str | None:
     """Return the name of a weight that holds NaN or infinity, if one does; a sum does not hide them, and is quick."""
+    from tokur_cli.engine.loading.quantised import plain_parts
+
     for name, weight in model.named_parameters():
-        for part in _plain_parts(weight):
+        for part in plain_parts(weight):
             countable = part.is_floating_point() and part.itemsize > 1 and part.device.type != "meta"
             if countable and not part.sum().isfinite() and not part.isfinite().all():
                 return name
     return None
-
-
-def _plain_parts(weight: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Yield what a tensor is made of: itself, or the integers and scales of one that a library of quantisation wraps.
-
-    A wrapper need not know any operation (torchao's know no sum), but what it wraps it must tell PyTorch.
-    """
-    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
-
-    if is_traceable_wrapper_subclass(weight):
-        for name in weight.__tensor_flatten__()[0]:
-            yield from _plain_parts(getattr(weight, name))
-    else:
-        yield weight
 
 
 def refuse_endless(config_file: Path, name: str) -> None:
@@ -334,7 +388,7 @@ def _causal_config(source: Source, name: str, trust_remote_code: bool) -> PreTra
     from transformers import AutoConfig
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-    refuse_endless(source.config_file(), name)
+    refuse_endless(source.file(), name)
     config: PreTrainedConfig = AutoConfig.from_pretrained(
         source.place, trust_remote_code=trust_remote_code, **source.options
     )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tokur_cli.engine.loading.default_model import DEFAULT_MODEL, default_model_folder
 from tokur_cli.engine.loading.gguf import converted_gguf
@@ -13,6 +14,8 @@ from tokur_cli.records.errors import TokurError, UsageError
 
 HUB_TIMEOUT_SECONDS = 10.0
 CONFIG = "config.json"
+ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+TOKENIZER_CONFIG = "tokenizer_config.json"
 PICKLED_WEIGHTS = (".bin", ".pt", ".pth")
 CONVERT_PICKLED = (
     'python -c "from transformers import AutoTokenizer, {kind}; '
@@ -28,15 +31,25 @@ class Purpose:
         instead: what else can be named, for errors.
         convert: the command that makes safetensors of the pickled weights of ``{name}``.
         gguf: whether it may be a GGUF file.
+        adapter: whether it may be an adapter on another model.
     """
 
     instead: str
     convert: str
     gguf: bool = False
+    adapter: bool = False
 
 
 LANGUAGE_MODEL = Purpose(
-    f"a local folder, a GGUF file or {DEFAULT_MODEL}", CONVERT_PICKLED.format(kind="AutoModelForCausalLM"), gguf=True
+    f"a local folder, a GGUF file or {DEFAULT_MODEL}",
+    CONVERT_PICKLED.format(kind="AutoModelForCausalLM"),
+    gguf=True,
+    adapter=True,
+)
+ADAPTER = Purpose(
+    "a local folder",
+    'python -c "from safetensors.torch import save_file; import torch; '
+    "save_file(torch.load('adapter_model.bin', weights_only=True), 'adapter_model.safetensors')\" in that folder",
 )
 
 
@@ -49,20 +62,24 @@ class Source:
         revision: the hub commit, None for a folder.
         local_files_only: whether to look at nothing but this machine's files.
         made: whether tokur made the folder, in its cache.
+        is_adapter: whether it is an adapter on another model.
+        has_tokenizer: whether a tokenizer is among its files.
     """
 
     place: str
     revision: str | None = None
     local_files_only: bool = True
     made: bool = False
+    is_adapter: bool = False
+    has_tokenizer: bool = True
 
-    def config_file(self) -> Path:
-        """Return the model's ``config.json``, fetched from the hub if need be."""
+    def file(self, name: str = CONFIG) -> Path:
+        """Return one of the model's files, fetched from the hub if need be."""
         if self.revision is None:
-            return Path(self.place, CONFIG)
+            return Path(self.place, name)
         from huggingface_hub import hf_hub_download
 
-        return Path(hf_hub_download(self.place, CONFIG, revision=self.revision, local_files_only=self.local_files_only))
+        return Path(hf_hub_download(self.place, name, revision=self.revision, local_files_only=self.local_files_only))
 
     def label(self, name: str) -> str:
         """Return a model's name for errors about its files; with the folder, where the user did not name that."""
@@ -92,12 +109,13 @@ def find_source(
         return Source(str(default_model_folder(progress)), made=True)
     if path.is_dir():
         entries = sorted(path.iterdir())
-        _require_usable(name, (entry.name for entry in entries), purpose)
+        names = {entry.name for entry in entries}
+        require_usable(name, names, purpose)
         for entry in entries:
             # The libraries would call it missing; what others saved is often its owner's alone
             if entry.suffix in (".safetensors", ".json", ".jinja") and entry.exists() and not os.access(entry, os.R_OK):
                 raise TokurError(f"{entry}: cannot be read: Permission denied; ask its owner for `chmod a+r`")
-        return Source(str(path))
+        return Source(str(path), **_kind_of(names, purpose))
     if path.is_file():
         if not purpose.gguf:
             raise TokurError(f"{name} is a file; use {purpose.instead}")
@@ -128,15 +146,20 @@ def _find_on_hub(name: str, revision: str | None, progress: Callable[[str], None
                 raise explained from error
             progress(f"the Hugging Face hub can't be reached ({first_line(error)}); looking in its local cache")
         else:
-            _require_usable(name, (file.rfilename for file in info.siblings or ()), purpose)
-            return Source(name, info.sha, local_files_only=False)
-    cached = try_to_load_from_cache(name, "config.json", revision=revision)
-    if not isinstance(cached, str):
+            names = {file.rfilename for file in info.siblings or ()}
+            require_usable(name, names, purpose)
+            return Source(name, info.sha, local_files_only=False, **_kind_of(names, purpose))
+    wanted = (ADAPTER_CONFIG, TOKENIZER_CONFIG, CONFIG)
+    found = {file: try_to_load_from_cache(name, file, revision=revision) for file in wanted}
+    here = {file: place for file, place in found.items() if isinstance(place, str)}
+    kind = _kind_of(here.keys(), purpose)
+    cached = here.get(ADAPTER_CONFIG if kind["is_adapter"] else CONFIG)
+    if cached is None:
         raise TokurError(
             f"there is no folder {name} here, and the Hugging Face hub can't be reached and its local cache lacks "
             f"{name}; connect, or use {purpose.instead}"
         )
-    return Source(name, Path(cached).parent.name)
+    return Source(name, Path(cached).parent.name, **kind)
 
 
 def explain_hub_error(error: BaseException | None, name: str) -> TokurError | None:
@@ -165,16 +188,26 @@ def explain_hub_error(error: BaseException | None, name: str) -> TokurError | No
     return None if error is None else explain_hub_error(error.__cause__ or error.__context__, name)
 
 
-def _require_usable(name: str, files: Iterable[str], purpose: Purpose) -> None:
+def _kind_of(names: Collection[str], purpose: Purpose) -> dict[str, Any]:
+    """Return what the names of a model's files say of its kind: transformers, too, takes the adapter where one is."""
+    is_adapter = purpose.adapter and ADAPTER_CONFIG in names
+    return {"is_adapter": is_adapter, "has_tokenizer": not is_adapter or TOKENIZER_CONFIG in names}
+
+
+def require_usable(name: str, names: Collection[str], purpose: Purpose) -> None:
     """Check by the names of a model's files that it can be loaded."""
-    names = set(files)
     suffixes = {Path(file).suffix for file in names if "/" not in file}
-    if "config.json" not in names or ".safetensors" not in suffixes:
-        if "adapter_config.json" in names:
+    if _kind_of(names, purpose)["is_adapter"]:
+        refuse_pickled(name, suffixes, ADAPTER)
+        if ADAPTER_WEIGHTS not in names:
+            raise TokurError(f"{name} is an adapter without weights ({ADAPTER_WEIGHTS})")
+        return
+    if CONFIG not in names or ".safetensors" not in suffixes:
+        if ADAPTER_CONFIG in names:
             raise TokurError(f"{name} is an adapter, not a model; merge it into its base model and save that")
         if ".gguf" in suffixes and purpose.gguf:
             raise TokurError(f"{name} holds GGUF files; name one of them by its path (from the hub: download it first)")
-    if "config.json" not in names:
+    if CONFIG not in names:
         raise TokurError(f"{name} has no config.json, so it isn't a Hugging Face model")
     refuse_pickled(name, suffixes, purpose)
     if ".safetensors" not in suffixes:

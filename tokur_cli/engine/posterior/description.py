@@ -34,6 +34,7 @@ class PosteriorDescription:
         draws: M, the number of adapters.
         calibration: how sigma was found by ``--calibrate``; None where it was given.
         basis_sha256: of the basis's file; None in folders that were written before it was kept.
+        base: where the model is an adapter, the model that this is put on; else None, and not written.
         version: of tokur.
         format: of the folder.
     """
@@ -47,11 +48,14 @@ class PosteriorDescription:
     basis_sha256: str | None = None
     version: str = __version__
     format: int = FORMAT
+    base: str | None = None
 
     def as_json(self) -> str:
         """Return the text of the file."""
         fields: dict[str, Any] = {}
         for name, value in vars(self).items():
+            if name == "base" and value is None:
+                continue
             fields |= self.settings.settings if name == "settings" else {name: value}
         return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
 
@@ -75,9 +79,10 @@ _WANTED: Checks = {
     "basis_sha256": (f"{_HASH}, or null", _or_null(_is_hash)),
     "version": (_TEXT, is_text),
     "format": (_COUNT, is_count),
+    "base": (_TEXT, is_text),
 }
 _ALWAYS = ("rank", "sigma", "targets", "layers", "seed")
-_LATER = ("basis_sha256", "version", "format", *(name for name in SETTING_CHECKS if name not in _ALWAYS))
+_LATER = ("basis_sha256", "version", "format", "base", *(name for name in SETTING_CHECKS if name not in _ALWAYS))
 """What folders lack that were written before it was kept."""
 
 

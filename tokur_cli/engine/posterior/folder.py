@@ -22,6 +22,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from tokur_cli.engine.loading.cache import open_to_readers
+from tokur_cli.engine.loading.quantised import is_plain, plain_parts, some_columns, weight_of
 from tokur_cli.engine.loading.reordered import parameters_of
 from tokur_cli.engine.posterior.adapters import save_adapter
 from tokur_cli.engine.posterior.description import (
@@ -48,6 +49,8 @@ def keep_posterior(
     draws: int,
     model_name: str,
     revision: str | None,
+    base: str | None = None,
+    base_revision: str | None = None,
     calibration: dict[str, Any] | None = None,
     force: bool = False,
 ) -> None:
@@ -62,6 +65,8 @@ def keep_posterior(
         draws: M, how many adapters.
         model_name: see ``PosteriorDescription``.
         revision: likewise.
+        base: likewise.
+        base_revision: its hub commit.
         calibration: likewise.
         force: replace a posterior that is there.
 
@@ -76,7 +81,9 @@ def keep_posterior(
         PosteriorSettings(**posterior.settings),
         draws,
         calibration,
+        base=base,
     )
+    bare = (model_name, revision) if base is None else (base, base_revision)
     refuse_existing(folder, force=force)
     with naming(folder), replacing(Path(os.path.realpath(folder))) as place:
         place.mkdir()
@@ -84,7 +91,7 @@ def keep_posterior(
         (place / BASIS).write_bytes(basis)
         description = replace(description, basis_sha256=hashlib.sha256(basis).hexdigest())
         for member in range(draws):
-            save_adapter(place / f"draw-{member}", model, posterior, member, model_name, revision)
+            save_adapter(place / f"draw-{member}", model, posterior, member, *bare)
         (place / DESCRIPTION).write_text(description.as_json(), encoding="utf-8")
         open_to_readers(place, place)
         refuse_existing(folder, force=force)  # again: something may have been put there meanwhile
@@ -115,7 +122,7 @@ def load_posterior(folder: str, model: PreTrainedModel, model_name: str) -> Post
         raise mismatch
     bases = _read_basis(Path(folder, BASIS), projections, description)
     matrices = tuple(
-        PerturbedMatrix(**vars(projection), basis=bases[projection.name], inputs=projection.weight().shape[1])
+        PerturbedMatrix(**vars(projection), basis=bases[projection.name], inputs=projection.size[1])
         for projection in projections
     )
     return Posterior(**settings.settings, matrices=matrices)
@@ -141,7 +148,7 @@ def _read_basis(path: Path, projections: Sequence[Projection], description: Post
     if description.basis_sha256 not in (None, digest := hashlib.sha256(data).hexdigest()):
         raise unlike(f"has the SHA-256 {digest}, and {DESCRIPTION} says {description.basis_sha256}")
     for projection in projections:
-        wanted = projection.weight().shape[0], description.settings.rank
+        wanted = projection.size[0], description.settings.rank
         basis = bases.get(projection.name)
         if basis is None:
             raise unlike(f"lacks {projection.name}")
@@ -157,14 +164,21 @@ def weight_fingerprint(model: PreTrainedModel, projections: Iterable[Projection]
     """Return a SHA-256 that tells a model's weights from others.
 
     Every perturbed weight counts whole, every other parameter with its name, shape and up to 4,096 of its entries at
-    even distances, which tells a fine-tuned model from its origin without reading all of it. Floating-point numbers
-    are rounded to bfloat16, so that a model loaded in float32 and in bfloat16 has one fingerprint.
+    even distances, which tells a fine-tuned model from its origin without reading all of it. Of a perturbed weight that
+    is quantised, columns count at such distances that they tell all its scales. Floating-point numbers are rounded to
+    bfloat16, so that a model loaded in float32 and in bfloat16 has one fingerprint.
     """
     digest = hashlib.sha256()
+    projections = list(projections)
     perturbed = {id(projection.module) for projection in projections}
+    for projection in projections:
+        if not is_plain(projection.module):
+            columns = weight_of(projection.name, projection.module, projection.dtype, some_columns(projection.module))
+            digest.update(columns.to(torch.bfloat16).contiguous().cpu().view(torch.uint8).numpy().data)
     for module_name, module in model.named_modules():
         with align_module_device(module):
-            for name, parameter in parameters_of(module):
+            for name, whole in parameters_of(module):
+                parameter = next(plain_parts(whole))
                 values = parameter.detach().flatten()
                 if id(module) not in perturbed:
                     values = values[:: max(1, values.numel() // _SAMPLED)]

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from tokur_cli.engine.loading.quantised import is_plain, kept_tensors, some_columns, weight_of
 from tokur_cli.engine.noise import standard_normal
 from tokur_cli.engine.posterior.projections import Projection, find_projections
 from tokur_cli.engine.posterior.saved_basis import load_basis, save_basis
@@ -93,35 +94,33 @@ def build_posterior(
     if not (math.isfinite(settings.sigma) and settings.sigma >= 0):
         raise TokurError(f"sigma is {settings.sigma}; it must be a number from 0")
     projections = find_projections(model, settings.targets, settings.layers)
-    weights = [projection.weight() for projection in projections]
-    for projection, weight in zip(projections, weights, strict=True):
-        if not 1 <= rank <= min(weight.shape):
+    for projection in projections:
+        outputs, inputs = projection.size
+        if not 1 <= rank <= min(outputs, inputs):
             raise TokurError(
-                f"rank {rank} is not possible: {projection.name} is {weight.shape[0]} × {weight.shape[1]}, "
-                f"so a rank from 1 to {min(weight.shape)} is"
+                f"rank {rank} is not possible: {projection.name} is {outputs} × {inputs}, "
+                f"so a rank from 1 to {min(outputs, inputs)} is"
             )
-    saved = cache / f"{_fingerprint(projections, weights)}-rank{rank}.safetensors" if cache else None
-    shapes = {p.name: (w.shape[0], rank) for p, w in zip(projections, weights, strict=True)}
+    saved = cache / f"{_fingerprint(projections)}-rank{rank}.safetensors" if cache else None
+    shapes = {projection.name: (projection.size[0], rank) for projection in projections}
     bases = load_basis(saved, shapes, note) if saved else None
     if bases is None:
-        bases = _decompose(projections, weights, rank, progress)
+        bases = _decompose(projections, rank, progress)
         if saved:
             save_basis(saved, bases)
     matrices = tuple(
-        PerturbedMatrix(**vars(projection), basis=bases[projection.name], inputs=weight.shape[1])
-        for projection, weight in zip(projections, weights, strict=True)
+        PerturbedMatrix(**vars(projection), basis=bases[projection.name], inputs=projection.size[1])
+        for projection in projections
     )
     return Posterior(**settings.settings, matrices=matrices)
 
 
-def _decompose(
-    projections: list[Projection], weights: list[Tensor], rank: int, progress: Callable[[str], None]
-) -> dict[str, Tensor]:
+def _decompose(projections: list[Projection], rank: int, progress: Callable[[str], None]) -> dict[str, Tensor]:
     """Return U′ of each weight by its name; tell at the beginning, and from time to time, what is done."""
     progress(f"computing the basis of {len(projections)} weights (once for this model)")
     told, bases = time.monotonic(), {}
-    for projection, weight in zip(projections, weights, strict=True):
-        bases[projection.name] = left_singular_vectors(weight, rank).cpu()
+    for projection in projections:
+        bases[projection.name] = left_singular_vectors(projection.weight(), rank).cpu()
         if time.monotonic() - told >= _TOLD_SECONDS:
             progress(f"computing the basis: {len(bases)} of {len(projections)} weights are done")
             told = time.monotonic()
@@ -135,10 +134,21 @@ def size_of(matrix: PerturbedMatrix) -> tuple[list[float], float]:
     return along_basis.norm(dim=1).tolist(), float(weight.norm())
 
 
-def _fingerprint(projections: list[Projection], weights: list[Tensor]) -> str:
-    """Return the SHA-256 over how the basis is computed, and the names, shapes, dtypes and bytes of its weights."""
+def _fingerprint(projections: list[Projection]) -> str:
+    """Return the SHA-256 over how the basis is computed, and the names, shapes, dtypes and bytes of its weights.
+
+    Of a quantised weight, these are the bytes that are kept, and the columns that tell how they are scaled.
+    """
     digest = hashlib.sha256(b"decomposed in float64\n")
-    for projection, weight in zip(projections, weights, strict=True):
-        digest.update(f"{projection.name} {tuple(weight.shape)} {weight.dtype}\n".encode())
-        digest.update(weight.contiguous().cpu().view(torch.uint8).numpy().data)
+    for projection in projections:
+        if is_plain(projection.module):
+            parts = [projection.weight()]
+        else:
+            columns = weight_of(
+                projection.module_name, projection.module, projection.dtype, some_columns(projection.module)
+            )
+            parts = [columns, *kept_tensors(projection.module)]
+        digest.update(f"{projection.name} {projection.size} {parts[0].dtype}\n".encode())
+        for part in parts:
+            digest.update(part.contiguous().flatten().cpu().view(torch.uint8).numpy().data)
     return digest.hexdigest()

@@ -7,13 +7,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+import torch
 from accelerate.utils import align_module_device
 from torch import Tensor, nn
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from tokur_cli.engine.body import parts_of
+from tokur_cli.engine.loading.quantised import is_linear_map, is_plain, size, weight_of
 from tokur_cli.engine.posterior.layouts import layout_of, looks_fused
 from tokur_cli.engine.posterior.settings import DEFAULT_TARGETS, layer_slice
 from tokur_cli.records.errors import TokurError
@@ -27,9 +28,10 @@ class Projection:
         name: dotted path in the model; a part of a fused weight has its part's name at the end
             (``transformer.h.0.attn.c_attn.q_proj``).
         module_name: that of the module.
-        module: the ``nn.Linear`` or ``Conv1D`` that holds the weight.
+        module: the ``nn.Linear`` or ``Conv1D`` that holds the weight, or another library's, which holds it quantised.
         rows: indices into the module's output features, ascending; None for all of them.
         linear: whether it belongs to linear attention, which has no softmax.
+        dtype: of its inputs.
     """
 
     name: str
@@ -37,14 +39,24 @@ class Projection:
     module: nn.Module
     rows: Tensor | None
     linear: bool
+    dtype: torch.dtype
 
     @property
     def layer(self) -> tuple[str, int] | None:
         """Name of the list of layers that it is in and the place there (``("model.layers", 3)``); None outside."""
         return _layer(self.name)
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """The numbers of output and of input features."""
+        outputs, inputs = size(self.module)
+        return (outputs if self.rows is None else len(self.rows)), inputs
+
     def weight(self) -> Tensor:
-        """Return W as (out × in) in the module's dtype, wherever accelerate keeps it."""
+        """Return W as (out × in) in the module's dtype, wherever accelerate keeps it and however it is quantised."""
+        if not is_plain(self.module):
+            weight = weight_of(self.module_name, self.module, self.dtype)
+            return weight if self.rows is None else weight[self.rows.to(weight.device)]
         with align_module_device(self.module):
             weight = cast(Tensor, self.module.weight).detach()
             if isinstance(self.module, Conv1D):
@@ -68,8 +80,8 @@ def find_projections(
             ``-8:`` the highest eight; None for all.
 
     Raises:
-        TokurError: an item matches nothing, there are no such layers, or a matched weight is quantised or holds
-            queries, keys or values together in an order that isn't known.
+        TokurError: an item matches nothing, there are no such layers, or a matched weight holds queries, keys or
+            values together in an order that isn't known.
     """
     patterns = [item.strip() for item in targets.split(",") if item.strip()]
     projections = list(_projections(model))
@@ -107,10 +119,6 @@ def _nothing_named(model: PreTrainedModel, projections: list[Projection], patter
 
 def _check(model: PreTrainedModel, projection: Projection) -> None:
     """Refuse a projection that cannot be perturbed, or not alone."""
-    weight = cast(Tensor, projection.module.weight)
-    if is_traceable_wrapper_subclass(weight) or not weight.dtype.is_floating_point or weight.dtype.itemsize < 2:
-        kind = type(weight).__name__ if is_traceable_wrapper_subclass(weight) else weight.dtype
-        raise TokurError(f"{projection.name} is quantised ({kind}); the posterior needs floating-point weights")
     if projection.rows is None and looks_fused(projection.name.rpartition(".")[2]):
         raise TokurError(
             f"{projection.name} seems to hold queries, keys or values in one weight, and tokur doesn't know which rows "
@@ -147,20 +155,24 @@ def _projections(model: PreTrainedModel) -> Iterator[Projection]:
     working = parts_of(model).working
     config = model.config.get_text_config(decoder=True)
     kinds = getattr(config, "layer_types", None) or ()
+    whole = "-"  # the last of those that are made of others: a quantised map with an adapter beside it
     for name, module in modules.items():
-        if not isinstance(module, (nn.Linear, Conv1D)) or module is head or not _works(name, modules, working):
+        if not is_linear_map(module) or module is head or not _works(name, modules, working):
             continue
+        if name.startswith(f"{whole}."):
+            continue
+        whole = name
         layer = _layer(name)
         linear = layer is not None and layer[1] < len(kinds) and kinds[layer[1]] == "linear_attention"
         parts = None if linear else layout_of(config, name.rpartition(".")[2])
         if parts is None:
-            yield Projection(name, name, module, None, linear)
+            yield Projection(name, name, module, None, linear, model.dtype)
             continue
-        width = module.nf if isinstance(module, Conv1D) else module.out_features
+        width, _ = size(module)
         if sum(len(rows) for rows in parts.values()) != width:
             raise TokurError(f"{name} has {width} output features, which its family's layout does not explain")
         for part, rows in parts.items():
-            yield Projection(f"{name}.{part}" if part else name, name, module, rows, linear)
+            yield Projection(f"{name}.{part}" if part else name, name, module, rows, linear, model.dtype)
 
 
 def _layer(name: str) -> tuple[str, int] | None:

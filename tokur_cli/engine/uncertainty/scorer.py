@@ -17,7 +17,7 @@ import torch
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from tokur_cli.engine.body import logits_from, parts_of, run_body
+from tokur_cli.engine.body import input_device, logits_from, parts_of, run_body
 from tokur_cli.engine.halving import HalvingBatches
 from tokur_cli.engine.rotary import rescaling
 from tokur_cli.engine.uncertainty.lower_layers import copied_late, layers_from_first_perturbed
@@ -77,7 +77,7 @@ class Scorer:
         self.on_demand = on_demand
         self.compare = compare
         self.alternatives = alternatives
-        self.device = next(model.get_input_embeddings().parameters()).device
+        self.device = input_device(model)
         self.longest_packed = longest_packed(model)
         parts_of(model)  # seen before draws are added to what its projections put out
         self.members = 1 + (draws.members if draws else 0)
