@@ -232,7 +232,7 @@ class EvaluationOutput:
     force: Annotated[
         bool,
         Option("--force", help="Replace what the --graded or the --fit file holds."),
-        Needs("--graded", "--fit", why="--force is about the file of --graded or --fit: give one (-o is replaced as it is)"),
+        Needs("--graded", "--fit", why="--force is about the file of --graded or --fit: give one of them"),
     ] = False
 
     def __post_init__(self) -> None:
