@@ -20,6 +20,7 @@ from tests.readmes import ROOT, block_with
 
 KEPT = Path(__file__).parent / "data" / "printed"
 TOUR = Path("samples/README.md")
+DECISIONS = Path("samples/decisions.md")
 EVALUATE = "tokur evaluate scored.jsonl --scores"
 
 
@@ -32,7 +33,7 @@ def arguments(command: str, start: str) -> list[str]:
 def commands() -> dict[str, list[str]]:
     """Return what is kept: the name of each file, and the words of the tour's command that scores for it."""
     greedy = arguments(block_with(TOUR, EVALUATE).commands, "tokur score")
-    sampled = arguments(block_with(TOUR, "for by in").commands, "tokur score")
+    sampled = arguments(block_with(DECISIONS, "for by in").commands, "tokur score")
     assert "float32" in greedy
     assert "float32" in sampled
     return {"responses": greedy, "responses-fisher": [*greedy, "--estimator", "fisher"], "responses_n16": sampled}

@@ -12,7 +12,7 @@ import pytest
 from filelock import FileLock
 
 from tests.commands.score.test_score import parsed, write_lines
-from tests.printed import EVALUATE, TOUR, arguments, score, scored
+from tests.printed import DECISIONS, EVALUATE, TOUR, arguments, score, scored
 from tests.readmes import ROOT, block_with, blocks_of, text_of
 
 pytestmark = [pytest.mark.real_model, pytest.mark.usefixtures("all_threads")]
@@ -46,7 +46,7 @@ def scored_samples(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def scored_n16(tmp_path_factory):
-    """Sixteen samples a question, scored as the tour says after its table of choices."""
+    """Sixteen samples a question, scored as is said before the table of choices."""
 
     def make(folder):
         scored("responses_n16", folder / "scored_n16.jsonl", range(0, 704, 23))
@@ -190,7 +190,7 @@ def test_the_prose_below_the_scores_has_their_figures(run_tokur, scored_samples,
 @pytest.mark.slow
 def test_the_probabilities_are_as_good_as_shown(run_tokur, scored_samples, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    block = block_with(TOUR, "--fit calibration.json --table")
+    block = block_with(DECISIONS, "--fit calibration.json --table")
     assert block.commands == "tokur evaluate scored.jsonl --fit calibration.json --table\n"
     code, out, _ = run_tokur("evaluate", scored_samples, "--fit", tmp_path / "calibration.json", "--table")
     assert code == 0
@@ -208,7 +208,7 @@ def test_the_probabilities_are_as_good_as_shown(run_tokur, scored_samples, tmp_p
 @pytest.mark.slow
 def test_the_certificate_is_the_one_shown(run_tokur, scored_samples, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    block = block_with(TOUR, "--certify 60% --table")
+    block = block_with(DECISIONS, "--certify 60% --table")
     code, out, _ = run_tokur("evaluate", scored_samples, "--certify", "60%", "--table")
     assert code == 0
     shown = [line for line in block.printed.splitlines() if line != "…"]
@@ -230,7 +230,7 @@ def test_half_of_the_labels_certify_for_the_other_half_as_shown(run_tokur, score
     labelled, words = tmp_path / "labelled.jsonl", tmp_path / "words.jsonl"
     run_tokur("evaluate", scored_samples, "--graded", labelled)
     write_lines(words, [line for line in labelled.read_bytes().splitlines(keepends=True) if b'"id": "word-' in line])
-    rows = text_of(TOUR).partition("| | promised |")[2].splitlines()[2:5]
+    rows = text_of(DECISIONS).partition("| | promised |")[2].splitlines()[2:5]
     for row in rows:
         promised, *figures = (cell.strip(" %") for cell in row.strip("| ").split("|")[-5:])
         ended = subprocess.run(
@@ -300,16 +300,17 @@ def test_fisher_has_the_figures_shown(run_tokur, tmp_path):
 
 @pytest.mark.slow
 def test_the_choices_are_right_as_often_as_shown(run_tokur, scored_n16):
-    """The tables of the tour: each row's scores with the accuracy of what the command chose by them, in both ways."""
+    """The tables of choices: each row's scores with the accuracy of what the command chose by them, in both ways."""
     shown, beside = {}, {}
-    first, second = (text_of(TOUR).partition(head)[2].partition("\n\n")[0] for head in ("| | all 16", "| | accuracy |"))
+    tables = (text_of(DECISIONS).partition(head)[2] for head in ("| | all 16", "| | accuracy |"))
+    first, second = (table.partition("\n\n")[0] for table in tables)
     for line in first.splitlines()[2:]:
         title, *accuracies = line.strip("| ").split(" | ")
         shown |= dict.fromkeys(re.findall(r"`(\w+)`", title), accuracies)
     for line in second.splitlines()[2:]:
         title, accuracy = line.strip("| ").split(" | ")
         beside[title] = accuracy.strip("*")
-    loop = re.search(r"for by in (.*?); do", block_with(TOUR, "for by in").commands)[1].split()
+    loop = re.search(r"for by in (.*?); do", block_with(DECISIONS, "for by in").commands)[1].split()
     titles = ["majority of all 16", "Pass@1, the mean of all responses", "Pass@16, an oracle"]
     assert set(loop) == shown.keys()
     assert set(titles) == beside.keys()
@@ -334,10 +335,10 @@ def test_the_choices_are_right_as_often_as_shown(run_tokur, scored_n16):
 
 @pytest.mark.slow
 def test_votes_that_are_settled_save_as_much_as_shown(run_tokur, scored_n16):
-    words = arguments(block_with(TOUR, "--stop-at").commands, "tokur evaluate")
+    words = arguments(block_with(DECISIONS, "--stop-at").commands, "tokur evaluate")
     code, out, _ = run_tokur(*[scored_n16 if word == "scored_n16.jsonl" else word for word in words], "--scores", "eu")
     assert code == 0
-    rows = text_of(TOUR).partition("| stop at |")[2].partition("\n\n")[0].splitlines()[2:]
+    rows = text_of(DECISIONS).partition("| stop at |")[2].partition("\n\n")[0].splitlines()[2:]
     for row, of in zip(rows, parsed(out)[-1]["stopping"], strict=True):
         level, difference, tokens, settled = row.replace("−", "-").strip("| ").split(" | ")
         low, value, high = (round(100 * of["difference"][part], 1) + 0.0 for part in ("low", "value", "high"))
