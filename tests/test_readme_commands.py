@@ -43,8 +43,9 @@ def surroundings(tmp_path, roomy_folder, programs):
     samples.mkdir(parents=True)
     for name, count in SHORT.items():
         with (samples / name).open("w", encoding="utf-8") as file:
-            lines = (ROOT / "samples" / name).read_text(encoding="utf-8").split("\n")[:count]
-            for number, record in enumerate(map(json.loads, lines)):
+            lines = (ROOT / "samples" / name).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+            of_figure = [line for line in lines[count:] if '"word-124"' in line and name == "responses_n16.jsonl"]
+            for number, record in enumerate(map(json.loads, lines[:count] + of_figure)):
                 if (
                     "tokur" in record
                 ):  # three of four right, so that a calibration can be fitted, and a certificate made

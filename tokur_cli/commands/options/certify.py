@@ -56,7 +56,7 @@ class CertifyOptions:
 
 def _part(text: str, option: str, such_as: str) -> float:
     """Return what a percentage stands for."""
-    match = re.fullmatch(r"\s*(\d{1,3}(?:\.\d{1,9})?|\.\d{1,9})\s*(%?)\s*", text, re.ASCII)
+    match = re.fullmatch(r"(\d{1,3}(?:\.\d{1,9})?|\.\d{1,9})\s*(%?)", text.strip(), re.ASCII)
     part = float(match[1]) / 100 if match and match[2] else 0.0
     if not 0 < part < 1:
         meant = float(match[1]) if match and not match[2] else 0.0
