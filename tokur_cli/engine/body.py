@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,13 +40,18 @@ class Parts:
 _seen: WeakKeyDictionary[PreTrainedModel, Parts] = WeakKeyDictionary()
 
 
-def input_device(model: PreTrainedModel) -> torch.device:
-    """Return where token ids go: the device on which the input embeddings compute, wherever their weights are kept."""
-    embeddings = model.get_input_embeddings()
-    hook = getattr(embeddings, "_hf_hook", None)  # accelerate's, which fetches what is kept elsewhere
+def computing_device(module: nn.Module) -> torch.device:
+    """Return the device on which a module computes, wherever its weights are kept."""
+    hook = getattr(module, "_hf_hook", None)  # accelerate's, which fetches what is kept elsewhere
     if (device := getattr(hook, "execution_device", None)) is not None:
         return torch.device(device)
-    return next(embeddings.parameters()).device
+    tensors = itertools.chain(module.parameters(), module.buffers())
+    return next((tensor.device for tensor in tensors), torch.device("cpu"))
+
+
+def input_device(model: PreTrainedModel) -> torch.device:
+    """Return where token ids go: the device on which the input embeddings compute."""
+    return computing_device(model.get_input_embeddings())
 
 
 def parts_of(model: PreTrainedModel) -> Parts:

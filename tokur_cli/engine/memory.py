@@ -30,8 +30,8 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 def available_bytes(devices: Iterable[torch.device]) -> int:
-    """Return the memory that is free now on the fullest of these devices; weights that are elsewhere count nowhere."""
-    return min(map(_free, {device for device in devices if device.type != "meta"}), default=_free(torch.device("cpu")))
+    """Return the memory that is free now on the fullest of these devices, "meta" not counted."""
+    return min(map(_free, {device for device in devices if device.type != "meta"}))
 
 
 def _free(device: torch.device) -> int:

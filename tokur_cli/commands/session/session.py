@@ -126,7 +126,8 @@ class Session:
             self.progress.note(f"{why}: generating may take 1.4 times as long")
         cache_bytes = _cache_bytes(options)
         if cache_bytes is None:
-            cache_bytes = int(available_bytes(weight.device for weight in self.model.model.parameters()) * _CACHE_SHARE)
+            devices = [self.model.device, *(weight.device for weight in self.model.model.parameters())]
+            cache_bytes = int(available_bytes(devices) * _CACHE_SHARE)
         return Decoder(
             self.model.model,
             self.tokenizer.decode,

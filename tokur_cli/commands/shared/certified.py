@@ -9,7 +9,6 @@ from typing import Any
 
 from tokur_cli.commands.options.select import SelectOptions
 from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
-from tokur_cli.metrics.drift import kolmogorov_smirnov
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.record import Record
 from tokur_cli.scores.certificate import Certificate, read_certificate, settings_for
@@ -99,12 +98,15 @@ class CertifiedAnswers:
                 "certificate were chosen from: what it guarantees does not hold for them"
             )
         if self._values:
-            difference, p = kolmogorov_smirnov(self.certificate.scores, self._values)
-            if p < SURE_OF_DRIFT:
+            from scipy.stats import ks_2samp
+
+            found = ks_2samp(self.certificate.scores, self._values, method="asymp")
+            if found.pvalue < SURE_OF_DRIFT:
                 yield (
                     f"{self.certificate.score} is distributed otherwise than among the labelled responses "
-                    f"(Kolmogorov–Smirnov {difference:.2f}, p {p:.1g}): these questions are unlike those, and what the "
-                    "certificate guarantees does not hold for them: label some of them and certify again"
+                    f"(Kolmogorov–Smirnov {found.statistic:.2f}, p {found.pvalue:.1g}): these questions are unlike "
+                    "those, and what the certificate guarantees does not hold for them: label some of them and certify "
+                    "again"
                 )
 
 

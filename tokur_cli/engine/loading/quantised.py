@@ -6,6 +6,7 @@ column i is what the map makes of the i-th unit vector. It is the very weight th
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from torch.nn import functional
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from transformers.pytorch_utils import Conv1D
 
+from tokur_cli.engine.body import computing_device
 from tokur_cli.engine.loading.sources import first_line
 from tokur_cli.records.errors import TokurError, UsageError
 
@@ -70,7 +72,7 @@ def weight_of(name: str, module: nn.Module, dtype: torch.dtype, columns: Sequenc
     """
     inputs = size(module)[1]
     wanted = range(inputs) if columns is None else columns
-    place = _place(module)
+    place = computing_device(module)
     parts = []
     try:
         with _without_bias(module):
@@ -89,19 +91,6 @@ def weight_of(name: str, module: nn.Module, dtype: torch.dtype, columns: Sequenc
 def some_columns(module: nn.Module) -> range:
     """Return numbers of columns that together tell the scales of a weight: one of each ``_SCALE_INPUTS``."""
     return range(0, size(module)[1], _SCALE_INPUTS)
-
-
-def _place(module: nn.Module) -> torch.device:
-    """Return the device that a module computes on."""
-    hook = getattr(module, "_hf_hook", None)  # accelerate's, which fetches weights from elsewhere
-    if (device := getattr(hook, "execution_device", None)) is not None:
-        return torch.device(device)
-    return next((tensor.device for tensor in _tensors(module)), torch.device("cpu"))
-
-
-def _tensors(module: nn.Module) -> Iterator[Tensor]:
-    yield from module.parameters()
-    yield from module.buffers()
 
 
 @contextmanager
@@ -123,7 +112,7 @@ def kept_tensors(module: nn.Module) -> Iterator[Tensor]:
 
     A wrapper need not know any operation (torchao's know no sum), but what it wraps it must tell PyTorch.
     """
-    for tensor in _tensors(module):
+    for tensor in itertools.chain(module.parameters(), module.buffers()):
         yield from plain_parts(tensor)
 
 

@@ -42,12 +42,16 @@ def _by_krylov(weight: Tensor, rank: int) -> Tensor | None:
     products = weight.new_zeros(most, most)  # QᵀWWᵀQ, its upper triangle
     start = torch.randn(rows, block, dtype=weight.dtype, generator=torch.Generator().manual_seed(0))
     newest = torch.linalg.qr(start.to(weight.device)).Q
-    done, check = 0, _FIRST_CHECK * block
-    while done < most:
-        basis[done : done + block] = newest.T
-        images[done : done + block] = newest.T @ weight
-        done += block
-        products[:done, done - block : done] = images[:done] @ images[done - block : done].T
+    check = _FIRST_CHECK * block
+    for begin in range(0, most, block):
+        if begin:
+            newest = weight @ images[begin - block : begin].T
+            for _ in range(2):  # once leaves what rounding brings in
+                newest = torch.linalg.qr(newest - basis[:begin].T @ (basis[:begin] @ newest)).Q
+        done = begin + block
+        basis[begin:done] = newest.T
+        images[begin:done] = newest.T @ weight
+        products[:done, begin:done] = images[:done] @ images[begin:done].T
         if done >= check or done == most:
             values, vectors = torch.linalg.eigh(products[:done, :done], UPLO="U")
             values, vectors = values[-rank:].flip(0), vectors[:, -rank:].flip(1)
@@ -56,7 +60,4 @@ def _by_krylov(weight: Tensor, rank: int) -> Tensor | None:
             if residual.norm(dim=0).max() <= _RESIDUAL * values[0]:
                 return left
             check = int(_GROWTH * done)
-        newest = weight @ images[done - block : done].T
-        for _ in range(2):  # once leaves what rounding brings in
-            newest = torch.linalg.qr(newest - basis[:done].T @ (basis[:done] @ newest)).Q
     return None
