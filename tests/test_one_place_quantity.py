@@ -16,7 +16,7 @@ from tokur_cli.scores.steps import AGGREGATES
 COMPUTED = (
     "engine/uncertainty/vocabulary.py",
     "    of_base = {\n",
-    '    of_base = {\n        "margin": base.topk(2).values.diff(dim=-1).neg().squeeze(-1),\n',
+    '    of_base = {\n        "margin": -distributions.logits[0].topk(2).values.float().diff().squeeze(-1),\n',
 )
 ENTRY = (
     "scores/quantities.py",

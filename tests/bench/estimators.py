@@ -33,10 +33,10 @@ from tokur_cli.engine.loading.cache import cache_folder
 from tokur_cli.engine.loading.models import DEFAULT_MODEL, load_language_model
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
+from tokur_cli.engine.uncertainty.distributions import Distributions, divergences, fisher_norms
 from tokur_cli.engine.uncertainty.lower_layers import copied_late, layers_from_first_perturbed
 from tokur_cli.engine.uncertainty.perturbed import Draws, perturbed
 from tokur_cli.engine.uncertainty.scorer import Scorer
-from tokur_cli.engine.uncertainty.vocabulary import Distributions, _divergences, _fisher_norms
 from tokur_cli.records.reader import read_records
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "responses.jsonl"
@@ -98,7 +98,7 @@ def estimates(model, draws, response):
 def block_estimates(distributions, members):
     """(estimator, M) → EU summed over a block of tokens, under each group of M draws."""
     entropies = distributions.entropies()[1:]
-    each = {"kl": _divergences(distributions), "fisher": _fisher_norms(distributions) / 2}  # (members, n)
+    each = {"kl": divergences(distributions), "fisher": fisher_norms(distributions) / 2}  # (members, n)
     results = {}
     for size in (2, 4, 8, members):
 

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from tests.engine.oracle import reference_quantities
-from tokur_cli.engine.uncertainty import vocabulary
+from tokur_cli.engine.uncertainty import distributions, vocabulary
 from tokur_cli.engine.uncertainty.vocabulary import token_quantities
 from tokur_cli.scores.quantities import ON_DEMAND, QUANTITIES
 
@@ -156,7 +156,7 @@ def test_the_largest_entries_are_found_wherever_they_stand():
         values[1, -30:] += 10  # all in the last groups and what is left over
         values[2, 64:128] += 10  # more than 20 in one group
         values[3] = 0
-        got = vocabulary._largest(values, 20).sort(descending=True).values
+        got = distributions.largest(values, 20).sort(descending=True).values
         assert torch.equal(got, values.sort(descending=True).values[:, :20])
 
 

@@ -11,7 +11,7 @@ from tokur_cli.commands.options.model import DecodingOptions
 from tokur_cli.commands.options.scoring import PosteriorOptions, ScoringOptions
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm
-from tokur_cli.engine.generation.attention import obstacle
+from tokur_cli.engine.generation.attention import obstacle as attention_obstacle
 from tokur_cli.engine.generation.decoder import Decoder
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.generation.vllm import VllmDecoder
@@ -23,6 +23,7 @@ from tokur_cli.engine.posterior.posterior import Posterior, build_posterior
 from tokur_cli.engine.posterior.projections import count_layers
 from tokur_cli.engine.posterior.settings import MOST_KL, PAPER
 from tokur_cli.engine.tokens import ResponseTokenizer
+from tokur_cli.engine.uncertainty.distributions import obstacle as kernels_obstacle
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.strength import suitable_strength
 
@@ -111,7 +112,10 @@ class Session:
         """Return what scores records, see ``RecordScorer``."""
         from tokur_cli.commands.score.pipeline import RecordScorer
 
-        return RecordScorer(self, options, guided_by=guided_by)
+        scorer = RecordScorer(self, options, guided_by=guided_by)
+        if (why := kernels_obstacle()) is not None:  # known now, since that has scored
+            self.progress.note(f"{why}: PyTorch's operations do their work, and take longer")
+        return scorer
 
     def responder(self, decoding: DecodingOptions, scoring: ScoringOptions, *, score: bool) -> Responder:
         """Return what answers questions and, with ``score``, scores the responses; see ``Responder``."""
@@ -122,7 +126,7 @@ class Session:
     def decoder(self, options: DecodingOptions) -> Decoder:
         """Return what generates with the model."""
         self.model.probe.check_generation()
-        if (why := obstacle()) is not None:  # known now, since that has generated
+        if (why := attention_obstacle()) is not None:  # known now, since that has generated
             self.progress.note(f"{why}: generating may take 1.4 times as long")
         cache_bytes = _cache_bytes(options)
         if cache_bytes is None:

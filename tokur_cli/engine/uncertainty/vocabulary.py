@@ -9,12 +9,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Collection
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
 
 from tokur_cli.engine.precision import on_float64_device
+from tokur_cli.engine.uncertainty.distributions import Distributions, divergences, fused_for, mean_of_draws
+
+if TYPE_CHECKING:
+    from tokur_cli.engine.uncertainty.fused import FusedDistributions
 
 TOP_K = 20  # candidates in DeepConf's token confidence (Fu et al. 2025)
 # Logits of a block in the model's dtype (on a CPU less than what malloc gives back to the system each time), and those
@@ -23,7 +27,6 @@ _BLOCK_BYTES = {"cpu": 24 << 20}
 _REDUCED_BYTES = {"cpu": 5 << 19}
 _ACCELERATOR_BYTES = 1 << 28
 _FIRST_BLOCK = 4  # tokens, before the vocabulary's size is known
-_GROUP = 64  # entries of the vocabulary whose largest stands for them in the search for the TOP_K
 
 Estimator = Literal["paper", "kl", "fisher"]
 COMPARISONS = ("kl", "top1_agreement", "accuracy", "base_accuracy")
@@ -99,14 +102,15 @@ def token_quantities(
     first, block = 0, _FIRST_BLOCK
     while first < total:
         block_logits = logits(hidden[:, first : first + block].flatten(0, 1)[None])[0].unflatten(0, (members, -1))
-        block, reduced = _block_sizes(block_logits)
+        fused = None if compare else fused_for(block_logits)
+        block, reduced = _block_sizes(block_logits, fused is not None)
         for part in block_logits.split(reduced, dim=1):
             entries = targets[first : first + part.shape[1]]
-            distributions = Distributions(part)
+            distributions = fused(part) if fused else Distributions(part)
             chosen = distributions.log_p(entries)  # (1 + M, n)
             shares = weights.next(chosen[1:]) if weights else None
             row = _reduce(distributions, chosen[0], shares, estimator, on_demand)
-            if compare:
+            if compare and isinstance(distributions, Distributions):
                 row |= _compare(distributions, entries)
             if alternatives:
                 row |= _alternatives(distributions, shares, alternatives)
@@ -118,154 +122,62 @@ def token_quantities(
     return {name: values.cpu() for name, values in quantities.items()}
 
 
-def _block_sizes(logits: Tensor) -> tuple[int, int]:
+def _block_sizes(logits: Tensor, fused: bool) -> tuple[int, int]:
     """Return how many tokens a block of logits like these may have, and how many are reduced together."""
     device = logits.device.type
     entries = logits.shape[0] * logits.shape[-1]  # of a token
     block = _BLOCK_BYTES.get(device, _ACCELERATOR_BYTES) // (entries * logits.dtype.itemsize)
+    if fused:
+        return max(1, block), logits.shape[1]
     threads = torch.get_num_threads() if device == "cpu" else 1
     reduced = threads * _REDUCED_BYTES.get(device, _ACCELERATOR_BYTES) // (entries * 4)
     return max(1, block), max(1, reduced)
 
 
-class Distributions:
-    """Softmax in float32, with one exponential and no logarithm an entry: log p = logits − total.
-
-    Args:
-        logits: (1 + M, n, V) in any dtype; overwritten where they are float32.
-
-    Attributes:
-        logits: (1 + M, n, V) float32, moved so that the largest of a distribution is 0.
-        total: (1 + M, n) log Σ exp(logits).
-        p: (1 + M, n, V).
-    """
-
-    def __init__(self, logits: Tensor) -> None:
-        self.logits = logits.float()
-        self.logits -= self.logits.amax(-1, keepdim=True)
-        self.p = self.logits.softmax(-1)
-        self.total = -self.p.amax(-1).log()  # the largest logit is 0
-
-    def log_p(self, entries: Tensor) -> Tensor:
-        """Return log p, (1 + M, n), of an entry (n,) of the vocabulary each."""
-        index = entries.expand(len(self.p), -1)[..., None]
-        return self.logits.gather(-1, index).squeeze(-1) - self.total
-
-    def entropies(self) -> Tensor:
-        """Return H[p], (1 + M, n); afterwards all logits are finite."""
-        self.logits.clamp_(min=torch.finfo(torch.float32).min)  # 0·log 0 is 0, also where a logit is −∞
-        # −Σ p·log p with the p that were rounded, whose sum is not quite 1, as the mixture's entropy is computed: what
-        # rounding does to both cancels in their difference
-        entropies: Tensor = self.total * self.p.sum(-1) - torch.linalg.vecdot(self.p, self.logits)
-        return entropies
-
-
 def _reduce(
-    distributions: Distributions,
+    distributions: Distributions | FusedDistributions,
     chosen: Tensor,
     weights: Tensor | None,
     estimator: Estimator,
     on_demand: Collection[str],
 ) -> dict[str, Tensor]:
     """Reduce a block, in the order of the records: chosen (n,) is log p_0(y), weights (M, n) or None for 1/M."""
-    base, total, p = distributions.logits[0], distributions.total[0], distributions.p
-    size = base.shape[-1]
+    size = distributions.logits.shape[-1]
     of_base = {
-        "self_certainty": total - base.mean(-1) - math.log(size),
-        "deepconf": total - _largest(base, min(TOP_K, size)).mean(-1),
+        "self_certainty": -distributions.mean() - math.log(size),
+        "deepconf": -distributions.mean_of_largest(min(TOP_K, size)),
     }
-    entropies = distributions.entropies().clamp(min=0)
+    entropies, estimates = distributions.sums(weights, {f"eu_{estimator}", *on_demand})
     of_draws = {}
-    if len(p) > 1:
-        au = _mean(entropies[1:], weights)
-        beside_base = {
-            name: _mean(compute(distributions), weights)
-            for name, compute in _BESIDE_BASE.items()
-            if name in on_demand or name == f"eu_{estimator}"
-        }
-        if estimator == "paper":
-            mixture = p[1:].mean(0) if weights is None else torch.einsum("mn,mnv->nv", weights, p[1:])
-            tu = -torch.linalg.vecdot(mixture, mixture.clamp(min=torch.finfo(torch.float32).tiny).log_())
-            eu = (tu - au).clamp(min=0)
-        else:
-            eu = beside_base[f"eu_{estimator}"]
-        further = {name: values for name, values in beside_base.items() if name in on_demand}
+    if len(entropies) > 1:
+        au, eu = mean_of_draws(entropies[1:], weights), estimates[f"eu_{estimator}"]
+        further = {name: values for name, values in estimates.items() if name in on_demand}
         of_draws = {"tu": au + eu, "au": au, "eu": eu, **further}
     return {"logprob": chosen.clone(), "entropy": entropies[0], **of_draws, **of_base}
-
-
-def _mean(values: Tensor, weights: Tensor | None) -> Tensor:
-    """Return the mean over the draws of (M, n) values, with weights (M, n) or None for 1/M."""
-    return values.mean(0) if weights is None else (weights * values).sum(0)
-
-
-def _divergences(distributions: Distributions) -> Tensor:
-    """Return KL(p_0 ‖ p_m), (M, n), of a block whose logits are finite."""
-    logits, total = distributions.logits, distributions.total
-    across = total - torch.linalg.vecdot(distributions.p[:1], logits)  # (1 + M, n) cross entropies of p_0 and p_m
-    divergences: Tensor = across[1:] - across[0]
-    return divergences.clamp(min=0)
-
-
-def _fisher_norms(distributions: Distributions) -> Tensor:
-    """Return δz_mᵀ F δz_m, (M, n): the variance under p_0 of the logits' changes, which are finite."""
-    changes = distributions.logits[1:] - distributions.logits[:1]
-    base = distributions.p[:1]
-    mean = torch.linalg.vecdot(base, changes)
-    norms: Tensor = torch.linalg.vecdot(base, changes.square_()) - mean.square()
-    return norms.clamp(min=0)
-
-
-_BESIDE_BASE: dict[str, Callable[[Distributions], Tensor]] = {
-    "eu_kl": _divergences,
-    "eu_fisher": lambda distributions: _fisher_norms(distributions) / 2,
-}
-"""What sets each draw beside the mean weights: (M, n) of a block whose logits are finite."""
 
 
 def _compare(distributions: Distributions, targets: Tensor) -> dict[str, Tensor]:
     """Compare the draws of a block with the mean weights: targets (n,); after ``entropies``."""
     likeliest = distributions.logits.argmax(-1)  # (1 + M, n)
     return {
-        "kl": _divergences(distributions).mean(0),
+        "kl": divergences(distributions).mean(0),
         "top1_agreement": (likeliest[1:] == likeliest[0]).float().mean(0),
         "accuracy": (likeliest[1:] == targets).float().mean(0),
         "base_accuracy": (likeliest[0] == targets).float(),
     }
 
 
-def _alternatives(distributions: Distributions, weights: Tensor | None, count: int) -> dict[str, Tensor]:
-    """Return a block's ``count`` likeliest tokens, and the likeliest one of each draw; after ``entropies``."""
-    base = distributions.logits[0]
-    count = min(count, base.shape[-1])
-    places = _candidates(base, count)
-    likeliest = places.gather(1, base.gather(1, places).topk(count).indices)  # (n, K)
-    found = {"likeliest": likeliest, "likeliest_p": distributions.p[0].gather(1, likeliest)}
-    if len(distributions.p) > 1:
-        drawn = distributions.p[1:].gather(2, likeliest.expand(len(distributions.p) - 1, -1, -1))  # (M, n, K)
-        found["likeliest_mean"] = _mean(drawn, None if weights is None else weights[..., None])
+def _alternatives(
+    distributions: Distributions | FusedDistributions, weights: Tensor | None, count: int
+) -> dict[str, Tensor]:
+    """Return a block's ``count`` likeliest tokens, and the likeliest one of each draw; after ``sums``."""
+    likeliest = distributions.likeliest(min(count, distributions.logits.shape[-1]))  # (n, K)
+    p = distributions.p_of(likeliest)  # (1 + M, n, K)
+    found = {"likeliest": likeliest, "likeliest_p": p[0]}
+    if len(p) > 1:
+        found["likeliest_mean"] = mean_of_draws(p[1:], None if weights is None else weights[..., None])
         found["of_draws"] = distributions.logits[1:].argmax(-1).T  # (n, M)
     return found
-
-
-def _largest(values: Tensor, count: int) -> Tensor:
-    """Return the ``count`` largest of each row (n, V), in any order."""
-    return values.gather(1, _candidates(values, count)).topk(count, sorted=False).values
-
-
-def _candidates(values: Tensor, count: int) -> Tensor:
-    """Return places (n, C) in each row (n, V) that hold its ``count`` largest values.
-
-    They lie in the groups with the ``count`` largest maxima, which are found in one quick pass.
-    """
-    rows, size = values.shape
-    every = torch.arange(size, device=values.device)
-    grouped = size // _GROUP * _GROUP
-    if grouped < 4 * count * _GROUP:
-        return every.expand(rows, -1)
-    best = values[:, :grouped].unflatten(-1, (-1, _GROUP)).amax(-1).topk(count, sorted=False).indices  # (n, count)
-    within = (best[..., None] * _GROUP + every[:_GROUP]).flatten(1)
-    return torch.cat([within, every[grouped:].expand(rows, -1)], dim=-1)
 
 
 class _JointWeights:
