@@ -67,7 +67,8 @@ _register(
 )
 _register(
     generate,
-    "question model samples temperature top-p max-new-tokens stop seed template score guide workers output resume",
+    "question model samples temperature top-p max-new-tokens stop stop-at seed template score guide workers output "
+    "resume",
     'tokur generate --question "What is 7 × 8?" --score | tokur heatmap',
     "head -n 8 samples/questions.jsonl | tokur generate -n 4 --temperature 0.8 > responses.jsonl",
 )

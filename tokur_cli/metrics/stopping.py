@@ -60,6 +60,46 @@ def probability_that_it_leads(votes: ArrayLike, others: ArrayLike) -> Floats:
     return np.asarray(betainc(np.asarray(others) + 1.0, np.asarray(votes) + 1.0, 0.5), dtype=np.float64)
 
 
+def surety(classes: ArrayLike) -> Floats:
+    """Return (n,) how surely the leading answer leads after each response; 0 where sampling goes on in any case.
+
+    Args:
+        classes: (n,) the responses' classes of answers, from 0, in the order in which they come; -1 for no answer.
+    """
+    leading, next_one = _leading(np.asarray(classes, dtype=np.intp))
+    surely = probability_that_it_leads(leading, next_one)
+    surely[: FEWEST - 1] = 0.0
+    surely[leading == 0] = 0.0
+    return surely
+
+
+def fewest_settled(classes: ArrayLike, level: float) -> int:
+    """Return the fewest responses that may settle the vote, if these are the first and all others agree with it.
+
+    It is at most ``n`` where they settle it themselves. None of so many is drawn in vain.
+
+    Args:
+        classes: (n,) as for ``surety``.
+        level: τ, below 1.
+    """
+    classes = np.asarray(classes, dtype=np.intp)
+    settled = np.flatnonzero(surety(classes) >= level)
+    if len(settled):
+        return int(settled[0]) + 1
+    leading, next_one = (int(votes[-1]) if len(classes) else 0 for votes in _leading(classes))
+    more = 1
+    while probability_that_it_leads(leading + more, next_one) < level:
+        more += 1
+    return max(FEWEST, len(classes) + more)
+
+
+def _leading(classes: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return (n,) the votes of the leading answer, and those of the next, after each response."""
+    votes = np.cumsum(classes[:, None] == np.arange(max(2, classes.max(initial=0) + 1)), axis=0)  # (n, C)
+    next_one, leading = np.sort(votes, axis=1)[:, -2:].T
+    return leading, next_one
+
+
 def stopping(
     question: ArrayLike,
     answer_class: ArrayLike,
@@ -122,19 +162,14 @@ def _votes(
         tokens: (n,) of the responses up to each.
         levels: the values of τ.
     """
-    count = len(classes)
-    votes = np.cumsum(classes[:, None] == np.arange(max(2, int(classes.max()) + 1)), axis=0)  # (n, C)
-    leading = np.sort(votes, axis=1)[:, -2:]
-    surely = probability_that_it_leads(leading[:, 1], leading[:, 0])
-    surely[: min(FEWEST, count) - 1] = 0.0
-    surely[leading[:, 1] == 0] = 0.0
+    count, surely = len(classes), surety(classes)
 
     def is_right(drawn: int) -> bool:
-        of = votes[drawn - 1]
-        if not of.any():
+        votes = np.bincount(classes[:drawn][classes[:drawn] >= 0], minlength=1)
+        if not votes.any():
             return bool(right[0])
         return bool(
-            right[next(place for place in range(drawn) if classes[place] >= 0 and of[classes[place]] == of.max())]
+            right[next(place for place in range(drawn) if classes[place] >= 0 and votes[classes[place]] == votes.max())]
         )
 
     all_right, found = is_right(count), {}

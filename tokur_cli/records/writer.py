@@ -166,26 +166,27 @@ class RecordWriter:
         finally:
             self.close()
 
-    def already_written(self, record: Record) -> bool:
-        """Return whether the resumed file's next record is this input record's; if so, go on to the one after.
+    def already_written(self, record: Record) -> Record | None:
+        """Return the resumed file's next record if it is this input record's, and go on to the one after; else None.
 
-        Call it for every input record, in order. False for an input that was skipped as invalid, and after the end of
+        Call it for every input record, in order. None for an input that was skipped as invalid, and after the end of
         what the file holds. One that was skipped will be skipped again: writing it is an error, for its place is taken.
 
         Raises:
             TokurError: the record in the file was written with other settings, or the line after it is not a record.
         """
-        if self._next_existing is None:
-            return False
+        written = self._next_existing
+        if written is None:
+            return None
         identity = self._resuming.identity(record)
         if self._next_identity != identity:
             self._missing.setdefault(hash(identity), record.error("is missing in"))
-            return False
-        self._check_settings(self._next_existing, record)
+            return None
+        self._check_settings(written, record)
         self._passed |= self._missing
         self._missing.clear()
         self._advance()
-        return True
+        return written
 
     def write(self, record: Record) -> None:
         """Write a record and its line end; nothing stays in a buffer.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from tokur_cli.commands.options.model import DecodingOptions, ModelOptions, PromptOptions
@@ -17,6 +16,7 @@ from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.commands.workers.pool import InProcess, Pool
+from tokur_cli.metrics.stopping import FEWEST
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.record import Record
 from tokur_cli.records.writer import Continuation
@@ -51,6 +51,11 @@ class GenerateJob(StreamJob):
         """Return the job, refusing what can be refused before a model is loaded."""
         if decoding.temperature == 0 and decoding.samples > 1:
             raise UsageError(f"-n {decoding.samples} needs --temperature above 0: at 0 all samples are the same")
+        if decoding.stop_at is not None:
+            if not 0.5 < decoding.stop_at < 1:
+                raise UsageError(f"--stop-at {decoding.stop_at:g}: give a probability between 0.5 and 1, such as 0.95")
+            if decoding.samples <= FEWEST:
+                raise UsageError(f"--stop-at needs -n above {FEWEST}, for so many are always drawn: give -n 16, say")
         if "" in decoding.stop:
             raise UsageError('--stop "" ends every response before it begins: give a text')
         if score or decoding.guidance:
@@ -61,9 +66,9 @@ class GenerateJob(StreamJob):
         return cls(model, PromptForm(prompts), scoring, decoding, score)
 
     @property
-    def outputs(self) -> int:
-        """Records that a question becomes."""
-        return self.decoding.samples
+    def outputs(self) -> int | None:
+        """Records that a question becomes; None where its vote tells."""
+        return self.decoding.samples if self.decoding.stop_at is None else None
 
     @property
     def resumable(self) -> bool:
@@ -102,7 +107,12 @@ class GenerateJob(StreamJob):
             identity=lambda record: (record.passthrough("response"), record.sample),
             computed=("response", "tokur"),
         )
-        return Run(lines, resuming, generation.busy, partial(generation.course.tell, self.command))
+
+        def finish() -> None:
+            generation.course.tell(self.command)
+            generation.savings.tell(self.command)
+
+        return Run(lines, resuming, generation.busy, finish)
 
 
 def _encoded(

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tokur_cli.commands.generate import guided
+from tokur_cli.commands.generate.settling import UntilSettled
 from tokur_cli.commands.options.model import DecodingOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.score.pipeline import settings_for
@@ -19,17 +20,18 @@ from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
 
 
 class Responder:
-    """Answers requests, guided while responses grow or not, and scores records."""
+    """Answers requests, guided while responses grow or until votes are settled, and scores records."""
 
     def __init__(self, session: Session, decoding: DecodingOptions, scoring: ScoringOptions, *, score: bool) -> None:
         self.session = session
         self.settings = dict(session.description.settings)
         self._scorer = None
-        self._decoder: Decoder | VllmDecoder | ParticleFilter
+        self._decoder: Decoder | VllmDecoder | ParticleFilter | UntilSettled
         if decoding.backend == "vllm":
-            self._decoder = session.vllm_decoder(decoding)
+            self._decoder = _ending_early(session.vllm_decoder(decoding), decoding.stop_at)
             return
-        self._decoder = decoder = session.decoder(decoding)  # a model that cannot generate is refused first
+        decoder = session.decoder(decoding)  # a model that cannot generate is refused first
+        self._decoder = _ending_early(decoder, decoding.stop_at)
         if score or decoding.guidance:
             wanted = scoring if score else replace(scoring, scores="ll")
             self._scorer = session.scorer(wanted, guided_by=guided.needs_of(decoding.guidance))
@@ -45,3 +47,7 @@ class Responder:
             assert self._scorer is not None
             return self._scorer.answer(task)
         return self._decoder.serve(task)
+
+
+def _ending_early(decoder: Decoder | VllmDecoder, stop_at: float | None) -> Decoder | VllmDecoder | UntilSettled:
+    return decoder if stop_at is None else UntilSettled(decoder, stop_at)

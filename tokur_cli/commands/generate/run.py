@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tokur_cli import __version__
+from tokur_cli.answers.judging import is_code
 from tokur_cli.commands.generate import guided
+from tokur_cli.commands.generate.settling import Poll, Polled, Savings
 from tokur_cli.commands.options.model import DecodingOptions
 from tokur_cli.commands.score.pipeline import settings_of as settings_of_scores
 from tokur_cli.commands.score.windows import windows
@@ -19,6 +21,7 @@ from tokur_cli.commands.shared.prompts import WORD_FOR_WORD, question_id, with_i
 from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
 from tokur_cli.engine.generation.decoder import DecodedResponse, DecodingRequest
 from tokur_cli.engine.generation.guided.particles import GuidedResponse
+from tokur_cli.metrics.stopping import FEWEST
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import SCHEMA, Record
 
@@ -47,6 +50,7 @@ class Generation:
     Attributes:
         settings: what the records have under ``tokur.generation``.
         course: how it went, where it was guided.
+        savings: what was drawn, where votes ended when they were settled.
     """
 
     def __init__(self, session: Session, pool: InProcess | Pool, options: DecodingOptions, *, score: bool) -> None:
@@ -70,6 +74,7 @@ class Generation:
             self.settings |= guided.settings_of(options.guidance, options.samples)
             self.settings["posterior"] = pool.settings["posterior"]
         self.course = guided.Course()
+        self.savings = Savings(options.samples)
         self._score = score
         self._has_said = False
         self._questions: dict[int, _Question] = {}
@@ -84,7 +89,7 @@ class Generation:
         self,
         items: Iterable[Record | RecordError | Pause],
         skip_invalid: bool,
-        already_written: Callable[[Record], bool],
+        already_written: Callable[[Record], Record | None],
     ) -> Iterator[Record | RecordError | Pause]:
         """Yield a question's responses when they are all there, questions and samples in order.
 
@@ -93,7 +98,8 @@ class Generation:
         """
         turn = 0
         requests = self._requests(items, skip_invalid, already_written)
-        together = itertools.repeat(max(1, _RESPONSES_TOGETHER // self.options.samples))
+        drawn = self.options.samples if self.options.stop_at is None else FEWEST
+        together = itertools.repeat(max(1, _RESPONSES_TOGETHER // drawn))
         # A decoder refills its batch as responses end; one in this process is given all there is
         if isinstance(self.pool, InProcess):
             tasks: Iterable[Iterable[DecodingRequest | None]] = [requests]
@@ -118,7 +124,7 @@ class Generation:
         self,
         items: Iterable[Record | RecordError | Pause],
         skip_invalid: bool,
-        already_written: Callable[[Record], bool],
+        already_written: Callable[[Record], Record | None],
     ) -> Iterator[DecodingRequest | None]:
         """Yield what is to be generated, None for a pause; what is bad or written already is ready at once."""
         indices = itertools.count()
@@ -145,7 +151,7 @@ class Generation:
                 yield request
 
     def _request(
-        self, index: int, record: Record, already_written: Callable[[Record], bool]
+        self, index: int, record: Record, already_written: Callable[[Record], Record | None]
     ) -> DecodingRequest | RecordError:
         session = self.session
         try:
@@ -157,14 +163,21 @@ class Generation:
             prompt_ids = session.tokenizer.tokenize_prompt(prompt, special_tokens=special_tokens)
             if record.id is None:
                 record.set("id", question_id(record, prompt_ids))
-            samples = [n for n in range(self.options.samples) if not already_written(_numbered(record, n))]
+            key, numbers = str(record.id), range(self.options.samples)
+            written = (already_written(_numbered(record, n)) for n in numbers)
+            if self.options.stop_at is None:
+                samples = [n for n, there in zip(numbers, written, strict=True) if not there]
+                return DecodingRequest(index, key, prompt_ids, samples)
+            if is_code(record):
+                raise record.error("is code, of which no two answers are equal: leave --stop-at out")
+            texts = [there.response for there in itertools.takewhile(bool, written) if there]
+            return Poll(index, key, prompt_ids, numbers[len(texts) :], question=record, written=texts)
         except RecordError as error:
             return error
         except TokurError as error:
             return record.error(str(error))
-        return DecodingRequest(index, str(record.id), prompt_ids, samples)
 
-    def _take(self, result: DecodedResponse | tuple[DecodingRequest, TokurError]) -> None:
+    def _take(self, result: DecodedResponse | Polled | tuple[DecodingRequest, TokurError]) -> None:
         """Note a response; with its last one a question is ready."""
         index = result[0].index if isinstance(result, tuple) else result.index
         question = self._questions.get(index)
@@ -172,6 +185,9 @@ class Generation:
             return
         if isinstance(result, tuple):
             self._ready[index] = [question.record.error(str(result[1]))]
+        elif isinstance(result, Polled):
+            self._ready[index] = [self._record(question, response) for response in result.responses]
+            self.savings.add(result, question.missing[0])
         else:
             question.responses[result.sample] = result
             if len(question.responses) < len(question.request.samples):

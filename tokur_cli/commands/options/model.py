@@ -161,6 +161,19 @@ class DecodingOptions:
             show_default="1, or 16 with --guide",
         ),
     ] = 1
+    stop_at: Annotated[
+        float | None,
+        Option(
+            metavar="P",
+            help="Draw no more of the N than it takes until the leading answer is the most frequent one with this "
+            "probability, such as 0.95; at least 4.",
+        ),
+        Excludes(
+            "--guide",
+            why="--stop-at draws the samples of a question one after the other, with --guide they grow together: leave "
+            "one of them out",
+        ),
+    ] = None
     temperature: Annotated[
         float,
         Option(min=0.0, metavar="NUMBER", help="0 takes the most likely token.", show_default="0, or 0.8 with --guide"),
@@ -199,8 +212,7 @@ class DecodingOptions:
         Option(
             min=1,
             metavar="N",
-            help="Responses at once; halved when memory does not suffice. Default: 256; on a CPU 16, and one more for "
-            "each that has ended.",
+            help="Responses at once; halved when memory does not suffice. Default: 256.",
         ),
     ] = None
     max_memory: Annotated[

@@ -51,7 +51,7 @@ class ScoredLine(NamedTuple):
 def score_records(
     items: Iterable[Record | RecordError | Pause],
     invalid: InvalidRecords,
-    already_written: Callable[[Record], bool],
+    already_written: Callable[[Record], Record | None],
     *,
     pool: InProcess | Pool,
     options: ScoringOptions,

@@ -48,4 +48,4 @@ def carry_out(job: StreamJob, source: InputOptions, workers: WorkerOptions, targ
 def _count_outputs(job: StreamJob, source: InputOptions) -> int | None:
     """Return how many records there will be; None if that cannot be known."""
     lines = count_lines(source.path) if source.asked is None else 1
-    return None if lines is None else lines * job.outputs
+    return None if lines is None or job.outputs is None else lines * job.outputs

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tokur_cli.engine.loading.models import ModelDescription
 
 
-AlreadyWritten = Callable[[Record], bool]
+AlreadyWritten = Callable[[Record], "Record | None"]
 Lines = Callable[[Iterable[Record | RecordError | Pause], InvalidRecords, AlreadyWritten], Iterator[bytes]]
 
 
@@ -39,9 +39,8 @@ def session_of(pool: InProcess | Pool) -> Session:
     return session
 
 
-def none_written(record: Record) -> bool:
-    """Return that a record is not there yet, as in a run that continues no other."""
-    return False
+def none_written(record: Record) -> None:
+    """Return that no record is there yet, as in a run that continues no other."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +117,8 @@ class StreamJob(Job):
     makes_prompts: ClassVar[bool]
 
     @property
-    def outputs(self) -> int:
-        """Records that each one becomes."""
+    def outputs(self) -> int | None:
+        """Records that each one becomes; None where that is not known before."""
         return 1
 
     @property

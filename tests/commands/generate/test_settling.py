@@ -1,0 +1,225 @@
+"""``generate --stop-at``: a part of a full run, the part that the rule in words says, however it is made."""
+
+import json
+from collections import Counter
+
+import pytest
+from scipy.stats import beta
+
+from tests.commands.generate.test_generate import SAMPLED, questions
+from tests.commands.score.test_score import parsed, write_lines
+from tests.commands.test_process import finish
+from tokur_cli.answers.judging import LabelRule
+from tokur_cli.commands.generate.settling import Poll, Polled, UntilSettled
+from tokur_cli.engine.generation.decoder import DecodedResponse, DecodingRequest
+from tokur_cli.records.errors import TokurError
+from tokur_cli.records.record import Record
+
+LEVEL, SAMPLES = 0.8, 12
+
+
+def answers_of_a_tiny_model(self, record):
+    """Few answers, some of them missing: what a random model writes has hardly any, and never the same one twice."""
+    kind = sum(record.response.encode()) % 5
+    return None if kind == 4 else type("Answer", (), {"text": "7" if kind < 3 else "8"})
+
+
+@pytest.fixture
+def opinionated(monkeypatch):
+    monkeypatch.setattr(LabelRule, "answer", answers_of_a_tiny_model)
+
+
+def by_hand(answers, level=LEVEL, most=SAMPLES):
+    """How many samples are drawn, by the rule in words."""
+    for count in range(4, most + 1):
+        votes = Counter(answer for answer in answers[:count] if answer is not None).most_common(2)
+        first, second = [*(number for _, number in votes), 0, 0][:2]
+        if first and beta.sf(0.5, first + 1, second + 1) >= level:
+            return count
+    return most
+
+
+def part_of(whole, level=LEVEL):
+    """The lines of a full run that are to be there."""
+    by_question = {}
+    for line in whole.splitlines(keepends=True):
+        by_question.setdefault(json.loads(line)["id"], []).append(line)
+    kept = []
+    for lines in by_question.values():
+        answers = [answers_of_a_tiny_model(None, Record.parse(line, None, None)) for line in lines]
+        kept += lines[: by_hand([answer and answer.text for answer in answers], level)]
+    return b"".join(kept)
+
+
+@pytest.fixture
+def command(tiny_folder, tmp_path):
+    asked = write_lines(tmp_path / "asked.jsonl", questions(9))
+    return ["generate", asked, "-m", tiny_folder, "-n", SAMPLES, *SAMPLED, "--dtype", "float32"]
+
+
+@pytest.fixture
+def whole(run_tokur, command, tmp_path):
+    assert run_tokur(*command, "-o", tmp_path / "whole.jsonl")[0] == 0
+    return (tmp_path / "whole.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("rows", [1, 5, 64])
+def test_what_is_written_is_the_part_of_a_full_run_that_settles_the_votes(
+    run_tokur, command, whole, tmp_path, opinionated, rows
+):
+    output = tmp_path / "part.jsonl"
+    code, _, err = run_tokur(*command, "--stop-at", LEVEL, "--batch-size", rows, "-o", output)
+    assert code == 0, err
+    assert output.read_bytes() == part_of(whole)
+    assert len(part_of(whole)) < len(whole)
+    written = Counter(record["id"] for record in parsed(output.read_text()))
+    tokens = Counter()
+    for record in parsed(output.read_text()):
+        tokens[record["id"]] += len(record["tokur"]["token_ids"])
+    estimate = sum(tokens[name] / written[name] * SAMPLES for name in written)
+    drawn = sum(tokens.values())
+    assert f"drew {written.total()} samples with {drawn:,} tokens, {drawn / estimate:.1%} of about" in err
+    assert "of 9 questions settled" in err
+
+
+def test_a_run_that_was_cut_off_goes_on_to_the_same_bytes(run_tokur, command, whole, tmp_path, opinionated):
+    expected, output = part_of(whole), tmp_path / "part.jsonl"
+    lines = expected.splitlines(keepends=True)
+    for kept in (0, 1, 3, 4, 5, 17, len(lines) - 1, len(lines)):
+        output.write_bytes(b"".join(lines[:kept]) + (b'{"id": "q' if kept < len(lines) else b""))
+        code, _, err = run_tokur(*command, "--stop-at", LEVEL, "-o", output, "--resume")
+        assert code == 0, err
+        assert output.read_bytes() == expected
+        assert ("settled" in err) == (kept < len(lines))
+    output.write_bytes(whole)  # of which no more are wanted
+    assert run_tokur(*command, "--stop-at", LEVEL, "-o", output, "--resume")[0] == 0
+    assert output.read_bytes() == whole
+
+
+def test_more_samples_or_surety_continue_what_fewer_began(run_tokur, command, whole, opinionated):
+    few = run_tokur(*command, "--stop-at", 0.6)[1].splitlines()
+    many = run_tokur(*command, "--stop-at", 0.95)[1].splitlines()
+    fewer = run_tokur(*command, "--stop-at", 0.95, "-n", 8)[1].splitlines()
+    assert set(few) < set(many) <= set(whole.decode().splitlines())
+    assert set(fewer) < set(many)
+
+
+def test_scoring_in_the_same_run_scores_what_is_drawn(run_tokur, command, tmp_path, opinionated):
+    responses = tmp_path / "responses.jsonl"
+    assert run_tokur(*command, "--stop-at", LEVEL, "-o", responses)[0] == 0
+    expected = run_tokur("score", responses, "--dtype", "float32", "--scores", "ll")[1]
+    assert run_tokur(*command, "--stop-at", LEVEL, "--score", "--scores", "ll")[1] == expected
+
+
+@pytest.mark.slow
+def test_workers_draw_what_one_process_does(run_tokur, command, tmp_path):
+    """In processes of their own nothing can be replaced: a tiny model's answers hardly ever agree there."""
+    one, two = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
+    assert run_tokur(*command, "--stop-at", 0.51, "-o", one)[0] == 0
+    code, _, err = finish([*command, "--stop-at", 0.51, "-o", two, "--workers", 2])
+    assert code == 0, err
+    assert two.read_bytes() == one.read_bytes()
+
+
+class Answering:
+    """A decoder that answers ``count`` samples at a time, the last one asked for first, by a table of texts."""
+
+    def __init__(self, texts, count=3):
+        self.texts, self.count, self.drawn = texts, count, []
+
+    def serve(self, requests):
+        requests, waiting, exhausted = iter(requests), [], False
+        while True:
+            while len(waiting) < self.count and not exhausted:
+                try:
+                    request = next(requests)
+                except StopIteration:
+                    exhausted = True
+                    break
+                if request is None:
+                    break
+                waiting += [(request, sample) for sample in request.samples]
+            if not waiting and exhausted:
+                return
+            if not waiting:
+                yield None
+                continue
+            request, sample = waiting.pop()
+            self.drawn.append((request.index, sample))
+            text = self.texts[request.index][sample]
+            yield (request, TokurError("lost")) if text is None else DecodedResponse(
+                request.index, sample, [1, 2], text, "stop"
+            )
+
+
+def poll(index, samples=SAMPLES, written=()):
+    record = Record.of({"id": str(index), "question": "How many?"}, None, None)
+    numbers = range(len(written), samples)
+    return Poll(index, str(index), [1], numbers, question=record, written=written)
+
+
+def says(*numbers):
+    return [f"The answer is {number}." for number in numbers]
+
+
+def test_no_sample_is_drawn_in_vain():
+    """After 3 of one answer and 1 of another, 0.95 takes 6 to 1: the next three are asked for at once."""
+    decoder = Answering([says(5, 5, 6, 5, 5, 5, 5, 5, 5, 5, 5, 5), says(*[1] * 12)])
+    found = {polled.index: polled for polled in UntilSettled(decoder, 0.95).serve([poll(0), poll(1)])}
+    assert [response.sample for response in found[0].responses] == list(range(7))
+    assert [response.sample for response in found[1].responses] == list(range(4))
+    assert found[0].settled
+    assert sorted(decoder.drawn) == [(0, n) for n in range(7)] + [(1, n) for n in range(4)]
+    assert decoder.drawn[-3:] == [(0, 6), (0, 5), (0, 4)]  # the decoder takes the last one first
+
+
+def test_a_vote_that_is_never_settled_takes_all():
+    decoder = Answering([says(*range(12))])
+    (polled,) = UntilSettled(decoder, 0.95).serve([poll(0)])
+    assert isinstance(polled, Polled)
+    assert (len(polled.responses), polled.settled) == (12, False)
+
+
+def test_what_is_there_counts_and_settled_questions_draw_nothing():
+    decoder = Answering({1: says(*[3] * 12)})
+    polls = [poll(0, written=says(3, 3, 3, 3)), None, poll(1, written=says(3, 3)), poll(2, written=says(*range(12)))]
+    results = list(UntilSettled(decoder, 0.95).serve(polls))
+    polled = {result.index: result for result in results if result is not None}
+    assert {index: [one.sample for one in of.responses] for index, of in polled.items()} == {0: [], 1: [2, 3], 2: []}
+    assert {index: of.settled for index, of in polled.items()} == {0: True, 1: True, 2: False}
+    assert None in results  # the pause is passed on
+    assert decoder.drawn == [(1, 3), (1, 2)]
+
+
+def test_a_sample_that_fails_is_an_error_of_its_question_and_the_others_go_on():
+    texts = [says(*[3] * 12), says(*[3] * 12)]
+    texts[0][2] = None
+    results = list(UntilSettled(Answering(texts), 0.95).serve([poll(0), poll(1)]))
+    failed = [result for result in results if isinstance(result, tuple)]
+    assert [(request.index, str(error)) for request, error in failed] == [(0, "lost")]
+    assert isinstance(failed[0][0], DecodingRequest)
+    assert [result.index for result in results if isinstance(result, Polled)] == [1]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--stop-at", "0.9", "-n", "4"], "--stop-at needs -n above 4, for so many are always drawn: give -n 16, say"),
+        (["--stop-at", "0.9", "-n", "1"], "--stop-at needs -n above 4"),
+        (["--stop-at", "95"], "--stop-at 95: give a probability between 0.5 and 1, such as 0.95"),
+        (["--stop-at", "0.9", "--guide", "eu"], "--guide they grow together: leave one of them out"),
+    ],
+)
+def test_options_that_settle_nothing_are_refused(run_tokur, command, options, message):
+    code, out, err = run_tokur(*command, *options)
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+def test_code_has_no_votes(run_tokur, tiny_folder, tmp_path):
+    rows = [{"id": "a", "prompt": "def f():", "test": "assert f()", "entry_point": "f"}]
+    asked = write_lines(tmp_path / "code.jsonl", rows)
+    options = ["-n", 8, *SAMPLED, "--stop-at", 0.9]
+    code, _, err = run_tokur("generate", asked, "-m", tiny_folder, *options)
+    assert code == 1
+    assert "code.jsonl:1: is code, of which no two answers are equal: leave --stop-at out" in err
