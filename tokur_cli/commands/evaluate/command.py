@@ -50,7 +50,7 @@ def evaluate(
         show_worst(paths, source, options, labels, target, options.worst)
         return
     if certify.most_wrong is not None:
-        from tokur_cli.commands.evaluate.certifying import write_certificate
+        from tokur_cli.commands.evaluate.certify.command import write_certificate
 
         write_certificate(paths, source, certify, fit.by, options.parts, labels, target)
         return

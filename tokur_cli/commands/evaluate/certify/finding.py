@@ -1,0 +1,94 @@
+"""The certificate of labelled questions, or why there is none."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+
+from tokur_cli.commands.evaluate.certify.questions import LabelledQuestions, Scored
+from tokur_cli.commands.shared.digests import content_digest
+from tokur_cli.metrics.certification import (
+    MOST_TIMES,
+    Target,
+    certify,
+    fewest,
+    labels_needed,
+    least_risk,
+    lower_bound,
+    upper_bound,
+)
+from tokur_cli.records.errors import TokurError
+from tokur_cli.scores.certificate import MOST_SCORES, Certificate
+
+_INTERVAL = 0.025
+"""What either end of an interval of 95 % leaves out."""
+
+
+def find(labelled: LabelledQuestions, target: Target) -> Certificate:
+    """Return what is certified.
+
+    Raises:
+        TokurError: nothing can be; it says what could.
+    """
+    name, scored, responses = labelled.score.name, labelled.scored(), labelled.responses
+    if not len(scored.values):
+        raise TokurError(
+            f"no record has both a label and the score {name}: run tokur score first, or name another with --by"
+        )
+    found = certify(scored.confidences, scored.lots, scored.wrong, target)
+    if found is None:
+        raise TokurError(_refusal(name, scored, target))
+    questions, sources = len(responses), Counter(response.source for response in responses.values())
+    ascending = np.sort(scored.values)
+    kept = np.linspace(0, len(ascending) - 1, min(len(ascending), MOST_SCORES)).round().astype(np.intp)
+    return Certificate(
+        risk=target.risk,
+        confidence=round(1 - target.doubt, 12),
+        score=name,
+        threshold=None if found.next is None else float(scored.values[found.next]),
+        lot=None if found.next is None else float(scored.lots[found.next]),
+        coverage={
+            "value": found.size / questions,
+            "low": float(lower_bound(found.size, questions, _INTERVAL)),
+            "high": float(upper_bound(found.size, questions, _INTERVAL)),
+        },
+        bound=found.bound,
+        answered=found.size,
+        errors=found.errors,
+        questions=questions,
+        selection=labelled.selection,
+        settings=labelled.settings or {},
+        labels={source: count for source, count in sources.items() if source is not None},
+        scores=tuple(ascending[kept].tolist()),
+        data=content_digest(
+            sorted(
+                [key, None if math.isnan(response.value) else response.value, response.label]
+                for key, response in responses.items()
+            )
+        ),
+    )
+
+
+def _refusal(name: str, scored: Scored, target: Target) -> str:
+    """Return that nothing can be certified, how many labels would do, and what could be certified now."""
+    count = len(scored.values)
+    of = (scored.confidences, scored.lots, scored.wrong, target)
+    least = fewest(target.risk, target.doubt)
+    said = f"{100 * target.risk:.4g} % cannot be certified by {name} on {count:,} labelled questions, "
+    said += f"of which {int(scored.wrong.sum()):,} are answered wrong"
+    if count < least:
+        said += f": without any error it takes {least:,}"
+    needed = labels_needed(*of)
+    if needed is None:
+        said += f"; at such error rates {MOST_TIMES} times as many would not do: try another --by or model"
+    else:
+        said += f"; about {needed:,} would do if the error rates stayed as they are here"
+    lowest = least_risk(*of)
+    if lowest is not None:
+        said += (
+            f"; the lowest on these would be --certify {100 * lowest:.3g}%, but what is chosen by the labels "
+            f"does not hold with {100 * (1 - target.doubt):.4g} % confidence: label others for it"
+        )
+    return said
