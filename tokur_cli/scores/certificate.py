@@ -52,6 +52,8 @@ class Certificate:
         settings: how the responses and their scores were made.
         labels: how many of the labels came from where.
         scores: those of the labelled responses, ascending, see ``MOST_SCORES``.
+        asked: what tells the labelled questions by their words, see ``lot_of``: the lowest lots, ascending, no more
+            than ``MOST_SCORES``.
         data: what tells the labelled questions, with scores and labels, from others.
         assumption: what the guarantee rests on.
         version: of tokur.
@@ -72,6 +74,7 @@ class Certificate:
     settings: Mapping[str, Any]
     labels: Mapping[str, int]
     scores: tuple[float, ...]
+    asked: tuple[float, ...]
     data: str
     assumption: str = ASSUMPTION
     version: str = __version__
@@ -126,11 +129,11 @@ class Certificate:
         return f"{self.score} {'below' if self.sign < 0 else 'above'} {self.threshold:.6g}"
 
     def as_json(self) -> str:
-        """Return the text of the file: a field a line, the scores in one."""
+        """Return the text of the file: a field a line, lists of numbers in one."""
         fields = asdict(self)
-        scores = json.dumps(fields.pop("scores"), allow_nan=False)
+        lists = [f'  "{name}": {json.dumps(fields.pop(name), allow_nan=False)}' for name in ("scores", "asked")]
         text = json.dumps(fields, ensure_ascii=False, indent=2, allow_nan=False).removesuffix("\n}")
-        return f'{text},\n  "scores": {scores}\n}}\n'
+        return ",\n".join([text, *lists]) + "\n}\n"
 
 
 def lot_of(key: str) -> float:
@@ -168,7 +171,7 @@ def read_certificate(path: str) -> Certificate:
             must be.
     """
     values = read_own(path, _WANTED, SCHEMA, made_by="tokur evaluate LABELLED --certify 5% -o", shape=_check_shape)
-    return Certificate(**{**values, "scores": tuple(values["scores"])})
+    return Certificate(**{**values, "scores": tuple(values["scores"]), "asked": tuple(values["asked"])})
 
 
 def _check_shape(values: Mapping[str, Any]) -> None:
@@ -236,6 +239,7 @@ _WANTED: Checks = {
     "settings": ("an object", lambda value: isinstance(value, dict)),
     "labels": ("an object", lambda value: isinstance(value, dict)),
     "scores": ("a list of finite numbers", _are_numbers),
+    "asked": ("a list of finite numbers", _are_numbers),
     "data": ("text", lambda value: isinstance(value, str)),
     "assumption": ("text", lambda value: isinstance(value, str)),
     "version": ("text", lambda value: isinstance(value, str)),

@@ -268,6 +268,23 @@ def test_scores_from_elsewhere_are_warned_of(certify, select):
     assert "eu is distributed otherwise than among the labelled responses (Kolmogorov–Smirnov 0." in err
 
 
+def test_the_labelled_questions_themselves_are_no_new_ones(certify, select):
+    """Told by their words, whatever their ids."""
+    records = [{**record, "question": f"What is {number}?"} for number, record in enumerate(labelled())]
+    *_, certificate, file = certify(records)
+    assert len(certificate["asked"]) == 300
+    renamed = [{**record, "id": f"again {record['id']}"} for record in records[:70]]
+    others = [{**record, "question": f"Who is {record['id']}?"} for record in labelled(30, seed=3)]
+    err = select([*renamed, *others], "--certificate", file)[2]
+    assert "70 of the 100 questions are among those that the certificate was made of" in err
+    assert "certificate was made of" not in select(others, "--certificate", file)[2]
+    many = [{**record, "question": f"What is {number}?"} for number, record in enumerate(labelled(1200))]
+    *_, certificate, file = certify(many)
+    assert len(certificate["asked"]) == len(certificate["scores"]) == 1000
+    err = select(many, "--certificate", file)[2]
+    assert "at least 1,000 of the 1,200 questions are among those" in err
+
+
 def test_what_select_chooses_of_many_is_certified_and_withheld_alike(run_tokur, tmp_path, certify, select):
     many = list(labelled(samples=4))
     code, err, _, file = certify(many)

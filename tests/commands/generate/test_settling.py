@@ -147,8 +147,10 @@ class Answering:
             request, sample = waiting.pop()
             self.drawn.append((request.index, sample))
             text = self.texts[request.index][sample]
-            yield (request, TokurError("lost")) if text is None else DecodedResponse(
-                request.index, sample, [1, 2], text, "stop"
+            yield (
+                (request, TokurError("lost"))
+                if text is None
+                else DecodedResponse(request.index, sample, [1, 2], text, "stop")
             )
 
 

@@ -11,7 +11,7 @@ from tokur_cli.commands.options.select import SelectOptions
 from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.record import Record
-from tokur_cli.scores.certificate import Certificate, read_certificate, settings_for
+from tokur_cli.scores.certificate import Certificate, lot_of, read_certificate, settings_for
 from tokur_cli.scores.parts import Parts
 from tokur_cli.selection.gathering import Question
 from tokur_cli.selection.voting import parse_keep
@@ -34,6 +34,7 @@ class CertifiedAnswers:
         self._path = path
         self._values: list[float] = []
         self._samples: Counter[int] = Counter()
+        self._asked, self._known = set(self.certificate.asked), 0
 
     def as_labelled(self, options: SelectOptions) -> SelectOptions:
         """Return how the labelled responses were chosen; where each was the only one, the score breaks no tie.
@@ -84,12 +85,19 @@ class CertifiedAnswers:
                 question.line,
             )
         self._samples[samples] += 1
+        self._known += lot_of(question.prompt or question.key) in self._asked
         if value is not None:
             self._values.append(value)
         return self.certificate.answers(value, question.key)
 
     def told(self) -> Iterator[str]:
         """Yield what speaks against the certificate's assumption, a line each."""
+        if self._known:
+            least = "at least " if self.certificate.questions > len(self._asked) else ""
+            yield (
+                f"{least}{self._known:,} of the {self._samples.total():,} questions are among those that the "
+                "certificate was made of: what it guarantees is for new ones"
+            )
         labelled = (self.certificate.selection or {}).get("samples")
         others = self._samples.total() - self._samples[labelled] if labelled is not None else 0
         if others:

@@ -20,7 +20,7 @@ from tokur_cli.metrics.certification import (
     upper_bound,
 )
 from tokur_cli.records.errors import TokurError
-from tokur_cli.scores.certificate import MOST_SCORES, Certificate
+from tokur_cli.scores.certificate import MOST_SCORES, Certificate, lot_of
 
 _INTERVAL = 0.025
 """What either end of an interval of 95 % leaves out."""
@@ -62,6 +62,7 @@ def find(labelled: LabelledQuestions, target: Target) -> Certificate:
         settings=labelled.settings or {},
         labels={source: count for source, count in sources.items() if source is not None},
         scores=tuple(ascending[kept].tolist()),
+        asked=tuple(sorted(lot_of(response.asked) for response in responses.values())[:MOST_SCORES]),
         data=content_digest(
             sorted(
                 [key, None if math.isnan(response.value) else response.value, response.label]

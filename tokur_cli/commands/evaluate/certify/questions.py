@@ -19,7 +19,7 @@ from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import Score
 from tokur_cli.scores.certificate import lot_of
 from tokur_cli.scores.parts import Parts
-from tokur_cli.selection.gathering import question_key
+from tokur_cli.selection.gathering import prompt_digest, question_key
 
 
 @dataclass(slots=True)
@@ -33,6 +33,7 @@ class Response:
         source: where its label is from; None where there is none.
         outcome: as ``Labelled`` has it.
         chosen: how ``select`` chose it, and among how many; None if it did not.
+        asked: what its question asks: a digest of the prompt, else what tells the question from others.
     """
 
     value: float
@@ -41,6 +42,7 @@ class Response:
     source: str | None
     outcome: str
     chosen: dict[str, Any] | None
+    asked: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,15 @@ class LabelledQuestions:
         if math.isfinite(value):
             self._check(record)
         if there is None or record.sample < there.sample:
-            self._first[key] = Response(value, labelled.label, record.sample, labelled.source, labelled.outcome, chosen)
+            self._first[key] = Response(
+                value,
+                labelled.label,
+                record.sample,
+                labelled.source,
+                labelled.outcome,
+                chosen,
+                prompt_digest(record) or key,
+            )
 
     def _check(self, record: Record) -> None:
         """Refuse a record that was made, or whose score was made, in another way than those before it."""
