@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from tokur_cli.metrics.stopping import FEWEST, probability_that_it_leads, stopping
+from tokur_cli.metrics import stopping as module
+from tokur_cli.metrics.stopping import FEWEST, Rule, fewest_settled, posterior, probability_that_it_leads, surety
+
+
+def stopping(*columns, **options):
+    """By plain votes, by level."""
+    *columns, levels = columns
+    found = module.stopping(*columns, [Rule(False, level) for level in levels], **options)
+    return {rule.level: of for rule, of in found.items()}
 
 
 @pytest.mark.parametrize(("votes", "others"), [(4, 0), (3, 1), (10, 9), (40, 2), (0, 0)])
@@ -99,3 +107,69 @@ def test_questions_without_labels_are_left_out_and_unknown_lengths_give_no_token
     of = stopping(question, classes, right, lengths, 12, [0.9])[0.9]
     assert of.tokens.value is None
     assert of.samples.value is not None
+
+
+@pytest.mark.parametrize(("votes", "level"), [((), 0.95), ((0, 0), 0.99), ((0, 1, 0), 0.95), ((0, 1, -1, 1, 2), 0.9)])
+def test_no_fewer_responses_settle_a_vote_than_are_asked_for(votes, level):
+    """All ways in which up to nine responses may go on, and the shortest that settles."""
+    for count in range(len(votes), len(votes) + 10):
+        ways = itertools.product((0, 1), repeat=count - len(votes))
+        if count >= FEWEST and any(surety([*votes, *way])[-1] >= level for way in ways):
+            break
+    assert fewest_settled(votes, level) == count
+
+
+def test_a_settled_vote_says_with_which_response_it_was():
+    assert fewest_settled([0] * 9, 0.95) == 4
+    assert fewest_settled([0] * 9, 0.99) == 6
+    assert fewest_settled([0, 1, 0, 0, 0, 0, 0], 0.95) == 7
+
+
+def test_the_posterior_is_that_of_a_sum_over_all_candidates():
+    """Bayes' rule, candidate by candidate, of answers that were given and one that was not."""
+    generator = np.random.default_rng(1)
+    for _ in range(50):
+        classes = generator.integers(-1, 4, 7)
+        probability = generator.random(7)
+        found = posterior(classes, probability)
+        for count in range(1, 8):
+            given = sorted({int(one) for one in classes[:count] if one >= 0})
+            others = max(1, len(given))
+            likelihood = {}
+            for candidate in (*given, "another"):
+                likelihood[candidate] = 1.0
+                for one, p in zip(classes[:count], probability[:count], strict=True):
+                    if one >= 0:
+                        likelihood[candidate] *= p if one == candidate else (1 - p) / others
+            total = sum(likelihood.values())
+            assert [found[count - 1, one] for one in given] == pytest.approx([likelihood[one] / total for one in given])
+            assert found[count - 1].sum() == pytest.approx(1 - likelihood["another"] / total)
+
+
+def test_probabilities_choose_what_votes_do_not():
+    """One sure response outweighs three that are not; without any probability nothing is settled or chosen by them."""
+    classes, right = [1, 0, 0, 0, 0, 0], [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    plain, weighted = rules = [Rule(False, 0.9), Rule(True, 0.9)]
+    columns = [0] * 6, classes, right, [1.0] * 6, 6, rules
+    found = module.stopping(*columns, probability=[0.999, *[0.3] * 5], repeats=200)
+    assert found[plain].accuracy.value == 0
+    assert found[weighted].accuracy.value > 0.6
+    assert found[weighted].difference.value == found[weighted].accuracy.value
+    found = module.stopping(*columns, probability=[np.nan] * 6)
+    assert (found[weighted].settled.value, found[weighted].samples.value) == (0, 1)
+
+
+def test_calibrated_probabilities_settle_votes_that_are_right_so_often():
+    """Questions of ten answers; a response says how probably it is right, and is right so often."""
+    generator = np.random.default_rng(5)
+    questions, samples = 1500, 16
+    probability = generator.beta(1.2, 1.2, (questions, samples))
+    is_right = generator.random((questions, samples)) < probability
+    classes = np.where(is_right, 0, generator.integers(1, 10, (questions, samples)))
+    rule = Rule(True, 0.9)
+    of = module.stopping(
+        np.repeat(np.arange(questions), samples), classes.ravel(), (classes == 0).ravel().astype(float),
+        np.ones(questions * samples), samples, [rule, Rule(False, 0.9)], probability=probability.ravel(), repeats=2,
+    )  # fmt: skip
+    assert of[rule].accuracy.low > 0.9
+    assert of[rule].samples.value < of[Rule(False, 0.9)].samples.value

@@ -5,14 +5,18 @@ all shares alike likely before, the leading one is more frequent than the next w
 P(Beta(v₁ + 1, v₂ + 1) > ½). From ``FEWEST`` responses on, sampling ends when that is τ or more, else after N. A missing
 answer has no vote. Ties, of a vote that was not settled, go to the answer that came first.
 
-The same orders serve all τ and the vote of all N, so that the differences are paired. Intervals are of resampled
+With probabilities that responses are right, sampling may end once that of the leading answer is τ or more, see
+``posterior``; the most probable answer is chosen then.
+
+The same orders serve all rules and the vote of all N, so that the differences are paired. Intervals are of resampled
 questions, each with its mean over the orders.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +26,9 @@ from tokur_cli.metrics.ranked import Floats
 
 FEWEST = 4
 """Responses that are always drawn, where a question has so many."""
+
+_LEAST = 1e-6
+"""No response is held to be right or wrong more surely than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +67,26 @@ def probability_that_it_leads(votes: ArrayLike, others: ArrayLike) -> Floats:
     return np.asarray(betainc(np.asarray(others) + 1.0, np.asarray(votes) + 1.0, 0.5), dtype=np.float64)
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Rule:
+    """When sampling ends.
+
+    Attributes:
+        is_weighted: whether votes count by the probabilities that their responses are right.
+        level: τ.
+    """
+
+    is_weighted: bool
+    level: float
+
+
 def surety(classes: ArrayLike) -> Floats:
     """Return (n,) how surely the leading answer leads after each response; 0 where sampling goes on in any case.
 
     Args:
         classes: (n,) the responses' classes of answers, from 0, in the order in which they come; -1 for no answer.
     """
-    leading, next_one = _leading(np.asarray(classes, dtype=np.intp))
-    surely = probability_that_it_leads(leading, next_one)
-    surely[: FEWEST - 1] = 0.0
-    surely[leading == 0] = 0.0
-    return surely
+    return _surety(_votes(np.asarray(classes, dtype=np.intp)))
 
 
 def fewest_settled(classes: ArrayLike, level: float) -> int:
@@ -82,22 +98,66 @@ def fewest_settled(classes: ArrayLike, level: float) -> int:
         classes: (n,) as for ``surety``.
         level: τ, below 1.
     """
-    classes = np.asarray(classes, dtype=np.intp)
-    settled = np.flatnonzero(surety(classes) >= level)
+    votes = _votes(np.asarray(classes, dtype=np.intp))
+    settled = np.flatnonzero(_surety(votes) >= level)
     if len(settled):
         return int(settled[0]) + 1
-    leading, next_one = (int(votes[-1]) if len(classes) else 0 for votes in _leading(classes))
+    next_one, leading = np.sort(votes[-1])[-2:] if len(votes) else (0, 0)
     more = 1
     while probability_that_it_leads(leading + more, next_one) < level:
         more += 1
-    return max(FEWEST, len(classes) + more)
+    return max(FEWEST, len(votes) + more)
 
 
-def _leading(classes: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return (n,) the votes of the leading answer, and those of the next, after each response."""
-    votes = np.cumsum(classes[:, None] == np.arange(max(2, classes.max(initial=0) + 1)), axis=0)  # (n, C)
+def posterior(classes: ArrayLike, probability: ArrayLike) -> Floats:
+    """Return (n, C) how probably each answer is the right one after each response; what is missing to 1 is another's.
+
+    Candidates are the k answers that were given so far and one that was not, all alike likely before. A response
+    that is right with probability p speaks with p for its answer and with (1 − p)/k for each other candidate. As in
+    CGES (Aghazadeh et al. 2025), but there only answers that were given are candidates, so that the first is certain.
+
+    Args:
+        classes: (n,) as for ``surety``.
+        probability: (n,) that each response is right; NaN where that is not known: it counts for nothing.
+    """
+    classes, probability = np.asarray(classes, dtype=np.intp), np.asarray(probability, dtype=np.float64)
+    classes = np.where(np.isnan(probability), -1, classes)
+    p = np.clip(np.nan_to_num(probability), _LEAST, 1 - _LEAST)[:, None]
+    is_for = classes[:, None] == np.arange(max(2, classes.max(initial=0) + 1))  # (n, C)
+    votes = np.cumsum(is_for, axis=0)
+    given = np.maximum((votes > 0).sum(axis=1, keepdims=True), 1)  # (n, 1) k
+    odds = np.where(votes > 0, np.cumsum(is_for * np.log(p / (1 - p)), axis=0) + votes * np.log(given), -np.inf)
+    highest = np.maximum(odds.max(axis=1, keepdims=True), 0.0)  # the answer that was not given has 0
+    weights: Floats = np.exp(odds - highest)
+    weights /= weights.sum(axis=1, keepdims=True) + np.exp(-highest)
+    return weights
+
+
+def _votes(classes: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return (n, C) the votes of each class after each response, at least two classes."""
+    votes: NDArray[np.intp] = np.cumsum(classes[:, None] == np.arange(max(2, classes.max(initial=0) + 1)), axis=0)
+    return votes
+
+
+def _surety(votes: NDArray[np.intp]) -> Floats:
     next_one, leading = np.sort(votes, axis=1)[:, -2:].T
-    return leading, next_one
+    surely = probability_that_it_leads(leading, next_one)
+    surely[: FEWEST - 1] = 0.0
+    surely[leading == 0] = 0.0
+    return surely
+
+
+class _Responses(NamedTuple):
+    """The responses to a question, (n,) each."""
+
+    classes: NDArray[np.intp]
+    right: NDArray[np.bool_]
+    length: Floats
+    probability: Floats
+
+    def at(self, order: NDArray[np.intp]) -> _Responses:
+        """Return some of them, in an order."""
+        return _Responses(self.classes[order], self.right[order], self.length[order], self.probability[order])
 
 
 def stopping(
@@ -106,13 +166,14 @@ def stopping(
     correct: ArrayLike,
     length: ArrayLike,
     size: int,
-    levels: Sequence[float],
+    rules: Sequence[Rule],
     *,
+    probability: ArrayLike | None = None,
     repeats: int = 10,
     resamples: int = 1000,
     seed: int = 0,
-) -> dict[float, Stopped]:
-    """Return for each τ what ending early does to votes of at most N responses.
+) -> dict[Rule, Stopped]:
+    """Return for each rule what ending early does to votes of at most N responses.
 
     Args:
         question: (R,) which question each response belongs to.
@@ -120,65 +181,68 @@ def stopping(
         correct: (R,) 1 or 0, NaN where that is not known: such a question is left out.
         length: (R,) tokens of each response, NaN where that is not known.
         size: N.
-        levels: the values of τ.
+        rules: when sampling ends.
+        probability: (R,) that each response is right, for votes that are weighted by it; NaN where it is not known.
         repeats: how often the responses of a question are put in a random order.
         resamples: for intervals; 0 for none.
         seed: of orders and resamples.
     """
-    rows = _rows(*map(np.asarray, (question, answer_class, correct, length)))
-    sums = {level: np.zeros((len(rows), 6)) for level in levels}
+    if probability is None:
+        probability = np.full(np.shape(length), np.nan)
+    rows = _rows(*map(np.asarray, (question, answer_class, correct, length, probability)))
+    sums = {rule: np.zeros((len(rows), 6)) for rule in rules}
     for repeat in range(repeats):
-        for place, (classes, right, tokens) in enumerate(rows):
-            order = np.random.default_rng((seed, repeat, place)).permutation(len(classes))[:size]
-            of_one = _votes(classes[order], right[order], np.cumsum(tokens[order]), levels)
-            for level, found in of_one.items():
-                sums[level][place] += found
+        for place, row in enumerate(rows):
+            order = np.random.default_rng((seed, repeat, place)).permutation(len(row.classes))[:size]
+            for rule, found in _of_one_order(row.at(order), rules).items():
+                sums[rule][place] += found
     chosen = np.random.default_rng(seed).integers(0, len(rows), (resamples, len(rows)))
-    return {level: _estimated(sums[level] / repeats, chosen) for level in levels}
+    return {rule: _estimated(sums[rule] / repeats, chosen) for rule in rules}
 
 
 def _rows(
-    question: NDArray[np.int_], answer_class: NDArray[np.int_], correct: Floats, length: Floats
-) -> list[tuple[NDArray[np.int_], NDArray[np.bool_], Floats]]:
-    """Return the classes, labels and lengths of each question whose responses all have labels."""
+    question: NDArray[np.int_], answer_class: NDArray[np.int_], correct: Floats, length: Floats, probability: Floats
+) -> list[_Responses]:
+    """Return the responses to each question all of which have labels."""
     order = np.argsort(question, kind="stable")
     starts = np.flatnonzero(np.diff(question[order], prepend=question[order][:1] - 1))
     places = np.split(order, starts[1:])
     return [
-        (answer_class[of], correct[of] == 1, length[of].astype(np.float64))
+        _Responses(answer_class[of], correct[of] == 1, length[of].astype(np.float64), probability[of])
         for of in places
         if not np.isnan(correct[of]).any()
     ]
 
 
-def _votes(
-    classes: NDArray[np.int_], right: NDArray[np.bool_], tokens: Floats, levels: Sequence[float]
-) -> Mapping[float, Floats]:
-    """Return for each τ: whether its choice is right, that of all, the tokens of both, the part of samples, settled.
+def _of_one_order(of: _Responses, rules: Sequence[Rule]) -> dict[Rule, Floats]:
+    """Return for each rule: whether its choice is right, that of all, the tokens of both, the part of samples, settled.
 
     Args:
-        classes: (n,) in the order in which they come.
-        right: (n,)
-        tokens: (n,) of the responses up to each.
-        levels: the values of τ.
+        of: the responses in the order in which they come.
+        rules: when sampling ends.
     """
-    count, surely = len(classes), surety(classes)
+    classes, right, count = of.classes, of.right, len(of.classes)
+    votes, tokens = _votes(classes), np.cumsum(of.length)
+    surely: dict[bool, Floats] = {False: _surety(votes)}
+    tallies: dict[bool, Floats] = {False: votes.astype(np.float64)}
+    if any(rule.is_weighted for rule in rules):
+        tallies[True] = posterior(classes, of.probability)
+        surely[True] = tallies[True].max(axis=1)
+        surely[True][: FEWEST - 1] = 0.0
 
-    def is_right(drawn: int) -> bool:
-        votes = np.bincount(classes[:drawn][classes[:drawn] >= 0], minlength=1)
-        if not votes.any():
+    def is_right(tally: Floats, drawn: int) -> bool:
+        best = tally[drawn - 1] == tally[drawn - 1].max()
+        if not tally[drawn - 1].any():
             return bool(right[0])
-        return bool(
-            right[next(place for place in range(drawn) if classes[place] >= 0 and votes[classes[place]] == votes.max())]
-        )
+        return bool(right[next(n for n in range(drawn) if classes[n] >= 0 and best[classes[n]])])
 
-    all_right, found = is_right(count), {}
-    for level in levels:
-        settled = np.flatnonzero(surely >= level)
+    found = {}
+    for rule in rules:
+        settled = np.flatnonzero(surely[rule.is_weighted] >= rule.level)
         drawn = int(settled[0]) + 1 if len(settled) else count
-        found[level] = np.array(
-            [is_right(drawn), all_right, tokens[drawn - 1], tokens[-1], drawn / count, len(settled) > 0],
-            dtype=np.float64,
+        is_it, all_right = is_right(tallies[rule.is_weighted], drawn), is_right(tallies[False], count)
+        found[rule] = np.array(
+            [is_it, all_right, tokens[drawn - 1], tokens[-1], drawn / count, len(settled) > 0], dtype=np.float64
         )
     return found
 
@@ -187,7 +251,7 @@ def _estimated(means: Floats, chosen: NDArray[np.intp]) -> Stopped:
     """Return the figures of questions with their intervals.
 
     Args:
-        means: (Q, 6) what ``_votes`` returns, as means over the orders.
+        means: (Q, 6) what ``_of_one_order`` returns, as means over the orders.
         chosen: (R, Q) the questions of each resample.
     """
 

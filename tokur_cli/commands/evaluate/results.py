@@ -18,8 +18,9 @@ from tokur_cli.commands.options.evaluate import EvaluationOptions
 from tokur_cli.metrics.catalogue import leading
 from tokur_cli.metrics.evaluation import Evaluation, Plan, evaluate_scores
 from tokur_cli.metrics.scaling import Scaling, scaling
-from tokur_cli.metrics.stopping import Stopped, stopping
+from tokur_cli.metrics.stopping import Rule, Stopped, stopping
 from tokur_cli.records.errors import TokurError
+from tokur_cli.scores.calibration import P_CORRECT
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Results:
         groups: on each group of records, by its name, in order; empty where none was asked for.
         outcomes: how often each outcome came out.
         scaling: among N responses per question; None where that was not asked for.
-        stopping: of votes that end when they are settled, by how surely; empty where that was not asked for.
+        stopping: of votes that end when they are settled, by the rule; empty where that was not asked for.
         options: how they were evaluated.
         methods: how the probabilities were fitted that the scores stand for; empty where they stand for themselves.
     """
@@ -40,7 +41,7 @@ class Results:
     groups: dict[str, Evaluation]
     outcomes: Counter[str]
     scaling: Scaling | None
-    stopping: Mapping[float, Stopped]
+    stopping: Mapping[Rule, Stopped]
     options: EvaluationOptions
     methods: Mapping[str, str] = field(default_factory=dict)
 
@@ -92,7 +93,7 @@ def _evaluate(
 
 def _votes(
     runs: Sequence[Columns], names: Sequence[str], options: EvaluationOptions
-) -> tuple[Scaling, dict[float, Stopped]]:
+) -> tuple[Scaling, dict[Rule, Stopped]]:
     """Return what votes among N give, and those that end when they are settled."""
     for run in runs:
         incomplete = np.array(run.question)[np.isnan(np.array(run.label))]
@@ -101,9 +102,10 @@ def _votes(
     with Equivalence() as equivalence:
         classes = [_classes(run, equivalence) for run in runs]
     curves = [_scaling(run, of, names, options) for run, of in zip(runs, classes, strict=True)]
-    stopped = [_stopping(run, of, options) for run, of in zip(runs, classes, strict=True)]
+    weighted = P_CORRECT in names
+    stopped = [_stopping(run, of, options, weighted=weighted) for run, of in zip(runs, classes, strict=True)]
     return Scaling.over_runs(curves), {
-        level: Stopped.over_runs([of_run[level] for of_run in stopped]) for level in options.levels
+        rule: Stopped.over_runs([of_run[rule] for of_run in stopped]) for rule in stopped[0]
     }
 
 
@@ -135,7 +137,9 @@ def _scaling(run: Columns, classes: NDArray[np.intp], names: Sequence[str], opti
     )
 
 
-def _stopping(run: Columns, classes: NDArray[np.intp], options: EvaluationOptions) -> dict[float, Stopped]:
+def _stopping(
+    run: Columns, classes: NDArray[np.intp], options: EvaluationOptions, *, weighted: bool
+) -> dict[Rule, Stopped]:
     if not options.levels:
         return {}
     order = run.in_order()
@@ -145,7 +149,8 @@ def _stopping(run: Columns, classes: NDArray[np.intp], options: EvaluationOption
         np.array(run.label)[order],
         np.array(run.length)[order],
         max(options.sizes),
-        options.levels,
+        [Rule(by, level) for by in ((False, True) if weighted else (False,)) for level in options.levels],
+        probability=run.confidence(P_CORRECT)[order] if weighted else None,
         repeats=options.repeats,
         resamples=options.bootstrap,
         seed=options.seed,
@@ -178,9 +183,9 @@ def as_rows(results: Results) -> list[dict[str, Any]]:
             rows.append(row)
         if curves is not None:
             stopped = [
-                {"stop_at": level, "n": max(results.options.sizes)}
+                {"stop_at": rule.level, "by": P_CORRECT if rule.is_weighted else None, "n": max(results.options.sizes)}
                 | {each.name: getattr(of, each.name).as_json() for each in fields(of)}
-                for level, of in results.stopping.items()
+                for rule, of in results.stopping.items()
             ]
             more = {"stopping": stopped} if stopped else {}
             rows.append({"score": None, **common, "scaling": _points(curves, None), **more})

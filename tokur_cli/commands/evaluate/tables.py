@@ -27,6 +27,7 @@ from tokur_cli.metrics.catalogue import (
 from tokur_cli.metrics.estimate import Estimate
 from tokur_cli.metrics.evaluation import Evaluation, ScoreResult
 from tokur_cli.metrics.scaling import Scaling
+from tokur_cli.scores.calibration import P_CORRECT
 from tokur_cli.scores.catalogue import LENGTH
 from tokur_cli.views.tables import MISSING, Column, Percentage, Row, Table
 from tokur_cli.views.visible import paragraphs
@@ -138,7 +139,8 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
             for of in value:
                 for figure, estimate in of.items():
                     if isinstance(estimate, dict):
-                        flat |= _flat_estimate(f"stop@{of['stop_at']:g}_{figure}", estimate)
+                        by = "" if of["by"] is None else f"_by_{of['by']}"
+                        flat |= _flat_estimate(f"stop@{of['stop_at']:g}{by}_{figure}", estimate)
         elif name == "difference":
             for metric, estimate in value.items():
                 flat |= _flat_estimate(f"{metric}_difference", estimate)
@@ -294,7 +296,7 @@ def _scaling_table(curves: Scaling, method: str, options: EvaluationOptions) -> 
 def _stopping_table(results: Results) -> Table:
     rows = [
         Row(
-            f"stop at {level:g}",
+            f"stop at {rule.level:g}{f', by {P_CORRECT}' * rule.is_weighted}",
             [
                 _cell(of.accuracy),
                 replace(_cell(of.difference), signed=True),
@@ -302,7 +304,7 @@ def _stopping_table(results: Results) -> Table:
             ],
             competes=False,
         )
-        for level, of in results.stopping.items()
+        for rule, of in results.stopping.items()
     ]
     columns = [Column(title) for title in ("accuracy", "− all N", "tokens of all N", "samples of all N", "settled")]
     title = f"The vote ends when it is settled, at most N = {max(results.options.sizes)} (%)"
