@@ -27,7 +27,7 @@ MEMORY_BYTES = 1_000_000_000
 
 ENDING = (signal.SIGINT, signal.SIGTERM)
 """Signals that reach a run from its first line on, and none of the lines here."""
-LEFT_OUT = ("tokur_cli.engine.generation.vllm", "tokur_cli.commands.evaluate.plots")
+LEFT_OUT = ("tokur_cli.engine.generation.vllm", "tokur_cli.commands.evaluate.report.plots")
 """What runs when it is imported, or needs an extra that may not be there."""
 
 

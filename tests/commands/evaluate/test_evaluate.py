@@ -250,7 +250,7 @@ def test_a_group_field_with_too_many_values_is_refused(evaluate):
 
 def test_evaluation_starts_without_torch_or_transformers_and_scikit_learn(tmp_path):
     code = (
-        "import sys, tokur_cli.commands.evaluate.command, tokur_cli.commands.evaluate.plots\n"
+        "import sys, tokur_cli.commands.evaluate.command, tokur_cli.commands.evaluate.report.plots\n"
         "heavy = {'torch', 'transformers', 'accelerate', 'sklearn', 'matplotlib', 'rich.table'} & set(sys.modules)\n"
         "sys.exit(str(heavy) if heavy else 0)"
     )

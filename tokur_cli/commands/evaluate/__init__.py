@@ -1,1 +1,4 @@
-"""``tokur evaluate``: labelled records into columns, columns into results, results into tables and plots."""
+"""``tokur evaluate``: ``reading`` makes columns of labelled records, ``report`` results of these, and tables and plots.
+
+``certify`` finds a threshold with a guarantee, ``fitting`` a calibration, ``worst`` the responses to look at first.
+"""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from tokur_cli.commands.evaluate.columns import Columns, Wanted
-from tokur_cli.commands.evaluate.questions import SHARE
-from tokur_cli.commands.evaluate.spans import quantity_of, span_scores
+from tokur_cli.commands.evaluate.reading.columns import Columns, Wanted
+from tokur_cli.commands.evaluate.reading.questions import SHARE
+from tokur_cli.commands.evaluate.reading.spans import quantity_of, span_scores
 from tokur_cli.commands.options.evaluate import EvaluationOptions
 from tokur_cli.records.errors import TokurError, UsageError, there_are
 from tokur_cli.records.quantity import Orientation

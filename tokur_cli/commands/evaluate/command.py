@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tokur_cli.commands.evaluate.choice import shown_scores, told_aside, wanted_scores
-from tokur_cli.commands.evaluate.columns import Columns, Wanted
-from tokur_cli.commands.evaluate.difficulty import failures_of, group_by_difficulty
 from tokur_cli.commands.evaluate.fitting import CalibrationFit, results_options
-from tokur_cli.commands.evaluate.questions import by_question
-from tokur_cli.commands.evaluate.responses import ResponseReader
-from tokur_cli.commands.evaluate.results import Results, as_rows, evaluate_runs
-from tokur_cli.commands.evaluate.runs import check_runs
-from tokur_cli.commands.evaluate.spans import SpanReader
-from tokur_cli.commands.evaluate.tables import as_csv, heading, left_out, reasons, tables
+from tokur_cli.commands.evaluate.reading.columns import Columns, Wanted
+from tokur_cli.commands.evaluate.reading.difficulty import failures_of, group_by_difficulty
+from tokur_cli.commands.evaluate.reading.questions import by_question
+from tokur_cli.commands.evaluate.reading.responses import ResponseReader
+from tokur_cli.commands.evaluate.reading.runs import check_runs
+from tokur_cli.commands.evaluate.reading.spans import SpanReader
+from tokur_cli.commands.evaluate.report.results import Results, as_rows, evaluate_runs
+from tokur_cli.commands.evaluate.report.tables import as_csv, heading, left_out, reasons, tables
 from tokur_cli.commands.evaluate.worst import show_worst
 from tokur_cli.commands.options.certify import CertifyOptions
 from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOutput
@@ -107,7 +107,7 @@ def evaluate(
         for line in (f"no record has a score; graded {heading(results)}", *left_out(results)):
             say(COMMAND, line)
     if names and target.plots is not None:
-        from tokur_cli.commands.evaluate.plots import write_plots
+        from tokur_cli.commands.evaluate.report.plots import write_plots
 
         write_plots(runs, results, target.plots)
     invalid.finish()

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokur_cli.answers.judging import Labelled
-from tokur_cli.commands.evaluate.columns import Columns
-from tokur_cli.commands.evaluate.results import Results
+from tokur_cli.commands.evaluate.reading.columns import Columns
+from tokur_cli.commands.evaluate.report.results import Results
 from tokur_cli.commands.options.evaluate import EvaluationOptions
 from tokur_cli.commands.options.fit import FitOptions
 from tokur_cli.engine.posterior.settings import DRAW_SETTINGS

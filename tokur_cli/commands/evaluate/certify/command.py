@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from tokur_cli.commands.evaluate.certify.finding import find
 from tokur_cli.commands.evaluate.certify.questions import LabelledQuestions
 from tokur_cli.commands.evaluate.certify.showing import draw, print_certificate, summary
-from tokur_cli.commands.evaluate.columns import Wanted
-from tokur_cli.commands.evaluate.responses import ResponseReader
+from tokur_cli.commands.evaluate.reading.columns import Wanted
+from tokur_cli.commands.evaluate.reading.responses import ResponseReader
 from tokur_cli.commands.options.certify import CertifyOptions
 from tokur_cli.commands.options.evaluate import EvaluationOutput
 from tokur_cli.commands.options.labels import LabelOptions

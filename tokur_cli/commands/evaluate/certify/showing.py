@@ -65,7 +65,7 @@ def print_certificate(certificate: Certificate, responses: str, console: Console
 
 def draw(certificate: Certificate, questions: LabelledQuestions, target: Target, folder: str) -> None:
     """Draw the risk and its bound at each coverage, and what is certified."""
-    from tokur_cli.commands.evaluate.plots import thinned
+    from tokur_cli.commands.evaluate.report.plots import thinned
     from tokur_cli.views import plots
 
     scored = questions.scored()

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
 
-from tokur_cli.commands.evaluate.columns import Columns, Wanted, group_of
+from tokur_cli.commands.evaluate.reading.columns import Columns, Wanted, group_of
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress, count_lines

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tokur_cli.answers.classes import answer_classes
 from tokur_cli.answers.equivalence import Equivalence
 from tokur_cli.commands.evaluate.choice import baselines
-from tokur_cli.commands.evaluate.columns import Columns, group_names
+from tokur_cli.commands.evaluate.reading.columns import Columns, group_names
 from tokur_cli.commands.options.evaluate import EvaluationOptions
 from tokur_cli.metrics.catalogue import leading
 from tokur_cli.metrics.evaluation import Evaluation, Plan, evaluate_scores

@@ -11,7 +11,7 @@ from typing import Any
 
 from tokur_cli.answers.judging import UNLABELLED
 from tokur_cli.commands.evaluate.choice import baselines
-from tokur_cli.commands.evaluate.results import Results
+from tokur_cli.commands.evaluate.report.results import Results
 from tokur_cli.commands.options.evaluate import EvaluationOptions
 from tokur_cli.metrics.catalogue import (
     METRICS,

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tokur_cli.answers.grading import Outcome
 from tokur_cli.answers.judging import NULL_LABEL, Labelled
-from tokur_cli.commands.evaluate.columns import Columns, Wanted
-from tokur_cli.commands.evaluate.runs import RunReader, RunsOfFile
+from tokur_cli.commands.evaluate.reading.columns import Columns, Wanted
+from tokur_cli.commands.evaluate.reading.runs import RunReader, RunsOfFile
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.scored_tokens import scored_tokens

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tokur_cli.commands.evaluate.columns import Columns
-from tokur_cli.commands.evaluate.results import Results
-from tokur_cli.commands.evaluate.tables import VOTES, kept
+from tokur_cli.commands.evaluate.reading.columns import Columns
+from tokur_cli.commands.evaluate.report.results import Results
+from tokur_cli.commands.evaluate.report.tables import VOTES, kept
 from tokur_cli.commands.options.evaluate import EvaluationOptions
 from tokur_cli.metrics.catalogue import Metric, leading
 from tokur_cli.metrics.evaluation import Evaluation

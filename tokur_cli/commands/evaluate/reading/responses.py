@@ -9,9 +9,9 @@ from typing import Protocol
 
 from tokur_cli.answers.grading import Outcome
 from tokur_cli.answers.judging import Labelled
-from tokur_cli.commands.evaluate.columns import Columns, Wanted, scores_of
-from tokur_cli.commands.evaluate.runs import RunReader, RunsOfFile
-from tokur_cli.commands.evaluate.unread import Unread
+from tokur_cli.commands.evaluate.reading.columns import Columns, Wanted, scores_of
+from tokur_cli.commands.evaluate.reading.runs import RunReader, RunsOfFile
+from tokur_cli.commands.evaluate.reading.unread import Unread
 from tokur_cli.commands.options.evaluate import EvaluationOutput
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.streams import InputOptions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from tokur_cli.commands.evaluate.columns import Columns
+from tokur_cli.commands.evaluate.reading.columns import Columns
 from tokur_cli.records.errors import TokurError
 
 

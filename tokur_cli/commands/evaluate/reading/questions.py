@@ -12,7 +12,7 @@ from tokur_cli.answers.classes import answer_classes
 from tokur_cli.answers.equivalence import Equivalence
 from tokur_cli.answers.grading import Outcome
 from tokur_cli.answers.judging import NO_REFERENCE
-from tokur_cli.commands.evaluate.columns import Columns
+from tokur_cli.commands.evaluate.reading.columns import Columns
 from tokur_cli.metrics.ranked import Floats
 from tokur_cli.selection.voting import MAJORITY, choose
 

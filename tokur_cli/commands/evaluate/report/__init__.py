@@ -1,0 +1,1 @@
+"""What evaluation found, in tables, rows, plots and words."""
