@@ -335,10 +335,10 @@ def test_the_choices_are_right_as_often_as_shown(run_tokur, scored_n16):
 
 @pytest.mark.slow
 def test_votes_that_are_settled_save_as_much_as_shown(run_tokur, scored_n16):
-    words = arguments(block_with(DECISIONS, "--stop-at").commands, "tokur evaluate")
+    words = arguments(block_with(DECISIONS, "--stop-at 0.8").commands, "tokur evaluate")
     code, out, _ = run_tokur(*[scored_n16 if word == "scored_n16.jsonl" else word for word in words], "--scores", "eu")
     assert code == 0
-    rows = text_of(DECISIONS).partition("| stop at |")[2].partition("\n\n")[0].splitlines()[2:]
+    rows = text_of(DECISIONS).partition("| stop at | accuracy")[2].partition("\n\n")[0].splitlines()[2:]
     for row, of in zip(rows, parsed(out)[-1]["stopping"], strict=True):
         level, difference, tokens, settled = row.replace("−", "-").strip("| ").split(" | ")
         low, value, high = (round(100 * of["difference"][part], 1) + 0.0 for part in ("low", "value", "high"))
