@@ -1,6 +1,7 @@
 """``tokur evaluate --certify`` and ``tokur select --certificate``, from the records to the answers withheld."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from tests.commands.evaluate.test_fit import RUN
 from tests.commands.score.test_score import parsed, write_lines
 from tests.commands.test_start import run as run_without_torch
 
+FORMATS = Path(__file__).parent.parent.parent / "data" / "formats"
 GENERATION = {"model": "m", "temperature": 0.0, "seed": 0, "version": "0.1.0"}
 
 
@@ -350,3 +352,28 @@ def test_neither_imports_torch_nor_scikit_learn(tmp_path):
     assert code == 0, err
     code, _, err, _ = run_without_torch(["select", path, "--certificate", certificate])
     assert code == 0, err
+
+
+def test_logs_of_another_program_are_certified_by_its_own_verdicts(run_tokur, tiny_folder, tmp_path):
+    """Rows that lm-evaluation-harness wrote, each for many questions; 2 of 5 are right, it says."""
+    rows = map(json.loads, (FORMATS / "lm_eval_filters.jsonl").read_text().splitlines())
+    rows = [row for row in rows if row["filter"] == "flexible-extract"]
+    many = [{**row, "doc_id": f"{row['doc_id']}-{copy}"} for copy in range(20) for row in rows]
+    log, scored, file = write_lines(tmp_path / "samples.jsonl", many), tmp_path / "s.jsonl", tmp_path / "c.json"
+    score = ["score", log, "-m", tiny_folder, "--dtype", "float32", "-o", scored]
+    code, _, err = run_tokur(*score)
+    assert code == 0, err
+    code, _, err = run_tokur("evaluate", scored, "--certify", "90%", "-o", file)
+    assert code == 0, err
+    certificate = json.loads(file.read_text())
+    assert (certificate["labels"], certificate["questions"]) == ({"correct": 100}, 100)
+    code, out, err = run_tokur("select", scored, "--certificate", file)
+    assert code == 0, err
+    assert "100 of the 100 questions are among those" in err
+    given = {record["id"] for record in parsed(out) if "withheld" not in record["tokur"]}
+    wrong = sum(row["exact_match"] == 0 for row in many if row["doc_id"] in given)
+    assert (len(given), wrong) == (certificate["answered"], certificate["errors"])
+    assert run_tokur(*score, "--sigma", "0.05", "--force")[0] == 0
+    code, _, err = run_tokur("select", scored, "--certificate", file)
+    assert code == 1
+    assert "was made with sigma 0.05, the responses of --certificate" in err
