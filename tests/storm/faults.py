@@ -104,6 +104,11 @@ class Faults:
         for name, command, arguments in (
             ("score", "score", (given["responses"], "--skip-invalid", "--batch-tokens", "400")),
             ("generate", "generate", (given["questions"], "--skip-invalid", *sampled)),
+            (
+                "generate --stop-at",
+                "generate",
+                (given["questions"], "--skip-invalid", *sampled, "-n", "6", "--stop-at", "0.51"),
+            ),
             ("generate --score", "generate", (given["questions"], "--skip-invalid", *sampled, "--score")),
             ("select", "select", (given["scored"], "--records")),
             ("evaluate", "evaluate", (given["scored"],)),
@@ -119,7 +124,7 @@ class Faults:
 
     def _kills(self, rng: random.Random, place: Path, report: Report) -> tuple[str, list[str]]:
         """Kill a run at random moments; resumed, it ends with the bytes of an undisturbed one."""
-        job = self._job(rng.choice(("score", "score", "generate", "generate --score")))
+        job = self._job(rng.choice(("score", "score", "generate", "generate --stop-at", "generate --score")))
         line = (*job.arguments, "-o", OUT, "--resume")
         output = place / OUT
         faults = []

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tokur_cli.answers.judging import UNLABELLED, Labelled
 from tokur_cli.commands.shared.certified import how_selected, made_with
 from tokur_cli.metrics.ranked import Floats
-from tokur_cli.records.errors import TokurError
+from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import Score
 from tokur_cli.scores.certificate import lot_of
@@ -95,15 +95,8 @@ class LabelledQuestions:
         if math.isfinite(value):
             self._check(record)
         if there is None or record.sample < there.sample:
-            self._first[key] = Response(
-                value,
-                labelled.label,
-                record.sample,
-                labelled.source,
-                labelled.outcome,
-                chosen,
-                prompt_digest(record) or key,
-            )
+            label, source, outcome = labelled.label, labelled.source, labelled.outcome
+            self._first[key] = Response(value, label, record.sample, source, outcome, chosen, _asked(record, key))
 
     def _check(self, record: Record) -> None:
         """Refuse a record that was made, or whose score was made, in another way than those before it."""
@@ -175,6 +168,13 @@ class LabelledQuestions:
             np.array([one.label == 0.0 for one in having.values()], dtype=bool),
             np.array([lot_of(key) for key in having], dtype=np.float64),
         )
+
+
+def _asked(record: Record, key: str) -> str:
+    try:
+        return prompt_digest(record) or key
+    except RecordError:  # certifying itself needs no prompt
+        return key
 
 
 def _selection(record: Record) -> dict[str, Any] | None:
