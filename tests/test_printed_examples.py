@@ -14,6 +14,7 @@ from filelock import FileLock
 from tests.commands.score.test_score import parsed, write_lines
 from tests.printed import DECISIONS, EVALUATE, TOUR, arguments, score, scored
 from tests.readmes import ROOT, block_with, blocks_of, text_of
+from tokur_cli.scores.calibration import read_calibration
 
 pytestmark = [pytest.mark.real_model, pytest.mark.usefixtures("all_threads")]
 FRONT, STUDY, REFERENCE = Path("README.md"), Path("samples/steps/README.md"), Path("samples/reference.md")
@@ -346,6 +347,28 @@ def test_votes_that_are_settled_save_as_much_as_shown(run_tokur, scored_n16):
         assert [tokens, settled.removesuffix(" of the questions")] == [
             f"{100 * of[part]['value']:.1f} %" for part in ("tokens", "settled")
         ]
+
+
+@pytest.mark.slow
+def test_votes_weighted_by_a_probability_save_as_much_as_told(run_tokur, scored_samples, scored_n16, tmp_path):
+    sampled = parsed(scored_n16.read_text(encoding="utf-8"))
+    names = {record["id"] for record in sampled}
+    others = [record for record in parsed(scored_samples.read_text(encoding="utf-8")) if record["id"] not in names]
+    file = tmp_path / "calibration.json"
+    code, _, _ = run_tokur("evaluate", write_lines(tmp_path / "others.jsonl", others), "--fit", file, "--bootstrap", 0)
+    assert (code, len(others)) == (0, 128)
+    calibration = read_calibration(str(file))
+    for record in sampled:
+        scores = record["tokur"]["scores"]
+        scores["p_correct"] = calibration.probability([scores[name] for name in calibration.scores])
+    words = arguments(block_with(DECISIONS, "--stop-at 0.8").commands, "tokur evaluate")
+    path = write_lines(tmp_path / "with_p.jsonl", sampled)
+    code, out, _ = run_tokur(*[path if word == "scored_n16.jsonl" else word for word in words], "--scores", "p_correct")
+    assert code == 0
+    (of,) = (of for of in parsed(out)[-1]["stopping"] if (of["stop_at"], of["by"]) == (0.95, "p_correct"))
+    low, value, high = (f"{100 * of['difference'][part]:.1f}".replace("-", "−") for part in ("low", "value", "high"))
+    told = f"draws {of['tokens']['value']:.1%} of the tokens, and the accuracy is {value} [{low}, {high}] points"
+    assert told.replace("%", " %") in " ".join(text_of(DECISIONS).split())
 
 
 @pytest.mark.slow
