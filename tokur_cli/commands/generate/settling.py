@@ -2,7 +2,8 @@
 
 The rule is that of ``metrics.stopping``. Samples are counted in the order of their numbers, so that which of them are
 written depends on their texts alone. Of a question whose vote is open, as many further ones are asked for as could
-settle it at the earliest: none of them is drawn in vain, and rows stand idle only where no other question is left.
+settle it at the earliest: none of them is drawn in vain, and rows stand idle only where no other question is left. The
+prompt is processed again for each such round.
 """
 
 from __future__ import annotations
