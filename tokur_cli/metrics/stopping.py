@@ -67,7 +67,7 @@ def probability_that_it_leads(votes: ArrayLike, others: ArrayLike) -> Floats:
     return np.asarray(betainc(np.asarray(others) + 1.0, np.asarray(votes) + 1.0, 0.5), dtype=np.float64)
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Rule:
     """When sampling ends.
 
@@ -80,22 +80,13 @@ class Rule:
     level: float
 
 
-def surety(classes: ArrayLike) -> Floats:
-    """Return (n,) how surely the leading answer leads after each response; 0 where sampling goes on in any case.
-
-    Args:
-        classes: (n,) the responses' classes of answers, from 0, in the order in which they come; -1 for no answer.
-    """
-    return _surety(_votes(np.asarray(classes, dtype=np.intp)))
-
-
 def fewest_settled(classes: ArrayLike, level: float) -> int:
     """Return the fewest responses that may settle the vote, if these are the first and all others agree with it.
 
     It is at most ``n`` where they settle it themselves. None of so many is drawn in vain.
 
     Args:
-        classes: (n,) as for ``surety``.
+        classes: (n,) the responses' classes of answers, from 0, in the order in which they come; -1 for no answer.
         level: τ, below 1.
     """
     votes = _votes(np.asarray(classes, dtype=np.intp))
@@ -113,11 +104,11 @@ def posterior(classes: ArrayLike, probability: ArrayLike) -> Floats:
     """Return (n, C) how probably each answer is the right one after each response; what is missing to 1 is another's.
 
     Candidates are the k answers that were given so far and one that was not, all alike likely before. A response
-    that is right with probability p speaks with p for its answer and with (1 − p)/k for each other candidate. As in
-    CGES (Aghazadeh et al. 2025), but there only answers that were given are candidates, so that the first is certain.
+    that is right with probability p speaks with p for its answer and with (1 − p)/k for each other candidate. After
+    CGES (Aghazadeh et al. 2025); the candidate that was not given keeps a first answer from being certain.
 
     Args:
-        classes: (n,) as for ``surety``.
+        classes: (n,) as for ``fewest_settled``.
         probability: (n,) that each response is right; NaN where that is not known: it counts for nothing.
     """
     classes, probability = np.asarray(classes, dtype=np.intp), np.asarray(probability, dtype=np.float64)
@@ -140,6 +131,7 @@ def _votes(classes: NDArray[np.intp]) -> NDArray[np.intp]:
 
 
 def _surety(votes: NDArray[np.intp]) -> Floats:
+    """Return (n,) how surely the leading answer leads after each response; 0 where sampling goes on in any case."""
     next_one, leading = np.sort(votes, axis=1)[:, -2:].T
     surely = probability_that_it_leads(leading, next_one)
     surely[: FEWEST - 1] = 0.0
