@@ -130,13 +130,14 @@ def run_body(model: PreTrainedModel, **inputs: Any) -> ModelOutput:
 
 
 def cache_argument(model: PreTrainedModel, cache: Cache) -> dict[str, Cache]:
-    """Return a cache under the name that the model's forward pass has for it: transformers 5.24 renamed it."""
+    """Return a cache under the name that the model's forward pass has for it: the same in all from 5.24 on."""
     return {_cache_name(type(model).forward): cache}
 
 
 @lru_cache
 def _cache_name(forward: Callable[..., Any]) -> str:
-    return "cache" if "cache" in inspect.signature(forward).parameters else "past_key_values"
+    names = inspect.signature(forward).parameters
+    return next((name for name in ("cache", "cache_params") if name in names), "past_key_values")
 
 
 @contextmanager

@@ -6,11 +6,12 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from tests.engine.more_families import MORE, more
 from tests.tiny import FAMILIES, SIZES, tiny_model
 from tokur_cli.engine.generation import blocks
 from tokur_cli.engine.generation.attention import AttentionInC
 from tokur_cli.engine.generation.blocks import BlockCache
-from tokur_cli.engine.generation.cache import RollingCache
+from tokur_cli.engine.generation.cache import RollingCache, kept_bytes
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.sampling import RandomStream, Sampling, choose_tokens
 from tokur_cli.records.errors import TokurError
@@ -102,11 +103,51 @@ def test_families_with_windows_or_attention_of_their_own_keep_whole_rows(family,
     assert type(decoder._cache) is (RollingCache if family in ROLLING else BlockCache)
 
 
-@pytest.mark.usefixtures("each_way")
-@pytest.mark.parametrize("cache_class", [BlockCache, RollingCache])
-def test_rows_of_a_cache_move_repeat_and_leave(cache_class):
+STATEFUL = ["qwen3_next", "jamba", "falcon_h1", "nemotron_h", "lfm2", "zamba", "mamba"]
+
+
+@pytest.mark.parametrize("family", STATEFUL)
+def test_states_of_whole_texts_lead_to_the_tokens_of_whole_forward_passes(family):
+    """Linear attention, state spaces and convolutions, alone, with attention in other layers, and in the same."""
+    model = more(family)
+    sampling = Sampling(temperature=1.0, top_p=0.9, seed=5)
+    asked = requests(5, range(2))
+    got = decode(model, asked, sampling, max_rows=3, max_new_tokens=9)
+    assert len(got) == 10
+    for request in asked:
+        for sample in request.samples:
+            assert got[request.index, sample].token_ids == one_by_one(model, request, sample, sampling, limit=9)
+
+
+@pytest.mark.parametrize("family", STATEFUL)
+def test_states_take_what_they_may_and_no_more(family):
+    """As much as transformers keeps when it generates."""
+    model = more(family)
+    of_token, of_text = kept_bytes(model)
+    with torch.no_grad():
+        outputs = model(torch.tensor([[7] * 20]), use_cache=True)
+    kept = outputs.get("cache", outputs.get("past_key_values", outputs.get("cache_params")))
+    tensors = [x for layer in kept.layers for value in vars(layer).values() for x in leaves(value)]
+    assert sum(tensor.nbytes for tensor in tensors if tensor.dim()) == 20 * of_token + of_text
+    assert of_text > 0
+
+
+def leaves(value):
+    """The tensors in a value that may be one, or a dict of some."""
+    values = value.values() if isinstance(value, dict) else [value]
+    return [x for x in values if isinstance(x, torch.Tensor)]
+
+
+@pytest.mark.parametrize(
+    ("family", "cache_class", "way"),
+    [("llama", BlockCache, "in C"), ("llama", BlockCache, "by operations")]
+    + [(family, RollingCache, "by operations") for family in ("llama", "jamba", "falcon_h1", "mamba")],
+)
+def test_rows_of_a_cache_move_repeat_and_leave(family, cache_class, way, monkeypatch):
     """Prompts that begin alike, some less than half as long as others, rows that join later, ancestors taken twice."""
-    model = tiny_model("llama")
+    if way == "by operations":
+        by_operations(monkeypatch)
+    model = more(family) if family in MORE else tiny_model(family)
     cache = cache_class(model, None)
     generator = torch.Generator().manual_seed(1)
     header = list(range(40, 90))

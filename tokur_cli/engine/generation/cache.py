@@ -6,29 +6,34 @@
 
 The next tokens of all rows go to the next column, written in place. Distances between columns are distances between
 tokens, so any family's masks (causal, sliding windows) hold as they do for left-padded input.
+
+The state that linear attention, state spaces and convolutions keep of a text has no columns; it is a row's whatever its
+length. Padding would become part of it, so models with such layers are given prompts of one length at a time.
 """
 
 from __future__ import annotations
 
+import copy
 import itertools
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 from transformers import Cache, DynamicCache, PreTrainedModel
-from transformers.cache_utils import DynamicLayer
+from transformers.cache_utils import DummyLayer, DynamicLayer, DynamicSlidingWindowLayer, LinearAttentionLayer
+from transformers.cache_utils import LinearAttentionAndFullAttentionLayer as StateAndKeysLayer
+from transformers.cache_utils import LinearAttentionAndSlidingWindowAttentionLayer as StateAndWindowLayer
 
 from tokur_cli.engine.body import cache_argument, input_device, logits_from, run_body
 from tokur_cli.engine.halving import pad
 from tokur_cli.engine.rotary import rescaled_beyond
 
 _SPARE_COLUMNS = 64  # columns allocated ahead
-_STATES = frozenset(
-    {"conv", "hybrid", "hybrid_sliding", "linear_attention"}
-)  # kinds of layers in transformers' configs
+_COLUMNS = ("keys", "values")  # of transformers' layers: (R, heads, columns, d) each
+_STATES = ("conv_states", "recurrent_states")  # dicts of (R, …)
 
 
 class RollingLayer(DynamicLayer):
@@ -80,7 +85,7 @@ class RollingCache:
         self._filled = torch.zeros(0, dtype=torch.long, device=_device(model))  # (R,) columns of each row
 
     def join(self, prompts: Sequence[Sequence[int]], copies: Sequence[int]) -> Tensor:
-        """Process prompts, padded on the right, and append rows for their responses.
+        """Process prompts and append rows for their responses.
 
         Args:
             prompts: token ids.
@@ -89,11 +94,10 @@ class RollingCache:
         Returns:
             Logits (B, V) of what follows each prompt.
         """
-        cache, logits = _processed(self.model, prompts)
-        lengths = list(map(len, prompts))
+        processed, logits = _processed(self.model, prompts)
         rows = torch.arange(len(self._filled))
-        self._cache = _rejoin(self._cache, rows, self._longest(), cache, list(zip(lengths, copies, strict=True)))
-        new = torch.from_numpy(np.repeat(lengths, copies))
+        self._cache = _rejoin(self._cache, rows, self._longest(), list(zip(processed, copies, strict=True)))
+        new = torch.from_numpy(np.repeat([len(prompt) for prompt in prompts], copies))
         self._filled = torch.cat([self._filled, new.to(self._filled.device)])
         return logits
 
@@ -107,16 +111,15 @@ class RollingCache:
             Logits (R, V) of what follows.
         """
         assert self._cache is not None
-        length = self._cache.get_seq_length() + 1
-        first = length - 1 - self._filled
-        mask = torch.arange(length, device=first.device) >= first[:, None]
-        outputs = self.model(
-            input_ids=ids[:, None],
-            attention_mask=mask.long(),
-            position_ids=self._filled.clamp(max=self._last_position)[:, None],  # ended rows may run beyond it
-            use_cache=True,
-            **cache_argument(self.model, self._cache),
-        )
+        where: dict[str, Tensor] = {}
+        if any(map(_has_columns, self._cache.layers)):
+            length = self._cache.get_seq_length() + 1
+            first = length - 1 - self._filled
+            mask = torch.arange(length, device=first.device) >= first[:, None]
+            positions = self._filled.clamp(max=self._last_position)  # ended rows may run beyond it
+            where = {"attention_mask": mask.long(), "position_ids": positions[:, None]}
+        cache = cache_argument(self.model, self._cache)
+        outputs = self.model(input_ids=ids[:, None], use_cache=True, **where, **cache)
         self._filled = self._filled + 1
         logits: Tensor = outputs.logits[:, -1]
         return logits
@@ -129,7 +132,7 @@ class RollingCache:
         """Make row i what row ``index[i]`` is: rows may be repeated or left out."""
         kept = torch.tensor(index)
         self._filled = self._filled[kept.to(self._filled.device)]
-        self._cache = _rejoin(self._cache, kept, self._longest(), None, [])
+        self._cache = _rejoin(self._cache, kept, self._longest(), [])
 
     def _longest(self) -> int:
         return int(self._filled.max()) if len(self._filled) else 0
@@ -140,43 +143,77 @@ def _device(model: PreTrainedModel) -> torch.device:
     return device
 
 
-def _processed(model: PreTrainedModel, prompts: Sequence[Sequence[int]]) -> tuple[DynamicCache, Tensor]:
-    """Process prompts, padded on the right: their keys and values, and the logits (B, V) of what follows."""
-    cache = DynamicCache()
-    ids = pad(prompts, _device(model))
-    outputs = run_body(model, input_ids=ids, use_cache=True, **cache_argument(model, cache))
-    states = outputs["last_hidden_state"]
-    ends = torch.tensor([len(prompt) - 1 for prompt in prompts], device=states.device)
-    with logits_from(model, outputs) as logits:
-        following = logits(states[torch.arange(len(prompts), device=states.device), ends][None])[0]
-    return cache, following
+class _Processed(NamedTuple):
+    """A prompt of ``tokens`` tokens that was processed: a row of a cache, padded on the right."""
+
+    cache: Cache
+    row: int
+    tokens: int
+
+
+def _empty_cache(model: PreTrainedModel) -> Cache:
+    """Return transformers' own cache for a model, except that it keeps all keys: masks see to windows."""
+    cache = DynamicCache(config=model.config)
+    for index, layer in enumerate(cache.layers):
+        if type(layer) is DynamicSlidingWindowLayer:
+            cache.layers[index] = DynamicLayer()
+        elif type(layer) is StateAndWindowLayer:
+            cache.layers[index] = StateAndKeysLayer(layer.number_of_states)
+    return cache
+
+
+def _has_columns(layer: Any) -> bool:
+    return getattr(layer, "keys", None) is not None
+
+
+def _keeps_states(layer: Any) -> bool:
+    return isinstance(layer, LinearAttentionLayer)
+
+
+def _processed(model: PreTrainedModel, prompts: Sequence[Sequence[int]]) -> tuple[list[_Processed], Tensor]:
+    """Process prompts: what is kept of them, and the logits (B, V) of what follows."""
+    processed, following = [], []
+    together = [list(prompts)]
+    if any(map(_keeps_states, _empty_cache(model).layers)):
+        together = [list(group) for _, group in itertools.groupby(prompts, key=len)]
+    for group in together:
+        cache = _empty_cache(model)
+        ids = pad(group, _device(model))
+        outputs = run_body(model, input_ids=ids, use_cache=True, **cache_argument(model, cache))
+        states = outputs["last_hidden_state"]
+        ends = torch.tensor([len(prompt) - 1 for prompt in group], device=states.device)
+        with logits_from(model, outputs) as logits:
+            following.append(logits(states[torch.arange(len(group), device=states.device), ends][None])[0])
+        processed += [_Processed(cache, row, len(prompt)) for row, prompt in enumerate(group)]
+    return processed, torch.cat(following)
 
 
 def kept_otherwise(model: PreTrainedModel) -> str | None:
-    """Return what keeps a model's responses from being rows of a batch; None where all it keeps is keys and values."""
-    config = model.config.get_text_config(decoder=True)
-    kinds = _STATES.intersection(getattr(config, "layer_types", None) or ())
-    if model._is_stateful or kinds:
-        return "some of its layers keep a state (linear attention, state spaces, convolutions), not keys and values"
-    layers: list[Any] = _processed(model, [[0]])[0].layers
-    if not layers or any(getattr(layer, "keys", None) is None for layer in layers):
-        return "not all of its layers keep keys and values of a text"
+    """Return what keeps a model's responses from being rows of a batch; None where nothing does."""
+    generating: Any = model
+    if not generating._supports_default_dynamic_cache():
+        return "what it keeps of a text is not in a cache that transformers' families share"
+    known = (DynamicLayer, LinearAttentionLayer, StateAndKeysLayer, DummyLayer)
+    if others := {type(layer).__name__ for layer in _empty_cache(model).layers if type(layer) not in known}:
+        return f"some of its layers keep more than keys, values and states ({', '.join(sorted(others))})"
+    if kept_bytes(model) == (0, 0):
+        return "it keeps nothing of a text"
     return None
 
 
-def bytes_per_token(model: PreTrainedModel) -> int:
-    """Return what a token's keys and values take; a model's config tells it in too many ways."""
-    layers: list[Any] = _processed(model, [[0]])[0].layers
-    return sum(layer.keys.nbytes + layer.values.nbytes for layer in layers)
+def kept_bytes(model: PreTrainedModel) -> tuple[int, int]:
+    """Return what is kept of a token, and of a text of any length; a model's config tells it in too many ways."""
+    ((cache, *_),), _ = _processed(model, [[0]])
+    columns = [getattr(layer, name) for layer in cache.layers if _has_columns(layer) for name in _COLUMNS]
+    states = [state for layer in cache.layers for name in _STATES for state in _states(layer, name).values()]
+    return sum(tensor.nbytes for tensor in columns), sum(tensor.nbytes for tensor in states)
 
 
-def _rejoin(
-    running: Cache | None,
-    kept: Tensor,
-    kept_length: int,
-    prompts: DynamicCache | None,
-    joining: Sequence[tuple[int, int]],
-) -> Cache:
+def _states(layer: Any, name: str) -> dict[int, Tensor]:
+    return {place: state for place, state in getattr(layer, name, {}).items() if state is not None}
+
+
+def _rejoin(running: Cache | None, kept: Tensor, kept_length: int, joining: Sequence[tuple[_Processed, int]]) -> Cache:
     """Return the cache of a batch that some rows have left and others join.
 
     The running cache is taken apart layer by layer, so that no more than one layer is held twice.
@@ -185,47 +222,82 @@ def _rejoin(
         running: the batch's cache, of no use afterwards; None if there is none.
         kept: (K,) its rows that stay, in their new order.
         kept_length: columns that the longest of them fills.
-        prompts: right-padded prompts, (B, heads, P, d) a layer; None if nothing joins.
-        joining: for each row of ``prompts``, (tokens of the prompt, rows of the new batch that start from it).
+        joining: prompts, and how many rows of the new batch start from each.
 
     Returns:
         A cache of K + J rows, the joining ones last, with max(kept_length, longest prompt) columns in use.
     """
-    length = max([kept_length, *(tokens for tokens, _ in joining)])
-    source = running if running is not None else prompts
-    assert source is not None
+    length = max([kept_length, *(prompt.tokens for prompt, _ in joining)])
+    source = running if running is not None else joining[0][0].cache
     layers: list[Any] = []
     for index in range(len(source.layers)):
         old = running.layers[index] if running is not None else None
-        new = prompts.layers[index] if prompts is not None else None
-        pair = [
-            _rejoined(getattr(old, name, None), kept, kept_length, getattr(new, name, None), joining, length)
-            for name in ("keys", "values")
-        ]
-        layers.append(RollingLayer(pair[0], pair[1], length))
+        new = [(prompt.cache.layers[index], prompt, copies) for prompt, copies in joining]
+        layers.append(_rejoined(old, kept, kept_length, new, length))
         if running is not None:
             running.layers[index] = layers[-1]
     return Cache(layers=layers)
 
 
-def _rejoined(
-    old: Tensor | None,
-    kept: Tensor,
-    kept_length: int,
-    new: Tensor | None,
-    joining: Sequence[tuple[int, int]],
-    length: int,
+def _rejoined(old: Any, kept: Tensor, kept_length: int, new: Sequence[tuple[Any, _Processed, int]], length: int) -> Any:
+    """Return one layer of what ``_rejoin`` returns."""
+    like = old if old is not None else new[0][0]
+    layer: Any = copy.copy(like)
+    if _has_columns(like):
+        keys, values = (
+            _aligned(
+                getattr(old, name, None),
+                kept,
+                kept_length,
+                [(getattr(theirs, name)[prompt.row, :, : prompt.tokens], copies) for theirs, prompt, copies in new],
+                length,
+            )
+            for name in _COLUMNS
+        )
+        if _keeps_states(like):
+            layer.keys, layer.values = keys[:, :, :length], values[:, :, :length]
+        else:
+            layer = RollingLayer(keys, values, length)
+    for name in _STATES:
+        states = {
+            place: _stacked(
+                getattr(old, name)[place] if old is not None else None,
+                kept,
+                [(getattr(theirs, name)[place][prompt.row], copies) for theirs, prompt, copies in new],
+            )
+            for place in _states(like, name)
+        }
+        if states:
+            setattr(layer, name, getattr(like, name) | states)
+    return layer
+
+
+def _stacked(old: Tensor | None, kept: Tensor, new: Sequence[tuple[Tensor, int]]) -> Tensor:
+    """Return (K + J, …): rows ``kept`` of an old state (R, …), then copies of those of prompts, (…) each."""
+    rows = [] if old is None else [old[kept.to(old.device)]]
+    return torch.cat([*rows, *(state.expand(copies, *state.shape) for state, copies in new)])
+
+
+def _aligned(
+    old: Tensor | None, kept: Tensor, kept_length: int, new: Sequence[tuple[Tensor, int]], length: int
 ) -> Tensor:
-    like = old if old is not None else new
-    assert like is not None
-    rows = len(kept) + sum(copies for _, copies in joining)
-    storage = like.new_zeros(rows, like.shape[1], length + _SPARE_COLUMNS, like.shape[3])
+    """Return storage of rows that all end at one column.
+
+    Args:
+        old: (R, heads, columns, d); None for none.
+        kept: (K,) its rows that stay.
+        kept_length: its last columns, which stay.
+        new: of each prompt (heads, tokens, d), and how many rows start from it.
+        length: columns in use.
+    """
+    like = old[0] if old is not None else new[0][0]
+    rows = len(kept) + sum(copies for _, copies in new)
+    storage = like.new_zeros(rows, like.shape[0], length + _SPARE_COLUMNS, like.shape[2])
     if old is not None:
         columns = slice(old.shape[-2] - kept_length, None)
         storage[: len(kept), :, length - kept_length : length] = old[:, :, columns][kept.to(old.device)]
     first = len(kept)
-    for row, (tokens, copies) in enumerate(joining):
-        assert new is not None
-        storage[first : first + copies, :, length - tokens : length] = new[row, :, :tokens]
+    for tokens, copies in new:
+        storage[first : first + copies, :, length - tokens.shape[1] : length] = tokens
         first += copies
     return storage

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 
 from tokur_cli.engine.body import input_device
 from tokur_cli.engine.generation.blocks import BlockCache
-from tokur_cli.engine.generation.cache import RollingCache, bytes_per_token
+from tokur_cli.engine.generation.cache import RollingCache, kept_bytes
 from tokur_cli.engine.generation.sampling import RandomStream, Sampling, choose_tokens
 from tokur_cli.engine.memory import clear_device_cache, is_out_of_memory
 from tokur_cli.engine.rotary import rescaling
@@ -106,7 +106,7 @@ class Decoder:
         step_tokens: the longest step; None for any length.
         max_rows: responses generated at once; halved for good when memory does not suffice.
         prefill_tokens: padded positions of the prompts that are processed at once.
-        cache_bytes: what the keys and values of the responses may take, at their longest; None for any amount.
+        cache_bytes: what is kept of the responses may take, at their longest; None for any amount.
         choose: from logits (B, V), the settings and B random words to B token ids.
         told: called with how many tokens a step has generated.
     """
@@ -319,12 +319,15 @@ class Decoder:
         )
 
     def most_rows(self, length: int) -> int:
-        """Return how many responses may have keys and values for so many tokens each."""
-        return self.max_rows if self.cache_bytes is None else self.cache_bytes // (length * self._bytes_per_token)
+        """Return how many responses of so many tokens, prompts included, may be kept at once."""
+        if self.cache_bytes is None:
+            return self.max_rows
+        of_token, of_text = self._kept_bytes
+        return self.cache_bytes // (length * of_token + of_text)
 
     @cached_property
-    def _bytes_per_token(self) -> int:
-        return bytes_per_token(self.model)
+    def _kept_bytes(self) -> tuple[int, int]:
+        return kept_bytes(self.model)
 
     def _prefill(self, requests: list[DecodingRequest]) -> Tensor:
         """Process prompts, in parts, and append rows for their samples: the logits (B, V) of what follows."""
