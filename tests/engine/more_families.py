@@ -48,6 +48,14 @@ TOWER = {
 }
 GEMMA = SMALL | {"query_pre_attn_scalar": 8, "sliding_window": 64}
 
+LLAMA = SMALL | {"model_type": "llama"}
+MISTRAL = SMALL | {"model_type": "mistral"}
+THREE_AXES = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 1, 1]}}
+QWEN_TOWER = {"depth": 2, "embed_dim": 32, "hidden_size": 32, "out_hidden_size": 32, "num_heads": 4, "patch_size": 14}
+QWEN_TOWER |= {"intermediate_size": 64, "deepstack_visual_indexes": [0], "fullatt_block_indexes": [1]}
+CLIP = TOWER | {"model_type": "clip_vision_model", "projection_dim": 32}
+PIXTRAL = TOWER | {"model_type": "pixtral", "head_dim": 8}
+
 STATES = {
     "mamba_n_heads": 4,
     "mamba_d_head": 16,
@@ -94,6 +102,15 @@ MORE: dict[str, tuple[str, dict[str, Any]]] = {
         {"text_config": SMALL | {"cross_attention_layers": [1], "num_hidden_layers": 3}, "vision_config": TOWER},
     ),
     "gemma3": ("Gemma3Config", {"text_config": GEMMA, "vision_config": TOWER}),
+    "qwen2_vl": ("Qwen2VLConfig", {"text_config": SMALL | THREE_AXES, "vision_config": QWEN_TOWER}),
+    "qwen2_5_vl": ("Qwen2_5_VLConfig", {"text_config": SMALL | THREE_AXES, "vision_config": QWEN_TOWER}),
+    "qwen3_vl": ("Qwen3VLConfig", {"text_config": SMALL | THREE_AXES, "vision_config": QWEN_TOWER}),
+    "llava": ("LlavaConfig", {"text_config": LLAMA, "vision_config": CLIP, "vision_feature_layer": -1}),
+    "mistral3": ("Mistral3Config", {"text_config": MISTRAL, "vision_config": PIXTRAL, "vision_feature_layer": -1}),
+    "internvl": (
+        "InternVLConfig",
+        {"text_config": SMALL | {"model_type": "qwen2"}, "vision_config": TOWER | {"image_size": [28, 28]}},
+    ),
     "qwen3_next": ("Qwen3NextConfig", HYBRID | EXPERTS),
     "qwen3_5_text": ("Qwen3_5TextConfig", HYBRID),
     "qwen3_5_moe_text": ("Qwen3_5MoeTextConfig", HYBRID | EXPERTS),
@@ -174,7 +191,9 @@ def model_of(config_class: str, fields: dict[str, Any]) -> Any:
     """Make a random float32 model; biases, norm weights and other vectors are moved off their first values."""
     config = getattr(transformers, config_class)(**fields)
     torch.manual_seed(0)
-    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+    texts_alone = type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING
+    auto = transformers.AutoModelForCausalLM if texts_alone else transformers.AutoModelForMultimodalLM
+    model = auto.from_config(config, dtype=torch.float32).eval()
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in model.parameters():

@@ -103,6 +103,24 @@ def test_prompt_response_and_end_are_the_beginning_of_the_rendered_conversation(
     assert rendered[: len(ids)] == ids
 
 
+PARTS = """{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' }}
+{%- for part in m['content'] | selectattr('type', 'equalto', 'text') %}{{ part['text'] }}{% endfor %}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"""
+
+
+def test_a_template_that_looks_for_parts_is_given_parts():
+    """As LLaVA's, which has no words for a question that is plain text."""
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = PARTS
+    said = {"role": "user", "content": [{"type": "text", "text": QUESTION["content"]}]}
+    rendered = tokenizer.apply_chat_template([said], tokenize=False, add_generation_prompt=True)
+    tok = ResponseTokenizer(tokenizer, end_ids=(258,))
+    assert tok.render_chat([QUESTION]) == rendered
+    assert QUESTION["content"] in rendered
+    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] | upper }}{% endfor %}"
+    assert tok.render_chat([QUESTION]) == QUESTION["content"].upper()
+
+
 @pytest.mark.parametrize("name", BY_TEMPLATE)
 def test_a_prompt_that_is_no_chat_is_ended_by_the_tokenizers_end_token(name):
     tokenizer, ends, _ = family(name)

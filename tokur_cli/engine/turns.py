@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -55,10 +56,24 @@ def render(
             return str(
                 tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=answer_follows, **given)
             )
-        template = tokenizer.get_chat_template()
-        return TEMPLATES.fill_chat(template, turns, tokenizer.special_tokens_map, answer_follows, tools)
+        template, tokens = tokenizer.get_chat_template(), tokenizer.special_tokens_map
+        text = TEMPLATES.fill_chat(template, turns, tokens, answer_follows, tools)
+        asked = next((turn["content"] for turn in turns if turn.get("role") == "user" and "content" in turn), "")
+        if isinstance(asked, str) and asked.strip() not in text:  # templates for images may look for parts alone
+            with suppress(TokurError):
+                in_parts = TEMPLATES.fill_chat(template, _in_parts(turns), tokens, answer_follows, tools)
+                text = in_parts if asked.strip() in in_parts else text
+        return text
     except Exception as error:  # a tokenizer's own code may raise anything
         raise TokurError(f"the model's chat template refuses these messages: {error}") from error
+
+
+def _in_parts(turns: Messages) -> list[dict[str, Any]]:
+    """Return turns whose words are lists of one part, as models that take images, too, are given them."""
+    return [
+        {name: [{"type": "text", "text": value}] if name == "content" else value for name, value in turn.items()}
+        for turn in turns
+    ]
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
-"""Checkpoints of a class that transformers does not load as a language model are called by their own name."""
+"""Checkpoints of a class that transformers does not load as a model of texts alone are loaded as what they are."""
 
 import pytest
+import torch
 import transformers
 
-from tests.engine.more_families import SMALL
+from tests.engine.more_families import SMALL, more
 from tests.tiny import tiny_tokenizer
 from tokur_cli.engine.loading.models import load_language_model
 from tokur_cli.records.errors import TokurError
@@ -12,22 +13,47 @@ PICTURES = {"embed_dim": 8, "latent_channels": 8, "base_channels": 32, "channel_
 PICTURES |= {"num_res_blocks": 1, "codebook_size": 16, "attn_resolutions": []}
 
 
-def refusal_of(model, folder):
+def emu3():
+    config = transformers.Emu3Config(text_config=SMALL, vq_config=PICTURES, vocabulary_map={"<image>": 5, "a": 6})
+    return transformers.Emu3ForConditionalGeneration(config).eval()
+
+
+def qwen3_5():
+    tower = {"depth": 1, "hidden_size": 32, "num_heads": 4, "intermediate_size": 64, "out_hidden_size": 32}
+    text = more("qwen3_5_text").config.to_dict()
+    config = transformers.Qwen3_5Config(text_config=text, vision_config=tower)
+    return transformers.Qwen3_5ForConditionalGeneration(config).eval()
+
+
+def saved(model, folder):
     model.save_pretrained(folder)
     tiny_tokenizer().save_pretrained(folder)
-    with pytest.raises(TokurError) as caught:
-        load_language_model(str(folder))
-    return str(caught.value)
+    return str(folder)
 
 
-def test_a_model_of_texts_and_images_is_not_said_to_lack_weights_alone(tmp_path):
-    config = transformers.Emu3Config(text_config=SMALL, vq_config=PICTURES, vocabulary_map={"<image>": 5, "a": 6})
-    said = refusal_of(transformers.Emu3ForConditionalGeneration(config), tmp_path / "emu3")
-    assert "is of the class Emu3ForConditionalGeneration, which transformers" in said
-    assert "loads as Emu3ForCausalLM" in said
+@pytest.mark.parametrize(
+    ("family", "loaded_as"),
+    [
+        (emu3, "Emu3ForConditionalGeneration"),  # AutoModelForCausalLM finds none of its weights
+        (qwen3_5, "Qwen3_5ForCausalLM"),
+        *(("mistral3", "Mistral3ForConditionalGeneration"), ("qwen2_vl", "Qwen2VLForConditionalGeneration")),
+        *(("gemma3", "Gemma3ForConditionalGeneration"), ("llava", "LlavaForConditionalGeneration")),
+    ],
+)
+def test_models_of_texts_and_images_are_used_for_texts(family, loaded_as, tmp_path):
+    model = more(family) if isinstance(family, str) else family()
+    loaded = load_language_model(saved(model, tmp_path), dtype="float32", device_map="cpu")
+    assert type(loaded.model).__name__ == loaded_as
+    ids = torch.arange(20)[None] * 7 % 250
+    torch.testing.assert_close(loaded.model(ids).logits, model(ids).logits, rtol=1e-4, atol=1e-4)
+    loaded.probe.check_scoring(None)
+    loaded.probe.check_generation()
 
 
 def test_a_causal_model_of_a_type_that_is_not_loaded_is_not_said_to_be_none(tmp_path):
-    said = refusal_of(transformers.Emu3ForCausalLM(transformers.Emu3TextConfig(**SMALL)), tmp_path / "emu3-text")
+    folder = saved(transformers.Emu3ForCausalLM(transformers.Emu3TextConfig(**SMALL)), tmp_path / "emu3-text")
+    with pytest.raises(TokurError) as caught:
+        load_language_model(folder)
+    said = str(caught.value)
     assert "(Emu3ForCausalLM): transformers" in said
     assert said.endswith("of the type emu3_text_model; tokur needs one that predicts the next token")

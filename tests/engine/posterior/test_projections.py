@@ -1,4 +1,5 @@
 import copy
+import re
 
 import pytest
 import torch
@@ -18,6 +19,8 @@ from tokur_cli.records.errors import TokurError
 WITHOUT_BOTH = {"mamba", "bert"}
 FUSED = ["codegen", "gpt_bigcode", "gpt_bigcode-multi-head", "openai-gpt", "persimmon", "gpt_neox_japanese", "dbrx"]
 FUSED += ["phi4_multimodal"]
+
+WITH_TOWERS = ["gemma3", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "llava", "mistral3", "internvl"]
 
 MORE_FUSED = {
     "bloom": ("BloomConfig", {"vocab_size": 259, "hidden_size": 32, "n_layer": 2, "n_head": 4}),
@@ -157,7 +160,19 @@ def test_a_gate_beside_the_queries_is_left_alone(family, tmp_path):
 
 @pytest.mark.parametrize(
     "family",
-    [*GATED, *FUSED, "opt", "bart", "llama4_text", "mllama", "gemma3", "olmo_hybrid", "bloom", "deepseek_v2", "zamba"],
+    [
+        *GATED,
+        *FUSED,
+        *WITH_TOWERS,
+        "opt",
+        "bart",
+        "llama4_text",
+        "mllama",
+        "olmo_hybrid",
+        "bloom",
+        "deepseek_v2",
+        "zamba",
+    ],
 )
 def test_draws_of_other_families_equal_brute_force(family):
     model = more(family)
@@ -171,14 +186,15 @@ def test_draws_of_other_families_equal_brute_force(family):
         assert got[name] == pytest.approx(values, abs=1e-3), name
 
 
-def test_no_projection_of_a_tower_for_images_is_perturbed():
-    model = more("gemma3")
-    assert any("vision_tower" in name and name.endswith("q_proj") for name, _ in model.named_modules())
+@pytest.mark.parametrize("family", WITH_TOWERS)
+def test_no_projection_of_a_tower_for_images_is_perturbed(family):
+    model = more(family)
+    assert any(re.search(r"(vision_tower|visual).*(q_proj|qkv)$", name) for name, _ in model.named_modules())
     assert {p.name.split("language_model.")[-1] for p in find_projections(model)} == {
         f"layers.{layer}.self_attn.{part}" for layer in (0, 1) for part in ("q_proj", "k_proj")
     }
     with pytest.raises(TokurError, match="no projection"):
-        find_projections(model, "*vision_tower*")
+        find_projections(model, "*vision_tower*,*visual*")
 
 
 def test_layers_that_attend_to_images_alone_are_not_perturbed():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_MODEL", "LanguageModel", "load_language_model"]
 
 CAUSAL_CLASS_ENDINGS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
+CAUSAL, MULTIMODAL = "AutoModelForCausalLM", "AutoModelForMultimodalLM"  # of transformers
 MOST_LAYERS = 2000  # twice as many as the deepest transformers that were tried
 LAYER_COUNT_ENDINGS = ("layer", "layers", "depth", "blocks")
 CONTEXT_LENGTH_FIELDS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
@@ -154,6 +155,7 @@ def load_language_model(
             config,
             torch_dtype,
             device_map,
+            kind=_auto_class(config) or CAUSAL,
             offload=offload,
             quantize=quantize,
             trust_remote_code=trust_remote_code,
@@ -269,7 +271,7 @@ def load_weights(
     dtype: torch.dtype,
     device_map: str,
     *,
-    kind: str = "AutoModelForCausalLM",
+    kind: str = CAUSAL,
     offload: Offload | None = None,
     quantize: str | None = None,
     unused: tuple[str, ...] = (),
@@ -283,7 +285,8 @@ def load_weights(
         config: its config.
         dtype: of the weights.
         device_map: as ``load_language_model`` takes it.
-        kind: the class of transformers that loads it.
+        kind: the class of transformers that loads it; where that makes a model of texts alone and the weights are not
+            named for it, they are loaded into the class that they were saved by.
         offload: as ``load_language_model`` takes it.
         quantize: likewise.
         unused: what the names of weights begin with that may be missing, since nothing is computed with them.
@@ -327,12 +330,13 @@ def load_weights(
         )
     # transformers fills missing and mismatched weights with random numbers.
     if missing := sorted(key for key in report["missing_keys"] if not key.startswith(unused)):
-        whole, found = _architecture(config), type(model).__name__
-        if whole is not None and whole != found:
-            raise TokurError(
-                f"{name} is of the class {whole}, which transformers {transformers.__version__} loads as {found} where "
-                f"a language model is wanted: that lacks {missing[0]} (of {len(missing)} missing)"
-            )
+        whole = _architecture(config)
+        if kind == CAUSAL and whole != type(model).__name__ and whole == _multimodal_class(config):
+            del model
+            return load_weights(
+                source, name, config, dtype, device_map, kind=MULTIMODAL, offload=offload, quantize=quantize,
+                unused=unused, trust_remote_code=trust_remote_code,
+            )  # fmt: skip
         raise TokurError(
             f"{name} lacks weights that its config.json asks for: {missing[0]} (of {len(missing)} missing)"
         )
@@ -386,17 +390,15 @@ def _causal_config(source: Source, name: str, trust_remote_code: bool) -> PreTra
     """Return a model's config; refuse models that don't predict the next token from the ones before it."""
     import transformers
     from transformers import AutoConfig
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
     refuse_endless(source.file(), name)
     config: PreTrainedConfig = AutoConfig.from_pretrained(
         source.place, trust_remote_code=trust_remote_code, **source.options
     )
     architectures = getattr(config, "architectures", None) or []
-    known = config.model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-    custom = "AutoModelForCausalLM" in (getattr(config, "auto_map", None) or {})
+    known = _auto_class(config) is not None
     causal = not architectures or any(architecture.endswith(CAUSAL_CLASS_ENDINGS) for architecture in architectures)
-    if config.is_encoder_decoder or not (custom or (known and causal)):
+    if config.is_encoder_decoder or not (known and (causal or CAUSAL in _own_classes(config))):
         what = architectures[0] if architectures else config.model_type
         if causal and not config.is_encoder_decoder:
             raise TokurError(
@@ -405,6 +407,27 @@ def _causal_config(source: Source, name: str, trust_remote_code: bool) -> PreTra
             )
         raise TokurError(f"{name} ({what}) isn't a causal language model; tokur needs one that predicts the next token")
     return config
+
+
+def _auto_class(config: PreTrainedConfig) -> str | None:
+    """Return which of transformers' classes loads a model for texts; None if none does."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    if config.model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES or CAUSAL in _own_classes(config):
+        return CAUSAL
+    return MULTIMODAL if _multimodal_class(config) is not None else None
+
+
+def _own_classes(config: PreTrainedConfig) -> Mapping[str, Any]:
+    """Return the classes that a model's own Python code has for transformers' ones."""
+    return getattr(config, "auto_map", None) or {}
+
+
+def _multimodal_class(config: PreTrainedConfig) -> str | None:
+    """Return the class of models of this type that take images or sound beside texts."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES
+
+    return MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES.get(config.model_type)
 
 
 def _context_length(config: PreTrainedConfig) -> int | None:
