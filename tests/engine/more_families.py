@@ -77,6 +77,7 @@ LATENT = SMALL | {
     "num_experts_per_tok": 1,
     "first_k_dense_replace": 2,
 }
+COMPRESSED = {"q_lora_rank": 16, "n_group": 1, "topk_group": 1, "moe_intermediate_size": 16}
 
 # Bodies in another place than others have them, towers for images, linear attention, experts, positions of other kinds
 MORE: dict[str, tuple[str, dict[str, Any]]] = {
@@ -138,6 +139,14 @@ MORE: dict[str, tuple[str, dict[str, Any]]] = {
         | {"audio_config": {"hidden_size": 32, "num_blocks": 1, "num_attention_heads": 4, "intermediate_size": 32}},
     ),
     "deepseek_v2": ("DeepseekV2Config", LATENT | {"q_lora_rank": None}),
+    "deepseek_v3": ("DeepseekV3Config", LATENT | COMPRESSED),
+    "glm4_moe_lite": ("Glm4MoeLiteConfig", LATENT | COMPRESSED),
+    "kimi_linear": (
+        "KimiLinearConfig",
+        LATENT
+        | {"layer_types": ["linear_attention", "full_attention"], "linear_head_dim": 8, "linear_num_heads": 4}
+        | {"num_experts": 2, "n_routed_experts": None, "moe_intermediate_size": 16},
+    ),
     "jamba": (
         "JambaConfig",
         SMALL

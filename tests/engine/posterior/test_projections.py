@@ -276,10 +276,15 @@ def test_a_fused_weight_of_known_layout_goes_by_the_names_of_its_parts():
 
 
 @pytest.mark.parametrize("sampling", ["shared", "stepwise"])
-def test_keys_are_told_from_values_in_latent_attention(sampling):
+@pytest.mark.parametrize(
+    ("family", "queries"),
+    [("deepseek_v2", "q_proj"), ("kimi_linear", "q_proj")]
+    + [(family, "q_b_proj.q_proj") for family in ("deepseek_v3", "glm4_moe_lite")],
+)
+def test_keys_are_told_from_values_in_latent_attention(family, queries, sampling):
     """Their module is given a dimension more, that of its one head; over one token, only the values matter."""
-    model = more("deepseek_v2")
-    assert {p.name.rpartition("self_attn.")[2] for p in find_projections(model)} == {"q_proj", "kv_b_proj.k_proj"}
+    model = more(family)
+    assert {p.name.rpartition("self_attn.")[2] for p in find_projections(model)} == {queries, "kv_b_proj.k_proj"}
     for targets, matters in (("k_proj", False), ("v_proj", True)):
         draws = Draws(build_posterior(model, PosteriorSettings(sigma=3.0, targets=targets)), 2)
         short, longer = TokenizedResponse([77], [5]), TokenizedResponse([77, 9, 3], [5, 6, 9])

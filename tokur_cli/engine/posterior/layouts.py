@@ -23,8 +23,8 @@ def layout_of(config: Any, name: str) -> Parts | None:
         config: of the text's model.
         name: of the module, within its parent.
     """
-    if name == "kv_b_proj" and hasattr(config, "qk_nope_head_dim") and hasattr(config, "v_head_dim"):
-        return _latent(config)
+    if name in _LATENT and hasattr(config, "qk_nope_head_dim") and hasattr(config, "v_head_dim"):
+        return _LATENT[name](config)
     layout = _LAYOUTS.get((config.model_type, name))
     return layout(config) if layout else None
 
@@ -80,11 +80,15 @@ def _keys_and_values(config: Any) -> Parts:
     return {"k_proj": rows[: len(rows) // 2], "v_proj": rows[len(rows) // 2 :]}
 
 
-def _latent(config: Any) -> Parts:
+def _latent_keys_and_values(config: Any) -> Parts:
     """Multi-head latent attention: keys without their rotated part, and values, head by head."""
     keys, values = config.qk_nope_head_dim, config.v_head_dim
     rows = torch.arange(config.num_attention_heads * (keys + values)).view(config.num_attention_heads, -1)
     return {"k_proj": rows[:, :keys].flatten(), "v_proj": rows[:, keys:].flatten()}
+
+
+def _latent_queries(config: Any) -> Parts:
+    return {"q_proj": torch.arange(config.num_attention_heads * (config.qk_nope_head_dim + config.qk_rope_head_dim))}
 
 
 def _falcon(config: Any) -> Parts:
@@ -103,6 +107,7 @@ def _gated(config: Any) -> Parts:
     return {"": rows[:, 0].flatten(), "output_gate": rows[:, 1].flatten()}
 
 
+_LATENT = {"q_b_proj": _latent_queries, "kv_b_proj": _latent_keys_and_values}  # what leads there is compressed
 _LAYOUTS: dict[tuple[str, str], Callable[[Any], Parts]] = {
     ("gpt2", "c_attn"): _equal_thirds,
     ("openai-gpt", "c_attn"): _equal_thirds,
