@@ -182,6 +182,18 @@ MORE: dict[str, tuple[str, dict[str, Any]]] = {
         | {"mamba_d_state": 8, "mamba_dt_rank": 4, "n_mamba_heads": 2, "use_mamba_kernels": False}
         | {"attention_hidden_size": 64, "attention_head_dim": 16},
     ),
+    "zamba2": (
+        "Zamba2Config",
+        SMALL
+        | {"num_hidden_layers": 4, "layers_block_type": ["mamba", "hybrid", "mamba", "hybrid"], "num_mem_blocks": 1}
+        | {"mamba_d_state": 8, "mamba_headdim": 16, "n_mamba_heads": 4, "mamba_ngroups": 1, "chunk_size": 8}
+        | {"attention_hidden_size": 64, "attention_head_dim": 16, "adapter_rank": 4, "num_key_value_heads": 4},
+    ),
+    "mamba2": (
+        "Mamba2Config",
+        {"vocab_size": 259, "hidden_size": 32, "num_hidden_layers": 2, "num_heads": 4, "head_dim": 16}
+        | {"state_size": 8, "n_groups": 1, "chunk_size": 8, "pad_token_id": 256, "bos_token_id": 257},
+    ),
     "mamba": ("MambaConfig", {"vocab_size": 259, "hidden_size": 32, "num_hidden_layers": 2, "state_size": 8}),
 }
 # What tokur would get wrong: a body whose second output the logits are made of; attention to what comes later

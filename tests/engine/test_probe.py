@@ -8,6 +8,7 @@ from tests.engine import oracle
 from tests.engine.more_families import MORE, REFUSED, model_of, more
 from tests.tiny import FAMILIES, SPECIAL_TOKENS, tiny_model, tiny_tokenizer
 from tokur_cli.engine import body
+from tokur_cli.engine.generation import cache
 from tokur_cli.engine.generation.blocks import _Block
 from tokur_cli.engine.generation.cache import RollingLayer
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
@@ -132,17 +133,27 @@ def test_numbers_that_are_none_are_noticed(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("family", "cache", "method", "place"), [("llama", _Block, "attend", 2), ("gemma2", RollingLayer, "update", 0)]
+    ("family", "kind", "method", "place"), [("llama", _Block, "attend", 2), ("gemma2", RollingLayer, "update", 0)]
 )
-def test_a_cache_that_takes_other_keys_is_noticed(family, cache, method, place, monkeypatch):
+def test_a_cache_that_takes_other_keys_is_noticed(family, kind, method, place, monkeypatch):
     probe = probe_model("tiny", tiny_model(family), tiny_tokenizer())
     probe.check_generation()
-    own = getattr(cache, method)
+    own = getattr(kind, method)
 
     def wrong(self, *arguments, **more):
         return own(self, *arguments[:place], arguments[place].roll(1, dims=-1), *arguments[place + 1 :], **more)
 
-    monkeypatch.setattr(cache, method, wrong)
+    monkeypatch.setattr(kind, method, wrong)
+    with pytest.raises(TokurError, match=rf"\({family}\): .* nats at token .*; generation"):
+        probe.check_generation()
+
+
+@pytest.mark.parametrize("family", ["jamba", "falcon_h1", "mamba"])
+def test_states_of_another_row_are_noticed(family, monkeypatch):
+    probe = probe_model("tiny", more(family), tiny_tokenizer())
+    probe.check_generation()
+    own = cache._stacked
+    monkeypatch.setattr(cache, "_stacked", lambda *arguments: own(*arguments).roll(1, dims=0))
     with pytest.raises(TokurError, match=rf"\({family}\): .* nats at token .*; generation"):
         probe.check_generation()
 

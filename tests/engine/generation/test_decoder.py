@@ -103,7 +103,7 @@ def test_families_with_windows_or_attention_of_their_own_keep_whole_rows(family,
     assert type(decoder._cache) is (RollingCache if family in ROLLING else BlockCache)
 
 
-STATEFUL = ["qwen3_next", "jamba", "falcon_h1", "nemotron_h", "lfm2", "zamba", "mamba"]
+STATEFUL = ["qwen3_next", "jamba", "falcon_h1", "nemotron_h", "lfm2", "zamba2", "mamba"]
 
 
 @pytest.mark.parametrize("family", STATEFUL)

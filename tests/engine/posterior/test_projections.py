@@ -16,7 +16,7 @@ from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError
 
-WITHOUT_BOTH = {"mamba", "bert"}
+WITHOUT_BOTH = {"mamba", "mamba2", "bert"}
 FUSED = ["codegen", "gpt_bigcode", "gpt_bigcode-multi-head", "openai-gpt", "persimmon", "gpt_neox_japanese", "dbrx"]
 FUSED += ["phi4_multimodal"]
 
@@ -160,19 +160,8 @@ def test_a_gate_beside_the_queries_is_left_alone(family, tmp_path):
 
 @pytest.mark.parametrize(
     "family",
-    [
-        *GATED,
-        *FUSED,
-        *WITH_TOWERS,
-        "opt",
-        "bart",
-        "llama4_text",
-        "mllama",
-        "olmo_hybrid",
-        "bloom",
-        "deepseek_v2",
-        "zamba",
-    ],
+    [*GATED, *FUSED, *WITH_TOWERS, "opt", "bart", "llama4_text", "mllama", "olmo_hybrid", "bloom", "jamba", "falcon_h1"]
+    + ["zamba", "zamba2", "deepseek_v2", "deepseek_v3", "glm4_moe_lite", "kimi_linear"],
 )
 def test_draws_of_other_families_equal_brute_force(family):
     model = more(family)
