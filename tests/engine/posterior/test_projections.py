@@ -20,6 +20,9 @@ WITHOUT_BOTH = {"mamba", "mamba2", "bert"}
 FUSED = ["codegen", "gpt_bigcode", "gpt_bigcode-multi-head", "openai-gpt", "persimmon", "gpt_neox_japanese", "dbrx"]
 FUSED += ["phi4_multimodal"]
 
+LATENT = {"deepseek_v2": "q_proj", "kimi_linear": "q_proj"}  # by what their queries are named
+LATENT |= {"deepseek_v3": "q_b_proj.q_proj", "glm4_moe_lite": "q_b_proj.q_proj"}
+HYBRID = ["olmo_hybrid", "jamba", "falcon_h1", "zamba", "zamba2"]
 WITH_TOWERS = ["gemma3", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "llava", "mistral3", "internvl"]
 
 MORE_FUSED = {
@@ -160,8 +163,7 @@ def test_a_gate_beside_the_queries_is_left_alone(family, tmp_path):
 
 @pytest.mark.parametrize(
     "family",
-    [*GATED, *FUSED, *WITH_TOWERS, "opt", "bart", "llama4_text", "mllama", "olmo_hybrid", "bloom", "jamba", "falcon_h1"]
-    + ["zamba", "zamba2", "deepseek_v2", "deepseek_v3", "glm4_moe_lite", "kimi_linear"],
+    [*GATED, *FUSED, *WITH_TOWERS, *LATENT, *HYBRID, "opt", "bart", "llama4_text", "mllama", "bloom"],
 )
 def test_draws_of_other_families_equal_brute_force(family):
     model = more(family)
@@ -265,15 +267,11 @@ def test_a_fused_weight_of_known_layout_goes_by_the_names_of_its_parts():
 
 
 @pytest.mark.parametrize("sampling", ["shared", "stepwise"])
-@pytest.mark.parametrize(
-    ("family", "queries"),
-    [("deepseek_v2", "q_proj"), ("kimi_linear", "q_proj")]
-    + [(family, "q_b_proj.q_proj") for family in ("deepseek_v3", "glm4_moe_lite")],
-)
-def test_keys_are_told_from_values_in_latent_attention(family, queries, sampling):
+@pytest.mark.parametrize("family", LATENT)
+def test_keys_are_told_from_values_in_latent_attention(family, sampling):
     """Their module is given a dimension more, that of its one head; over one token, only the values matter."""
     model = more(family)
-    assert {p.name.rpartition("self_attn.")[2] for p in find_projections(model)} == {queries, "kv_b_proj.k_proj"}
+    assert {p.name.rpartition("self_attn.")[2] for p in find_projections(model)} == {LATENT[family], "kv_b_proj.k_proj"}
     for targets, matters in (("k_proj", False), ("v_proj", True)):
         draws = Draws(build_posterior(model, PosteriorSettings(sigma=3.0, targets=targets)), 2)
         short, longer = TokenizedResponse([77], [5]), TokenizedResponse([77, 9, 3], [5, 6, 9])
