@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from transformers import Cache, DynamicCache, PreTrainedModel
-from transformers.cache_utils import DummyLayer, DynamicLayer, DynamicSlidingWindowLayer, LinearAttentionLayer
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer, LinearAttentionLayer
 from transformers.cache_utils import LinearAttentionAndFullAttentionLayer as StateAndKeysLayer
 from transformers.cache_utils import LinearAttentionAndSlidingWindowAttentionLayer as StateAndWindowLayer
 
@@ -34,6 +34,8 @@ from tokur_cli.engine.rotary import rescaled_beyond
 _SPARE_COLUMNS = 64  # columns allocated ahead
 _COLUMNS = ("keys", "values")  # of transformers' layers: (R, heads, columns, d) each
 _STATES = ("conv_states", "recurrent_states")  # dicts of (R, …)
+# By name, since DummyLayer, which keeps nothing, is not in older versions
+_KNOWN = {"DynamicLayer", "LinearAttentionLayer", "LinearAttentionAndFullAttentionLayer", "DummyLayer"}
 
 
 class RollingLayer(DynamicLayer):
@@ -193,8 +195,7 @@ def kept_otherwise(model: PreTrainedModel) -> str | None:
     generating: Any = model
     if not generating._supports_default_dynamic_cache():
         return "what it keeps of a text is not in a cache that transformers' families share"
-    known = (DynamicLayer, LinearAttentionLayer, StateAndKeysLayer, DummyLayer)
-    if others := {type(layer).__name__ for layer in _empty_cache(model).layers if type(layer) not in known}:
+    if others := {type(layer).__name__ for layer in _empty_cache(model).layers} - _KNOWN:
         return f"some of its layers keep more than keys, values and states ({', '.join(sorted(others))})"
     if kept_bytes(model) == (0, 0):
         return "it keeps nothing of a text"
