@@ -49,9 +49,9 @@ class Sleeping:
         began = time.time()
         time.sleep(self.seconds * random.uniform(0.8, 1.2))
         slept = began, time.time(), f"{os.getpid()}-{threading.get_ident()}"
-        for _ in task.window:
+        for place in range(len(task.window)):
             mark, slept = json.dumps(slept).encode(), None
-            yield ScoredLine(mark.ljust(self.length), 1, anew=False)
+            yield place, ScoredLine(mark.ljust(self.length), 1, anew=False, doubt=None)
 
 
 def make_sleeping(seconds, length, progress):
@@ -110,7 +110,7 @@ class Counting:
 def measure(workers, processes, seconds, options, folder):
     """Return a row: a run that lasts ``options.last`` seconds from when all workers have begun."""
     make = partial(make_sleeping, seconds, options.length)
-    windows.largest_window = lambda needs, baselines: options.records
+    windows.window_sizes = lambda *_: itertools.repeat(options.records)
     with pool_of(workers, processes, make) as pool, open_output(str(folder / f"{workers}.jsonl"), force=True) as writer:
         written = Counting(writer.write_line)
         marks = []  # (clock, processor's seconds, bytes read)

@@ -13,7 +13,7 @@ import json
 import numpy as np
 
 from tests.bench.score import Tokur, read_rows, responses_of
-from tokur_cli.commands.session.session import BATCH_TOKENS
+from tokur_cli.commands.options.scoring import default_batch_tokens
 from tokur_cli.engine.loading.cache import cache_folder
 from tokur_cli.engine.loading.models import DEFAULT_MODEL, load_language_model
 from tokur_cli.engine.posterior.posterior import build_posterior
@@ -38,7 +38,9 @@ def main():
     options = parser.parse_args()
     for dtype in options.dtypes.split(","):
         model = load_language_model(DEFAULT_MODEL, dtype=dtype, device_map="cpu").model
-        scorer = Tokur(model, build_posterior(model, cache=cache_folder() / "bases"), "stepwise", BATCH_TOKENS["cpu"])
+        scorer = Tokur(
+            model, build_posterior(model, cache=cache_folder() / "bases"), "stepwise", default_batch_tokens("cpu")
+        )
         for name in FILES:
             found = sums(scorer, responses_of(read_rows(name, options.responses)))
             for one, other in itertools.combinations(found, 2):

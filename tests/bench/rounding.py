@@ -14,7 +14,7 @@ import numpy as np
 
 from tests.bench.plain import PlainScorer
 from tests.bench.score import DRAWS, Tokur, samples
-from tokur_cli.commands.session.session import BATCH_TOKENS
+from tokur_cli.commands.options.scoring import default_batch_tokens
 from tokur_cli.engine.loading.cache import cache_folder
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
@@ -27,7 +27,7 @@ def scores(model, responses, seed, way="tokur"):
     posterior = build_posterior(model, PosteriorSettings(seed=seed), cache=cache_folder() / "bases")
     if way == "plain":
         return PlainScorer(model, posterior, DRAWS).score(responses)
-    return Tokur(model, posterior, "shared", BATCH_TOKENS["cpu"]).score(responses)
+    return Tokur(model, posterior, "shared", default_batch_tokens("cpu")).score(responses)
 
 
 def errors(exact, rough):

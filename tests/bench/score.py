@@ -28,7 +28,9 @@ import numpy as np
 import torch
 
 from tests.bench.plain import PlainScorer
-from tokur_cli.commands.session.session import ACCELERATOR_BATCH_TOKENS, BATCH_TOKENS
+from tokur_cli.commands.baselines.features import largest_window
+from tokur_cli.commands.options.scoring import BaselineOptions, default_batch_tokens
+from tokur_cli.commands.score.windows import window_sizes
 from tokur_cli.engine.loading.cache import cache_folder
 from tokur_cli.engine.loading.reordered import reorder_weights
 from tokur_cli.engine.posterior.posterior import build_posterior
@@ -40,12 +42,14 @@ SHOTS = 8
 DRAWS = 2
 
 
-def windows(responses):
-    """Sixteen responses, then twice as many each time up to 256, as the commands take them from the stream."""
-    first, size = 0, 16
-    while first < len(responses):
+def windows(responses, batch_tokens):
+    """Cut responses as the commands do."""
+    first = 0
+    for size in window_sizes(largest_window((), BaselineOptions(), batch_tokens)):
+        if first >= len(responses):
+            return
         yield responses[first : first + size]
-        first, size = first + size, min(2 * size, 256)
+        first += size
 
 
 class Tokur:
@@ -60,7 +64,7 @@ class Tokur:
         if not self.packed:
             scorer.longest_packed = 0
         results = []
-        for window in windows(responses):
+        for window in windows(responses, self.options["batch_tokens"]):
             results += [result for _, result in sorted(scorer.score(window), key=lambda item: item[0])]
         return results
 
@@ -233,7 +237,7 @@ class Contest:
         self.model = copy.deepcopy(usual) if arguments.device == "cpu" else usual
         reorder_weights(self.model)  # as loading does
         posterior, plain_posterior = (build_posterior(m, cache=cache_folder() / "bases") for m in (self.model, usual))
-        default = BATCH_TOKENS.get(torch.device(arguments.device).type, ACCELERATOR_BATCH_TOKENS)
+        default = default_batch_tokens(torch.device(arguments.device).type)
         budget = arguments.batch_tokens or default
         plain = PlainScorer(usual, plain_posterior, DRAWS)
         every = {

@@ -1,5 +1,6 @@
 """What comes slowly is worked on as it comes: results are there while the input is still open."""
 
+import itertools
 import json
 import os
 import select
@@ -14,7 +15,7 @@ import pytest
 
 from tests.commands.score.test_score import parsed, records, write_lines
 from tokur_cli.commands.baselines.samples import standing_together, windows_of_questions
-from tokur_cli.commands.score.windows import window_sizes, windows
+from tokur_cli.commands.score.windows import windows
 from tokur_cli.commands.shared.arrivals import Pause, as_they_come
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.record import Record
@@ -163,7 +164,7 @@ def test_samples_of_a_question_are_scored_when_the_next_one_begins(programs, tin
 
 @pytest.mark.slow
 def test_a_regular_file_has_the_bytes_of_full_windows(run_tokur, programs, tiny_folder, tmp_path):
-    """Its windows are cut by number alone, however slowly it is read: 40 records are 16 and 24."""
+    """Its windows are cut by number alone, however slowly it is read."""
     given = write_lines(tmp_path / "in.jsonl", records(40))
     run_tokur("score", given, "-m", tiny_folder, "-o", tmp_path / "named.jsonl")
     with given.open("rb") as file:
@@ -172,7 +173,7 @@ def test_a_regular_file_has_the_bytes_of_full_windows(run_tokur, programs, tiny_
     assert done.stdout == (tmp_path / "named.jsonl").read_bytes()
     items = iter(range(40))
     assert as_they_come(str(given), items) is items
-    assert list(map(len, windows(items, window_sizes(256)))) == [16, 24]
+    assert list(map(len, windows(items, itertools.repeat(16)))) == [16, 16, 8]
 
 
 # The parts

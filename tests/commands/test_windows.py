@@ -1,5 +1,6 @@
 """Windows of records are bounded by their text, too: what stands in the output does not change, memory does."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -9,8 +10,12 @@ import pytest
 
 from tests.commands.score.test_score import parsed, records, write_lines
 from tokur_cli.commands.baselines.samples import windows_of_questions
-from tokur_cli.commands.score.windows import window_sizes, windows
+from tokur_cli.commands.options.scoring import ScoringOptions
+from tokur_cli.commands.score.windows import ScoredLine, score_records, windows
+from tokur_cli.commands.session.job import none_written
 from tokur_cli.commands.shared.arrivals import _Ahead
+from tokur_cli.commands.shared.errors import InvalidRecords
+from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.records import windows as bounds
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
@@ -43,7 +48,7 @@ ITEMS = [RecordError("bad") if number == 8 else record(number, size) for number,
 @pytest.mark.parametrize(
     "cut",
     [
-        lambda items: windows(items, window_sizes(64)),
+        lambda items: windows(items, itertools.chain([16, 32], itertools.repeat(64))),
         lambda items: windows_of_questions(items, iter([20] * 99)),
     ],
     ids=["scores", "questions"],
@@ -55,6 +60,46 @@ def test_windows_have_the_same_items_and_little_text(low, cut):
         texts = [item.size for item in window if isinstance(item, Record)]
         assert sum(texts) < LIMIT + max(texts), "without its largest record it is below the limit"
     assert max(map(len, found)) >= 16, "short records are as many as before"
+
+
+@pytest.mark.parametrize(("device", "most"), [("cpu", 16), ("cuda", 256)])
+def test_what_is_read_or_generated_is_scored_once_it_fills_a_batch(device, most):
+    """Not once 256 records are there, where a batch has room for fewer: generation would go on for minutes."""
+    read = 0
+
+    def items():
+        nonlocal read
+        for number in range(1000):
+            read += 1
+            yield record(number, 10)
+
+    class Scoring:
+        def __init__(self):
+            self.device = device
+
+        def map(self, tasks, lost):
+            for task in tasks:
+                yield task, [(place, ScoredLine(b"", 1, False, None)) for place in range(len(task.window))]
+
+    parts = {"pool": Scoring(), "options": ScoringOptions(), "progress": Progress("score")}
+    lines = score_records(items(), InvalidRecords("score", skip=False), none_written, **parts)
+    assert max(read - written for written, _ in enumerate(lines)) == most
+    assert read == 1000
+
+
+def test_what_a_worker_told_before_it_died_is_not_written_again():
+    class Dying:
+        device = "cpu"
+
+        def map(self, tasks, lost):
+            for task in tasks:
+                lines = [(place, ScoredLine(b"%d" % place, 1, False, None)) for place in range(len(task.window))]
+                yield task, [*lines[:5], *lines[:3], *lines]
+
+    parts = {"pool": Dying(), "options": ScoringOptions(), "progress": Progress("score")}
+    items = [record(number, 10) for number in range(10)]
+    lines = score_records(items, InvalidRecords("score", skip=False), none_written, **parts)
+    assert list(lines) == [b"%d" % place for place in range(10)]
 
 
 def test_the_responses_of_a_question_stay_together_however_long_they_are(low):

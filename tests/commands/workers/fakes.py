@@ -15,13 +15,15 @@ class Fake:
 
     Args:
         poison: the number that kills its worker.
-        seconds: what a task takes.
+        seconds: what each part of a task takes.
+        parts: how many times it answers.
         first: a file that the first worker to start makes; the others have other settings.
         start: how a worker starts: it is ``ready``, is ``killed`` or ``fails``.
     """
 
     poison: int | None = None
     seconds: float = 0.0
+    parts: int = 1
     first: Path | None = None
     start: str = "ready"
     settings: dict[str, Any] = field(default_factory=lambda: {"sigma": 0.1})
@@ -42,5 +44,6 @@ class Fake:
     def answer(self, task):
         if task == self.poison:
             os.kill(os.getpid(), signal.SIGKILL)
-        time.sleep(self.seconds)
-        yield task, os.getpid(), socket.gethostname(), os.environ.get("OMP_NUM_THREADS")
+        for _ in range(self.parts):
+            time.sleep(self.seconds)
+            yield task, os.getpid(), socket.gethostname(), os.environ.get("OMP_NUM_THREADS")

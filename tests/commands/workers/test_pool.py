@@ -50,7 +50,7 @@ def test_answers_come_in_order_from_all_workers_and_a_killed_one_costs_nothing_e
         assert len(read) <= 2 * _AHEAD + 1
         at_work = set()
         for _, outcomes in itertools.islice(answers, 5000):
-            at_work.add(outcomes[0][1])
+            at_work.add(next(outcomes)[1])
             if len(at_work) == 2:
                 break
         assert len(at_work) == 2, "one in each place"
@@ -59,7 +59,7 @@ def test_answers_come_in_order_from_all_workers_and_a_killed_one_costs_nothing_e
         lines = queue.SimpleQueue()
         waiting = pool.map(iter(lines.get, None), lost)
         lines.put(1)
-        assert next(waiting)[1][0][0] == 1  # though the input is open
+        assert next(next(waiting)[1])[0] == 1  # though the input is open
         lines.put(None)
         assert list(waiting) == []
 
@@ -69,7 +69,7 @@ def test_answers_come_in_order_from_all_workers_and_a_killed_one_costs_nothing_e
 
         seen = []
         with pytest.raises(TokurError, match="cut short"):
-            seen.extend(task for task, _ in pool.map(cut_short(), lost))
+            seen.extend(task for task, outcomes in pool.map(cut_short(), lost) for _ in outcomes)
         assert seen == [] or seen == list(range(8, 20))
         print("to standard output")
         pool.standard_output.write(b"a record\n")
@@ -89,12 +89,29 @@ def test_workers_killed_at_ten_moments_cost_time_and_nothing_else(monkeypatch):
         kills = 0
         for number, (task, outcomes) in enumerate(pool.map(range(1000), lost)):
             assert task == number
-            assert outcomes[0][0] == number
+            [(answered, worker, *_)] = outcomes
+            assert answered == number
             if kills < 10 and number >= 10 + 20 * kills:
-                os.kill(rng.choice(outcomes)[1], signal.SIGKILL) if is_alive(outcomes[0][1]) else None
+                os.kill(worker, signal.SIGKILL) if is_alive(worker) else None
                 kills += 1
                 time.sleep(rng.random() / 10)
         assert (number, kills) == (999, 10)
+
+
+@pytest.mark.slow
+def test_what_becomes_of_a_task_is_told_part_by_part_and_again_where_its_worker_dies(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    with pool_of(2, Fake(seconds=0.4, parts=8)) as pool:
+        [(_, outcomes)] = pool.map([1], lost)
+        next(outcomes)
+        began = time.monotonic()
+        assert len(list(outcomes)) == 7
+        assert time.monotonic() - began > 1, "the first parts came before the others were done"
+        [(_, outcomes)] = pool.map([2], lost)
+        told = [next(outcomes)]
+        os.kill(told[0][1], signal.SIGKILL)
+        told += outcomes
+        assert [worker == told[0][1] for _, worker, *_ in told[-9:]] == [True, *[False] * 8]
 
 
 def is_alive(pid):
@@ -136,7 +153,7 @@ def test_a_node_that_is_lost_costs_its_tasks_time_and_workers_without_a_place_ar
     try:
         with pool_of(2, Fake(seconds=0.05), cluster=cluster.address) as pool:
             for number, (task, outcomes) in enumerate(pool.map(range(400), lost)):
-                assert (task, outcomes[0][0]) == (number, number)
+                assert (task, next(outcomes)[0]) == (number, number)
                 if number == 50:
                     cluster.remove_node(node, allow_graceful=False)
             assert number == 399

@@ -226,6 +226,8 @@ def test_what_no_worker_can_do_is_said_once_as_one_process_says_it(tiny_folder, 
 
 def test_records_that_no_worker_outlives_are_errors_by_line(capsys):
     class Dying:
+        device = "cpu"
+
         def map(self, tasks, lost):
             return ((task, lost(task)) for task in tasks)
 

@@ -24,6 +24,7 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 _LARGEST_WINDOW = 256
+_POSITIONS_A_RECORD = 256  # of a batch, all draws counted: a window fills it, and results come soon
 _GENERATING_WINDOW = 32  # each with its attempts: enough to fill a batch, and results come soon
 
 Features = dict[str, Any]
@@ -40,9 +41,17 @@ def over_samples(needs: Collection[str], options: BaselineOptions) -> bool:
     return are_of_sets(needs) and options.over == "samples"
 
 
-def largest_window(needs: Collection[str], options: BaselineOptions) -> int:
-    """Return how many records' features are gathered at once."""
-    return _GENERATING_WINDOW if are_of_sets(needs) and options.over == "attempts" else _LARGEST_WINDOW
+def largest_window(needs: Collection[str], options: BaselineOptions, batch_tokens: int) -> int:
+    """Return how many records are scored, and their features gathered, at once.
+
+    Args:
+        needs: what the scores need of a response.
+        options: how these are computed.
+        batch_tokens: positions in a batch, all draws counted.
+    """
+    if are_of_sets(needs) and options.over == "attempts":
+        return _GENERATING_WINDOW
+    return min(batch_tokens // _POSITIONS_A_RECORD, _LARGEST_WINDOW)
 
 
 @dataclass(frozen=True)

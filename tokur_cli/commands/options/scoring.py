@@ -120,6 +120,15 @@ class PosteriorOptions:
         return None if self.kept is None else NamedModel(self.kept.model, self.kept.base)
 
 
+_BATCH_TOKENS = {"cpu": 4096}
+_ACCELERATOR_BATCH_TOKENS = 65536
+
+
+def default_batch_tokens(device: str) -> int:
+    """Return how many positions, all draws counted, a batch has on a kind of device."""
+    return _BATCH_TOKENS.get(device, _ACCELERATOR_BATCH_TOKENS)
+
+
 @dataclass(frozen=True)
 class SamplingOptions:
     """How draws and decoding steps go together, and how many positions are computed at once."""

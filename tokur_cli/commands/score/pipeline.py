@@ -85,8 +85,11 @@ class RecordScorer:
         scores = [score.name for score in self.scores]
         return {**self.run_settings, "prompts": self.prompts, "scores": scores, **kept}
 
-    def answer(self, task: ScoringTask) -> Iterator[ScoredLine | RecordError]:
-        """Yield what became of each wanted record, in order; where bad ones are not skipped, the first is the last."""
+    def answer(self, task: ScoringTask) -> Iterator[tuple[int, ScoredLine | RecordError]]:
+        """Yield what became of each wanted record, by its place and in order.
+
+        Where bad ones are not skipped, the first is the last.
+        """
         window, wanted, skip_invalid = task
         tokenized = self._tokenize_window(window, skip_invalid)
         # Features of several records are gathered in one batch: its content must not depend on what is written already
@@ -98,11 +101,12 @@ class RecordScorer:
             if not wanted[place]:
                 continue
             if isinstance(outcome, RecordError):
-                yield outcome
+                yield place, outcome
                 continue
             anew = self._is_anew(outcome)
             self._add_results(outcome)
-            yield ScoredLine(outcome.record.encode(), len(outcome.located.offsets), anew, _doubt(outcome.quantities))
+            line, tokens = outcome.record.encode(), len(outcome.located.offsets)
+            yield place, ScoredLine(line, tokens, anew, _doubt(outcome.quantities))
 
     def _with_features(
         self, outcomes: Iterable[tuple[int, ScoredResponse | RecordError]], skip_invalid: bool

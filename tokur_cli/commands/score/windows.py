@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from tokur_cli.commands.baselines.features import largest_window, over_samples
 from tokur_cli.commands.baselines.samples import standing_together, windows_of_questions
-from tokur_cli.commands.options.scoring import ScoringOptions
+from tokur_cli.commands.options.scoring import ScoringOptions, default_batch_tokens
 from tokur_cli.commands.score.calibrated import chosen_scores
 from tokur_cli.commands.shared.arrivals import Pause
 from tokur_cli.commands.shared.errors import InvalidRecords, say
@@ -20,8 +20,7 @@ from tokur_cli.records.windows import WINDOW_BYTES, size_of
 
 T = TypeVar("T")
 
-# Records whose responses are sorted by length and batched together: few at first, so that results come soon
-_FIRST_WINDOW = 16
+_FIRST_WINDOW = 16  # records, so that results come soon
 
 
 class ScoringTask(NamedTuple):
@@ -61,7 +60,7 @@ def score_records(
 
     def tasks() -> Iterator[ScoringTask]:
         # A resumed run cuts the same windows and batches as an undisturbed one, so that its numbers are the same
-        for window in _cut(items, options):
+        for window in _cut(items, options, options.batch_tokens or default_batch_tokens(pool.device)):
             wanted = [isinstance(item, RecordError) or not already_written(item) for item in window]
             progress.advance(len(window) - sum(wanted))
             if any(wanted):
@@ -70,7 +69,11 @@ def score_records(
     anew = 0
     swamping = Swamping()
     for _, outcomes in pool.map(tasks(), _lost):
-        for outcome in outcomes:
+        told = -1
+        for place, outcome in outcomes:
+            if place <= told:  # by a worker that has died since
+                continue
+            told = place
             if isinstance(outcome, ScoredLine):
                 yield outcome.line
                 progress.advance(1, outcome.tokens)
@@ -117,35 +120,36 @@ class Swamping:
         )
 
 
-def _lost(task: ScoringTask) -> Iterator[RecordError]:
-    """Yield the errors of records that no worker outlives."""
-    for item, wanted in zip(task.window, task.wanted, strict=True):
+def _lost(task: ScoringTask) -> Iterator[tuple[int, RecordError]]:
+    """Yield the errors of records that no worker outlives, by their places."""
+    for place, (item, wanted) in enumerate(zip(task.window, task.wanted, strict=True)):
         if isinstance(item, RecordError):
-            yield item
+            yield place, item
         elif wanted:
-            yield item.error(
+            reason = (
                 f"{DEATHS} workers died while they scored it, or one of the {len(task.window)} records beside it: is "
                 "there too little memory for --batch-tokens?"
             )
+            yield place, item.error(reason)
 
 
 def _cut(
-    items: Iterable[Record | RecordError | Pause], options: ScoringOptions
+    items: Iterable[Record | RecordError | Pause], options: ScoringOptions, batch_tokens: int
 ) -> Iterator[list[Record | RecordError]]:
     """Cut the input into the windows whose records are scored together; a pause ends one."""
     needs = {need for score in chosen_scores(options) for need in score.needs}
-    sizes = window_sizes(largest_window(needs, options.baselines))
+    sizes = window_sizes(largest_window(needs, options.baselines, batch_tokens))
     if over_samples(needs, options.baselines):
         return windows_of_questions(standing_together(items), sizes)
     return windows(items, sizes)
 
 
 def window_sizes(largest: int) -> Iterator[int]:
-    """Yield 16, 32, 64, … records, at most the largest."""
+    """Yield 16, 32, 64, … records, at most the largest, if that is more."""
     size = _FIRST_WINDOW
     while True:
         yield size
-        size = min(2 * size, largest)
+        size = max(size, min(2 * size, largest))
 
 
 def windows(items: Iterable[T | Pause], sizes: Iterator[int]) -> Iterator[list[T]]:

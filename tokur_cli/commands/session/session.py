@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from tokur_cli.commands.options.model import DecodingOptions
-from tokur_cli.commands.options.scoring import PosteriorOptions, ScoringOptions
+from tokur_cli.commands.options.scoring import PosteriorOptions, ScoringOptions, default_batch_tokens
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.engine.generation.attention import obstacle as attention_obstacle
@@ -31,10 +31,8 @@ if TYPE_CHECKING:
     from tokur_cli.commands.generate.responder import Responder
     from tokur_cli.commands.score.pipeline import RecordScorer
 
-BATCH_TOKENS = {"cpu": 4096}
-ACCELERATOR_BATCH_TOKENS = 65536
-_ROWS = 256  # generated at once; beyond them a further row gains little
-_CACHE_SHARE = 0.5  # of the memory that is free once the model is loaded
+ROWS = 256  # generated at once; beyond them a further row gains little
+CACHE_SHARE = 0.5  # of the memory that is free once the model is loaded
 
 
 class Session:
@@ -70,7 +68,7 @@ class Session:
     @cached_property
     def batch_tokens(self) -> int:
         """Positions in a batch, all draws counted."""
-        return self._batch_tokens or BATCH_TOKENS.get(self.model.device.type, ACCELERATOR_BATCH_TOKENS)
+        return self._batch_tokens or default_batch_tokens(self.model.device.type)
 
     def draws(self, options: PosteriorOptions) -> Draws:
         """Return the draws of a posterior: made afresh, or read from the folder that ``tokur perturb`` wrote."""
@@ -128,10 +126,10 @@ class Session:
         self.model.probe.check_generation()
         if (why := attention_obstacle()) is not None:  # known now, since that has generated
             self.progress.note(f"{why}: generating may take 1.4 times as long")
-        cache_bytes = _cache_bytes(options)
+        cache_bytes = cache_bytes_of(options)
         if cache_bytes is None:
             devices = [self.model.device, *(weight.device for weight in self.model.model.parameters())]
-            cache_bytes = int(available_bytes(devices) * _CACHE_SHARE)
+            cache_bytes = int(available_bytes(devices) * CACHE_SHARE)
         return Decoder(
             self.model.model,
             self.tokenizer.decode,
@@ -142,7 +140,7 @@ class Session:
             stop=tuple(options.stop),
             step_ends=options.guidance.step_end if options.guidance else (),
             step_tokens=options.guidance.step_tokens if options.guidance else None,
-            max_rows=options.batch_size or _ROWS,
+            max_rows=options.batch_size or ROWS,
             cache_bytes=cache_bytes,
             told=self.progress.generated,
         )
@@ -156,7 +154,7 @@ class Session:
             max_new_tokens=options.max_new_tokens,
             stop=tuple(options.stop),
             trust_remote_code=self.description.trust_remote_code,
-            cache_bytes=_cache_bytes(options),
+            cache_bytes=cache_bytes_of(options),
             tell=self.progress.note,
         )
 
@@ -165,5 +163,6 @@ def _sampling(options: DecodingOptions) -> Sampling:
     return Sampling(options.temperature, options.top_k, options.top_p, options.min_p, options.seed)
 
 
-def _cache_bytes(options: DecodingOptions) -> int | None:
+def cache_bytes_of(options: DecodingOptions) -> int | None:
+    """Return what keys and values may take; None where that was not said."""
     return None if options.max_memory is None else int(options.max_memory * 2**30)

@@ -36,6 +36,12 @@ class InProcess:
         self.pipeline = pipeline
         self.settings = pipeline.settings
 
+    @property
+    def device(self) -> str:
+        """The kind of device that the model is on."""
+        kind: str = self.pipeline.session.model.device.type
+        return kind
+
     def map(self, tasks: Iterable[T], lost: Callable[[T], Iterable[Any]]) -> Iterator[tuple[T, Iterable[Any]]]:
         """Yield each task with what becomes of it."""
         asked, answered = itertools.tee(tasks)
@@ -60,12 +66,19 @@ def open_pool(
 
 
 class _Job:
-    """A task on its way."""
+    """A task on its way, and what has become of it so far."""
 
     def __init__(self, task: Any, lost: Callable[[Any], Iterable[Any]]) -> None:
         self.task, self.lost = task, lost
         self.deaths = 0
-        self.outcomes: Future[Iterable[Any]] = Future()
+        self.told: queue.SimpleQueue[list[Any] | Exception | None] = queue.SimpleQueue()  # None at the end
+
+    def outcomes(self) -> Iterator[Any]:
+        """Yield what becomes of the task, as it comes."""
+        while (told := self.told.get()) is not None:
+            if isinstance(told, Exception):
+                raise told
+            yield from told
 
 
 class Pool:
@@ -80,6 +93,7 @@ class Pool:
         from ray.util import placement_group
 
         self.command, self.share = command, share
+        self.device = "cuda" if share.gpus else "cpu"
         self.standard_output: BinaryIO | None = standard_output
         self._make = ray.put(make)
         needs = {"CPU": share.cpus, "GPU": share.gpus} if share.gpus else {"CPU": share.cpus}
@@ -100,7 +114,9 @@ class Pool:
         return self._settings.result()
 
     def map(self, tasks: Iterable[T], lost: Callable[[T], Iterable[Any]]) -> Iterator[tuple[T, Iterable[Any]]]:
-        """Yield each task with what becomes of it, in order, as soon as those before it are there.
+        """Yield each task in order, with what becomes of it as it comes.
+
+        What was told of a task whose worker then dies is told again by the next.
 
         Args:
             tasks: read in a thread, only a few ahead.
@@ -120,7 +136,7 @@ class Pool:
 
         threading.Thread(target=hand_out, daemon=True).start()
         while isinstance(job := read.get(), _Job):
-            yield job.task, job.outcomes.result()
+            yield job.task, job.outcomes()
         if job is not None:
             raise job
 
@@ -146,7 +162,7 @@ class Pool:
             if not self._settings.done():
                 self._settings.set_exception(error)
             while True:  # whoever waits for what it would have done has the error
-                (await self._jobs.get())[1].outcomes.set_exception(error)
+                (await self._jobs.get())[1].told.put(error)
 
     def _hire(self, place: Any) -> Any:
         import ray
@@ -187,7 +203,8 @@ class Pool:
 
         number, job = await self._jobs.get()
         try:
-            job.outcomes.set_result((await self._hear(actor.answer.remote(job.task))).outcome)
+            async for answer in actor.answer.options(num_returns="streaming").remote(job.task):
+                job.told.put((await self._hear(answer)).outcome)
         except ray.exceptions.RayError:
             ray.kill(actor)  # it may be out of reach only
             say(self.command, f"a worker on {host} died; another one takes its place and repeats its work")
@@ -195,10 +212,13 @@ class Pool:
             if job.deaths < DEATHS:
                 self._jobs.put_nowait((number, job))
             else:
-                job.outcomes.set_result(job.lost(job.task))
+                job.told.put(list(job.lost(job.task)))
+                job.told.put(None)
             return False
         except Exception as error:
-            job.outcomes.set_exception(error)
+            job.told.put(error)
+        else:
+            job.told.put(None)
         return True
 
     async def _hear(self, answer: Awaitable[Answer]) -> Answer:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 from tokur_cli.commands.shared.progress import Progress
+
+_TOLD_SECONDS = 1.0  # between what is told of a task: a record at a time would keep the driver busy
 
 
 class Pipeline(Protocol):
@@ -25,7 +28,7 @@ MakePipeline = Callable[[Progress], Pipeline]
 
 
 class Answer(NamedTuple):
-    """What a worker says: its machine, what became of the task, and what the user should know."""
+    """What a worker says: its machine, its settings or outcomes of a task, and what the user should know."""
 
     host: str
     outcome: Any
@@ -45,9 +48,16 @@ class Worker:
         self._pipeline = make(Progress(command, self._notes.append))
         return self._answer(self._pipeline.settings)
 
-    def answer(self, task: Any) -> Answer:
-        """Do a task."""
-        return self._answer(list(self._pipeline.answer(task)))
+    def answer(self, task: Any) -> Iterator[Answer]:
+        """Do a task; tell its outcomes, a list at a time, while it is done."""
+        ready: list[Any] = []
+        told = time.monotonic()
+        for outcome in self._pipeline.answer(task):
+            ready.append(outcome)
+            if time.monotonic() - told >= _TOLD_SECONDS:
+                yield self._answer(ready)
+                ready, told = [], time.monotonic()
+        yield self._answer(ready)
 
     def _answer(self, outcome: Any) -> Answer:
         notes, self._notes[:] = list(self._notes), []
