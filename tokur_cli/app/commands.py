@@ -12,6 +12,7 @@ import typer
 from tokur_cli.app.groups import Without
 from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.certify import CertifyOptions
+from tokur_cli.commands.options.dry_run import DryRunOptions
 from tokur_cli.commands.options.evaluate import WHOLE, EvaluationOptions, EvaluationOutput
 from tokur_cli.commands.options.files import Reads
 from tokur_cli.commands.options.fit import FitOptions
@@ -174,6 +175,7 @@ def generate(
             "leave --score out and pipe the finished file into tokur score",
         ),
     ],
+    dry_run: DryRunOptions,
     prompts: PromptOptions,
     source: Annotated[
         InputOptions,
@@ -197,7 +199,7 @@ def generate(
     from tokur_cli.commands.generate.command import GenerateJob
     from tokur_cli.commands.session.files import carry_out
 
-    carry_out(GenerateJob.of(model, prompts, decoding, scoring, score=score), source, workers, target)
+    carry_out(GenerateJob.of(model, prompts, decoding, scoring, score=score), source, workers, target, dry_run.records)
 
 
 def score(
@@ -212,6 +214,7 @@ def score(
     baselines: Annotated[BaselineOptions, _OF_MODEL],
     workers: Annotated[WorkerOptions, _OF_MODEL],
     target: ResumableOutput,
+    dry_run: Annotated[DryRunOptions, _OF_MODEL],
     prompts: Annotated[PromptOptions, _OF_MODEL],
     source: InputOptions,
     logged: LoggedOptions,
@@ -236,7 +239,7 @@ def score(
         return
     from tokur_cli.commands.session.files import carry_out
 
-    carry_out(job, source, workers, target)
+    carry_out(job, source, workers, target, dry_run.records)
 
 
 def select(

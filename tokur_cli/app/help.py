@@ -19,6 +19,7 @@ SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_
 """Of every command: the names of the help option, and the columns beyond which text is hard to read."""
 
 _SHORT = "tokur: short help"
+_OPTIONAL = "[N]"  # of an option whose value may be missing, and is 0 then
 _SENTENCE_END = re.compile(r"(?<=[.?])\s+")
 _BESIDE = 22  # columns of a term that has its text beside it; longer ones have it below
 
@@ -45,11 +46,17 @@ class Command(TyperCommand):
         """Parse the command line, and note which help is asked for, if one is, and whose mistakes are found."""
         ctx.meta[_SHORT] = "--help" not in args
         try:
-            return super().parse_args(ctx, args)
+            return super().parse_args(ctx, self._with_values(args))
         except Exception as error:
             if getattr(error, "ctx", ctx) is None:  # click does not know where a value is missing
                 vars(error)["ctx"] = ctx
             raise
+
+    def _with_values(self, args: list[str]) -> list[str]:
+        """Return the arguments with a value where one may be missing: what follows is one only if it is a number."""
+        bare = {name for parameter in self.params if parameter.metavar == _OPTIONAL for name in parameter.opts}
+        followed = zip(args, [*args[1:], ""], strict=False)
+        return [f"{arg}=0" if arg in bare and not after.isdecimal() else arg for arg, after in followed]
 
     def get_short_help_str(self, limit: int = 0) -> str:
         """Return what the command does, in a sentence."""

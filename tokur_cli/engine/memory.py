@@ -34,6 +34,11 @@ def available_bytes(devices: Iterable[torch.device]) -> int:
     return min(map(_free, {device for device in devices if device.type != "meta"}))
 
 
+def free_bytes(device: str) -> int:
+    """Return the memory that is free now on a device."""
+    return _free(torch.device(device))
+
+
 def _free(device: torch.device) -> int:
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]

@@ -235,14 +235,22 @@ class RecordWriter:
         if self._replacement is not None:
             self._replacement.close()
 
-    def _position(self) -> None:
-        if self._positioned or self._file is None:
-            return
+    def check_passed(self) -> None:
+        """Refuse a file that is resumed if it holds records beyond those that were recognised.
+
+        Raises:
+            TokurError: it does.
+        """
         if self._next_existing is not None:
             raise TokurError(
                 f"{self._name}:{self._next_existing.line}: this record does not come next in the input, so the file is "
                 "not its beginning: resume with the same input, or write to another file"
             )
+
+    def _position(self) -> None:
+        if self._positioned or self._file is None:
+            return
+        self.check_passed()
         if stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
             self._file.truncate(self._kept_bytes)
             self._file.seek(self._kept_bytes)

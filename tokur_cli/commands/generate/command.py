@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -10,7 +10,7 @@ from tokur_cli.commands.options.model import DecodingOptions, ModelOptions, Prom
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.score.calibrated import with_calibration
 from tokur_cli.commands.score.windows import score_records
-from tokur_cli.commands.session.job import AlreadyWritten, Run, StreamJob, none_written, session_of
+from tokur_cli.commands.session.job import AlreadyWritten, Planned, Run, StreamJob, none_written, session_of
 from tokur_cli.commands.shared.arrivals import Pause
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress
@@ -71,6 +71,11 @@ class GenerateJob(StreamJob):
         return self.decoding.samples if self.decoding.stop_at is None else None
 
     @property
+    def identity(self) -> Callable[[Record], object]:
+        """What a response has of its question, and its number."""
+        return lambda record: (record.passthrough("response"), record.sample)
+
+    @property
     def resumable(self) -> bool:
         """Whether responses depend on their question alone, not on its other responses that are there already."""
         return not (self.score and self.scoring.baselines.over == "samples")
@@ -82,6 +87,21 @@ class GenerateJob(StreamJob):
 
     def pipeline(self, session: Session) -> Responder:  # noqa: D102
         return session.responder(self.decoding, self.scoring, score=self.score)
+
+    def plan(  # noqa: D102
+        self, session: Session, items: Iterable[Record | RecordError], already_written: AlreadyWritten
+    ) -> Iterator[Planned | RecordError]:
+        from tokur_cli.commands.generate.run import Asking
+
+        asking = Asking(session, self.decoding)
+        for index, item in enumerate(items):
+            asked = asking.request(index, item, already_written)
+            if isinstance(asked, RecordError):
+                yield asked
+            else:
+                _, request = asked
+                missing = len(request.samples)
+                yield Planned(request.prompt_ids, (), self.decoding.samples - missing, missing)
 
     def run(  # noqa: D102
         self, pool: InProcess | Pool, progress: Progress, description: ModelDescription | None = None
@@ -104,7 +124,7 @@ class GenerateJob(StreamJob):
         resuming = Continuation(
             lambda _: {**generation.settings, **pool.settings},
             settings_of,
-            identity=lambda record: (record.passthrough("response"), record.sample),
+            identity=self.identity,
             computed=("response", "tokur"),
         )
 

@@ -38,6 +38,50 @@ class _Question:
     responses: dict[int, DecodedResponse] = field(default_factory=dict)
 
 
+class Asking:
+    """From records to the requests that a decoder takes.
+
+    Args:
+        session: what makes the prompts.
+        options: how many responses to each, and until when.
+    """
+
+    def __init__(self, session: Session, options: DecodingOptions) -> None:
+        self.session, self.options = session, options
+        self._has_said = False
+
+    def request(
+        self, index: int, item: Record | RecordError, already_written: Callable[[Record], Record | None]
+    ) -> tuple[Record, DecodingRequest] | RecordError:
+        """Return the question of a record, and the request for those samples of it that are not written already."""
+        record = item if isinstance(item, RecordError) else _unanswered(item)
+        if isinstance(record, RecordError):
+            return record
+        session = self.session
+        try:
+            asked = with_ids_of(record, session.description.name)
+            prompt, special_tokens = session.form.apply(asked, session.tokenizer)
+            if not self._has_said and session.form.is_word_for_word(asked.prompt, session.tokenizer):
+                session.progress.note(WORD_FOR_WORD)
+                self._has_said = True
+            prompt_ids = session.tokenizer.tokenize_prompt(prompt, special_tokens=special_tokens)
+            if record.id is None:
+                record.set("id", question_id(record, prompt_ids))
+            key, numbers = str(record.id), range(self.options.samples)
+            written = (already_written(_numbered(record, n)) for n in numbers)
+            if self.options.stop_at is None:
+                samples = [n for n, there in zip(numbers, written, strict=True) if not there]
+                return record, DecodingRequest(index, key, prompt_ids, samples)
+            if is_code(record):
+                raise record.error("is code, of which no two answers are equal: leave --stop-at out")
+            texts = [there.response for there in itertools.takewhile(bool, written) if there]
+            return record, Poll(index, key, prompt_ids, numbers[len(texts) :], question=record, written=texts)
+        except RecordError as error:
+            return error
+        except TokurError as error:
+            return record.error(str(error))
+
+
 class Generation:
     """Questions through the decoders and, as records, back in the input's order.
 
@@ -76,7 +120,7 @@ class Generation:
         self.course = guided.Course()
         self.savings = Savings(options.samples)
         self._score = score
-        self._has_said = False
+        self._asking = Asking(session, options)
         self._questions: dict[int, _Question] = {}
         self._ready: dict[int, list[Record | RecordError]] = {}
         self._pausing = False
@@ -134,48 +178,21 @@ class Generation:
                 yield None
                 continue
             index = next(indices)
-            question = item if isinstance(item, RecordError) else _unanswered(item)
-            request = question if isinstance(question, RecordError) else self._request(index, question, already_written)
-            if isinstance(request, RecordError):
-                self._ready[index] = [request]
+            asked = self._asking.request(index, item, already_written)
+            if isinstance(asked, RecordError):
+                self._ready[index] = [asked]
                 if not skip_invalid:
                     return
-            elif not request.samples:
+                continue
+            question, request = asked
+            if not request.samples:
                 self._ready[index] = []
             else:
-                assert isinstance(question, Record)
                 missing = list(request.samples)
                 if self.options.guidance:  # they grow together
                     request = replace(request, samples=range(self.options.samples))
                 self._questions[index] = _Question(question, request, missing)
                 yield request
-
-    def _request(
-        self, index: int, record: Record, already_written: Callable[[Record], Record | None]
-    ) -> DecodingRequest | RecordError:
-        session = self.session
-        try:
-            asked = with_ids_of(record, session.description.name)
-            prompt, special_tokens = session.form.apply(asked, session.tokenizer)
-            if not self._has_said and session.form.is_word_for_word(asked.prompt, session.tokenizer):
-                session.progress.note(WORD_FOR_WORD)
-                self._has_said = True
-            prompt_ids = session.tokenizer.tokenize_prompt(prompt, special_tokens=special_tokens)
-            if record.id is None:
-                record.set("id", question_id(record, prompt_ids))
-            key, numbers = str(record.id), range(self.options.samples)
-            written = (already_written(_numbered(record, n)) for n in numbers)
-            if self.options.stop_at is None:
-                samples = [n for n, there in zip(numbers, written, strict=True) if not there]
-                return DecodingRequest(index, key, prompt_ids, samples)
-            if is_code(record):
-                raise record.error("is code, of which no two answers are equal: leave --stop-at out")
-            texts = [there.response for there in itertools.takewhile(bool, written) if there]
-            return Poll(index, key, prompt_ids, numbers[len(texts) :], question=record, written=texts)
-        except RecordError as error:
-            return error
-        except TokurError as error:
-            return record.error(str(error))
 
     def _take(self, result: DecodedResponse | Polled | tuple[DecodingRequest, TokurError]) -> None:
         """Note a response; with its last one a question is ready."""

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
+from tokur_cli.commands.baselines.features import over_samples
+from tokur_cli.commands.baselines.samples import standing_together
 from tokur_cli.commands.options.model import ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
-from tokur_cli.commands.score.calibrated import with_calibration
+from tokur_cli.commands.score.calibrated import chosen_scores, with_calibration
 from tokur_cli.commands.score.windows import score_records
-from tokur_cli.commands.session.job import Run, StreamJob
+from tokur_cli.commands.session.job import AlreadyWritten, Planned, Run, StreamJob
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.commands.workers.pool import InProcess, Pool
+from tokur_cli.records.errors import RecordError
+from tokur_cli.records.record import Record
 from tokur_cli.records.writer import Continuation
 
 if TYPE_CHECKING:
@@ -40,6 +45,28 @@ class ScoreJob(StreamJob):
 
     def pipeline(self, session: Session) -> RecordScorer:  # noqa: D102
         return session.scorer(self.scoring)
+
+    @property
+    def identity(self) -> Callable[[Record], object]:
+        """What is not computed."""
+        return Record.passthrough
+
+    def plan(  # noqa: D102
+        self, session: Session, items: Iterable[Record | RecordError], already_written: AlreadyWritten
+    ) -> Iterator[Planned | RecordError]:
+        needs = {need for score in chosen_scores(self.scoring) for need in score.needs}
+        if over_samples(needs, self.scoring.baselines):
+            items = cast("Iterator[Record | RecordError]", standing_together(items))
+        for item in items:
+            try:
+                if isinstance(item, RecordError):
+                    raise item
+                written = int(already_written(item) is not None)
+                tokens = session.tokenize(item).tokens
+            except RecordError as error:
+                yield error
+            else:
+                yield Planned(tokens.prompt_ids, tokens.response_ids, written, 1 - written)
 
     def run(  # noqa: D102
         self, pool: InProcess | Pool, progress: Progress, description: ModelDescription | None = None

@@ -16,8 +16,18 @@ from tokur_cli.commands.workers.pool import open_pool
 from tokur_cli.records.writer import open_output
 
 
-def carry_out(job: StreamJob, source: InputOptions, workers: WorkerOptions, target: ResumableOutput) -> None:
-    """Read records, have the job done by this process or by workers, and write what becomes of them."""
+def carry_out(
+    job: StreamJob, source: InputOptions, workers: WorkerOptions, target: ResumableOutput, dry_run: int | None = None
+) -> None:
+    """Read records, have the job done by this process or by workers, and write what becomes of them.
+
+    With ``dry_run``, so many records are done at most, and what all would take is told in place of results.
+    """
+    if dry_run is not None:
+        from tokur_cli.commands.session.dry_run import reckon
+
+        reckon(job, source, target, dry_run)
+        return
     items, first = look_ahead(read_input(job.command, source), *job.needed, skip_invalid=source.skip_invalid)
     invalid = InvalidRecords(job.command, source.skip_invalid)
     if first is None:  # no model is loaded

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from tokur_cli.commands.options.model import ModelOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
@@ -41,6 +41,22 @@ def session_of(pool: InProcess | Pool) -> Session:
 
 def none_written(record: Record) -> None:
     """Return that no record is there yet, as in a run that continues no other."""
+
+
+class Planned(NamedTuple):
+    """What a record asks for.
+
+    Args:
+        prompt_ids: of it.
+        response_ids: of the response; none where it is yet to be generated.
+        written: how many of the records that it becomes are written already.
+        missing: how many are not; with ``--stop-at``, at most.
+    """
+
+    prompt_ids: Sequence[int]
+    response_ids: Sequence[int]
+    written: int
+    missing: int
 
 
 @dataclass(frozen=True)
@@ -125,6 +141,17 @@ class StreamJob(Job):
     def resumable(self) -> bool:
         """Whether an output that was cut off can be continued."""
         return True
+
+    @property
+    @abstractmethod
+    def identity(self) -> Callable[[Record], object]:
+        """What a record that is written and the one that it was made from have in common."""
+
+    @abstractmethod
+    def plan(
+        self, session: Session, items: Iterable[Record | RecordError], already_written: AlreadyWritten
+    ) -> Iterator[Planned | RecordError]:
+        """Yield what each record asks for, and the errors of those that would be bad ones, with no weights at hand."""
 
     @abstractmethod
     def run(self, pool: InProcess | Pool, progress: Progress, description: ModelDescription | None = None) -> Run:

@@ -19,8 +19,10 @@ from tokur_cli.engine.loading.models import (
     DEFAULT_MODEL,
     LanguageModel,
     ModelDescription,
+    Outline,
     describe_model,
     load_language_model,
+    outline_model,
 )
 from tokur_cli.records.errors import TokurError
 
@@ -51,6 +53,12 @@ def describe(options: ModelOptions, progress: Progress) -> ModelDescription:
     """Find the model that ``load`` would load, without loading its weights."""
     with _announced(options, progress) as asked:
         return describe_model(**asked)
+
+
+def outline(options: ModelOptions, progress: Progress) -> Outline:
+    """Say what ``load`` would load, and what its weights would take."""
+    with _announced(options, progress) as asked:
+        return outline_model(**asked, device_map=options.device_map)
 
 
 @contextmanager

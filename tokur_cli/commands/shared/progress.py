@@ -119,9 +119,9 @@ class Progress:
         """Say what is done, of how many, at what rate, and for how long it will go on; again in a minute."""
         total, seconds = self._total(), time.perf_counter() - self._started
         parts = [f"{self.records:,} {f'of {total:,} ' if total else ''}records", self._speed]
-        parts.append(f"{_duration(seconds)} so far")
+        parts.append(f"{duration(seconds)} so far")
         if total and self.records:
-            parts.append(f"about {_duration(seconds * (total - self.records) / self.records)} left")
+            parts.append(f"about {duration(seconds * (total - self.records) / self.records)} left")
         say(self.command, ", ".join(filter(None, parts)))
 
     def _wait_a_minute(self) -> None:
@@ -143,7 +143,7 @@ class Progress:
         self._wait_a_minute()
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """Return a time in words, as exactly as it matters."""
     if seconds < 90:
         return f"{seconds:.0f} s"

@@ -50,7 +50,7 @@ def resolve_dtype(dtype: str, device_map: str) -> torch.dtype:
     import torch
 
     if dtype == "auto":
-        return torch.bfloat16 if multiplies_bfloat16_fast(_device_type(device_map)) else torch.float32
+        return torch.bfloat16 if multiplies_bfloat16_fast(device_type(device_map)) else torch.float32
     if dtype not in DTYPES:
         raise UsageError(f"unknown dtype {dtype!r}; use auto, {', '.join(DTYPES)}")
     resolved: torch.dtype = getattr(torch, dtype)
@@ -172,7 +172,8 @@ def _device(name: str) -> torch.device:
     return device
 
 
-def _device_type(device_map: str) -> str:
+def device_type(device_map: str) -> str:
+    """Return the kind of device that a map leads to, ``cpu`` or ``cuda``, say."""
     import torch
 
     if device_map not in SPREADING:

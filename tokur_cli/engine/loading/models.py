@@ -186,6 +186,44 @@ def describe_model(
     return _find(name, adapter, quantize, dtype, "auto", revision, trust_remote_code, progress)[-1]
 
 
+@dataclass(frozen=True)
+class Outline:
+    """A model without its weights, and what these take.
+
+    Args:
+        description: all but the weights.
+        empty: the model, on the device ``meta``; an adapter on it is merged, and so takes nothing.
+        weights_bytes: None where they are quantised already: shapes don't tell what the packed weights take.
+    """
+
+    description: ModelDescription
+    empty: PreTrainedModel
+    weights_bytes: int | None
+
+
+def outline_model(
+    name: str,
+    *,
+    adapter: str | None = None,
+    quantize: str | None = None,
+    dtype: str = "auto",
+    device_map: str = "auto",
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+    progress: Callable[[str], None] = say_nothing,
+) -> Outline:
+    """Resolve a name as ``load_language_model`` does, and say what loading its weights would take; raises the same."""
+    source, _, config, found = _find(name, adapter, quantize, dtype, device_map, revision, trust_remote_code, progress)
+    import torch
+
+    from tokur_cli.engine.loading.quantised import bytes_of
+
+    with explained_errors(source.label(found.base or name)):
+        empty = _empty(config, getattr(torch, found.dtype), trust_remote_code, "AutoModelForCausalLM").eval()
+        packed = getattr(config, "quantization_config", None) is not None
+        return Outline(found, empty, None if packed else bytes_of(empty, quantize))
+
+
 def _find(
     name: str,
     adapter: str | None,
@@ -296,16 +334,13 @@ def load_weights(
         UsageError: what quantises them is not installed.
         TokurError: the weights don't fit in memory, don't fit the config, or are quantised already.
     """
-    import torch
     import transformers
 
     from tokur_cli.engine.loading.quantised import asked_for, bytes_of
 
     auto: Any = getattr(transformers, kind)
     if getattr(config, "quantization_config", None) is None:
-        with torch.device("meta"):
-            empty = auto.from_config(config, dtype=dtype, trust_remote_code=trust_remote_code)
-        weights_bytes = bytes_of(empty, quantize)
+        weights_bytes = bytes_of(_empty(config, dtype, trust_remote_code, kind), quantize)
     elif quantize is not None:
         raise TokurError(f"the weights of {name} are quantised already: leave --quantize {quantize} out")
     else:
@@ -350,6 +385,18 @@ def load_weights(
         raise TokurError(f"the weights of {name} are damaged: {weight} has NaN or infinite entries; get them again")
     loaded: PreTrainedModel = model.eval().requires_grad_(False)
     return loaded
+
+
+def _empty(config: PreTrainedConfig, dtype: torch.dtype, trust_remote_code: bool, kind: str) -> PreTrainedModel:
+    """Return a model whose weights are not there."""
+    import torch
+    import transformers
+
+    with torch.device("meta"):
+        empty: PreTrainedModel = getattr(transformers, kind).from_config(
+            config, dtype=dtype, trust_remote_code=trust_remote_code
+        )
+    return empty
 
 
 def _architecture(config: PreTrainedConfig) -> str | None:

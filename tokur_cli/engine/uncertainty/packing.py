@@ -43,15 +43,19 @@ _GROUPS_ON_CPU = torch.__version__ >= "2.9"  # (compared as versions) the CPU ke
 _LEAST_FILLED = 0.8  # of a block of stretches that are padded to the same length, on a GPU
 
 
-def longest_packed(model: PreTrainedModel) -> int | None:
+def longest_packed(model: PreTrainedModel, device: str | None = None) -> int | None:
     """Return how long a response may be to be packed, prompt included: None for any length, 0 for none.
 
     Not packed are families outside ``FAMILIES`` (those with attention biases, capped attention logits, recurrence or
     attention code of their own), responses longer than a sliding window, and those for which the rotary embedding
     would be rescaled.
+
+    Args:
+        model: the model, whose weights need not be there.
+        device: the kind that it will be on; None for the one that it is on.
     """
     config = model.config
-    device = model.device.type
+    device = device or model.device.type
     if config.model_type not in FAMILIES or device not in ("cpu", "cuda"):
         return 0
     if not type(model).__module__.startswith("transformers."):

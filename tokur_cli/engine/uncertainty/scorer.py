@@ -32,7 +32,7 @@ from tokur_cli.engine.uncertainty.packing import (
 from tokur_cli.engine.uncertainty.perturbed import Draws, perturbed
 from tokur_cli.engine.uncertainty.prefixes import Batch, Stretch, cut_batches, divide, in_reading_order
 from tokur_cli.engine.uncertainty.tensors import BatchTensors, TokenizedResponse, packed, padded
-from tokur_cli.engine.uncertainty.vocabulary import Estimator, token_quantities
+from tokur_cli.engine.uncertainty.vocabulary import Estimator, most_bytes, token_quantities
 from tokur_cli.records.errors import TokurError
 
 __all__ = ["Quantities", "SamplingMode", "Scorer", "TokenizedResponse"]
@@ -138,23 +138,13 @@ class Scorer:
         left = dict(lengths)
         while left:
             budget = self._halving.batch_tokens
-            for batch in in_reading_order(list(self._batches(responses, left)), prompts):
+            batches = cut(responses, left, self.longest_packed, self._halving)
+            for batch in in_reading_order(list(batches), prompts):
                 yield batch
                 for index in batch.indices:
                     del left[index]
                 if self._halving.batch_tokens != budget:
                     break
-
-    def _batches(self, responses: Sequence[TokenizedResponse], lengths: Mapping[int, int]) -> Iterator[Batch]:
-        """Cut the responses into batches of at most ``batch_tokens`` positions."""
-        longest = self.longest_packed
-        packable = [index for index, length in lengths.items() if longest is None or length <= longest]
-        identities = {index: responses[index].identity() for index in packable}
-        # A state that predicts a response token belongs to its batch
-        latest = {index: len(responses[index].prompt_ids) - 1 for index in packable}
-        yield from cut_batches(divide(identities), lambda: self._halving.batch_tokens, latest)
-        for indices in self._halving.padded({i: length for i, length in lengths.items() if i not in identities}):
-            yield Batch(tuple(indices), packed=False)
 
     @torch.inference_mode()
     def _score_batch(self, responses: list[TokenizedResponse], batch: Batch) -> list[Quantities]:
@@ -239,6 +229,45 @@ class Scorer:
         """Return what all positions of a row attend to that was computed ahead."""
         states = [prefix.states for prefix in self._ahead]
         return [Ahead(0, layout.length, states)] if states else []
+
+
+def cut(
+    responses: Sequence[TokenizedResponse], lengths: Mapping[int, int], longest_packed: int | None, size: HalvingBatches
+) -> Iterator[Batch]:
+    """Cut responses into batches, in any order.
+
+    Args:
+        responses: a window of the stream.
+        lengths: of those that are to be in batches, by index.
+        longest_packed: how long a response may be to be packed, see ``packing.longest_packed``.
+        size: how many positions a batch may have.
+    """
+    packable = [index for index, length in lengths.items() if longest_packed is None or length <= longest_packed]
+    identities = {index: responses[index].identity() for index in packable}
+    # A state that predicts a response token belongs to its batch
+    latest = {index: len(responses[index].prompt_ids) - 1 for index in packable}
+    yield from cut_batches(divide(identities), lambda: size.batch_tokens, latest)
+    for indices in size.padded({i: length for i, length in lengths.items() if i not in identities}):
+        yield Batch(tuple(indices), packed=False)
+
+
+def batch_bytes(model: PreTrainedModel, positions: int, device: str) -> int:
+    """Return about how much memory a batch takes at its peak, beside the weights.
+
+    That is in the widest layer: its input, what it is added to, and three tensors of its width (an MLP's gate, what it
+    is multiplied with, and the product). Logits are never there for more than a block.
+
+    Args:
+        model: the model, whose weights need not be there.
+        positions: of the batch, all members counted.
+        device: the kind that it will be on.
+    """
+    ends = {id(module.weight) for module in (model.get_input_embeddings(), model.get_output_embeddings())}
+    sizes = [parameter.shape for parameter in model.parameters() if parameter.ndim > 1 and id(parameter) not in ends]
+    config, itemsize = model.config.get_text_config(decoder=True), model.dtype.itemsize
+    widest = max(max(shape[-2:]) for shape in sizes)
+    states = positions * itemsize * (2 * config.hidden_size + 3 * widest)
+    return int(states) + most_bytes(positions * config.vocab_size, itemsize, device)
 
 
 @dataclass(frozen=True)

@@ -122,6 +122,18 @@ def token_quantities(
     return {name: values.cpu() for name, values in quantities.items()}
 
 
+def most_bytes(entries: int, itemsize: int, device: str) -> int:
+    """Return what logits take at most, of all tokens together, with what is reduced of them at a time in float32.
+
+    Args:
+        entries: of all logits.
+        itemsize: bytes of one.
+        device: the kind that they are on.
+    """
+    block, reduced = (sizes.get(device, _ACCELERATOR_BYTES) for sizes in (_BLOCK_BYTES, _REDUCED_BYTES))
+    return min(entries * itemsize, block) + 4 * min(4 * entries, reduced)
+
+
 def _block_sizes(logits: Tensor, fused: bool) -> tuple[int, int]:
     """Return how many tokens a block of logits like these may have, and how many are reduced together."""
     device = logits.device.type
