@@ -1,9 +1,13 @@
-"""Quantised weights: by bitsandbytes, by torchao, and wrapped in a tensor type that knows few operations."""
+"""Quantised weights: by bitsandbytes, by torchao, in blocks of float8, in a tensor type that knows few operations."""
 
 import copy
+import json
+import os
+from importlib import import_module
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
 from tests.engine import oracle
@@ -11,7 +15,7 @@ from tests.engine.loading.test_adapted import LORA, save_adapter
 from tests.engine.loading.test_models import load
 from tests.tiny import tiny_model, tiny_tokenizer
 from tokur_cli.engine.body import parts_of
-from tokur_cli.engine.loading import quantised
+from tokur_cli.engine.loading import models, quantised
 from tokur_cli.engine.loading.models import _not_finite
 from tokur_cli.engine.posterior.folder import keep_posterior, load_posterior
 from tokur_cli.engine.posterior.posterior import build_posterior
@@ -277,6 +281,96 @@ def test_without_bitsandbytes_the_error_names_the_extra(tmp_path, monkeypatch):
         load(tmp_path, quantize="4bit")
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_a_product_of_8_bits_is_that_of_the_weight_and_leaves_earlier_ones_as_they_are(dtype, tmp_path):
+    """All unpack into the same memory, also after some did so where nothing is to be differentiated."""
+    whole = quantise(plain_model("qwen2"), "int8", tmp_path)
+    layer = load(tmp_path / "int8", dtype=dtype).model.model.layers[1]
+    inputs = torch.randn(2, 30, 64, generator=torch.Generator().manual_seed(0)).to(getattr(torch, dtype))
+    maps = {
+        "self_attn.q_proj": whole.model.layers[1].self_attn.q_proj,
+        "mlp.up_proj": whole.model.layers[1].mlp.up_proj,
+    }
+    with torch.inference_mode():
+        products = [layer.get_submodule(name)(inputs) for name in maps]
+    products += [layer.get_submodule(name)(inputs) for name in maps]
+    for product, exact in zip(products, [*maps.values(), *maps.values()], strict=True):
+        expected = exact(inputs.double())
+        allowed = (2**-7 if dtype == "bfloat16" else 1e-5) * expected.abs().max()
+        torch.testing.assert_close(product.double(), expected, rtol=0, atol=float(allowed))
+
+
+def fine_grained_fp8(folder, *, block=32):
+    """Save a tiny model in blocks of float8 with a scale each, as DeepSeek's are; return it in float64."""
+    whole, tensors = plain_model().double(), {}
+    for name, weight in plain_model().state_dict().items():
+        tensors[name] = weight.bfloat16()
+        if "proj" in name:
+            rows, columns = weight.shape
+            blocks = weight.view(rows // block, block, columns // block, block).transpose(1, 2)
+            scales = blocks.abs().amax((2, 3)) / torch.finfo(torch.float8_e4m3fn).max
+            small = (blocks / scales[..., None, None]).to(torch.float8_e4m3fn)
+            tensors[name] = small.transpose(1, 2).reshape(rows, columns).contiguous()
+            tensors[f"{name}_scale_inv"] = scales
+            exact = (small.double() * scales.double()[..., None, None]).transpose(1, 2).reshape(rows, columns)
+            whole.get_submodule(name.removesuffix(".weight")).weight = nn.Parameter(exact, requires_grad=False)
+    config = plain_model().config.to_dict() | {"architectures": ["LlamaForCausalLM"], "dtype": "bfloat16"}
+    config["quantization_config"] = {"quant_method": "fp8", "weight_block_size": [block, block]}
+    config["quantization_config"]["modules_to_not_convert"] = ["lm_head"]
+    tiny_tokenizer().save_pretrained(folder)
+    (folder / "config.json").write_text(json.dumps(config))
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    return whole
+
+
+def test_a_checkpoint_in_fine_grained_fp8_is_scored_with_draws(tmp_path):
+    whole = fine_grained_fp8(tmp_path)
+    loaded = load(tmp_path, dtype="bfloat16")
+    posterior = build_posterior(loaded.model, PosteriorSettings(sigma=1.5, rank=4))
+    (got,) = scored(loaded.model, Draws(posterior, 2), [RESPONSE])
+    ids = RESPONSE.prompt_ids, RESPONSE.response_ids
+    mean = oracle.log_probabilities(whole, *ids)
+    drawn = [oracle.log_probabilities(oracle.fixed_draw(whole, posterior, member), *ids) for member in range(2)]
+    expected = oracle.reference_quantities(mean, drawn, RESPONSE.response_ids)
+    errs = float((oracle.log_probabilities(loaded.model, *ids) - mean).abs().max())  # of bfloat16
+    assert errs < 0.05
+    for name in ("logprob", "entropy", "tu", "au", "eu"):
+        assert got[name] == pytest.approx(expected[name], abs=errs), name
+    assert expected["eu"].max() > 3 * errs
+
+
+def test_what_a_library_prints_while_it_loads_weights_stays_off_standard_output(tmp_path, monkeypatch, capfd):
+    fine_grained_fp8(tmp_path)
+    real = models.load_weights
+
+    def loud(*arguments, **options):
+        os.write(1, b"a banner")
+        os.write(2, b"a bar")
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(models, "load_weights", loud)
+    assert load(tmp_path).model is not None
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_way_of_quantising_that_transformers_passes_over_is_refused_by_name(tmp_path):
+    """It would read the integers or the float8 as the weights themselves."""
+    fine_grained_fp8(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "modelopt", "quant_algo": "FP8"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(TokurError, match=r"is quantised by modelopt, which transformers \S+ does not load"):
+        load(tmp_path)
+
+
+def test_a_library_that_is_missing_is_named():
+    with (
+        pytest.raises(TokurError, match=r"^tiny needs no_such_library, which is not installed: pip install no_such"),
+        models.explained_errors("tiny"),
+    ):
+        import_module("no_such_library.part")
+
+
 def test_what_is_no_linear_map_is_not_taken_for_one():
     class Rounding(nn.Linear):
         def forward(self, inputs):
@@ -289,6 +383,7 @@ def test_what_is_no_linear_map_is_not_taken_for_one():
 TORCHAO = {
     "int8": lambda of: of.Int8WeightOnlyConfig(version=2),
     "float8": lambda of: of.Float8WeightOnlyConfig(),
+    "int4": lambda of: of.IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=of.granularity.PerGroup(32)),
 }
 
 

@@ -18,7 +18,7 @@ def import_transformers() -> None:
     transformers' losses, which its models import, take one function from it, for object detectors.
     """
     if os.environ.get("TOKUR_DEBUG") != "1":
-        for library in ("bitsandbytes", "accelerate"):  # before: the first warns as it is imported
+        for library in ("bitsandbytes", "torchao", "torch.utils._pytree", "accelerate"):  # some warn when imported
             logging.getLogger(library).setLevel(logging.ERROR)
     import accelerate  # noqa: F401  (before: whatever it imports sees SciPy as it is)
     import transformers

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import KW_ONLY, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -145,21 +146,25 @@ def load_language_model(
     from tokur_cli.engine.loading.quantised import multiply_unrounded
     from tokur_cli.engine.loading.reordered import reorder_weights
     from tokur_cli.engine.probe import probe_ids, probe_model
+    from tokur_cli.engine.silenced import Silenced
 
     limit_kernel_caches()
     with explained_errors(label := source.label(found.base or name)):
         torch_dtype = getattr(torch, found.dtype)
-        model = load_weights(
-            source,
-            label,
-            config,
-            torch_dtype,
-            device_map,
-            kind=_auto_class(config) or CAUSAL,
-            offload=offload,
-            quantize=quantize,
-            trust_remote_code=trust_remote_code,
-        )
+        packed = hasattr(config, "quantization_config")
+        # Libraries of quantised weights draw bars and banners, on standard output too
+        with Silenced(f"the library of {label}'s weights", progress)() if packed else nullcontext():
+            model = load_weights(
+                source,
+                label,
+                config,
+                torch_dtype,
+                device_map,
+                kind=_auto_class(config) or CAUSAL,
+                offload=offload,
+                quantize=quantize,
+                trust_remote_code=trust_remote_code,
+            )
         multiply_unrounded(model)
         if own is not None:
             model = put_on(model, own, probe_ids(found.tokenizer))
@@ -336,14 +341,16 @@ def load_weights(
     """
     import transformers
 
-    from tokur_cli.engine.loading.quantised import asked_for, bytes_of
+    from tokur_cli.engine.loading.quantised import asked_for, bytes_of, check_method
 
     auto: Any = getattr(transformers, kind)
-    if getattr(config, "quantization_config", None) is None:
+    packed = getattr(config, "quantization_config", None)
+    if packed is None:
         weights_bytes = bytes_of(_empty(config, dtype, trust_remote_code, kind), quantize)
     elif quantize is not None:
         raise TokurError(f"the weights of {name} are quantised already: leave --quantize {quantize} out")
     else:
+        check_method(packed, name)
         weights_bytes = 0  # the config's shapes don't tell what the packed weights take
     more = {} if quantize is None else {"quantization_config": asked_for(quantize, dtype)}
     model, report = auto.from_pretrained(
@@ -372,8 +379,9 @@ def load_weights(
                 source, name, config, dtype, device_map, kind=MULTIMODAL, offload=offload, quantize=quantize,
                 unused=unused, trust_remote_code=trust_remote_code,
             )  # fmt: skip
+        which = "" if packed is None else f", which transformers {transformers.__version__} does not find quantised"
         raise TokurError(
-            f"{name} lacks weights that its config.json asks for: {missing[0]} (of {len(missing)} missing)"
+            f"{name} lacks weights that its config.json asks for: {missing[0]} (of {len(missing)} missing){which}"
         )
     if mismatched := sorted(report["mismatched_keys"]):
         weight, found, wanted = mismatched[0]
@@ -510,6 +518,12 @@ def explained_errors(name: str) -> Iterator[None]:
             raise TokurError(
                 f"{name} brings its own Python code; a language model's runs with --trust-remote-code if you trust it"
             ) from error
+        if (
+            isinstance(error, ModuleNotFoundError)
+            and error.name
+            and find_spec(library := error.name.split(".")[0]) is None
+        ):
+            raise TokurError(f"{name} needs {library}, which is not installed: pip install {library}") from error
         if "does not recognize this architecture" in message:
             raise TokurError(
                 f"transformers {transformers.__version__} doesn't know the architecture of {name}; "

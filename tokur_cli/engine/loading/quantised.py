@@ -147,6 +147,28 @@ def asked_for(quantize: str, dtype: torch.dtype) -> Any:
     )
 
 
+def check_method(packed: Any, name: str) -> None:
+    """Refuse a checkpoint whose ``quantization_config`` transformers passes over, to read its weights as they are.
+
+    Args:
+        packed: that config, as the checkpoint's config has it.
+        name: of the checkpoint, as the user typed it.
+
+    Raises:
+        TokurError: it does.
+    """
+    import transformers
+
+    auto: Any = transformers.quantizers.auto.AutoHfQuantizer
+    fields = packed if isinstance(packed, dict) else packed.to_dict()
+    if not auto.supports_quant_method(fields):
+        method = fields.get("quant_method")
+        raise TokurError(
+            f"{name} is quantised by {method}, which transformers {transformers.__version__} does not load; "
+            "use a checkpoint in another format (https://huggingface.co/docs/transformers/quantization)"
+        )
+
+
 def bytes_of(empty: PreTrainedModel, quantize: str | None) -> int:
     """Return what a model's weights take, those of its linear maps quantised but for the head's.
 
@@ -174,21 +196,31 @@ def multiply_unrounded(model: PreTrainedModel) -> None:
 
     Its own product rounds inputs to 8 bits, too, but for features that are large in any row of the batch. So what is
     computed beside a token changes its numbers, in SmolLM2 by as much as 8 bits change them at all.
+
+    Here a weight is unpacked for a product, each into the same memory: in new memory, that takes several times as long.
     """
     bitsandbytes = sys.modules.get("bitsandbytes")
     if bitsandbytes is None:
         return
+    modules: list[Any] = [module for module in model.modules() if type(module) is bitsandbytes.nn.Linear8bitLt]
+    largest = max((module.weight.numel() for module in modules), default=0)
+    rooms: dict[tuple[torch.device, torch.dtype], Tensor] = {}
+
+    def unpacked(weight: Tensor, scale: Tensor) -> Tensor:
+        if (key := (weight.device, scale.dtype)) not in rooms:
+            with torch.inference_mode(False):  # where it could not be written to outside of it
+                rooms[key] = torch.empty(largest, dtype=scale.dtype, device=weight.device)
+        return rooms[key][: weight.numel()].view(weight.shape).copy_(weight).mul_(scale[:, None])
 
     def forward(module: Any, inputs: Tensor) -> Tensor:
         if module.weight.CB is not None:
             module.init_8bit_state()
-        weight = module.state.CB * (module.state.SCB / 127)[:, None]  # (out, in), float32
+        weight = unpacked(module.state.CB, (module.state.SCB / 127).to(inputs.dtype))  # (out, in)
         bias = None if module.bias is None else module.bias.to(inputs.dtype)
-        return functional.linear(inputs, weight.to(inputs.dtype), bias)
+        return functional.linear(inputs, weight, bias)
 
     unrounded = type("UnroundedLinear8bit", (bitsandbytes.nn.Linear8bitLt,), {"forward": forward})
-    for module in model.modules():
-        if type(module) is bitsandbytes.nn.Linear8bitLt:
-            module.__class__ = unrounded
-            if "_old_forward" in vars(module):  # accelerate's hook has the method that it found
-                module._old_forward = forward.__get__(module)
+    for module in modules:
+        module.__class__ = unrounded
+        if "_old_forward" in vars(module):  # accelerate's hook has the method that it found
+            module._old_forward = forward.__get__(module)
