@@ -1,12 +1,13 @@
 """Generated tokens a second: tokur's batch that refills itself, beside what transformers and vLLM offer.
 
     python -m tests.bench.generate [--questions 64] [--samples 4] [--max-new-tokens 256] [--rounds 3] [--ways …]
+        [--model FOLDER] [--quantize 4bit|8bit]
 
-Every way samples N responses to each of the same prompts at temperature 0.8 with SmolLM2 in the dtype of ``auto``, in a
-process of its own; rounds go in turn, and while one way runs, the others are stopped: vLLM's takes a part of the
-processors while it waits. A useful token is one up to and including the end of its response; padding after
-it counts for nobody. ``--ways`` takes ``vllm`` too, in an environment that has it. Peak memory is the process's in its
-rounds, model and libraries included, where Linux tells it.
+Every way samples N responses to each of the same prompts at temperature 0.8, with SmolLM2 or a model that
+``tests.bench.shapes`` made, in the dtype of ``auto`` and a process of its own; rounds go in turn, and while one way
+runs, the others are stopped: vLLM's takes a part of the processors while it waits. A useful token is one up to and
+including the end of its response; padding after it counts for nobody. ``--ways`` takes ``vllm`` too, in an environment
+that has it. Peak memory is the process's in its rounds, model and libraries included, where Linux tells it.
 """
 
 import argparse
@@ -102,17 +103,17 @@ def continuous_batching(language_model, prompts, samples, limit):
     return sum(len(result.generated_tokens) for result in results.values())
 
 
-def load(way, limit):
+def load(way, limit, name, quantize):
     """What a way takes, kept in its process."""
     if way == "vllm":
-        description = describe_model(DEFAULT_MODEL, dtype="bfloat16")
+        description = describe_model(name, dtype="bfloat16")
         loaded[way] = VllmDecoder(
             description, tokenizer(description).decode, SAMPLING, max_new_tokens=limit, cache_bytes=4 << 30, tell=print
         )
     elif way == "refilled_batch":
-        loaded[way] = load_language_model(DEFAULT_MODEL)
+        loaded[way] = load_language_model(name, quantize=quantize)
     else:  # as their users load it
-        description = describe_model(DEFAULT_MODEL)
+        description = describe_model(name)
         model = AutoModelForCausalLM.from_pretrained(description.place, dtype=description.dtype)
         loaded[way] = SimpleNamespace(model=model, tokenizer=description.tokenizer)
     memory = Path("/proc/self/clear_refs")
@@ -138,6 +139,8 @@ def main():
     for name, default in (("questions", 64), ("samples", 4), ("max-new-tokens", 256), ("rounds", 3)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--ways", default="refilled_batch,padded_batches,continuous_batching")
+    parser.add_argument("--model", default=DEFAULT_MODEL)
+    parser.add_argument("--quantize", choices=("4bit", "8bit"), help="of refilled_batch")
     arguments = parser.parse_args()
     prompts = read_prompts(arguments.questions)
     limit = arguments.max_new_tokens
@@ -153,7 +156,7 @@ def main():
                 os.killpg(group, signal.SIGCONT if way in running else signal.SIGSTOP)
 
     for way, process in processes.items():
-        process.submit(load, way, limit).result()
+        process.submit(load, way, limit, arguments.model, arguments.quantize).result()
     for _ in range(arguments.rounds):
         for way, measured in results.items():
             run(way)

@@ -16,7 +16,7 @@ import torch
 
 from tests.bench.plain import PlainScorer
 from tests.bench.score import DRAWS, WORKLOADS, Tokur
-from tokur_cli.commands.session.session import ACCELERATOR_BATCH_TOKENS
+from tokur_cli.commands.options.scoring import default_batch_tokens
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.posterior.posterior import build_posterior
@@ -39,7 +39,7 @@ class Bench:
         self.model = load("bfloat16", arguments.device)
         self.posterior = build_posterior(self.model)
         self.tokens = sum(len(response.response_ids) for response in self.responses)
-        self.scorer = Tokur(self.model, self.posterior, "stepwise", ACCELERATOR_BATCH_TOKENS)
+        self.scorer = Tokur(self.model, self.posterior, "stepwise", default_batch_tokens(self.device.type))
 
     def wait(self):
         if self.device.type == "cuda":

@@ -1,7 +1,10 @@
-"""Peak resident memory of ``tokur score``: ``python -m tests.bench.memory [--records 100000] [--responses 512]``.
+"""Peak resident memory of ``tokur score``.
+
+    python -m tests.bench.memory [--records 100000] [--responses 512] [--models tiny,smollm2,wide,llama1b,llama3b]
 
 Inputs of 10 and of very many records go through a tiny model. SmolLM2 (a vocabulary of 49,152) and a random model of
 two thin layers with a vocabulary of 262,144 score responses to as many questions, and as many samples of one question.
+Random models of real shapes, if ``--models`` names them, score 16.
 Each run is a process of its own. What is the model's is taken off: its weights and, where loading converts them, the
 file they are read from, which is mapped until then. The run fails if more than 1 GB is left. What merely loading the
 model takes at most is set beside it.
@@ -11,6 +14,7 @@ import argparse
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -76,7 +80,7 @@ def main():
         folder = Path(name)
         # Not in this process: what a process holds when it starts another counts for that one too
         subprocess.run([sys.executable, "-c", MAKE, folder], check=True, capture_output=True)
-        tiny, wide = folder / "tiny-llama", folder / "tiny-qwen2"
+        tiny, wide, large = folder / "tiny-llama", folder / "tiny-qwen2", folder / "large"
         cases = {
             "tiny": [(tiny, 10, 1, {}), (tiny, options.records, 1, {})],
             "smollm2": [(SMOLLM2, options.responses, 1, {}), (SMOLLM2, 1, options.responses, {})],
@@ -85,11 +89,16 @@ def main():
                 (wide, 1, options.responses, {}),
                 (wide, 1, options.responses, {"context": 200}),
             ],
+            "llama1b": [(large, 16, 1, {})],
+            "llama3b": [(large, 16, 1, {})],
         }
         print(
             f"{'model':10}{'questions':>10}{'samples':>9}{'seconds':>9}{'peak':>8}{'weights':>9}{'file':>6}{'rest':>7}{'loading':>9}"
         )
         for label in options.models.split(","):
+            if large in cases[label][0]:
+                shutil.rmtree(large, ignore_errors=True)
+                subprocess.run([sys.executable, "-m", "tests.bench.shapes", label, large], check=True)
             for model, questions, samples, shape in cases[label]:
                 loading, _, said = measure(["-c", LOAD, model])
                 weights, file = (int(size) / 1e6 for size in said.split())

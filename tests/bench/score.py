@@ -1,13 +1,15 @@
 """Scored response tokens a second: tokur beside what a capable user would write in an afternoon.
 
-    python -m tests.bench.score [--workload samples|shared-prefix|one-prefix|llama1b] [--responses 172] [--rounds 3]
-        [--ways tokur,plain,forward,padded] [--dtypes float32,bfloat16] [--device cpu] [--sampling stepwise]
-        [--batch-tokens N] [--profile]
+    python -m tests.bench.score [--workload samples|shared-prefix|one-prefix|llama1b|llama3b] [--responses 172]
+        [--rounds 3] [--ways tokur,plain,forward,padded] [--dtypes float32,bfloat16] [--device cpu]
+        [--sampling stepwise] [--batch-tokens N] [--profile]
 
 samples        samples/responses.jsonl: one response a question, short prompts
 shared-prefix  samples/responses_n16.jsonl, sixteen responses a question, under a header of eight worked examples
 one-prefix     responses of 150 random tokens to one prompt of 700
-llama1b        random responses under a random model of Llama-3.2-1B's shape, the yardstick on a GPU
+llama1b        random responses under a random model of Llama-3.2-1B's shape in bfloat16, the yardstick on a GPU; on a
+               CPU four short ones
+llama3b        the same of Llama-3.2-3B's shape
 
 The plain version makes a forward pass a draw with swapped weights over padded batches of 16, takes all logits and a
 log-softmax in float32, and computes the same seven quantities. ``forward`` is one of its passes alone, with all logits;
@@ -16,11 +18,13 @@ log-softmax in float32, and computes the same seven quantities. ``forward`` is o
 
 import argparse
 import copy
+import functools
 import itertools
 import json
 import random
 import resource
 import statistics
+import sys
 import time
 from pathlib import Path
 
@@ -28,6 +32,7 @@ import numpy as np
 import torch
 
 from tests.bench.plain import PlainScorer
+from tests.bench.shapes import SHAPES, random_model
 from tokur_cli.commands.baselines.features import largest_window
 from tokur_cli.commands.options.scoring import BaselineOptions, default_batch_tokens
 from tokur_cli.commands.score.windows import window_sizes
@@ -69,6 +74,10 @@ class Tokur:
         return results
 
 
+def tell(what):
+    print(what, file=sys.stderr, flush=True)
+
+
 def read_rows(name, count):
     with (SAMPLES / name).open() as file:
         return [json.loads(line) for line in itertools.islice(file, count)]
@@ -106,48 +115,20 @@ def one_prefix(count):
     return load, [TokenizedResponse(prompt, [numbers.randrange(49_152) for _ in range(150)]) for _ in range(count)]
 
 
-def llama1b(count, **sizes):
-    """Prompts of 50 to 150 tokens and responses of 100 to 600, all different."""
-    from transformers import AutoModelForCausalLM, LlamaConfig
-
-    shape = {
-        "vocab_size": 128_256,
-        "hidden_size": 2048,
-        "intermediate_size": 8192,
-        "num_hidden_layers": 16,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 8,
-        "max_position_embeddings": 131_072,
-        "tie_word_embeddings": True,
-    } | sizes
-
-    def load(dtype, device):
-        torch.manual_seed(0)
-        with torch.device(device):
-            model = AutoModelForCausalLM.from_config(LlamaConfig(**shape), dtype=getattr(torch, dtype))
-        return model.eval().requires_grad_(False)
-
+def of_shape(shape, count, device="cuda"):
+    """Prompts of 50 to 150 tokens and responses of 100 to 600, on a CPU of 20 to 60, all different."""
     numbers = random.Random(0)
 
     def ids(least, most):
-        return [numbers.randrange(shape["vocab_size"]) for _ in range(numbers.randint(least, most))]
+        return [numbers.randrange(SHAPES[shape]["vocab_size"]) for _ in range(numbers.randint(least, most))]
 
-    return load, [TokenizedResponse(ids(50, 150), ids(100, 600)) for _ in range(count)]
-
-
-def tiny(count):
-    """Like llama1b, of a size for testing this file."""
-    small = {"vocab_size": 1000, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2}
-    return llama1b(count, **small, num_attention_heads=4, num_key_value_heads=2)
+    lengths = (20, 60) if device == "cpu" else (100, 600)
+    responses = [TokenizedResponse(ids(50, 150), ids(*lengths)) for _ in range(count)]
+    return functools.partial(random_model, shape), responses
 
 
-WORKLOADS = {
-    "samples": samples,
-    "shared-prefix": shared_prefix,
-    "one-prefix": one_prefix,
-    "llama1b": llama1b,
-    "tiny": tiny,
-}
+WORKLOADS = {"samples": samples, "shared-prefix": shared_prefix, "one-prefix": one_prefix}
+WORKLOADS |= {shape: functools.partial(of_shape, shape) for shape in SHAPES}
 
 
 def distinct_positions(responses):
@@ -233,10 +214,14 @@ class Contest:
 
     def __init__(self, arguments, load, responses, dtype):
         self.dtype, self.device, self.responses = dtype, arguments.device, responses
+        self.tokens = sum(len(response.response_ids) for response in responses)
         self.usual = usual = load(dtype, arguments.device)  # for the plain version, which swaps its weights
-        self.model = copy.deepcopy(usual) if arguments.device == "cpu" else usual
+        kept = usual.get_output_embeddings().weight  # which the embedding has too, and which is not reordered then
+        self.model = copy.deepcopy(usual, {id(kept): kept}) if arguments.device == "cpu" else usual
         reorder_weights(self.model)  # as loading does
+        tell(f"the model in {dtype} is there")
         posterior, plain_posterior = (build_posterior(m, cache=cache_folder() / "bases") for m in (self.model, usual))
+        tell("its basis is there")
         default = default_batch_tokens(torch.device(arguments.device).type)
         budget = arguments.batch_tokens or default
         plain = PlainScorer(usual, plain_posterior, DRAWS)
@@ -251,7 +236,7 @@ class Contest:
         self.wall, self.cpu = {name: [] for name in self.ways}, {name: [] for name in self.ways}
         self.positions, self.peaks, self.results, self.matrix = {}, {}, {}, []
         for way in self.ways.values():
-            way(responses[:2])
+            way(responses[:1])
 
     def profile(self):
         with torch.profiler.profile() as profile:
@@ -265,15 +250,15 @@ class Contest:
             self.results[name], (wall, cpu), self.positions[name], self.peaks[name] = outcome
             self.wall[name].append(wall)
             self.cpu[name].append(cpu)
+            tell(f"{name} in {self.dtype}: {wall:.2f} s, {self.tokens / wall:.1f} tokens a second")
 
     def report(self):
-        tokens = sum(len(r.response_ids) for r in self.responses)
         distinct = distinct_positions(self.responses)
         wall, cpu = ({name: statistics.median(t) for name, t in times.items()} for times in (self.wall, self.cpu))
         matrix = statistics.median(self.matrix)
         report = {
             "dtype": self.dtype,
-            "response_tokens": tokens,
+            "response_tokens": self.tokens,
             "positions": sum(r.length for r in self.responses),
             "distinct_positions": distinct,
             "matrix_gflops": round(matrix / 1e9),
@@ -281,7 +266,7 @@ class Contest:
         for name in self.ways:
             rows = self.positions[name] / (1 if name == "forward" else 1 + DRAWS)
             report[name] = {
-                "tokens_per_second": round(tokens / wall[name], 1),
+                "tokens_per_second": round(self.tokens / wall[name], 1),
                 "seconds": round(wall[name], 3),
                 "cpu_seconds": round(cpu[name], 3),
                 "positions_computed": round(rows),
@@ -344,17 +329,22 @@ def show(report, ways):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--workload", choices=WORKLOADS, default="samples")
-    parser.add_argument("--responses", type=int, default=172)
+    parser.add_argument("--responses", type=int, help="172; of llama1b and llama3b on a CPU 4")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--dtypes", default="float32,bfloat16")
+    parser.add_argument("--dtypes", help="float32,bfloat16; of llama1b and llama3b bfloat16")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--sampling", default="stepwise")
     parser.add_argument("--batch-tokens", type=int)
     parser.add_argument("--ways", default="tokur,plain,forward", help="tokur first; plain, forward, padded")
     parser.add_argument("--profile", action="store_true")
     arguments = parser.parse_args()
-    load, responses = WORKLOADS[arguments.workload](arguments.responses)
-    contests = [Contest(arguments, load, responses, dtype) for dtype in arguments.dtypes.split(",")]
+    workload, dtypes, most = WORKLOADS[arguments.workload], "float32,bfloat16", 172
+    if arguments.workload in SHAPES:
+        workload, dtypes = functools.partial(workload, device=arguments.device), "bfloat16"
+        most = 4 if arguments.device == "cpu" else most
+    load, responses = workload(arguments.responses or most)
+    dtypes = arguments.dtypes or dtypes
+    contests = [Contest(arguments, load, responses, dtype) for dtype in dtypes.split(",")]
     for contest in contests if arguments.profile else ():
         contest.profile()
     for _ in range(arguments.rounds):
