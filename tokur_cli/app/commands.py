@@ -19,7 +19,7 @@ from tokur_cli.commands.options.fit import FitOptions
 from tokur_cli.commands.options.guided import GuidedOptions
 from tokur_cli.commands.options.heatmap import ChoiceOptions, PassthroughOptions, PictureOptions, ScaleOptions
 from tokur_cli.commands.options.labels import LabelOptions
-from tokur_cli.commands.options.model import DecodingOptions, ModelOptions, PromptOptions
+from tokur_cli.commands.options.model import BackendOptions, DecodingOptions, ModelOptions, PromptOptions
 from tokur_cli.commands.options.perturb import KeepOptions, StrengthOptions
 from tokur_cli.commands.options.relations import Excludes, Needs
 from tokur_cli.commands.options.scoring import (
@@ -74,6 +74,11 @@ _BESIDE_KEPT = ("folder", "draws", "sigma")  # of which --sigma says itself what
 _OF_GUIDED = ("scores", "tokens", "calibration", "no_tokens", "steps", "step_by")
 _OF_RECORDS = (*_OF_GUIDED, "alternatives")
 _BATCH = ("batch_tokens",)  # which generating has, too
+_OF_TRANSFORMERS = Excludes(
+    "--backend=vllm",
+    but=("name", "dtype", "revision", "trust_remote_code"),
+    why="{option} is for --backend transformers (vLLM takes whole models, and the GPU that it finds): leave it out",
+)
 _MAPPING = ("format", "question_field", "response_field", "reference_field", "id_field", "requests", "filter")
 
 
@@ -128,25 +133,14 @@ def generate(
         typer.Option("--question", metavar="TEXT", help="Ask this, in place of a file.", rich_help_panel=panels.INPUT),
         Excludes("questions", why="{option} is asked in place of a file: leave it or {value} out"),
     ] = None,
-    model: Annotated[
-        ModelOptions,
-        Excludes(
-            "--backend=vllm",
-            but=("name", "dtype", "revision", "trust_remote_code"),
-            why="{option} is for --backend transformers (vLLM takes whole models, and the GPU that it finds): leave it "
-            "out",
-        ),
-    ],
+    model: Annotated[ModelOptions, _OF_TRANSFORMERS],
+    engine: BackendOptions,
     decoding: DecodingOptions,
     guided: GuidedOptions,
     score: Annotated[
         bool,
         typer.Option(
             "--score", metavar="", help="Score the responses in the same run.", rich_help_panel=panels.POSTERIOR
-        ),
-        Excludes(
-            "--backend=vllm",
-            why="--score needs the weights at hand, which vLLM keeps to itself: pipe into tokur score",
         ),
     ] = False,
     posterior: Annotated[
@@ -194,8 +188,8 @@ def generate(
     if questions and len(questions.split()) > 1 and not os.path.exists(questions):
         raise UsageError(f'there is no file "{questions}": to ask this, put --question before it')
     source = replace(source, path=input_path(questions)) if question is None else replace(source, asked=question)
-    decoding = decoding.guided_by(guided.guidance, posterior.seed)
-    scoring = together(scoring, posterior, baselines)
+    decoding = replace(decoding.guided_by(guided.guidance, posterior.seed), engine=engine)
+    scoring = together(scoring, posterior, baselines, engine)
     from tokur_cli.commands.generate.command import GenerateJob
     from tokur_cli.commands.session.files import carry_out
 
@@ -205,7 +199,16 @@ def generate(
 def score(
     *,
     responses: Responses = None,
-    model: Annotated[ModelOptions, _OF_MODEL],
+    model: Annotated[ModelOptions, _OF_MODEL, _OF_TRANSFORMERS],
+    engine: Annotated[
+        BackendOptions,
+        _OF_MODEL,
+        Needs(
+            "--backend=vllm",
+            but=("backend", "tensor_parallel_size"),
+            why="{option} is for --backend vllm: with transformers, scoring keeps no more than --batch-tokens needs",
+        ),
+    ],
     posterior: Annotated[PosteriorOptions, _OF_MODEL, Excludes("--posterior", but=_BESIDE_KEPT, why=FIXED)],
     scoring: Annotated[
         ScoringOptions,
@@ -231,7 +234,7 @@ def score(
         return
     from tokur_cli.commands.score.command import ScoreJob
 
-    job = ScoreJob.of(model, prompts, together(scoring, posterior, baselines))
+    job = ScoreJob.of(model, prompts, together(scoring, posterior, baselines, engine))
     if baselines.show_prompts:
         from tokur_cli.commands.baselines.show_prompts import show_prompts
 
@@ -314,6 +317,9 @@ def heatmap(
     run(source, scaling, choice, labels, picture, target)
 
 
-def together(scoring: ScoringOptions, posterior: PosteriorOptions, baselines: BaselineOptions) -> ScoringOptions:
+def together(
+    scoring: ScoringOptions, posterior: PosteriorOptions, baselines: BaselineOptions, engine: BackendOptions
+) -> ScoringOptions:
     """Return how responses are scored as one group; the posterior's seed is that of all random numbers."""
-    return replace(scoring, posterior=posterior, baselines=replace(baselines, seed=posterior.seed))
+    baselines = replace(baselines, seed=posterior.seed)
+    return replace(scoring, posterior=posterior, baselines=baselines, engine=engine)

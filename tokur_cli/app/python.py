@@ -15,6 +15,7 @@ from tokur_cli.commands.generate.command import GenerateJob
 from tokur_cli.commands.heatmap.notebook import picture_of
 from tokur_cli.commands.options.model import ModelOptions
 from tokur_cli.commands.options.relations import Call
+from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.commands.score.command import ScoreJob
@@ -67,7 +68,7 @@ class Tokur:
         self._options = {"model": model, **options}
         groups = _filled(score, self._options)
         self._model_options = groups["model"]
-        scoring = together(groups["scoring"], groups["posterior"], groups["baselines"])
+        scoring = _scoring_of(groups)
         self._scoring = ScoreJob.of(self._model_options, groups["prompts"], scoring)
         self._session: Session | None = None  # with the model that is loaded
         self._loaded: tuple[str | None, str | None] | None = None  # as which, and with which adapter
@@ -111,10 +112,9 @@ class Tokur:
                 f"generate uses the model that Tokur has: give model, {', '.join(others)} and {last} to another "
                 "Tokur(…)"
             )
-        if groups["decoding"].backend == "vllm":
-            raise UsageError("from Python, generate has no backend vllm: run tokur generate --backend vllm")
+        scoring = _scoring_of(groups)
         decoding = groups["decoding"].guided_by(groups["guided"].guidance, groups["posterior"].seed)
-        scoring = together(groups["scoring"], groups["posterior"], groups["baselines"])
+        decoding = replace(decoding, engine=scoring.engine)
         job = GenerateJob.of(groups["model"], groups["prompts"], decoding, scoring, score=groups["score"])
         job = replace(job, model=job.model if job.model.name else self._scoring.model)
         rows = [{"question": questions}] if isinstance(questions, str) else questions
@@ -146,6 +146,13 @@ class Tokur:
         if self._scorer is None:
             self._scorer = job.pipeline(job.session(self._session.model, progress))
         return self._scorer
+
+
+def _scoring_of(groups: Mapping[str, Any]) -> ScoringOptions:
+    """Return how responses are scored."""
+    if groups["engine"].backend == "vllm":
+        raise UsageError("from Python there is no backend vllm: run tokur score or tokur generate with --backend vllm")
+    return together(groups["scoring"], groups["posterior"], groups["baselines"], groups["engine"])
 
 
 def _filled(command: Any, options: Mapping[str, Any], beside: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tokur_cli.commands.options.model import DecodingOptions, ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
+from tokur_cli.commands.score.backend import check_backend
 from tokur_cli.commands.score.calibrated import with_calibration
 from tokur_cli.commands.score.windows import score_records
 from tokur_cli.commands.session.job import AlreadyWritten, Planned, Run, StreamJob, none_written, session_of
@@ -63,6 +64,7 @@ class GenerateJob(StreamJob):
             model = model.or_named(kept)
         if score:
             scoring = with_calibration(scoring)
+            check_backend(scoring)
         return cls(model, PromptForm(prompts), scoring, decoding, score)
 
     @property
@@ -82,8 +84,8 @@ class GenerateJob(StreamJob):
 
     @property
     def takes_weights(self) -> bool:
-        """Whether this process loads the weights, which vLLM does itself."""
-        return self.decoding.backend != "vllm"
+        """Whether the weights are looked at, beside vLLM, which loads them itself."""
+        return self.decoding.engine.backend != "vllm" or self.score
 
     def pipeline(self, session: Session) -> Responder:  # noqa: D102
         return session.responder(self.decoding, self.scoring, score=self.score)

@@ -27,8 +27,12 @@ class Responder:
         self.settings = dict(session.description.settings)
         self._scorer = None
         self._decoder: Decoder | VllmDecoder | ParticleFilter | UntilSettled
-        if decoding.backend == "vllm":
-            self._decoder = _ending_early(session.vllm_decoder(decoding), decoding.stop_at)
+        if decoding.engine.backend == "vllm":
+            share = 1 / (1 + score)  # an engine of vLLM's either generates or gives hidden states
+            self._decoder = _ending_early(session.vllm_decoder(decoding, share), decoding.stop_at)
+            if score:
+                self._scorer = session.scorer(scoring, share=share)
+                self.settings = settings_for(self._scorer.settings, {"prompt_token_ids": []})
             return
         decoder = session.decoder(decoding)  # a model that cannot generate is refused first
         self._decoder = _ending_early(decoder, decoding.stop_at)

@@ -102,7 +102,7 @@ class Generation:
         self.settings = with_model_digests(
             {
                 **{name: pool.settings[name] for name in session.description.identity},
-                "backend": options.backend,
+                "backend": options.engine.backend,
                 "temperature": options.temperature,
                 "top_p": options.top_p,
                 "top_k": options.top_k,

@@ -145,6 +145,32 @@ class PromptOptions:
 
 
 @dataclass(frozen=True)
+class BackendOptions:
+    """Which library runs the model, and what it may take."""
+
+    panel: ClassVar[str] = panels.MODEL
+
+    backend: Annotated[
+        Literal["transformers", "vllm"],
+        Option(help="vllm: stock vLLM, where it is installed; it scores with --sampling shared or joint."),
+    ] = "transformers"
+    max_memory: Annotated[
+        float | None,
+        Option(min=0.0, metavar="GIB", help="GiB for keys and values. Default: half of what is free; vLLM's own."),
+    ] = None
+    tensor_parallel_size: Annotated[
+        int,
+        Option(min=1, metavar="N", help="GPUs over which vLLM divides the model."),
+        Needs("--backend=vllm", why="{option} is for --backend vllm: with transformers, --device-map says where"),
+    ] = 1
+
+    @property
+    def cache_bytes(self) -> int | None:
+        """What keys and values may take; None for the default."""
+        return None if self.max_memory is None else int(self.max_memory * 2**30)
+
+
+@dataclass(frozen=True)
 class DecodingOptions:
     """How responses are generated; the seed is that of all random numbers, which the posterior's options declare."""
 
@@ -204,9 +230,6 @@ class DecodingOptions:
         list[str], Option(metavar="TEXT", help="Text that ends a response; may be given several times.")
     ] = field(default_factory=list)
     seed: int = 0
-    backend: Annotated[Literal["transformers", "vllm"], Option(help="vllm: stock vLLM, where it is installed.")] = (
-        "transformers"
-    )
     batch_size: Annotated[
         int | None,
         Option(
@@ -215,10 +238,7 @@ class DecodingOptions:
             help="Responses at once; halved when memory does not suffice. Default: 256.",
         ),
     ] = None
-    max_memory: Annotated[
-        float | None,
-        Option(min=0.0, metavar="GIB", help="GiB for keys and values. Default: half of what is free."),
-    ] = None
+    engine: BackendOptions = field(default_factory=BackendOptions)
     guidance: Guidance | None = None
     given: frozenset[str] = frozenset()
 

@@ -13,7 +13,7 @@ from typer import Option
 from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.completion import one_of, score_names, several_of
 from tokur_cli.commands.options.files import Reads
-from tokur_cli.commands.options.model import NamedModel
+from tokur_cli.commands.options.model import BackendOptions, NamedModel
 from tokur_cli.commands.options.parts import tokens_option
 from tokur_cli.commands.options.relations import Excludes
 from tokur_cli.commands.shared.errors import reporting
@@ -171,6 +171,7 @@ class ScoringOptions(SamplingOptions):
 
     posterior: PosteriorOptions = field(default_factory=PosteriorOptions)
     baselines: BaselineOptions = field(default_factory=lambda: BaselineOptions())
+    engine: BackendOptions = field(default_factory=BackendOptions)
     fitted: Calibration | None = None  # what the file of ``calibration`` holds, read once for all workers
 
     estimator: Annotated[

@@ -11,6 +11,7 @@ from tokur_cli.commands.baselines.features import over_samples
 from tokur_cli.commands.baselines.samples import standing_together
 from tokur_cli.commands.options.model import ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
+from tokur_cli.commands.score.backend import check_backend
 from tokur_cli.commands.score.calibrated import chosen_scores, with_calibration
 from tokur_cli.commands.score.windows import score_records
 from tokur_cli.commands.session.job import AlreadyWritten, Planned, Run, StreamJob
@@ -41,6 +42,7 @@ class ScoreJob(StreamJob):
         kept = scoring.posterior.model  # which also says what is wrong with a kept posterior
         model = model.or_named(kept)
         scoring = with_calibration(scoring)
+        check_backend(scoring)
         return cls(model, PromptForm(prompts), scoring)
 
     def pipeline(self, session: Session) -> RecordScorer:  # noqa: D102

@@ -22,7 +22,7 @@ from tokur_cli.engine.loading.models import LanguageModel
 from tokur_cli.engine.posterior.settings import settings_of_draws
 from tokur_cli.engine.tokens import LocatedResponse
 from tokur_cli.engine.uncertainty.perturbed import Draws
-from tokur_cli.engine.uncertainty.scorer import Quantities, Scorer
+from tokur_cli.engine.uncertainty.scorer import Quantities
 from tokur_cli.engine.uncertainty.vocabulary import ALTERNATIVES
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
@@ -44,9 +44,12 @@ class RecordScorer:
         options: the posterior, what is computed, and how scores that take more are.
         guided_by: the per-token quantities that guided the generation of what is scored. If there are any, records come
             with their quantities, under ``tokur.tokens``.
+        share: see ``Session.token_scorer``.
     """
 
-    def __init__(self, session: Session, options: ScoringOptions, *, guided_by: Collection[str] = ()) -> None:
+    def __init__(
+        self, session: Session, options: ScoringOptions, *, guided_by: Collection[str] = (), share: float = 1.0
+    ) -> None:
         self.session, self.model_name = session, session.model.name
         self.scores, self.keep_tokens = chosen_scores(options), not options.no_tokens
         self.step_by, self.alternatives = options.step_rule, options.alternatives
@@ -58,12 +61,12 @@ class RecordScorer:
             session.model.probe.check_scoring(None)
         else:
             draws = session.draws(options.posterior)
-        self.scorer = Scorer(
-            session.model.model,
+        self.scorer = session.token_scorer(
+            options.engine,
             draws,
+            share,
             sampling=options.sampling,
             estimator=options.estimator,
-            batch_tokens=session.batch_tokens,
             on_demand=ON_DEMAND & {*needs, *guided_by},
             alternatives=options.alternatives or 0,
         )
@@ -267,8 +270,10 @@ def _run_settings(options: ScoringOptions, language_model: LanguageModel, draws:
         draws.posterior if draws else None, draws.members if draws else 0, options.sampling, options.estimator
     )
     why = {"sigma_auto": draws.posterior.why} if draws and draws.posterior.why else {}
+    backend = {} if options.engine.backend == "transformers" else {"backend": options.engine.backend}
     return {
         **language_model.identity,
+        **backend,
         **of_draws,
         **why,
         "version": __version__,

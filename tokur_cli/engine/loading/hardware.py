@@ -12,6 +12,7 @@ from tokur_cli.records.errors import TokurError, UsageError
 
 if TYPE_CHECKING:
     import torch
+    from transformers import PreTrainedModel
 
 DTYPES = ("bfloat16", "float32", "float16")
 SPREADING = ("auto", "balanced", "balanced_low_0", "sequential")
@@ -138,6 +139,32 @@ def place_weights(device_map: str, weights_bytes: int, offload: Offload | None =
         return {"device_map": {"": roomiest}}
     _require(weights_bytes, sum(gpus.values()), f"all {len(gpus)} GPUs together" if len(gpus) > 1 else "the GPU")
     return {"device_map": device_map, "max_memory": gpus}
+
+
+def leave_layers_on_disk(empty: PreTrainedModel, folder: str) -> dict[str, Any]:
+    """Return what has transformers' ``from_pretrained`` leave a model's layers on disk, and load what is around them.
+
+    Args:
+        empty: the model without weights.
+        folder: takes weights that are not in the files as they are wanted.
+    """
+    import torch
+    from torch import nn
+
+    device: int | str = 0 if torch.cuda.is_available() else "cpu"
+    places: dict[str, int | str] = {}
+
+    def place(name: str, module: nn.Module) -> None:
+        if isinstance(module, nn.ModuleList):
+            places[name] = "disk"
+        elif any(isinstance(part, nn.ModuleList) for part in module.modules()):
+            for child, part in module.named_children():
+                place(f"{name}.{child}" if name else child, part)
+        else:
+            places[name] = device
+
+    place("", empty)
+    return {"device_map": places, "offload_folder": folder}
 
 
 def require_memory(needed_bytes: int) -> None:

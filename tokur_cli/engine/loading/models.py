@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import KW_ONLY, dataclass
@@ -13,7 +16,13 @@ from typing import TYPE_CHECKING, Any
 from tokur_cli import __version__
 from tokur_cli.engine.loading.adapted import Adapter, find_adapted, put_on
 from tokur_cli.engine.loading.default_model import DEFAULT_MODEL
-from tokur_cli.engine.loading.hardware import Offload, limit_kernel_caches, place_weights, resolve_dtype
+from tokur_cli.engine.loading.hardware import (
+    Offload,
+    leave_layers_on_disk,
+    limit_kernel_caches,
+    place_weights,
+    resolve_dtype,
+)
 from tokur_cli.engine.loading.imports import import_transformers
 from tokur_cli.engine.loading.sources import Source, explain_hub_error, first_line
 from tokur_cli.engine.panics import is_panic
@@ -119,6 +128,7 @@ def load_language_model(
     offload: Offload | None = None,
     revision: str | None = None,
     trust_remote_code: bool = False,
+    layers_on_disk: bool = False,
     progress: Callable[[str], None] = say_nothing,
 ) -> LanguageModel:
     """Load a causal language model by hub id, folder, GGUF file or the embedded default's name.
@@ -132,6 +142,8 @@ def load_language_model(
         offload: where weights go that don't fit; None for nowhere.
         revision: a hub branch, tag or commit; only for hub ids.
         trust_remote_code: run the model's own Python code.
+        layers_on_disk: leave the layers where they are, since another engine has them in memory; they can be read and,
+            slowly, run.
         progress: called with short sentences on what is being done.
 
     Raises:
@@ -164,6 +176,7 @@ def load_language_model(
                 offload=offload,
                 quantize=quantize,
                 trust_remote_code=trust_remote_code,
+                layers_on_disk=layers_on_disk,
             )
         multiply_unrounded(model)
         if own is not None:
@@ -319,6 +332,7 @@ def load_weights(
     quantize: str | None = None,
     unused: tuple[str, ...] = (),
     trust_remote_code: bool = False,
+    layers_on_disk: bool = False,
 ) -> PreTrainedModel:
     """Load a model in evaluation mode, without gradients.
 
@@ -334,6 +348,7 @@ def load_weights(
         quantize: likewise.
         unused: what the names of weights begin with that may be missing, since nothing is computed with them.
         trust_remote_code: run the model's own Python code.
+        layers_on_disk: as ``load_language_model`` takes it.
 
     Raises:
         UsageError: what quantises them is not installed.
@@ -346,13 +361,22 @@ def load_weights(
     auto: Any = getattr(transformers, kind)
     packed = getattr(config, "quantization_config", None)
     if packed is None:
-        weights_bytes = bytes_of(_empty(config, dtype, trust_remote_code, kind), quantize)
+        empty = _empty(config, dtype, trust_remote_code, kind)
+        weights_bytes = bytes_of(empty, quantize)
     elif quantize is not None:
         raise TokurError(f"the weights of {name} are quantised already: leave --quantize {quantize} out")
     else:
         check_method(packed, name)
         weights_bytes = 0  # the config's shapes don't tell what the packed weights take
     more = {} if quantize is None else {"quantization_config": asked_for(quantize, dtype)}
+    if layers_on_disk:
+        if not weights_bytes:
+            raise TokurError(f"{name} is quantised: --backend vllm scores full weights alone, leave the option out")
+        elsewhere = tempfile.mkdtemp(prefix="tokur-")
+        atexit.register(shutil.rmtree, elsewhere, ignore_errors=True)
+        placed = leave_layers_on_disk(empty, elsewhere)
+    else:
+        placed = place_weights(device_map, weights_bytes, offload)
     model, report = auto.from_pretrained(
         source.place,
         config=config,
@@ -362,10 +386,10 @@ def load_weights(
         ignore_mismatched_sizes=True,
         trust_remote_code=trust_remote_code,
         **more,
-        **place_weights(device_map, weights_bytes, offload),
+        **placed,
         **source.options,
     )
-    if offload is None and "disk" in getattr(model, "hf_device_map", {}).values():
+    if offload is None and not layers_on_disk and "disk" in getattr(model, "hf_device_map", {}).values():
         raise TokurError(
             f"{name} needs {weights_bytes / 1e9:.1f} GB, which can't be divided so that it fits on the GPUs; "
             "use a smaller model, a dtype of fewer bytes (--dtype bfloat16), --device-map cpu or --offload-dir"

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
@@ -166,6 +167,19 @@ class Scorer:
         """Return the quantities of a batch's responses from what the body put out."""
         states = outputs["last_hidden_state"].unflatten(0, (self.members, -1))  # (1 + M, B, L, d)
         hidden = states[:, tensors.row.to(states.device), tensors.column.to(states.device)]  # (1 + M, N, d)
+        return self.quantities_of(responses, hidden, tensors, outputs)
+
+    def quantities_of(
+        self, responses: Sequence[TokenizedResponse], hidden: Tensor, tensors: BatchTensors, outputs: ModelOutput
+    ) -> list[Quantities]:
+        """Return the quantities of responses from the states (1 + M, N, d) that predict their tokens.
+
+        Args:
+            responses: the responses.
+            hidden: the states, where the model's head computes.
+            tensors: the responses' tensors.
+            outputs: what the body puts out, of any batch: what the model's head is given beside the states.
+        """
         with logits_from(self.model, outputs) as logits:
             quantities = token_quantities(
                 logits,

@@ -1,0 +1,216 @@
+"""Scoring by stock vLLM: its last hidden states, with a LoRA adapter for each draw, in place of the layers' own pass.
+
+vLLM's pooling runner gives the state after the last norm at every position. What follows (the model's head with its
+scalings and soft caps, the vocabulary's reductions) is ``Scorer``'s, with the head of the checkpoint. The layers are
+left on disk, from where the posterior's basis is computed and a few tokens are run for comparison.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tokur_cli.engine.body import logits_from
+from tokur_cli.engine.loading.models import LanguageModel
+from tokur_cli.engine.loading.sources import first_line
+from tokur_cli.engine.loading.vllm import VllmResources, start_vllm
+from tokur_cli.engine.memory import is_out_of_memory
+from tokur_cli.engine.posterior.adapters import save_adapter
+from tokur_cli.engine.posterior.posterior import Posterior
+from tokur_cli.engine.precision import tolerance
+from tokur_cli.engine.silenced import Silenced
+from tokur_cli.engine.uncertainty.perturbed import Draws
+from tokur_cli.engine.uncertainty.prefixes import Batch
+from tokur_cli.engine.uncertainty.scorer import Quantities, SamplingMode, Scorer
+from tokur_cli.engine.uncertainty.tensors import TokenizedResponse, padded
+from tokur_cli.records.errors import TokurError
+
+_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # that vLLM has room for
+_ADAPTERS_TOGETHER = 4  # in a step
+_TASK = "token_embed"
+_ROUNDING = 3.0  # times what rounding does under the mean weights, it may do under a draw
+_LEAST = 1e-4  # nats: what it may do under a draw in any case
+
+
+class VllmScorer(Scorer):
+    """Scores as ``Scorer`` does, with the hidden states that vLLM computes.
+
+    Args:
+        language_model: the model, its layers left on disk; they are run on a few tokens.
+        draws: the draws; None for the quantities of the mean weights alone.
+        sampling: ``shared`` or ``joint``: an adapter is one draw for a whole response.
+        resources: what vLLM may take.
+        tell: takes what vLLM printed, where it fails.
+        options: as for ``Scorer``.
+
+    Raises:
+        UsageError: vLLM is not installed.
+        TokurError: vLLM cannot load the model or the draws, or its numbers are not those of the model.
+    """
+
+    def __init__(
+        self,
+        language_model: LanguageModel,
+        draws: Draws | None,
+        *,
+        sampling: SamplingMode,
+        resources: VllmResources,
+        tell: Callable[[str], None],
+        **options: Any,
+    ) -> None:
+        super().__init__(language_model.model, draws, sampling=sampling, **options)
+        self.longest_packed = None  # what responses have in common is vLLM's to find
+        self.name = language_model.name
+        self._adapters: list[Any] = [None]
+        self._silenced = Silenced("vLLM", tell)
+        with self._silenced():
+            self._engine = start_vllm(
+                language_model,
+                resources,
+                trust_remote_code=language_model.trust_remote_code,
+                **_pooling(),
+                **(_lora(draws) if draws else {}),
+            )
+        if draws:
+            self._folder = tempfile.TemporaryDirectory(prefix="tokur-draws-")
+            self._adapters += _written(Path(self._folder.name), language_model, draws)
+        self._check(language_model.probe.tokens)
+
+    @torch.inference_mode()
+    def _score_batch(self, responses: list[TokenizedResponse], batch: Batch) -> list[Quantities]:
+        tensors = padded(responses, self.device)
+        hidden = self._states(responses, self._adapters)
+        return self.quantities_of(responses, hidden, tensors, self._outputs)
+
+    def _states(self, responses: Sequence[TokenizedResponse], adapters: Sequence[Any]) -> Tensor:
+        """Return the states that predict the responses' tokens, (members, N, d), where the head computes."""
+        asked = [(response, adapter) for adapter in adapters for response in responses]
+        try:
+            with self._silenced():
+                # What an earlier batch left would change this one's rounding with what is asked for
+                self._engine.reset_prefix_cache()
+                states = self._encode(asked, cached=True)
+                # Of what vLLM has kept, it gives no states: responses that begin alike may lack some
+                lacking = [place for place, (response, _) in enumerate(asked) if _lacks(states[place], response)]
+                for place, whole in zip(lacking, self._encode([asked[i] for i in lacking], cached=False), strict=True):
+                    states[place] = whole
+        except Exception as error:
+            if isinstance(error, TokurError) or is_out_of_memory(error):
+                raise
+            raise TokurError(f"vLLM fails ({type(error).__name__}: {first_line(error)})") from error
+        rows = [state[-len(response.response_ids) :] for state, (response, _) in zip(states, asked, strict=True)]
+        hidden: Tensor = torch.cat(rows).unflatten(0, (len(adapters), -1))
+        return hidden.to(self.device, self.model.dtype)
+
+    def _encode(self, asked: Sequence[tuple[TokenizedResponse, Any]], *, cached: bool) -> list[Tensor]:
+        """Return the states (n, d) at each response's last n positions; n is less than all where some were kept."""
+        from vllm import PoolingParams
+
+        if not asked:
+            return []
+        outputs = self._engine.encode(
+            [{"prompt_token_ids": response.input_ids.tolist()} for response, _ in asked],
+            PoolingParams(task=_TASK, use_activation=False, skip_reading_prefix_cache=not cached),
+            lora_request=[adapter for _, adapter in asked],
+            pooling_task=_TASK,
+            use_tqdm=False,
+        )
+        return [output.outputs.data for output in outputs]
+
+    @torch.inference_mode()
+    def _check(self, tokens: TokenizedResponse) -> None:
+        """Compare the numbers of a few tokens with those of the model that is run from disk.
+
+        Under a draw they must come nearer to that draw than to the mean weights: a family of which vLLM leaves
+        adapters out gives the numbers of the mean weights.
+
+        Raises:
+            TokurError: they differ by more than rounding.
+        """
+        served = self._states([tokens], self._adapters[:2])
+        reference = Scorer(self.model, Draws(self.draws.posterior, 1) if self.draws else None, sampling=self.sampling)
+        tensors = padded([tokens], self.device)
+        self._outputs = reference.forward(tensors)
+        states = self._outputs["last_hidden_state"].unflatten(0, (reference.members, -1))
+        own = states[:, tensors.row, tensors.column]
+        with logits_from(self.model, self._outputs) as logits:
+            log_p = [logits(part[None])[0].float().log_softmax(-1) for part in (*own, *served)]
+        members = len(served)
+
+        def distance(first: int, second: int) -> float:
+            p = log_p[first].exp()
+            differences = torch.where(p > 0, p * (log_p[first] - log_p[second]).abs(), 0).sum(-1)
+            return float(differences.nanmedian()) if differences.isfinite().any() else torch.inf
+
+        rounding = distance(0, members)
+        allowed = tolerance(self.model.dtype)
+        if not rounding <= allowed:
+            raise self._refusal("under the mean weights", rounding)
+        if members > 1:
+            off, moved = distance(1, members + 1), distance(0, 1)
+            if not off <= min(allowed, max(moved / 2, _ROUNDING * rounding, _LEAST)):
+                raise self._refusal("under a draw", off)
+
+    def _refusal(self, under: str, difference: float) -> TokurError:
+        import vllm
+
+        return TokurError(
+            f"{self.name} ({self.model.config.model_type}): {under}, the predictions of vLLM {vllm.__version__} are "
+            f"{difference:.2g} nats a token from those of transformers: scoring this family with --backend vllm isn't "
+            "supported: leave the option out"
+        )
+
+
+def _lacks(state: Tensor, response: TokenizedResponse) -> bool:
+    return len(state) < len(response.response_ids)
+
+
+def _pooling() -> dict[str, Any]:
+    """Return the settings under which vLLM gives hidden states as they are."""
+    from vllm.config import PoolerConfig
+
+    return {
+        "runner": "pooling",
+        "convert": "embed",
+        "pooler_config": PoolerConfig(task=_TASK, use_activation=False),
+    }
+
+
+def _lora(draws: Draws) -> dict[str, Any]:
+    """Return the settings under which vLLM takes the draws."""
+    rank = _largest_rank(draws.posterior)
+    room = next((most for most in _RANKS if rank <= most), None)
+    if room is None:
+        raise TokurError(
+            f"the draws are adapters of rank {rank}, and vLLM takes at most {_RANKS[-1]}: give --rank less"
+        )
+    together = min(draws.members, _ADAPTERS_TOGETHER)
+    return {
+        "enable_lora": True,
+        "max_lora_rank": room,
+        "max_loras": together,
+        "max_cpu_loras": max(draws.members, together),
+    }
+
+
+def _largest_rank(posterior: Posterior) -> int:
+    """Return the rank of the largest adapter: the parts of a fused weight share one."""
+    names = [matrix.module_name for matrix in posterior.matrices]
+    return posterior.rank * max(map(names.count, names))
+
+
+def _written(folder: Path, language_model: LanguageModel, draws: Draws) -> list[Any]:
+    """Write the draws as adapters, and return how vLLM is asked for each."""
+    from vllm.lora.request import LoRARequest
+
+    asked = []
+    for member in range(draws.members):
+        place = folder / f"draw-{member}"
+        save_adapter(place, language_model.model, draws.posterior, member, language_model.name, None)
+        asked.append(LoRARequest(place.name, member + 1, str(place)))
+    return asked
