@@ -88,24 +88,31 @@ class VllmScorer(Scorer):
         return self.quantities_of(responses, hidden, tensors, self._outputs)
 
     def _states(self, responses: Sequence[TokenizedResponse], adapters: Sequence[Any]) -> Tensor:
-        """Return the states that predict the responses' tokens, (members, N, d), where the head computes."""
-        asked = [(response, adapter) for adapter in adapters for response in responses]
+        """Return the states that predict the responses' tokens, (1 + M, N, d), where the head computes."""
         try:
             with self._silenced():
                 # What an earlier batch left would change this one's rounding with what is asked for
                 self._engine.reset_prefix_cache()
-                states = self._encode(asked, cached=True)
-                # Of what vLLM has kept, it gives no states: responses that begin alike may lack some
-                lacking = [place for place, (response, _) in enumerate(asked) if _lacks(states[place], response)]
-                for place, whole in zip(lacking, self._encode([asked[i] for i in lacking], cached=False), strict=True):
-                    states[place] = whole
+                # On a CPU, vLLM 0.32 takes rows without an adapter, where they stand beside others, for those of the
+                # last one: the mean weights are asked for apart, and last, so that _check would see it where they are
+                drawn = self._rows(responses, adapters[1:]) if len(adapters) > 1 else []
+                rows = [*self._rows(responses, adapters[:1]), *drawn]
         except Exception as error:
             if isinstance(error, TokurError) or is_out_of_memory(error):
                 raise
             raise TokurError(f"vLLM fails ({type(error).__name__}: {first_line(error)})") from error
-        rows = [state[-len(response.response_ids) :] for state, (response, _) in zip(states, asked, strict=True)]
         hidden: Tensor = torch.cat(rows).unflatten(0, (len(adapters), -1))
         return hidden.to(self.device, self.model.dtype)
+
+    def _rows(self, responses: Sequence[TokenizedResponse], adapters: Sequence[Any]) -> list[Tensor]:
+        """Return the states that predict each response's tokens, (T, d), under one adapter after the other."""
+        asked = [(response, adapter) for adapter in adapters for response in responses]
+        states = self._encode(asked, cached=True)
+        # vLLM gives no states of what it has kept: responses that begin alike may lack some of theirs
+        lacking = [i for i, (response, _) in enumerate(asked) if len(states[i]) < len(response.response_ids)]
+        for i, whole in zip(lacking, self._encode([asked[i] for i in lacking], cached=False), strict=True):
+            states[i] = whole
+        return [state[-len(response.response_ids) :] for state, (response, _) in zip(states, asked, strict=True)]
 
     def _encode(self, asked: Sequence[tuple[TokenizedResponse, Any]], *, cached: bool) -> list[Tensor]:
         """Return the states (n, d) at each response's last n positions; n is less than all where some were kept."""
@@ -132,28 +139,25 @@ class VllmScorer(Scorer):
         Raises:
             TokurError: they differ by more than rounding.
         """
-        served = self._states([tokens], self._adapters[:2])
-        reference = Scorer(self.model, Draws(self.draws.posterior, 1) if self.draws else None, sampling=self.sampling)
+        compared = min(self.members - 1, _ADAPTERS_TOGETHER)
+        served = self._states([tokens], self._adapters[: 1 + compared])
+        draws = Draws(self.draws.posterior, compared) if self.draws else None
+        reference = Scorer(self.model, draws, sampling=self.sampling)
         tensors = padded([tokens], self.device)
         self._outputs = reference.forward(tensors)
         states = self._outputs["last_hidden_state"].unflatten(0, (reference.members, -1))
-        own = states[:, tensors.row, tensors.column]
         with logits_from(self.model, self._outputs) as logits:
-            log_p = [logits(part[None])[0].float().log_softmax(-1) for part in (*own, *served)]
-        members = len(served)
-
-        def distance(first: int, second: int) -> float:
-            p = log_p[first].exp()
-            differences = torch.where(p > 0, p * (log_p[first] - log_p[second]).abs(), 0).sum(-1)
-            return float(differences.nanmedian()) if differences.isfinite().any() else torch.inf
-
-        rounding = distance(0, members)
+            theirs, own = (
+                [logits(part[None])[0].float().log_softmax(-1) for part in hidden]
+                for hidden in (served, states[:, tensors.row, tensors.column])
+            )
+        rounding = _distance(own[0], theirs[0])
         allowed = tolerance(self.model.dtype)
         if not rounding <= allowed:
             raise self._refusal("under the mean weights", rounding)
-        if members > 1:
-            off, moved = distance(1, members + 1), distance(0, 1)
-            if not off <= min(allowed, max(moved / 2, _ROUNDING * rounding, _LEAST)):
+        for drawn, adapted in zip(own[1:], theirs[1:], strict=True):
+            off = _distance(drawn, adapted)
+            if not off <= min(allowed, max(_distance(drawn, own[0]) / 2, _ROUNDING * rounding, _LEAST)):
                 raise self._refusal("under a draw", off)
 
     def _refusal(self, under: str, difference: float) -> TokurError:
@@ -166,8 +170,10 @@ class VllmScorer(Scorer):
         )
 
 
-def _lacks(state: Tensor, response: TokenizedResponse) -> bool:
-    return len(state) < len(response.response_ids)
+def _distance(log_p: Tensor, other: Tensor) -> float:
+    """Return Σ_v p(v) |log p(v) − log p′(v)| of the median token of (n, V) log-probabilities; NaN where one is."""
+    p = log_p.exp()
+    return float(torch.where(p > 0, p * (log_p - other).abs(), 0).sum(-1).median())
 
 
 def _pooling() -> dict[str, Any]:
