@@ -47,7 +47,9 @@ def test_every_room_is_known():
     assert {room_of(path) for path in MODULES} <= {*MAY_IMPORT, "__init__", "__main__"}
 
 
-@pytest.mark.parametrize("name", ["ResponseTokenizer", "Decoder", "VllmDecoder", "load_posterior", "build_posterior"])
+@pytest.mark.parametrize(
+    "name", ["ResponseTokenizer", "Decoder", "VllmDecoder", "VllmScorer", "load_posterior", "build_posterior"]
+)
 def test_commands_have_what_works_with_a_model_from_the_session_alone(name):
     """``score``, ``generate``, ``perturb`` and Python put the same parts together in one place."""
 

@@ -125,8 +125,10 @@ def test_a_call_has_the_model_that_there_is(options):
 
 
 def test_options_that_a_call_cannot_heed_are_refused():
-    with pytest.raises(UsageError, match="no backend vllm: run tokur generate --backend vllm"):
+    with pytest.raises(UsageError, match="no backend vllm: run tokur score or tokur generate with --backend vllm"):
         Tokur("none").generate([], backend="vllm")
+    with pytest.raises(UsageError, match="no backend vllm"):
+        Tokur("none", backend="vllm", sampling="shared")
     with pytest.raises(UsageError, match="--calibration says how responses are scored: give --score too"):
         Tokur("none").generate([], calibration=__file__)
 

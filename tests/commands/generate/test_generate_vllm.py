@@ -11,20 +11,12 @@ LOADING = "tokur generate: loading smollm2-135m-instruct\n"
 needs_vllm = pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed")
 
 
-def test_without_vllm_the_install_command_is_said(run_tokur, tiny_folder, tmp_path, monkeypatch):
-    find_spec = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *rest: None if name == "vllm" else find_spec(name, *rest)
-    )
-    path = write_lines(tmp_path / "q.jsonl", [{"question": "Hi"}])
-    code, out, err = run_tokur("generate", path, "-m", tiny_folder, "--backend", "vllm")
-    assert (code, out) == (2, "")
-    assert "pip install 'tokur[vllm]'" in err
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
-    [(["--score"], "pipe into tokur score"), (["--device-map", "cpu"], "--device-map is for --backend transformers")],
+    [
+        (["--score"], "give --sampling shared (or joint)"),
+        (["--device-map", "cpu"], "--device-map is for --backend transformers"),
+    ],
 )
 def test_what_vllm_does_not_take_is_refused(run_tokur, tiny_folder, tmp_path, options, said):
     path = write_lines(tmp_path / "q.jsonl", [{"question": "Hi"}])

@@ -15,6 +15,7 @@ from tokur_cli.engine.generation.decoder import DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.generation.vllm import VllmDecoder
 from tokur_cli.engine.loading.models import ModelDescription
+from tokur_cli.engine.loading.vllm import VllmResources
 from tokur_cli.records.errors import TokurError
 
 DESCRIPTION = ModelDescription("place", None, "name", "abc", "bfloat16", 6000, (3, 2), 1000)
@@ -155,10 +156,11 @@ def test_seeds_are_told_apart_by_run_question_and_sample_and_repeat(vllm):
 def test_on_a_cpu_no_prompt_is_split(vllm, context_length):
     """Chunked prefill turns random generators back, which PyTorch's on a CPU cannot be."""
     description = ModelDescription("place", None, "name", "abc", "bfloat16", context_length, (), 1000)
-    decoder(description=description, cache_bytes=10**9)
+    decoder(description=description, resources=VllmResources(10**9, gpus=2))
     settings = vllm.settings
     assert (settings["model"], settings["revision"], settings["dtype"]) == ("place", "abc", "bfloat16")
     assert (settings["max_model_len"], settings["kv_cache_memory_bytes"]) == (context_length, 10**9)
+    assert settings["tensor_parallel_size"] == 2
     assert settings["trust_remote_code"] is False
     assert settings["enable_prefix_caching"] is True
     assert settings["enable_chunked_prefill"] is False

@@ -33,6 +33,7 @@ from tokur_cli.records.errors import TokurError
 _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # that vLLM has room for
 _ADAPTERS_TOGETHER = 4  # in a step
 _TASK = "token_embed"
+_FAR = "{}, vLLM's predictions are {:.2g} nats a token from those of transformers"
 _ROUNDING = 3.0  # times what rounding does under the mean weights, it may do under a draw
 _LEAST = 1e-4  # nats: what it may do under a draw in any case
 
@@ -144,7 +145,13 @@ class VllmScorer(Scorer):
         draws = Draws(self.draws.posterior, compared) if self.draws else None
         reference = Scorer(self.model, draws, sampling=self.sampling)
         tensors = padded([tokens], self.device)
-        self._outputs = reference.forward(tensors)
+        try:
+            self._outputs = reference.forward(tensors)
+        except Exception as error:  # vLLM changes the classes of transformers that it runs itself
+            if is_out_of_memory(error):
+                raise
+            said = f"it does not run beside vLLM ({type(error).__name__}: {first_line(error)})"
+            raise self._refusal(said) from error
         states = self._outputs["last_hidden_state"].unflatten(0, (reference.members, -1))
         with logits_from(self.model, self._outputs) as logits:
             theirs, own = (
@@ -154,19 +161,18 @@ class VllmScorer(Scorer):
         rounding = _distance(own[0], theirs[0])
         allowed = tolerance(self.model.dtype)
         if not rounding <= allowed:
-            raise self._refusal("under the mean weights", rounding)
+            raise self._refusal(_FAR.format("under the mean weights", rounding))
         for drawn, adapted in zip(own[1:], theirs[1:], strict=True):
             off = _distance(drawn, adapted)
             if not off <= min(allowed, max(_distance(drawn, own[0]) / 2, _ROUNDING * rounding, _LEAST)):
-                raise self._refusal("under a draw", off)
+                raise self._refusal(_FAR.format("under a draw", off))
 
-    def _refusal(self, under: str, difference: float) -> TokurError:
+    def _refusal(self, what: str) -> TokurError:
         import vllm
 
         return TokurError(
-            f"{self.name} ({self.model.config.model_type}): {under}, the predictions of vLLM {vllm.__version__} are "
-            f"{difference:.2g} nats a token from those of transformers: scoring this family with --backend vllm isn't "
-            "supported: leave the option out"
+            f"{self.name} ({self.model.config.model_type}): {what}; scoring with this family isn't supported by "
+            f"--backend vllm (vLLM {vllm.__version__}): leave the option out"
         )
 
 

@@ -1,0 +1,119 @@
+"""``--backend vllm``: what it refuses, and its numbers beside those of transformers."""
+
+import importlib.util
+import json
+
+import pytest
+
+from tests.commands.score.test_score import parsed, records, write_lines
+from tests.commands.test_process import finish
+from tests.test_real_model import sample_lines
+from tokur_cli.commands.options.model import BackendOptions
+from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
+from tokur_cli.commands.score.backend import check_backend
+
+VLLM = ("--backend", "vllm")
+SHARED = (*VLLM, "--sampling", "shared")
+
+needs_vllm = pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (VLLM, "give --sampling shared (or joint)"),
+        ((*VLLM, "--sampling", "stepwise"), "give --sampling shared (or joint)"),
+        ((*SHARED, "--scores", "eu,llm_check_hidden,p_true"), "llm_check_hidden, p_true take more of the model"),
+        ((*SHARED, "--scores", "inside"), "inside takes more of the model"),
+        ((*SHARED, "--scores", "inside", "--over", "samples"), "inside takes more of the model"),
+        ((*SHARED, "--device-map", "cpu"), "--device-map is for --backend transformers"),
+        ((*SHARED, "--quantize", "4bit"), "--quantize is for --backend transformers"),
+        (("--max-memory", "1"), "--max-memory is for --backend vllm"),
+        (("--tensor-parallel-size", "2"), "--tensor-parallel-size is for --backend vllm"),
+        ((*SHARED, "--from-logprobs"), "--from-logprobs uses none"),
+    ],
+)
+def test_what_vllm_cannot_do_is_refused_before_a_model_is_loaded(run_tokur, tmp_path, options, said):
+    path = write_lines(tmp_path / "in.jsonl", records(1))
+    code, out, err = run_tokur("score", path, "-m", "no-such-model", *options)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert "loading" not in err
+
+
+@pytest.mark.parametrize("command", ["score", "generate"])
+def test_without_vllm_the_install_command_is_said(run_tokur, tiny_folder, tmp_path, monkeypatch, command):
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *rest: None if name == "vllm" else find_spec(name, *rest)
+    )
+    path = write_lines(tmp_path / "in.jsonl", records(1))
+    more = ["--score"] if command == "generate" else []
+    code, out, err = run_tokur(command, path, "-m", tiny_folder, *SHARED, *more)
+    assert (code, out) == (2, "")
+    assert "pip install 'tokur[vllm]'" in err
+
+
+@pytest.mark.parametrize(
+    ("scores", "baselines"),
+    [
+        ("ll,pe_sum,deepconf", BaselineOptions()),  # no draws, so that how they are sampled says nothing
+        ("ll,semantic_entropy,sar,u_ecc", BaselineOptions(over="samples")),
+    ],
+)
+def test_what_vllm_can_do_is_not_refused(scores, baselines):
+    check_backend(ScoringOptions(scores=scores, baselines=baselines, engine=BackendOptions("vllm")))
+
+
+@needs_vllm
+@pytest.mark.real_model
+@pytest.mark.usefixtures("all_threads")
+def test_vllm_scores_the_samples_as_transformers_does(run_tokur, tmp_path):
+    path = write_lines(tmp_path / "in.jsonl", sample_lines("responses.jsonl", 20))
+    asked = ["--dtype", "float32", "--sampling", "shared", "--scores", "default,eu_kl,eu_fisher", "--steps"]
+    _, ours, _ = run_tokur("score", path, *asked)
+    options = [*asked, *VLLM, "--max-memory", "0.5"]
+    code, theirs, err = finish(["score", path, *options])
+    assert (code, err) == (0, "tokur score: loading smollm2-135m-instruct\n")
+    for mine, other in zip(parsed(ours), parsed(theirs), strict=True):
+        assert other["tokur"].pop("run") == {**mine["tokur"].pop("run"), "backend": "vllm"}
+        tokens = zip(*(one["tokur"].pop("tokens").items() for one in (mine, other)), strict=True)
+        for (name, values), (_, found) in tokens:
+            assert found == pytest.approx(values, abs=2e-4), name
+        for name, value in mine["tokur"].pop("scores").items():
+            assert other["tokur"]["scores"][name] == (None if value is None else pytest.approx(value, abs=5e-3)), name
+        assert len(other["tokur"].pop("steps")) == len(mine["tokur"].pop("steps"))
+        del other["tokur"]["scores"]
+        assert other == mine
+    begun = tmp_path / "begun.jsonl"
+    begun.write_text("".join(theirs.splitlines(keepends=True)[:18]) + theirs.splitlines()[18][:100])
+    code, _, err = finish(["score", path, *options, "-o", begun, "--resume"])
+    assert (code, begun.read_text()) == (0, theirs), err
+
+
+@needs_vllm
+@pytest.mark.real_model
+@pytest.mark.usefixtures("all_threads")
+def test_vllm_generates_and_scores_in_one_run(tmp_path):
+    path = write_lines(tmp_path / "q.jsonl", sample_lines("questions.jsonl", 3))
+    memory = ["--dtype", "float32", "--max-memory", "0.5"]
+    code, out, err = finish(["generate", path, *memory, "--max-new-tokens", "12", "--score", *SHARED])
+    assert code == 0, err
+    generated = parsed(out)
+    for record in generated:
+        assert record["tokur"]["generation"]["backend"] == record["tokur"]["run"]["backend"] == "vllm"
+    code, scored, err = finish(["score", write_lines(tmp_path / "r.jsonl", generated), *memory, "--sampling", "shared"])
+    assert code == 0, err
+    for mine, other in zip(parsed(scored), generated, strict=True):
+        assert other["tokur"]["tokens"]["eu"] == pytest.approx(mine["tokur"]["tokens"]["eu"], abs=2e-4)
+
+
+@needs_vllm
+@pytest.mark.real_model
+def test_what_vllm_prints_is_shown_where_it_cannot_score(tmp_path):
+    path = write_lines(tmp_path / "in.jsonl", sample_lines("responses.jsonl", 1))
+    code, out, err = finish(["score", path, *SHARED, "--max-memory", "0.001"])
+    assert (code, out) == (1, "")
+    assert "what vLLM printed ---\n" in err
+    assert "\ntokur score: vLLM cannot load smollm2-135m-instruct: " in err
+    assert json.dumps(err).count("Traceback") == 0

@@ -1,0 +1,230 @@
+"""Hidden states from vLLM: a stand-in for it that runs transformers and PEFT, and the real one on several families."""
+
+import importlib.util
+import itertools
+import subprocess
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from tests.tiny import tiny_model_folder
+from tokur_cli.engine.loading.models import load_language_model
+from tokur_cli.engine.loading.vllm import VllmResources
+from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.posterior.settings import PosteriorSettings
+from tokur_cli.engine.uncertainty.perturbed import Draws
+from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
+from tokur_cli.engine.uncertainty.vllm import VllmScorer
+from tokur_cli.records.errors import TokurError
+
+BLOCK = 16  # positions that vLLM keeps together
+DRAWS = 3
+ASKED = {"batch_tokens": 8192, "on_demand": ("eu_kl", "eu_fisher"), "compare": True, "alternatives": 3}
+
+
+def responses():
+    """Some after one prompt, two of which begin alike for longer than a block; one after a single token."""
+    rng = np.random.default_rng(0)
+    prompt = rng.integers(0, 256, 150).tolist()
+    lengths = ((150, 40), (150, 30), (20, 60), (1, 5))
+    some = [TokenizedResponse(prompt[:first], rng.integers(0, 256, size).tolist()) for first, size in lengths]
+    return [*some, TokenizedResponse(prompt, [*some[0].response_ids[:35], 7, 8, 9])]
+
+
+class StandIn:
+    """vLLM's pooling runner: states of the positions that an earlier prompt did not bring."""
+
+    def __init__(self, model, **settings):
+        from transformers import AutoModelForCausalLM
+
+        self.folder, self.settings, self.kept, self.calls = model, settings, [], 0
+        self.load = lambda: AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32).eval()
+        self.models = {None: self.load()}
+        self.spoiled = lambda states, adapter: states
+
+    def reset_prefix_cache(self):
+        self.kept.clear()
+
+    def adapted(self, adapter):
+        from peft import PeftModel
+
+        if adapter not in self.models:
+            self.models[adapter] = PeftModel.from_pretrained(self.load(), adapter).base_model.model
+        return self.models[adapter]
+
+    def encode(self, prompts, params, *, lora_request, pooling_task, use_tqdm):
+        assert (params.task, pooling_task, params.use_activation, use_tqdm) == ("token_embed", "token_embed", False, 0)
+        assert len({adapter is None for adapter in lora_request}) == 1, "vLLM confuses them on a CPU"
+        outputs = []
+        for prompt, adapter in zip(prompts, lora_request, strict=True):
+            ids, path = prompt["prompt_token_ids"], adapter and adapter.path
+            with torch.inference_mode():
+                states = self.adapted(path).model(input_ids=torch.tensor([ids])).last_hidden_state[0]
+            common = [
+                sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(ids, other, strict=False)))
+                for other, of in self.kept
+                if of == path
+            ]
+            kept = 0 if params.skip_reading_prefix_cache else min(max(common, default=0), len(ids) - 1) // BLOCK * BLOCK
+            self.kept.append((ids, path))
+            self.calls += 1
+            outputs.append(SimpleNamespace(outputs=SimpleNamespace(data=self.spoiled(states, path)[kept:])))
+        return outputs
+
+
+@pytest.fixture
+def vllm(monkeypatch):
+    """The stand-in as the module ``vllm``; what its engine is and does can be changed before it starts."""
+    names = ("vllm", "vllm.config", "vllm.lora", "vllm.lora.request", "vllm.platforms")
+    modules = {name: ModuleType(name) for name in names}
+    for name, module in modules.items():
+        module.__spec__ = ModuleSpec(name, None)
+        monkeypatch.setitem(sys.modules, name, module)
+    started = SimpleNamespace(spoiled=lambda states, adapter: states)
+
+    def start(**settings):
+        started.engine = StandIn(**settings)
+        started.engine.spoiled = started.spoiled
+        return started.engine
+
+    modules["vllm"].LLM, modules["vllm"].__version__ = start, "0"
+    modules["vllm"].PoolingParams = modules["vllm.config"].PoolerConfig = SimpleNamespace
+    modules["vllm.lora.request"].LoRARequest = lambda name, number, path: SimpleNamespace(number=number, path=path)
+    modules["vllm.platforms"].current_platform = SimpleNamespace(is_cpu=lambda: True)
+    for name in ("VLLM_LOGGING_STREAM", "VLLM_ENABLE_V1_MULTIPROCESSING"):
+        monkeypatch.setenv(name, "as the user has it")
+    return started
+
+
+def scorers(folder, sigma=0.02, draws=DRAWS, sampling="shared", **more):
+    """What scores by vLLM, and what makes the same of the whole model."""
+    both = []
+    for layers_on_disk in (True, False):
+        loaded = load_language_model(str(folder), dtype="float32", layers_on_disk=layers_on_disk)
+        drawn = Draws(build_posterior(loaded.model, PosteriorSettings(sigma=sigma)), draws) if draws else None
+        if layers_on_disk:
+            more |= ASKED if draws else {"batch_tokens": 8192}
+            resources = VllmResources(1 << 26)
+            by_vllm = VllmScorer(loaded, drawn, sampling=sampling, resources=resources, tell=pytest.fail, **more)
+            both.append(by_vllm)
+        else:
+            both.append(Scorer(loaded.model, drawn, sampling=sampling, **more))
+    return both
+
+
+def worst_differences(by_vllm, whole):
+    expected, found = dict(whole.score(responses())), dict(by_vllm.score(responses()))
+    assert found.keys() == expected.keys()
+    names = expected[0].keys()
+    assert all(quantities.keys() == names for quantities in found.values())
+    return {name: max(np.abs(found[i][name] - expected[i][name]).max() for i in expected) for name in names}
+
+
+@pytest.mark.parametrize("sampling", ["shared", "joint"])
+def test_the_numbers_are_those_of_the_whole_model(vllm, tmp_path, sampling):
+    by_vllm, whole = scorers(tiny_model_folder(tmp_path), sampling=sampling)
+    for name, difference in worst_differences(by_vllm, whole).items():
+        assert difference < 1e-3, name
+    engine = vllm.engine
+    assert engine.settings["max_lora_rank"] == 8
+    assert (engine.settings["max_loras"], engine.settings["max_cpu_loras"]) == (DRAWS, DRAWS)
+    again = 1 + DRAWS  # for the response that begins as another one: vLLM gave only its last states
+    assert engine.calls == (1 + DRAWS) * (1 + len(responses())) + again
+
+
+def test_without_draws_vllm_is_given_no_adapter(vllm, tmp_path):
+    by_vllm, whole = scorers(tiny_model_folder(tmp_path), draws=0)
+    assert max(worst_differences(by_vllm, whole).values()) < 1e-3
+    assert "enable_lora" not in vllm.engine.settings
+
+
+def test_what_a_batch_gives_does_not_depend_on_what_is_asked_for(vllm, tmp_path):
+    by_vllm, _ = scorers(tiny_model_folder(tmp_path))
+    everything = dict(by_vllm.score(responses()))
+    some = dict(by_vllm.score(responses(), [False, True, False, True, False]))
+    assert some.keys() == {1, 3}
+    for index, found in some.items():
+        assert all((found[name] == values).all() for name, values in everything[index].items())
+
+
+def test_parts_of_a_fused_weight_are_one_adapter_of_their_ranks_together(vllm, tmp_path):
+    by_vllm, whole = scorers(tiny_model_folder(tmp_path, "phi3"))
+    assert vllm.engine.settings["max_lora_rank"] == 16
+    assert max(worst_differences(by_vllm, whole).values()) < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("spoiled", "sigma", "said"),
+    [
+        (lambda states, adapter: 1.5 * states, 0.02, "under the mean weights"),
+        (lambda states, adapter: states * torch.nan, 0.02, "under the mean weights"),
+        (lambda states, adapter: states.roll(1) if adapter else states, 0.02, "under a draw"),
+    ],
+)
+def test_a_family_whose_numbers_differ_is_refused_by_its_name(vllm, tmp_path, spoiled, sigma, said):
+    vllm.spoiled = spoiled
+    with pytest.raises(TokurError, match=rf"\(llama\): {said}, vLLM's predictions are .* leave the option out"):
+        scorers(tiny_model_folder(tmp_path), sigma)
+
+
+@pytest.mark.parametrize("sigma", [0.02, 0.0005])
+def test_a_family_of_which_vllm_leaves_adapters_out_is_refused(vllm, tmp_path, monkeypatch, sigma):
+    """Also where the draws move the model by less than what rounding is allowed."""
+    monkeypatch.setattr(StandIn, "adapted", lambda self, adapter: self.models[None])
+    with pytest.raises(TokurError, match="under a draw"):
+        scorers(tiny_model_folder(tmp_path), sigma)
+
+
+def test_an_error_of_vllm_is_one_line(vllm, tmp_path):
+    by_vllm, _ = scorers(tiny_model_folder(tmp_path))
+
+    def fail(*_, **__):
+        raise KeyError("no such\nthing")
+
+    vllm.engine.encode = fail
+    by_vllm._silenced.tell = lambda text: None
+    with pytest.raises(TokurError, match=r"vLLM fails \(KeyError: "):
+        dict(by_vllm.score(responses()))
+
+
+# In a process of its own: vLLM changes signal handlers, threads and classes of transformers. Its attention on a CPU has
+# heads of 32 features and more
+REAL = {
+    "llama": ("llama", {"hidden_size": 64, "num_attention_heads": 2, "num_key_value_heads": 2}),
+    "grouped-query": ("llama", {"hidden_size": 64, "head_dim": 32}),
+    "biases": ("qwen2", {"hidden_size": 128}),
+    "tied": ("qwen3", {"head_dim": 32, "tie_word_embeddings": True}),
+    "sliding": ("mistral", {"hidden_size": 64, "head_dim": 32, "sliding_window": 16}),
+    "capped": ("gemma3", {"head_dim": 32, "sliding_window": 16, "final_logit_softcapping": 3.0}),
+    "fused": ("phi3", {"hidden_size": 128}),
+}
+COMPARE = """
+import sys
+from pathlib import Path
+from tests.engine.uncertainty.test_scorer_vllm import REAL, scorers, worst_differences
+from tests.tiny import tiny_model_folder
+for name, (family, sizes) in REAL.items():
+    place = Path(sys.argv[1], name)
+    place.mkdir()
+    folder = tiny_model_folder(place, family, **sizes)
+    for sampling in ("shared", "joint"):
+        differences = worst_differences(*scorers(folder, sampling=sampling))
+        print("FOUND", name, sampling, max(differences, key=differences.get), max(differences.values()))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed")
+@pytest.mark.usefixtures("all_threads")
+def test_real_vllm_gives_the_numbers_of_transformers(tmp_path):
+    run = [sys.executable, "-c", COMPARE, str(tmp_path)]
+    done = subprocess.run(run, text=True, capture_output=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("FOUND")]
+    assert len(found) == 2 * len(REAL)
+    for name, sampling, quantity, difference in found:
+        assert float(difference) < 2e-3, (name, sampling, quantity)
