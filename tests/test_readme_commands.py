@@ -27,6 +27,7 @@ NOT_RUN = {
     r"python (samples|tests/data)/": "needs files or libraries from elsewhere",
     r"tokur .*\b(champ|champ_scored|equations)\.jsonl": "needs what such a program makes",
     r"python -m vllm": "needs vLLM",
+    r"tokur score .*--backend vllm": "tests/commands/score/test_score_vllm.py scores the samples",
     r"inspect score": "tests/app/test_inspect.py scores a log",
     r"(\w+=\S+ )*sh samples/paper/": "tests/test_paper_script.py runs the scripts",
     r"tokur .*(champ|equations|arithmetic)": "needs data from elsewhere; tests/test_step_study.py runs the programs",

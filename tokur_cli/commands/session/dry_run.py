@@ -17,7 +17,7 @@ from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.score.calibrated import chosen_scores
 from tokur_cli.commands.score.windows import window_sizes, windows
 from tokur_cli.commands.session.job import AlreadyWritten, Planned, StreamJob, none_written
-from tokur_cli.commands.session.session import CACHE_SHARE, ROWS, cache_bytes_of
+from tokur_cli.commands.session.session import CACHE_SHARE, ROWS
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.model import outline
 from tokur_cli.commands.shared.progress import Progress, duration
@@ -127,8 +127,8 @@ def _needs(job: StreamJob, model: Outline, planned: Sequence[Planned], device: s
     if isinstance(job, GenerateJob):
         missing, most = sum(plan.missing for plan in planned), job.decoding.max_new_tokens
         found["response_tokens"] = {"max": most, "sum_at_most": missing * most}
-        memory["keys_and_values"] = cache_bytes_of(job.decoding)
-        if job.takes_weights:
+        memory["keys_and_values"] = job.decoding.engine.cache_bytes
+        if job.decoding.engine.backend == "transformers":
             longest = max((len(plan.prompt_ids) for plan in planned), default=0) + most
             longest = min(longest, model.description.context_length or longest)
             found["rows"], memory["keys_and_values"] = _rows(job, model, missing, longest, free)
@@ -155,7 +155,7 @@ def _rows(job: GenerateJob, model: Outline, missing: int, longest: int, free: in
     if kept is None:
         return rows, None
     response = longest * kept[0] + kept[1]
-    room = cache_bytes_of(job.decoding)
+    room = job.decoding.engine.cache_bytes
     if room is None:
         room = int((free - (model.weights_bytes or 0)) * CACHE_SHARE)
     rows = min(rows, max(1, room // response))
