@@ -23,7 +23,7 @@ needs_vllm = pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason
     [
         (VLLM, "give --sampling shared (or joint)"),
         ((*VLLM, "--sampling", "stepwise"), "give --sampling shared (or joint)"),
-        ((*SHARED, "--scores", "eu,llm_check_hidden,p_true"), "llm_check_hidden, p_true take more of the model"),
+        ((*SHARED, "--scores", "eu,llm_check_hidden,p_true"), "p_true, llm_check_hidden take more of the model"),
         ((*SHARED, "--scores", "inside"), "inside takes more of the model"),
         ((*SHARED, "--scores", "inside", "--over", "samples"), "inside takes more of the model"),
         ((*SHARED, "--device-map", "cpu"), "--device-map is for --backend transformers"),

