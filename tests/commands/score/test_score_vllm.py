@@ -96,13 +96,15 @@ def test_vllm_scores_the_samples_as_transformers_does(run_tokur, tmp_path):
 @pytest.mark.usefixtures("all_threads")
 def test_vllm_generates_and_scores_in_one_run(tmp_path):
     path = write_lines(tmp_path / "q.jsonl", sample_lines("questions.jsonl", 3))
-    memory = ["--dtype", "float32", "--max-memory", "0.5"]
-    code, out, err = finish(["generate", path, *memory, "--max-new-tokens", "12", "--score", *SHARED])
+    precise = ["--dtype", "float32"]
+    options = [*precise, *SHARED, "--max-memory", "0.5", "--max-new-tokens", "12"]
+    code, out, err = finish(["generate", path, *options, "--score"])
     assert code == 0, err
     generated = parsed(out)
     for record in generated:
         assert record["tokur"]["generation"]["backend"] == record["tokur"]["run"]["backend"] == "vllm"
-    code, scored, err = finish(["score", write_lines(tmp_path / "r.jsonl", generated), *memory, "--sampling", "shared"])
+    path = write_lines(tmp_path / "r.jsonl", generated)
+    code, scored, err = finish(["score", path, *precise, "--sampling", "shared"])
     assert code == 0, err
     for mine, other in zip(parsed(scored), generated, strict=True):
         assert other["tokur"]["tokens"]["eu"] == pytest.approx(mine["tokur"]["tokens"]["eu"], abs=2e-4)
