@@ -374,7 +374,7 @@ def load_weights(
             raise TokurError(f"{name} is quantised: --backend vllm scores full weights alone, leave the option out")
         elsewhere = tempfile.mkdtemp(prefix="tokur-")
         atexit.register(shutil.rmtree, elsewhere, ignore_errors=True)
-        placed = leave_layers_on_disk(empty, elsewhere)
+        placed = leave_layers_on_disk(_empty(config, dtype, trust_remote_code, kind), elsewhere)
     else:
         placed = place_weights(device_map, weights_bytes, offload)
     model, report = auto.from_pretrained(
@@ -401,7 +401,7 @@ def load_weights(
             del model
             return load_weights(
                 source, name, config, dtype, device_map, kind=MULTIMODAL, offload=offload, quantize=quantize,
-                unused=unused, trust_remote_code=trust_remote_code,
+                unused=unused, trust_remote_code=trust_remote_code, layers_on_disk=layers_on_disk,
             )  # fmt: skip
         which = "" if packed is None else f", which transformers {transformers.__version__} does not find quantised"
         raise TokurError(
