@@ -237,7 +237,7 @@ def outline_model(
     from tokur_cli.engine.loading.quantised import bytes_of
 
     with explained_errors(source.label(found.base or name)):
-        empty = _empty(config, getattr(torch, found.dtype), trust_remote_code, "AutoModelForCausalLM").eval()
+        empty = _empty(config, getattr(torch, found.dtype), trust_remote_code, _auto_class(config) or CAUSAL).eval()
         packed = getattr(config, "quantization_config", None) is not None
         return Outline(found, empty, None if packed else bytes_of(empty, quantize))
 
@@ -374,7 +374,7 @@ def load_weights(
             raise TokurError(f"{name} is quantised: --backend vllm scores full weights alone, leave the option out")
         elsewhere = tempfile.mkdtemp(prefix="tokur-")
         atexit.register(shutil.rmtree, elsewhere, ignore_errors=True)
-        placed = leave_layers_on_disk(_empty(config, dtype, trust_remote_code, kind), elsewhere)
+        placed = leave_layers_on_disk(empty, elsewhere)
     else:
         placed = place_weights(device_map, weights_bytes, offload)
     model, report = auto.from_pretrained(
