@@ -13,7 +13,8 @@ import time
 import numpy as np
 import torch
 
-from tokur_cli.engine.generation import blocks
+from tests.tiny import tiny_model
+from tokur_cli.engine.generation import paged
 from tokur_cli.engine.generation.attention import attention_in_c
 
 HEADS = ((3, 3, 64), (12, 1, 64), (8, 4, 128), (4, 2, 256))  # key heads, query heads to each, size
@@ -31,12 +32,12 @@ WAYS = {"operations": None, "one by one": NEVER, "shared": 0}  # from how many r
 
 
 def choose(way):
-    """Make blocks attend in one way."""
+    """Make caches attend in one way."""
     if WAYS[way] is None:
-        blocks.attention_in_c = lambda query, key_heads: None
+        paged.attention_in_c = lambda query, key_heads: None
     else:
-        blocks.attention_in_c = attention_in_c
-        blocks._MANY, blocks._LONG = WAYS[way], 0
+        paged.attention_in_c = attention_in_c
+        paged._MANY, paged._LONG = WAYS[way], 0
 
 
 def times(shape, heads, dtype, rounds):
@@ -49,22 +50,26 @@ def times(shape, heads, dtype, rounds):
 
     prompts = {layer: (states(1, key_heads, prompt), states(1, key_heads, prompt)) for layer in range(LAYERS)}
     places = [np.arange(prompt - index * prompt // 5 // questions) for index in range(questions)]
-    step = states(rows, key_heads * group), states(rows, key_heads), states(rows, key_heads), size**-0.5
-    by_way = {}
+    step = states(rows, key_heads * group, 1), states(rows, key_heads, 1), states(rows, key_heads, 1), None
+    caches = {}
+
+    def attend(cache):
+        for layer in range(LAYERS):
+            cache._attend(layer, *step)
+
     for way in WAYS:
         choose(way)
-        by_way[way] = blocks._Block(places, [samples] * questions, prompts)
+        cache = caches[way] = paged.PagedCache(tiny_model("llama"), None)  # of which nothing is used
+        cache._append(places, [samples] * questions, prompts)
         for _ in range(own):
-            for layer in range(LAYERS):
-                by_way[way].attend(layer, *step)
-            by_way[way].advance()
+            cache._advance()
+            attend(cache)
     seconds = {way: [] for way in WAYS}
     for _ in range(rounds):
-        for way, block in by_way.items():
+        for way, cache in caches.items():
             choose(way)
             began = time.perf_counter()
-            for layer in range(LAYERS):
-                block.attend(layer, *step)
+            attend(cache)
             seconds[way].append((time.perf_counter() - began) / LAYERS)
     return {way: statistics.median(each) for way, each in seconds.items()}
 

@@ -28,6 +28,10 @@ ONE_DTYPE = frozenset({
 _FLASH = "_scaled_dot_product_flash_attention"
 _ATTENTION = (_FLASH, "_scaled_dot_product_efficient_attention")
 _CUDA, _MPS, _META = 1, 13, 14  # c10::DeviceType
+_NO_KERNEL = frozenset({
+    "_local_scalar_dense", "_unsafe_view", "detach", "empty", "empty_like", "empty_strided", "lift_fresh", "new_empty",
+})  # fmt: skip
+"""Operations that compute nothing, besides those that return another view of a tensor."""
 
 
 class Operations(TorchDispatchMode):
@@ -35,13 +39,14 @@ class Operations(TorchDispatchMode):
 
     Attributes:
         calls: (name, its arguments' shapes) of every operation, in order.
+        kernels: how many of them compute something on the GPU.
         sent, read: how many tensors went to the GPU and came from it.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[tuple[str, list[tuple[int, ...]]]] = []
-        self.sent = self.read = 0
+        self.sent = self.read = self.kernels = 0
 
     def __torch_dispatch__(self, function: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
         options = options or {}
@@ -64,6 +69,10 @@ class Operations(TorchDispatchMode):
             assert query.dtype != torch.bfloat16 or torch.cuda.get_device_capability(DEVICE) >= (8, 0), name
         result = function(*arguments, **options)
         self.calls.append((name, [tuple(tensor.shape) for tensor in tensors]))
+        returned = function._schema.returns[0].alias_info if function._schema.returns else None
+        is_view = returned is not None and not returned.is_write
+        on_gpu = isinstance(result, (tuple, list)) or getattr(result, "device", None) == DEVICE
+        self.kernels += on_gpu and not is_view and name not in _NO_KERNEL
         if name == "_to_copy" and tensors[0].device != result.device:
             self.sent += result.device == DEVICE
             self.read += result.device != DEVICE
@@ -76,7 +85,7 @@ class Operations(TorchDispatchMode):
     def forget(self) -> None:
         """Begin anew."""
         self.calls.clear()
-        self.sent = self.read = 0
+        self.sent = self.read = self.kernels = 0
 
 
 @contextmanager

@@ -9,9 +9,9 @@ from tests.engine.more_families import MORE, REFUSED, model_of, more
 from tests.tiny import FAMILIES, SPECIAL_TOKENS, tiny_model, tiny_tokenizer
 from tokur_cli.engine import body
 from tokur_cli.engine.generation import cache
-from tokur_cli.engine.generation.blocks import _Block
 from tokur_cli.engine.generation.cache import RollingLayer
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
+from tokur_cli.engine.generation.paged import PagedCache
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.loading.models import load_language_model
 from tokur_cli.engine.posterior.posterior import build_posterior
@@ -126,14 +126,14 @@ def test_positions_that_go_on_from_one_response_to_the_next_are_noticed():
 
 def test_numbers_that_are_none_are_noticed(monkeypatch):
     probe = probe_model("tiny", tiny_model(), tiny_tokenizer())
-    own = _Block.attend
-    monkeypatch.setattr(_Block, "attend", lambda self, *arguments: own(self, *arguments) * torch.nan)
+    own = PagedCache._attend
+    monkeypatch.setattr(PagedCache, "_attend", lambda *step, **more: (own(*step, **more)[0] * torch.nan, None))
     with pytest.raises(TokurError, match=r"\(llama\): .* nats at token .*; generation"):
         probe.check_generation()
 
 
 @pytest.mark.parametrize(
-    ("family", "kind", "method", "place"), [("llama", _Block, "attend", 2), ("gemma2", RollingLayer, "update", 0)]
+    ("family", "kind", "method", "place"), [("llama", PagedCache, "_attend", 2), ("gemma2", RollingLayer, "update", 0)]
 )
 def test_a_cache_that_takes_other_keys_is_noticed(family, kind, method, place, monkeypatch):
     probe = probe_model("tiny", tiny_model(family), tiny_tokenizer())

@@ -10,8 +10,8 @@ import torch
 
 from tests.tiny import tiny_model
 from tokur_cli.engine.generation import attention
-from tokur_cli.engine.generation.attention import AttentionInC, Prompts, attention_in_c, obstacle
-from tokur_cli.engine.generation.blocks import BlockCache
+from tokur_cli.engine.generation.attention import AttentionInC, Common, Rows, attention_in_c, obstacle
+from tokur_cli.engine.generation.paged import PagedCache
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a compiler is asked on Linux alone")
 needs_compiler = pytest.mark.skipif(attention._compiler() is None, reason="there is no C compiler")
@@ -25,44 +25,39 @@ def nothing_made(monkeypatch):
     monkeypatch.setattr(attention, "_made", {})
 
 
-def inputs(dtype, heads, group, size, *, lengths, owners, columns, seed=0, spread=1.0):
-    """Arguments of a step at which responses have so many columns, the next one included."""
+def inputs(dtype, heads, group, size, *, used, alike=0, seed=0, spread=1.0):
+    """Arguments of a step at which responses have so many columns, the next one included, the first pages in common."""
     numbers = torch.Generator().manual_seed(seed)
 
     def states(*shape):
         return torch.randn(*shape, size, generator=numbers).to(dtype)
 
-    rows, longest = len(owners), max(lengths)
-    query = states(rows, heads * group) * spread
-    prompts = Prompts(
-        states(len(lengths), heads, longest),
-        states(len(lengths), heads, longest),
-        torch.tensor(lengths),
-        torch.tensor(owners),
-    )
-    pieces = [(states(rows + 1, heads, WIDTH), states(rows + 1, heads, WIDTH)) for _ in range(-(-columns // WIDTH))]
-    column = torch.tensor([(columns - 1) % WIDTH])
-    return query, states(rows, heads), states(rows, heads), prompts, pieces, column, 0.3
+    count, most = len(used), -(-max(used) // WIDTH)
+    pages = torch.randperm(count * most + 1, generator=numbers)[1:].view(count, most)
+    pages[:, :alike] = pages[0, :alike]
+    for row, columns in zip(pages, used, strict=True):
+        row[-(-columns // WIDTH) :] = 0
+    total = count * most + 1
+    rows = Rows(pages.int(), torch.tensor(used, dtype=torch.int32), WIDTH)
+    both = states(total, heads, WIDTH), states(total, heads, WIDTH)
+    return states(count, heads * group) * spread, states(count, heads), states(count, heads), both, rows, 0.3
 
 
-def whole(query, key, value, prompts, pieces, column, scale):
+def whole(query, key, value, pages, rows, scale):
     """What each response attends to, (heads, columns, d) of keys and of values, in float64."""
-    for row, owner in enumerate(prompts.owners.tolist()):
-        both = []
-        for of_prompts, place, new in ((prompts.keys, 0, key), (prompts.values, 1, value)):
-            full = [piece[place][row] for piece in pieces[:-1]]
-            last = pieces[-1][place][row, :, : int(column)]
-            parts = [of_prompts[owner, :, : prompts.lengths[owner]], *full, last, new[row][:, None]]
-            both.append(torch.cat(parts, dim=1).double())
-        yield both
+    for row, (own, used) in enumerate(zip(rows.table.tolist(), rows.used.tolist(), strict=True)):
+        yield [
+            torch.cat([torch.cat([*states[own].unbind()], dim=1)[:, : used - 1], new[row][:, None]], dim=1).double()
+            for states, new in zip(pages, (key, value), strict=True)
+        ]
 
 
-def expected(query, key, value, prompts, pieces, column, scale):
-    rows = []
-    for asked, (keys, values) in zip(query, whole(query, key, value, prompts, pieces, column, scale), strict=True):
+def expected(query, key, value, pages, rows, scale):
+    outputs = []
+    for asked, (keys, values) in zip(query, whole(query, key, value, pages, rows, scale), strict=True):
         grouped = asked.double().view(keys.shape[0], -1, keys.shape[-1])
-        rows.append(((grouped @ keys.mT * scale).softmax(-1) @ values).flatten(0, 1))
-    return torch.stack(rows)
+        outputs.append(((grouped @ keys.mT * scale).softmax(-1) @ values).flatten(0, 1))
+    return torch.stack(outputs)
 
 
 def function(query, key):
@@ -72,10 +67,10 @@ def function(query, key):
 
 
 CASES = {
-    "one column": {"lengths": [3], "owners": [0], "columns": 1},
-    "samples": {"lengths": [9, 7], "owners": [0, 0, 0, 1, 1], "columns": 4},
-    "several pieces": {"lengths": [40, 33, 20], "owners": [2, 0, 1, 0], "columns": 13},
-    "a full piece": {"lengths": [1, 2], "owners": [1, 0], "columns": 10},
+    "one column": {"used": [1]},
+    "samples": {"used": [11, 12, 14, 11], "alike": 2},
+    "several pages": {"used": [53, 24, 6, 47]},
+    "full pages": {"used": [10, 5, 15]},
 }
 
 
@@ -88,47 +83,54 @@ CASES = {
 @pytest.mark.parametrize("spread", [1.0, 20.0])
 def test_it_is_attention(dtype, heads, group, size, case, spread):
     step = inputs(dtype, heads, group, size, spread=spread, **CASES[case])
-    query, key, value, _, pieces, column, _ = step
+    query, key, value, pages, rows, _ = step
     want = expected(*step)
-    before = [[states.clone() for states in piece] for piece in pieces]
+    before = [states.clone() for states in pages]
     got = function(query, key)(*step)
     assert got.dtype == dtype
     assert got.shape == query.shape
-    torch.testing.assert_close(got.double(), want, rtol=ROUNDED[dtype], atol=1e-6 * spread)
-    # The next column is written, and nothing else
-    for states, new in zip(before[-1], (key, value), strict=True):
-        states[: len(query), :, int(column)] = new
-    for piece, as_before in zip(pieces, before, strict=True):
-        for states, same in zip(piece, as_before, strict=True):
-            torch.testing.assert_close(states, same, rtol=0, atol=0)
+    torch.testing.assert_close(got.double(), want, rtol=ROUNDED[dtype], atol=2e-6 * spread)
+    # The next columns are written, and nothing else
+    for states, new in zip(before, (key, value), strict=True):
+        for row, used in enumerate(rows.used.tolist()):
+            states[rows.table[row, (used - 1) // WIDTH], :, (used - 1) % WIDTH] = new[row]
+    for states, as_before in zip(pages, before, strict=True):
+        torch.testing.assert_close(states, as_before, rtol=0, atol=0)
 
 
 @needs_compiler
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_products_with_the_prompts_can_be_given_and_their_weights_come_back(dtype):
-    step = inputs(dtype, 2, 3, 64, **CASES["several pieces"])
+def test_products_with_common_columns_can_be_given_and_their_weights_come_back(dtype):
+    """The third response of four has nothing in common with the others; the longest columns are another group's."""
+    step = inputs(dtype, 2, 3, 64, used=[24, 18, 9, 31], alike=2)
     bound = {"rtol": 0, "atol": {torch.float32: 2e-6, torch.bfloat16: 0.02}[dtype]}  # the products are rounded, too
-    query, key, _, prompts, _, _, scale = step
-    of_row = [(prompts.keys[owner], prompts.values[owner]) for owner in prompts.owners]
-    grouped = query.view(len(query), 2, 3, 64)
-    shared = torch.stack([asked @ keys.mT for asked, (keys, _) in zip(grouped, of_row, strict=True)])
+    query, key, _, (keys, values), rows, scale = step
+    groups, members, longest, columns = 2, 3, 15, torch.tensor([10, 10, 0, 10], dtype=torch.int32)
+    member = torch.tensor([0, 2, 0, 4], dtype=torch.int32)
+    products = torch.full((groups * 2, members * 3, longest), 0.25, dtype=dtype)
+    grouped = query.view(4, 2, 3, 64)
+    of_first = [torch.cat([*states[rows.table[0, :2]].unbind()], dim=1) for states in (keys, values)]
+    places = products.view(groups, 2, members, 3, longest)
+    for row in (0, 1, 3):
+        places[member[row] // members, :, member[row] % members, :, :10] = grouped[row] @ of_first[0].mT
+    untouched = places[0, :, 1].clone()
     want, attended = expected(*step), [keys for keys, _ in whole(*step)]
-    got = function(query, key)(*step, shared)
-    for row, (asked, keys, owner) in enumerate(zip(grouped, attended, prompts.owners, strict=True)):
-        length = int(prompts.lengths[owner])
-        weights = (asked.double() @ keys.mT * scale).softmax(-1)[..., :length]
-        torch.testing.assert_close(shared[row, :, :, :length].double(), weights, **bound)
-        assert (shared[row, :, :, length:] == 0).all()
-    prompt_values = torch.stack([values for _, values in of_row])
-    of_prompts = shared.double() @ prompt_values.double()
-    torch.testing.assert_close(got.double() + of_prompts.flatten(1, 2), want, **bound)
+    got = function(query, key)(*step, Common(products, member, columns)).double()
+    for row in (0, 1, 3):
+        weights = (grouped[row].double() @ attended[row].mT * scale).softmax(-1)[..., :10]
+        back = places[member[row] // members, :, member[row] % members].double()
+        torch.testing.assert_close(back[..., :10], weights, **bound)
+        assert (back[..., 10:] == 0).all()
+        got[row] += (back[..., :10] @ of_first[1].double()).flatten(0, 1)
+    torch.testing.assert_close(got, want, **bound)
+    assert torch.equal(places[0, :, 1], untouched)
 
 
 @needs_compiler
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_response_is_the_same_to_the_last_bit_whatever_stands_beside_it(dtype):
-    step = inputs(dtype, 3, 3, 64, lengths=[37, 30, 22], owners=[0, 1, 1, 2, 2, 2, 0], columns=12)
-    query, key, value, prompts, pieces, column, scale = step
+    step = inputs(dtype, 3, 3, 64, used=[49, 31, 40, 22, 35, 60, 21], alike=4)
+    query, key, value, pages, rows, scale = step
     attend = function(query, key)
     together = attend(*step)
     threads = torch.get_num_threads()
@@ -138,30 +140,23 @@ def test_a_response_is_the_same_to_the_last_bit_whatever_stands_beside_it(dtype)
             torch.testing.assert_close(attend(*step), together, rtol=0, atol=0)
     finally:
         torch.set_num_threads(threads)
-    for row, owner in enumerate(prompts.owners.tolist()):
-        length = int(prompts.lengths[owner])
-        alone = Prompts(
-            prompts.keys[owner : owner + 1, :, :length].contiguous(),
-            prompts.values[owner : owner + 1, :, :length].contiguous(),
-            torch.tensor([length]),
-            torch.tensor([0]),
-        )
+    for row in range(len(query)):
         one = slice(row, row + 1)
-        own = [(keys[one].clone(), values[one].clone()) for keys, values in pieces]
-        got = attend(query[one], key[one], value[one], alone, own, column, scale)
+        alone = Rows(rows.table[one].contiguous(), rows.used[one], WIDTH)
+        got = attend(query[one], key[one], value[one], pages, alone, scale)
         torch.testing.assert_close(got[0], together[row], rtol=0, atol=0)
 
 
 @needs_compiler
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("where", ["query", "prompt", "own", "new"])
+@pytest.mark.parametrize("where", ["query", "page", "new"])
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
 def test_what_is_not_finite_stays_so_and_reaches_no_other_response(dtype, where, number):
-    step = inputs(dtype, 1, 2, 64, lengths=[9, 20], owners=[0, 1, 1], columns=8)
-    query, key, _, prompts, pieces, _, _ = step
+    step = inputs(dtype, 1, 2, 64, used=[17, 28, 28])
+    query, key, _, (keys, _), rows, _ = step
     attend = function(query, key)
     usual = attend(*step)
-    {"query": query[0], "prompt": prompts.keys[0, 0], "own": pieces[0][0][0, 0], "new": key[0]}[where][0, 3] = number
+    {"query": query[0], "page": keys[rows.table[0, 1], 0], "new": key[0]}[where][0, 3] = number
     want = expected(*step)
     got = attend(*step)
     torch.testing.assert_close(got[0].double(), want[0], rtol=ROUNDED[dtype], atol=1e-6, equal_nan=True)
@@ -172,13 +167,13 @@ def test_what_is_not_finite_stays_so_and_reaches_no_other_response(dtype, where,
 @needs_compiler
 def test_scores_far_apart_lose_nothing():
     """Beyond float32's exponents, where all weight is one column's; and none below another."""
-    query, keys = torch.full((1, 1, 4), 1e3), torch.zeros(1, 1, WIDTH, 4)
-    keys[0, 0, 2] = 1.0
-    values = torch.arange(WIDTH * 4.0).view(1, 1, WIDTH, 4)
-    prompts = Prompts(torch.zeros(1, 1, 2, 4) - 1, torch.zeros(1, 1, 2, 4), torch.tensor([2]), torch.tensor([0]))
+    query, keys = torch.full((1, 1, 4), 1e3), torch.full((3, 1, WIDTH, 4), -1.0)
+    keys[2, 0, 2] = 1.0
+    values = torch.arange(3 * WIDTH * 4.0).view(3, 1, WIDTH, 4)
+    rows = Rows(torch.tensor([[1, 2]], dtype=torch.int32), torch.tensor([2 * WIDTH], dtype=torch.int32), WIDTH)
     new = torch.zeros(1, 1, 4)
-    got = function(query, new)(query, new, new, prompts, [(keys, values)], torch.tensor([4]), 1.0)
-    torch.testing.assert_close(got[0, 0], values[0, 0, 2], rtol=0, atol=0)
+    got = function(query, new)(query, new, new, (keys, values), rows, 1.0)
+    torch.testing.assert_close(got[0, 0], values[2, 0, 2], rtol=0, atol=0)
 
 
 @needs_compiler
@@ -187,9 +182,10 @@ def test_a_bfloat16_between_two_is_rounded_as_pytorch_does():
     pairs = torch.tensor([[1, 1 + 2**-7], [1 + 2**-7, 1 + 2**-6], [-1, -1 - 2**-7], [-1 - 2**-7, -1 - 2**-6]])
     values = pairs.T.to(torch.bfloat16).contiguous()  # (columns, d)
     zeros = torch.zeros(1, 1, 4, dtype=torch.bfloat16)
-    prompts = Prompts(zeros[None], values[None, None, :1].contiguous(), torch.tensor([1]), torch.tensor([0]))
-    pieces = [(torch.zeros(1, 1, WIDTH, 4, dtype=torch.bfloat16), torch.zeros(1, 1, WIDTH, 4, dtype=torch.bfloat16))]
-    got = function(zeros, zeros)(zeros, zeros, values[None, 1:], prompts, pieces, torch.tensor([0]), 1.0)
+    pages = torch.zeros(1, 1, WIDTH, 4, dtype=torch.bfloat16), torch.zeros(1, 1, WIDTH, 4, dtype=torch.bfloat16)
+    pages[1][0, 0, 0] = values[0]
+    rows = Rows(torch.tensor([[0]], dtype=torch.int32), torch.tensor([2], dtype=torch.int32), WIDTH)
+    got = function(zeros, zeros)(zeros, zeros, values[None, 1:], pages, rows, 1.0)
     assert torch.equal(got[0, 0], pairs.mean(dim=1).to(torch.bfloat16))
 
 
@@ -253,7 +249,7 @@ def test_where_no_file_can_be_written_the_operations_generate(monkeypatch, tmp_p
 
 
 def first_steps(model):
-    cache = BlockCache(model, None)
+    cache = PagedCache(model, None)
     with torch.inference_mode():
         cache.join([[7] * 9, [9] * 5], [2, 1])
         return torch.stack([cache.step(torch.tensor([token, 8, 30])) for token in range(20, 26)])

@@ -3,16 +3,17 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch.nn.attention import varlen
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from tests.engine.more_families import MORE, more
 from tests.tiny import FAMILIES, SIZES, tiny_model
-from tokur_cli.engine.generation import blocks
+from tokur_cli.engine.generation import paged
 from tokur_cli.engine.generation.attention import AttentionInC
-from tokur_cli.engine.generation.blocks import BlockCache
 from tokur_cli.engine.generation.cache import RollingCache, kept_bytes
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
+from tokur_cli.engine.generation.paged import PagedCache
 from tokur_cli.engine.generation.sampling import RandomStream, Sampling, choose_tokens
 from tokur_cli.records.errors import TokurError
 
@@ -71,7 +72,7 @@ def each_way(request, monkeypatch):
 
 
 def by_operations(monkeypatch):
-    monkeypatch.setattr(blocks, "attention_in_c", lambda query, key_heads: None)
+    monkeypatch.setattr(paged, "attention_in_c", lambda query, key_heads: None)
 
 
 ROLLING = {"gemma2", "gemma3", "gemma3-sliding", "mistral-sliding", "bloom", "falcon"}
@@ -100,7 +101,7 @@ def test_families_with_windows_or_attention_of_their_own_keep_whole_rows(family,
     if family in OTHERS:
         monkeypatch.setitem(FAMILIES, family, OTHERS[family])
     decoder = Decoder(tiny_model(family), text_of, Sampling(), end_ids=END, max_new_tokens=1)
-    assert type(decoder._cache) is (RollingCache if family in ROLLING else BlockCache)
+    assert type(decoder._cache) is (RollingCache if family in ROLLING else PagedCache)
 
 
 STATEFUL = ["qwen3_next", "jamba", "falcon_h1", "nemotron_h", "lfm2", "zamba2", "mamba"]
@@ -140,11 +141,11 @@ def leaves(value):
 
 @pytest.mark.parametrize(
     ("family", "cache_class", "way"),
-    [("llama", BlockCache, "in C"), ("llama", BlockCache, "by operations")]
+    [("llama", PagedCache, "in C"), ("llama", PagedCache, "by operations")]
     + [(family, RollingCache, "by operations") for family in ("llama", "jamba", "falcon_h1", "mamba")],
 )
-def test_rows_of_a_cache_move_repeat_and_leave(family, cache_class, way, monkeypatch):
-    """Prompts that begin alike, some less than half as long as others, rows that join later, ancestors taken twice."""
+def test_rows_of_a_cache_move_join_and_leave(family, cache_class, way, monkeypatch):
+    """Prompts that begin alike, some much shorter than others, rows that join later and leave early."""
     if way == "by operations":
         by_operations(monkeypatch)
     model = more(family) if family in MORE else tiny_model(family)
@@ -176,64 +177,43 @@ def test_rows_of_a_cache_move_repeat_and_leave(family, cache_class, way, monkeyp
     with torch.inference_mode():
         join([[*header, 7, 8, 9], header, [5]], [2, 3, 2])
         step()
-        gather([1, 1, 3, 2, 4, 5, 6])
+        gather([1, 0, 3, 2, 4, 5, 6])
         step()
         join([[9] * 20, [8] * 19], [1, 2])
         step()
-        gather(cache.without([row in (0, 1, 5) for row in range(10)]))
+        gather([2, 3, 9, 4, 7, 6, 8])
         assert len(rows) == 7
         for _ in range(70):  # more columns than any cache has to spare
             step()
-        gather([0, 6])
+        gather([6, 0])
         step()
-        gather([0] * 9 + [1] * 8)
+        join([[*header, 9], [3] * 16], [3, 20])  # full pages too
+        step()
         step()
 
 
-def test_blocks_hold_prompts_of_like_length_and_each_prompt_once():
-    """None more than twice as long as another of its block; prompts of ended responses are dropped in time."""
-    model = tiny_model("llama")
-    cache = BlockCache(model, None)
+def test_responses_have_the_full_pages_of_their_prompt_in_common_and_give_pages_back(monkeypatch):
+    """Pages of 16 columns: of 40 tokens two, and one a response for the rest and what it writes."""
+    cache = PagedCache(tiny_model("llama"), None)
 
-    def stored():
-        """Positions of prompts that are held, block after block: prompts × the longest."""
-        return [next(iter(block._prompts.values()))[0].shape[::2] for block in cache._blocks]
+    def in_use():
+        return len(set(cache._table.flat) - {0})
 
     with torch.inference_mode():
-        cache.join([[7] * size for size in (40, 25, 20, 19, 9)], [3, 1, 2, 1, 1])
-        assert stored() == [(3, 40), (1, 19), (1, 9)]
-        cache.gather([0, 2, 3, 4, 5, 7])  # a response to the longest ends, and the only one to 19
-        assert stored() == [(3, 40), (1, 9)]
-        cache.gather([2, 3, 4, 5])  # none to the longest is left
-        assert stored() == [(2, 25), (1, 9)]
-
-
-def test_rows_that_go_on_stay_where_they_are_if_they_can():
-    """As many move as have ended among the first."""
-    model = tiny_model("llama")
-    cache = BlockCache(model, None)
-    with torch.inference_mode():
-        cache.join([[7] * 40, [7] * 10], [6, 4])
-    ended = [row in (1, 3, 5, 8) for row in range(10)]
-    order = cache.without(ended)
-    assert sorted(order) == [0, 2, 4, 6, 7, 9]
-    assert [row for place, row in enumerate(order) if place < 3] == [0, 4, 2]
-    assert order[3:] == [6, 7, 9]
-
-
-@pytest.mark.usefixtures("each_way")
-def test_what_rows_leave_behind_is_given_back_when_a_piece_is_full():
-    cache = BlockCache(tiny_model("llama"), None)
-    tokens = torch.arange(20, 52)
-    with torch.inference_mode():
-        cache.join([[7] * 9], [10])
-        for token in tokens:
-            cache.step(token.repeat(10))
-        cache.gather([0, 1, 2, 4, 5, 7])
-        cache.step(torch.tensor([9] * 6))
-    (block,) = cache._blocks
-    assert all(len(states) == 6 for pieces in block._own.values() for piece in pieces for states in piece)
-    assert sum(piece[0].shape[2] for piece in next(iter(block._own.values()))) == 64
+        cache.join([[7] * 40, [9] * 16], [3, 2])
+        assert in_use() == 2 + 3 + 1
+        cache.step(torch.tensor([20] * 5))  # the second prompt's page is full
+        assert in_use() == 2 + 3 + 1 + 2
+        assert {len(set(cache._table[:3, place])) for place in (0, 1)} == {1}
+        cache.gather([1, 3])
+        assert in_use() == 2 + 1 + 1 + 1
+        cache.gather([1])
+        assert in_use() == 1 + 1
+        room = len(next(iter(cache._pages.values()))[0])
+        for _ in range(8):  # what has been given back is enough for those that come
+            cache.join([[7] * 40], [2])
+            cache.gather([0])
+        assert len(next(iter(cache._pages.values()))[0]) == room
 
 
 class Recorded(TorchDispatchMode):
@@ -258,10 +238,11 @@ class Recorded(TorchDispatchMode):
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
 def test_a_step_asks_for_the_same_as_the_one_before_it(family, monkeypatch):
-    """Ready for CUDA graphs: recorded once, its operations give the following steps too, until a piece is full."""
+    """Ready for CUDA graphs: recorded once, its operations give the following steps too, until a page is full."""
     by_operations(monkeypatch)
+    monkeypatch.setattr(paged, "_WIDTH", 64)
     model = tiny_model(family)
-    caches = [BlockCache(model, 40) for _ in range(2)]  # the longest response comes to the model's last position
+    caches = [PagedCache(model, 40) for _ in range(2)]  # the longest response comes to the model's last position
     tokens = torch.randint(6, 256, (31, 6), generator=torch.Generator().manual_seed(2))
     with torch.inference_mode():
         for cache in caches:
@@ -294,19 +275,22 @@ def test_many_samples_of_long_prompts_are_those_of_whole_forward_passes(family, 
     attend = AttentionInC.__call__
 
     def noted(self, *arguments):
-        asked.append(len(arguments) == 8)
+        asked.append(len(arguments) == 7)
         return attend(self, *arguments)
 
     monkeypatch.setattr(AttentionInC, "__call__", noted)
-    monkeypatch.setattr(blocks, "_LONG", 20 if way == "partly in C" else 256)
+    monkeypatch.setattr(paged, "_LONG", 16 if way == "partly in C" else 256)
     if way == "by operations":
         by_operations(monkeypatch)
     model, sampling = tiny_model(family), Sampling(temperature=1.0, seed=4)
-    prompts = [[7, 30, 99] * 8, [50, 60] * 7]
-    requests = [DecodingRequest(index, str(index), prompt, range(20)) for index, prompt in enumerate(prompts)]
-    got = decode(model, requests, sampling, max_rows=40, max_new_tokens=40)
+    prompts = [[7, 30, 99] * 12, [50, 60] * 9, [8] * 18]
+    requests = [
+        DecodingRequest(index, str(index), prompt, range(samples))
+        for index, (prompt, samples) in enumerate(zip(prompts, (20, 16, 7), strict=True))
+    ]
+    got = decode(model, requests, sampling, max_rows=43, max_new_tokens=40)
     for request in requests:
-        for sample in range(0, 20, 6):
+        for sample in request.samples[::6]:
             expected = one_by_one(model, request, sample, sampling, limit=40)
             assert got[request.index, sample].token_ids == expected
     assert set(asked) == {"in C": {False}, "partly in C": {False, True}, "by operations": set()}[way]
@@ -456,10 +440,10 @@ def test_the_context_ends_a_response():
     assert {response.finish_reason for response in got.values()} == {"length"}
 
 
-@pytest.mark.parametrize("cache_class", [BlockCache, RollingCache])
+@pytest.mark.parametrize("cache_class", [PagedCache, RollingCache])
 def test_responses_that_ended_at_the_contexts_end_may_run_along(cache_class, monkeypatch):
     """Beyond it there is no position, and the others are to be what they are without them."""
-    packed = None if cache_class is BlockCache else 0
+    packed = None if cache_class is PagedCache else 0
     monkeypatch.setattr("tokur_cli.engine.generation.decoder.longest_packed", lambda _: packed)
     model = tiny_model("gpt2", n_positions=40)
     long, short = DecodingRequest(0, "q", [9] * 38, [0]), DecodingRequest(1, "r", [9] * 5, range(39))
@@ -491,7 +475,7 @@ def test_prompts_that_are_processed_in_parts_begin_together(family, monkeypatch)
     """Responses of one length attend together: a batch that filled up while it ran would have many lengths."""
     model, asked = tiny_model(family), requests(12)
     sampling = Sampling(temperature=1.0, seed=3)
-    cache = BlockCache if family == "llama" else RollingCache
+    cache = PagedCache if family == "llama" else RollingCache
     parts, rows = [], []
     join, step = cache.join, cache.step
     monkeypatch.setattr(cache, "join", lambda own, prompts, copies: parts.append(prompts) or join(own, prompts, copies))
@@ -536,7 +520,7 @@ def test_too_little_memory_at_any_moment_loses_nothing(family, operation, monkey
     sampling = Sampling(temperature=1.0, seed=3)
     often = frozenset(range(40))  # so that responses end at different times
     expected = decode(model, asked, sampling, end_ids=often)
-    cache = BlockCache if family == "llama" else RollingCache
+    cache = PagedCache if family == "llama" else RollingCache
     whole = getattr(cache, operation)
     for failing in range(1, 5):
         calls = itertools.count(1)
@@ -566,3 +550,63 @@ def test_a_prompt_that_never_fits_is_an_error_of_its_own(monkeypatch):
     errors = [result for result in results if isinstance(result, tuple)]
     assert [(request.index, isinstance(error, TokurError)) for request, error in errors] == [(1, True)]
     assert sorted(result.index for result in results if not isinstance(result, tuple)) == [0, 2, 3]
+
+
+def varlen_as_documented(
+    query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, scale, enable_gqa, seqused_k, block_table
+):
+    """What the documentation of ``torch.nn.attention.varlen.varlen_attn`` says of paged keys, in float64."""
+    (width, key_heads), count = key.shape[1:3], len(cu_seq_q) - 1
+    assert width % 256 == 0  # flash attention's own demands
+    assert all(numbers.dtype == torch.int32 and numbers.is_contiguous() for numbers in (cu_seq_q, cu_seq_k, seqused_k))
+    assert block_table.dtype == torch.int32
+    assert block_table.stride(-1) == 1
+    assert (value.shape, block_table.shape[0], len(seqused_k), len(cu_seq_k)) == (key.shape, count, count, count + 1)
+    assert key.is_contiguous()
+    assert value.is_contiguous()
+    assert query.stride(-1) == 1
+    assert enable_gqa
+    assert int(cu_seq_q[-1]) == len(query)
+    assert int(cu_seq_q.diff().max()) == max_q
+    assert int(seqused_k.max()) <= max_k
+    outputs = []
+    for row, used in enumerate(seqused_k.tolist()):
+        queries = query[cu_seq_q[row] : cu_seq_q[row + 1]].double()  # (n, heads, d)
+        keys, values = (
+            states[block_table[row].long()]
+            .flatten(0, 1)[:used]
+            .double()
+            .repeat_interleave(query.shape[1] // key_heads, 1)
+            for states in (key, value)
+        )
+        weights = (torch.einsum("nhd,mhd->hnm", queries, keys) * scale).softmax(-1)
+        outputs.append(torch.einsum("hnm,mhd->nhd", weights, values))
+    return torch.cat(outputs).to(query.dtype)
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_what_flash_attention_is_asked_for_is_what_the_model_attends_to(family, monkeypatch):
+    """Page tables and lengths, where prompts have pages in common and pages are full; as it is documented."""
+    monkeypatch.setattr(paged, "has_varlen", lambda *_: True)
+    calls = []
+    monkeypatch.setattr(
+        varlen, "varlen_attn", lambda *of, **more: calls.append(of) or varlen_as_documented(*of, **more)
+    )
+    model = tiny_model(family, **({"n_positions": 1024} if family == "gpt2" else {"max_position_embeddings": 1024}))
+    prompts = [[7, 8, 9, 30] * 133, [9] * 254, [9] * 256, [5]]
+    rows = [list(prompt) for prompt, count in zip(prompts, (2, 2, 1, 2), strict=True) for _ in range(count)]
+    cache = PagedCache(model, None)
+    numbers = torch.Generator().manual_seed(3)
+    with torch.inference_mode():
+        cache.join(prompts[:2], [2, 2])
+        cache.join(prompts[2:], [1, 2])
+        for ended in (None, None, 2, None, 0):
+            if ended is not None:
+                cache.gather([row for row in range(len(rows)) if row != ended])
+                del rows[ended]
+            ids = torch.randint(6, 256, (len(rows),), generator=numbers)
+            got = cache.step(ids)
+            for row, token, logits in zip(rows, ids.tolist(), got, strict=True):
+                row.append(token)
+                torch.testing.assert_close(logits, model(torch.tensor([row])).logits[0, -1], rtol=1e-4, atol=1e-4)
+    assert len(calls) == 5 * model.config.num_hidden_layers

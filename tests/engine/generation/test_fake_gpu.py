@@ -2,14 +2,15 @@
 
 import pytest
 import torch
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from tests.engine.fake_gpu import DEVICE, fake_gpu, moved
 from tests.engine.generation.test_decoder import OTHERS, requests, text_of
 from tests.tiny import FAMILIES, tiny_model
-from tokur_cli.engine.generation.blocks import BlockCache
 from tokur_cli.engine.generation.decoder import Decoder
 from tokur_cli.engine.generation.guided.particles import Guide, ParticleFilter
 from tokur_cli.engine.generation.guided.resampling import Resampling
+from tokur_cli.engine.generation.paged import PagedCache
 from tokur_cli.engine.generation.sampling import Sampling, choose_tokens
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.uncertainty.growing import GrowingScorer
@@ -17,6 +18,10 @@ from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Scorer
 from tokur_cli.scores.guides import GuideScore
 
+LLAMA_8B = {
+    "vocab_size": 128_256, "hidden_size": 4096, "intermediate_size": 14_336, "num_attention_heads": 32,
+    "num_key_value_heads": 8, "max_position_embeddings": 8192,
+}  # fmt: skip
 ASKED = requests(5, samples=(0, 1))
 SAMPLINGS = {
     "greedy": Sampling(),
@@ -78,23 +83,57 @@ def test_what_a_step_sends_to_the_gpu_does_not_grow_with_its_layers(family, monk
     assert sent[1, 4] - sent[1, 2] == sent[2, 4] - sent[2, 2]
 
 
+def kernels_of_a_step(layers, joins, capability, monkeypatch):
+    """Kernels of a step of a model of Llama 3.1 8B's shapes after these joins: (prompts' lengths, samples) each."""
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(AutoConfig.for_model("llama", **LLAMA_8B, num_hidden_layers=layers))
+    with fake_gpu(monkeypatch, capability) as operations, torch.inference_mode():
+        cache = PagedCache(moved(model.eval(), torch.bfloat16), None)
+        for lengths, samples in joins:
+            cache.join([[7] * length for length in lengths], [samples] * len(lengths))
+        ids = torch.empty(len(cache._lengths), dtype=torch.long, device=DEVICE)
+        cache.step(ids)  # which may make room
+        operations.forget()
+        cache.step(ids)
+        return operations.kernels, len(operations.of("_varlen_attn"))
+
+
+@pytest.mark.parametrize(("capability", "most"), [((9, 0), 60), ((7, 5), 70)], ids=["varlen", "operations"])
+def test_a_steps_kernels_are_few_and_independent_of_questions_and_joins(capability, most, monkeypatch):
+    """The budget: 60 a layer with flash attention, which is called once a layer; 70 where operations gather pages."""
+    batches = {
+        "one question": [([200], 64)],
+        "questions": [([*range(300, 60, -20)], 1)],
+        "joined one after another": [([length], 1) for length in range(300, 60, -20)],
+    }
+    counts = set()
+    for joins in batches.values():
+        (one, _), (two, calls) = (kernels_of_a_step(layers, joins, capability, monkeypatch) for layers in (1, 2))
+        assert calls == (2 if capability >= (8, 0) else 0)
+        counts.add((two - one, 2 * one - two))
+    assert len(counts) == 1
+    of_layer, beside_them = counts.pop()
+    assert of_layer <= most
+    assert beside_them <= 40
+
+
 def test_what_is_sent_to_the_gpu_when_rows_leave_does_not_grow_with_the_layers(monkeypatch):
     sent = set()
     for layers in (1, 3):
         model = tiny_model("llama", num_hidden_layers=layers)
         with fake_gpu(monkeypatch, (8, 0)) as operations:
-            rearranged, gather = [], BlockCache.gather
+            rearranged, gather = [], PagedCache.gather
 
             def counted(cache, index, rearranged=rearranged, gather=gather, operations=operations):
                 before = operations.sent
                 gather(cache, index)
                 rearranged.append(operations.sent - before)
 
-            monkeypatch.setattr(BlockCache, "gather", counted)
+            monkeypatch.setattr(PagedCache, "gather", counted)
             limits = {"max_new_tokens": 30, "context_length": 32}  # longer prompts have shorter responses
             decoder = Decoder(moved(model, torch.bfloat16), text_of, Sampling(), end_ids=frozenset(), **limits)
             assert len(list(decoder.run(ASKED))) == 10
-            monkeypatch.setattr(BlockCache, "gather", gather)
+            monkeypatch.setattr(PagedCache, "gather", gather)
             sent.add(tuple(rearranged))
     assert len(sent) == 1
     assert 0 < max(sent.pop()) <= 4
@@ -113,8 +152,8 @@ def test_tokens_are_chosen_where_the_logits_are(sampling, dtype, monkeypatch):
 @pytest.mark.parametrize("family", ["llama", "gemma2"])
 def test_particles_grow_on_a_gpu_and_are_scored_there(family, monkeypatch):
     model = tiny_model(family, num_hidden_layers=1)
-    resumed, resume = [], BlockCache.resume
-    monkeypatch.setattr(BlockCache, "resume", lambda cache, *rows: (resumed.append(rows), resume(cache, *rows)))
+    resumed, resume = [], PagedCache.resume
+    monkeypatch.setattr(PagedCache, "resume", lambda cache, *rows: (resumed.append(rows), resume(cache, *rows)))
     with fake_gpu(monkeypatch, (8, 0)):
         model = moved(model, torch.bfloat16)
         sampling = Sampling(temperature=1.0)

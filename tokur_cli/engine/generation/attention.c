@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#define PART (SIZE % 64 ? SIZE : 64)
+
 int omp_get_thread_num(void); /* omp.h may be missing where PyTorch's OpenMP is there */
 
 static inline float float_of(uint32_t bits) {
@@ -47,33 +49,62 @@ static inline void fetch(const scalar *vector) {
     for (int i = 0; i < SIZE; i += 64 / sizeof *vector) __builtin_prefetch(vector + i);
 }
 
-/* scores (GROUP, stride) = queries · keys (columns, SIZE); next (columns, SIZE) is what will be read after them */
-static inline void multiply(const float queries[GROUP][SIZE], const scalar *keys, const scalar *next, int64_t columns,
-                            float *scores, int64_t stride) {
-    for (int64_t column = 0; column < columns; column++) {
-        float key[SIZE];
-        fetch(next + column * SIZE);
-        for (int i = 0; i < SIZE; i++) key[i] = widened(keys[column * SIZE + i]);
-        for (int head = 0; head < GROUP; head++) {
-            float sum = 0;
-            for (int i = 0; i < SIZE; i++) sum += queries[head][i] * key[i];
-            scores[head * stride + column] = sum;
+/* The columns of one response and key head, page after page */
+typedef struct {
+    const int32_t *pages;
+    int64_t apart, width; /* from a page to the next one in memory; columns of a page */
+    int64_t first, last;  /* columns, of which the first begins a page; last excluded */
+} columns;
+
+static inline const scalar *page_of(const scalar *states, const columns *of, int64_t page) {
+    return states + of->pages[page] * of->apart;
+}
+
+/* Columns of a page that are in use */
+static inline int64_t used_of(const columns *of, int64_t page) {
+    const int64_t left = of->last - page * of->width;
+    return left < of->width ? left : of->width;
+}
+
+/* scores (GROUP, stride) = queries · keys; values are what will be read after them */
+static inline void multiply(const float queries[GROUP][SIZE], const scalar *keys, const scalar *values,
+                            const columns *of, float *scores, int64_t stride) {
+    for (int64_t page = of->first / of->width; page * of->width < of->last; page++) {
+        const scalar *from = page_of(keys, of, page);
+        const scalar *next = (page + 1) * of->width < of->last ? page_of(keys, of, page + 1)
+                                                               : page_of(values, of, of->first / of->width);
+        float *to = scores + page * of->width;
+        for (int64_t column = 0, used = used_of(of, page); column < used; column++) {
+            float key[SIZE];
+            fetch(next + column * SIZE);
+            for (int i = 0; i < SIZE; i++) key[i] = widened(from[column * SIZE + i]);
+            for (int head = 0; head < GROUP; head++) {
+                float sum = 0;
+                for (int i = 0; i < SIZE; i++) sum += queries[head][i] * key[i];
+                to[head * stride + column] = sum;
+            }
         }
     }
 }
 
-/* totals += weights (GROUP, stride) · values (columns, SIZE) */
-static inline void accumulate(float totals[GROUP][SIZE], const scalar *values, const scalar *next, int64_t columns,
-                              const float *weights, int64_t stride) {
-    float sums[GROUP][SIZE]; /* of its own, so that it stays in registers */
-    memcpy(sums, totals, sizeof sums);
-    for (int64_t column = 0; column < columns; column++) {
-        fetch(next + column * SIZE);
-        for (int head = 0; head < GROUP; head++)
-            for (int i = 0; i < SIZE; i++)
-                sums[head][i] += weights[head * stride + column] * widened(values[column * SIZE + i]);
+/* totals = weights (GROUP, stride) · values, a part of a vector at a time, so that their sums stay in registers */
+static inline void accumulate(float totals[GROUP][SIZE], const scalar *values, const columns *of, const float *weights,
+                              int64_t stride) {
+    for (int begin = 0; begin < SIZE; begin += PART) {
+        float sums[GROUP][PART] = {{0}};
+        for (int64_t page = of->first / of->width; page * of->width < of->last; page++) {
+            const scalar *from = page_of(values, of, page) + begin;
+            const scalar *next = (page + 1) * of->width < of->last ? page_of(values, of, page + 1) + begin : from;
+            const float *by = weights + page * of->width;
+            for (int64_t column = 0, used = used_of(of, page); column < used; column++) {
+                for (int i = 0; i < PART; i += 64 / sizeof *next) __builtin_prefetch(next + column * SIZE + i);
+                for (int head = 0; head < GROUP; head++)
+                    for (int i = 0; i < PART; i++)
+                        sums[head][i] += by[head * stride + column] * widened(from[column * SIZE + i]);
+            }
+        }
+        for (int head = 0; head < GROUP; head++) memcpy(totals[head] + begin, sums[head], sizeof sums[head]);
     }
-    memcpy(totals, sums, sizeof sums);
 }
 
 /* Powers of two of scores (columns) less their maximum, in place: returns their sum */
@@ -85,67 +116,51 @@ static inline float exponentiate(float *scores, int64_t columns) {
     return sum;
 }
 
-/* Write the responses' next column, and attend to all that are there.
+/* Write each response's next column, and attend to all that it has.
 
    queries        (rows, heads, GROUP, SIZE), heads being key heads
    new_keys       (rows, heads, SIZE), and new_values
-   prompt_keys    (prompts, heads, longest, SIZE), and prompt_values: of each, as many columns as lengths (prompts) says
-   owners         (rows) which prompt a response continues
-   keys           pieces × (rows, heads, width, SIZE), and values: all columns in use, in the last piece those up to next
-   next           where the new column belongs in the last piece
+   keys           (pages, heads, width, SIZE), and values: the columns of all responses
+   table          (rows, most) the pages of each, one after another, the same ones where responses begin alike
+   used           (rows) columns of each, the next one included
    scale          of the scores, times log2(e)
-   shared         (rows, heads, GROUP, longest) queries · prompt_keys, computed elsewhere, which the prompts' weights
-                  replace: prompt_values are left to the caller; null, if there are none
+   shared         (groups, heads, members, GROUP, longest) queries · keys of the first columns of responses that have
+                  them in common, computed elsewhere, which their weights replace: their values are left to the caller;
+                  null, if there are none
+   member         (rows) which of groups · members a response is
+   common         (rows) how many columns these are; 0 for a response that is none of them
    output         (rows, heads, GROUP, SIZE)
-   scores         (threads, GROUP, stride), unused memory: stride ≥ longest + pieces · width */
-void attend(const scalar *queries, const scalar *new_keys, const scalar *new_values, const scalar *prompt_keys,
-            const scalar *prompt_values, int64_t longest, const int64_t *lengths, const int64_t *owners,
-            scalar *const *keys, scalar *const *values, int64_t pieces, int64_t width, const int64_t *next,
-            float scale, scalar *shared, scalar *output, int64_t rows, int64_t heads, float *scores, int64_t stride,
-            int threads) {
+   scores         (threads, GROUP, stride), unused memory: stride ≥ the most columns */
+void attend(const scalar *queries, const scalar *new_keys, const scalar *new_values, scalar *keys, scalar *values,
+            int64_t width, const int32_t *table, int64_t most, const int32_t *used, float scale, scalar *shared,
+            int64_t members, int64_t longest, const int32_t *member, const int32_t *common, scalar *output,
+            int64_t rows, int64_t heads, float *scores, int64_t stride, int threads) {
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t place = 0; place < rows * heads; place++) {
-        const int64_t row = place / heads, prompt = owners[row] * heads + place % heads, length = lengths[owners[row]];
-        const scalar *before_keys = prompt_keys + prompt * longest * SIZE;
-        const scalar *before_values = prompt_values + prompt * longest * SIZE;
-        const int64_t own = place * width * SIZE, new = own + *next * SIZE;
-        scalar *const of_prompt = shared ? shared + place * GROUP * longest : NULL;
+        const int64_t row = place / heads, key_head = place % heads, own = key_head * width * SIZE, last = used[row] - 1;
+        const columns of = {table + row * most, heads * width * SIZE, width, shared ? common[row] : 0, last + 1};
+        scalar *const weights = of.first ? shared + ((member[row] / members * heads + key_head) * members +
+                                                     member[row] % members) * GROUP * longest : NULL;
+        const int64_t new = of.pages[last / width] * of.apart + own + last % width * SIZE;
         float *const mine = scores + omp_get_thread_num() * GROUP * stride;
-        float asked[GROUP][SIZE], totals[GROUP][SIZE] = {{0}}, inverse[GROUP];
+        float asked[GROUP][SIZE], totals[GROUP][SIZE], inverse[GROUP];
 
-        memcpy(keys[pieces - 1] + new, new_keys + place * SIZE, SIZE * sizeof(scalar));
-        memcpy(values[pieces - 1] + new, new_values + place * SIZE, SIZE * sizeof(scalar));
+        memcpy(keys + new, new_keys + place * SIZE, SIZE * sizeof(scalar));
+        memcpy(values + new, new_values + place * SIZE, SIZE * sizeof(scalar));
         for (int head = 0; head < GROUP; head++)
             for (int i = 0; i < SIZE; i++)
                 asked[head][i] = widened(queries[(place * GROUP + head) * SIZE + i]) * scale;
 
-        if (shared)
-            for (int head = 0; head < GROUP; head++)
-                for (int64_t column = 0; column < length; column++)
-                    mine[head * stride + column] = widened(of_prompt[head * longest + column]) * scale;
-        else
-            multiply(asked, before_keys, before_values, length, mine, stride);
-        int64_t columns = length;
-        for (int64_t piece = 0; piece < pieces; piece++) {
-            const int64_t used = piece < pieces - 1 ? width : *next + 1;
-            multiply(asked, keys[piece] + own, values[piece] + own, used, mine + columns, stride);
-            columns += used;
-        }
-        for (int head = 0; head < GROUP; head++) inverse[head] = 1 / exponentiate(mine + head * stride, columns);
-
-        if (shared)
-            for (int head = 0; head < GROUP; head++)
-                for (int64_t column = 0; column < longest; column++)
-                    of_prompt[head * longest + column] =
-                        narrowed(column < length ? mine[head * stride + column] * inverse[head] : 0);
-        else
-            accumulate(totals, before_values, before_keys + longest * SIZE, length, mine, stride);
-        columns = length;
-        for (int64_t piece = 0; piece < pieces; piece++) {
-            const int64_t used = piece < pieces - 1 ? width : *next + 1;
-            accumulate(totals, values[piece] + own, keys[piece] + own + width * SIZE, used, mine + columns, stride);
-            columns += used;
-        }
+        for (int head = 0; head < GROUP; head++)
+            for (int64_t column = 0; column < of.first; column++)
+                mine[head * stride + column] = widened(weights[head * longest + column]) * scale;
+        multiply(asked, keys + own, values + own, &of, mine, stride);
+        for (int head = 0; head < GROUP; head++) inverse[head] = 1 / exponentiate(mine + head * stride, of.last);
+        for (int head = 0; of.first && head < GROUP; head++)
+            for (int64_t column = 0; column < longest; column++)
+                weights[head * longest + column] =
+                    narrowed(column < of.first ? mine[head * stride + column] * inverse[head] : 0);
+        accumulate(totals, values + own, &of, mine, stride);
         for (int head = 0; head < GROUP; head++)
             for (int i = 0; i < SIZE; i++)
                 output[(place * GROUP + head) * SIZE + i] = narrowed(totals[head][i] * inverse[head]);

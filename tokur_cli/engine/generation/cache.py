@@ -14,7 +14,6 @@ length. Padding would become part of it, so models with such layers are given pr
 from __future__ import annotations
 
 import copy
-import itertools
 import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -80,6 +79,8 @@ class RollingCache:
         context_length: positions of the model; None for any number.
     """
 
+    width = 1  # columns that are added at once, as far as a budget for memory is concerned
+
     def __init__(self, model: PreTrainedModel, context_length: int | None) -> None:
         self.model = model
         self._last_position = min(context_length or sys.maxsize, rescaled_beyond(model) or sys.maxsize) - 1
@@ -126,12 +127,8 @@ class RollingCache:
         logits: Tensor = outputs.logits[:, -1]
         return logits
 
-    def without(self, ended: Sequence[bool]) -> list[int]:
-        """Return the other rows."""
-        return list(itertools.compress(range(len(ended)), (not has for has in ended)))
-
     def gather(self, index: Sequence[int]) -> None:
-        """Make row i what row ``index[i]`` is: rows may be repeated or left out."""
+        """Make row i what row ``index[i]`` is, each at most once."""
         kept = torch.tensor(index)
         self._filled = self._filled[kept.to(self._filled.device)]
         self._cache = _rejoin(self._cache, kept, self._longest(), [])

@@ -13,8 +13,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from tokur_cli.engine.body import input_device
-from tokur_cli.engine.generation.blocks import BlockCache
 from tokur_cli.engine.generation.cache import RollingCache, kept_bytes
+from tokur_cli.engine.generation.paged import PagedCache
 from tokur_cli.engine.generation.sampling import RandomStream, Sampling, choose_tokens
 from tokur_cli.engine.memory import clear_device_cache, is_out_of_memory
 from tokur_cli.engine.rotary import rescaling
@@ -39,7 +39,7 @@ class DecodingRequest:
         samples: numbers of the samples.
         begun: what their responses begin with, if they are to be continued.
         round: which step of theirs this is; None for responses in one go.
-        states: keys and values of what is there, but for the last token's, part after part, as ``BlockCache.resume``
+        states: keys and values of what is there, but for the last token's, part after part, as ``PagedCache.resume``
             takes them; empty if they are to be computed.
     """
 
@@ -137,8 +137,8 @@ class Decoder:
         self.device = input_device(model)
         self._stop_window = max((len(text.encode()) for text in (*stop, *step_ends)), default=0) + 4
         self._rows: list[_Row] = []
-        kind = BlockCache if longest_packed(model) is None else RollingCache
-        self._new_cache: Callable[[], BlockCache | RollingCache] = partial(kind, model, context_length)
+        kind = PagedCache if longest_packed(model) is None else RollingCache
+        self._new_cache: Callable[[], PagedCache | RollingCache] = partial(kind, model, context_length)
         self._last: Tensor  # (R,) the rows' last tokens
         self._forget()
         self._waiting: deque[DecodingRequest] = deque()
@@ -231,7 +231,7 @@ class Decoder:
         resumed_rows, new_rows = self._rows_of(resumed), self._rows_of(prefilled)
         self._rows += resumed_rows + new_rows  # before anything can fail for lack of memory: nothing is lost then
         if resumed:
-            assert isinstance(self._cache, BlockCache)
+            assert isinstance(self._cache, PagedCache)
             self._cache.resume([request.states for request in resumed], [len(request.samples) for request in resumed])
             last = torch.tensor([row.ids[-1] for row in resumed_rows], device=self.device)
             self._last = torch.cat([self._last, last])
@@ -241,7 +241,7 @@ class Decoder:
             yield from self._take_tokens(new_rows, logits[torch.tensor(prompts, device=logits.device)])
 
     def _is_resumed(self, request: DecodingRequest) -> bool:
-        return bool(request.states) and isinstance(self._cache, BlockCache)
+        return bool(request.states) and isinstance(self._cache, PagedCache)
 
     def _rows_of(self, requests: Sequence[DecodingRequest]) -> list[_Row]:
         return [
@@ -252,7 +252,7 @@ class Decoder:
 
     def _leave(self) -> None:
         """Drop the rows that have ended."""
-        order = self._cache.without([row.done for row in self._rows])
+        order = [index for index, row in enumerate(self._rows) if not row.done]
         self._rows = [self._rows[index] for index in order]
         if order:
             self._cache.gather(order)
@@ -323,7 +323,8 @@ class Decoder:
         if self.cache_bytes is None:
             return self.max_rows
         of_token, of_text = self._kept_bytes
-        return self.cache_bytes // (length * of_token + of_text)
+        columns = -(-length // self._cache.width) * self._cache.width
+        return self.cache_bytes // (columns * of_token + of_text)
 
     @cached_property
     def _kept_bytes(self) -> tuple[int, int]:

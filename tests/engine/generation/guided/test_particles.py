@@ -9,10 +9,10 @@ import pytest
 from tests.engine.generation.guided.plain import brute_force_tokens, particle_filter
 from tests.engine.generation.test_decoder import requests, text_of
 from tests.tiny import tiny_model
-from tokur_cli.engine.generation.blocks import BlockCache
 from tokur_cli.engine.generation.decoder import DecodedResponse, Decoder, DecodingRequest
 from tokur_cli.engine.generation.guided.particles import Guide, ParticleFilter
 from tokur_cli.engine.generation.guided.resampling import Resampling
+from tokur_cli.engine.generation.paged import PagedCache
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
@@ -192,7 +192,7 @@ def test_questions_may_come_late():
     ],
 )
 def test_questions_are_taken_up_as_batch_and_memory_have_room(max_rows, positions, most):
-    """Memory for the keys and values of so many responses of full length, 256 bytes a token."""
+    """Memory for the keys and values of so many responses of 40 tokens, on three pages of 16: 256 bytes a token."""
     under_way, seen = 0, []
 
     def source():
@@ -202,7 +202,7 @@ def test_questions_are_taken_up_as_batch_and_memory_have_room(max_rows, position
             seen.append(under_way)
             yield DecodingRequest(request.index, request.key, [9] * 16, range(COUNT))
 
-    room = None if positions is None else positions * (16 + 24) * 256
+    room = None if positions is None else positions * 3 * 16 * 256
     results = guided(tiny_model(), "eu", "mean", Resampling(), source(), max_rows=max_rows, room=room)
     for number, _ in enumerate(filter(None, results), start=1):
         under_way -= number % COUNT == 0
@@ -268,13 +268,13 @@ def test_a_question_that_fails_is_one_error_and_the_others_go_on(monkeypatch, fa
 def test_a_step_goes_on_from_the_keys_and_values_of_its_scoring(monkeypatch):
     """The decoder processes each prompt once, and nothing of what particles wrote."""
     processed = []
-    join = BlockCache.join
+    join = PagedCache.join
 
     def noted(self, prompts, copies):
         processed.extend(zip(map(tuple, prompts), copies, strict=True))
         return join(self, prompts, copies)
 
-    monkeypatch.setattr(BlockCache, "join", noted)
+    monkeypatch.setattr(PagedCache, "join", noted)
     asked = some_questions()
     responses = by_place(guided(tiny_model(), "eu", "mean", Resampling(), asked))
     assert max(len(response.lineage.ends) for response in responses.values()) > 2
@@ -285,7 +285,7 @@ def test_too_little_memory_computes_what_was_given_up_again(monkeypatch):
     """States that scoring gave up, or a decoder's batch that did not fit, cost time but change no response."""
     model, asked = tiny_model(), some_questions(seed=1)
     expected = token_ids(guided(model, "eu", "mean", Resampling(), asked))
-    forward, step = Scorer.forward, BlockCache.step
+    forward, step = Scorer.forward, PagedCache.step
 
     def short_of_memory(whole, *times):
         calls = itertools.count()
@@ -300,5 +300,5 @@ def test_too_little_memory_computes_what_was_given_up_again(monkeypatch):
     monkeypatch.setattr(Scorer, "forward", short_of_memory(forward, 1, 5))
     assert token_ids(guided(model, "eu", "mean", Resampling(), asked)) == expected
     monkeypatch.setattr(Scorer, "forward", forward)
-    monkeypatch.setattr(BlockCache, "step", short_of_memory(step, 3, 17))
+    monkeypatch.setattr(PagedCache, "step", short_of_memory(step, 3, 17))
     assert token_ids(guided(model, "eu", "mean", Resampling(), asked, max_rows=64)) == expected
