@@ -610,3 +610,19 @@ def test_what_flash_attention_is_asked_for_is_what_the_model_attends_to(family, 
                 row.append(token)
                 torch.testing.assert_close(logits, model(torch.tensor([row])).logits[0, -1], rtol=1e-4, atol=1e-4)
     assert len(calls) == 5 * model.config.num_hidden_layers
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_a_gpu_attends_to_pages_as_the_cpu_does(dtype):
+    logits = []
+    for device in ("cpu", "cuda"):
+        cache = PagedCache(tiny_model("llama", max_position_embeddings=1024).to(device, dtype), None)
+        with torch.inference_mode():
+            cache.join([[7, 8, 9] * 200, [9] * 255, [5]], [2, 1, 1])
+            steps = [cache.step(torch.tensor([token, 8, 30, 50], device=device)) for token in range(20, 24)]
+        logits.append(torch.stack(steps).cpu())
+    flash = torch.__version__ >= "2.13" and torch.cuda.get_device_capability() >= (8, 0)  # (compared as versions)
+    assert cache._by_varlen == (flash and dtype == torch.bfloat16)
+    torch.testing.assert_close(*logits, rtol=0, atol=1e-4 if dtype == torch.float32 else 0.1)
