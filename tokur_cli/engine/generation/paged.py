@@ -34,7 +34,8 @@ from tokur_cli.engine.uncertainty.packing import KeysAndValues, Layout, PackedAt
 from tokur_cli.engine.uncertainty.prefixes import divide
 
 _WIDTH = 16  # columns of a page where flash attention wants no more: short ones have more in common and waste less
-_SPARE = 1 / 4  # of the pages: how many more than are needed are made at once
+# Of the pages, how many more than are needed are made at once: on a CPU, those that hold nothing take no memory
+_SPARE, _ACCELERATOR_SPARE = 1, 1 / 8
 # From so many responses on that begin with so many columns alike, products of matrices are faster than one by one in C
 _MANY, _LONG = 16, 256
 
@@ -151,9 +152,11 @@ class PagedCache:
         """See to it that so many pages are free, which look like these states."""
         if count <= len(self._free):
             return
-        end = int(self._table.max(initial=0)) + 1  # what comes after it holds nothing, and takes no memory on a CPU
+        end = int(self._table.max(initial=0)) + 1  # what comes after it holds nothing
         old = len(next(iter(self._pages.values()))[0]) if self._pages else 1
-        new = old + max(count - len(self._free), int(old * _SPARE))
+        needed = old + count - len(self._free)
+        on_cpu = next(iter(like.values()))[0].device.type == "cpu"
+        new = needed + int(needed * (_SPARE if on_cpu else _ACCELERATOR_SPARE))
         for module, pair in like.items():
             grown = [self._empty(new, states) for states in pair]
             for pages, states in zip(grown, self._pages.get(module, ()), strict=False):
