@@ -247,8 +247,11 @@ def attention_by_operations(
     (count, heads, size), key_heads = query.shape, key.shape[1]
     by_head = rows.by_head(key_heads)
     keys, values = (states.flatten(0, 1)[by_head].view(count, key_heads, -1, states.shape[-1]) for states in pages)
-    # What another response has left in a page may be no number, which times a weight of 0 is none either
-    values.masked_fill_(rows.beyond[:, None, :, None], 0.0)
+    # What another response has left in the last page may be no number, which times a weight of 0 is none either
+    every, last = torch.arange(count, device=query.device), (rows.used.long() - 1) // rows.width
+    by_page = values.view(count, key_heads, -1, rows.width, values.shape[-1])
+    left = torch.arange(rows.width, device=query.device) > rows.next[1][:, None]
+    by_page[every, :, last] = by_page[every, :, last].masked_fill_(left[:, None, :, None], 0.0)
     # Unscaled, products may exceed float16; a power of two rounds nothing, the rest of the scale comes in float32
     power = 2.0 ** math.floor(math.log2(scale))
     scores = torch.matmul(query.view(count, key_heads, -1, size) * power, keys.transpose(2, 3))
