@@ -14,6 +14,7 @@ length. Padding would become part of it, so models with such layers are given pr
 from __future__ import annotations
 
 import copy
+import itertools
 import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
