@@ -246,7 +246,9 @@ def attention_by_operations(
     _write(key, value, pages, rows)
     (count, heads, size), key_heads = query.shape, key.shape[1]
     by_head = rows.by_head(key_heads)
-    keys, values = (states.flatten(0, 1).index_select(0, by_head).view(count, key_heads, -1, states.shape[-1]) for states in pages)
+    keys, values = (
+        states.flatten(0, 1).index_select(0, by_head).view(count, key_heads, -1, states.shape[-1]) for states in pages
+    )
     # What another response has left in the last page may be no number, which times a weight of 0 is none either
     every, last = torch.arange(count, device=query.device), (rows.used.long() - 1) // rows.width
     by_page = values.view(count, key_heads, -1, rows.width, values.shape[-1])
