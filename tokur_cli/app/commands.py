@@ -71,7 +71,7 @@ _OF_MODEL = Excludes("--from-logprobs", why=_WITH_MODEL)
 _OF_REWARDS = "{option} says how responses are scored: give --score or --guide too"
 _OF_SCORES = "{option} says how responses are scored: give --score too"
 _BESIDE_KEPT = ("folder", "draws", "sigma")  # of which --sigma says itself what it goes with
-_OF_GUIDED = ("scores", "tokens", "calibration", "no_tokens", "steps", "step_by")
+_OF_GUIDED = ("scores", "tokens", "calibration", "certificate", "no_tokens", "steps", "step_by")
 _OF_RECORDS = (*_OF_GUIDED, "alternatives")
 _BATCH = ("batch_tokens",)  # which generating has, too
 _OF_TRANSFORMERS = Excludes(

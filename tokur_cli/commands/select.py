@@ -25,6 +25,7 @@ from tokur_cli.records.streams import display_name
 from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.calibration import P_CORRECT
 from tokur_cli.scores.catalogue import CATALOGUE
+from tokur_cli.scores.certificate import read_certificate
 from tokur_cli.scores.parts import check_used, part_of, whole_of
 from tokur_cli.selection.gathering import Candidate, Question, QuestionStore, draw, question_key
 from tokur_cli.selection.notes import Notes
@@ -42,8 +43,9 @@ def select(source: InputOptions, options: SelectOptions, labels: LabelOptions, t
     Without ``grouped`` nothing is written before the whole input is read, so a bad record ends the command without any
     output; with it, all questions before the bad record's are written.
     """
-    certified = None if options.certificate is None else CertifiedAnswers(options.certificate)
-    if certified is not None:
+    certified = None
+    if options.certificate is not None:
+        certified = CertifiedAnswers(read_certificate(options.certificate), options.certificate)
         options = certified.as_labelled(options)
     selection = _Selection(options, source.skip_invalid, certified)
     items = read_input(COMMAND, source)
@@ -283,7 +285,8 @@ class _Selection:
         """Return the chosen response's record, with what speaks for it and against it."""
         winner, *others = choice.classes
         tokur = record.tokur
-        tokur.pop("select", None)  # of an earlier run
+        for name in ("select", "withheld", "certificate"):  # of earlier runs
+            tokur.pop(name, None)
         record.set(
             "tokur",
             {

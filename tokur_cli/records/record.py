@@ -22,7 +22,8 @@ from tokur_cli.records.scan import Member, ScanError, kind, scan_object
 SCHEMA = 1
 """The version of the ``tokur`` object that this code reads and writes."""
 _TOO_MANY = 2**63
-_SCORED = ("scores", "run", "tokens", "bounds", "steps", "step_by", "alternatives")  # what scoring writes there
+# What scoring writes there
+_SCORED = ("scores", "run", "tokens", "bounds", "steps", "step_by", "alternatives", "withheld", "certificate")
 
 
 class Record:

@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 from tokur_cli import __version__
@@ -116,7 +117,7 @@ class Certificate:
             if theirs != labelled:
                 yield name, theirs, labelled
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """What tells it from other certificates: the beginning of the SHA-256 of its file's text."""
         return hashlib.sha256(self.as_json().encode()).hexdigest()[:16]

@@ -96,6 +96,23 @@ def test_two_workers_sweep_to_the_bytes_of_one_process(tiny_folder, tmp_path, te
 
 
 @pytest.mark.slow
+def test_two_workers_withhold_by_a_certificate_what_one_process_does(run_tokur, tiny_folder, tmp_path, temporary):
+    given = write_lines(tmp_path / "in.jsonl", records(100))
+    scored = parsed(run_tokur("score", given, "-m", tiny_folder, "--no-tokens")[1])
+    middle = float(np.median([one["tokur"]["scores"]["eu"] for one in scored]))
+    labelled = [{**one, "correct": one["tokur"]["scores"]["eu"] < middle} for one in scored]
+    file = tmp_path / "certificate.json"
+    code, _, err = run_tokur("evaluate", write_lines(tmp_path / "l.jsonl", labelled), "--certify", "20%", "-o", file)
+    assert code == 0, err
+    command = ["score", given, "-m", tiny_folder, "--certificate", file, *SMALL_BATCHES]
+    code, one, err = run_tokur(*command)
+    assert (code, {record["tokur"]["withheld"] for record in parsed(one)}) == (0, {True, False})
+    assert "100 of the 100 questions are among those that the certificate was made of" in err
+    code, two, said_by_two = finish([*command, "--workers", 2])
+    assert (code, two, said(said_by_two)) == (0, one, err.splitlines())
+
+
+@pytest.mark.slow
 def test_workers_killed_at_four_moments_leave_the_bytes_of_one_process(run_tokur, tiny_folder, tmp_path, temporary):
     rng = random.Random(0)
     given = write_lines(tmp_path / "in.jsonl", records(2400))

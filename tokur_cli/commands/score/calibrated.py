@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.engine.posterior.settings import settings_of_draws
@@ -14,14 +15,21 @@ def with_calibration(scoring: ScoringOptions) -> ScoringOptions:
     """Return the options with what the calibration's file holds."""
     if scoring.calibration is not None:
         calibration = read_calibration(scoring.calibration)
-        posterior = scoring.posterior
-        declared = settings_of_draws(posterior.settings, posterior.members, scoring.sampling, scoring.estimator)
-        if posterior.chooses_sigma:  # known, and checked, once the model is there
-            del declared["sigma"]
-        calibration.check({**declared, **scoring.parts}, scoring.calibration)
+        calibration.check(declared_settings(scoring), scoring.calibration)
         scoring = replace(scoring, fitted=calibration)
     chosen_scores(scoring)  # a misspelt name is reported before a model is loaded
     return scoring
+
+
+def declared_settings(scoring: ScoringOptions) -> dict[str, Any]:
+    """Return what is known of ``tokur.run`` before the model is there."""
+    posterior = scoring.posterior
+    declared = settings_of_draws(posterior.settings, posterior.members, scoring.sampling, scoring.estimator)
+    if posterior.chooses_sigma:  # known, and checked, once the model is there
+        del declared["sigma"]
+    if scoring.fitted is not None:
+        declared["calibration"] = scoring.fitted.digest
+    return {**declared, **scoring.parts}
 
 
 def chosen_scores(scoring: ScoringOptions) -> list[Score]:

@@ -13,6 +13,7 @@ from tokur_cli.commands.options.model import ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.score.backend import check_backend
 from tokur_cli.commands.score.calibrated import chosen_scores, with_calibration
+from tokur_cli.commands.score.certified import with_certificate
 from tokur_cli.commands.score.windows import score_records
 from tokur_cli.commands.session.job import AlreadyWritten, Planned, Run, StreamJob
 from tokur_cli.commands.shared.progress import Progress
@@ -41,7 +42,7 @@ class ScoreJob(StreamJob):
         """Return the job, refusing what can be refused before a model is loaded."""
         kept = scoring.posterior.model  # which also says what is wrong with a kept posterior
         model = model.or_named(kept)
-        scoring = with_calibration(scoring)
+        scoring = with_certificate(with_calibration(scoring))
         check_backend(scoring)
         return cls(model, PromptForm(prompts), scoring)
 

@@ -10,7 +10,9 @@ from tokur_cli.commands.baselines.features import largest_window, over_samples
 from tokur_cli.commands.baselines.samples import standing_together, windows_of_questions
 from tokur_cli.commands.options.scoring import ScoringOptions, default_batch_tokens
 from tokur_cli.commands.score.calibrated import chosen_scores
+from tokur_cli.commands.score.certified import certified_answers
 from tokur_cli.commands.shared.arrivals import Pause
+from tokur_cli.commands.shared.certified import Considered
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
@@ -39,12 +41,14 @@ class ScoredLine(NamedTuple):
         tokens: how many its response has.
         anew: whether these are not the tokens that the model wrote, which the record names but does not tell.
         doubt: sums of tu and of the entropy over its tokens; None where there was no draw.
+        considered: what it is withheld by, or not; None without a certificate.
     """
 
     line: bytes
     tokens: int
     anew: bool
     doubt: tuple[float, float] | None
+    considered: Considered | None
 
 
 def score_records(
@@ -68,6 +72,7 @@ def score_records(
 
     anew = 0
     swamping = Swamping()
+    certified = certified_answers(options)
     for _, outcomes in pool.map(tasks(), _lost):
         told = -1
         for place, outcome in outcomes:
@@ -79,6 +84,8 @@ def score_records(
                 progress.advance(1, outcome.tokens)
                 anew += outcome.anew
                 swamping.add(outcome)
+                if certified is not None and outcome.considered is not None:
+                    certified.consider(outcome.considered)
             else:
                 invalid.skip_or_raise(outcome)
                 progress.advance(1)
@@ -91,6 +98,8 @@ def score_records(
         )
     if advice := swamping.advice():
         say(progress.command, advice)
+    for remark in certified.told() if certified else ():
+        say(progress.command, remark)
 
 
 class Swamping:
