@@ -48,7 +48,7 @@ class ScoredLine(NamedTuple):
     tokens: int
     anew: bool
     doubt: tuple[float, float] | None
-    considered: Considered | None
+    considered: Considered | None = None
 
 
 def score_records(
