@@ -16,7 +16,7 @@ from tests.engine.loading.test_models import load
 from tests.tiny import tiny_model, tiny_tokenizer
 from tokur_cli.engine.body import parts_of
 from tokur_cli.engine.loading import models, quantised
-from tokur_cli.engine.loading.models import _not_finite
+from tokur_cli.engine.loading.weights import _not_finite
 from tokur_cli.engine.posterior.folder import keep_posterior, load_posterior
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.projections import find_projections

@@ -16,9 +16,11 @@ from torch import Tensor
 
 from tokur_cli.engine.halving import HalvingBatches
 from tokur_cli.engine.loading import models, sources
+from tokur_cli.engine.loading.configs import refuse_endless
 from tokur_cli.engine.loading.default_similarity import DEFAULT_SIMILARITY_MODEL, default_similarity_folder
 from tokur_cli.engine.loading.imports import import_transformers
 from tokur_cli.engine.loading.sources import Purpose, Source
+from tokur_cli.engine.loading.weights import load_weights
 from tokur_cli.engine.panics import tokenizing
 from tokur_cli.records.errors import TokurError
 
@@ -254,7 +256,7 @@ def _find(name: str, purpose: Purpose, progress: Callable[[str], None]) -> tuple
         folder = Path(snapshot_download(source.place, revision=revision, allow_patterns=HUB_FILES))
     for module in _read_json(folder / "modules.json", [{"path": ""}]):
         sources.refuse_pickled(name, {file.suffix for file in (folder / module["path"]).glob("*")}, purpose)
-    models.refuse_endless(folder / sources.CONFIG, name)
+    refuse_endless(folder / sources.CONFIG, name)
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     return source.label(name), folder, config
 
@@ -267,7 +269,7 @@ def _load(kind: str, auto: str, folder: Path, name: str, config: PreTrainedConfi
     with models.explained_errors(name):
         models.load_tokenizer(source, name)
         # Nothing reads what BERT's pooler makes of the first token
-        models.load_weights(source, name, config, torch.float32, "meta", kind=auto, unused=("pooler.",))
+        load_weights(source, name, config, torch.float32, "meta", kind=auto, unused=("pooler.",))
     logger = logging.getLogger("sentence_transformers")
     logger.handlers = [_Refusal()]
     logger.propagate = os.environ.get("TOKUR_DEBUG") == "1"

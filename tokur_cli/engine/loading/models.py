@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import atexit
-import json
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import KW_ONLY, dataclass
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokur_cli import __version__
 from tokur_cli.engine.loading.adapted import Adapter, find_adapted, put_on
+from tokur_cli.engine.loading.configs import CAUSAL, auto_class, causal_config, context_length_of
 from tokur_cli.engine.loading.default_model import DEFAULT_MODEL
-from tokur_cli.engine.loading.hardware import (
-    Offload,
-    leave_layers_on_disk,
-    limit_kernel_caches,
-    place_weights,
-    resolve_dtype,
-)
+from tokur_cli.engine.loading.hardware import Offload, limit_kernel_caches, resolve_dtype
 from tokur_cli.engine.loading.imports import import_transformers
 from tokur_cli.engine.loading.sources import Source, explain_hub_error, first_line
+from tokur_cli.engine.loading.weights import empty_model, load_weights
 from tokur_cli.engine.panics import is_panic
 from tokur_cli.records.errors import TokurError
 
@@ -35,12 +26,6 @@ if TYPE_CHECKING:
     from tokur_cli.engine.probe import Probe
 
 __all__ = ["DEFAULT_MODEL", "LanguageModel", "load_language_model"]
-
-CAUSAL_CLASS_ENDINGS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
-CAUSAL, MULTIMODAL = "AutoModelForCausalLM", "AutoModelForMultimodalLM"  # of transformers
-MOST_LAYERS = 2000  # twice as many as the deepest transformers that were tried
-LAYER_COUNT_ENDINGS = ("layer", "layers", "depth", "blocks")
-CONTEXT_LENGTH_FIELDS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
 
 
 @dataclass(frozen=True)
@@ -172,7 +157,7 @@ def load_language_model(
                 config,
                 torch_dtype,
                 device_map,
-                kind=_auto_class(config) or CAUSAL,
+                kind=auto_class(config) or CAUSAL,
                 offload=offload,
                 quantize=quantize,
                 trust_remote_code=trust_remote_code,
@@ -237,7 +222,7 @@ def outline_model(
     from tokur_cli.engine.loading.quantised import bytes_of
 
     with explained_errors(source.label(found.base or name)):
-        empty = _empty(config, getattr(torch, found.dtype), trust_remote_code, _auto_class(config) or CAUSAL).eval()
+        empty = empty_model(config, getattr(torch, found.dtype), trust_remote_code, auto_class(config) or CAUSAL).eval()
         packed = getattr(config, "quantization_config", None) is not None
         return Outline(found, empty, None if packed else bytes_of(empty, quantize))
 
@@ -261,7 +246,7 @@ def _find(
     torch_dtype = resolve_dtype(dtype, device_map)
     named, owner = (own.name, own.source) if own else (name, source)
     with explained_errors(label := source.label(own.base if own else name)):
-        config = _causal_config(source, label, trust_remote_code)
+        config = causal_config(source, label, trust_remote_code)
         if own and own.source.has_tokenizer:
             tokenizer = load_tokenizer(own.source, own.name, trust_remote_code)
         else:
@@ -275,7 +260,7 @@ def _find(
             name=named,
             revision=owner.revision,
             dtype=str(torch_dtype).removeprefix("torch."),
-            context_length=_context_length(config),
+            context_length=context_length_of(config),
             end_ids=end_token_ids(_generation_config(source), config, tokenizer),
             vocabulary_size=vocabulary_size,
             trust_remote_code=trust_remote_code,
@@ -318,203 +303,6 @@ def load_tokenizer(source: Source, name: str, trust_remote_code: bool = False) -
     if set(tokenizer.get_vocab().values()) <= set(tokenizer.all_special_ids):
         raise TokurError(unreadable)
     return tokenizer
-
-
-def load_weights(
-    source: Source,
-    name: str,
-    config: PreTrainedConfig,
-    dtype: torch.dtype,
-    device_map: str,
-    *,
-    kind: str = CAUSAL,
-    offload: Offload | None = None,
-    quantize: str | None = None,
-    unused: tuple[str, ...] = (),
-    trust_remote_code: bool = False,
-    layers_on_disk: bool = False,
-) -> PreTrainedModel:
-    """Load a model in evaluation mode, without gradients.
-
-    Args:
-        source: where it is.
-        name: what the user typed.
-        config: its config.
-        dtype: of the weights.
-        device_map: as ``load_language_model`` takes it.
-        kind: the class of transformers that loads it; where that makes a model of texts alone and the weights are not
-            named for it, they are loaded into the class that they were saved by.
-        offload: as ``load_language_model`` takes it.
-        quantize: likewise.
-        unused: what the names of weights begin with that may be missing, since nothing is computed with them.
-        trust_remote_code: run the model's own Python code.
-        layers_on_disk: as ``load_language_model`` takes it.
-
-    Raises:
-        UsageError: what quantises them is not installed.
-        TokurError: the weights don't fit in memory, don't fit the config, or are quantised already.
-    """
-    import transformers
-
-    from tokur_cli.engine.loading.quantised import asked_for, bytes_of, check_method
-
-    auto: Any = getattr(transformers, kind)
-    packed = getattr(config, "quantization_config", None)
-    if packed is None:
-        empty = _empty(config, dtype, trust_remote_code, kind)
-        weights_bytes = bytes_of(empty, quantize)
-    elif quantize is not None:
-        raise TokurError(f"the weights of {name} are quantised already: leave --quantize {quantize} out")
-    else:
-        check_method(packed, name)
-        weights_bytes = 0  # the config's shapes don't tell what the packed weights take
-    more = {} if quantize is None else {"quantization_config": asked_for(quantize, dtype)}
-    if layers_on_disk:
-        if not weights_bytes:
-            raise TokurError(f"{name} is quantised: --backend vllm scores full weights alone, leave the option out")
-        elsewhere = tempfile.mkdtemp(prefix="tokur-")
-        atexit.register(shutil.rmtree, elsewhere, ignore_errors=True)
-        placed = leave_layers_on_disk(empty, elsewhere)
-    else:
-        placed = place_weights(device_map, weights_bytes, offload)
-    model, report = auto.from_pretrained(
-        source.place,
-        config=config,
-        dtype=dtype,
-        use_safetensors=True,
-        output_loading_info=True,
-        ignore_mismatched_sizes=True,
-        trust_remote_code=trust_remote_code,
-        **more,
-        **placed,
-        **source.options,
-    )
-    if offload is None and not layers_on_disk and "disk" in getattr(model, "hf_device_map", {}).values():
-        raise TokurError(
-            f"{name} needs {weights_bytes / 1e9:.1f} GB, which can't be divided so that it fits on the GPUs; "
-            "use a smaller model, a dtype of fewer bytes (--dtype bfloat16), --device-map cpu or --offload-dir"
-        )
-    # transformers fills missing and mismatched weights with random numbers.
-    if missing := sorted(key for key in report["missing_keys"] if not key.startswith(unused)):
-        whole = _architecture(config)
-        if kind == CAUSAL and whole != type(model).__name__ and whole == _multimodal_class(config):
-            del model
-            return load_weights(
-                source, name, config, dtype, device_map, kind=MULTIMODAL, offload=offload, quantize=quantize,
-                unused=unused, trust_remote_code=trust_remote_code, layers_on_disk=layers_on_disk,
-            )  # fmt: skip
-        which = "" if packed is None else f", which transformers {transformers.__version__} does not find quantised"
-        raise TokurError(
-            f"{name} lacks weights that its config.json asks for: {missing[0]} (of {len(missing)} missing){which}"
-        )
-    if mismatched := sorted(report["mismatched_keys"]):
-        weight, found, wanted = mismatched[0]
-        raise TokurError(
-            f"the weights of {name} don't fit its config.json: {weight} has the shape {tuple(found)}, "
-            f"not {tuple(wanted)} (of {len(mismatched)} such weights)"
-        )
-    if (weight := _not_finite(model)) is not None:
-        raise TokurError(f"the weights of {name} are damaged: {weight} has NaN or infinite entries; get them again")
-    loaded: PreTrainedModel = model.eval().requires_grad_(False)
-    return loaded
-
-
-def _empty(config: PreTrainedConfig, dtype: torch.dtype, trust_remote_code: bool, kind: str) -> PreTrainedModel:
-    """Return a model whose weights are not there."""
-    import torch
-    import transformers
-
-    with torch.device("meta"):
-        empty: PreTrainedModel = getattr(transformers, kind).from_config(
-            config, dtype=dtype, trust_remote_code=trust_remote_code
-        )
-    return empty
-
-
-def _architecture(config: PreTrainedConfig) -> str | None:
-    """Return the class that a checkpoint was written by, as its config names it."""
-    return next(iter(getattr(config, "architectures", None) or []), None)
-
-
-def _not_finite(model: PreTrainedModel) -> str | None:
-    """Return the name of a weight that holds NaN or infinity, if one does; a sum does not hide them, and is quick."""
-    from tokur_cli.engine.loading.quantised import plain_parts
-
-    for name, weight in model.named_parameters():
-        for part in plain_parts(weight):
-            countable = part.is_floating_point() and part.itemsize > 1 and part.device.type != "meta"
-            if countable and not part.sum().isfinite() and not part.isfinite().all():
-                return name
-    return None
-
-
-def refuse_endless(config_file: Path, name: str) -> None:
-    """Refuse a config that asks for more layers than any model has, before they are built and fill the memory.
-
-    Raises:
-        TokurError: it does.
-    """
-
-    def check(fields: object) -> None:
-        for field, value in fields.items() if isinstance(fields, dict) else ():
-            if type(value) is int and value > MOST_LAYERS and field.endswith(LAYER_COUNT_ENDINGS):
-                raise TokurError(f"{name}: its config.json has {field} {value:,}; at most {MOST_LAYERS:,} are loaded")
-            check(value)
-
-    with suppress(ValueError, RecursionError):  # told by who reads it next
-        check(json.loads(config_file.read_bytes()))
-
-
-def _causal_config(source: Source, name: str, trust_remote_code: bool) -> PreTrainedConfig:
-    """Return a model's config; refuse models that don't predict the next token from the ones before it."""
-    import transformers
-    from transformers import AutoConfig
-
-    refuse_endless(source.file(), name)
-    config: PreTrainedConfig = AutoConfig.from_pretrained(
-        source.place, trust_remote_code=trust_remote_code, **source.options
-    )
-    architectures = getattr(config, "architectures", None) or []
-    known = _auto_class(config) is not None
-    causal = not architectures or any(architecture.endswith(CAUSAL_CLASS_ENDINGS) for architecture in architectures)
-    if config.is_encoder_decoder or not (known and (causal or CAUSAL in _own_classes(config))):
-        what = architectures[0] if architectures else config.model_type
-        if causal and not config.is_encoder_decoder:
-            raise TokurError(
-                f"{name} ({what}): transformers {transformers.__version__} loads no causal language model of the type "
-                f"{config.model_type}; tokur needs one that predicts the next token"
-            )
-        raise TokurError(f"{name} ({what}) isn't a causal language model; tokur needs one that predicts the next token")
-    return config
-
-
-def _auto_class(config: PreTrainedConfig) -> str | None:
-    """Return which of transformers' classes loads a model for texts; None if none does."""
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-
-    if config.model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES or CAUSAL in _own_classes(config):
-        return CAUSAL
-    return MULTIMODAL if _multimodal_class(config) is not None else None
-
-
-def _own_classes(config: PreTrainedConfig) -> Mapping[str, Any]:
-    """Return the classes that a model's own Python code has for transformers' ones."""
-    return getattr(config, "auto_map", None) or {}
-
-
-def _multimodal_class(config: PreTrainedConfig) -> str | None:
-    """Return the class of models of this type that take images or sound beside texts."""
-    from transformers.models.auto.modeling_auto import MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES
-
-    return MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES.get(config.model_type)
-
-
-def _context_length(config: PreTrainedConfig) -> int | None:
-    for part in (config, config.get_text_config(decoder=True)):
-        for field in CONTEXT_LENGTH_FIELDS:
-            if isinstance(length := getattr(part, field, None), int):
-                return length
-    return None
 
 
 @contextmanager
