@@ -22,8 +22,7 @@ from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.singular import left_singular_vectors
 from tokur_cli.engine.uncertainty import vocabulary
-from tokur_cli.engine.uncertainty.distributions import fused_for
-from tokur_cli.engine.uncertainty.vocabulary import token_quantities
+from tokur_cli.engine.uncertainty.vocabulary import fused_for, token_quantities
 
 ROUNDS = 3
 NEW_TOKENS = 128

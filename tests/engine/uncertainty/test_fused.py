@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tests.engine.oracle import reference_quantities
-from tokur_cli.engine.uncertainty import distributions, vocabulary
+from tokur_cli.engine.uncertainty import vocabulary
 from tokur_cli.engine.uncertainty.distributions import Distributions
 from tokur_cli.engine.uncertainty.vocabulary import token_quantities
 
@@ -95,19 +95,19 @@ def test_triton_finds_that_equal_draws_disagree_by_no_more_than_rounding():
 
 def test_what_triton_gives_is_tried_before_it_counts(monkeypatch):
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
-        assert distributions._tried(CPU, dtype) is fused.FusedDistributions
+        assert vocabulary._tried(CPU, dtype) is fused.FusedDistributions
     monkeypatch.setattr(fused.FusedDistributions, "mean", lambda self: self._mean + 0.01)
-    assert "wrong" in distributions._tried(CPU, torch.float32)
+    assert "wrong" in vocabulary._tried(CPU, torch.float32)
 
     def broken(self, logits):
         raise ValueError("no compiler\nand more")
 
     monkeypatch.setattr(fused.FusedDistributions, "__init__", broken)
-    assert distributions._tried(CPU, torch.float32) == "Triton's kernels cannot be compiled (ValueError: no compiler)"
+    assert vocabulary._tried(CPU, torch.float32) == "Triton's kernels cannot be compiled (ValueError: no compiler)"
 
 
 def test_triton_is_asked_for_tensors_on_a_gpu_alone():
-    assert distributions.fused_for(torch.zeros(2, 3, 4)) is None
+    assert vocabulary.fused_for(torch.zeros(2, 3, 4)) is None
     assert isinstance(Distributions(torch.zeros(2, 3, 4)), Distributions)
 
 

@@ -13,7 +13,7 @@ from tests.engine.uncertainty.test_packing import PACKED, fused_and_exact, group
 from tests.tiny import tiny_model
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
-from tokur_cli.engine.uncertainty import distributions, prefixes
+from tokur_cli.engine.uncertainty import prefixes, vocabulary
 from tokur_cli.engine.uncertainty.packing import longest_packed
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Scorer
@@ -66,7 +66,7 @@ def test_a_gpu_gives_the_numbers_of_the_cpu(family, budget, sampling, monkeypatc
 
 @pytest.mark.parametrize("dtype", BOUNDS)
 def test_kernels_are_right_here(dtype):
-    assert isinstance(distributions._tried(torch.device(DEVICE, 0), dtype), type)
+    assert isinstance(vocabulary._tried(torch.device(DEVICE, 0), dtype), type)
 
 
 def test_bfloat16_errs_no_more_than_the_model_itself():

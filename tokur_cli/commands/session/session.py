@@ -24,11 +24,11 @@ from tokur_cli.engine.posterior.posterior import Posterior, build_posterior
 from tokur_cli.engine.posterior.projections import count_layers
 from tokur_cli.engine.posterior.settings import MOST_KL, PAPER
 from tokur_cli.engine.tokens import ResponseTokenizer
-from tokur_cli.engine.uncertainty.distributions import obstacle as kernels_obstacle
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Scorer
 from tokur_cli.engine.uncertainty.strength import suitable_strength
 from tokur_cli.engine.uncertainty.vllm import VllmScorer
+from tokur_cli.engine.uncertainty.vocabulary import obstacle as kernels_obstacle
 
 if TYPE_CHECKING:
     from tokur_cli.commands.generate.responder import Responder

@@ -1,30 +1,13 @@
-"""Distributions over the vocabulary in float32, and sums over their entries.
-
-Wherever PyTorch runs, its operations do it. On a GPU, kernels in Triton do (``fused``), if they are right about a few
-logits when they are first needed.
-"""
+"""Distributions over the vocabulary in float32, and sums over their entries, by PyTorch's operations."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection
-from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from tokur_cli.engine.loading.cache import cache_folder
-from tokur_cli.engine.memory import is_out_of_memory
-from tokur_cli.records.errors import TokurError
-
-if TYPE_CHECKING:
-    from tokur_cli.engine.uncertainty.fused import FusedDistributions
-
 GROUP = 64  # entries of the vocabulary whose largest stands for them in the search for the largest of all
-_ERROR = 1e-4  # nats that the kernels may be from PyTorch's operations
-
-_fused: dict[tuple[torch.device, torch.dtype], type[FusedDistributions] | str] = {}
 
 
 class Distributions:
@@ -88,7 +71,7 @@ class Distributions:
         estimates: dict[str, Tensor] = {}
         if len(self.p) > 1:
             au = mean_of_draws(entropies[1:], weights)
-            for name, compute in _BESIDE_BASE.items():
+            for name, compute in BESIDE_BASE.items():
                 if name in wanted:
                     estimates[name] = mean_of_draws(compute(self), weights)
             if "eu_paper" in wanted:
@@ -121,7 +104,7 @@ def fisher_norms(distributions: Distributions) -> Tensor:
     return norms.clamp(min=0)
 
 
-_BESIDE_BASE: dict[str, Callable[[Distributions], Tensor]] = {
+BESIDE_BASE: dict[str, Callable[[Distributions], Tensor]] = {
     "eu_kl": divergences,
     "eu_fisher": lambda distributions: fisher_norms(distributions) / 2,
 }
@@ -154,57 +137,3 @@ def _candidates(values: Tensor, count: int, maxima: Tensor | None) -> Tensor:
     best = maxima.topk(count, sorted=False).indices  # (n, count)
     within = (best[..., None] * GROUP + every[:GROUP]).flatten(1)
     return torch.cat([within, every[grouped:].expand(rows, -1)], dim=-1)
-
-
-def fused_for(logits: Tensor) -> type[FusedDistributions] | None:
-    """Return the class that reduces logits like these by kernels; None where PyTorch's operations are to do it."""
-    # A tensor of another class may stand for one, without numbers
-    if logits.device.type != "cuda" or type(logits) is not Tensor or find_spec("triton") is None:
-        return None
-    form = logits.device, logits.dtype
-    if form not in _fused:
-        _fused[form] = _tried(*form)
-    fused = _fused[form]
-    return None if isinstance(fused, str) else fused
-
-
-def obstacle() -> str | None:
-    """Return why kernels that were asked for are not there."""
-    return next((why for why in _fused.values() if isinstance(why, str)), None)
-
-
-def _tried(device: torch.device, dtype: torch.dtype) -> type[FusedDistributions] | str:
-    """Compile the kernels and compare what they give of a few logits."""
-    try:
-        os.environ.setdefault("TRITON_CACHE_DIR", str(cache_folder() / "kernels"))
-        from tokur_cli.engine.uncertainty.fused import FusedDistributions
-
-        return FusedDistributions if _is_right(FusedDistributions, device, dtype) else "Triton's kernels are wrong here"
-    except TokurError:
-        raise
-    except Exception as error:  # of Triton, the driver or a compiler: there are too many kinds
-        if isinstance(error, RuntimeError) and is_out_of_memory(error):
-            raise
-        said = next(iter(str(error).splitlines()), "")
-        return f"Triton's kernels cannot be compiled ({type(error).__name__}: {said})"
-
-
-def _is_right(fused: type[FusedDistributions], device: torch.device, dtype: torch.dtype) -> bool:
-    """Compare with PyTorch's operations, with some entries that are impossible."""
-    numbers = torch.Generator().manual_seed(0)
-    logits = 4 * torch.randn(4, 5, 3 * GROUP * 40 + 7, generator=numbers)
-    logits[:, 1, 100:300] = float("-inf")
-    logits = logits.to(dtype)
-    weights = torch.rand(3, 5, generator=numbers)
-    wanted = {"eu_paper", *_BESIDE_BASE}
-    rows = []
-    for kind, moved in ((Distributions, logits), (fused, logits.to(device))):
-        there = kind(moved)
-        entries = torch.arange(5, device=moved.device)
-        row = [there.log_p(entries), there.mean()[[0, 2, 3, 4]], there.mean_of_largest(20)]
-        entropies, estimates = there.sums(weights.to(moved.device), wanted)
-        rows.append([*row, entropies, *(estimates[name] for name in sorted(estimates))])
-    expected, found = rows
-    return len(expected) == len(found) and all(
-        torch.allclose(mine.cpu(), other, rtol=_ERROR, atol=_ERROR) for other, mine in zip(expected, found, strict=True)
-    )
