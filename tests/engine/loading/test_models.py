@@ -63,6 +63,16 @@ def test_a_folder_of_each_family_gives_the_saved_models_logits(family, tmp_path)
     assert loaded.device == torch.device("cpu")
 
 
+def test_attention_with_a_cap_is_not_left_to_a_kernel_that_knows_none(tmp_path, monkeypatch):
+    """Transformers before 5.24 does so for Gemma 2."""
+    folder = tiny_model_folder(tmp_path, "gemma2")
+    expected = tiny_model("gemma2", attn_implementation="eager")(IDS).logits
+    family = transformers.models.gemma2.modeling_gemma2.Gemma2PreTrainedModel
+    monkeypatch.setattr(family, "_supports_sdpa", True)
+    assert tiny_model("gemma2").config._attn_implementation == "sdpa"
+    assert torch.equal(load(folder).model(IDS).logits, expected)
+
+
 def test_the_context_length_is_found_in_a_text_config_and_may_be_missing(tmp_path):
     config = transformers.Gemma3Config(
         text_config=SIZES | GROUPED_QUERY | {"head_dim": 8},

@@ -112,6 +112,9 @@ def load_weights(
         )
     if (weight := _not_finite(model)) is not None:
         raise TokurError(f"the weights of {name} are damaged: {weight} has NaN or infinite entries; get them again")
+    text = model.config.get_text_config(decoder=True)
+    if getattr(text, "attn_logit_softcapping", None) is not None and text._attn_implementation == "sdpa":
+        model.set_attn_implementation("eager")  # before 5.24, transformers leaves the cap out there
     loaded: PreTrainedModel = model.eval().requires_grad_(False)
     return loaded
 
