@@ -111,6 +111,22 @@ def test_stretches_of_like_length_are_given_to_a_gpu_together(monkeypatch):
     assert blocks == [(5, 41), (2, 32), (2, 13), (1, 4)]
 
 
+def test_responses_of_one_length_take_few_kernels_a_layer(monkeypatch):
+    """The budget is 70."""
+    responses = [TokenizedResponse([first, *range(99)], [1, 2] * 25) for first in range(32)]
+    found = []
+    for layers in (1, 2):
+        model = tiny_model("llama", num_hidden_layers=layers)
+        with fake_gpu(monkeypatch, (8, 0)) as operations:
+            model = moved(model, torch.bfloat16)
+            scorer = Scorer(model, Draws(build_posterior(model), 2), batch_tokens=2**16)
+            score(scorer, responses)
+            operations.forget()
+            score(scorer, responses)
+            found.append(operations.kernels)
+    assert 0 < found[1] - found[0] <= 70
+
+
 @pytest.mark.parametrize("family", ["llama", "gpt2", "gemma2"])
 def test_what_a_batch_copies_to_the_gpu_does_not_grow_with_its_layers(family, monkeypatch):
     """Copying waits for what was asked before: nothing may be copied layer by layer."""
