@@ -129,7 +129,7 @@ class Session:
         """Return what generates with the model."""
         self.model.probe.check_generation()
         if (why := attention_obstacle()) is not None:  # known now, since that has generated
-            self.progress.note(f"{why}: generating may take 1.4 times as long")
+            self.progress.note(f"{why}: generating takes longer")
         cache_bytes = options.engine.cache_bytes
         if cache_bytes is None:
             devices = [self.model.device, *(weight.device for weight in self.model.model.parameters())]
