@@ -237,6 +237,11 @@ def _be_tokur(
 
 def stand_in(folder: Path, descriptors: tuple[int, int, int], closed: Sequence[int] = ()) -> None:
     """Give this process a working folder, and descriptors and streams such as a new interpreter has."""
+    import torch
+
+    # A forked process makes PyTorch's pool of threads anew when that is first asked for: of two threads that ask at
+    # once, as those that load weights may, the second finds none
+    torch.set_num_threads(torch.get_num_threads())
     os.chdir(folder)
     for number, descriptor in enumerate([os.dup(descriptor) for descriptor in descriptors]):
         os.dup2(descriptor, number)
