@@ -35,7 +35,7 @@ _ACCELERATOR_BYTES = 1 << 28
 _FIRST_BLOCK = 4  # tokens, before the vocabulary's size is known
 _ERROR = 1e-4  # nats that the kernels may be from PyTorch's operations
 
-_fused: dict[tuple[torch.device, torch.dtype], type[FusedDistributions] | str] = {}
+_fused: dict[tuple[torch.device, torch.dtype], type[FusedDistributions] | str | None] = {}
 
 Estimator = Literal["paper", "kl", "fisher"]
 COMPARISONS = ("kl", "top1_agreement", "accuracy", "base_accuracy")
@@ -233,7 +233,7 @@ class _JointWeights:
 def fused_for(logits: Tensor) -> type[FusedDistributions] | None:
     """Return the class that reduces logits like these by kernels; None where PyTorch's operations are to do it."""
     # A tensor of another class may stand for one, without numbers
-    if logits.device.type != "cuda" or type(logits) is not Tensor or find_spec("triton") is None:
+    if logits.device.type != "cuda" or type(logits) is not Tensor:
         return None
     form = logits.device, logits.dtype
     if form not in _fused:
@@ -247,8 +247,10 @@ def obstacle() -> str | None:
     return next((why for why in _fused.values() if isinstance(why, str)), None)
 
 
-def _tried(device: torch.device, dtype: torch.dtype) -> type[FusedDistributions] | str:
-    """Compile the kernels and compare what they give of a few logits."""
+def _tried(device: torch.device, dtype: torch.dtype) -> type[FusedDistributions] | str | None:
+    """Compile the kernels and compare what they give of a few logits; None without Triton, else what is in the way."""
+    if find_spec("triton") is None:
+        return None
     try:
         os.environ.setdefault("TRITON_CACHE_DIR", str(cache_folder() / "kernels"))
         from tokur_cli.engine.uncertainty.fused import FusedDistributions
