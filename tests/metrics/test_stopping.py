@@ -121,13 +121,13 @@ def test_no_fewer_responses_settle_a_vote_than_are_asked_for(votes, level):
         ways = itertools.product((0, 1), repeat=count - len(votes))
         if count >= FEWEST and any(by_beta([*votes, *way]) >= level for way in ways):
             break
-    assert fewest_settled(votes, level) == count
+    assert fewest_settled(votes, level, 64) == count
 
 
 def test_a_settled_vote_says_with_which_response_it_was():
-    assert fewest_settled([0] * 9, 0.95) == 4
-    assert fewest_settled([0] * 9, 0.99) == 6
-    assert fewest_settled([0, 1, 0, 0, 0, 0, 0], 0.95) == 7
+    assert fewest_settled([0] * 9, 0.95, 9) == 4
+    assert fewest_settled([0] * 9, 0.99, 9) == 6
+    assert fewest_settled([0, 1, 0, 0, 0, 0, 0], 0.95, 7) == 7
 
 
 def test_the_posterior_is_that_of_a_sum_over_all_candidates():

@@ -80,24 +80,28 @@ class Rule:
     level: float
 
 
-def fewest_settled(classes: ArrayLike, level: float) -> int:
+def fewest_settled(classes: ArrayLike, level: float, most: int, probability: ArrayLike | None = None) -> int:
     """Return the fewest responses that may settle the vote, if these are the first and all others agree with it.
 
-    It is at most ``n`` where they settle it themselves. None of so many is drawn in vain.
+    It is at most ``n`` where they settle it themselves, and more than ``most`` where not even so many may. Of plain
+    votes none of so many is drawn in vain. Where votes are weighted, the others are taken to be as probably right as
+    the surest of these: one that is surer still may settle it before.
 
     Args:
         classes: (n,) the responses' classes of answers, from 0, in the order in which they come; -1 for no answer.
         level: τ, below 1.
+        most: N.
+        probability: (n,) for a vote that is weighted by it, see ``posterior``; None for a plain one.
     """
-    votes = _votes(np.asarray(classes, dtype=np.intp))
-    settled = np.flatnonzero(_surety(votes) >= level)
-    if len(settled):
-        return int(settled[0]) + 1
-    next_one, leading = np.sort(votes[-1])[-2:] if len(votes) else (0, 0)
-    more = 1
-    while probability_that_it_leads(leading + more, next_one) < level:
-        more += 1
-    return max(FEWEST, len(votes) + more)
+    classes = np.asarray(classes, dtype=np.intp)
+    weights = None if probability is None else np.asarray(probability, dtype=np.float64)
+    leading = int(_tally(classes, weights)[-1].argmax()) if len(classes) else 0
+    more = max(0, most - len(classes))
+    classes = np.append(classes, np.full(more, leading))
+    if weights is not None:
+        weights = np.append(weights, np.full(more, np.nan_to_num(weights).max(initial=0.0)))
+    settled = np.flatnonzero(_surety(_tally(classes, weights), is_weighted=weights is not None) >= level)
+    return int(settled[0]) + 1 if len(settled) else len(classes) + 1
 
 
 def posterior(classes: ArrayLike, probability: ArrayLike) -> Floats:
@@ -124,16 +128,18 @@ def posterior(classes: ArrayLike, probability: ArrayLike) -> Floats:
     return weights
 
 
-def _votes(classes: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return (n, C) the votes of each class after each response, at least two classes."""
-    votes: NDArray[np.intp] = np.cumsum(classes[:, None] == np.arange(max(2, classes.max(initial=0) + 1)), axis=0)
-    return votes
+def _tally(classes: NDArray[np.intp], probability: Floats | None) -> Floats:
+    """Return (n, C) what each class has after each response, at least two classes: votes, or its ``posterior``."""
+    if probability is not None:
+        return posterior(classes, probability)
+    is_for = classes[:, None] == np.arange(max(2, classes.max(initial=0) + 1))
+    return np.cumsum(is_for, axis=0).astype(np.float64)
 
 
-def _surety(votes: NDArray[np.intp]) -> Floats:
+def _surety(tally: Floats, *, is_weighted: bool) -> Floats:
     """Return (n,) how surely the leading answer leads after each response; 0 where sampling goes on in any case."""
-    next_one, leading = np.sort(votes, axis=1)[:, -2:].T
-    surely = probability_that_it_leads(leading, next_one)
+    next_one, leading = np.sort(tally, axis=1)[:, -2:].T
+    surely = leading if is_weighted else probability_that_it_leads(leading, next_one)
     surely[: FEWEST - 1] = 0.0
     surely[leading == 0] = 0.0
     return surely
@@ -214,13 +220,9 @@ def _of_one_order(of: _Responses, rules: Sequence[Rule]) -> dict[Rule, Floats]:
         rules: when sampling ends.
     """
     classes, right, count = of.classes, of.right, len(of.classes)
-    votes, tokens = _votes(classes), np.cumsum(of.length)
-    surely: dict[bool, Floats] = {False: _surety(votes)}
-    tallies: dict[bool, Floats] = {False: votes.astype(np.float64)}
-    if any(rule.is_weighted for rule in rules):
-        tallies[True] = posterior(classes, of.probability)
-        surely[True] = tallies[True].max(axis=1)
-        surely[True][: FEWEST - 1] = 0.0
+    tokens = np.cumsum(of.length)
+    tallies = {by: _tally(classes, of.probability if by else None) for by in {False, *(r.is_weighted for r in rules)}}
+    surely = {by: _surety(tally, is_weighted=by) for by, tally in tallies.items()}
 
     def is_right(tally: Floats, drawn: int) -> bool:
         best = tally[drawn - 1] == tally[drawn - 1].max()

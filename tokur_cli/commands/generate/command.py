@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tokur_cli.commands.options.model import DecodingOptions, ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.score.backend import check_backend
 from tokur_cli.commands.score.calibrated import with_calibration
 from tokur_cli.commands.score.certified import with_certificate
-from tokur_cli.commands.score.windows import score_records
+from tokur_cli.commands.score.windows import lines_of, score_records
 from tokur_cli.commands.session.job import AlreadyWritten, Planned, Run, StreamJob, none_written, session_of
 from tokur_cli.commands.shared.arrivals import Pause
 from tokur_cli.commands.shared.errors import InvalidRecords
@@ -68,12 +68,22 @@ class GenerateJob(StreamJob):
             check_backend(scoring)
             if scoring.certificate is not None and decoding.samples > 1:
                 raise UsageError(f"--certificate {scoring.certificate}: is of one response to a question: leave -n out")
+            if scoring.fitted is not None and decoding.stop_at is not None and scoring.baselines.over == "samples":
+                raise UsageError(
+                    "--over samples compares all samples of a question, and with --calibration --stop-at scores each "
+                    "before it is known how many there are: leave one of them out"
+                )
         return cls(model, PromptForm(prompts), scoring, decoding, score)
 
     @property
     def outputs(self) -> int | None:
         """Records that a question becomes; None where its vote tells."""
         return self.decoding.samples if self.decoding.stop_at is None else None
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether responses are scored when votes are counted, which are weighted by ``p_correct``."""
+        return self.score and self.scoring.fitted is not None and self.decoding.stop_at is not None
 
     @property
     def identity(self) -> Callable[[Record], object]:
@@ -119,7 +129,10 @@ class GenerateJob(StreamJob):
         def lines(
             items: Iterable[Record | RecordError | Pause], invalid: InvalidRecords, already_written: AlreadyWritten
         ) -> Iterator[bytes]:
-            responses = generation.responses(items, invalid.skip, already_written)
+            responses: Iterator[Any] = generation.responses(items, invalid.skip, already_written)
+            if self.is_weighted:
+                scored = (item for item in responses if not isinstance(item, Pause))
+                return lines_of(scored, invalid, self.scoring, progress)
             if self.score:
                 return score_records(
                     responses, invalid, none_written, pool=pool, options=self.scoring, progress=progress

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from tokur_cli.commands.generate import guided
-from tokur_cli.commands.generate.settling import UntilSettled
+from tokur_cli.commands.generate.responses import ResponseRecords
+from tokur_cli.commands.generate.settling import UntilSettled, Weights
 from tokur_cli.commands.options.model import DecodingOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.score.pipeline import settings_for
@@ -26,24 +27,26 @@ class Responder:
         self.session = session
         self.settings = dict(session.description.settings)
         self._scorer = None
-        self._decoder: Decoder | VllmDecoder | ParticleFilter | UntilSettled
-        if decoding.engine.backend == "vllm":
-            share = 1 / (1 + score)  # an engine of vLLM's either generates or gives hidden states
-            self._decoder = _ending_early(session.vllm_decoder(decoding, share), decoding.stop_at)
-            if score:
-                self._scorer = session.scorer(scoring, share=share)
-                self.settings = settings_for(self._scorer.settings, {"prompt_token_ids": []})
-            return
-        decoder = session.decoder(decoding)  # a model that cannot generate is refused first
-        self._decoder = _ending_early(decoder, decoding.stop_at)
+        is_vllm = decoding.engine.backend == "vllm"
+        share = 1 / (1 + score)  # an engine of vLLM's either generates or gives hidden states
+        # A model that cannot generate is refused first
+        decoder = session.vllm_decoder(decoding, share) if is_vllm else session.decoder(decoding)
         if score or decoding.guidance:
             wanted = scoring if score else replace(scoring, scores="ll")
-            self._scorer = session.scorer(wanted, guided_by=guided.needs_of(decoding.guidance))
-            if score:  # prompts are made here, and responses come to be scored with their ids
-                self.settings = settings_for(self._scorer.settings, {"prompt_token_ids": []})
-            if decoding.guidance:
-                self._decoder = guided.particle_filter(decoder, self._scorer.scorer, decoding.guidance)
-                self.settings["posterior"] = {name: self._scorer.run_settings[name] for name in DRAW_SETTINGS}
+            guided_by = guided.needs_of(decoding.guidance)
+            self._scorer = session.scorer(wanted, guided_by=guided_by, share=share if is_vllm else 1.0)
+        if self._scorer and score:  # prompts are made here, and responses come to be scored with their ids
+            self.settings = settings_for(self._scorer.settings, {"prompt_token_ids": []})
+        self._decoder: Decoder | VllmDecoder | ParticleFilter | UntilSettled = decoder
+        if self._scorer and decoding.guidance:
+            assert isinstance(decoder, Decoder)
+            self._decoder = guided.particle_filter(decoder, self._scorer.scorer, decoding.guidance)
+            self.settings["posterior"] = {name: self._scorer.run_settings[name] for name in DRAW_SETTINGS}
+        elif decoding.stop_at is not None:
+            weights = None
+            if self._scorer and scoring.fitted is not None:
+                weights = Weights(self._scorer, ResponseRecords(session, self.settings, decoding, score=True))
+            self._decoder = UntilSettled(decoder, decoding.stop_at, weights)
 
     def answer(self, task: Iterable[DecodingRequest | None] | ScoringTask) -> Iterator[Any]:
         """Yield responses as they end, or what scoring yields."""
@@ -51,7 +54,3 @@ class Responder:
             assert self._scorer is not None
             return self._scorer.answer(task)
         return self._decoder.serve(task)
-
-
-def _ending_early(decoder: Decoder | VllmDecoder, stop_at: float | None) -> Decoder | VllmDecoder | UntilSettled:
-    return decoder if stop_at is None else UntilSettled(decoder, stop_at)

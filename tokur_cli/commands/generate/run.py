@@ -7,23 +7,22 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tokur_cli import __version__
 from tokur_cli.answers.judging import is_code
 from tokur_cli.commands.generate import guided
+from tokur_cli.commands.generate.responses import ResponseRecords
 from tokur_cli.commands.generate.settling import Poll, Polled, Savings
 from tokur_cli.commands.options.model import DecodingOptions
 from tokur_cli.commands.score.pipeline import settings_of as settings_of_scores
-from tokur_cli.commands.score.windows import windows
+from tokur_cli.commands.score.windows import ScoredLine, windows
 from tokur_cli.commands.session.session import Session
 from tokur_cli.commands.shared.arrivals import Pause
-from tokur_cli.commands.shared.digests import with_model_digests
 from tokur_cli.commands.shared.prompts import WORD_FOR_WORD, question_id, with_ids_of
 from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
 from tokur_cli.engine.generation.decoder import DecodedResponse, DecodingRequest
 from tokur_cli.engine.generation.guided.particles import GuidedResponse
 from tokur_cli.metrics.stopping import FEWEST
 from tokur_cli.records.errors import RecordError, TokurError
-from tokur_cli.records.record import SCHEMA, Record
+from tokur_cli.records.record import Record
 
 _RESPONSES_TOGETHER = 128  # handed out to a worker at once
 
@@ -74,8 +73,8 @@ class Asking:
                 return record, DecodingRequest(index, key, prompt_ids, samples)
             if is_code(record):
                 raise record.error("is code, of which no two answers are equal: leave --stop-at out")
-            texts = [there.response for there in itertools.takewhile(bool, written) if there]
-            return record, Poll(index, key, prompt_ids, numbers[len(texts) :], question=record, written=texts)
+            first = [there for there in itertools.takewhile(bool, written) if there]
+            return record, Poll(index, key, prompt_ids, numbers[len(first) :], question=record, written=first)
         except RecordError as error:
             return error
         except TokurError as error:
@@ -99,30 +98,13 @@ class Generation:
 
     def __init__(self, session: Session, pool: InProcess | Pool, options: DecodingOptions, *, score: bool) -> None:
         self.session, self.pool, self.options = session, pool, options
-        self.settings = with_model_digests(
-            {
-                **{name: pool.settings[name] for name in session.description.identity},
-                "backend": options.engine.backend,
-                "temperature": options.temperature,
-                "top_p": options.top_p,
-                "top_k": options.top_k,
-                "min_p": options.min_p,
-                "max_new_tokens": options.max_new_tokens,
-                "stop": list(options.stop),
-                **session.form.settings(session.tokenizer),
-                "seed": options.seed,
-                "version": __version__,
-            }
-        )
-        if options.guidance:
-            self.settings |= guided.settings_of(options.guidance, options.samples)
-            self.settings["posterior"] = pool.settings["posterior"]
+        self._records = ResponseRecords(session, pool.settings, options, score=score)
+        self.settings = self._records.settings
         self.course = guided.Course()
         self.savings = Savings(options.samples)
-        self._score = score
         self._asking = Asking(session, options)
         self._questions: dict[int, _Question] = {}
-        self._ready: dict[int, list[Record | RecordError]] = {}
+        self._ready: dict[int, list[Record | ScoredLine | RecordError]] = {}
         self._pausing = False
 
     def busy(self) -> bool:
@@ -134,7 +116,7 @@ class Generation:
         items: Iterable[Record | RecordError | Pause],
         skip_invalid: bool,
         already_written: Callable[[Record], Record | None],
-    ) -> Iterator[Record | RecordError | Pause]:
+    ) -> Iterator[Record | ScoredLine | RecordError | Pause]:
         """Yield a question's responses when they are all there, questions and samples in order.
 
         Where bad records are not skipped, the first one is the last thing yielded. A pause of the questions is passed
@@ -203,7 +185,10 @@ class Generation:
         if isinstance(result, tuple):
             self._ready[index] = [question.record.error(str(result[1]))]
         elif isinstance(result, Polled):
-            self._ready[index] = [self._record(question, response) for response in result.responses]
+            self._ready[index] = [
+                self._record(question, outcome) if isinstance(outcome, DecodedResponse) else outcome
+                for outcome in result.outcomes
+            ]
             self.savings.add(result, question.missing[0])
         else:
             question.responses[result.sample] = result
@@ -215,24 +200,7 @@ class Generation:
         del self._questions[index]
 
     def _record(self, question: _Question, response: DecodedResponse) -> Record:
-        record, description = question.record.copy(), self.session.description
-        record.set("response", response.text)
-        record.set(
-            "tokur",
-            {
-                "schema": SCHEMA,
-                "model": description.name,
-                **({} if description.base is None else {"base": description.base}),
-                "sample": response.sample,
-                "seed": self.options.seed,
-                "finish_reason": response.finish_reason,
-                "prompt_token_ids": list(question.request.prompt_ids),
-                "token_ids": response.token_ids,
-                "generation": self.settings,
-                **(guided.fields_of(response, self._score) if isinstance(response, GuidedResponse) else {}),
-            },
-        )
-        return record
+        return self._records.of(question.record, question.request.prompt_ids, response)
 
 
 def settings_of(tokur: dict[str, Any]) -> dict[str, Any]:

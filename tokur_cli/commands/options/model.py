@@ -192,7 +192,7 @@ class DecodingOptions:
         Option(
             metavar="P",
             help="Draw no more of the N than it takes until the leading answer is the most frequent one with this "
-            "probability, such as 0.95; at least 4.",
+            "probability, such as 0.95; at least 4. With --score --calibration: the right one, by p_correct.",
         ),
         Excludes(
             "--guide",

@@ -70,25 +70,35 @@ def score_records(
             if any(wanted):
                 yield ScoringTask(window, wanted, invalid.skip)
 
+    def outcomes() -> Iterator[ScoredLine | RecordError]:
+        for _, of_window in pool.map(tasks(), _lost):
+            told = -1
+            for place, outcome in of_window:
+                if place > told:  # else by a worker that has died since
+                    told = place
+                    yield outcome
+
+    return lines_of(outcomes(), invalid, options, progress)
+
+
+def lines_of(
+    outcomes: Iterable[ScoredLine | RecordError], invalid: InvalidRecords, options: ScoringOptions, progress: Progress
+) -> Iterator[bytes]:
+    """Yield scored records as they are written; say at the end what the user should know of them."""
     anew = 0
     swamping = Swamping()
     certified = certified_answers(options)
-    for _, outcomes in pool.map(tasks(), _lost):
-        told = -1
-        for place, outcome in outcomes:
-            if place <= told:  # by a worker that has died since
-                continue
-            told = place
-            if isinstance(outcome, ScoredLine):
-                yield outcome.line
-                progress.advance(1, outcome.tokens)
-                anew += outcome.anew
-                swamping.add(outcome)
-                if certified is not None and outcome.considered is not None:
-                    certified.consider(outcome.considered)
-            else:
-                invalid.skip_or_raise(outcome)
-                progress.advance(1)
+    for outcome in outcomes:
+        if isinstance(outcome, ScoredLine):
+            yield outcome.line
+            progress.advance(1, outcome.tokens)
+            anew += outcome.anew
+            swamping.add(outcome)
+            if certified is not None and outcome.considered is not None:
+                certified.consider(outcome.considered)
+        else:
+            invalid.skip_or_raise(outcome)
+            progress.advance(1)
     if anew:
         count = f"{anew:,} responses were" if anew > 1 else "1 response was"
         say(
