@@ -178,3 +178,43 @@ def test_calibrated_probabilities_settle_votes_that_are_right_so_often():
     )  # fmt: skip
     assert of[rule].accuracy.low > 0.9
     assert of[rule].samples.value < of[Rule(False, 0.9)].samples.value
+
+
+def ended_by_hand(order, classes, right, confidences, rule):
+    """DeepConf's rule in words, for one order."""
+
+    def windows(place):
+        of = confidences[place]
+        width = min(rule.window, len(of))
+        return [sum(of[start : start + width]) / width for start in range(len(of) - width + 1)]
+
+    first = sorted(min(windows(place)) for place in order[: rule.first])
+    threshold = np.percentile(first, 100 - 100 * rule.part)
+    drawn, weight = 0, Counter()
+    for place in order:
+        below = [start for start, mean in enumerate(windows(place)) if mean < threshold]
+        is_ended = below and place not in order[: rule.first]
+        drawn += min(below[0] + rule.window, len(confidences[place])) if is_ended else len(confidences[place])
+        if not below and classes[place] >= 0:
+            weight[classes[place]] += min(windows(place))
+    best = max(weight.values(), default=0)
+    chosen = next((right[place] for place in order if weight.get(classes[place]) == best), right[order[0]])
+    return [chosen, drawn / sum(map(len, confidences))]
+
+
+@pytest.mark.parametrize(("part", "first", "window"), [(0.9, 3, 2), (0.1, 3, 2), (0.5, 1, 4), (0.9, 5, 9)])
+def test_unsure_responses_end_with_the_first_window_below_what_the_first_ones_reach(part, first, window):
+    generator = np.random.default_rng(2)
+    confidences = [2 + generator.random(length) for length in (3, 9, 5, 7, 4)]
+    classes, right = [0, 1, 1, -1, 0], [1.0, 0.0, 0.0, 0.0, 1.0]
+    rule = module.EndingEarly(part, first, window)
+    orders = list(itertools.permutations(range(5)))
+    expected = np.mean([ended_by_hand(order, classes, right, confidences, rule) for order in orders], axis=0)
+    lowest = []
+    for of in confidences:
+        width = min(window, len(of))
+        lowest.append(np.minimum.accumulate(np.convolve(of, np.full(width, 1 / width), "valid")))
+    lengths = [float(len(of)) for of in confidences]
+    of = module.stopping([3] * 5, classes, right, lengths, 5, [rule], lowest=lowest, repeats=3000)[rule]
+    assert [of.accuracy.value, of.tokens.value] == pytest.approx(list(expected), abs=0.03)
+    assert (of.samples.value, of.settled.value) == (1, None)

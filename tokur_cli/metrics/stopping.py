@@ -1,4 +1,6 @@
-"""Fewer samples where the vote is settled, from offline records: adaptive consistency (Aggarwal et al. 2023).
+"""Fewer samples where the vote is settled, or fewer tokens of them, from offline records.
+
+Adaptive consistency (Aggarwal et al. 2023):
 
 The responses to a question come in a random order. With v₁ votes for the leading answer so far and v₂ for the next, and
 all shares alike likely before, the leading one is more frequent than the next with probability
@@ -7,6 +9,8 @@ answer has no vote. Ties, of a vote that was not settled, go to the answer that 
 
 With probabilities that responses are right, sampling may end once that of the leading answer is τ or more, see
 ``posterior``; the most probable answer is chosen then.
+
+DeepConf's online rule (Fu et al. 2025) ends single responses, see ``EndingEarly``.
 
 The same orders serve all rules and the vote of all N, so that the differences are paired. Intervals are of resampled
 questions, each with its mean over the orders.
@@ -40,7 +44,7 @@ class Stopped:
         difference: that minus the accuracy of the vote of all N.
         tokens: tokens drawn, as a part of those of all N; not defined where lengths are not known.
         samples: the same of the responses.
-        settled: part of the questions whose vote is settled, with N responses or fewer.
+        settled: part of the questions whose vote is settled, with N responses or fewer; not defined for responses.
     """
 
     accuracy: Estimate
@@ -78,6 +82,24 @@ class Rule:
 
     is_weighted: bool
     level: float
+
+
+@dataclass(frozen=True, slots=True)
+class EndingEarly:
+    """When a response ends that is less confident than the first ones of its question (Fu et al. 2025).
+
+    The first ones are drawn whole. A further response ends with the first window of tokens whose mean confidence is
+    below the threshold. Those without such a window vote, by their lowest one.
+
+    Attributes:
+        part: the part of the first ones whose lowest window is above the threshold, or at it.
+        first: how many these are.
+        window: tokens.
+    """
+
+    part: float
+    first: int
+    window: int
 
 
 def fewest_settled(classes: ArrayLike, level: float, most: int, probability: ArrayLike | None = None) -> int:
@@ -149,13 +171,14 @@ class _Responses(NamedTuple):
     """The responses to a question, (n,) each."""
 
     classes: NDArray[np.intp]
-    right: NDArray[np.bool_]
+    right: Floats | NDArray[np.bool_]
     length: Floats
     probability: Floats
+    lowest: NDArray[np.object_]
 
     def at(self, order: NDArray[np.intp]) -> _Responses:
         """Return some of them, in an order."""
-        return _Responses(self.classes[order], self.right[order], self.length[order], self.probability[order])
+        return _Responses(*(column[order] for column in self))  # type: ignore[arg-type]
 
 
 def stopping(
@@ -164,13 +187,14 @@ def stopping(
     correct: ArrayLike,
     length: ArrayLike,
     size: int,
-    rules: Sequence[Rule],
+    rules: Sequence[Rule | EndingEarly],
     *,
     probability: ArrayLike | None = None,
+    lowest: Sequence[Floats] | None = None,
     repeats: int = 10,
     resamples: int = 1000,
     seed: int = 0,
-) -> dict[Rule, Stopped]:
+) -> dict[Rule | EndingEarly, Stopped]:
     """Return for each rule what ending early does to votes of at most N responses.
 
     Args:
@@ -179,15 +203,19 @@ def stopping(
         correct: (R,) 1 or 0, NaN where that is not known: such a question is left out.
         length: (R,) tokens of each response, NaN where that is not known.
         size: N.
-        rules: when sampling ends.
+        rules: when sampling ends, or a response.
         probability: (R,) that each response is right, for votes that are weighted by it; NaN where it is not known.
+        lowest: of each response (W,) the lowest mean confidence of a window up to each one, for responses that end.
         repeats: how often the responses of a question are put in a random order.
         resamples: for intervals; 0 for none.
         seed: of orders and resamples.
     """
     if probability is None:
         probability = np.full(np.shape(length), np.nan)
-    rows = _rows(*map(np.asarray, (question, answer_class, correct, length, probability)))
+    ends = np.empty(np.shape(length), dtype=object)
+    ends[:] = lowest
+    right, tokens, probably = (np.asarray(column, dtype=np.float64) for column in (correct, length, probability))
+    rows = _rows(np.asarray(question), _Responses(np.asarray(answer_class), right, tokens, probably, ends))
     sums = {rule: np.zeros((len(rows), 6)) for rule in rules}
     for repeat in range(repeats):
         for place, row in enumerate(rows):
@@ -198,21 +226,15 @@ def stopping(
     return {rule: _estimated(sums[rule] / repeats, chosen) for rule in rules}
 
 
-def _rows(
-    question: NDArray[np.int_], answer_class: NDArray[np.int_], correct: Floats, length: Floats, probability: Floats
-) -> list[_Responses]:
+def _rows(question: NDArray[np.int_], responses: _Responses) -> list[_Responses]:
     """Return the responses to each question all of which have labels."""
     order = np.argsort(question, kind="stable")
     starts = np.flatnonzero(np.diff(question[order], prepend=question[order][:1] - 1))
-    places = np.split(order, starts[1:])
-    return [
-        _Responses(answer_class[of], correct[of] == 1, length[of].astype(np.float64), probability[of])
-        for of in places
-        if not np.isnan(correct[of]).any()
-    ]
+    rows = map(responses.at, np.split(order, starts[1:]))
+    return [row._replace(right=row.right == 1) for row in rows if not np.isnan(row.right).any()]
 
 
-def _of_one_order(of: _Responses, rules: Sequence[Rule]) -> dict[Rule, Floats]:
+def _of_one_order(of: _Responses, rules: Sequence[Rule | EndingEarly]) -> dict[Rule | EndingEarly, Floats]:
     """Return for each rule: whether its choice is right, that of all, the tokens of both, the part of samples, settled.
 
     Args:
@@ -221,24 +243,46 @@ def _of_one_order(of: _Responses, rules: Sequence[Rule]) -> dict[Rule, Floats]:
     """
     classes, right, count = of.classes, of.right, len(of.classes)
     tokens = np.cumsum(of.length)
-    tallies = {by: _tally(classes, of.probability if by else None) for by in {False, *(r.is_weighted for r in rules)}}
+    tallies = {by: _tally(classes, of.probability if by else None) for by in {False, *_ways(rules)}}
     surely = {by: _surety(tally, is_weighted=by) for by, tally in tallies.items()}
 
-    def is_right(tally: Floats, drawn: int) -> bool:
-        best = tally[drawn - 1] == tally[drawn - 1].max()
-        if not tally[drawn - 1].any():
+    def is_right(tally: Floats) -> bool:
+        best = tally == tally.max()
+        if not tally.any():
             return bool(right[0])
-        return bool(right[next(n for n in range(drawn) if classes[n] >= 0 and best[classes[n]])])
+        return bool(right[next(n for n in range(count) if classes[n] >= 0 and best[classes[n]])])
 
-    found = {}
+    all_right = is_right(tallies[False][-1])
+    found: dict[Rule | EndingEarly, Floats] = {}
     for rule in rules:
+        if isinstance(rule, EndingEarly):
+            tally, drawn_tokens = _ended(of, rule)
+            found[rule] = np.array([is_right(tally), all_right, drawn_tokens, tokens[-1], 1.0, np.nan])
+            continue
         settled = np.flatnonzero(surely[rule.is_weighted] >= rule.level)
         drawn = int(settled[0]) + 1 if len(settled) else count
-        is_it, all_right = is_right(tallies[rule.is_weighted], drawn), is_right(tallies[False], count)
+        is_it = is_right(tallies[rule.is_weighted][drawn - 1])
         found[rule] = np.array(
             [is_it, all_right, tokens[drawn - 1], tokens[-1], drawn / count, len(settled) > 0], dtype=np.float64
         )
     return found
+
+
+def _ways(rules: Sequence[Rule | EndingEarly]) -> set[bool]:
+    return {rule.is_weighted for rule in rules if isinstance(rule, Rule)}
+
+
+def _ended(of: _Responses, rule: EndingEarly) -> tuple[Floats, float]:
+    """Return (C,) what each class has of the responses that vote, and the tokens of all, where unsure ones end."""
+    lowest = np.array([windows[-1] for windows in of.lowest])
+    threshold = np.quantile(lowest[: rule.first], 1 - rule.part)
+    votes = (of.classes >= 0) & (lowest >= threshold)
+    tally: Floats = np.bincount(of.classes[votes], lowest[votes], minlength=1 + of.classes.max()).astype(np.float64)
+    length = of.length.copy()
+    for place in np.flatnonzero(lowest < threshold):
+        if place >= rule.first:
+            length[place] = min(length[place], np.argmax(of.lowest[place] < threshold) + rule.window)
+    return tally, float(length.sum())
 
 
 def _estimated(means: Floats, chosen: NDArray[np.intp]) -> Stopped:
@@ -262,5 +306,5 @@ def _estimated(means: Floats, chosen: NDArray[np.intp]) -> Stopped:
         difference=of(means[:, 0] - means[:, 1], is_difference=True),
         tokens=tokens,
         samples=of(means[:, 4]),
-        settled=of(means[:, 5]),
+        settled=Estimate(None) if np.isnan(means[:, 5]).any() else of(means[:, 5]),
     )

@@ -93,6 +93,32 @@ def test_votes_that_are_settled_end(evaluate):
     assert "stop@0.95_tokens,stop@0.95_tokens_low" in text.splitlines()[0]
 
 
+def test_unsure_responses_end_where_tokens_tell(evaluate):
+    """The unsure responses are wrong and most; a quarter of the median of 36 tokens is a window of 9."""
+    records = list(settled_and_not())
+    for place, record in enumerate(records):
+        count, confidence = (12, 4.0) if place % 8 < 3 else (36, 2.9)
+        text = f"The answer is {7 if confidence == 4 else 5}"
+        record["response"] = text + "." * (count - len(text)) if count > len(text) else text
+        spans = [[min(n, len(record["response"])), min(n + 1, len(record["response"]))] for n in range(count)]
+        record["tokur"]["tokens"] = {"offsets": spans, "deepconf": [confidence] * count}
+        record["tokur"]["scores"]["neg_length"] = -float(count)
+    options = ["--scaling", "8", "--stop-at", "0.95", "--scores", "eu", "--repeats", "200"]
+    _, (_, plain), _ = evaluate(records, options=options)
+    _, high, low = plain["stopping"]
+    assert [high[name] for name in ("stop_at", "by", "whole", "window")] == [0.1, "deepconf", 4, 9]
+    assert (low["stop_at"], high["settled"]["value"], high["samples"]["value"]) == (0.9, None, 1)
+    # A sure one is among the first four but for C(5, 4) of C(8, 4) orders: then all others end, and it is right
+    assert high["accuracy"]["value"] == pytest.approx(65 / 70, abs=0.05)
+    assert high["tokens"]["value"] < low["tokens"]["value"] <= 1
+    _, text, _ = evaluate(records, options=[*options, "--table"])
+    assert "DeepConf, 10 %" in text
+    assert "4 responses are drawn whole" in text
+    del records[5]["tokur"]["tokens"]
+    _, (_, plain), _ = evaluate(records, options=options)
+    assert len(plain["stopping"]) == 1
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

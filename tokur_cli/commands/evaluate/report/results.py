@@ -17,10 +17,15 @@ from tokur_cli.commands.evaluate.reading.columns import Columns, group_names
 from tokur_cli.commands.options.evaluate import EvaluationOptions
 from tokur_cli.metrics.catalogue import leading
 from tokur_cli.metrics.evaluation import Evaluation, Plan, evaluate_scores
+from tokur_cli.metrics.ranked import Floats
 from tokur_cli.metrics.scaling import Scaling, scaling
-from tokur_cli.metrics.stopping import Rule, Stopped, stopping
+from tokur_cli.metrics.stopping import EndingEarly, Rule, Stopped, stopping
 from tokur_cli.records.errors import TokurError
 from tokur_cli.scores.calibration import P_CORRECT
+from tokur_cli.scores.catalogue import GROUP_TOKENS, group_confidences
+
+_WHOLE = 16  # responses that DeepConf draws whole
+_REACHED = (0.1, 0.9)  # by these parts of them, its thresholds
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +46,7 @@ class Results:
     groups: dict[str, Evaluation]
     outcomes: Counter[str]
     scaling: Scaling | None
-    stopping: Mapping[Rule, Stopped]
+    stopping: Mapping[Rule | EndingEarly, Stopped]
     options: EvaluationOptions
     methods: Mapping[str, str] = field(default_factory=dict)
 
@@ -93,7 +98,7 @@ def _evaluate(
 
 def _votes(
     runs: Sequence[Columns], names: Sequence[str], options: EvaluationOptions
-) -> tuple[Scaling, dict[Rule, Stopped]]:
+) -> tuple[Scaling, dict[Rule | EndingEarly, Stopped]]:
     """Return what votes among N give, and those that end when they are settled."""
     for run in runs:
         incomplete = np.array(run.question)[np.isnan(np.array(run.label))]
@@ -102,8 +107,12 @@ def _votes(
     with Equivalence() as equivalence:
         classes = [_classes(run, equivalence) for run in runs]
     curves = [_scaling(run, of, names, options) for run, of in zip(runs, classes, strict=True)]
-    weighted = P_CORRECT in names
-    stopped = [_stopping(run, of, options, weighted=weighted) for run, of in zip(runs, classes, strict=True)]
+    rules: list[Rule | EndingEarly] = []
+    if options.levels:
+        ways = (False, True) if P_CORRECT in names else (False,)
+        rules += [Rule(is_weighted, level) for is_weighted in ways for level in options.levels]
+        rules += _ending_early(runs, max(options.sizes))
+    stopped = [_stopping(run, of, options, rules) for run, of in zip(runs, classes, strict=True)]
     return Scaling.over_runs(curves), {
         rule: Stopped.over_runs([of_run[rule] for of_run in stopped]) for rule in stopped[0]
     }
@@ -137,24 +146,45 @@ def _scaling(run: Columns, classes: NDArray[np.intp], names: Sequence[str], opti
     )
 
 
+def _ending_early(runs: Sequence[Columns], size: int) -> list[EndingEarly]:
+    """Return DeepConf's online rules, where all tokens have their confidence.
+
+    Where there are too few responses, the first half is drawn whole; where they are short, a window is a quarter of the
+    median one.
+    """
+    lengths = [len(tokens) for run in runs for tokens in run.confidences]
+    known = all(np.isfinite(tokens).all() for run in runs for tokens in run.confidences)
+    if not lengths or not min(lengths) or not known:
+        return []
+    window = min(GROUP_TOKENS, max(1, int(np.median(lengths)) // 4))
+    return [EndingEarly(part, min(_WHOLE, max(1, size // 2)), window) for part in _REACHED]
+
+
 def _stopping(
-    run: Columns, classes: NDArray[np.intp], options: EvaluationOptions, *, weighted: bool
-) -> dict[Rule, Stopped]:
-    if not options.levels:
+    run: Columns, classes: NDArray[np.intp], options: EvaluationOptions, rules: Sequence[Rule | EndingEarly]
+) -> dict[Rule | EndingEarly, Stopped]:
+    if not rules:
         return {}
     order = run.in_order()
+    windows = {rule.window for rule in rules if isinstance(rule, EndingEarly)}
     return stopping(
         np.array(run.question)[order],
         classes,
         np.array(run.label)[order],
         np.array(run.length)[order],
         max(options.sizes),
-        [Rule(by, level) for by in ((False, True) if weighted else (False,)) for level in options.levels],
-        probability=run.confidence(P_CORRECT)[order] if weighted else None,
+        rules,
+        probability=run.confidence(P_CORRECT)[order] if P_CORRECT in run.scores else None,
+        lowest=[_lowest(run.confidences[place], *windows) for place in order] if windows else None,
         repeats=options.repeats,
         resamples=options.bootstrap,
         seed=options.seed,
     )
+
+
+def _lowest(confidences: Sequence[float], window: int) -> Floats:
+    lowest: Floats = np.minimum.accumulate(group_confidences(np.array(confidences), window))
+    return lowest
 
 
 def as_rows(results: Results) -> list[dict[str, Any]]:
@@ -183,13 +213,19 @@ def as_rows(results: Results) -> list[dict[str, Any]]:
             rows.append(row)
         if curves is not None:
             stopped = [
-                {"stop_at": rule.level, "by": P_CORRECT if rule.is_weighted else None, "n": max(results.options.sizes)}
+                {**_described(rule), "n": max(results.options.sizes)}
                 | {each.name: getattr(of, each.name).as_json() for each in fields(of)}
                 for rule, of in results.stopping.items()
             ]
             more = {"stopping": stopped} if stopped else {}
             rows.append({"score": None, **common, "scaling": _points(curves, None), **more})
     return rows
+
+
+def _described(rule: Rule | EndingEarly) -> dict[str, Any]:
+    if isinstance(rule, EndingEarly):
+        return {"stop_at": rule.part, "by": "deepconf", "whole": rule.first, "window": rule.window}
+    return {"stop_at": rule.level, "by": P_CORRECT if rule.is_weighted else None}
 
 
 def _counts(evaluation: Evaluation, outcomes: Counter[str] | None = None) -> dict[str, Any]:

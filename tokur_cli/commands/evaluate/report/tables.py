@@ -27,6 +27,7 @@ from tokur_cli.metrics.catalogue import (
 from tokur_cli.metrics.estimate import Estimate
 from tokur_cli.metrics.evaluation import Evaluation, ScoreResult
 from tokur_cli.metrics.scaling import Scaling
+from tokur_cli.metrics.stopping import EndingEarly, Rule
 from tokur_cli.scores.calibration import P_CORRECT
 from tokur_cli.scores.catalogue import LENGTH
 from tokur_cli.views.tables import MISSING, Column, Percentage, Row, Table
@@ -296,7 +297,7 @@ def _scaling_table(curves: Scaling, method: str, options: EvaluationOptions) -> 
 def _stopping_table(results: Results) -> Table:
     rows = [
         Row(
-            f"stop at {rule.level:g}{f', by {P_CORRECT}' * rule.is_weighted}",
+            _name(rule),
             [
                 _cell(of.accuracy),
                 replace(_cell(of.difference), signed=True),
@@ -308,7 +309,19 @@ def _stopping_table(results: Results) -> Table:
     ]
     columns = [Column(title) for title in ("accuracy", "− all N", "tokens of all N", "samples of all N", "settled")]
     title = f"The vote ends when it is settled, at most N = {max(results.options.sizes)} (%)"
-    return Table(f"{title}{_interval_note(results.overall)}", "", columns, rows)
+    early = [rule for rule in results.stopping if isinstance(rule, EndingEarly)][:1]
+    notes = [
+        f"DeepConf: {rule.first} responses are drawn whole, and so many of them reach a threshold; others end where "
+        f"{rule.window:,} tokens are less confident"
+        for rule in early
+    ]
+    return Table(f"{title}{_interval_note(results.overall)}", "", columns, rows, notes)
+
+
+def _name(rule: Rule | EndingEarly) -> str:
+    if isinstance(rule, EndingEarly):
+        return f"DeepConf, {100 * rule.part:g} %"
+    return f"stop at {rule.level:g}{f', by {P_CORRECT}' * rule.is_weighted}"
 
 
 def _cell(estimate: Estimate) -> Percentage:
