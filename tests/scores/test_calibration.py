@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
 from tokur_cli.records.errors import TokurError, UsageError
-from tokur_cli.scores.calibration import Calibration, read_calibration, relevant_settings, scores_to_compute
+from tokur_cli.scores.calibration import Calibration, differing, read_calibration, relevant_settings, scores_to_compute
 from tokur_cli.scores.catalogue import BEYOND_TOKENS, CATALOGUE
 
 RUN = {
@@ -135,6 +135,22 @@ def test_scores_of_other_settings_are_refused_by_name(name):
         LOGISTIC.check(other, "c.json")
     shown = "none" if RUN[name] is None else str(RUN[name])
     assert f"c.json: was fitted on scores with {name} {shown}, these are made with other" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "usual"), [("backend", "vllm", "transformers"), ("quantize", "4bit", "none")]
+)
+def test_what_runs_say_only_where_it_is_otherwise_is_compared_both_ways(name, value, usual):
+    """The other way round, too, where a calibration says it and the run does not."""
+    other = {**RUN, name: value}
+    assert relevant_settings(other, ["ll"], DRAW_SETTINGS)[name] == value
+    with pytest.raises(UsageError, match=f"with {name} {usual}, these are made with {value}"):
+        LOGISTIC.check(other, "c.json")
+    fitted = replace(LOGISTIC, settings={**LOGISTIC.settings, name: value})
+    fitted.check(other, "c.json")
+    with pytest.raises(UsageError, match=f"with {name} {value}, these are made with {usual}"):
+        fitted.check(RUN, "c.json")
+    assert not [*differing({**RUN, "backend": "transformers"}, RUN)]
 
 
 def test_only_settings_that_its_scores_depend_on_are_told():

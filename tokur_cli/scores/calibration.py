@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
@@ -32,7 +32,8 @@ SCHEMA = 1
 P_CORRECT = "p_correct"
 
 _OF_MODEL = ("model", "revision", "dtype")
-_OF_SOME_MODELS = ("base", "base_revision", "quantize")
+UNSAID = {"base": None, "base_revision": None, "quantize": None, "backend": "transformers"}
+"""What a ``tokur.run`` says only where it is otherwise."""
 _ANY_RUN = ("seed", "attempt_seed", "version", "calibration", "prompts", "model_digest", "base_digest")
 
 
@@ -95,8 +96,8 @@ class Calibration:
         Raises:
             UsageError: one differs.
         """
-        known = {**dict.fromkeys(_OF_SOME_MODELS), **run} if "model" in run else run
-        for setting, fitted in {**dict.fromkeys(_OF_SOME_MODELS), **self.settings}.items():
+        known = {**UNSAID, **run} if "model" in run else run
+        for setting, fitted in {**UNSAID, **self.settings}.items():
             if setting in known and known[setting] != fitted:
                 raise UsageError(
                     f"--calibration {name}: was fitted on scores with {setting} {_shown(fitted)}, these are made with "
@@ -147,13 +148,21 @@ def relevant_settings(run: Mapping[str, Any], scores: Sequence[str], of_draws: S
     chosen = [CATALOGUE[name] for name in scores]
     names = [
         *_OF_MODEL,
-        *(name for name in _OF_SOME_MODELS if name in run),
+        *(name for name in UNSAID if name in run),
         *(of_draws if any(score.cost == DRAWS for score in chosen) else ()),
     ]
     if any(set(score.needs) & set(BEYOND_TOKENS) for score in chosen):
         names += [name for name in run if name not in (*_OF_MODEL, *of_draws) and not is_part(name)]
     names += [part for part in map(part_of, scores) if part]
     return {name: run.get(name) for name in names if name not in _ANY_RUN}
+
+
+def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield each of the settings in which two differ: its name and both values; None for what is not known."""
+    for name in {**other, **one}:
+        values = [of.get(name, UNSAID.get(name)) for of in (one, other)]
+        if values[0] != values[1]:
+            yield name, values[0], values[1]
 
 
 def scores_to_compute(names: str | None, calibration: Calibration | None, parts: Parts = NO_PARTS) -> list[Score]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from tokur_cli import __version__
 from tokur_cli.records.encoding import Checks, check_fields
-from tokur_cli.scores.calibration import P_CORRECT, relevant_settings
+from tokur_cli.scores.calibration import P_CORRECT, differing, relevant_settings
 from tokur_cli.scores.own_files import read_own
 from tokur_cli.scores.parts import is_part
 
@@ -110,12 +110,9 @@ class Certificate:
             settings: theirs, see ``settings_for``.
         """
         both = all(any(map(_is_of_generation, of)) for of in (settings, self.settings))
-        for name in {**self.settings, **settings}:
-            if _is_of_generation(name) and not both:
-                continue
-            theirs, labelled = settings.get(name), self.settings.get(name)
-            if theirs != labelled:
-                yield name, theirs, labelled
+        for difference in differing(settings, self.settings):
+            if both or not _is_of_generation(difference[0]):
+                yield difference
 
     @cached_property
     def digest(self) -> str:

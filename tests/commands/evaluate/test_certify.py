@@ -236,7 +236,9 @@ def test_ties_at_the_threshold_are_given_by_lot(certify, select):
 
 def test_scores_made_with_other_settings_are_refused_by_name(certify, select):
     file = certify(list(labelled()))[3]
-    for run, name in (({**RUN, "draws": 5}, "draws 5"), ({**RUN, "model": "n"}, "model n"), ({}, "model none")):
+    others = [({**RUN, name: value}, f"{name} {value}") for name, value in (("draws", 5), ("model", "n"))]
+    others += [({**RUN, "backend": "vllm"}, "backend vllm"), ({**RUN, "quantize": "4bit"}, "quantize 4bit")]
+    for run, name in (*others, ({}, "model none")):
         code, _, err = select(list(labelled(3, run=run)), "--certificate", file)
         assert code == 1
         assert f"was made with {name}, the responses of --certificate" in err

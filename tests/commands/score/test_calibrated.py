@@ -81,6 +81,16 @@ def test_another_model_is_refused(run_tokur, tiny_folder, calibration, tmp_path)
     assert f"was fitted on scores with model another/model, these are made with {tiny_folder}" in err
 
 
+def test_another_backend_is_refused_before_a_model_is_loaded(run_tokur, tmp_path, tiny_folder, calibration):
+    options = ("-m", "no-such-model", "--backend", "vllm", "--sampling", "shared", "--scores", "p_correct")
+    fitted = json.loads(calibration[1].read_text())
+    fitted["settings"]["sampling"] = "shared"
+    calibration[1].write_text(json.dumps(fitted))
+    code, out, err = run_tokur("score", tmp_path / "in.jsonl", *options, "--calibration", calibration[1])
+    assert (code, out) == (2, "")
+    assert "was fitted on scores with backend transformers, these are made with vllm: score as it says" in err
+
+
 def test_a_run_is_not_continued_with_another_calibration(run_tokur, tiny_folder, calibration, tmp_path):
     command = ("score", tmp_path / "in.jsonl", "-m", tiny_folder, "-o", tmp_path / "out.jsonl", "--calibration")
     assert run_tokur(*command, calibration[1])[0] == 0

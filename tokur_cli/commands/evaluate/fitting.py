@@ -25,7 +25,7 @@ from tokur_cli.metrics.catalogue import PROBABILITY, metrics_of
 from tokur_cli.metrics.ranked import Floats
 from tokur_cli.records.errors import TokurError, UsageError
 from tokur_cli.records.quantity import Orientation
-from tokur_cli.scores.calibration import P_CORRECT, Calibration, Method, relevant_settings
+from tokur_cli.scores.calibration import P_CORRECT, Calibration, Method, differing, relevant_settings
 from tokur_cli.scores.catalogue import Score, choose_scores
 from tokur_cli.scores.parts import Parts, check_used, part_of
 
@@ -104,12 +104,11 @@ class CalibrationFit:
                 )
         if self.settings is None:
             self.settings = settings
-        for name, value in settings.items():
-            if value != self.settings.get(name):
-                raise record.error(
-                    f"was scored with {name} {value}, records before it with {self.settings.get(name)}: a calibration "
-                    "is of scores that were made in one way"
-                )
+        for name, value, before in differing(settings, self.settings):
+            raise record.error(
+                f"was scored with {name} {value}, records before it with {before}: a calibration is of scores that "
+                "were made in one way"
+            )
         self.labels[labelled.source] += 1
 
     def hold_out(self, runs: list[Columns]) -> Columns:

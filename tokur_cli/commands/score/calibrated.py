@@ -25,6 +25,7 @@ def declared_settings(scoring: ScoringOptions) -> dict[str, Any]:
     """Return what is known of ``tokur.run`` before the model is there."""
     posterior = scoring.posterior
     declared = settings_of_draws(posterior.settings, posterior.members, scoring.sampling, scoring.estimator)
+    declared |= {"backend": scoring.engine.backend}
     if posterior.chooses_sigma:  # known, and checked, once the model is there
         del declared["sigma"]
     if scoring.fitted is not None:

@@ -16,6 +16,7 @@ from tokur_cli.commands.shared.certified import how_selected, made_with
 from tokur_cli.metrics.ranked import Floats
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
+from tokur_cli.scores.calibration import differing
 from tokur_cli.scores.catalogue import Score
 from tokur_cli.scores.certificate import lot_of
 from tokur_cli.scores.parts import Parts
@@ -103,12 +104,11 @@ class LabelledQuestions:
         settings = made_with(record, self.score.name, self.parts)
         if self.settings is None:
             self.settings = settings
-        for name in {**self.settings, **settings}:
-            if settings.get(name) != self.settings.get(name):
-                raise record.error(
-                    f"was made with {name} {settings.get(name)}, records before it with {self.settings.get(name)}: a "
-                    "certificate is of responses that were made and scored in one way"
-                )
+        for name, value, before in differing(settings, self.settings):
+            raise record.error(
+                f"was made with {name} {value}, records before it with {before}: a certificate is of responses that "
+                "were made and scored in one way"
+            )
 
     @property
     def responses(self) -> dict[str, Response]:
