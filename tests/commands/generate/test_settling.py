@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from scipy.stats import beta
@@ -226,3 +227,21 @@ def test_code_has_no_votes(run_tokur, tiny_folder, tmp_path):
     code, _, err = run_tokur("generate", asked, "-m", tiny_folder, *options)
     assert code == 1
     assert "code.jsonl:1: is code, of which no two answers are equal: leave --stop-at out" in err
+
+
+@pytest.mark.parametrize(
+    ("question", "texts"),
+    [
+        ("小明有3个苹果，又买了4个。他一共有多少个苹果？", ["答案是7。", "他一共有七个苹果。",
+         "答案：７", "一共有7个。"]),
+        ("Anna hat 1.200 Euro, 200 gibt sie aus. Wie viel bleibt?", ["Die Antwort ist 1.000 Euro.", "Antwort: tausend",
+         "Also bleiben ihr 1.000,00 €.", "Sie hat 1.200 − 200 = 1.000 Euro übrig."]),
+        ("لدى سامي 12 كتابا واشترى 5. كم كتابا لديه؟", ["الجواب هو 17.", "الإجابة: ١٧",
+         "لديه سبعة عشر كتابا.", "12 + 5 = 17 كتابا."]),
+    ],
+)  # fmt: skip
+def test_answers_in_other_languages_settle_votes(question, texts):
+    """Numerals, words and sums that all say the same number are one answer."""
+    asked = replace(poll(0), question=Record.of({"id": "0", "question": question}, None, None))
+    (polled,) = UntilSettled(Answering([texts * 3]), 0.95).serve([asked])
+    assert (len(polled.lengths), polled.settled) == (4, True)
