@@ -209,7 +209,7 @@ class UntilSettled:
 
     def _fewest(self, question: _Open, count: int) -> int:
         """Return the fewest samples that may settle the vote after the first ones."""
-        classes = answer_classes(question.answers[:count], self._equivalence).labels
+        classes = answer_classes(question.answers, self._equivalence).labels[:count]
         return fewest_settled(
             [-1 if label is None else label for label in classes],
             self._level,

@@ -108,6 +108,7 @@ class Columns:
 
     def add(self, record: Record, rows: Iterable[tuple[Labelled, Mapping[str, float]]], group: str | None) -> None:
         """Add a response, or labelled spans of one, each with its scores."""
+        confidences = _confidences(record) if self.wanted.confidences else array("f")
         number = self._number(question_key(record) if self.wanted.answers else known_question(record), record)
         sample = record.sample
         for labelled, values in rows:
@@ -115,7 +116,6 @@ class Columns:
                 self.hold(name for name in values if part_of(name) and whole_of(name) in self.wanted.scores)
             self.label.append(labelled.label)
             self.outcomes[labelled.outcome] += 1
-            confidences = _confidences(record) if self.wanted.confidences else array("f")
             self.length.append(abs(values.get(LENGTH, len(confidences) or math.nan)))
             for name, column in self.scores.items():
                 column.append(values.get(name, math.nan))

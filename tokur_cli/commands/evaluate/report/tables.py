@@ -311,8 +311,8 @@ def _stopping_table(results: Results) -> Table:
     title = f"The vote ends when it is settled, at most N = {max(results.options.sizes)} (%)"
     early = [rule for rule in results.stopping if isinstance(rule, EndingEarly)][:1]
     notes = [
-        f"DeepConf: {rule.first} responses are drawn whole, and so many of them reach a threshold; others end where "
-        f"{rule.window:,} tokens are less confident"
+        f"DeepConf: {rule.first} responses are drawn whole, and as many of them as stated reach the threshold; others "
+        f"end where {rule.window:,} tokens are less confident"
         for rule in early
     ]
     return Table(f"{title}{_interval_note(results.overall)}", "", columns, rows, notes)
