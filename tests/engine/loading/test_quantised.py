@@ -339,6 +339,90 @@ def test_a_checkpoint_in_fine_grained_fp8_is_scored_with_draws(tmp_path):
     assert expected["eu"].max() > 3 * errs
 
 
+def packed_in_int32(numbers):
+    """Put eight numbers of 4 bits, (n, 8k), into each int32, (n, k), the first one lowest."""
+    eight = numbers.long().view(len(numbers), -1, 8)
+    return (eight << 4 * torch.arange(8)).sum(-1).to(torch.uint32).view(torch.int32)
+
+
+def gptq(folder, *, group=32, order="given"):
+    """Save a tiny model in GPTQ's layout, groups of 4 bits with a scale and a zero point; return it in float64.
+
+    The layout is the one that AutoGPTQ began, whose zero points are one less than those that are meant.
+    """
+    whole, tensors = plain_model().double(), {}
+    for name, weight in plain_model().state_dict().items():
+        if "proj" not in name:
+            tensors[name] = weight.half()
+            continue
+        inputs = weight.shape[1]
+        group_of = torch.arange(inputs) // group
+        if order == "shuffled":  # as where the columns that matter most were quantised first
+            group_of = group_of[torch.randperm(inputs, generator=torch.Generator().manual_seed(0))]
+        members = torch.stack([weight[:, group_of == each] for each in range(inputs // group)])  # (groups, out, group)
+        lowest, highest = members.amin(2), members.amax(2)
+        scales = ((highest - lowest) / 15).half()
+        zeros = (-lowest / scales).round()
+        levels = (weight / scales[group_of].T + zeros[group_of].T).round().clamp(0, 15)
+        exact = (levels - zeros[group_of].T).double() * scales[group_of].T.double()
+        module = name.removesuffix(".weight")
+        whole.get_submodule(module).weight = nn.Parameter(exact, requires_grad=False)
+        tensors |= {
+            f"{module}.qweight": packed_in_int32(levels).T.contiguous(),
+            f"{module}.qzeros": packed_in_int32(zeros - 1),
+            f"{module}.scales": scales,
+            f"{module}.g_idx": group_of.int(),
+        }
+    config = plain_model().config.to_dict() | {"architectures": ["LlamaForCausalLM"], "dtype": "float16"}
+    config["quantization_config"] = {
+        "quant_method": "gptq", "bits": 4, "group_size": group, "desc_act": order == "shuffled", "sym": False,
+        "checkpoint_format": "gptq", "backend": "torch",
+    }  # fmt: skip
+    tiny_tokenizer().save_pretrained(folder)
+    (folder / "config.json").write_text(json.dumps(config))
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    return whole
+
+
+@pytest.mark.parametrize("order", ["given", "shuffled"])
+def test_a_checkpoint_by_gptq_is_scored_with_draws_and_generates(order, tmp_path):
+    pytest.importorskip("gptqmodel", reason="gptqmodel is not installed")
+    pytest.importorskip("optimum", reason="optimum is not installed")
+    whole = gptq(tmp_path, order=order)
+    loaded = load(tmp_path, dtype="float32")
+    for projection in find_projections(loaded.model, "q_proj,k_proj,down_proj"):
+        expected = whole.get_submodule(projection.module_name).weight
+        assert projection.weight().double() == pytest.approx(expected.numpy(), rel=2**-9, abs=1e-5)
+    posterior = build_posterior(loaded.model, PosteriorSettings(sigma=1.5, rank=4))
+    loaded.probe.check_scoring(Draws(posterior, 1))
+    loaded.probe.check_generation()
+    (got,) = scored(loaded.model, Draws(posterior, 2), [RESPONSE])
+    ids = RESPONSE.prompt_ids, RESPONSE.response_ids
+    mean = oracle.log_probabilities(whole, *ids)
+    drawn = [oracle.log_probabilities(oracle.fixed_draw(whole, posterior, member), *ids) for member in range(2)]
+    expected = oracle.reference_quantities(mean, drawn, RESPONSE.response_ids)
+    errs = float((oracle.log_probabilities(loaded.model, *ids) - mean).abs().max())  # of the product itself
+    assert errs < 0.05
+    for name in ("logprob", "entropy", "tu", "au", "eu"):
+        assert got[name] == pytest.approx(expected[name], abs=errs), name
+    assert expected["eu"].max() > 3 * errs
+
+
+@pytest.mark.parametrize(
+    ("installed", "message"),
+    [
+        ((), "needs gptqmodel and optimum: pip install gptqmodel optimum$"),
+        (("optimum",), "needs gptqmodel: pip install gptqmodel$"),
+    ],
+)
+def test_what_a_checkpoint_by_gptq_needs_is_named(installed, message, tmp_path, monkeypatch):
+    """With optimum alone, transformers says that a name is not defined."""
+    gptq(tmp_path)
+    monkeypatch.setattr(quantised, "find_spec", lambda library: library if library in installed else None)
+    with pytest.raises(TokurError, match=f"is quantised by GPTQ, which {message}"):
+        load(tmp_path)
+
+
 def test_what_a_library_prints_while_it_loads_weights_stays_off_standard_output(tmp_path, monkeypatch, capfd):
     fine_grained_fp8(tmp_path)
     real = models.load_weights

@@ -150,19 +150,25 @@ def asked_for(quantize: str, dtype: torch.dtype) -> Any:
 def check_method(packed: Any, name: str) -> None:
     """Refuse a checkpoint whose ``quantization_config`` transformers passes over, to read its weights as they are.
 
+    Of what GPTQ needs, transformers names one package and trips over the other.
+
     Args:
         packed: that config, as the checkpoint's config has it.
         name: of the checkpoint, as the user typed it.
 
     Raises:
-        TokurError: it does.
+        TokurError: it does, or a package is missing.
     """
     import transformers
 
     auto: Any = transformers.quantizers.auto.AutoHfQuantizer
     fields = packed if isinstance(packed, dict) else packed.to_dict()
+    method = fields.get("quant_method")
+    if method == "gptq" and (missing := [each for each in ("gptqmodel", "optimum") if find_spec(each) is None]):
+        raise TokurError(
+            f"{name} is quantised by GPTQ, which needs {' and '.join(missing)}: pip install {' '.join(missing)}"
+        )
     if not auto.supports_quant_method(fields):
-        method = fields.get("quant_method")
         raise TokurError(
             f"{name} is quantised by {method}, which transformers {transformers.__version__} does not load; "
             "use a checkpoint in another format (https://huggingface.co/docs/transformers/quantization)"
