@@ -16,6 +16,7 @@ from tests.engine.loading.test_models import load
 from tests.tiny import tiny_model, tiny_tokenizer
 from tokur_cli.engine.body import parts_of
 from tokur_cli.engine.loading import models, quantised
+from tokur_cli.engine.loading.hardware import Offload
 from tokur_cli.engine.loading.weights import _not_finite
 from tokur_cli.engine.posterior.folder import keep_posterior, load_posterior
 from tokur_cli.engine.posterior.posterior import build_posterior
@@ -260,6 +261,14 @@ def test_a_checkpoint_is_quantised_while_it_loads(quantize, kind, tmp_path):
     torch.testing.assert_close(loaded.model(ids).logits, load(tmp_path / kind).model(ids).logits, rtol=0, atol=1e-4)
     with pytest.raises(TokurError, match=f"quantised already: leave --quantize {quantize} out"):
         load(tmp_path / kind, quantize=quantize)
+
+
+def test_what_bitsandbytes_quantises_is_not_kept_on_disk(tmp_path):
+    quantise(plain_model(), "int8", tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path / "plain")
+    for folder, quantize in (("plain", "4bit"), ("int8", None)):
+        with pytest.raises(TokurError, match=r"what bitsandbytes quantises can't be kept elsewhere: allow more by --we"):
+            load(tmp_path / folder, quantize=quantize, device_map="auto", offload=Offload(str(tmp_path / "disk"), 0))
 
 
 def test_room_is_asked_for_what_quantised_weights_take(tmp_path):

@@ -326,6 +326,11 @@ def explained_errors(name: str) -> Iterator[None]:
         if (explained := explain_hub_error(error, name)) is not None:
             raise explained from error
         message = str(error)
+        if "Some modules are dispatched on the CPU or the disk" in message:
+            raise TokurError(
+                f"{name} doesn't fit into the memory that its weights may take, and what bitsandbytes quantises can't be "
+                "kept elsewhere: allow more by --weights-memory, or leave --quantize out"
+            ) from error
         if "trust_remote_code" in message:
             raise TokurError(
                 f"{name} brings its own Python code; a language model's runs with --trust-remote-code if you trust it"
