@@ -37,6 +37,7 @@ def random_model(shape, dtype, device):
     config = LlamaConfig(**SHAPES[shape])
     with torch.device(device), no_init_weights():
         model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, dtype))
+    model.tie_weights()  # left undone without initialisation
     numbers = DEVIATION * torch.randn(NUMBERS, generator=torch.Generator().manual_seed(0)).to(device, model.dtype)
     model.requires_grad_(False)
     for name, parameter in model.named_parameters():
