@@ -18,15 +18,16 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import AutoConfig, AutoModelForCausalLM
 
 DEVICE = torch.device("cuda:0")
 ONE_DTYPE = frozenset({
     "addmm", "addmm_", "baddbmm", "bmm", "index_put", "index_put_", "lerp_", "mm", "scatter_",
-    "_scaled_dot_product_efficient_attention", "_scaled_dot_product_flash_attention",
+    "_efficient_attention_forward", "_flash_attention_forward",
 })  # fmt: skip
 """Operations that want one floating-point dtype, which fake tensors do not check for all of them."""
-_FLASH = "_scaled_dot_product_flash_attention"
-_ATTENTION = (_FLASH, "_scaled_dot_product_efficient_attention")
+_FLASH = "_flash_attention_forward"
+_ATTENTION = (_FLASH, "_efficient_attention_forward")
 _CUDA, _MPS, _META = 1, 13, 14  # c10::DeviceType
 _NO_KERNEL = frozenset({
     "_local_scalar_dense", "_unsafe_view", "detach", "empty", "empty_like", "empty_strided", "lift_fresh", "new_empty",
@@ -158,3 +159,14 @@ def moved(model: nn.Module, dtype: torch.dtype) -> Any:
         return torch.empty(tensor.shape, dtype=dtype if tensor.is_floating_point() else tensor.dtype, device=DEVICE)
 
     return model._apply(fake).requires_grad_(False)
+
+
+def llama_8b(layers: int) -> Any:
+    """Return a model of Llama 3.1 8B's shapes with so many layers, without weights: ``moved`` gives it fake ones."""
+    sizes = {
+        "vocab_size": 128_256, "hidden_size": 4096, "intermediate_size": 14_336, "num_attention_heads": 32,
+        "num_key_value_heads": 8, "max_position_embeddings": 8192,
+    }  # fmt: skip
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(AutoConfig.for_model("llama", **sizes, num_hidden_layers=layers))
+    return model.eval()

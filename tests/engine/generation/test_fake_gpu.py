@@ -2,9 +2,8 @@
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
 
-from tests.engine.fake_gpu import DEVICE, fake_gpu, moved
+from tests.engine.fake_gpu import DEVICE, fake_gpu, llama_8b, moved
 from tests.engine.generation.test_decoder import OTHERS, requests, text_of
 from tests.tiny import FAMILIES, tiny_model
 from tokur_cli.engine.generation.decoder import Decoder
@@ -18,10 +17,6 @@ from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Scorer
 from tokur_cli.scores.guides import GuideScore
 
-LLAMA_8B = {
-    "vocab_size": 128_256, "hidden_size": 4096, "intermediate_size": 14_336, "num_attention_heads": 32,
-    "num_key_value_heads": 8, "max_position_embeddings": 8192,
-}  # fmt: skip
 ASKED = requests(5, samples=(0, 1))
 SAMPLINGS = {
     "greedy": Sampling(),
@@ -85,10 +80,9 @@ def test_what_a_step_sends_to_the_gpu_does_not_grow_with_its_layers(family, monk
 
 def kernels_of_a_step(layers, joins, capability, monkeypatch):
     """Kernels of a step of a model of Llama 3.1 8B's shapes after these joins: (prompts' lengths, samples) each."""
-    with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(AutoConfig.for_model("llama", **LLAMA_8B, num_hidden_layers=layers))
+    model = llama_8b(layers)
     with fake_gpu(monkeypatch, capability) as operations, torch.inference_mode():
-        cache = PagedCache(moved(model.eval(), torch.bfloat16), None)
+        cache = PagedCache(moved(model, torch.bfloat16), None)
         for lengths, samples in joins:
             cache.join([[7] * length for length in lengths], [samples] * len(lengths))
         ids = torch.empty(len(cache._lengths), dtype=torch.long, device=DEVICE)

@@ -4,18 +4,19 @@ import numpy as np
 import pytest
 import torch
 
-from tests.engine.fake_gpu import DEVICE, fake_gpu, moved
+from tests.engine.fake_gpu import DEVICE, fake_gpu, llama_8b, moved
 from tests.engine.uncertainty.test_packing import grouped_responses
 from tests.tiny import tiny_model
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.uncertainty import prefixes
+from tokur_cli.engine.uncertainty.growing import GrowingScorer, Growth
 from tokur_cli.engine.uncertainty.packing import longest_packed
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
 from tokur_cli.engine.uncertainty.vocabulary import COMPARISONS, token_quantities
 from tokur_cli.scores.quantities import ON_DEMAND, QUANTITIES
 
-FLASH, EFFICIENT = "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention"
+FLASH, EFFICIENT = "_flash_attention_forward", "_efficient_attention_forward"
 ON_CPU = "_scaled_dot_product_flash_attention_for_cpu"
 INPUTS = 6  # tensors of a batch: ids, steps, positions, rows, columns, targets
 
@@ -74,10 +75,10 @@ def test_attention_takes_the_best_kernel_of_the_gpu(dtype, capability, kernel, k
         score(Scorer(model, draws, batch_tokens=60))
         called = {name for name, _ in operations.calls}
         assert called & {FLASH, EFFICIENT, ON_CPU} == {kernel}
-        for query, key, value in operations.of(kernel):
-            assert query[1] == 4
-            assert key[1] == value[1] == key_heads
-            assert key[2:] == value[2:]
+        for query, key, value, *_ in operations.of(kernel):
+            assert query[-2:] == (4, key[-1])
+            assert key == value
+            assert key[-2] == key_heads
 
 
 @pytest.mark.slow
@@ -100,31 +101,70 @@ def test_families_go_through_a_gpu_and_are_waited_for_once_a_batch(family, monke
         assert (FLASH in dict(operations.calls)) == (family != "gemma2")
 
 
-def test_stretches_of_like_length_are_given_to_a_gpu_together(monkeypatch):
-    """With nothing in common, a call of the kernel for each block of at most a fifth of padding."""
-    model = tiny_model("llama", num_hidden_layers=1)
-    lengths = [40, 40, 40, 33, 32, 31, 26, 12, 10, 3]  # of the prompt; the forward pass has one position more
-    responses = [TokenizedResponse([first, *range(length - 1)], [1, 2]) for first, length in enumerate(lengths)]
-    with fake_gpu(monkeypatch, (8, 0)) as operations:
-        score(Scorer(moved(model, torch.bfloat16), None), responses)
-    blocks = [(query[0], query[2]) for query, _, _ in operations.of(FLASH)]
-    assert blocks == [(5, 41), (2, 32), (2, 13), (1, 4)]
+RNG = np.random.default_rng(0)
+HEADER, *QUESTIONS = (RNG.integers(0, 256, count).tolist() for count in (1000, *[600] * 8))
+LENGTHS = RNG.integers(100, 900, 32).tolist()
+BATCHES = {
+    "one length": [TokenizedResponse([first, *range(99)], [1] * 500) for first in range(32)],
+    "lengths": [TokenizedResponse([first, *range(99)], [1] * length) for first, length in enumerate(LENGTHS)],
+    "samples": [TokenizedResponse(QUESTIONS[n // 4], [n] * length) for n, length in enumerate(LENGTHS)],
+    "samples that begin alike": [
+        TokenizedResponse(QUESTIONS[n // 16], [1] * 100 + [n // 8] * 100 + [n // 2] * 100 + [n] * length)
+        for n, length in enumerate(LENGTHS)
+    ],
+    "a header": [TokenizedResponse([*HEADER, *QUESTIONS[n // 4][:100]], [n] * 300) for n in range(32)],
+}
 
 
-def test_responses_of_one_length_take_few_kernels_a_layer(monkeypatch):
-    """The budget is 70."""
-    responses = [TokenizedResponse([first, *range(99)], [1, 2] * 25) for first in range(32)]
+def kernels_of_a_layer(dtype, capability, monkeypatch):
+    """Of a model of Llama 3.1 8B's shapes under three members: batch → (kernels, calls of attention among them)."""
+    monkeypatch.setattr(Scorer, "reduced", lambda _, responses, *of: [{}] * len(responses))  # the body alone
     found = []
     for layers in (1, 2):
-        model = tiny_model("llama", num_hidden_layers=layers)
-        with fake_gpu(monkeypatch, (8, 0)) as operations:
+        found.append({})
+        model = llama_8b(layers)
+        with fake_gpu(monkeypatch, capability) as operations:
+            model = moved(model, dtype)
+            draws = Draws(build_posterior(model), 2)
+            for name, responses in BATCHES.items():
+                # In several batches, what comes before them is computed ahead
+                scorer = Scorer(model, draws, batch_tokens=3 * 1500 if name == "a header" else 2**17)
+                list(scorer.score(responses))  # bases and noise are copied once
+                operations.forget()
+                list(scorer.score(responses))
+                calls = sum(len(operations.of(kernel)) for kernel in (FLASH, EFFICIENT))
+                found[-1][name] = np.array([operations.kernels, calls]) / len(operations.of("embedding"))
+    return {name: (found[1][name] - found[0][name]).tolist() for name in BATCHES}
+
+
+@pytest.mark.parametrize(("dtype", "capability"), [(torch.bfloat16, (9, 0)), (torch.float16, (7, 5))])
+def test_a_batch_takes_few_kernels_a_layer_whatever_its_lengths_and_prefixes(dtype, capability, monkeypatch):
+    """The budget is 70; attention is called once."""
+    for name, (kernels, calls) in kernels_of_a_layer(dtype, capability, monkeypatch).items():
+        assert 0 < kernels <= 70, name
+        assert calls == 1, name
+
+
+def test_a_round_of_growing_responses_takes_as_many_kernels_whatever_came_before(monkeypatch):
+    """The budget is 70 a layer, and two for each response's own keys and values."""
+    monkeypatch.setattr(Scorer, "reduced", lambda _, responses, *of: [{}] * len(responses))
+    rounds = []
+    for layers in (1, 2):
+        rounds.append([])
+        model = llama_8b(layers)
+        with fake_gpu(monkeypatch, (9, 0)) as operations:
             model = moved(model, torch.bfloat16)
-            scorer = Scorer(model, Draws(build_posterior(model), 2), batch_tokens=2**16)
-            score(scorer, responses)
-            operations.forget()
-            score(scorer, responses)
-            found.append(operations.kernels)
-    assert 0 < found[1] - found[0] <= 70
+            scorer = GrowingScorer(Scorer(model, Draws(build_posterior(model), 2)))
+            scored = {}
+            for length in (30, 60, 90, 120):
+                operations.forget()
+                growths = [Growth(QUESTIONS[n // 4], [n] * length, scored.get(n)) for n in range(16)]
+                scored = dict(scorer.score(growths))
+                rounds[-1].append((operations.kernels, len(operations.of(FLASH))))
+    kernels, calls = (np.array(rounds[1]) - rounds[0])[1:].T  # the first round computes the prompts, too
+    assert set(calls) == {1}
+    assert len(set(kernels)) == 1
+    assert kernels[0] <= 70 + 2 * 16
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "gemma2"])
@@ -140,9 +180,8 @@ def test_what_a_batch_copies_to_the_gpu_does_not_grow_with_its_layers(family, mo
             operations.forget()
             score(scorer)
             copied.append(operations.sent)
-    blocks = copied[0] - (INPUTS if family != "gemma2" else INPUTS - 1)
-    assert copied[0] == copied[1]
-    assert blocks == 0 if family == "gemma2" else blocks % 3 == 0, "three for each block of stretches"
+    # Padded rows have no positions; a call of packed attention has paths, and where queries and keys end
+    assert copied == [INPUTS - 1 if family == "gemma2" else INPUTS + 3] * 2
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ import gc
 import numpy as np
 import pytest
 
+from tests.engine.uncertainty.test_packing import as_a_gpu
 from tests.tiny import tiny_model
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
@@ -57,17 +58,20 @@ class Herd:
 
 
 @pytest.mark.parametrize(
-    ("family", "layers", "sampling", "batch_tokens"),
+    ("family", "layers", "sampling", "batch_tokens", "way"),
     [
-        ("llama", None, "stepwise", 4096),
-        ("qwen3", None, "stepwise", 60),  # several batches a round
-        ("llama", "1:", "shared", 200),  # a layer below the draws, computed once for all members
-        ("llama", None, "joint", 4096),  # whole
-        ("gpt2", None, "stepwise", 100),
-        ("gemma2", None, "stepwise", 4096),  # whole: its attention cannot be packed
+        ("llama", None, "stepwise", 4096, "by stretch"),
+        ("qwen3", None, "stepwise", 60, "by stretch"),  # several batches a round
+        ("llama", "1:", "shared", 200, "by stretch"),  # a layer below the draws, computed once for all members
+        ("llama", "1:", "stepwise", 200, "by path"),
+        ("llama", None, "joint", 4096, "by stretch"),  # whole
+        ("gpt2", None, "stepwise", 100, "by stretch"),
+        ("gpt2", None, "stepwise", 100, "by path"),
+        ("gemma2", None, "stepwise", 4096, "by stretch"),  # whole: its attention cannot be packed
     ],
 )
-def test_growing_responses_have_the_quantities_of_whole_ones(family, layers, sampling, batch_tokens):
+def test_growing_responses_have_the_quantities_of_whole_ones(family, layers, sampling, batch_tokens, way, monkeypatch):
+    as_a_gpu(monkeypatch, way)
     model = tiny_model(family)
     herd = Herd()
     growing = GrowingScorer(scorer_of(model, layers=layers, sampling=sampling, batch_tokens=batch_tokens))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.engine import oracle
 from tests.tiny import FAMILIES, SIZES, tiny_model
+from tokur_cli.engine import varlen
 from tokur_cli.engine.body import parts_of
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
@@ -18,6 +19,7 @@ from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.prefixes import cut_batches, divide, in_reading_order
 from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
 
+WAYS = ["by stretch", "by path"]  # a CPU's and a GPU's
 PACKED = ["llama", "qwen2", "qwen3", "mistral", "gemma3", "gpt2", "phi3", "gpt_neox"]
 
 
@@ -56,6 +58,37 @@ def unpacked(monkeypatch):
     monkeypatch.setattr("tokur_cli.engine.uncertainty.scorer.longest_packed", lambda model: 0)
 
 
+def attend_as_documented(query, key, value, queries, keys, scale):
+    """What ``varlen.attend_within`` says of itself, and what its kernels ask for, in float64."""
+    groups = query.shape[1] // key.shape[1]
+    assert len(queries.places) == len(keys.places)
+    for ends, states in ((queries, query), (keys, key), (keys, value)):
+        assert ends.places.dtype == torch.int32
+        assert ends.places[[0, -1]].tolist() == [0, len(states)]
+        assert ends.longest == ends.places.diff().max()
+        assert states.stride(-1) == 1
+    outputs = []
+    for asked, seen in zip(queries.places.unfold(0, 2, 1), keys.places.unfold(0, 2, 1), strict=True):
+        one = query[slice(*asked)].transpose(0, 1).double()
+        parts = (states[slice(*seen)].transpose(0, 1).double().repeat_interleave(groups, 0) for states in (key, value))
+        its_keys, its_values = parts
+        before = its_keys.shape[1] - one.shape[1]
+        assert before >= 0
+        hidden = torch.ones(one.shape[1], its_keys.shape[1], dtype=torch.bool).triu(before + 1)
+        products = one @ its_keys.mT * (one.shape[-1] ** -0.5 if scale is None else scale)
+        outputs.append((products.masked_fill(hidden, -torch.inf).softmax(-1) @ its_values).transpose(0, 1))
+    return torch.cat(outputs).to(query.dtype)
+
+
+def as_a_gpu(monkeypatch, way="by path"):
+    """Have a CPU divide the work as a GPU does; return the arguments of the kernel's calls."""
+    calls = []
+    if way == "by path":
+        monkeypatch.setattr(packing, "_BY_STRETCH", ())
+        monkeypatch.setattr(packing, "attend_within", lambda *of: calls.append(of) or attend_as_documented(*of))
+    return calls
+
+
 @pytest.mark.parametrize("sampling", ["shared", "joint", "stepwise"])
 @pytest.mark.parametrize("family", PACKED)
 @pytest.mark.parametrize("budget", [10**6, 60])
@@ -70,8 +103,10 @@ def test_packed_responses_get_the_numbers_of_padded_ones(family, sampling, budge
             assert mine[name] == pytest.approx(values, abs=1e-5), name
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("sampling", ["shared", "joint", "stepwise"])
-def test_responses_with_a_common_prefix_equal_brute_force(sampling):
+def test_responses_with_a_common_prefix_equal_brute_force(sampling, way, monkeypatch):
+    as_a_gpu(monkeypatch, way)
     model = tiny_model("llama")
     posterior = build_posterior(model, PosteriorSettings(sigma=0.3, seed=1))
     exact = copy.deepcopy(model).double()
@@ -201,14 +236,14 @@ def plain_attention(query, key, value, seen, scale):
     return products.softmax(-1) @ value, products.logsumexp(-1)
 
 
-def fused_and_exact(dtype, causal, device="cpu"):
+def fused_and_exact(dtype, causal):
     """Outputs and logarithms of ``attend``, and those of float64."""
     generator = torch.Generator().manual_seed(0)
     for heads, key_heads, n in ((4, 2, 1), (3, 3, 33), (9, 3, 130)):
         m = n if causal else 47
-        query = torch.randn(2, heads, n, 16, generator=generator).to(device, dtype)
-        key, value = torch.randn(2, 2, key_heads, m, 16, generator=generator).to(device, dtype)
-        seen = torch.ones(n, m, dtype=torch.bool, device=device)
+        query = torch.randn(2, heads, n, 16, generator=generator).to(dtype)
+        key, value = torch.randn(2, 2, key_heads, m, 16, generator=generator).to(dtype)
+        seen = torch.ones(n, m, dtype=torch.bool)
         yield (
             attend(query, key, value, causal=causal, scale=0.3),
             plain_attention(query, key, value, seen.tril() if causal else seen, 0.3),
@@ -253,15 +288,30 @@ def test_fused_attention_returns_the_logarithm_of_its_denominator(dtype, causal,
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("blocks", [False, True], ids=["one by one", "padded blocks"])
-def test_packed_attention_equals_attention_with_a_mask(dtype, blocks, monkeypatch):
+@pytest.mark.parametrize("way", WAYS)
+def test_packed_attention_equals_attention_with_a_mask(dtype, way, monkeypatch):
     """As a CPU and as a GPU divide the work; low precision errs no more than one masked product."""
-    if blocks:
-        monkeypatch.setattr(packing, "_ONE_BY_ONE", ())
+    as_a_gpu(monkeypatch, way)
     for got, expected, masked in packed_exact_and_masked(dtype):
         error, masked_error = (got - expected).abs(), (masked - expected).abs()
         assert error.max() <= 1.5 * masked_error.max() + 1e-12
         assert error.mean() <= 1.1 * masked_error.mean() + 1e-13
+
+
+@pytest.mark.parametrize("most", [1 << 29, 40, 1])
+def test_keys_are_copied_as_many_at_a_time_as_memory_allows(most, monkeypatch):
+    """At most so many positions of a layer in each call of a GPU's kernel, or those of one path."""
+    calls = as_a_gpu(monkeypatch)
+    monkeypatch.setattr(packing, "_COPIED_BYTES", most * 2 * 2 * 16 * 8)  # keys and values of two heads in float64
+    for got, expected, _ in packed_exact_and_masked(torch.float64):
+        assert (got - expected).abs().max() < 1e-12
+        for _, key, _, queries, _, _ in calls:
+            assert len(key) <= most or len(queries.places) == 2
+        if most > 1000:
+            assert len(calls) == 1
+        if most == 1:
+            assert all(len(queries.places) == 2 for _, _, _, queries, _, _ in calls)
+        calls.clear()
 
 
 @pytest.mark.parametrize("name", sorted(packing.FAMILIES))
@@ -287,6 +337,48 @@ def test_every_family_that_is_packed_may_be(name, monkeypatch):
     for index, expected in Scorer(model, None).score(responses):
         for values, others in zip(got[index].values(), expected.values(), strict=True):
             assert values == pytest.approx(others, abs=1e-4, rel=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize("size", [16, 128, 256])
+def test_a_kernel_is_tried_before_it_counts(dtype, size, monkeypatch):
+    """One that has the first query, not the last one, see as many keys as it is old is found out."""
+
+    def from_the_top(query, key, value, queries, keys, scale):
+        parts = (
+            states.split(ends.places.diff().tolist()) for states, ends in ((query, queries), (key, keys), (value, keys))
+        )
+        return torch.cat(
+            [
+                torch.nn.functional.scaled_dot_product_attention(
+                    *(part.transpose(0, 1)[None] for part in one), is_causal=True, scale=scale, enable_gqa=True
+                )[0].transpose(0, 1)
+                for one in zip(*parts, strict=True)
+            ]
+        )
+
+    def broken(*_):
+        raise RuntimeError("no kernel image is available\nmore")
+
+    def exhausted(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    form = torch.device("cpu"), dtype, size
+    for kernel, is_right, why in (
+        (attend_as_documented, True, None),
+        (from_the_top, False, "wrong here"),
+        (broken, False, "fails (no kernel image is available)"),
+    ):
+        monkeypatch.setattr(varlen, "_obstacles", {})
+        monkeypatch.setattr(varlen, "attend_within", kernel)
+        assert varlen.has_varlen(*form) == is_right
+        assert varlen.obstacle() is None if why is None else varlen.obstacle().endswith(why)
+        monkeypatch.setattr(varlen, "attend_within", broken)
+        assert varlen.has_varlen(*form) == is_right, "it is tried once"
+    monkeypatch.setattr(varlen, "_obstacles", {})
+    monkeypatch.setattr(varlen, "attend_within", exhausted)
+    with pytest.raises(torch.OutOfMemoryError):
+        varlen.has_varlen(*form)
 
 
 def test_what_cannot_be_packed_is_padded(monkeypatch):

@@ -29,6 +29,7 @@ from tokur_cli.engine.uncertainty.scorer import Scorer
 from tokur_cli.engine.uncertainty.strength import suitable_strength
 from tokur_cli.engine.uncertainty.vllm import VllmScorer
 from tokur_cli.engine.uncertainty.vocabulary import obstacle as kernels_obstacle
+from tokur_cli.engine.varlen import obstacle as varlen_obstacle
 
 if TYPE_CHECKING:
     from tokur_cli.commands.generate.responder import Responder
@@ -117,6 +118,8 @@ class Session:
         scorer = RecordScorer(self, options, guided_by=guided_by, share=share)
         if (why := kernels_obstacle()) is not None:  # known now, since that has scored
             self.progress.note(f"{why}: PyTorch's operations do their work, and take longer")
+        if (why := varlen_obstacle()) is not None:
+            self.progress.note(f"{why}: responses are padded, and scoring takes longer")
         return scorer
 
     def responder(self, decoding: DecodingOptions, scoring: ScoringOptions, *, score: bool) -> Responder:
@@ -128,7 +131,7 @@ class Session:
     def decoder(self, options: DecodingOptions) -> Decoder:
         """Return what generates with the model."""
         self.model.probe.check_generation()
-        if (why := attention_obstacle()) is not None:  # known now, since that has generated
+        if (why := attention_obstacle() or varlen_obstacle()) is not None:  # known now, since that has generated
             self.progress.note(f"{why}: generating takes longer")
         cache_bytes = options.engine.cache_bytes
         if cache_bytes is None:

@@ -26,6 +26,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from tokur_cli.engine.varlen import has_flash, tried
+
 _SCALARS = {torch.bfloat16: ["-DBFLOAT16"], torch.float32: []}
 _COMPILERS = ("gcc", "cc")  # Clang calls an OpenMP that PyTorch seldom brings
 # Sums may be taken in any order; what is not a number stays so, as it would not with -ffast-math
@@ -267,7 +269,7 @@ def attention_by_operations(
 def attention_by_varlen(
     query: Tensor, key: Tensor, value: Tensor, pages: tuple[Tensor, Tensor], rows: Rows, scale: float
 ) -> Tensor:
-    """Do what ``AttentionInC`` does by one call of PyTorch's flash attention, where ``has_varlen``."""
+    """Do what ``AttentionInC`` does by one call of PyTorch's flash attention, where ``has_pages``."""
     from torch.nn.attention.varlen import varlen_attn
 
     _write(key, value, pages, rows)
@@ -289,32 +291,27 @@ def _write(key: Tensor, value: Tensor, pages: tuple[Tensor, Tensor], rows: Rows)
         states[page, :, column] = new
 
 
-def has_varlen(device: torch.device, dtype: torch.dtype, size: int) -> bool:
+def has_pages(device: torch.device, dtype: torch.dtype, size: int) -> bool:
     """Return whether ``varlen_attn`` takes pages of heads of this size there, tried once.
 
-    It should from PyTorch 2.13 on, in 16 bits, where there is flash attention.
+    It should from PyTorch 2.12 on, where there is flash attention.
     """
-    if device.type != "cuda" or dtype.itemsize != 2 or size % 8 or size > 256:
-        return False
-    if torch.cuda.get_device_capability(device) < (8, 0):
+    if not has_flash(device, dtype, size):
         return False
     form = dtype, device, size
     if form not in _made:
-        _made[form] = _tried_varlen(torch.empty(0, dtype=dtype, device=device), size)
+        why = _obstacle_to_pages(torch.empty(0, dtype=dtype, device=device), size)
+        _made[form] = _Obstacle(why) if why else attention_by_varlen
     return not isinstance(_made[form], _Obstacle)
 
 
-def _tried_varlen(made_of: Tensor, size: int) -> Callable[..., Tensor] | _Obstacle:
+def _obstacle_to_pages(made_of: Tensor, size: int) -> str | None:
     try:
         from torch.nn.attention.varlen import varlen_attn
     except ImportError:
-        return _Obstacle(f"PyTorch {torch.__version__} has no attention to pages")
+        return f"PyTorch {torch.__version__} has no attention to pages"
     if "block_table" not in inspect.signature(varlen_attn).parameters:
-        return _Obstacle(f"PyTorch {torch.__version__} has no attention to pages")
+        return f"PyTorch {torch.__version__} has no attention to pages"
     if type(made_of) is not Tensor:  # stands for one, without numbers
-        return attention_by_varlen
-    try:
-        is_right = _is_right(attention_by_varlen, made_of, 2, size, FLASH_WIDTH)
-    except RuntimeError as error:
-        return _Obstacle(f"attention to pages fails ({str(error).splitlines()[0]})")
-    return attention_by_varlen if is_right else _Obstacle("attention to pages is wrong")
+        return None
+    return tried(lambda: _is_right(attention_by_varlen, made_of, 2, size, FLASH_WIDTH), "attention to pages")

@@ -28,7 +28,7 @@ from tokur_cli.engine.generation.attention import (
     attention_by_operations,
     attention_by_varlen,
     attention_in_c,
-    has_varlen,
+    has_pages,
 )
 from tokur_cli.engine.uncertainty.packing import KeysAndValues, Layout, PackedAttention, attention_by
 from tokur_cli.engine.uncertainty.prefixes import divide
@@ -331,4 +331,4 @@ def _all_have_varlen(model: PreTrainedModel) -> bool:
     config = model.config
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     devices = {input_device(model), *(weight.device for weight in model.parameters() if weight.is_cuda)}
-    return all(has_varlen(device, model.dtype, size) for device in devices)
+    return all(has_pages(device, model.dtype, size) for device in devices)

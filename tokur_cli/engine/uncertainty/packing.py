@@ -3,14 +3,18 @@
     positions   0 1 2 3 4 5 6 7 8 9        0–2 a prefix that both responses share
     stretch     a a a b b b b c c c        3–6 the rest of the first, 7–9 that of the second
 
-Attention is computed by stretches with the fused kernels that return the logarithm of their softmax's denominator:
-each stretch attends to itself (causally), and to each stretch before it all that comes after that one attends as one
-long query. With o_i the output of a part and l_i its logarithm, the whole is Σ_i exp(l_i − l) o_i with
+On a GPU, each stretch attends to its path, the keys and values up to its own, all of them by one kernel (``varlen``).
+Paths with something in common are copied first, since that costs less there than what follows.
+
+On a CPU, attention is computed by stretches with the fused kernel that returns the logarithm of its softmax's
+denominator: each stretch attends to itself (causally), and to each stretch before it all that comes after that one
+attends as one long query. With o_i the output of a part and l_i its logarithm, the whole is Σ_i exp(l_i − l) o_i with
 l = log Σ_i exp(l_i). No key or value is copied for a response.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +29,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from tokur_cli.engine.rotary import rescaled_beyond
 from tokur_cli.engine.uncertainty.prefixes import Stretch
+from tokur_cli.engine.varlen import Ends, attend_within, has_varlen
 
 KeysAndValues = dict[nn.Module, tuple[Tensor, Tensor]]
 
@@ -38,17 +43,17 @@ FAMILIES = frozenset({
 })
 # fmt: on
 _ATTENTION = "tokur_packed"
-_ONE_BY_ONE = ("cpu",)  # devices on which many small operations cost no more than few large ones
+_BY_STRETCH = ("cpu",)  # devices on which many small operations cost no more than few large ones
 _GROUPS_ON_CPU = torch.__version__ >= "2.9"  # (compared as versions) the CPU kernel took fewer key heads from then on
-_LEAST_FILLED = 0.8  # of a block of stretches that are padded to the same length, on a GPU
+_COPIED_BYTES = 1 << 30  # of keys and values at a time, in a layer: less than what the vocabulary will take
 
 
 def longest_packed(model: PreTrainedModel, device: str | None = None) -> int | None:
     """Return how long a response may be to be packed, prompt included: None for any length, 0 for none.
 
     Not packed are families outside ``FAMILIES`` (those with attention biases, capped attention logits, recurrence or
-    attention code of their own), responses longer than a sliding window, and those for which the rotary embedding
-    would be rescaled.
+    attention code of their own), responses longer than a sliding window, those for which the rotary embedding would be
+    rescaled, and heads that a GPU's kernels do not take or get wrong.
 
     Args:
         model: the model, whose weights need not be there.
@@ -62,6 +67,9 @@ def longest_packed(model: PreTrainedModel, device: str | None = None) -> int | N
         return 0  # a model's own code may take a known family's name
     head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     if device == "cuda" and (head % 8 or head > 256):
+        return 0
+    gpus = {weight.device for weight in model.parameters() if weight.is_cuda}
+    if not all(has_varlen(gpu, model.dtype, head) for gpu in gpus):
         return 0
     limits = []
     types = getattr(config, "layer_types", None)
@@ -145,7 +153,7 @@ class PackedAttention:
 
     def __init__(self, layout: Layout, ahead: Sequence[Ahead] = (), keep: KeysAndValues | None = None) -> None:
         self.layout, self.ahead, self.keep = layout, ahead, keep
-        self._blocks: dict[torch.device, list[tuple[Tensor, Tensor, Tensor]]] = {}
+        self._calls: dict[tuple[torch.device, int, int], list[_Call]] = {}
 
     def __call__(
         self,
@@ -161,53 +169,107 @@ class PackedAttention:
         """Return (rows, length, heads, d) for a query (rows, heads, length, d), and keys and values like it."""
         if self.keep is not None:
             self.keep[module] = key, value
+        attend = self._by_stretch if query.device.type in _BY_STRETCH else self._by_path
+        return attend(module, query, key, value, scaling), None
+
+    def _by_path(self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, scale: float | None) -> Tensor:
+        """Let each stretch attend to all that stands before it in its responses, in as few calls as memory allows."""
+        query = query.transpose(1, 2)
+        earlier = [states[module] for part in self.ahead for states in part.states]
+        keys, values = (
+            _joined([part.transpose(1, 2) for part in parts], dim=1).flatten(0, 1)
+            for parts in zip(*earlier, (key, value), strict=True)
+        )
+        outputs = [
+            attend_within(
+                query.flatten(0, 1)[call.stretches],
+                *((keys, values) if call.paths is None else (keys[call.paths], values[call.paths])),
+                call.queries,
+                call.keys,
+                scale,
+            )
+            for call in self._calls_for(keys, len(query))
+        ]
+        return _joined(outputs, dim=0).view(query.shape)
+
+    def _calls_for(self, keys: Tensor, rows: int) -> list[_Call]:
+        """Return the calls for keys (positions, key heads, d) of so many rows."""
+        most = _COPIED_BYTES // (2 * keys[0].nbytes)
+        form = keys.device, rows, most
+        if form not in self._calls:
+            own = self._paths()
+            paths = [begin + path for begin in range(0, len(keys), len(keys) // rows) for path in own]
+            places = np.concatenate(paths)
+            queries = np.cumsum([0, *[span.end - span.begin for span in self.layout.spans] * rows])
+            seen = np.cumsum([0, *map(len, paths)])
+            as_they_stand = np.array_equal(places, np.arange(len(keys)))
+            cuts = [0]
+            while cuts[-1] < len(paths):
+                end = len(places) if as_they_stand else seen[cuts[-1]] + most
+                cuts.append(max(cuts[-1] + 1, int(np.searchsorted(seen, end, side="right")) - 1))
+            self._calls[form] = [
+                _Call(
+                    slice(int(queries[first]), int(queries[last])),
+                    None if as_they_stand else torch.from_numpy(places[seen[first] : seen[last]]).to(keys.device),
+                    Ends.of(queries[first : last + 1], keys.device),
+                    Ends.of(seen[first : last + 1], keys.device),
+                )
+                for first, last in itertools.pairwise(cuts)
+            ]
+        return self._calls[form]
+
+    def _paths(self) -> list[npt.NDArray[np.int64]]:
+        """Return where each stretch's path stands among the positions that were computed before the row and in it."""
+        earlier, row = [], 0
+        for part in self.ahead:
+            end = row + sum(next(iter(states.values()))[0].shape[2] for states in part.states)
+            earlier.append((part, np.arange(row, end)))
+            row = end
+        paths: list[npt.NDArray[np.int64]] = []
+        above: list[_Span] = []
+        for span in self.layout.spans:
+            while above and above[-1].after <= span.begin:
+                above.pop()
+            above.append(span)
+            seen = [places for part, places in earlier if part.first <= span.begin < part.last]
+            paths.append(np.concatenate([*seen, *(row + np.arange(one.begin, one.end) for one in above)]))
+        return paths
+
+    def _by_stretch(self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, scale: float | None) -> Tensor:
+        """Merge what stretches attend to."""
         dtype = query.dtype
-        if query.device.type == "cpu" and dtype.itemsize < 4:
-            # The CPU kernel is faster in float32: it has no use of bfloat16 products, only of their conversion
+        if dtype.itemsize < 4:
+            # The kernel is faster in float32: it has no use of bfloat16 products, only of their conversion
             query, key, value = query.float(), key.float(), value.float()
-        merged = _Merged(query, scaling)
-        if query.device.type in _ONE_BY_ONE:
-            for span in self.layout.spans:
-                merged.begin(span.begin, span.end, key[:, :, span.begin : span.end], value[:, :, span.begin : span.end])
-        else:
-            for rows, filled, places in self._padded_blocks(query.device):
-                merged.begin_block(rows, filled, places, key, value)
+        merged = _Merged(query, scale)
+        for span in self.layout.spans:
+            merged.begin(span.begin, span.end, key[:, :, span.begin : span.end], value[:, :, span.begin : span.end])
         for first, last, earlier in self.ahead:
             parts = zip(*(states[module] for states in earlier), strict=True)
             merged.add(first, last, *(torch.cat(states, dim=2).to(query.dtype) for states in parts))
         for span in self.layout.spans:
             if span.after > span.end:
                 merged.add(span.end, span.after, key[:, :, span.begin : span.end], value[:, :, span.begin : span.end])
-        return merged.output.to(dtype), None
-
-    def _padded_blocks(self, device: torch.device) -> list[tuple[Tensor, Tensor, Tensor]]:
-        """Return stretches of like length together, so that a GPU is given few and large operations.
-
-        Returns:
-            For each block of S stretches of at most T positions, (S, T) places in the row, with any place at all in
-            the padding; the indices of the filled entries among the S·T; the filled entries' places.
-        """
-        if device not in self._blocks:
-            blocks: list[list[_Span]] = []
-            for span in sorted(self.layout.spans, key=lambda span: span.begin - span.end):
-                longest = blocks[-1][0].end - blocks[-1][0].begin if blocks else 0
-                if blocks and span.end - span.begin >= _LEAST_FILLED * longest:
-                    blocks[-1].append(span)
-                else:
-                    blocks.append([span])
-            self._blocks[device] = [_padded(block, device) for block in blocks]
-        return self._blocks[device]
+        return merged.output.to(dtype)
 
 
-def _padded(block: list[_Span], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    begins, ends = (np.array(numbers)[:, None] for numbers in zip(*((s.begin, s.end) for s in block), strict=True))
-    places = begins + np.arange((ends - begins).max())
-    filled = np.flatnonzero(places < ends)
-    places = np.minimum(places, ends - 1)
-    placed, indices, filled_places = (
-        torch.from_numpy(numbers).to(device) for numbers in (places, filled, places.flatten()[filled])
-    )
-    return placed, indices, filled_places
+class _Call(NamedTuple):
+    """Stretches that attend by one kernel.
+
+    Args:
+        stretches: their positions among those of all rows.
+        paths: (K,) where the keys that they see stand; None for all keys, in their order.
+        queries, keys: where those of each stretch end.
+    """
+
+    stretches: slice
+    paths: Tensor | None
+    queries: Ends
+    keys: Ends
+
+
+def _joined(parts: list[Tensor], dim: int) -> Tensor:
+    return torch.cat(parts, dim) if len(parts) > 1 else parts[0]  # one alone would be copied
 
 
 class _Merged:
@@ -231,22 +293,6 @@ class _Merged:
         self.output[:, first:last] = output.transpose(1, 2)
         self.logarithm[:, first:last, :, 0] = logarithm.transpose(1, 2)
 
-    def begin_block(self, places: Tensor, filled: Tensor, filled_places: Tensor, key: Tensor, value: Tensor) -> None:
-        """Do what ``begin`` does for S stretches at once, padded on the right to T: ``places`` is (S, T)."""
-        count, width = places.shape
-        rows = len(self.query)
-
-        def gathered(states: Tensor) -> Tensor:
-            picked = states.transpose(1, 2)[:, places.flatten()]  # (rows, S·T, heads, d)
-            return picked.reshape(rows * count, width, *picked.shape[2:]).transpose(1, 2)
-
-        output, logarithm = attend(gathered(self.query), gathered(key), gathered(value), causal=True, scale=self.scale)
-        heads, size = output.shape[1], output.shape[3]
-        output = output.transpose(1, 2).reshape(rows, count * width, heads, size)
-        self.output[:, filled_places] = output[:, filled].to(self.output.dtype)
-        logarithm = logarithm.transpose(1, 2).reshape(rows, count * width, heads, 1)
-        self.logarithm[:, filled_places] = logarithm[:, filled]
-
     def add(self, first: int, last: int, key: Tensor, value: Tensor) -> None:
         """Let positions attend, as one long query, to all of these keys too."""
         output, logarithm = attend(self.query[:, :, first:last], key, value, causal=False, scale=self.scale)
@@ -258,7 +304,7 @@ class _Merged:
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, *, causal: bool, scale: float | None) -> tuple[Tensor, Tensor]:
-    """Compute fused attention with the logarithm of the softmax's denominator.
+    """Compute fused attention on a CPU, with the logarithm of the softmax's denominator.
 
     Args:
         query: (rows, heads, n, d).
@@ -270,28 +316,13 @@ def attend(query: Tensor, key: Tensor, value: Tensor, *, causal: bool, scale: fl
     Returns:
         (rows, heads, n, d), and (rows, heads, n) in float32 or better.
     """
-    kernels = torch.ops.aten
-    halves = query.dtype in (torch.float16, torch.bfloat16)
-    on_cpu = query.device.type == "cpu"
-    is_new = on_cpu or torch.cuda.get_device_capability(query.device) >= (8, 0)
-    flash = on_cpu or (halves and is_new)
-    dtype = query.dtype
-    if dtype == torch.bfloat16 and not is_new:  # older GPUs have no kernel for it
-        query, key, value = query.float(), key.float(), value.float()
-    if not (_GROUPS_ON_CPU if on_cpu else flash):
+    if not _GROUPS_ON_CPU:
         groups = query.shape[1] // key.shape[1]
         key, value = (states.repeat_interleave(groups, dim=1) for states in (key, value))
-    if on_cpu:
-        output, logarithm = kernels._scaled_dot_product_flash_attention_for_cpu(
-            query, key, value, 0.0, causal, scale=scale
-        )
-    elif flash:
-        output, logarithm = kernels._scaled_dot_product_flash_attention(query, key, value, 0.0, causal, scale=scale)[:2]
-    else:
-        output, logarithm = kernels._scaled_dot_product_efficient_attention(
-            query, key, value, None, True, 0.0, causal, scale=scale
-        )[:2]
-    return output.to(dtype), logarithm[..., : query.shape[2]]  # some kernels pad it
+    output, logarithm = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+        query, key, value, 0.0, causal, scale=scale
+    )
+    return output, logarithm
 
 
 @contextmanager
