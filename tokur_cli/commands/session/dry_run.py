@@ -124,27 +124,30 @@ def _needs(job: StreamJob, model: Outline, planned: Sequence[Planned], device: s
     found: dict[str, Any] = {}
     memory: dict[str, int | None] = {"weights": model.weights_bytes}
     free = free_bytes(device)
+    longest = max((len(plan.prompt_ids) + len(plan.response_ids) for plan in planned), default=0)
     if isinstance(job, GenerateJob):
         missing, most = sum(plan.missing for plan in planned), job.decoding.max_new_tokens
         found["response_tokens"] = {"max": most, "sum_at_most": missing * most}
         memory["keys_and_values"] = job.decoding.engine.cache_bytes
+        longest = min(longest + most, model.description.context_length or longest + most)
         if job.decoding.engine.backend == "transformers":
-            longest = max((len(plan.prompt_ids) for plan in planned), default=0) + most
-            longest = min(longest, model.description.context_length or longest)
             found["rows"], memory["keys_and_values"] = _rows(job, model, missing, longest, free)
     else:
         found["response_tokens"] = _spread(len(plan.response_ids) for plan in planned)
     if not isinstance(job, GenerateJob) or job.score:
+        by_vllm = job.scoring.engine.backend == "vllm"
+        if by_vllm:
+            memory["keys_and_values"] = job.scoring.engine.cache_bytes
         needs = {need for score in chosen_scores(job.scoring) for need in score.needs}
         members = 1 if needs.isdisjoint(OF_DRAWS) else 1 + job.scoring.posterior.members
         positions = job.scoring.batch_tokens or default_batch_tokens(device)
         if not isinstance(job, GenerateJob):
             sizes = window_sizes(largest_window(needs, job.scoring.baselines, positions))
-            packed = longest_packed(model.empty, device)
+            packed = None if by_vllm else longest_packed(model.empty, device)
             lengths = list(_batches(windows(planned, sizes), positions // members, packed))
             found["passes"] = {"batches": len(lengths), "members": members}
             positions = members * max(lengths, default=0)
-        memory["batch"] = batch_bytes(model.empty, positions, device)
+        memory["batch"] = None if by_vllm else batch_bytes(model.empty, positions, longest, device)
     return {**found, "memory": {**memory, "free": free}}
 
 

@@ -265,23 +265,31 @@ def cut(
         yield Batch(tuple(indices), packed=False)
 
 
-def batch_bytes(model: PreTrainedModel, positions: int, device: str) -> int:
+def batch_bytes(model: PreTrainedModel, positions: int, longest: int, device: str) -> int:
     """Return about how much memory a batch takes at its peak, beside the weights.
 
-    That is in the widest layer: its input, what it is added to, and three tensors of its width (an MLP's gate, what it
-    is multiplied with, and the product). Logits are never there for more than a block.
+    That is in the widest layer or at the head, whichever takes more. In the layer: its input, what it is added to, and
+    three tensors of its width (an MLP's gate, what it is multiplied with, and the product); or, where attention is
+    eager, its weights before and after a softmax in float32. At the head: the states and a block of logits.
 
     Args:
         model: the model, whose weights need not be there.
         positions: of the batch, all members counted.
+        longest: how many positions its longest response has.
         device: the kind that it will be on.
     """
     ends = {id(module.weight) for module in (model.get_input_embeddings(), model.get_output_embeddings())}
     sizes = [parameter.shape for parameter in model.parameters() if parameter.ndim > 1 and id(parameter) not in ends]
     config, itemsize = model.config.get_text_config(decoder=True), model.dtype.itemsize
-    widest = max(max(shape[-2:]) for shape in sizes)
-    states = positions * itemsize * (2 * config.hidden_size + 3 * widest)
-    return int(states) + most_bytes(positions * config.vocab_size, itemsize, device)
+    layer = 2 * config.hidden_size * itemsize
+    widest = 3 * max(max(shape[-2:]) for shape in sizes) * itemsize
+    packed = longest_packed(model, device)
+    if config._attn_implementation == "eager" and packed is not None and longest > packed:
+        cast = itemsize if itemsize < 4 else 0
+        widest = max(widest, longest * config.num_attention_heads * (4 + 4 + cast))
+    capped = getattr(config, "final_logit_softcapping", None) is not None
+    logits = most_bytes(positions * config.vocab_size, itemsize, device, capped=capped)
+    return int(max(positions * (layer + widest), positions * config.hidden_size * itemsize + logits))
 
 
 @dataclass(frozen=True)

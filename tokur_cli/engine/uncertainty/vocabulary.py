@@ -128,19 +128,22 @@ def token_quantities(
                     quantities[name] = values.new_empty(total, *values.shape[1:])
                 quantities[name][first : first + len(values)] = values
             first += part.shape[1]
+        del block_logits, part, distributions  # else they would stand beside the next block's
     return {name: values.cpu() for name, values in quantities.items()}
 
 
-def most_bytes(entries: int, itemsize: int, device: str) -> int:
+def most_bytes(entries: int, itemsize: int, device: str, *, capped: bool) -> int:
     """Return what logits take at most, of all tokens together, with what is reduced of them at a time in float32.
 
     Args:
         entries: of all logits.
         itemsize: bytes of one.
         device: the kind that they are on.
+        capped: whether the head caps them, which makes another block of one.
     """
     block, reduced = (sizes.get(device, _ACCELERATOR_BYTES) for sizes in (_BLOCK_BYTES, _REDUCED_BYTES))
-    return min(entries * itemsize, block) + 4 * min(4 * entries, reduced)
+    block = min(entries * itemsize, block)
+    return block + max(4 * min(4 * entries, reduced), block * capped)
 
 
 def _block_sizes(logits: Tensor, fused: bool) -> tuple[int, int]:
