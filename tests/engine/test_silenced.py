@@ -35,6 +35,11 @@ def test_nothing_is_seen_of_what_works_and_the_rest_stays_as_it_was():
     assert run(program) == ("before 0\nbefore 1\n", "after 0\nafter 1\n")
 
 
+def test_what_is_printed_while_the_process_ends_is_kept_too():
+    program = "import atexit\nwith silenced(): atexit.register(chatter)\nprint('the last')"
+    assert run(program) == ("the last\n", "")
+
+
 def test_everything_is_shown_on_standard_error_where_it_fails():
     out, err = run("with silenced(): chatter()\nwith silenced(): print('the last'); 1 / 0")
     assert out == ""

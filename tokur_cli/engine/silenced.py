@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import IO, TextIO
 
 _SHOWN_BYTES = 4000  # of what was printed, where it failed
 
@@ -14,8 +16,8 @@ _SHOWN_BYTES = 4000  # of what was printed, where it failed
 class Silenced:
     """Keeps standard output and standard error, as file descriptors, in a file while the library works.
 
-    Processes that the library starts there inherit the file for good. With TOKUR_DEBUG=1 everything goes to standard
-    error at once.
+    Processes that the library starts there inherit the file for good, and what is printed while this process ends goes
+    there, too. With TOKUR_DEBUG=1 everything goes to standard error at once.
 
     Args:
         name: the library's name for people.
@@ -26,6 +28,7 @@ class Silenced:
         self.name, self.tell = name, tell
         debug = os.environ.get("TOKUR_DEBUG") == "1"
         self._kept = None if debug else tempfile.TemporaryFile("a+b")  # noqa: SIM115 - open as long as the library
+        self._to_the_end = False
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
@@ -39,6 +42,10 @@ class Silenced:
         except Exception:
             self._show()
             raise
+        finally:
+            if not (self._kept is None or self._to_the_end):
+                self._to_the_end = True  # now, so that it comes before what the library does there
+                atexit.register(_redirect_for_good, self._kept)
 
     def _show(self) -> None:
         if self._kept is None:
@@ -54,7 +61,7 @@ class Silenced:
 @contextmanager
 def redirected(descriptor: int, target: int) -> Iterator[None]:
     """Have what is written to a descriptor go to another one."""
-    stream = sys.stdout if descriptor == 1 else sys.stderr
+    stream = _stream(descriptor)
     stream.flush()
     saved = os.dup(descriptor)
     os.dup2(target, descriptor)
@@ -64,3 +71,13 @@ def redirected(descriptor: int, target: int) -> Iterator[None]:
         stream.flush()
         os.dup2(saved, descriptor)
         os.close(saved)
+
+
+def _redirect_for_good(target: IO[bytes]) -> None:
+    for descriptor in (1, 2):
+        _stream(descriptor).flush()
+        os.dup2(target.fileno(), descriptor)
+
+
+def _stream(descriptor: int) -> TextIO:
+    return sys.stdout if descriptor == 1 else sys.stderr
