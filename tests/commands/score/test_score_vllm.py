@@ -2,13 +2,17 @@
 
 import importlib.util
 import json
+import os
+import signal
+import subprocess
 
 import numpy as np
 import pytest
 
 from tests.commands.score.test_score import parsed, records, write_lines
-from tests.commands.test_process import finish
+from tests.commands.test_process import finish, start, wait_for_lines
 from tests.test_real_model import sample_lines
+from tests.tiny import tiny_model_folder, tiny_tokenizer
 from tokur_cli.commands.options.model import BackendOptions
 from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
 from tokur_cli.commands.score.backend import check_backend
@@ -120,3 +124,76 @@ def test_what_vllm_prints_is_shown_where_it_cannot_score(tmp_path):
     assert "what vLLM printed ---\n" in err
     assert "\ntokur score: vLLM cannot load smollm2-135m-instruct: " in err
     assert json.dumps(err).count("Traceback") == 0
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A tiny model with heads as large as vLLM takes them on a CPU, and a long context."""
+    sizes = {"hidden_size": 64, "num_attention_heads": 2, "num_key_value_heads": 2, "max_position_embeddings": 8192}
+    tokenizer, place = tiny_tokenizer(), tiny_model_folder(tmp_path, **sizes)
+    tokenizer.model_max_length = 8192
+    tokenizer.save_pretrained(place)
+    return place
+
+
+@needs_vllm
+@pytest.mark.slow
+@pytest.mark.usefixtures("all_threads")
+def test_vllm_scores_what_is_unusual_as_transformers_does(run_tokur, folder, tmp_path):
+    """Samples that begin alike, Chinese, a long response, bad ones; with draws from a folder and a calibration."""
+    alike = "What is 7 times 8? Think it through. " * 3
+    rows = [
+        *records(24),
+        {"id": "bad", "question": "What?"},
+        *({"id": "samples", "sample": i, "question": alike, "response": f"{alike[:50]}It is {i}."} for i in range(3)),
+        {"id": "chinese", "question": "七乘八等于多少？", "response": "七乘八等于五十六。🙂"},
+        {"id": "empty", "question": "Why?", "response": ""},
+        {"id": "too long", "question": "Why?", "response": "a" * 8192},
+        {"id": "long", "question": "Go on", "response": "".join(map(str, range(2300)))[:8000]},
+    ]
+    posterior, calibration = tmp_path / "posterior", tmp_path / "calibration.json"
+    assert run_tokur("perturb", "-m", folder, "-o", posterior, "--draws", "3", "--sigma", "0.01", "--seed", "5")[0] == 0
+    path = write_lines(tmp_path / "in.jsonl", rows)
+    options = ["score", path, "-m", folder, "--dtype", "float32", "--sampling", "shared", "--posterior", posterior]
+    options.append("--skip-invalid")
+    _, scored, _ = run_tokur(*options)
+    labelled = [record | {"correct": number % 2 == 0} for number, record in enumerate(parsed(scored))]
+    fitted = run_tokur("evaluate", write_lines(tmp_path / "labelled.jsonl", labelled), "--fit", calibration)
+    assert fitted[0] == 0, fitted[2]
+    options += ["--calibration", calibration]
+    _, ours, said = run_tokur(*options)
+    code, theirs, err = finish([*options, *VLLM, "--max-memory", "0.1"])
+    assert (code, err) == (3, f"tokur score: loading {folder}\n{said}")
+    assert [record["id"] for record in parsed(theirs)] == [
+        row["id"] for row in rows if row["id"] not in ("bad", "empty", "too long")
+    ]
+    for mine, other in zip(parsed(ours), parsed(theirs), strict=True):
+        for name, values in mine["tokur"]["tokens"].items():
+            assert np.array(other["tokur"]["tokens"][name]) == pytest.approx(np.array(values), abs=2e-3), name
+        assert other["tokur"]["scores"]["p_correct"] == pytest.approx(mine["tokur"]["scores"]["p_correct"], abs=1e-3)
+
+
+@needs_vllm
+@pytest.mark.slow
+@pytest.mark.usefixtures("all_threads")
+def test_ctrl_c_amid_vllm_leaves_whole_records_and_resume_goes_on(folder, tmp_path):
+    output = tmp_path / "out.jsonl"
+    path = write_lines(tmp_path / "in.jsonl", records(1200))
+    options = ["score", path, "-m", folder, *SHARED, "--max-memory", "0.1", "--sigma", "0.01", "-o", output]
+    options += ["--batch-tokens", "600"]
+    process = start(options, stderr=subprocess.PIPE, start_new_session=True)
+    wait_for_lines(output, 3, process)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    loading = f"tokur score: loading {folder}\n"
+    told = f"tokur score: interrupted: {output} keeps what is done: go on with --resume\n"
+    assert (process.returncode, err.decode()) == (130, loading + told)
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)  # no process of its group is left
+    done = output.read_bytes()
+    assert done.endswith(b"}\n")
+    assert done.count(b"\n") < 1200
+    code, _, err = finish([*options, "--resume"])
+    assert (code, err) == (0, loading)
+    assert output.read_bytes().startswith(done)
+    assert [record["id"] for record in parsed(output.read_text())] == [f"q{number}" for number in range(1200)]
