@@ -1,9 +1,9 @@
-"""Errors that say that memory is short are told from others."""
+"""Errors that say that memory is short are told from others; the fullest device counts, and no other is asked."""
 
 import pytest
 import torch
 
-from tokur_cli.engine.memory import is_out_of_memory
+from tokur_cli.engine.memory import available_bytes, is_out_of_memory
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,14 @@ def test_too_little_memory_is_recognised(error):
 )
 def test_other_errors_are_no_lack_of_memory(error):
     assert not is_out_of_memory(error)
+
+
+def test_the_fullest_of_the_devices_counts_and_no_other_is_asked(monkeypatch):
+    """Asking a GPU opens a context there, which takes hundreds of megabytes."""
+    free, asked = {0: 9 << 30, 1: 2 << 30, 2: 1 << 30}, []
+    monkeypatch.setattr(
+        torch.cuda, "mem_get_info", lambda gpu: (asked.append(gpu.index), (free[gpu.index], 9 << 30))[1]
+    )
+    devices = [torch.device(name) for name in ("cuda:0", "cuda:1", "meta", "cuda:0")]
+    assert available_bytes(devices) == 2 << 30
+    assert sorted(asked) == [0, 1]

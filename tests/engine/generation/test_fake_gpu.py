@@ -6,6 +6,7 @@ import torch
 from tests.engine.fake_gpu import DEVICE, fake_gpu, llama_8b, moved
 from tests.engine.generation.test_decoder import OTHERS, requests, text_of
 from tests.tiny import FAMILIES, tiny_model
+from tokur_cli.engine.generation.cache import RollingCache
 from tokur_cli.engine.generation.decoder import Decoder
 from tokur_cli.engine.generation.guided.particles import Guide, ParticleFilter
 from tokur_cli.engine.generation.guided.resampling import Resampling
@@ -126,6 +127,19 @@ def test_rows_that_leave_cost_a_page_table_whatever_the_layers(monkeypatch):
             cache.step(torch.empty(2, dtype=torch.long, device=DEVICE))
             sent.add(operations.sent)
     assert sent == {2}
+
+
+def test_rows_of_other_families_leave_with_one_copy_whatever_the_layers(monkeypatch):
+    sent = set()
+    for layers in (1, 3):
+        model = tiny_model("gemma2", num_hidden_layers=layers)
+        with fake_gpu(monkeypatch, (8, 0)) as operations, torch.inference_mode():
+            cache = RollingCache(moved(model, torch.bfloat16), None)
+            cache.join([[7] * 30, [8] * 20], [3, 2])
+            operations.forget()
+            cache.gather([4, 0])
+            sent.add(operations.sent)
+    assert sent == {1}
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)

@@ -99,7 +99,7 @@ class RollingCache:
             Logits (B, V) of what follows each prompt.
         """
         processed, logits = _processed(self.model, prompts)
-        rows = torch.arange(len(self._filled))
+        rows = torch.arange(len(self._filled), device=self._filled.device)
         self._cache = _rejoin(self._cache, rows, self._longest(), list(zip(processed, copies, strict=True)))
         new = torch.from_numpy(np.repeat([len(prompt) for prompt in prompts], copies))
         self._filled = torch.cat([self._filled, new.to(self._filled.device)])
@@ -130,8 +130,8 @@ class RollingCache:
 
     def gather(self, index: Sequence[int]) -> None:
         """Make row i what row ``index[i]`` is, each at most once."""
-        kept = torch.tensor(index)
-        self._filled = self._filled[kept.to(self._filled.device)]
+        kept = torch.tensor(index, device=self._filled.device)  # sent once, not for each layer
+        self._filled = self._filled[kept]
         self._cache = _rejoin(self._cache, kept, self._longest(), [])
 
     def _longest(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ SHARE_FOR_WEIGHTS = 0.9  # of a GPU's free memory; the rest is for activations
 
 KERNEL_CACHES = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")
 KERNELS_KEPT = "64"
+ALLOCATOR_SETTINGS = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")  # the first one is read from PyTorch 2.9 on
 
 CPU_INFO = Path("/proc/cpuinfo")
 CPU_BFLOAT16_FLAGS = frozenset({"amx_bf16", "avx512_bf16"})
@@ -66,6 +68,27 @@ def limit_kernel_caches() -> None:
     """
     for name in KERNEL_CACHES:
         os.environ.setdefault(name, KERNELS_KEPT)
+
+
+def let_segments_expand(device_map: str) -> None:
+    """Have PyTorch's segments of a GPU's memory grow, unless the user has settings; before weights are loaded.
+
+    Nearly every batch has shapes of its own. Segments of a fixed size would be left with gaps that later batches do not
+    fit into. PyTorch reads its environment when it is imported, and other engines' processes would inherit that: so the
+    allocator of this process is told. Some drivers (of virtual GPUs, say) cannot; then all stays as it was.
+    """
+    import torch
+
+    if device_type(device_map) != "cuda" or sys.platform != "linux" or torch.version.hip:
+        return
+    if any(name in os.environ for name in ALLOCATOR_SETTINGS):
+        return
+    tell = getattr(torch._C, "_accelerator_setAllocatorSettings", None) or torch.cuda.memory._set_allocator_settings
+    tell("expandable_segments:True")
+    try:
+        torch.empty(1, device="cuda" if device_map in SPREADING else device_map)
+    except RuntimeError:
+        tell("expandable_segments:False")
 
 
 def count_gpus() -> int:

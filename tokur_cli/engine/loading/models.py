@@ -12,7 +12,7 @@ from tokur_cli import __version__
 from tokur_cli.engine.loading.adapted import Adapter, find_adapted, put_on
 from tokur_cli.engine.loading.configs import CAUSAL, auto_class, causal_config, context_length_of
 from tokur_cli.engine.loading.default_model import DEFAULT_MODEL
-from tokur_cli.engine.loading.hardware import Offload, limit_kernel_caches, resolve_dtype
+from tokur_cli.engine.loading.hardware import Offload, let_segments_expand, limit_kernel_caches, resolve_dtype
 from tokur_cli.engine.loading.imports import import_transformers
 from tokur_cli.engine.loading.sources import Source, explain_hub_error, first_line
 from tokur_cli.engine.loading.weights import empty_model, load_weights
@@ -146,6 +146,7 @@ def load_language_model(
     from tokur_cli.engine.silenced import Silenced
 
     limit_kernel_caches()
+    let_segments_expand(device_map)
     with explained_errors(label := source.label(found.base or name)):
         torch_dtype = getattr(torch, found.dtype)
         packed = hasattr(config, "quantization_config")
