@@ -7,6 +7,7 @@ shapes that do not fit are errors. What is read from the GPU, for which a real p
 from __future__ import annotations
 
 import ctypes
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,12 +16,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from accelerate.hooks import AlignDevicesHook, add_hook_to_module
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from transformers import AutoConfig, AutoModelForCausalLM
 
-DEVICE = torch.device("cuda:0")
+DEVICE, SECOND = torch.device("cuda:0"), torch.device("cuda:1")
+LLAMA_8B = {
+    "vocab_size": 128_256, "hidden_size": 4096, "intermediate_size": 14_336, "num_attention_heads": 32,
+    "num_key_value_heads": 8, "max_position_embeddings": 8192,
+}  # fmt: skip
 ONE_DTYPE = frozenset({
     "addmm", "addmm_", "baddbmm", "bmm", "index_put", "index_put_", "lerp_", "mm", "scatter_",
     "_efficient_attention_forward", "_flash_attention_forward",
@@ -42,18 +49,23 @@ class Operations(TorchDispatchMode):
         calls: (name, its arguments' shapes) of every operation, in order.
         kernels: how many of them compute something on the GPU.
         sent, read: how many tensors went to the GPU and came from it.
+        crossed: shapes of tensors that went from one GPU to another.
+        live, peak: bytes on GPUs that are held now, and the most that ever were.
+        passed: bytes that its kernels read and write, as if each took its arguments whole.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[tuple[str, list[tuple[int, ...]]]] = []
-        self.sent = self.read = self.kernels = 0
+        self.crossed: list[tuple[int, ...]] = []
+        self.sent = self.read = self.kernels = self.passed = self.live = self.peak = 0
+        self._held = weakref.WeakSet[Any]()
 
     def __torch_dispatch__(self, function: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
         options = options or {}
         name = function.name().partition("::")[2].partition(".")[0]
         tensors = [value for value in arguments if isinstance(value, Tensor)]
-        if name == "_local_scalar_dense" and tensors[0].device == DEVICE:
+        if name == "_local_scalar_dense" and tensors[0].is_cuda:
             self.read += 1
             return np.zeros((), _numpy_dtype(tensors[0])).item()
         if name in ONE_DTYPE:
@@ -72,21 +84,42 @@ class Operations(TorchDispatchMode):
         self.calls.append((name, [tuple(tensor.shape) for tensor in tensors]))
         returned = function._schema.returns[0].alias_info if function._schema.returns else None
         is_view = returned is not None and not returned.is_write
-        on_gpu = isinstance(result, (tuple, list)) or getattr(result, "device", None) == DEVICE
-        self.kernels += on_gpu and not is_view and name not in _NO_KERNEL
+        on_gpu = isinstance(result, (tuple, list)) or getattr(result, "is_cuda", False)
+        if on_gpu and not is_view and name not in _NO_KERNEL:
+            self.kernels += 1
+            self.passed += sum(map(_bytes_of, tree_leaves((arguments, result))))
         if name == "_to_copy" and tensors[0].device != result.device:
-            self.sent += result.device == DEVICE
-            self.read += result.device != DEVICE
+            if tensors[0].is_cuda and result.is_cuda:
+                self.crossed.append(tuple(result.shape))
+            else:
+                self.sent += result.is_cuda
+                self.read += not result.is_cuda
+        for tensor in result if isinstance(result, (tuple, list)) else (result,):
+            if isinstance(tensor, FakeTensor) and tensor.is_cuda:
+                self._hold(tensor.untyped_storage())
         return result
+
+    def _hold(self, storage: torch.UntypedStorage) -> None:
+        if storage in self._held:
+            return
+        self._held.add(storage)
+        self.live += storage.nbytes()
+        self.peak = max(self.peak, self.live)
+        weakref.finalize(storage, self._let_go, storage.nbytes())
+
+    def _let_go(self, count: int) -> None:
+        self.live -= count
 
     def of(self, name: str) -> list[list[tuple[int, ...]]]:
         """Return the shapes that an operation was called with."""
         return [shapes for called, shapes in self.calls if called == name]
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Begin anew; what is held stays held."""
         self.calls.clear()
-        self.sent = self.read = self.kernels = 0
+        self.crossed.clear()
+        self.sent = self.read = self.kernels = self.passed = 0
+        self.peak = self.live
 
 
 @contextmanager
@@ -148,25 +181,46 @@ def _zeros(tensor: Tensor) -> np.ndarray[Any, Any]:
     return np.zeros(tensor.shape, _numpy_dtype(tensor))
 
 
+def _bytes_of(value: Any) -> int:
+    return min(value.nbytes, value.untyped_storage().nbytes()) if isinstance(value, Tensor) else 0
+
+
 def _numpy_dtype(tensor: Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def moved(model: nn.Module, dtype: torch.dtype) -> Any:
-    """Give a model fake weights on ``DEVICE``."""
+def llama_8b(layers: int) -> Any:
+    """A model of Llama 3.1 8B's shapes, without weights."""
+    with torch.device("meta"):
+        config = AutoConfig.for_model("llama", **LLAMA_8B, num_hidden_layers=layers)
+        return AutoModelForCausalLM.from_config(config).eval()
+
+
+def moved(model: nn.Module, dtype: torch.dtype, device: torch.device = DEVICE) -> Any:
+    """Give a model fake weights on a device."""
 
     def fake(tensor: Tensor) -> Tensor:
-        return torch.empty(tensor.shape, dtype=dtype if tensor.is_floating_point() else tensor.dtype, device=DEVICE)
+        return torch.empty(tensor.shape, dtype=dtype if tensor.is_floating_point() else tensor.dtype, device=device)
 
     return model._apply(fake).requires_grad_(False)
 
 
-def llama_8b(layers: int) -> Any:
-    """Return a model of Llama 3.1 8B's shapes with so many layers, without weights: ``moved`` gives it fake ones."""
-    sizes = {
-        "vocab_size": 128_256, "hidden_size": 4096, "intermediate_size": 14_336, "num_attention_heads": 32,
-        "num_key_value_heads": 8, "max_position_embeddings": 8192,
-    }  # fmt: skip
-    with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(AutoConfig.for_model("llama", **sizes, num_hidden_layers=layers))
-    return model.eval()
+def split(model: Any, dtype: torch.dtype, first: int) -> Any:
+    """Give a Llama fake weights on two devices, the first layers on ``DEVICE``, with what accelerate has it run by."""
+    places = {"model.embed_tokens": DEVICE, "model.rotary_emb": DEVICE, "model.norm": SECOND, "lm_head": SECOND}
+    for index in range(len(model.model.layers)):
+        places[f"model.layers.{index}"] = DEVICE if index < first else SECOND
+    for name, device in places.items():
+        moved(model.get_submodule(name), dtype, device)
+        add_hook_to_module(
+            model.get_submodule(name), _InPlace(places[name], skip_keys=model._skip_keys_device_placement)
+        )
+    add_hook_to_module(model, _InPlace(DEVICE, io_same_device=True, skip_keys=model._skip_keys_device_placement))
+    return model
+
+
+class _InPlace(AlignDevicesHook):
+    """What accelerate has modules run by that are on several devices, for weights that are there already."""
+
+    def init_hook(self, module: nn.Module) -> nn.Module:
+        return module

@@ -1,13 +1,15 @@
 """Generation on a GPU that computes nothing: devices, dtypes and shapes, and what a step waits for."""
 
+import numpy as np
 import pytest
 import torch
 
-from tests.engine.fake_gpu import DEVICE, fake_gpu, llama_8b, moved
+from tests.engine.fake_gpu import DEVICE, fake_gpu, llama_8b, moved, split
 from tests.engine.generation.test_decoder import OTHERS, requests, text_of
 from tests.tiny import FAMILIES, tiny_model
-from tokur_cli.engine.generation.cache import RollingCache
-from tokur_cli.engine.generation.decoder import Decoder
+from tokur_cli.engine.generation.attention import FLASH_WIDTH
+from tokur_cli.engine.generation.cache import RollingCache, kept_bytes
+from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.guided.particles import Guide, ParticleFilter
 from tokur_cli.engine.generation.guided.resampling import Resampling
 from tokur_cli.engine.generation.paged import PagedCache
@@ -15,7 +17,7 @@ from tokur_cli.engine.generation.sampling import Sampling, choose_tokens
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.uncertainty.growing import GrowingScorer
 from tokur_cli.engine.uncertainty.perturbed import Draws
-from tokur_cli.engine.uncertainty.scorer import Scorer
+from tokur_cli.engine.uncertainty.scorer import Scorer, batch_bytes
 from tokur_cli.scores.guides import GuideScore
 
 ASKED = requests(5, samples=(0, 1))
@@ -140,6 +142,45 @@ def test_rows_of_other_families_leave_with_one_copy_whatever_the_layers(monkeypa
             cache.gather([4, 0])
             sent.add(operations.sent)
     assert sent == {1}
+
+
+def test_a_batchs_peak_stays_within_its_budget(monkeypatch):
+    """Llama 3.1 8B's shapes: room for 40 responses, to 64 questions that join as others end.
+
+    Beside the pages, of which an eighth is spare and the first is empty, are the prompts that are processed together,
+    the logits, and a layer's pages while there become more of them.
+    """
+    rows, layers = 40, 3
+    model = llama_8b(layers)
+    lengths = np.linspace(100, 240, 64).astype(int).tolist()
+    asked = [DecodingRequest(index, str(index), [index] * length, [0]) for index, length in enumerate(lengths)]
+    with fake_gpu(monkeypatch, (8, 0)) as operations:
+        moved(model, torch.bfloat16)
+        a_page = FLASH_WIDTH * kept_bytes(model)[0]
+        options = {"end_ids": frozenset(), "max_new_tokens": 16, "max_rows": 64, "cache_bytes": rows * a_page}
+        decoder = Decoder(model, text_of, Sampling(0.8), **options)
+        operations.forget()
+        before, width = operations.live, []
+        monkeypatch.setattr(decoder, "told", width.append)
+        assert len(list(decoder.run(asked))) == 64
+        taken = operations.peak - before
+        prompts = batch_bytes(model, decoder.prefill_tokens, "cuda")
+    assert max(width) == rows
+    pages = (rows + 1) * a_page * 9 / 8
+    assert rows * a_page < taken <= pages * (1 + 1 / layers) + prompts
+
+
+def test_a_model_on_two_devices_decodes_with_one_crossing_of_its_states(monkeypatch):
+    """Then the logits come back; for each layer, accelerate sends positions, and their cosines and sines."""
+    crossed, sent = {}, {}
+    for layers in (2, 4):
+        for steps in (2, 4):
+            model = tiny_model("llama", num_hidden_layers=layers, tie_word_embeddings=False)
+            with fake_gpu(monkeypatch, (8, 0)) as operations:
+                decode(split(model, torch.bfloat16, layers // 2), steps)
+                crossed[layers, steps], sent[layers, steps] = len(operations.crossed), operations.sent
+    assert {layers: (crossed[layers, 4] - crossed[layers, 2]) / 2 for layers in (2, 4)} == {2: 2 + 3, 4: 2 + 6}
+    assert sent[2, 4] - sent[2, 2] == sent[4, 4] - sent[4, 2]
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.engine.fake_gpu import DEVICE, fake_gpu, llama_8b, moved
+from tests.engine.fake_gpu import DEVICE, fake_gpu, llama_8b, moved, split
 from tests.engine.uncertainty.test_packing import grouped_responses
 from tests.tiny import tiny_model
 from tokur_cli.engine.posterior.posterior import build_posterior
@@ -12,7 +12,7 @@ from tokur_cli.engine.uncertainty import prefixes
 from tokur_cli.engine.uncertainty.growing import GrowingScorer, Growth
 from tokur_cli.engine.uncertainty.packing import longest_packed
 from tokur_cli.engine.uncertainty.perturbed import Draws
-from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
+from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse, batch_bytes
 from tokur_cli.engine.uncertainty.vocabulary import COMPARISONS, token_quantities
 from tokur_cli.scores.quantities import ON_DEMAND, QUANTITIES
 
@@ -182,6 +182,54 @@ def test_what_a_batch_copies_to_the_gpu_does_not_grow_with_its_layers(family, mo
             copied.append(operations.sent)
     # Padded rows have no positions; a call of packed attention has paths, and where queries and keys end
     assert copied == [INPUTS - 1 if family == "gemma2" else INPUTS + 3] * 2
+
+
+@pytest.mark.parametrize("longest", [250, 400])
+def test_a_batchs_peak_is_what_a_dry_run_says(longest, monkeypatch):
+    """Llama 3.1 8B's shapes, 32 responses of 250, or of 250 to 400 tokens, under two draws."""
+    lengths = np.linspace(250, longest, 32).astype(int)
+    responses = [TokenizedResponse([first, *range(99)], [1] * length) for first, length in enumerate(lengths)]
+    model = llama_8b(3)  # a third layer takes no more than the second
+    with fake_gpu(monkeypatch, (8, 0)) as operations:
+        scorer = Scorer(moved(model, torch.bfloat16), Draws(build_posterior(model), 2), batch_tokens=2**16)
+        score(scorer, responses)
+        operations.forget()
+        before = operations.live
+        score(scorer, responses)
+        taken = operations.peak - before
+        said = batch_bytes(model, 3 * sum(response.length for response in responses), "cuda")
+    assert 0.8 * said <= taken <= said
+
+
+@pytest.mark.parametrize("estimator", ["paper", "kl", "fisher"])
+def test_operations_pass_over_a_logit_as_often_as_is_said(estimator, monkeypatch):
+    """What Triton's kernels do without; ``test_fused`` holds theirs."""
+    with fake_gpu(monkeypatch, (8, 0)) as operations:
+        logits = torch.empty(3, 2000, 128_256, dtype=torch.bfloat16, device=DEVICE)
+        targets, starts = (torch.zeros(2000, dtype=torch.long, device=device) for device in (DEVICE, "cpu"))
+        operations.forget()
+        token_quantities(lambda states: states, logits, targets, starts, estimator=estimator)
+        passed = operations.passed / logits.numel()
+    assert passed < (101 if estimator == "fisher" else 85)
+
+
+def test_a_model_on_two_devices_is_scored_with_one_crossing_of_its_states(monkeypatch):
+    """Beside them go, for each layer, what accelerate sends it: positions, and their cosines and sines."""
+    sent, crossed = set(), []
+    for layers in (2, 4):
+        model = tiny_model("llama", num_hidden_layers=layers, tie_word_embeddings=False)
+        with fake_gpu(monkeypatch, (8, 0)) as operations:
+            model = split(model, torch.bfloat16, layers // 2)
+            scorer = Scorer(model, Draws(build_posterior(model), 2), batch_tokens=10**6)
+            score(scorer)
+            operations.forget()
+            score(scorer)
+            sent.add(operations.sent)
+            crossed.append(operations.crossed)
+            width = model.config.hidden_size
+    assert len(sent) == 1
+    assert all(sum(len(shape) == 3 and shape[-1] == width for shape in shapes) == 1 for shapes in crossed)
+    assert len(crossed[1]) - len(crossed[0]) == 3
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ from tokur_cli.engine.uncertainty.vocabulary import token_quantities
 pytest.importorskip("triton", reason="Triton is not installed")
 if os.environ.get("TRITON_INTERPRET") != "1":
     pytest.skip("Triton computes without a GPU where TRITON_INTERPRET is 1", allow_module_level=True)
+from triton.runtime.interpreter import InterpreterBuilder
+
 fused = pytest.importorskip("tokur_cli.engine.uncertainty.fused")
 
 CPU = torch.device("cpu")
@@ -58,6 +60,28 @@ def test_triton_gives_the_float64_numbers(size, draws, joint, estimator, dtype):
         assert set(expected) == set(got)
         for name, values in expected.items():
             assert got[name][part] == pytest.approx(values, abs=5e-6, rel=2e-6), name
+
+
+@pytest.mark.parametrize(("draws", "size"), [(2, 2500), (5, 5000)])
+@pytest.mark.usefixtures("_by_kernels")
+def test_triton_reads_each_logit_twice(draws, size, monkeypatch):
+    """With the head's own write, 6 bytes a logit in bfloat16: what the interpreter loads and stores is counted."""
+    moved = []
+    for name, values in (
+        ("create_masked_load", lambda pointers, mask, *_: mask),
+        ("create_masked_store", lambda *a: a[2]),
+    ):
+        own = getattr(InterpreterBuilder, name)
+
+        def counted(builder, pointers, *rest, own=own, values=values):
+            moved.append(int(values(pointers, *rest).data.sum()) * pointers.get_element_ty().primitive_bitwidth // 8)
+            return own(builder, pointers, *rest)
+
+        monkeypatch.setattr(InterpreterBuilder, name, counted)
+    logits = logits_of(1 + draws, 3, size, torch.bfloat16)
+    reduce(logits, [1, 2, 3], [0, 0, 0])
+    written_by_head = 2
+    assert 6 <= sum(moved) / logits.numel() + written_by_head < 6.1
 
 
 @pytest.mark.usefixtures("_by_kernels")

@@ -1,6 +1,6 @@
 """The reduction of logits on a GPU, in two reads of them, by kernels in Triton, which comes with PyTorch for GPUs.
 
-PyTorch's operations write a block down in float32 and pass over it some fifteen times: 76 to 84 bytes a logit. Here the
+PyTorch's operations write a block down in float32 and pass over it some fifteen times: 76 to 85 bytes a logit. Here the
 first kernel reads each distribution for its largest logit and its denominator, the second all members of a token
 together: with what the head writes 6 bytes a logit in bfloat16.
 """

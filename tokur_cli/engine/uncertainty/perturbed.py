@@ -13,8 +13,9 @@ simulation agrees with the code.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -111,9 +112,10 @@ def perturbed(draws: Draws, steps: Tensor | None = None, count: int = 0) -> Iter
         count: number of steps, as there.
     """
     handles = []
+    there = cache(lambda device: None if steps is None else steps.to(device))  # a copy for each device, not layer
     try:
         for matrix in draws.posterior.matrices:
-            hook = _Hook(draws, matrix, steps, count)
+            hook = _Hook(draws, matrix, steps, count, there)
             handles.append(matrix.module.register_forward_hook(hook))
         yield
     finally:
@@ -124,14 +126,21 @@ def perturbed(draws: Draws, steps: Tensor | None = None, count: int = 0) -> Iter
 class _Hook:
     """Adds ΔWx to a projection's output in the draws' rows."""
 
-    def __init__(self, draws: Draws, matrix: PerturbedMatrix, steps: Tensor | None, count: int) -> None:
-        self.draws, self.matrix, self.steps, self.count = draws, matrix, steps, count
+    def __init__(
+        self,
+        draws: Draws,
+        matrix: PerturbedMatrix,
+        steps: Tensor | None,
+        count: int,
+        there: Callable[[torch.device], Tensor | None],
+    ) -> None:
+        self.draws, self.matrix, self.steps, self.count, self.there = draws, matrix, steps, count, there
 
     def __call__(self, module: nn.Module, arguments: tuple[Tensor, ...], output: Tensor) -> Tensor:
         inputs, output = self._by_row(arguments[0]), output.contiguous()  # ((1 + M)·B, L, in)
         base_rows = inputs.shape[0] // (1 + self.draws.members)
         drawn = inputs[base_rows:].unflatten(0, (self.draws.members, base_rows))
-        steps = None if self.steps is None else self.steps.to(inputs.device)
+        steps = self.there(inputs.device)
         coefficients = self.draws.coefficients(self.matrix, drawn, steps, self.count).flatten(0, 2).to(output.dtype)
         basis = self.draws.basis(self.matrix, output)
         moved = output[base_rows:].view(len(coefficients), output.shape[-1])
