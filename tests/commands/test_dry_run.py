@@ -197,4 +197,4 @@ def test_the_memory_of_a_batch_is_about_what_the_batch_takes(family, dtype, toke
     for event in sorted(events, key=lambda event: event.start_ns()):
         now += event.nbytes()
         peak = max(peak, now)
-    assert 0.75 < batch_bytes(model, 3600, tokens, "cpu") / peak < 1.3
+    assert 0.75 < batch_bytes(model, 3600, tokens, "cpu") / peak < 1.4  # a fused map to gate and up counts three times

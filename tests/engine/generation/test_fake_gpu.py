@@ -164,7 +164,7 @@ def test_a_batchs_peak_stays_within_its_budget(monkeypatch):
         monkeypatch.setattr(decoder, "told", width.append)
         assert len(list(decoder.run(asked))) == 64
         taken = operations.peak - before
-        prompts = batch_bytes(model, decoder.prefill_tokens, "cuda")
+        prompts = batch_bytes(model, decoder.prefill_tokens, max(lengths), "cuda")
     assert max(width) == rows
     pages = (rows + 1) * a_page * 9 / 8
     assert rows * a_page < taken <= pages * (1 + 1 / layers) + prompts

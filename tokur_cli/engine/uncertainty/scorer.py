@@ -268,9 +268,10 @@ def cut(
 def batch_bytes(model: PreTrainedModel, positions: int, longest: int, device: str) -> int:
     """Return about how much memory a batch takes at its peak, beside the weights.
 
-    That is in the widest layer or at the head, whichever takes more. In the layer: its input, what it is added to, and
-    three tensors of its width (an MLP's gate, what it is multiplied with, and the product); or, where attention is
-    eager, its weights before and after a softmax in float32. At the head: the states and a block of logits.
+    That is in the widest layer or at the head, whichever takes more. In the layer: the embeddings and its input, which
+    last as long as their callers, what is added to its output, what its norm gives, and three tensors of its width (an
+    MLP's gate, what it is multiplied with, and the product); or, where attention is eager, its weights before and after
+    a softmax in float32. At the head: the states and a block of logits.
 
     Args:
         model: the model, whose weights need not be there.
@@ -281,7 +282,7 @@ def batch_bytes(model: PreTrainedModel, positions: int, longest: int, device: st
     ends = {id(module.weight) for module in (model.get_input_embeddings(), model.get_output_embeddings())}
     sizes = [parameter.shape for parameter in model.parameters() if parameter.ndim > 1 and id(parameter) not in ends]
     config, itemsize = model.config.get_text_config(decoder=True), model.dtype.itemsize
-    layer = 2 * config.hidden_size * itemsize
+    layer = 4 * config.hidden_size * itemsize
     widest = 3 * max(max(shape[-2:]) for shape in sizes) * itemsize
     packed = longest_packed(model, device)
     if config._attn_implementation == "eager" and packed is not None and longest > packed:
