@@ -2,6 +2,7 @@
 
 import importlib.util
 import itertools
+import json
 import subprocess
 import sys
 from importlib.machinery import ModuleSpec
@@ -10,6 +11,7 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from tests.tiny import tiny_model_folder
 from tokur_cli.engine.loading.models import load_language_model
@@ -100,20 +102,18 @@ def vllm(monkeypatch):
     return started
 
 
-def scorers(folder, sigma=0.02, draws=DRAWS, sampling="shared", **more):
+def scorers(folder, sigma=0.02, draws=DRAWS, **more):
     """What scores by vLLM, and what makes the same of the whole model."""
-    both = []
-    for layers_on_disk in (True, False):
-        loaded = load_language_model(str(folder), dtype="float32", layers_on_disk=layers_on_disk)
-        drawn = Draws(build_posterior(loaded.model, PosteriorSettings(sigma=sigma)), draws) if draws else None
-        if layers_on_disk:
-            more |= ASKED if draws else {"batch_tokens": 8192}
-            resources = VllmResources(1 << 26)
-            by_vllm = VllmScorer(loaded, drawn, sampling=sampling, resources=resources, tell=pytest.fail, **more)
-            both.append(by_vllm)
-        else:
-            both.append(Scorer(loaded.model, drawn, sampling=sampling, **more))
-    return both
+    return [scorer(folder, by_vllm, sigma, draws, **more) for by_vllm in (True, False)]
+
+
+def scorer(folder, by_vllm, sigma=0.02, draws=DRAWS, dtype="float32", **more):
+    loaded = load_language_model(str(folder), dtype=dtype, layers_on_disk=by_vllm)
+    drawn = Draws(build_posterior(loaded.model, PosteriorSettings(sigma=sigma)), draws) if draws else None
+    more = {"sampling": "shared", "batch_tokens": 8192} | more | (ASKED if draws else {})
+    if by_vllm:
+        return VllmScorer(loaded, drawn, resources=VllmResources(1 << 26), tell=pytest.fail, **more)
+    return Scorer(loaded.model, drawn, **more)
 
 
 def worst_differences(by_vllm, whole):
@@ -205,7 +205,8 @@ REAL = {
 COMPARE = """
 import sys
 from pathlib import Path
-from tests.engine.uncertainty.test_scorer_vllm import REAL, scorers, worst_differences
+import numpy as np
+from tests.engine.uncertainty.test_scorer_vllm import REAL, in_4_bits, responses, scorer, scorers, worst_differences
 from tests.tiny import tiny_model_folder
 for name, (family, sizes) in REAL.items():
     place = Path(sys.argv[1], name)
@@ -214,7 +215,38 @@ for name, (family, sizes) in REAL.items():
     for sampling in ("shared", "joint"):
         differences = worst_differences(*scorers(folder, sampling=sampling))
         print("FOUND", name, sampling, max(differences, key=differences.get), max(differences.values()))
+folder = in_4_bits(tiny_model_folder(Path(sys.argv[1]), hidden_size=128, head_dim=32, intermediate_size=256))
+by_vllm, whole = scorers(folder, 0.1, dtype="bfloat16")
+exact = dict(scorer(folder, False, 0.1).score(responses()))
+for way, scores in (("vLLM", by_vllm), ("transformers", whole)):
+    found = dict(scores.score(responses()))
+    for name in ("logprob", "entropy", "au", "eu"):
+        print("PACKED", way, name, np.mean([np.abs(found[i][name] - exact[i][name]).mean() for i in exact]))
 """
+
+
+def in_4_bits(folder, group=32):
+    """Make a folder's linear maps 4 bits wide, in the packed layout of compressed-tensors, and return it."""
+    file = folder / "model.safetensors"
+    tensors = {name: tensor.to(torch.bfloat16) for name, tensor in load_file(file).items()}
+    for name in [name for name in tensors if name.endswith("_proj.weight")]:
+        weight = tensors.pop(name).float()
+        parts = weight.unflatten(1, (-1, group))
+        scale = (parts.abs().amax(-1) / 7).to(torch.bfloat16)
+        whole = 8 + (parts / scale.float()[..., None]).round().clamp(-8, 7).to(torch.int64).flatten(1)
+        packed = (whole.unflatten(1, (-1, 8)) << 4 * torch.arange(8)).sum(-1)
+        stem = name.removesuffix("weight")
+        tensors[f"{stem}weight_packed"] = (packed - (packed >= 2**31) * 2**32).to(torch.int32)
+        tensors[f"{stem}weight_scale"], tensors[f"{stem}weight_shape"] = scale, torch.tensor(weight.shape)
+    save_file(tensors, file, metadata={"format": "pt"})
+    config = json.loads((folder / "config.json").read_text())
+    weights = {"num_bits": 4, "type": "int", "symmetric": True, "strategy": "group", "group_size": group}
+    config["quantization_config"] = {
+        "quant_method": "compressed-tensors", "format": "pack-quantized", "quantization_status": "compressed",
+        "config_groups": {"group_0": {"targets": ["Linear"], "weights": weights}}, "ignore": ["lm_head"],
+    }  # fmt: skip
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
 
 
 @pytest.mark.slow
@@ -228,3 +260,8 @@ def test_real_vllm_gives_the_numbers_of_transformers(tmp_path):
     assert len(found) == 2 * len(REAL)
     for name, sampling, quantity, difference in found:
         assert float(difference) < 2e-3, (name, sampling, quantity)
+    packed = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("PACKED")]
+    off = {(way, name): float(distance) for way, name, distance in packed}
+    assert len(off) == 8
+    for name in {name for _, name in off}:
+        assert 0 < off["vLLM", name] < 1.3 * off["transformers", name], name  # which rounds to bfloat16, too

@@ -190,6 +190,16 @@ def leave_layers_on_disk(empty: PreTrainedModel, folder: str) -> dict[str, Any]:
     return {"device_map": places, "offload_folder": folder}
 
 
+def drop_layers(model: PreTrainedModel) -> None:
+    """Let go of a model's layers, and keep what is around them."""
+    from torch import nn
+
+    for module in list(model.modules()):
+        for name, part in module.named_children():
+            if isinstance(part, nn.ModuleList):
+                setattr(module, name, nn.ModuleList())
+
+
 def require_memory(needed_bytes: int) -> None:
     """Raise `TokurError` if the main memory hasn't that much left."""
     from accelerate.utils import get_max_memory

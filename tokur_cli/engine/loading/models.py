@@ -128,7 +128,7 @@ def load_language_model(
         revision: a hub branch, tag or commit; only for hub ids.
         trust_remote_code: run the model's own Python code.
         layers_on_disk: leave the layers where they are, since another engine has them in memory; they can be read and,
-            slowly, run.
+            slowly, run. (transformers cannot leave quantised ones there.)
         progress: called with short sentences on what is being done.
 
     Raises:
@@ -147,23 +147,23 @@ def load_language_model(
 
     limit_kernel_caches()
     let_segments_expand(device_map)
-    with explained_errors(label := source.label(found.base or name)):
-        torch_dtype = getattr(torch, found.dtype)
-        packed = hasattr(config, "quantization_config")
-        # Libraries of quantised weights draw bars and banners, on standard output too
-        with Silenced(f"the library of {label}'s weights", progress)() if packed else nullcontext():
-            model = load_weights(
-                source,
-                label,
-                config,
-                torch_dtype,
-                device_map,
-                kind=auto_class(config) or CAUSAL,
-                offload=offload,
-                quantize=quantize,
-                trust_remote_code=trust_remote_code,
-                layers_on_disk=layers_on_disk,
-            )
+    packed = hasattr(config, "quantization_config")
+    # Libraries of quantised weights draw bars and banners, on standard output too, some when they first compute
+    label = source.label(found.base or name)
+    quiet = Silenced(f"the library of {label}'s weights", progress)() if packed else nullcontext()
+    with explained_errors(label), quiet:
+        model = load_weights(
+            source,
+            label,
+            config,
+            getattr(torch, found.dtype),
+            device_map,
+            kind=auto_class(config) or CAUSAL,
+            offload=offload,
+            quantize=quantize,
+            trust_remote_code=trust_remote_code,
+            layers_on_disk=layers_on_disk,
+        )
         multiply_unrounded(model)
         if own is not None:
             model = put_on(model, own, probe_ids(found.tokenizer))

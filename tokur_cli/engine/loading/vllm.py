@@ -92,4 +92,7 @@ def start_vllm(
             **settings,
         )
     except Exception as error:
-        raise TokurError(f"vLLM cannot load {model.name}: {error}") from error
+        said = str(error).rstrip(".")
+        if resources.cache_bytes is None and "memory" in said:
+            said += "; --max-memory says what its keys and values may take"
+        raise TokurError(f"vLLM cannot load {model.name}: {said}") from error

@@ -66,9 +66,7 @@ def load_weights(
         check_method(packed, name)
         weights_bytes = 0  # the config's shapes don't tell what the packed weights take
     more = {} if quantize is None else {"quantization_config": asked_for(quantize, dtype)}
-    if layers_on_disk:
-        if not weights_bytes:
-            raise TokurError(f"{name} is quantised: --backend vllm scores full weights alone, leave the option out")
+    if layers_on_disk and packed is None:
         elsewhere = tempfile.mkdtemp(prefix="tokur-")
         atexit.register(shutil.rmtree, elsewhere, ignore_errors=True)
         placed = leave_layers_on_disk(empty, elsewhere)

@@ -2,7 +2,8 @@
 
 vLLM's pooling runner gives the state after the last norm at every position. What follows (the model's head with its
 scalings and soft caps, the vocabulary's reductions) is ``Scorer``'s, with the head of the checkpoint. The layers are
-left on disk, from where the posterior's basis is computed and a few tokens are run for comparison.
+left on disk, or, where they are quantised, let go of before vLLM starts: the posterior's basis has been computed from
+them, and a few tokens for comparison.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ import torch
 from torch import Tensor
 
 from tokur_cli.engine.body import logits_from
+from tokur_cli.engine.loading.hardware import drop_layers
 from tokur_cli.engine.loading.models import LanguageModel
+from tokur_cli.engine.loading.quantised import is_quantised
 from tokur_cli.engine.loading.sources import first_line
 from tokur_cli.engine.loading.vllm import VllmResources, prepare_vllm, start_vllm
-from tokur_cli.engine.memory import is_out_of_memory
+from tokur_cli.engine.memory import clear_device_cache, is_out_of_memory
 from tokur_cli.engine.posterior.adapters import save_adapter
 from tokur_cli.engine.posterior.posterior import Posterior
 from tokur_cli.engine.precision import tolerance
@@ -42,7 +45,7 @@ class VllmScorer(Scorer):
     """Scores as ``Scorer`` does, with the hidden states that vLLM computes.
 
     Args:
-        language_model: the model, its layers left on disk; they are run on a few tokens.
+        language_model: the model, its layers left on disk, or quantised, of which it keeps what is around the layers.
         draws: the draws; None for the quantities of the mean weights alone.
         sampling: ``shared`` or ``joint``: an adapter is one draw for a whole response.
         resources: what vLLM may take.
@@ -70,6 +73,13 @@ class VllmScorer(Scorer):
         self._adapters: list[Any] = [None]
         self._silenced = Silenced("vLLM", tell)
         prepare_vllm(language_model)
+        reference = self._reference(language_model.probe.tokens)
+        if draws:
+            self._folder = tempfile.TemporaryDirectory(prefix="tokur-draws-")
+            places = _written(Path(self._folder.name), language_model, draws)
+        if is_quantised(language_model.model):  # whole, and soon in vLLM once more
+            drop_layers(language_model.model)
+            clear_device_cache()
         with self._silenced():
             self._engine = start_vllm(
                 language_model,
@@ -79,9 +89,8 @@ class VllmScorer(Scorer):
                 **(_lora(draws) if draws else {}),
             )
         if draws:
-            self._folder = tempfile.TemporaryDirectory(prefix="tokur-draws-")
-            self._adapters += _written(Path(self._folder.name), language_model, draws)
-        self._check(language_model.probe.tokens)
+            self._adapters += _asked(places)
+        self._check(language_model.probe.tokens, reference)
 
     @torch.inference_mode()
     def _score_batch(self, responses: list[TokenizedResponse], batch: Batch) -> list[Quantities]:
@@ -132,8 +141,28 @@ class VllmScorer(Scorer):
         return [output.outputs.data for output in outputs]
 
     @torch.inference_mode()
-    def _check(self, tokens: TokenizedResponse) -> None:
-        """Compare the numbers of a few tokens with those of the model that is run from disk.
+    def _reference(self, tokens: TokenizedResponse) -> list[Tensor]:
+        """Return log-probabilities (T, V) of a few tokens under the mean weights and the first draws, by transformers.
+
+        Raises:
+            TokurError: the model does not run: vLLM, where it generates in this process, changes transformers' classes.
+        """
+        draws = Draws(self.draws.posterior, min(self.members - 1, _ADAPTERS_TOGETHER)) if self.draws else None
+        scorer = Scorer(self.model, draws, sampling=self.sampling)
+        tensors = padded([tokens], self.device)
+        try:
+            self._outputs = scorer.forward(tensors)
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise
+            said = f"it does not run beside vLLM ({type(error).__name__}: {first_line(error)})"
+            raise self._refusal(said) from error
+        states = self._outputs["last_hidden_state"].unflatten(0, (scorer.members, -1))
+        return self._log_probabilities(states[:, tensors.row, tensors.column])
+
+    @torch.inference_mode()
+    def _check(self, tokens: TokenizedResponse, reference: Sequence[Tensor]) -> None:
+        """Compare vLLM's numbers of a few tokens with those of ``_reference``.
 
         Under a draw they must come nearer to that draw than to the mean weights: a family of which vLLM leaves
         adapters out gives the numbers of the mean weights.
@@ -141,32 +170,21 @@ class VllmScorer(Scorer):
         Raises:
             TokurError: they differ by more than rounding.
         """
-        compared = min(self.members - 1, _ADAPTERS_TOGETHER)
-        served = self._states([tokens], self._adapters[: 1 + compared])
-        draws = Draws(self.draws.posterior, compared) if self.draws else None
-        reference = Scorer(self.model, draws, sampling=self.sampling)
-        tensors = padded([tokens], self.device)
-        try:
-            self._outputs = reference.forward(tensors)
-        except Exception as error:  # vLLM changes the classes of transformers that it runs itself
-            if is_out_of_memory(error):
-                raise
-            said = f"it does not run beside vLLM ({type(error).__name__}: {first_line(error)})"
-            raise self._refusal(said) from error
-        states = self._outputs["last_hidden_state"].unflatten(0, (reference.members, -1))
-        with logits_from(self.model, self._outputs) as logits:
-            theirs, own = (
-                [logits(part[None])[0].float().log_softmax(-1) for part in hidden]
-                for hidden in (served, states[:, tensors.row, tensors.column])
-            )
-        rounding = _distance(own[0], theirs[0])
+        own, *drawn = reference
+        theirs, *adapted = self._log_probabilities(self._states([tokens], self._adapters[: len(reference)]))
+        rounding = _distance(own, theirs)
         allowed = tolerance(self.model.dtype)
         if not rounding <= allowed:
             raise self._refusal(_FAR.format("under the mean weights", rounding))
-        for drawn, adapted in zip(own[1:], theirs[1:], strict=True):
-            off = _distance(drawn, adapted)
-            if not off <= min(allowed, max(_distance(drawn, own[0]) / 2, _ROUNDING * rounding, _LEAST)):
+        for one, other in zip(drawn, adapted, strict=True):
+            off = _distance(one, other)
+            if not off <= min(allowed, max(_distance(one, own) / 2, _ROUNDING * rounding, _LEAST)):
                 raise self._refusal(_FAR.format("under a draw", off))
+
+    def _log_probabilities(self, states: Tensor) -> list[Tensor]:
+        """Return (T, V) for each of the states (members, T, d) that predict a response's tokens."""
+        with logits_from(self.model, self._outputs) as logits:
+            return [logits(part[None])[0].float().log_softmax(-1) for part in states.flatten(1, -2)]
 
     def _refusal(self, what: str) -> TokurError:
         import vllm
@@ -217,13 +235,16 @@ def _largest_rank(posterior: Posterior) -> int:
     return posterior.rank * max(map(names.count, names))
 
 
-def _written(folder: Path, language_model: LanguageModel, draws: Draws) -> list[Any]:
-    """Write the draws as adapters, and return how vLLM is asked for each."""
+def _written(folder: Path, language_model: LanguageModel, draws: Draws) -> list[Path]:
+    """Write the draws as adapters, and return where they are."""
+    places = [folder / f"draw-{member}" for member in range(draws.members)]
+    for member, place in enumerate(places):
+        save_adapter(place, language_model.model, draws.posterior, member, language_model.name, None)
+    return places
+
+
+def _asked(places: Sequence[Path]) -> list[Any]:
+    """Return how vLLM is asked for each adapter."""
     from vllm.lora.request import LoRARequest
 
-    asked = []
-    for member in range(draws.members):
-        place = folder / f"draw-{member}"
-        save_adapter(place, language_model.model, draws.posterior, member, language_model.name, None)
-        asked.append(LoRARequest(place.name, member + 1, str(place)))
-    return asked
+    return [LoRARequest(place.name, number, str(place)) for number, place in enumerate(places, start=1)]
