@@ -178,13 +178,11 @@ def test_on_a_gpu_vllm_decides_how_it_computes(vllm):
 @pytest.mark.parametrize("error", [RuntimeError, ValueError])
 def test_a_model_that_vllm_cannot_load_is_an_error_that_says_why(vllm, error):
     vllm.fails = error("no such architecture")
-    with pytest.raises(TokurError, match="vLLM cannot load name: no such architecture$"):
+    with pytest.raises(TokurError, match=r"vLLM cannot load name: no such architecture$"):
         decoder()
 
 
 def test_where_memory_does_not_suffice_the_option_is_named(vllm):
     vllm.fails = ValueError("less memory is free than requested.")
-    with pytest.raises(
-        TokurError, match="is free than requested; --max-memory says what its keys and values may take$"
-    ):
+    with pytest.raises(TokurError, match=r"than requested; --max-memory says what its keys and values may take$"):
         decoder()
