@@ -59,14 +59,13 @@ def test_families_decode_on_a_gpu_in_batches_that_rows_leave_and_join(family, dt
 @pytest.mark.slow
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_a_step_waits_for_its_tokens_alone(sampling, monkeypatch):
-    """And for whether a nucleus needs more candidates."""
     reads = []
     for steps in (2, 6):
         model = tiny_model("llama", num_hidden_layers=1)
         with fake_gpu(monkeypatch, (8, 0)) as operations:
             decode(moved(model, torch.bfloat16), steps, SAMPLINGS[sampling])
             reads.append(operations.read)
-    assert reads[1] - reads[0] == 4 * (2 if sampling == "top-p" else 1)
+    assert reads[1] - reads[0] == 4
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma2"])
@@ -189,7 +188,8 @@ def test_tokens_are_chosen_where_the_logits_are(sampling, dtype, monkeypatch):
     with fake_gpu(monkeypatch, (8, 0)):
         logits = torch.empty(256, 128_256, dtype=dtype, device=DEVICE)
         tokens = choose_tokens(logits, SAMPLINGS[sampling], [5] * 256)
-        assert (tokens.shape, tokens.dtype, tokens.device) == ((256,), torch.long, DEVICE)
+        place = torch.device("cpu") if sampling == "top-p" else DEVICE  # where they have been read
+        assert (tokens.shape, tokens.dtype, tokens.device) == ((256,), torch.long, place)
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
+from tokur_cli.engine.generation import sampling as sampling_module
 from tokur_cli.engine.generation.sampling import RandomStream, Sampling, choose_tokens
 from tokur_cli.engine.noise import words
 
@@ -176,6 +177,19 @@ def test_tokens_that_are_never_chosen_and_rows_beside_change_nothing(sampling):
     padded = torch.nn.functional.pad(logits, (0, 4000), value=-1e4)
     assert choose_tokens(padded, sampling, random).tolist() == whole
     assert [choose_tokens(logits[i : i + 1], sampling, random[i : i + 1]).item() for i in range(30)] == whole
+
+
+def test_of_a_nucleus_that_was_not_seen_whole_a_token_is_drawn_again(monkeypatch):
+    """As on a GPU, where ids tell so when they are read; beside rows of which the first candidates are enough."""
+    logits = torch.randn(40, 2000, generator=torch.Generator().manual_seed(0)) * torch.linspace(0, 6, 40)[:, None]
+    logits[7] = float("nan")
+    chosen = Sampling(1.0, top_p=0.9), random_words(40)
+    expected, drawn = choose_tokens(logits, *chosen), []
+    race = sampling_module._race
+    monkeypatch.setattr(sampling_module, "_NO_WAIT", ())
+    monkeypatch.setattr(sampling_module, "_race", lambda weights, *of: drawn.append(len(weights)) or race(weights, *of))
+    assert torch.equal(choose_tokens(logits, *chosen), expected)
+    assert drawn[0] == 40 > drawn[1] > drawn[-1] > 0
 
 
 @pytest.mark.parametrize("sampling", [Sampling(1.0, top_k=3), Sampling(1.0, top_p=0.5), Sampling(1.0, top_p=0.0)])

@@ -20,6 +20,8 @@ _GROUP, _SMALL_GROUP = 256, 64  # neighbours in the vocabulary that are first lo
 _ENTRIES = {"cpu": 1 << 20}  # of the vocabulary, over all rows, that are worked on at once: they stay in the cache
 _ACCELERATOR_ENTRIES = 1 << 27
 _FIRST_CANDIDATES = 64  # how many likely tokens are looked at first for a nucleus; four times as many when it is larger
+_NO_WAIT = ("cpu",)  # devices on which it costs nothing to look whether they were enough
+_UNSEEN = -2  # in place of an id: there were too few of them
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,8 @@ def choose_tokens(logits: Tensor, sampling: Sampling, random: list[int]) -> Tens
         random: B words of 64 bits, as signed integers; not read at temperature 0.
 
     Returns:
-        (B,) ids, −1 in rows of which the largest logit is not finite; on the CPU where the device has no float64.
+        (B,) ids, −1 in rows of which the largest logit is not finite; on the CPU where the device has no float64, and
+        with top-p, where whether all of a nucleus was seen is read with the ids: there is one wait for the device.
     """
     if sampling.temperature > 0:
         logits = on_float64_device(logits)
@@ -84,19 +87,36 @@ def choose_tokens(logits: Tensor, sampling: Sampling, random: list[int]) -> Tens
     if sampling.temperature == 0:
         return torch.cat([_first_largest(rows) for rows in logits.split(together)])
     bits = torch.tensor(random, dtype=torch.int64, device=logits.device)
-    pairs = zip(logits.split(together), bits.split(together), strict=True)
-    return torch.cat([_draw(rows, sampling, numbers) for rows, numbers in pairs])
+
+    def drawn(logits: Tensor, bits: Tensor, candidates: int) -> Tensor:
+        pairs = zip(logits.split(together), bits.split(together), strict=True)
+        return torch.cat([_draw(rows, sampling, numbers, candidates) for rows, numbers in pairs])
+
+    candidates = _FIRST_CANDIDATES
+    chosen = drawn(logits, bits, candidates)
+    if sampling.top_p == 1:
+        return chosen
+    ids = chosen.tolist()
+    while unseen := [row for row, token in enumerate(ids) if token == _UNSEEN]:
+        candidates *= 4
+        some = torch.tensor(unseen, device=logits.device)
+        for row, token in zip(unseen, drawn(logits[some], bits[some], candidates).tolist(), strict=True):
+            ids[row] = token
+    return torch.tensor(ids)
 
 
-def _draw(logits: Tensor, sampling: Sampling, random: Tensor) -> Tensor:
-    """Draw ids (b,) from logits (b, V) by random words (b,)."""
+def _draw(logits: Tensor, sampling: Sampling, random: Tensor, candidates: int) -> Tensor:
+    """Draw ids (b,) from logits (b, V) by random words (b,); _UNSEEN where a nucleus has more than the candidates."""
     weights = logits.to(torch.float32, copy=True)
     largest = weights.amax(-1, keepdim=True)
     weights -= largest  # before they are divided: by a tiny temperature they would be infinite
     weights /= max(sampling.temperature, torch.finfo(torch.float32).tiny)
     weights.exp_()
-    _leave_out(weights, sampling)
-    return torch.where(largest.squeeze(-1).isfinite(), _race(weights, random), -1)
+    seen = _leave_out(weights, sampling, candidates)
+    chosen = _race(weights, random)
+    if seen is not None:
+        chosen = chosen.where(seen, _UNSEEN)
+    return chosen.where(largest.squeeze(-1).isfinite(), -1)
 
 
 def _first_largest(logits: Tensor) -> Tensor:
@@ -166,17 +186,23 @@ def _shifted(bits: Tensor, places: int) -> Tensor:
     return (bits >> places) & ((1 << (64 - places)) - 1)
 
 
-def _leave_out(weights: Tensor, sampling: Sampling) -> None:
+def _leave_out(weights: Tensor, sampling: Sampling, candidates: int) -> Tensor | None:
     """Set the weights (b, V) of tokens that are not kept to 0; the largest of each row is 1.
 
     Every filter says how small a weight may be: no order among equal ones decides, which the batch could change.
+
+    Returns:
+        (b,) whether the candidates were enough for the nucleus, if one is asked for.
     """
+    seen = None
     if sampling.top_k:
         _keep(weights, _largest(weights, min(sampling.top_k, weights.shape[-1]))[:, -1:])
     if sampling.top_p < 1:
-        _keep(weights, _least_of_nucleus(weights, sampling.top_p))
+        least, seen = _least_of_nucleus(weights, sampling.top_p, candidates)
+        _keep(weights, least)
     if sampling.min_p:
         _keep(weights, weights.new_full((), sampling.min_p))
+    return seen
 
 
 def _keep(weights: Tensor, least: Tensor) -> None:
@@ -184,18 +210,21 @@ def _keep(weights: Tensor, least: Tensor) -> None:
     weights *= torch.ge(weights, least, out=torch.empty_like(weights))
 
 
-def _least_of_nucleus(weights: Tensor, share: float) -> Tensor:
-    """Return the smallest weight (b, 1) of those that are kept: less than the share is of larger ones."""
+def _least_of_nucleus(weights: Tensor, share: float, candidates: int) -> tuple[Tensor, Tensor]:
+    """Return the smallest weight (b, 1) of those that are kept: less than the share is of larger ones.
+
+    And (b,) whether it is that: everything that is kept has been seen if something less likely was looked at and not
+    kept, or all was looked at.
+    """
     size = weights.shape[-1]
     wanted = share * _groups(weights, lambda part: part.sum(-1)).double().sum(-1, keepdim=True)
-    count = min(_FIRST_CANDIDATES, size)
     while True:
-        values = _largest(weights, count)
+        values = _largest(weights, min(candidates, size))
         kept = nn.functional.pad(values[:, :-1].double().cumsum(-1), (1, 0)) < wanted
-        # Everything that is kept has been seen if something less likely was looked at and not kept
-        if count == size or not bool(kept[:, -1].any()):
-            return values.gather(-1, kept.sum(-1, keepdim=True).clamp(min=1) - 1)  # the likeliest always stays
-        count = min(4 * count, size)
+        seen = ~kept[:, -1] if candidates < size else torch.ones_like(kept[:, -1])
+        if weights.device.type not in _NO_WAIT or bool(seen.all()):
+            return values.gather(-1, kept.sum(-1, keepdim=True).clamp(min=1) - 1), seen  # the likeliest always stays
+        candidates *= 4
 
 
 def _largest(values: Tensor, count: int) -> Tensor:
