@@ -367,7 +367,7 @@ def test_votes_weighted_by_a_probability_save_as_much_as_told(run_tokur, scored_
     assert code == 0
     (of,) = (of for of in parsed(out)[-1]["stopping"] if (of["stop_at"], of["by"]) == (0.95, "p_correct"))
     low, value, high = (f"{100 * of['difference'][part]:.1f}".replace("-", "−") for part in ("low", "value", "high"))
-    told = f"draws {of['tokens']['value']:.1%} of the tokens, and the accuracy is {value} [{low}, {high}] points"
+    told = f"{of['tokens']['value']:.1%} of the tokens are drawn, and the accuracy is {value} [{low}, {high}] points"
     assert told.replace("%", " %") in " ".join(text_of(DECISIONS).split())
 
 
