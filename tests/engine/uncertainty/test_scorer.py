@@ -389,3 +389,15 @@ def test_each_batch_gives_the_next_response_at_the_latest_with_the_numbers_of_an
     monkeypatch.setattr("tokur_cli.engine.uncertainty.scorer.in_reading_order", lambda batches, prompts: batches)
     for index, quantities in scorer.score(responses):
         assert all(np.array_equal(values, in_order[index][name]) for name, values in quantities.items())
+
+
+def test_the_head_is_never_given_the_strides_of_a_batch():
+    """PyTorch multiplies one position with those strides by a path that takes a hundred times as long in bfloat16."""
+    model = tiny_model("llama", tie_word_embeddings=True)
+    seen = []
+    model.lm_head.register_forward_pre_hook(lambda _, given: seen.append((given[0].shape, given[0].stride())))
+    list(Scorer(model, None).score(some_responses(0, [(5, 4), (9, 12)])))
+    assert len(seen) > 2
+    for (batch, rows, width), strides in seen:
+        assert batch == 1
+        assert strides == (rows * width, width, 1)
