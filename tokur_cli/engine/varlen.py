@@ -41,9 +41,14 @@ class Ends(NamedTuple):
         return cls(counted.to(device), int(np.diff(places).max()))
 
 
+def takes_heads(size: int) -> bool:
+    """Return whether PyTorch's kernels for GPUs take heads of this size."""
+    return size % 8 == 0 and size <= 256
+
+
 def has_flash(device: torch.device, dtype: torch.dtype, size: int) -> bool:
     """Return whether a device has flash attention for heads of this size."""
-    if device.type != "cuda" or dtype.itemsize != 2 or size % 8 or size > 256:
+    if device.type != "cuda" or dtype.itemsize != 2 or not takes_heads(size):
         return False
     return torch.cuda.get_device_capability(device) >= (8, 0)
 

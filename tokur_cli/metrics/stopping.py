@@ -178,7 +178,7 @@ class _Responses(NamedTuple):
 
     def at(self, order: NDArray[np.intp]) -> _Responses:
         """Return some of them, in an order."""
-        return _Responses(*(column[order] for column in self))  # type: ignore[arg-type]
+        return _Responses._make(column[order] for column in self)
 
 
 def stopping(

@@ -354,6 +354,19 @@ def packed_in_int32(numbers):
     return (eight << 4 * torch.arange(8)).sum(-1).to(torch.uint32).view(torch.int32)
 
 
+def beside_the_oracle(loaded, whole, posterior):
+    """Return what is scored, what it is for the whole model in float64, and how far the product itself is off."""
+    loaded.probe.check_scoring(Draws(posterior, 1))
+    loaded.probe.check_generation()
+    (got,) = scored(loaded.model, Draws(posterior, 2), [RESPONSE])
+    ids = RESPONSE.prompt_ids, RESPONSE.response_ids
+    mean = oracle.log_probabilities(whole, *ids)
+    drawn = [oracle.log_probabilities(oracle.fixed_draw(whole, posterior, member), *ids) for member in range(2)]
+    expected = oracle.reference_quantities(mean, drawn, RESPONSE.response_ids)
+    errs = float((oracle.log_probabilities(loaded.model, *ids) - mean).abs().max())  # of the product itself
+    return got, expected, errs
+
+
 def gptq(folder, *, group=32, order="given"):
     """Save a tiny model in GPTQ's layout, groups of 4 bits with a scale and a zero point; return it in float64.
 
@@ -403,14 +416,7 @@ def test_a_checkpoint_by_gptq_is_scored_with_draws_and_generates(order, tmp_path
         expected = whole.get_submodule(projection.module_name).weight
         assert projection.weight().double() == pytest.approx(expected.numpy(), rel=2**-9, abs=1e-5)
     posterior = build_posterior(loaded.model, PosteriorSettings(sigma=1.5, rank=4))
-    loaded.probe.check_scoring(Draws(posterior, 1))
-    loaded.probe.check_generation()
-    (got,) = scored(loaded.model, Draws(posterior, 2), [RESPONSE])
-    ids = RESPONSE.prompt_ids, RESPONSE.response_ids
-    mean = oracle.log_probabilities(whole, *ids)
-    drawn = [oracle.log_probabilities(oracle.fixed_draw(whole, posterior, member), *ids) for member in range(2)]
-    expected = oracle.reference_quantities(mean, drawn, RESPONSE.response_ids)
-    errs = float((oracle.log_probabilities(loaded.model, *ids) - mean).abs().max())  # of the product itself
+    got, expected, errs = beside_the_oracle(loaded, whole, posterior)
     assert errs < 0.05
     for name in ("logprob", "entropy", "tu", "au", "eu"):
         assert got[name] == pytest.approx(expected[name], abs=errs), name
@@ -498,13 +504,6 @@ def test_a_model_that_torchao_quantised_is_scored_with_draws_and_generates(kind,
         whole.model.layers[0].self_attn.q_proj.weight, plain_model().double().model.layers[0].self_attn.q_proj.weight
     )
     posterior = build_posterior(loaded.model, PosteriorSettings(sigma=1.5, rank=4), cache=tmp_path / "bases")
-    loaded.probe.check_scoring(Draws(posterior, 1))
-    loaded.probe.check_generation()
-    (got,) = scored(loaded.model, Draws(posterior, 2), [RESPONSE])
-    ids = RESPONSE.prompt_ids, RESPONSE.response_ids
-    mean = oracle.log_probabilities(whole, *ids)
-    drawn = [oracle.log_probabilities(oracle.fixed_draw(whole, posterior, member), *ids) for member in range(2)]
-    expected = oracle.reference_quantities(mean, drawn, RESPONSE.response_ids)
-    errs = float((oracle.log_probabilities(loaded.model, *ids) - mean).abs().max())  # of the product itself
+    got, expected, errs = beside_the_oracle(loaded, whole, posterior)
     for name in ("logprob", "entropy", "tu", "au", "eu"):
         assert got[name] == pytest.approx(expected[name], abs=3 * errs + 1e-5), name

@@ -29,7 +29,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from tokur_cli.engine.rotary import rescaled_beyond
 from tokur_cli.engine.uncertainty.prefixes import Stretch
-from tokur_cli.engine.varlen import Ends, attend_within, has_varlen
+from tokur_cli.engine.varlen import Ends, attend_within, has_varlen, takes_heads
 
 KeysAndValues = dict[nn.Module, tuple[Tensor, Tensor]]
 
@@ -66,7 +66,7 @@ def longest_packed(model: PreTrainedModel, device: str | None = None) -> int | N
     if not type(model).__module__.startswith("transformers."):
         return 0  # a model's own code may take a known family's name
     head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    if device == "cuda" and (head % 8 or head > 256):
+    if device == "cuda" and not takes_heads(head):
         return 0
     gpus = {weight.device for weight in model.parameters() if weight.is_cuda}
     if not all(has_varlen(gpu, model.dtype, head) for gpu in gpus):

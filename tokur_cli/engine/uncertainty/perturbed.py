@@ -112,10 +112,10 @@ def perturbed(draws: Draws, steps: Tensor | None = None, count: int = 0) -> Iter
         count: number of steps, as there.
     """
     handles = []
-    there = cache(lambda device: None if steps is None else steps.to(device))  # a copy for each device, not layer
+    steps_on = cache(lambda device: None if steps is None else steps.to(device))  # a copy for each device, not layer
     try:
         for matrix in draws.posterior.matrices:
-            hook = _Hook(draws, matrix, steps, count, there)
+            hook = _Hook(draws, matrix, count, steps_on)
             handles.append(matrix.module.register_forward_hook(hook))
         yield
     finally:
@@ -127,20 +127,15 @@ class _Hook:
     """Adds ΔWx to a projection's output in the draws' rows."""
 
     def __init__(
-        self,
-        draws: Draws,
-        matrix: PerturbedMatrix,
-        steps: Tensor | None,
-        count: int,
-        there: Callable[[torch.device], Tensor | None],
+        self, draws: Draws, matrix: PerturbedMatrix, count: int, steps_on: Callable[[torch.device], Tensor | None]
     ) -> None:
-        self.draws, self.matrix, self.steps, self.count, self.there = draws, matrix, steps, count, there
+        self.draws, self.matrix, self.count, self.steps_on = draws, matrix, count, steps_on
 
     def __call__(self, module: nn.Module, arguments: tuple[Tensor, ...], output: Tensor) -> Tensor:
         inputs, output = self._by_row(arguments[0]), output.contiguous()  # ((1 + M)·B, L, in)
         base_rows = inputs.shape[0] // (1 + self.draws.members)
         drawn = inputs[base_rows:].unflatten(0, (self.draws.members, base_rows))
-        steps = self.there(inputs.device)
+        steps = self.steps_on(inputs.device)
         coefficients = self.draws.coefficients(self.matrix, drawn, steps, self.count).flatten(0, 2).to(output.dtype)
         basis = self.draws.basis(self.matrix, output)
         moved = output[base_rows:].view(len(coefficients), output.shape[-1])
@@ -156,7 +151,8 @@ class _Hook:
         """Return inputs as (rows, L, in); latent attention has a dimension for its one head between them."""
         if inputs.ndim > 3:
             inputs = inputs.flatten(1, -2)
-        if inputs.ndim != 3 or (self.steps is not None and inputs.shape[1] != self.steps.shape[1]):
+        steps = self.steps_on(inputs.device)
+        if inputs.ndim != 3 or (steps is not None and inputs.shape[1] != steps.shape[1]):
             raise TokurError(
                 f"{self.matrix.name} is not given its inputs token by token, so draws cannot be told apart: "
                 "leave it out of --targets"
