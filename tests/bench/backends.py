@@ -22,6 +22,7 @@ from tokur_cli.engine.generation.decoder import DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.generation.vllm import VllmDecoder
 from tokur_cli.engine.loading.models import DEFAULT_MODEL, describe_model, load_language_model
+from tokur_cli.engine.loading.vllm import VllmResources
 from tokur_cli.engine.tokens import ResponseTokenizer
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -36,7 +37,8 @@ def transformers_decoder(dtype, limit):
 def vllm_decoder(dtype, limit):
     description = describe_model(DEFAULT_MODEL, dtype=dtype)
     tok = ResponseTokenizer(description.tokenizer, description.context_length)
-    decoder = VllmDecoder(description, tok.decode, Sampling(), max_new_tokens=limit, cache_bytes=1 << 30, tell=print)
+    resources = VllmResources(cache_bytes=1 << 30)
+    decoder = VllmDecoder(description, tok.decode, Sampling(), max_new_tokens=limit, resources=resources, tell=print)
     return decoder, decoder._engine.reset_prefix_cache
 
 

@@ -6,8 +6,9 @@
 Every way samples N responses to each of the same prompts at temperature 0.8, with SmolLM2 or a model that
 ``tests.bench.shapes`` made, in the dtype of ``auto`` and a process of its own; rounds go in turn, and while one way
 runs, the others are stopped: vLLM's takes a part of the processors while it waits. A useful token is one up to and
-including the end of its response; padding after it counts for nobody. ``--ways`` takes ``vllm`` too, in an environment
-that has it. Peak memory is the process's in its rounds, model and libraries included, where Linux tells it.
+including the end of its response; padding after it counts for nobody. ``--ways`` takes ``vllm`` and ``vllm_compiled``,
+too, in an environment that has it. Peak memory is the process's in its rounds, model and libraries included, where
+Linux tells it.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import multiprocessing
 import os
 import signal
 import statistics
+import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
@@ -34,6 +36,7 @@ from tokur_cli.engine.generation.decoder import DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.generation.vllm import VllmDecoder
 from tokur_cli.engine.loading.models import DEFAULT_MODEL, describe_model, load_language_model
+from tokur_cli.engine.loading.vllm import VllmResources
 from tokur_cli.engine.tokens import ResponseTokenizer
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -68,6 +71,9 @@ def vllm(decoder, prompts, samples, limit):
     """vLLM as ``generate --backend vllm`` runs it; nothing is left in its prefix cache from the round before."""
     decoder._engine.reset_prefix_cache()
     return decode(decoder, prompts, samples)
+
+
+vllm_compiled = vllm
 
 
 def padded_batches(language_model, prompts, samples, limit):
@@ -105,10 +111,19 @@ def continuous_batching(language_model, prompts, samples, limit):
 
 def load(way, limit, name, quantize):
     """What a way takes, kept in its process."""
-    if way == "vllm":
+    if way in ("vllm", "vllm_compiled"):
+        from vllm import LLM
+
+        if way == "vllm_compiled":
+            sys.modules["vllm"].LLM = lambda **settings: LLM(**settings | {"enforce_eager": False})
         description = describe_model(name, dtype="bfloat16")
         loaded[way] = VllmDecoder(
-            description, tokenizer(description).decode, SAMPLING, max_new_tokens=limit, cache_bytes=4 << 30, tell=print
+            description,
+            tokenizer(description).decode,
+            SAMPLING,
+            max_new_tokens=limit,
+            resources=VllmResources(cache_bytes=4 << 30),
+            tell=print,
         )
     elif way == "refilled_batch":
         loaded[way] = load_language_model(name, quantize=quantize)
