@@ -1,7 +1,8 @@
 """Kernels of a GPU, counted without one: ``python -m tests.bench.kernels``.
 
 A model of Llama 3.1 8B's shapes on PyTorch's fake tensors; a layer is what two layers have beyond one. Launches alone
-are reckoned at 5 µs a kernel and 32 layers. The last table has the bytes that element-wise operations pass.
+are reckoned at 5 µs a kernel and 32 layers. Then come the bytes that a scored batch's attention passes over, with
+pages and where the kernel takes none, and those that element-wise operations pass.
 """
 
 import numpy as np
@@ -12,6 +13,8 @@ from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 from tests.engine.fake_gpu import DEVICE, fake_gpu, llama_8b, moved
 from tokur_cli.engine.generation.paged import PagedCache
 from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.uncertainty import packing
+from tokur_cli.engine.uncertainty.packing import PackedAttention
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
 
@@ -62,6 +65,45 @@ WORK = {
 }
 
 
+RNG = np.random.default_rng(0)
+HEADER, *QUESTIONS = (RNG.integers(9, 99_999, count).tolist() for count in (4000, *[600] * 8, *[100] * 200))
+VARIED = RNG.integers(100, 900, 32).tolist()
+ATTENDED = {
+    "32 responses of 500 tokens to prompts of 100": [TokenizedResponse([n, *range(99)], [1] * 500) for n in range(32)],
+    "32 of 100 to 900 tokens": [TokenizedResponse([n, *range(99)], [1] * length) for n, length in enumerate(VARIED)],
+    "4 samples of 100 to 900 tokens to each of 8 questions of 600": [
+        TokenizedResponse(QUESTIONS[n // 4], [n] * length) for n, length in enumerate(VARIED)
+    ],
+    "40 answers of 300 tokens to questions of 100 below a header of 4,000": [
+        TokenizedResponse([*HEADER, *QUESTIONS[8 + n]], [n] * 300) for n in range(40)
+    ],
+    "200 answers of 2 tokens to such questions": [
+        TokenizedResponse([*HEADER, *QUESTIONS[8 + n]], [n] * 2) for n in range(200)
+    ],
+}  # fmt: skip
+
+
+def attention(responses, in_pages):
+    """Kernels of a layer, and GB that its attention passes over."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not in_pages:
+            patch.setattr(packing, "has_pages", lambda *_: False)
+        kernels, _ = counted(scoring(responses))
+        passed, attend = [], PackedAttention.__call__
+
+        def noted(self, *arguments, **options):
+            before = operations.passed
+            result = attend(self, *arguments, **options)
+            passed.append(operations.passed - before)
+            return result
+
+        patch.setattr(PackedAttention, "__call__", noted)
+        model = llama_8b(2)
+        with fake_gpu(patch, (9, 0)) as operations, torch.inference_mode():
+            scoring(responses)(moved(model, torch.bfloat16), operations)
+    return kernels, sum(passed[1::2]) / 2 / 1e9  # of the second layer, in two passes over the batch
+
+
 def counted(work):
     """Kernels of a layer, and those beside the layers."""
     found = []
@@ -106,6 +148,12 @@ def main():
         layer, beside = counted(work)
         every = LAYERS * layer + beside
         print(f"| {name} | {layer} | {beside:,} | {every:,} | {np.round(1e3 * LAUNCH * every, 1)} ms |", flush=True)
+    print("\n| | kernels a layer | GB of attention | without pages: kernels | GB |\n| --- | --- | --- | --- | --- |")
+    for name, responses in ATTENDED.items():
+        found = (
+            f"{kernels} | {passed:.1f}" for kernels, passed in (attention(responses, way) for way in (True, False))
+        )
+        print(f"| {name} | {' | '.join(found)} |", flush=True)
     print(f"\n| of {POSITIONS:,} positions, a layer | kernels | GB | in one kernel | saved in {LAYERS} layers |")
     print("| --- | --- | --- | --- | --- |")
     for name, kernels, passed, needed in element_wise():

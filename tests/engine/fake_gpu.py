@@ -49,6 +49,7 @@ class Operations(TorchDispatchMode):
         calls: (name, its arguments' shapes) of every operation, in order.
         kernels: how many of them compute something on the GPU.
         sent, read: how many tensors went to the GPU and came from it.
+        waits: of every time that the GPU is waited for, how many calls are to be done then, and how many were made.
         crossed: shapes of tensors that went from one GPU to another.
         live, peak: bytes on GPUs that are held now, and the most that ever were.
         passed: bytes that its kernels read and write, as if each took its arguments whole.
@@ -58,6 +59,9 @@ class Operations(TorchDispatchMode):
         super().__init__()
         self.calls: list[tuple[str, list[tuple[int, ...]]]] = []
         self.crossed: list[tuple[int, ...]] = []
+        self.waits: list[tuple[int, int]] = []
+        self.pinned = weakref.WeakSet[Any]()
+        self.under_way = weakref.WeakSet[Any]()
         self.sent = self.read = self.kernels = self.passed = self.live = self.peak = 0
         self._held = weakref.WeakSet[Any]()
 
@@ -67,6 +71,7 @@ class Operations(TorchDispatchMode):
         tensors = [value for value in arguments if isinstance(value, Tensor)]
         if name == "_local_scalar_dense" and tensors[0].is_cuda:
             self.read += 1
+            self.wait_for(len(self.calls))
             return np.zeros((), _numpy_dtype(tensors[0])).item()
         if name in ONE_DTYPE:
             dtypes = {tensor.dtype for tensor in tensors if tensor.is_floating_point()}
@@ -94,10 +99,23 @@ class Operations(TorchDispatchMode):
             else:
                 self.sent += result.is_cuda
                 self.read += not result.is_cuda
+                self._copied(tensors[0], result, options.get("non_blocking", False))
         for tensor in result if isinstance(result, (tuple, list)) else (result,):
             if isinstance(tensor, FakeTensor) and tensor.is_cuda:
                 self._hold(tensor.untyped_storage())
         return result
+
+    def wait_for(self, calls: int) -> None:
+        """Note that the GPU is waited for until so many of the calls are done."""
+        self.waits.append((calls, len(self.calls)))
+
+    def _copied(self, source: Tensor, result: Tensor, non_blocking: bool) -> None:
+        if not source.numel():
+            return
+        if not non_blocking or (result.is_cuda and source.untyped_storage() not in self.pinned):
+            self.wait_for(len(self.calls))
+        elif not result.is_cuda:
+            self.under_way.add(result.untyped_storage())
 
     def _hold(self, storage: torch.UntypedStorage) -> None:
         if storage in self._held:
@@ -118,6 +136,7 @@ class Operations(TorchDispatchMode):
         """Begin anew; what is held stays held."""
         self.calls.clear()
         self.crossed.clear()
+        self.waits.clear()
         self.sent = self.read = self.kernels = self.passed = 0
         self.peak = self.live
 
@@ -133,10 +152,41 @@ def fake_gpu(monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int]) -> It
     if torch.__version__ < "2.13":  # (compared as versions)
         pytest.skip("the fake tensors of PyTorch before 2.13 know less of GPUs")
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    monkeypatch.setattr(FakeTensor, "numpy", _zeros, raising=False)
-    monkeypatch.setattr(FakeTensor, "tolist", lambda tensor: _zeros(tensor.cpu()).tolist(), raising=False)
-    with _guard_of_no_device(), FakeTensorMode(allow_non_fake_inputs=True), Operations() as operations:
+    operations = Operations()
+
+    def read(tensor: Tensor) -> np.ndarray[Any, Any]:
+        assert tensor.untyped_storage() not in operations.under_way, "read before it is there"
+        return _zeros(tensor)
+
+    def pinned(tensor: Tensor) -> Tensor:
+        copied = tensor.clone()
+        operations.pinned.add(copied.untyped_storage())
+        return copied
+
+    monkeypatch.setattr(FakeTensor, "numpy", read, raising=False)
+    monkeypatch.setattr(FakeTensor, "tolist", lambda tensor: read(tensor.cpu()).tolist(), raising=False)
+    monkeypatch.setattr(Tensor, "pin_memory", pinned)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: device)
+    monkeypatch.setattr(torch.cuda, "Event", lambda: _Event(operations))
+    with _guard_of_no_device(), FakeTensorMode(allow_non_fake_inputs=True), operations:
         yield operations
+
+
+class _Event:
+    """A moment in what is asked of a GPU."""
+
+    def __init__(self, operations: Operations) -> None:
+        self._operations = operations
+
+    def record(self, stream: torch.device) -> None:
+        assert stream.type == "cuda"
+        self._before, self._arriving = len(self._operations.calls), list(self._operations.under_way)
+
+    def synchronize(self) -> None:
+        """Wait for what was asked before, and for nothing that came after."""
+        self._operations.wait_for(self._before)
+        for storage in self._arriving:
+            self._operations.under_way.discard(storage)
 
 
 class _NoFloat64(TorchDispatchMode):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from tokur_cli.engine.memory import clear_device_cache, is_out_of_memory
+from tokur_cli.engine.transfers import sent
 from tokur_cli.records.errors import TokurError
 
 Result = TypeVar("Result")
@@ -95,7 +97,7 @@ class HalvingBatches:
 
 def pad(sequences: Sequence[Sequence[int]], device: torch.device) -> Tensor:
     """Return token ids as (B, L), padded on the right, where causal attention keeps it from all that is read."""
-    ids = torch.zeros(len(sequences), max(map(len, sequences)), dtype=torch.long)
+    ids = np.zeros((len(sequences), max(map(len, sequences))), dtype=np.int64)
     for row, sequence in enumerate(sequences):
-        ids[row, : len(sequence)] = torch.tensor(sequence)
-    return ids.to(device)
+        ids[row, : len(sequence)] = sequence
+    return sent(ids, device)

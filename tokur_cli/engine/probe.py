@@ -94,7 +94,7 @@ class Probe:
         forced = torch.tensor([self.beside.prompt_ids[:_STEPS], self.tokens.response_ids[:_STEPS]])
         met: list[Tensor] = []
 
-        def choose(logits: Tensor, _sampling: Sampling, _random: list[int]) -> Tensor:
+        def choose(logits: Tensor, *_: object) -> Tensor:
             met.append(logits[1])
             return forced[:, len(met) - 1]
 

@@ -1,12 +1,14 @@
-"""Attention within sequences of any lengths, which stand one after another, by one kernel on a GPU.
+"""Attention within sequences of any lengths, by one kernel on a GPU.
 
-These are ATen's own kernels, flash and memory-efficient attention, which have had this form since PyTorch 2.6 and
-before; ``torch.nn.attention.varlen`` came later, and takes neither a scale nor grouped heads in its first versions.
-They are compared with PyTorch's operations when they are first needed.
+Their keys stand one after another, or in pages, of which sequences may have some in common. For the first there are
+ATen's own kernels, flash and memory-efficient attention, which have had this form since PyTorch 2.6 and before; for
+pages ``torch.nn.attention.varlen``, which takes them from 2.12 on. All are compared with PyTorch's operations when
+they are first needed.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -16,11 +18,17 @@ import torch
 from torch import Tensor, nn
 
 from tokur_cli.engine.memory import is_out_of_memory
+from tokur_cli.engine.transfers import sent
+
+PAGE = 256
+"""Columns of a page that PyTorch's flash attention takes."""
 
 _LAST_SEES_ALL = 2  # sdp::CustomMaskType::CausalFromBottomRight
 _ERROR = 0.02  # that rounding to 16 bits may make of numbers about 1
 
-_obstacles: dict[tuple[torch.device, torch.dtype, int], str | None] = {}
+_Form = tuple[torch.device, torch.dtype, int]
+_obstacles: dict[_Form, str | None] = {}
+_obstacles_to_pages: dict[_Form, str | None] = {}
 
 
 class Ends(NamedTuple):
@@ -37,8 +45,7 @@ class Ends(NamedTuple):
     @classmethod
     def of(cls, places: npt.NDArray[np.int64], device: torch.device) -> Ends:
         """Return where sequences end, counted from where the first begins."""
-        counted = torch.from_numpy((places - places[0]).astype(np.int32))
-        return cls(counted.to(device), int(np.diff(places).max()))
+        return cls(sent((places - places[0]).astype(np.int32), device), int(np.diff(places).max()))
 
 
 def takes_heads(size: int) -> bool:
@@ -53,25 +60,72 @@ def has_flash(device: torch.device, dtype: torch.dtype, size: int) -> bool:
     return torch.cuda.get_device_capability(device) >= (8, 0)
 
 
+class Pages(NamedTuple):
+    """Which pages hold the keys of S sequences.
+
+    Args:
+        table: (S, most) int32, the pages of each, one after another.
+        used: (S,) int32, how many of these columns are the sequence's: no fewer than it has queries.
+        ends: (S + 1,) int32: 0, and how many they are in all up to each.
+    """
+
+    table: Tensor
+    used: Tensor
+    ends: Tensor
+
+    @classmethod
+    def of(cls, table: Tensor, used: Tensor) -> Pages:
+        """Return pages of which the sequences use so many columns."""
+        return cls(table, used, nn.functional.pad(used.cumsum(0, dtype=torch.int32), (1, 0)))
+
+
 def has_varlen(device: torch.device, dtype: torch.dtype, size: int) -> bool:
     """Return whether ``attend_within`` is right on a GPU for heads of this size, tried once."""
+    return _is_there(attend_within, _obstacles, (device, dtype, size), "attention to sequences of different lengths")
+
+
+def has_pages(device: torch.device, dtype: torch.dtype, size: int) -> bool:
+    """Return whether ``attend_to_pages`` is right there, tried once: it should be with flash attention."""
     form = device, dtype, size
-    if type(torch.empty(0, device=device)) is not Tensor:  # stands for one, without numbers
-        return True
-    if form not in _obstacles:
-        _obstacles[form] = tried(lambda: _is_right(*form), "attention to sequences of different lengths")
-    return _obstacles[form] is None
+    if not has_flash(*form):
+        return False
+    if not _varlen_takes_pages():
+        _obstacles_to_pages[form] = f"PyTorch {torch.__version__} has no attention to pages"
+        return False
+    return _is_there(_in_pages, _obstacles_to_pages, form, "attention to pages")
 
 
 def obstacle() -> str | None:
-    """Return why a kernel that was asked for is not there."""
+    """Return why ``attend_within`` is not there where it was asked for."""
     return next(filter(None, _obstacles.values()), None)
 
 
-def tried(is_right: Callable[[], bool], what: str) -> str | None:
+def obstacle_to_pages() -> str | None:
+    """Return why ``attend_to_pages`` is not there where it was asked for."""
+    return next(filter(None, _obstacles_to_pages.values()), None)
+
+
+def _varlen_takes_pages() -> bool:
+    try:
+        from torch.nn.attention.varlen import varlen_attn
+    except ImportError:
+        return False
+    return "block_table" in inspect.signature(varlen_attn).parameters
+
+
+def _is_there(attend: Callable[..., Tensor], obstacles: dict[_Form, str | None], form: _Form, what: str) -> bool:
+    """Return whether a kernel is right; what is in its way is noted with the obstacles."""
+    if type(torch.empty(0, device=form[0])) is not Tensor:  # stands for one, without numbers
+        return True
+    if form not in obstacles:
+        obstacles[form] = _tried(attend, form, what)
+    return obstacles[form] is None
+
+
+def _tried(attend: Callable[..., Tensor], form: _Form, what: str) -> str | None:
     """Return what is in the way of a kernel; None if it is right."""
     try:
-        return None if is_right() else f"{what} is wrong here"
+        return None if _is_right(attend, *form) else f"{what} is wrong here"
     except RuntimeError as error:
         if is_out_of_memory(error):
             raise
@@ -107,14 +161,58 @@ def attend_within(query: Tensor, key: Tensor, value: Tensor, queries: Ends, keys
     return output[0].to(dtype)
 
 
-def _is_right(device: torch.device, dtype: torch.dtype, size: int) -> bool:
+def attend_to_pages(
+    query: Tensor, key: Tensor, value: Tensor, queries: Ends, pages: Pages, scale: float | None
+) -> Tensor:
+    """Do what ``attend_within`` does for keys in pages.
+
+    Args:
+        query: (N, heads, d), all sequences' queries.
+        key: (pages, ``PAGE``, key heads, d), where the number of key heads divides that of heads.
+        value: like the keys.
+        queries: where they end.
+        pages: which of them hold each sequence's keys.
+        scale: of the products; None for 1/√d.
+
+    Returns:
+        (N, heads, d).
+    """
+    from torch.nn.attention.varlen import varlen_attn
+
+    most = pages.table.shape[1] * PAGE
+    output = varlen_attn(
+        query, key, value, queries.places, pages.ends, queries.longest, most, scale=scale, enable_gqa=True,
+        window_size=(-1, -1 if queries.longest == 1 else 0), seqused_k=pages.used, block_table=pages.table,
+    )  # fmt: skip
+    assert isinstance(output, Tensor)
+    return output
+
+
+def _in_pages(query: Tensor, key: Tensor, value: Tensor, queries: Ends, keys: Ends, scale: float | None) -> Tensor:
+    """Attend to keys that stand one after another by pages, the last of which come first."""
+    used, device = keys.places.diff(), key.device
+    counts = [-(-length // PAGE) for length in used.tolist()]
+    free, most = sum(counts), max(counts)
+    table = torch.zeros(len(counts), most, dtype=torch.int32)
+    stored = [states.new_zeros(free + 1, PAGE, *states.shape[1:]) for states in (key, value)]
+    for row, (count, begin, length) in enumerate(zip(counts, keys.places.tolist(), used.tolist(), strict=False)):
+        for place in range(count):
+            table[row, place] = free
+            first, last = begin + place * PAGE, begin + min(length, (place + 1) * PAGE)
+            for pages, states in zip(stored, (key, value), strict=True):
+                pages[free, : last - first] = states[first:last]
+            free -= 1
+    return attend_to_pages(query, stored[0], stored[1], queries, Pages.of(table.to(device), used), scale)
+
+
+def _is_right(attend: Callable[..., Tensor], device: torch.device, dtype: torch.dtype, size: int) -> bool:
     """Try it on a sequence whose queries are its last few, and on one that is all queries."""
     numbers, scale = torch.Generator().manual_seed(0), 2 * size**-0.5
     counts, lengths = [3, 130], [270, 130]
     query = torch.randn(sum(counts), 4, size, generator=numbers).to(dtype)
     key, value = torch.randn(2, sum(lengths), 2, size, generator=numbers).to(dtype)
     queries, keys = (Ends.of(np.cumsum([0, *many]), device) for many in (counts, lengths))
-    got = attend_within(query.to(device), key.to(device), value.to(device), queries, keys, scale)
+    got = attend(query.to(device), key.to(device), value.to(device), queries, keys, scale)
     exact = []
     for parts in zip(query.split(counts), key.split(lengths), value.split(lengths), strict=True):
         count, length = len(parts[0]), len(parts[1])

@@ -418,7 +418,7 @@ def test_keys_and_values_take_what_they_may_and_no_more(samples):
     for rows, spare in ((3, 0), (2, -1), (3, 16 * 256 - 1), (1, -2 * 16 * 256), (1, -3 * 16 * 256)):
         seen = []
 
-        def choose(logits, sampling, random, seen=seen):
+        def choose(logits, *_, seen=seen):
             seen.append(len(logits))
             return logits.argmax(-1)
 
@@ -553,7 +553,7 @@ def test_a_prompt_that_never_fits_is_an_error_of_its_own(monkeypatch):
 
 
 def varlen_as_documented(
-    query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, scale, enable_gqa, seqused_k, block_table
+    query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, scale, enable_gqa, window_size, seqused_k, block_table
 ):
     """What the documentation of ``torch.nn.attention.varlen.varlen_attn`` says of paged keys, in float64."""
     (width, key_heads), count = key.shape[1:3], len(cu_seq_q) - 1
@@ -579,7 +579,13 @@ def varlen_as_documented(
             .repeat_interleave(query.shape[1] // key_heads, 1)
             for states in (key, value)
         )
-        weights = (torch.einsum("nhd,mhd->hnm", queries, keys) * scale).softmax(-1)
+        products = torch.einsum("nhd,mhd->hnm", queries, keys) * scale
+        if window_size == (-1, 0):  # the last query sees all
+            seen = torch.ones(products.shape[1:], dtype=torch.bool).tril(used - len(queries))
+            products = products.masked_fill(~seen, -torch.inf)
+        else:
+            assert (window_size, len(queries)) == ((-1, -1), 1)
+        weights = products.softmax(-1)
         outputs.append(torch.einsum("hnm,mhd->nhd", weights, values))
     return torch.cat(outputs).to(query.dtype)
 

@@ -7,7 +7,6 @@ import torch
 from tests.engine.fake_gpu import DEVICE, fake_gpu, llama_8b, moved, split
 from tests.engine.generation.test_decoder import OTHERS, requests, text_of
 from tests.tiny import FAMILIES, tiny_model
-from tokur_cli.engine.generation.attention import FLASH_WIDTH
 from tokur_cli.engine.generation.cache import RollingCache, kept_bytes
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.guided.particles import Guide, ParticleFilter
@@ -18,6 +17,7 @@ from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.uncertainty.growing import GrowingScorer
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Scorer, batch_bytes
+from tokur_cli.engine.varlen import PAGE
 from tokur_cli.scores.guides import GuideScore
 
 ASKED = requests(5, samples=(0, 1))
@@ -56,16 +56,27 @@ def test_families_decode_on_a_gpu_in_batches_that_rows_leave_and_join(family, dt
         decode(moved(model, dtype), 3, max_rows=4, cache_bytes=10**6)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("sampling", SAMPLINGS)
-def test_a_step_waits_for_its_tokens_alone(sampling, monkeypatch):
-    reads = []
-    for steps in (2, 6):
-        model = tiny_model("llama", num_hidden_layers=1)
-        with fake_gpu(monkeypatch, (8, 0)) as operations:
-            decode(moved(model, torch.bfloat16), steps, SAMPLINGS[sampling])
-            reads.append(operations.read)
-    assert reads[1] - reads[0] == 4
+@pytest.mark.parametrize(
+    ("family", "sampling"), [*(("llama", sampling) for sampling in SAMPLINGS), ("gemma2", "top-p")]
+)
+def test_nothing_waits_but_the_reading_of_tokens_while_the_next_step_is_asked_for(family, sampling, monkeypatch):
+    """Prompts join meanwhile, and rows leave: the context ends responses to prompts of different lengths."""
+    model = tiny_model(family, num_hidden_layers=1)
+    asked = [DecodingRequest(index, str(index), [7] * length, [0]) for index, length in enumerate((2, 4, 6, 7))]
+    with fake_gpu(monkeypatch, (8, 0)) as operations:
+        decoder = Decoder(
+            moved(model, torch.bfloat16), text_of, SAMPLINGS[sampling], end_ids=frozenset(), max_new_tokens=100,
+            context_length=10, max_rows=2,
+        )  # fmt: skip
+        list(decoder.run(asked[:1]))
+        operations.forget()
+        responses = list(decoder.run(asked))
+        *waits, last = operations.waits
+    assert sorted(len(response.token_ids) for response in responses) == [3, 4, 6, 8]
+    assert len(waits) >= 8
+    a_step = 100  # operations at least
+    assert min(made - done for done, made in waits) > a_step
+    assert last[1] - last[0] < a_step, "nothing is asked for after the last token"
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma2"])
@@ -155,7 +166,7 @@ def test_a_batchs_peak_stays_within_its_budget(monkeypatch):
     asked = [DecodingRequest(index, str(index), [index] * length, [0]) for index, length in enumerate(lengths)]
     with fake_gpu(monkeypatch, (8, 0)) as operations:
         moved(model, torch.bfloat16)
-        a_page = FLASH_WIDTH * kept_bytes(model)[0]
+        a_page = PAGE * kept_bytes(model)[0]
         options = {"end_ids": frozenset(), "max_new_tokens": 16, "max_rows": 64, "cache_bytes": rows * a_page}
         decoder = Decoder(model, text_of, Sampling(0.8), **options)
         operations.forget()
@@ -188,8 +199,7 @@ def test_tokens_are_chosen_where_the_logits_are(sampling, dtype, monkeypatch):
     with fake_gpu(monkeypatch, (8, 0)):
         logits = torch.empty(256, 128_256, dtype=dtype, device=DEVICE)
         tokens = choose_tokens(logits, SAMPLINGS[sampling], [5] * 256)
-        place = torch.device("cpu") if sampling == "top-p" else DEVICE  # where they have been read
-        assert (tokens.shape, tokens.dtype, tokens.device) == ((256,), torch.long, place)
+        assert (tokens.shape, tokens.dtype, tokens.device) == ((256,), torch.long, DEVICE)
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse, batch
 from tokur_cli.engine.uncertainty.vocabulary import COMPARISONS, token_quantities
 from tokur_cli.scores.quantities import ON_DEMAND, QUANTITIES
 
-FLASH, EFFICIENT = "_flash_attention_forward", "_efficient_attention_forward"
+FLASH, EFFICIENT, PAGED = "_flash_attention_forward", "_efficient_attention_forward", "_varlen_attn"
 ON_CPU = "_scaled_dot_product_flash_attention_for_cpu"
 INPUTS = 6  # tensors of a batch: ids, steps, positions, rows, columns, targets
 
@@ -116,7 +116,7 @@ BATCHES = {
 }
 
 
-def kernels_of_a_layer(dtype, capability, monkeypatch):
+def kernels_of_a_layer(dtype, capability, monkeypatch, batches=BATCHES):
     """Of a model of Llama 3.1 8B's shapes under three members: batch → (kernels, calls of attention among them)."""
     monkeypatch.setattr(Scorer, "reduced", lambda _, responses, *of: [{}] * len(responses))  # the body alone
     found = []
@@ -126,15 +126,15 @@ def kernels_of_a_layer(dtype, capability, monkeypatch):
         with fake_gpu(monkeypatch, capability) as operations:
             model = moved(model, dtype)
             draws = Draws(build_posterior(model), 2)
-            for name, responses in BATCHES.items():
+            for name, responses in batches.items():
                 # In several batches, what comes before them is computed ahead
                 scorer = Scorer(model, draws, batch_tokens=3 * 1500 if name == "a header" else 2**17)
                 list(scorer.score(responses))  # bases and noise are copied once
                 operations.forget()
                 list(scorer.score(responses))
-                calls = sum(len(operations.of(kernel)) for kernel in (FLASH, EFFICIENT))
+                calls = sum(len(operations.of(kernel)) for kernel in (FLASH, EFFICIENT, PAGED))
                 found[-1][name] = np.array([operations.kernels, calls]) / len(operations.of("embedding"))
-    return {name: (found[1][name] - found[0][name]).tolist() for name in BATCHES}
+    return {name: (found[1][name] - found[0][name]).tolist() for name in batches}
 
 
 @pytest.mark.parametrize(("dtype", "capability"), [(torch.bfloat16, (9, 0)), (torch.float16, (7, 5))])
@@ -143,6 +143,16 @@ def test_a_batch_takes_few_kernels_a_layer_whatever_its_lengths_and_prefixes(dty
     for name, (kernels, calls) in kernels_of_a_layer(dtype, capability, monkeypatch).items():
         assert 0 < kernels <= 70, name
         assert calls == 1, name
+
+
+def test_short_answers_below_a_long_header_take_no_more(monkeypatch):
+    """Of 4,100 positions before each of 200 answers, all but the last few are in pages that stand once."""
+    header, *questions = (RNG.integers(0, 256, count).tolist() for count in (4000, *[100] * 200))
+    responses = [TokenizedResponse([*header, *question], [9, 9]) for question in questions]
+    found = kernels_of_a_layer(torch.bfloat16, (9, 0), monkeypatch, {"answers": responses})
+    kernels, calls = found["answers"]
+    assert kernels <= 70
+    assert calls == 2, "1 GB is copied at a time"
 
 
 def test_a_round_of_growing_responses_takes_as_many_kernels_whatever_came_before(monkeypatch):
@@ -160,7 +170,7 @@ def test_a_round_of_growing_responses_takes_as_many_kernels_whatever_came_before
                 operations.forget()
                 growths = [Growth(QUESTIONS[n // 4], [n] * length, scored.get(n)) for n in range(16)]
                 scored = dict(scorer.score(growths))
-                rounds[-1].append((operations.kernels, len(operations.of(FLASH))))
+                rounds[-1].append((operations.kernels, len(operations.of(FLASH)) + len(operations.of(PAGED))))
     kernels, calls = (np.array(rounds[1]) - rounds[0])[1:].T  # the first round computes the prompts, too
     assert set(calls) == {1}
     assert len(set(kernels)) == 1
@@ -169,7 +179,7 @@ def test_a_round_of_growing_responses_takes_as_many_kernels_whatever_came_before
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "gemma2"])
 def test_what_a_batch_copies_to_the_gpu_does_not_grow_with_its_layers(family, monkeypatch):
-    """Copying waits for what was asked before: nothing may be copied layer by layer."""
+    """And waits for nothing: the results alone are waited for."""
     copied = []
     for layers in (1, 2):
         model = tiny_model(family, **{"n_layer" if family == "gpt2" else "num_hidden_layers": layers})
@@ -180,6 +190,7 @@ def test_what_a_batch_copies_to_the_gpu_does_not_grow_with_its_layers(family, mo
             operations.forget()
             score(scorer)
             copied.append(operations.sent)
+            assert len(operations.waits) == operations.read > 0
     # Padded rows have no positions; a call of packed attention has paths, and where queries and keys end
     assert copied == [INPUTS - 1 if family == "gemma2" else INPUTS + 3] * 2
 

@@ -67,6 +67,8 @@ class Herd:
         ("llama", None, "joint", 4096, "by stretch"),  # whole
         ("gpt2", None, "stepwise", 100, "by stretch"),
         ("gpt2", None, "stepwise", 100, "by path"),
+        ("llama", None, "stepwise", 4096, "by pages"),
+        ("gpt2", "1:", "stepwise", 100, "by pages"),
         ("gemma2", None, "stepwise", 4096, "by stretch"),  # whole: its attention cannot be packed
     ],
 )

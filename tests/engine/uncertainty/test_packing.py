@@ -1,4 +1,5 @@
 import copy
+import inspect
 import itertools
 
 import numpy as np
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine import oracle
+from tests.engine.generation.test_decoder import varlen_as_documented
 from tests.tiny import FAMILIES, SIZES, tiny_model
 from tokur_cli.engine import varlen
 from tokur_cli.engine.body import parts_of
@@ -19,7 +21,7 @@ from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.prefixes import cut_batches, divide, in_reading_order
 from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
 
-WAYS = ["by stretch", "by path"]  # a CPU's and a GPU's
+WAYS = ["by stretch", "by path", "by pages"]  # a CPU's, and a GPU's without and with a kernel for pages
 PACKED = ["llama", "qwen2", "qwen3", "mistral", "gemma3", "gpt2", "phi3", "gpt_neox"]
 
 
@@ -80,12 +82,36 @@ def attend_as_documented(query, key, value, queries, keys, scale):
     return torch.cat(outputs).to(query.dtype)
 
 
+def attend_to_pages_as_documented(query, key, value, queries, pages, scale):
+    """What ``varlen.attend_to_pages`` says of itself, in float64, for pages of four columns."""
+    assert key.shape[1] == 4
+    assert key.shape == value.shape
+    assert pages.table.dtype == pages.used.dtype == torch.int32
+    assert len(queries.places) - 1 == len(pages.table) == len(pages.used)
+    assert pages.ends.tolist() == [0, *pages.used.cumsum(0).tolist()]
+    assert pages.ends.dtype == torch.int32
+    seen = [
+        [states[table.long()].flatten(0, 1)[:used] for table, used in zip(pages.table, pages.used, strict=True)]
+        for states in (key, value)
+    ]
+    keys = varlen.Ends(pages.ends, int(pages.used.max()))
+    return attend_as_documented(query, *map(torch.cat, seen), queries, keys, scale)
+
+
 def as_a_gpu(monkeypatch, way="by path"):
-    """Have a CPU divide the work as a GPU does; return the arguments of the kernel's calls."""
+    """Have a CPU divide the work as a GPU does; return the arguments of the kernels' calls."""
     calls = []
-    if way == "by path":
+
+    def noted(attend):
+        return lambda *of: calls.append(of) or attend(*of)
+
+    if way != "by stretch":
         monkeypatch.setattr(packing, "_BY_STRETCH", ())
-        monkeypatch.setattr(packing, "attend_within", lambda *of: calls.append(of) or attend_as_documented(*of))
+        monkeypatch.setattr(packing, "attend_within", noted(attend_as_documented))
+    if way == "by pages":
+        monkeypatch.setattr(packing, "PAGE", 4)
+        monkeypatch.setattr(packing, "has_pages", lambda *_: True)
+        monkeypatch.setattr(packing, "attend_to_pages", noted(attend_to_pages_as_documented))
     return calls
 
 
@@ -291,22 +317,24 @@ def test_fused_attention_returns_the_logarithm_of_its_denominator(dtype, causal,
 @pytest.mark.parametrize("way", WAYS)
 def test_packed_attention_equals_attention_with_a_mask(dtype, way, monkeypatch):
     """As a CPU and as a GPU divide the work; low precision errs no more than one masked product."""
-    as_a_gpu(monkeypatch, way)
+    calls = as_a_gpu(monkeypatch, way)
     for got, expected, masked in packed_exact_and_masked(dtype):
         error, masked_error = (got - expected).abs(), (masked - expected).abs()
         assert error.max() <= 1.5 * masked_error.max() + 1e-12
         assert error.mean() <= 1.1 * masked_error.mean() + 1e-13
+    assert any(isinstance(keys, varlen.Pages) for *_, keys, _ in calls) == (way == "by pages")
 
 
+@pytest.mark.parametrize("way", WAYS[1:])
 @pytest.mark.parametrize("most", [1 << 29, 40, 1])
-def test_keys_are_copied_as_many_at_a_time_as_memory_allows(most, monkeypatch):
+def test_keys_are_copied_as_many_at_a_time_as_memory_allows(most, way, monkeypatch):
     """At most so many positions of a layer in each call of a GPU's kernel, or those of one path."""
-    calls = as_a_gpu(monkeypatch)
+    calls = as_a_gpu(monkeypatch, way)
     monkeypatch.setattr(packing, "_COPIED_BYTES", most * 2 * 2 * 16 * 8)  # keys and values of two heads in float64
     for got, expected, _ in packed_exact_and_masked(torch.float64):
         assert (got - expected).abs().max() < 1e-12
         for _, key, _, queries, _, _ in calls:
-            assert len(key) <= most or len(queries.places) == 2
+            assert key[..., 0, 0].numel() <= most or len(queries.places) == 2
         if most > 1000:
             assert len(calls) == 1
         if most == 1:
@@ -379,6 +407,32 @@ def test_a_kernel_is_tried_before_it_counts(dtype, size, monkeypatch):
     monkeypatch.setattr(varlen, "attend_within", exhausted)
     with pytest.raises(torch.OutOfMemoryError):
         varlen.has_varlen(*form)
+
+
+@pytest.mark.parametrize("size", [16, 128])
+def test_a_kernel_for_pages_is_tried_before_it_counts(size, monkeypatch):
+    """One that takes pages in the order in which they stand is found out."""
+    form = torch.device("cpu"), torch.bfloat16, size
+    assert not varlen.has_pages(*form)
+    assert varlen.obstacle_to_pages() is None, "nobody has asked for it where there is no flash attention"
+    monkeypatch.setattr(varlen, "has_flash", lambda *_: True)
+
+    def in_order(*of, block_table, **more):
+        return varlen_as_documented(*of, block_table=block_table.flip(0), **more)
+
+    def without_pages(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, scale):
+        raise AssertionError
+
+    in_order.__signature__ = inspect.signature(varlen_as_documented)
+    for kernel, why in (
+        (varlen_as_documented, None),
+        (in_order, "attention to pages is wrong here"),
+        (without_pages, f"PyTorch {torch.__version__} has no attention to pages"),
+    ):
+        monkeypatch.setattr(varlen, "_obstacles_to_pages", {})
+        monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", kernel)
+        assert varlen.has_pages(*form) == (why is None)
+        assert varlen.obstacle_to_pages() == why
 
 
 def test_what_cannot_be_packed_is_padded(monkeypatch):

@@ -1,14 +1,13 @@
 """Attention of one step of generation over keys and values in pages: three ways to the same numbers.
 
 On a CPU under Linux, ``attention.c`` is compiled for this processor and this size of heads by the user's C compiler
-when it is first needed, in 0.2 to 0.4 s, and no file stays. On a GPU it is PyTorch's ``varlen_attn``. Everywhere else,
+when it is first needed, in 0.2 to 0.4 s, and no file stays. On a GPU it is PyTorch's flash attention. Everywhere else,
 operations gather each response's pages, which reads and writes all keys and values once more.
 """
 
 from __future__ import annotations
 
 import ctypes
-import inspect
 import math
 import os
 import shlex
@@ -16,7 +15,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
@@ -24,9 +22,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from tokur_cli.engine.varlen import has_flash, tried
+from tokur_cli.engine.varlen import Ends, Pages, attend_to_pages, obstacle_to_pages
 
 _SCALARS = {torch.bfloat16: ["-DBFLOAT16"], torch.float32: []}
 _COMPILERS = ("gcc", "cc")  # Clang calls an OpenMP that PyTorch seldom brings
@@ -34,9 +32,8 @@ _COMPILERS = ("gcc", "cc")  # Clang calls an OpenMP that PyTorch seldom brings
 _OPTIONS = "-O3 -march=native -fPIC -fopenmp -fno-math-errno -fno-trapping-math -fno-signed-zeros -fassociative-math"
 _SECONDS = 60  # that a compiler may take
 _LINE = 16  # float32 in a line of a processor's cache
-FLASH_WIDTH = 256  # columns of a page that PyTorch's flash attention takes
 
-_made: dict[tuple[torch.dtype, int | torch.device, int], Callable[..., Tensor] | _Obstacle] = {}
+_made: dict[tuple[torch.dtype, int, int], AttentionInC | _Obstacle] = {}
 
 
 class _Obstacle(NamedTuple):
@@ -70,10 +67,10 @@ class Rows:
         return torch.arange(self.table.shape[1] * self.width, device=self.used.device) >= self.used[:, None]
 
     @cached_property
-    def ends(self) -> tuple[Tensor, Tensor]:
-        """Queries and columns of all responses before each, and of all: (R + 1,) int32 both."""
+    def for_varlen(self) -> tuple[Ends, Pages]:
+        """Where the responses' queries end, of which each has one, and where their keys stand."""
         queries = torch.arange(len(self.used) + 1, dtype=torch.int32, device=self.used.device)
-        return queries, nn.functional.pad(self.used.cumsum(0, dtype=torch.int32), (1, 0))
+        return Ends(queries, 1), Pages.of(self.table, self.used)
 
     def by_head(self, key_heads: int) -> Tensor:
         """Return where the pages of each key head stand among all: (R · key heads · most,)."""
@@ -181,7 +178,7 @@ def attention_in_c(query: Tensor, key_heads: int) -> AttentionInC | None:
 
 def obstacle() -> str | None:
     """Return why a function that was asked for is not there."""
-    return next((made.why for made in _made.values() if isinstance(made, _Obstacle)), None)
+    return next((made.why for made in _made.values() if isinstance(made, _Obstacle)), obstacle_to_pages())
 
 
 def _compile(dtype: torch.dtype, group: int, size: int) -> AttentionInC | _Obstacle:
@@ -203,8 +200,7 @@ def _compile(dtype: torch.dtype, group: int, size: int) -> AttentionInC | _Obsta
         return _Obstacle(f"{name} fails ({said[0] if said else error.returncode})")
     except (OSError, subprocess.TimeoutExpired) as error:
         return _Obstacle(f"{name} makes nothing that can be used ({error})")
-    is_right = _is_right(made, torch.empty(0, dtype=dtype), group, size, 2)
-    return made if is_right else _Obstacle(f"what {name} makes is wrong")
+    return made if _is_right(made, dtype, size) else _Obstacle(f"what {name} makes is wrong")
 
 
 def _compiler() -> list[str] | None:
@@ -218,23 +214,19 @@ def _run(command: list[str], source: bytes = b"") -> None:
     subprocess.run(command, input=source, capture_output=True, check=True, timeout=_SECONDS)
 
 
-def _is_right(attend: Callable[..., Tensor], made_of: Tensor, group: int, size: int, width: int) -> bool:
+def _is_right(attend: AttentionInC, dtype: torch.dtype, size: int) -> bool:
     """Try it on two responses that begin alike, of one full page and of two, with the next column on another."""
     numbers = torch.Generator().manual_seed(0)
 
     def states(*shape: int) -> Tensor:
-        return torch.randn(*shape, size, generator=numbers).to(made_of)
+        return torch.randn(*shape, size, generator=numbers).to(dtype)
 
-    new = states(2, 2 * group), states(2, 2), states(2, 2)
-    table = torch.tensor([[2, 3, 0], [2, 4, 1]], dtype=torch.int32, device=made_of.device)
-    rows = Rows(table, torch.tensor([width + 1, 2 * width + 1], dtype=torch.int32, device=made_of.device), width)
-    pages = states(5, width, 2).transpose(1, 2), states(5, width, 2).transpose(1, 2)
-    by_head = pages[0].contiguous(), pages[1].contiguous()
-    exact = (by_head[0].float(), by_head[1].float())
+    new, pages = (states(2, 2 * attend.group), states(2, 2), states(2, 2)), (states(5, 2, 2), states(5, 2, 2))
+    table = torch.tensor([[2, 3, 0], [2, 4, 1]], dtype=torch.int32)
+    rows = Rows(table, torch.tensor([3, 5], dtype=torch.int32), 2)
     query, key, value = (part.float() for part in new)
-    expected = attention_by_operations(query, key, value, exact, rows, 0.5)
-    got = attend(*new, pages if attend is attention_by_varlen else by_head, rows, 0.5)
-    return torch.allclose(got.float(), expected, rtol=0, atol=0.02)
+    expected = attention_by_operations(query, key, value, (pages[0].float(), pages[1].float()), rows, 0.5)
+    return torch.allclose(attend(*new, pages, rows, 0.5).float(), expected, rtol=0, atol=0.02)
 
 
 def _address(tensor: Tensor) -> ctypes.c_void_p:
@@ -270,18 +262,9 @@ def attention_by_varlen(
     query: Tensor, key: Tensor, value: Tensor, pages: tuple[Tensor, Tensor], rows: Rows, scale: float
 ) -> Tensor:
     """Do what ``AttentionInC`` does by one call of PyTorch's flash attention, where ``has_pages``."""
-    from torch.nn.attention.varlen import varlen_attn
-
     _write(key, value, pages, rows)
     keys, values = (states.transpose(1, 2) for states in pages)
-    queries, columns = rows.ends
-    most = rows.table.shape[1] * rows.width
-    output = varlen_attn(
-        query, keys, values, queries, columns, 1, most, scale=scale, enable_gqa=True, seqused_k=rows.used,
-        block_table=rows.table,
-    )  # fmt: skip
-    assert isinstance(output, Tensor)
-    return output
+    return attend_to_pages(query, keys, values, *rows.for_varlen, scale)
 
 
 def _write(key: Tensor, value: Tensor, pages: tuple[Tensor, Tensor], rows: Rows) -> None:
@@ -289,29 +272,3 @@ def _write(key: Tensor, value: Tensor, pages: tuple[Tensor, Tensor], rows: Rows)
     page, column = rows.next
     for states, new in zip(pages, (key, value), strict=True):
         states[page, :, column] = new
-
-
-def has_pages(device: torch.device, dtype: torch.dtype, size: int) -> bool:
-    """Return whether ``varlen_attn`` takes pages of heads of this size there, tried once.
-
-    It should from PyTorch 2.12 on, where there is flash attention.
-    """
-    if not has_flash(device, dtype, size):
-        return False
-    form = dtype, device, size
-    if form not in _made:
-        why = _obstacle_to_pages(torch.empty(0, dtype=dtype, device=device), size)
-        _made[form] = _Obstacle(why) if why else attention_by_varlen
-    return not isinstance(_made[form], _Obstacle)
-
-
-def _obstacle_to_pages(made_of: Tensor, size: int) -> str | None:
-    try:
-        from torch.nn.attention.varlen import varlen_attn
-    except ImportError:
-        return f"PyTorch {torch.__version__} has no attention to pages"
-    if "block_table" not in inspect.signature(varlen_attn).parameters:
-        return f"PyTorch {torch.__version__} has no attention to pages"
-    if type(made_of) is not Tensor:  # stands for one, without numbers
-        return None
-    return tried(lambda: _is_right(attention_by_varlen, made_of, 2, size, FLASH_WIDTH), "attention to pages")

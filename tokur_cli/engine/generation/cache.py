@@ -30,6 +30,7 @@ from transformers.cache_utils import LinearAttentionAndSlidingWindowAttentionLay
 from tokur_cli.engine.body import cache_argument, input_device, logits_from, run_body
 from tokur_cli.engine.halving import pad
 from tokur_cli.engine.rotary import rescaled_beyond
+from tokur_cli.engine.transfers import sent
 
 _SPARE_COLUMNS = 64  # columns allocated ahead
 _COLUMNS = ("keys", "values")  # of transformers' layers: (R, heads, columns, d) each
@@ -86,7 +87,8 @@ class RollingCache:
         self.model = model
         self._last_position = min(context_length or sys.maxsize, rescaled_beyond(model) or sys.maxsize) - 1
         self._cache: Cache | None = None
-        self._filled = torch.zeros(0, dtype=torch.long, device=_device(model))  # (R,) columns of each row
+        self._lengths = np.zeros(0, dtype=np.int64)  # (R,) columns of each row
+        self._filled = sent(self._lengths, _device(model))  # the same, where they are computed with
 
     def join(self, prompts: Sequence[Sequence[int]], copies: Sequence[int]) -> Tensor:
         """Process prompts and append rows for their responses.
@@ -100,9 +102,11 @@ class RollingCache:
         """
         processed, logits = _processed(self.model, prompts)
         rows = torch.arange(len(self._filled), device=self._filled.device)
-        self._cache = _rejoin(self._cache, rows, self._longest(), list(zip(processed, copies, strict=True)))
-        new = torch.from_numpy(np.repeat([len(prompt) for prompt in prompts], copies))
-        self._filled = torch.cat([self._filled, new.to(self._filled.device)])
+        longest = int(self._lengths.max(initial=0))
+        self._cache = _rejoin(self._cache, rows, longest, list(zip(processed, copies, strict=True)))
+        new = np.repeat([len(prompt) for prompt in prompts], copies)
+        self._lengths = np.concatenate([self._lengths, new])
+        self._filled = torch.cat([self._filled, sent(new, self._filled.device)])
         return logits
 
     def step(self, ids: Tensor) -> Tensor:
@@ -124,18 +128,16 @@ class RollingCache:
             where = {"attention_mask": mask.long(), "position_ids": positions[:, None]}
         cache = cache_argument(self.model, self._cache)
         outputs = self.model(input_ids=ids[:, None], use_cache=True, **where, **cache)
+        self._lengths = self._lengths + 1
         self._filled = self._filled + 1
         logits: Tensor = outputs.logits[:, -1]
         return logits
 
     def gather(self, index: Sequence[int]) -> None:
         """Make row i what row ``index[i]`` is, each at most once."""
-        kept = torch.tensor(index, device=self._filled.device)  # sent once, not for each layer
-        self._filled = self._filled[kept]
-        self._cache = _rejoin(self._cache, kept, self._longest(), [])
-
-    def _longest(self) -> int:
-        return int(self._filled.max()) if len(self._filled) else 0
+        kept = sent(np.array(index), self._filled.device)  # once, not for each layer
+        self._lengths, self._filled = self._lengths[index], self._filled[kept]
+        self._cache = _rejoin(self._cache, kept, int(self._lengths.max(initial=0)), [])
 
 
 def _device(model: PreTrainedModel) -> torch.device:
@@ -181,7 +183,7 @@ def _processed(model: PreTrainedModel, prompts: Sequence[Sequence[int]]) -> tupl
         ids = pad(group, _device(model))
         outputs = run_body(model, input_ids=ids, use_cache=True, **cache_argument(model, cache))
         states = outputs["last_hidden_state"]
-        ends = torch.tensor([len(prompt) - 1 for prompt in group], device=states.device)
+        ends = sent(np.array([len(prompt) - 1 for prompt in group]), states.device)
         with logits_from(model, outputs) as logits:
             following.append(logits(states[torch.arange(len(group), device=states.device), ends][None])[0])
         processed += [_Processed(cache, row, len(prompt)) for row, prompt in enumerate(group)]

@@ -1,4 +1,8 @@
-"""Generation with the mean weights: responses to many prompts in one batch that is refilled as they end."""
+"""Generation with the mean weights: responses to many prompts in one batch that is refilled as they end.
+
+On a GPU a step is asked for before the tokens of the one before it are read, so that it never waits for what is done
+with them here: rows run along for a step after they have ended.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Literal
+from typing import Literal, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
@@ -15,14 +20,17 @@ from transformers import PreTrainedModel
 from tokur_cli.engine.body import input_device
 from tokur_cli.engine.generation.cache import RollingCache, kept_bytes
 from tokur_cli.engine.generation.paged import PagedCache
-from tokur_cli.engine.generation.sampling import RandomStream, Sampling, choose_tokens
+from tokur_cli.engine.generation.sampling import NUCLEUS, UNSEEN, RandomStream, Sampling, choose_tokens
 from tokur_cli.engine.memory import clear_device_cache, is_out_of_memory
 from tokur_cli.engine.rotary import rescaling
+from tokur_cli.engine.transfers import Arriving, sent
 from tokur_cli.engine.uncertainty.packing import KeysAndValues, longest_packed
 from tokur_cli.records.errors import TokurError
 
 _FREE_TO_JOIN = 1 / 8  # of the rows: fewer are not worth a pass over prompts
 _ENDED_TO_LEAVE = 1 / 16  # of the rows: fewer may run along
+_AHEAD = {"cuda": 1}  # steps whose tokens are not read yet when the next one is asked for
+_WIDER = 4  # times as many tokens are looked at, once a nucleus has been found to have more
 _INSTEAD = "try --dtype float32"
 
 FinishReason = Literal["stop", "length", "stop_string", "step"]
@@ -78,17 +86,39 @@ class DecodedResponse:
 
 @dataclass
 class _Row:
-    """A response under way: a row of the batch."""
+    """A response under way: a row of the batch.
+
+    Args:
+        request, sample: what it answers, and as which sample.
+        random: its random words.
+        most: new tokens that it may have.
+        ids: its tokens, as far as they are read.
+        asked: new tokens that were asked for, read or not.
+        done: whether it has ended.
+    """
 
     request: DecodingRequest
     sample: int
     random: RandomStream
-    limit: int
+    most: int
     ids: list[int] = field(default_factory=list)
+    asked: int = 0
     done: bool = False
 
     def __post_init__(self) -> None:
         self.ids += self.request.begun
+
+    def next_word(self) -> int:
+        """Return the random word of the next token, which is asked for."""
+        self.asked += 1
+        return 0 if self.done else self.random.at(self.asked - 1)
+
+
+class _Asked(NamedTuple):
+    """Tokens (R,) that were asked for, one for each of these rows."""
+
+    rows: list[_Row]
+    tokens: Arriving
 
 
 class Decoder:
@@ -107,7 +137,7 @@ class Decoder:
         max_rows: responses generated at once; halved for good when memory does not suffice.
         prefill_tokens: padded positions of the prompts that are processed at once.
         cache_bytes: what is kept of the responses may take, at their longest; None for any amount.
-        choose: from logits (B, V), the settings and B random words to B token ids.
+        choose: from logits (B, V), the settings, B random words and the size of a nucleus to B ids: ``choose_tokens``.
         told: called with how many tokens a step has generated.
     """
 
@@ -126,7 +156,7 @@ class Decoder:
         max_rows: int = 64,
         prefill_tokens: int = 4096,
         cache_bytes: int | None = None,
-        choose: Callable[[Tensor, Sampling, list[int]], Tensor] = choose_tokens,
+        choose: Callable[[Tensor, Sampling, Sequence[int], int], Tensor] = choose_tokens,
         told: Callable[[int], None] = lambda tokens: None,
     ) -> None:
         self.model, self.decode, self.sampling, self.choose, self.told = model, decode, sampling, choose, told
@@ -139,7 +169,10 @@ class Decoder:
         self._rows: list[_Row] = []
         kind = PagedCache if longest_packed(model) is None else RollingCache
         self._new_cache: Callable[[], PagedCache | RollingCache] = partial(kind, model, context_length)
+        self._ahead = _AHEAD.get(self.device.type, 0)
+        self._nucleus = NUCLEUS
         self._last: Tensor  # (R,) the rows' last tokens
+        self._asked: deque[_Asked]
         self._forget()
         self._waiting: deque[DecodingRequest] = deque()
         self._rescaling = rescaling(model)
@@ -197,14 +230,18 @@ class Decoder:
         rows = [row for row in self._rows if not row.done]
         self._rows = []
         self._forget()
-        by_request = {id(row.request): row.request for row in rows}
-        for request in reversed(by_request.values()):
-            samples = [row.sample for row in rows if row.request is request]
-            self._waiting.appendleft(replace(request, samples=samples))
+        self._put_back(rows)
         if self.max_rows == 1:
             return self._waiting.popleft()
         self.max_rows = max(1, min(self.max_rows, len(rows)) // 2)
         return None
+
+    def _put_back(self, rows: Sequence[_Row]) -> None:
+        """Have responses be generated again, from where their requests begin."""
+        by_request = {id(row.request): row.request for row in rows}
+        for request in reversed(by_request.values()):
+            samples = [row.sample for row in rows if row.request is request]
+            self._waiting.appendleft(replace(request, samples=samples))
 
     def _join(
         self, source: Iterator[DecodingRequest | None]
@@ -233,19 +270,20 @@ class Decoder:
         if resumed:
             assert isinstance(self._cache, PagedCache)
             self._cache.resume([request.states for request in resumed], [len(request.samples) for request in resumed])
-            last = torch.tensor([row.ids[-1] for row in resumed_rows], device=self.device)
-            self._last = torch.cat([self._last, last])
+            last = np.array([row.ids[-1] for row in resumed_rows])
+            self._last = torch.cat([self._last, sent(last, self.device)])
         if prefilled:
             logits = self._prefill(prefilled)
-            prompts = [index for index, request in enumerate(prefilled) for _ in request.samples]
-            yield from self._take_tokens(new_rows, logits[torch.tensor(prompts, device=logits.device)])
+            prompts = np.repeat(np.arange(len(prefilled)), [len(request.samples) for request in prefilled])
+            self._ask_for_tokens(new_rows, logits[sent(prompts, logits.device)])
+            yield from self._take_tokens(self._ahead)
 
     def _is_resumed(self, request: DecodingRequest) -> bool:
         return bool(request.states) and isinstance(self._cache, PagedCache)
 
     def _rows_of(self, requests: Sequence[DecodingRequest]) -> list[_Row]:
         return [
-            _Row(r, sample, RandomStream(self.sampling.seed, r.key, sample, r.round), self._limit(r))
+            _Row(r, sample, RandomStream(self.sampling.seed, r.key, sample, r.round), self._most(r))
             for r in requests
             for sample in r.samples
         ]
@@ -256,24 +294,32 @@ class Decoder:
         self._rows = [self._rows[index] for index in order]
         if order:
             self._cache.gather(order)
-            self._last = self._last[torch.tensor(order, device=self._last.device)]
+            self._last = self._last[sent(np.array(order), self._last.device)]
         else:
             self._forget()
 
     def _forget(self) -> None:
         self._cache = self._new_cache()
         self._last = torch.zeros(0, dtype=torch.long, device=self.device)
+        self._asked = deque()
 
     def _limit(self, request: DecodingRequest) -> int:
         if self.context_length is None:
             return self.max_new_tokens
         return min(self.max_new_tokens, self.context_length - len(request.prompt_ids))
 
+    def _most(self, request: DecodingRequest) -> int:
+        """Return how many tokens may be new in a response, or in the step of it that is asked for."""
+        most = self._limit(request) - len(request.begun)
+        if request.round is not None and self.step_tokens is not None:
+            most = min(most, self.step_tokens)
+        return max(1, most)
+
     def _admit(self, source: Iterator[DecodingRequest | None], kept: list[_Row]) -> list[DecodingRequest]:
         """Take requests in order, as many as there is room for; one too large for the batch is cut in parts."""
         joining: list[DecodingRequest] = []
         count = len(kept)
-        longest = max((len(row.request.prompt_ids) + row.limit for row in kept), default=0)
+        longest = max((len(row.request.prompt_ids) + self._limit(row.request) for row in kept), default=0)
         prefilled = widest = 0
         while True:
             if not self._waiting:
@@ -342,28 +388,42 @@ class Decoder:
 
     def _step(self) -> Iterator[DecodedResponse | tuple[DecodingRequest, TokurError]]:
         """Generate one token per row; rows that have ended run along until the batch is next put together."""
-        last, self._last = self._last, self._last[:0]
-        yield from self._take_tokens(self._rows, self._cache.step(last))
+        ahead = 0
+        if any(row.asked < row.most for row in self._rows if not row.done):
+            last, self._last = self._last, self._last[:0]
+            self._ask_for_tokens(self._rows, self._cache.step(last))
+            ahead = self._ahead
+        yield from self._take_tokens(ahead)
 
-    def _take_tokens(
-        self, rows: list[_Row], logits: Tensor
-    ) -> Iterator[DecodedResponse | tuple[DecodingRequest, TokurError]]:
+    def _ask_for_tokens(self, rows: list[_Row], logits: Tensor) -> None:
         """Choose tokens for these rows, the batch's last ones, from logits (B, V)."""
-        self.told(sum(not row.done for row in rows))
-        random = [0 if row.done else row.random.at(len(row.ids) - len(row.request.begun)) for row in rows]
-        chosen = self.choose(logits, self.sampling, random)
+        chosen = self.choose(logits, self.sampling, [row.next_word() for row in rows], self._nucleus)
         self._last = torch.cat([self._last, chosen.clamp(min=0).to(self.device)])
-        for row, token in zip(rows, chosen.tolist(), strict=True):
-            row.ids.append(token)
-            if row.done:
-                continue
-            if token < 0:
-                row.done = True
-                count = row.request.length + len(row.ids) - len(row.request.begun) - 1
-                yield row.request, TokurError(f"the model's numbers after {count} tokens are not finite: {_INSTEAD}")
-            elif (response := self._ended(row)) is not None:
-                row.done = True
-                yield response
+        self._asked.append(_Asked(rows, Arriving(chosen)))
+
+    def _take_tokens(self, ahead: int) -> Iterator[DecodedResponse | tuple[DecodingRequest, TokurError]]:
+        """Add tokens that were asked for to their rows, all but the last ``ahead`` times."""
+        unseen: list[_Row] = []
+        while len(self._asked) > ahead:
+            rows, tokens = self._asked.popleft()
+            running = [pair for pair in zip(rows, tokens.wait().tolist(), strict=True) if not pair[0].done]
+            self.told(len(running))
+            for row, token in running:
+                row.ids.append(token)
+                if token == UNSEEN:
+                    row.done = True
+                    unseen.append(row)
+                elif token < 0:
+                    row.done = True
+                    count = len(row.request.prompt_ids) + len(row.ids) - 1
+                    message = f"the model's numbers after {count} tokens are not finite: {_INSTEAD}"
+                    yield row.request, TokurError(message)
+                elif (response := self._ended(row)) is not None:
+                    row.done = True
+                    yield response
+        if unseen:
+            self._nucleus *= _WIDER
+            self._put_back(unseen)
 
     def _ended(self, row: _Row) -> DecodedResponse | None:
         reason: FinishReason | None = None
@@ -371,7 +431,7 @@ class Decoder:
             reason = "stop"
         elif self.stop and any(stop in self.decode(row.ids[-self._stop_window :]) for stop in self.stop):
             reason = "stop_string"
-        elif len(row.ids) >= row.limit:
+        elif len(row.ids) >= self._limit(row.request):
             reason = "length"
         elif self._ends_step(row):
             reason = "step"

@@ -22,16 +22,16 @@ from transformers import PreTrainedModel
 
 from tokur_cli.engine.body import input_device, logits_from, parts_of, run_body
 from tokur_cli.engine.generation.attention import (
-    FLASH_WIDTH,
     Common,
     Rows,
     attention_by_operations,
     attention_by_varlen,
     attention_in_c,
-    has_pages,
 )
+from tokur_cli.engine.transfers import sent
 from tokur_cli.engine.uncertainty.packing import KeysAndValues, Layout, PackedAttention, attention_by
 from tokur_cli.engine.uncertainty.prefixes import divide
+from tokur_cli.engine.varlen import PAGE, has_pages
 
 _WIDTH = 16  # columns of a page where flash attention wants no more: short ones have more in common and waste less
 # Of the pages, how many more than are needed are made at once: on a CPU, those that hold nothing take no memory
@@ -56,7 +56,7 @@ class PagedCache:
         parts_of(model)  # seen now, since that runs it with its own attention
         self._last_position = (context_length or sys.maxsize) - 1
         self._by_varlen = _all_have_varlen(model)
-        self.width = FLASH_WIDTH if self._by_varlen else _WIDTH
+        self.width = PAGE if self._by_varlen else _WIDTH
         self._pages: KeysAndValues = {}
         self._free: list[int] = []
         self._table = np.zeros((0, 1), dtype=np.int32)
@@ -85,12 +85,12 @@ class PagedCache:
         with attention_by(self.model, PackedAttention(layout, keep=states)):
             outputs = run_body(
                 self.model,
-                input_ids=torch.from_numpy(ids[None]).to(device),
-                position_ids=torch.from_numpy(layout.positions[None]).to(device),
+                input_ids=sent(ids[None], device),
+                position_ids=sent(layout.positions[None], device),
                 use_cache=False,
             )
         hidden = outputs["last_hidden_state"]
-        last = hidden[:, torch.tensor([place[-1] for place in places], device=hidden.device)]
+        last = hidden[:, sent(np.array([place[-1] for place in places]), hidden.device)]
         with logits_from(self.model, outputs) as logits:
             following = logits(last)[0]
         self._append(places, copies, states)
@@ -211,8 +211,7 @@ class PagedCache:
 
     def _rows_on(self, device: torch.device) -> Rows:
         if device not in self._on_devices:
-            table, used = torch.from_numpy(self._table), torch.from_numpy(self._lengths)
-            self._on_devices[device] = table.to(device, copy=True), used.to(device, copy=True)
+            self._on_devices[device] = sent(self._table.copy(), device), sent(self._lengths.copy(), device)
         if device not in self._rows:
             self._rows[device] = Rows(*self._on_devices[device], self.width)
         return self._rows[device]
@@ -317,13 +316,13 @@ class _OnDevices:
     """Indices, copied to a device once, not for each layer."""
 
     def __init__(self, *indices: npt.NDArray[np.int64]) -> None:
-        self._indices = [torch.from_numpy(index.astype(np.int64)) for index in indices]
+        self._indices = indices
         self._there: dict[torch.device, list[Tensor]] = {}
 
     def of(self, states: Tensor) -> list[Tensor]:
         """Return them where the states are."""
         if states.device not in self._there:
-            self._there[states.device] = [index.to(states.device) for index in self._indices]
+            self._there[states.device] = [sent(index.astype(np.int64), states.device) for index in self._indices]
         return self._there[states.device]
 
 

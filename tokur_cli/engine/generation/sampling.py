@@ -7,21 +7,26 @@ distribution would have a change of one probability move the borders of all toke
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from tokur_cli.engine.noise import words
 from tokur_cli.engine.precision import on_float64_device
+from tokur_cli.engine.transfers import sent
 
 _GROUP, _SMALL_GROUP = 256, 64  # neighbours in the vocabulary that are first looked at together
 _ENTRIES = {"cpu": 1 << 20}  # of the vocabulary, over all rows, that are worked on at once: they stay in the cache
 _ACCELERATOR_ENTRIES = 1 << 27
-_FIRST_CANDIDATES = 64  # how many likely tokens are looked at first for a nucleus; four times as many when it is larger
-_NO_WAIT = ("cpu",)  # devices on which it costs nothing to look whether they were enough
-_UNSEEN = -2  # in place of an id: there were too few of them
+NUCLEUS = 4096
+"""Tokens that a nucleus may have on a GPU, where looking whether it has more would wait for it."""
+UNSEEN = -2
+"""In place of an id: the nucleus has more."""
+_NO_WAIT = ("cpu",)  # devices on which looking costs nothing
+_FIRST_CANDIDATES = 64  # that are looked at there; four times as many when these are not enough
 
 
 @dataclass(frozen=True)
@@ -69,53 +74,40 @@ class RandomStream:
         return int(self._words.view("int64")[step - self._first])
 
 
-def choose_tokens(logits: Tensor, sampling: Sampling, random: list[int]) -> Tensor:
+def choose_tokens(logits: Tensor, sampling: Sampling, random: Sequence[int], nucleus: int = NUCLEUS) -> Tensor:
     """Return one token id per row.
 
     Args:
         logits: (B, V) of any floating dtype.
         sampling: the settings.
         random: B words of 64 bits, as signed integers; not read at temperature 0.
+        nucleus: the most tokens with top-p on a GPU.
 
     Returns:
-        (B,) ids, −1 in rows of which the largest logit is not finite; on the CPU where the device has no float64, and
-        with top-p, where whether all of a nucleus was seen is read with the ids: there is one wait for the device.
+        (B,) ids, −1 in rows of which the largest logit is not finite, ``UNSEEN`` in those whose nucleus is larger; on
+        the CPU where the device has no float64.
     """
     if sampling.temperature > 0:
         logits = on_float64_device(logits)
     together = max(1, _ENTRIES.get(logits.device.type, _ACCELERATOR_ENTRIES) // logits.shape[-1])
     if sampling.temperature == 0:
         return torch.cat([_first_largest(rows) for rows in logits.split(together)])
-    bits = torch.tensor(random, dtype=torch.int64, device=logits.device)
-
-    def drawn(logits: Tensor, bits: Tensor, candidates: int) -> Tensor:
-        pairs = zip(logits.split(together), bits.split(together), strict=True)
-        return torch.cat([_draw(rows, sampling, numbers, candidates) for rows, numbers in pairs])
-
-    candidates = _FIRST_CANDIDATES
-    chosen = drawn(logits, bits, candidates)
-    if sampling.top_p == 1:
-        return chosen
-    ids = chosen.tolist()
-    while unseen := [row for row, token in enumerate(ids) if token == _UNSEEN]:
-        candidates *= 4
-        some = torch.tensor(unseen, device=logits.device)
-        for row, token in zip(unseen, drawn(logits[some], bits[some], candidates).tolist(), strict=True):
-            ids[row] = token
-    return torch.tensor(ids)
+    bits = sent(np.array(random, dtype=np.int64), logits.device)
+    pairs = zip(logits.split(together), bits.split(together), strict=True)
+    return torch.cat([_draw(rows, sampling, numbers, nucleus) for rows, numbers in pairs])
 
 
-def _draw(logits: Tensor, sampling: Sampling, random: Tensor, candidates: int) -> Tensor:
-    """Draw ids (b,) from logits (b, V) by random words (b,); _UNSEEN where a nucleus has more than the candidates."""
+def _draw(logits: Tensor, sampling: Sampling, random: Tensor, nucleus: int) -> Tensor:
+    """Draw ids (b,) from logits (b, V) by random words (b,)."""
     weights = logits.to(torch.float32, copy=True)
     largest = weights.amax(-1, keepdim=True)
     weights -= largest  # before they are divided: by a tiny temperature they would be infinite
     weights /= max(sampling.temperature, torch.finfo(torch.float32).tiny)
     weights.exp_()
-    seen = _leave_out(weights, sampling, candidates)
+    seen = _leave_out(weights, sampling, nucleus)
     chosen = _race(weights, random)
     if seen is not None:
-        chosen = chosen.where(seen, _UNSEEN)
+        chosen = chosen.where(seen, UNSEEN)
     return chosen.where(largest.squeeze(-1).isfinite(), -1)
 
 
@@ -186,19 +178,19 @@ def _shifted(bits: Tensor, places: int) -> Tensor:
     return (bits >> places) & ((1 << (64 - places)) - 1)
 
 
-def _leave_out(weights: Tensor, sampling: Sampling, candidates: int) -> Tensor | None:
+def _leave_out(weights: Tensor, sampling: Sampling, nucleus: int) -> Tensor | None:
     """Set the weights (b, V) of tokens that are not kept to 0; the largest of each row is 1.
 
     Every filter says how small a weight may be: no order among equal ones decides, which the batch could change.
 
     Returns:
-        (b,) whether the candidates were enough for the nucleus, if one is asked for.
+        (b,) whether all of the nucleus was seen, if one is asked for.
     """
     seen = None
     if sampling.top_k:
         _keep(weights, _largest(weights, min(sampling.top_k, weights.shape[-1]))[:, -1:])
     if sampling.top_p < 1:
-        least, seen = _least_of_nucleus(weights, sampling.top_p, candidates)
+        least, seen = _least_of_nucleus(weights, sampling.top_p, nucleus)
         _keep(weights, least)
     if sampling.min_p:
         _keep(weights, weights.new_full((), sampling.min_p))
@@ -210,7 +202,7 @@ def _keep(weights: Tensor, least: Tensor) -> None:
     weights *= torch.ge(weights, least, out=torch.empty_like(weights))
 
 
-def _least_of_nucleus(weights: Tensor, share: float, candidates: int) -> tuple[Tensor, Tensor]:
+def _least_of_nucleus(weights: Tensor, share: float, most: int) -> tuple[Tensor, Tensor]:
     """Return the smallest weight (b, 1) of those that are kept: less than the share is of larger ones.
 
     And (b,) whether it is that: everything that is kept has been seen if something less likely was looked at and not
@@ -218,11 +210,13 @@ def _least_of_nucleus(weights: Tensor, share: float, candidates: int) -> tuple[T
     """
     size = weights.shape[-1]
     wanted = share * _groups(weights, lambda part: part.sum(-1)).double().sum(-1, keepdim=True)
+    no_wait = weights.device.type in _NO_WAIT
+    candidates = _FIRST_CANDIDATES if no_wait else most
     while True:
         values = _largest(weights, min(candidates, size))
         kept = nn.functional.pad(values[:, :-1].double().cumsum(-1), (1, 0)) < wanted
         seen = ~kept[:, -1] if candidates < size else torch.ones_like(kept[:, -1])
-        if weights.device.type not in _NO_WAIT or bool(seen.all()):
+        if not no_wait or bool(seen.all()):
             return values.gather(-1, kept.sum(-1, keepdim=True).clamp(min=1) - 1), seen  # the likeliest always stays
         candidates *= 4
 

@@ -4,7 +4,8 @@
     stretch     a a a b b b b c c c        3–6 the rest of the first, 7–9 that of the second
 
 On a GPU, each stretch attends to its path, the keys and values up to its own, all of them by one kernel (``varlen``).
-Paths with something in common are copied first, since that costs less there than what follows.
+Paths with something in common are copied first, since that costs less there than what follows: into pages, of which
+those that are full stand once for all paths, or each path as a whole where the kernel takes no pages.
 
 On a CPU, attention is computed by stretches with the fused kernel that returns the logarithm of its softmax's
 denominator: each stretch attends to itself (causally), and to each stretch before it all that comes after that one
@@ -14,7 +15,6 @@ l = log Σ_i exp(l_i). No key or value is copied for a response.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,10 +28,21 @@ from transformers import PreTrainedModel
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from tokur_cli.engine.rotary import rescaled_beyond
+from tokur_cli.engine.transfers import sent
 from tokur_cli.engine.uncertainty.prefixes import Stretch
-from tokur_cli.engine.varlen import Ends, attend_within, has_varlen, takes_heads
+from tokur_cli.engine.varlen import (
+    PAGE,
+    Ends,
+    Pages,
+    attend_to_pages,
+    attend_within,
+    has_pages,
+    has_varlen,
+    takes_heads,
+)
 
 KeysAndValues = dict[nn.Module, tuple[Tensor, Tensor]]
+_Places = npt.NDArray[np.int64]
 
 # Families whose every position sees the others through transformers' attention interface alone
 # fmt: off
@@ -124,7 +135,7 @@ class Layout:
             place(stretch)
         self.sequences, self.positions = np.concatenate(sequences), np.concatenate(positions)
 
-    def where(self, sequence: int) -> npt.NDArray[np.int64]:
+    def where(self, sequence: int) -> _Places:
         """Return where in the row the sequence's positions stand, from the first that the batch computes."""
         return np.concatenate([np.arange(begin, end) for begin, end in self._runs[sequence]])
 
@@ -180,16 +191,7 @@ class PackedAttention:
             _joined([part.transpose(1, 2) for part in parts], dim=1).flatten(0, 1)
             for parts in zip(*earlier, (key, value), strict=True)
         )
-        outputs = [
-            attend_within(
-                query.flatten(0, 1)[call.stretches],
-                *((keys, values) if call.paths is None else (keys[call.paths], values[call.paths])),
-                call.queries,
-                call.keys,
-                scale,
-            )
-            for call in self._calls_for(keys, len(query))
-        ]
+        outputs = [call.attend(query.flatten(0, 1), keys, values, scale) for call in self._calls_for(keys, len(query))]
         return _joined(outputs, dim=0).view(query.shape)
 
     def _calls_for(self, keys: Tensor, rows: int) -> list[_Call]:
@@ -199,33 +201,36 @@ class PackedAttention:
         if form not in self._calls:
             own = self._paths()
             paths = [begin + path for begin in range(0, len(keys), len(keys) // rows) for path in own]
-            places = np.concatenate(paths)
             queries = np.cumsum([0, *[span.end - span.begin for span in self.layout.spans] * rows])
-            seen = np.cumsum([0, *map(len, paths)])
-            as_they_stand = np.array_equal(places, np.arange(len(keys)))
-            cuts = [0]
-            while cuts[-1] < len(paths):
-                end = len(places) if as_they_stand else seen[cuts[-1]] + most
-                cuts.append(max(cuts[-1] + 1, int(np.searchsorted(seen, end, side="right")) - 1))
-            self._calls[form] = [
-                _Call(
-                    slice(int(queries[first]), int(queries[last])),
-                    None if as_they_stand else torch.from_numpy(places[seen[first] : seen[last]]).to(keys.device),
-                    Ends.of(queries[first : last + 1], keys.device),
-                    Ends.of(seen[first : last + 1], keys.device),
-                )
-                for first, last in itertools.pairwise(cuts)
-            ]
+            as_they_stand = np.array_equal(np.concatenate(paths), np.arange(len(keys)))
+            in_pages = (
+                not as_they_stand
+                and PAGE * len(np.unique(np.concatenate([_page_ends(path) for path in paths]))) < sum(map(len, paths))
+                and has_pages(keys.device, keys.dtype, keys.shape[-1])
+            )
+            calls, first = [], 0
+            for group in [paths] if as_they_stand else _groups(paths, most, in_pages):
+                last = first + len(group)
+                copied: Tensor | None = None
+                seen: Ends | Pages = Ends.of(np.cumsum([0, *map(len, group)]), keys.device)
+                if in_pages:
+                    copied, seen = _pages_of(group, keys.device)
+                elif not as_they_stand:
+                    copied = sent(np.concatenate(group), keys.device)
+                asked = slice(int(queries[first]), int(queries[last]))
+                calls.append(_Call(asked, copied, Ends.of(queries[first : last + 1], keys.device), seen))
+                first = last
+            self._calls[form] = calls
         return self._calls[form]
 
-    def _paths(self) -> list[npt.NDArray[np.int64]]:
+    def _paths(self) -> list[_Places]:
         """Return where each stretch's path stands among the positions that were computed before the row and in it."""
         earlier, row = [], 0
         for part in self.ahead:
             end = row + sum(next(iter(states.values()))[0].shape[2] for states in part.states)
             earlier.append((part, np.arange(row, end)))
             row = end
-        paths: list[npt.NDArray[np.int64]] = []
+        paths: list[_Places] = []
         above: list[_Span] = []
         for span in self.layout.spans:
             while above and above[-1].after <= span.begin:
@@ -258,14 +263,64 @@ class _Call(NamedTuple):
 
     Args:
         stretches: their positions among those of all rows.
-        paths: (K,) where the keys that they see stand; None for all keys, in their order.
-        queries, keys: where those of each stretch end.
+        copied: (K,) where the keys that they see stand; None for all keys, in their order.
+        queries: where those of each stretch end.
+        keys: where those that each stretch sees end, or which pages of the copied ones they are.
     """
 
     stretches: slice
-    paths: Tensor | None
+    copied: Tensor | None
     queries: Ends
-    keys: Ends
+    keys: Ends | Pages
+
+    def attend(self, query: Tensor, keys: Tensor, values: Tensor, scale: float | None) -> Tensor:
+        """Return the stretches' (N, heads, d) for all queries (·, heads, d), and all keys and values."""
+        query = query[self.stretches]
+        if self.copied is not None:
+            keys, values = keys[self.copied], values[self.copied]
+        if isinstance(self.keys, Ends):
+            return attend_within(query, keys, values, self.queries, self.keys, scale)
+        keys, values = keys.unflatten(0, (-1, PAGE)), values.unflatten(0, (-1, PAGE))
+        return attend_to_pages(query, keys, values, self.queries, self.keys, scale)
+
+
+def _page_ends(path: _Places) -> _Places:
+    """Return the last position of each page of a path: it tells the page, since it comes after the same ones always."""
+    ends: _Places = path[np.minimum(np.arange(PAGE, len(path) + PAGE, PAGE), len(path)) - 1]
+    return ends
+
+
+def _groups(paths: Sequence[_Places], most: int, in_pages: bool) -> Iterator[list[_Places]]:
+    """Divide paths into groups of which so many positions are copied, or one path's where that has more."""
+    group: list[_Places] = []
+    pages: set[int] = set()
+    count = 0
+    for path in paths:
+        own = set(_page_ends(path).tolist()) if in_pages else set()
+        size = PAGE * len(own - pages) if in_pages else len(path)
+        if group and count + size > most:
+            yield group
+            group, pages, count = [], set(), 0
+            size = PAGE * len(own) if in_pages else len(path)
+        group.append(path)
+        pages |= own
+        count += size
+    yield group
+
+
+def _pages_of(paths: Sequence[_Places], device: torch.device) -> tuple[Tensor, Pages]:
+    """Return the positions of pages, one after another, and which of these pages the paths consist of."""
+    numbers: dict[int, int] = {}
+    copied = []
+    table = np.zeros((len(paths), -(-max(map(len, paths)) // PAGE)), dtype=np.int32)
+    for row, path in enumerate(paths):
+        for place, end in enumerate(_page_ends(path).tolist()):
+            if end not in numbers:
+                page = path[place * PAGE : (place + 1) * PAGE]
+                copied.append(np.pad(page, (0, PAGE - len(page)), mode="edge"))
+            table[row, place] = numbers.setdefault(end, len(numbers))
+    used = np.array([len(path) for path in paths], dtype=np.int32)
+    return sent(np.concatenate(copied), device), Pages.of(sent(table, device), sent(used, device))
 
 
 def _joined(parts: list[Tensor], dim: int) -> Tensor:

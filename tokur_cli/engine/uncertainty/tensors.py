@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from tokur_cli.engine.transfers import sent
 from tokur_cli.engine.uncertainty.packing import Layout
 
 _Numbers = npt.NDArray[np.int64]
@@ -53,8 +54,7 @@ class TokenizedResponse:
 class BatchTensors:
     """The tensors of responses with N response tokens in all, in B rows of L positions.
 
-    All but ``starts`` go to the device before the forward pass: on a GPU, copying waits for whatever was asked of it
-    before.
+    All but ``starts`` go to the device before the forward pass.
 
     Args:
         ids: (B, L) token ids.
@@ -117,18 +117,16 @@ def _on(
     columns: Sequence[_Numbers],
 ) -> BatchTensors:
     """Put a batch on a device; ``rows`` and ``columns`` are a response's each."""
-
-    def put(numbers: _Numbers) -> Tensor:
-        return torch.from_numpy(numbers).to(device)
-
     counts = np.array([len(response.response_ids) for response in responses])
     return BatchTensors(
-        ids=put(ids),
-        steps=put(steps),
+        ids=sent(ids, device),
+        steps=sent(steps, device),
         step_count=int(steps.max()) + 1,
-        positions=None if positions is None else put(positions),
-        row=put(np.concatenate(rows)),
-        column=put(np.concatenate(columns)),
-        targets=put(np.concatenate([np.asarray(response.response_ids, dtype=np.int64) for response in responses])),
+        positions=None if positions is None else sent(positions, device),
+        row=sent(np.concatenate(rows), device),
+        column=sent(np.concatenate(columns), device),
+        targets=sent(
+            np.concatenate([np.asarray(response.response_ids, dtype=np.int64) for response in responses]), device
+        ),
         starts=torch.from_numpy(np.repeat(np.cumsum(counts) - counts, counts)),
     )
