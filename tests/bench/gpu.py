@@ -75,18 +75,28 @@ class Bench:
         return "the same to the last bit" if same else "different"
 
     def waiting(self):
-        """Calls that wait for the GPU while responses are scored: the results' copies alone should."""
+        """Calls that wait for the GPU: the copies of results alone should, in scoring, and none in generation."""
         if self.device.type != "cuda":
             return "only on CUDA"
-        torch.cuda.set_sync_debug_mode("warn")
-        try:
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
-                self.scorer.score(self.responses[:16])
-        finally:
-            torch.cuda.set_sync_debug_mode("default")
-        places = {f"{warning.filename.rpartition('tokur_cli')[2]}:{warning.lineno}" for warning in caught}
-        return f"{len(caught)} for 16 responses, at {', '.join(sorted(places))}"
+        found = []
+        asked = [DecodingRequest(n, str(n), list(one.prompt_ids), [0, 1]) for n, one in enumerate(self.responses[:16])]
+        settings = {"end_ids": frozenset(), "max_new_tokens": 32, "max_rows": 16}
+        decoder = Decoder(self.model, str, Sampling(temperature=0.8, top_p=0.9), **settings)
+        for name, work in (
+            ("scoring 16 responses", lambda: self.scorer.score(self.responses[:16])),
+            ("generating 32 of 32 tokens", lambda: list(decoder.run(asked))),
+        ):
+            work()
+            torch.cuda.set_sync_debug_mode("warn")
+            try:
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    work()
+            finally:
+                torch.cuda.set_sync_debug_mode("default")
+            places = {f"{warning.filename.rpartition('tokur_cli')[2]}:{warning.lineno}" for warning in caught}
+            found.append(f"{name}: {len(caught)}, at {', '.join(sorted(places)) or 'no place'}")
+        return "; ".join(found)
 
     def where_time_goes(self):
         """Shares of the device's time by kind of kernel, and of the clock without any."""
