@@ -338,11 +338,11 @@ def main():
     parser.add_argument("--ways", default="tokur,plain,forward", help="tokur first; plain, forward, padded")
     parser.add_argument("--profile", action="store_true")
     arguments = parser.parse_args()
-    workload, dtypes, most = WORKLOADS[arguments.workload], "float32,bfloat16", 172
+    options, dtypes, most = {}, "float32,bfloat16", 172
     if arguments.workload in SHAPES:
-        workload, dtypes = functools.partial(workload, device=arguments.device), "bfloat16"
+        options, dtypes = {"device": arguments.device}, "bfloat16"
         most = 4 if arguments.device == "cpu" else most
-    load, responses = workload(arguments.responses or most)
+    load, responses = WORKLOADS[arguments.workload](arguments.responses or most, **options)
     dtypes = arguments.dtypes or dtypes
     contests = [Contest(arguments, load, responses, dtype) for dtype in dtypes.split(",")]
     for contest in contests if arguments.profile else ():
