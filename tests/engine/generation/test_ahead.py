@@ -104,6 +104,16 @@ def test_a_response_whose_nucleus_was_not_seen_whole_is_generated_again(family, 
     assert 259 > decoder._nucleus > 3
 
 
+@pytest.mark.parametrize("family", ["llama", "gemma2"])
+def test_requests_may_come_while_tokens_are_waited_for(family):
+    """Into rows that are free, without one that leaves."""
+    model, asked = tiny_model(family), requests(7)
+    source = [asked[0], None, asked[1], None, None, *asked[2:4], None, *asked[4:]]
+    decoder = Decoder(model, text_of, SAMPLING, end_ids=END, max_new_tokens=20, max_rows=5)
+    got = {response.index: response.token_ids for response in decoder.serve(source) if response is not None}
+    assert got == {request.index: one_by_one(model, request, 0, SAMPLING, limit=20) for request in asked}
+
+
 def test_particles_are_those_of_the_plain_algorithm():
     check_equal_to_the_plain_algorithm(tiny_model(), "eu", "mean", Resampling(None), stop=("Z",))
 

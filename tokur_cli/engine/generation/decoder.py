@@ -266,7 +266,8 @@ class Decoder:
         resumed = [request for request in joining if self._is_resumed(request)]
         prefilled = [request for request in joining if not self._is_resumed(request)]
         resumed_rows, new_rows = self._rows_of(resumed), self._rows_of(prefilled)
-        self._rows += resumed_rows + new_rows  # before anything can fail for lack of memory: nothing is lost then
+        # Before anything can fail for lack of memory: nothing is lost then. Those that wait for tokens stay as many
+        self._rows = [*self._rows, *resumed_rows, *new_rows]
         if resumed:
             assert isinstance(self._cache, PagedCache)
             self._cache.resume([request.states for request in resumed], [len(request.samples) for request in resumed])
