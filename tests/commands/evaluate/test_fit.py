@@ -179,6 +179,15 @@ def test_options_that_contradict_a_fit_are_refused(fit, options, said):
     assert said in err
 
 
+def test_names_of_scores_are_no_file(run_tokur, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = write_lines(tmp_path / "in.jsonl", graded())
+    code, _, err = run_tokur("evaluate", path, "--fit", "eu,ll_sum")
+    assert code == 2
+    assert "--fit eu,ll_sum: give the file for the calibration, as in --fit FILE --by eu,ll_sum" in err
+    assert [file.name for file in tmp_path.iterdir()] == ["in.jsonl"]
+
+
 def test_a_way_to_fit_needs_a_file(run_tokur, tmp_path):
     code, _, err = run_tokur("evaluate", write_lines(tmp_path / "in.jsonl", graded()), "--by", "eu")
     assert code == 2

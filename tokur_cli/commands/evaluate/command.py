@@ -26,6 +26,7 @@ from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import TokurError, UsageError
 from tokur_cli.records.outputs import check_target, writing_whole
 from tokur_cli.records.streams import STDIN, display_name
+from tokur_cli.scores.catalogue import CATALOGUE
 from tokur_cli.views.tables import latex, print_table, table_console
 
 COMMAND = "evaluate"
@@ -117,6 +118,8 @@ def _fitting(options: EvaluationOptions, fit: FitOptions, target: EvaluationOutp
     """Return the calibration that is asked for, yet to be fitted."""
     if fit.file is None:
         return None
+    if CATALOGUE.keys() >= set(fit.file.split(",")):
+        raise UsageError(f"--fit {fit.file}: give the file for the calibration, as in --fit FILE --by {fit.file}")
     check_target(fit.file, force=target.force)
     return CalibrationFit(fit.file, fit, options.seed, options.parts)
 
