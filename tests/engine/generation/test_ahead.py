@@ -88,6 +88,26 @@ def test_too_little_memory_at_any_moment_loses_nothing(family, operation, monkey
         assert {key: response.token_ids for key, response in got.items()} == expected
 
 
+@pytest.mark.parametrize("max_rows", [1, 4])
+@pytest.mark.parametrize("family", ["llama", "gemma2"])
+def test_a_response_that_has_ended_needs_no_memory_for_the_step_asked_for_meanwhile(family, max_rows, monkeypatch):
+    model, (asked,) = tiny_model(family), requests(1)
+    end = frozenset(one_by_one(model, asked, 0, SAMPLING, limit=5, end=frozenset())[-1:])
+    expected = one_by_one(model, asked, 0, SAMPLING, end=end)
+    cache = PagedCache if family == "llama" else RollingCache
+    step = cache.step
+
+    def small_machine(own, ids):
+        if own._lengths.max() == asked.length + len(expected) - 1:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return step(own, ids)
+
+    monkeypatch.setattr(cache, "step", small_machine)
+    decoder = Decoder(model, text_of, SAMPLING, end_ids=end, max_new_tokens=30, max_rows=max_rows)
+    assert [response.token_ids for response in decoder.run([asked])] == [expected]
+    assert decoder.max_rows == max_rows
+
+
 @pytest.mark.parametrize("family", ["llama", "gemma2"])
 def test_a_response_whose_nucleus_was_not_seen_whole_is_generated_again(family, monkeypatch):
     """Other responses have gone on meanwhile; from then on more is looked at."""

@@ -213,9 +213,10 @@ class Decoder:
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
-                failed = self._start_over_with_half()
             else:
                 continue
+            yield from self._take_tokens(0)  # what was asked for before is there, and may have ended responses
+            failed = self._start_over_with_half()
             clear_device_cache(garbage_collection=True)
             if failed is not None:
                 message = f"too little memory for a response after a prompt of {len(failed.prompt_ids)} tokens"
@@ -228,9 +229,12 @@ class Decoder:
             The request to give up, if even a batch of one response did not fit.
         """
         rows = [row for row in self._rows if not row.done]
+        is_in_vain = bool(self._rows) and not rows  # nobody needed the step that did not fit
         self._rows = []
         self._forget()
         self._put_back(rows)
+        if is_in_vain:
+            return None
         if self.max_rows == 1:
             return self._waiting.popleft()
         self.max_rows = max(1, min(self.max_rows, len(rows)) // 2)
