@@ -211,12 +211,13 @@ class PackedAttention:
             calls, first = [], 0
             for group in [paths] if as_they_stand else _groups(paths, most, in_pages):
                 last = first + len(group)
-                copied: Tensor | None = None
-                seen: Ends | Pages = Ends.of(np.cumsum([0, *map(len, group)]), keys.device)
+                copied: Tensor | None
+                seen: Ends | Pages
                 if in_pages:
                     copied, seen = _pages_of(group, keys.device)
-                elif not as_they_stand:
-                    copied = sent(np.concatenate(group), keys.device)
+                else:
+                    copied = None if as_they_stand else sent(np.concatenate(group), keys.device)
+                    seen = Ends.of(np.cumsum([0, *map(len, group)]), keys.device)
                 asked = slice(int(queries[first]), int(queries[last]))
                 calls.append(_Call(asked, copied, Ends.of(queries[first : last + 1], keys.device), seen))
                 first = last
