@@ -1,7 +1,8 @@
 r"""One grammar of numbers: sign, digits or words, scale, unit. ``read_number`` reads a text that is but a number.
 
 - ``1,234``, ``1 234``, ``1'234``, ``12,34,567`` and ``1.234.567`` have thousands apart; ``1.234,50`` and ``0,5`` have
-  a decimal comma, as has ``2,50 €``, where a unit says that it is one number. A bare ``18,20`` is a list.
+  a decimal comma, as has ``2,50 €``, where a unit says that it is one number. A bare ``18,20`` is a list. ``1.000 €``
+  is a thousand: the sign stands behind where dots stand between thousands; ``€1.000`` is one.
 - ``minus 5`` and ``negative 5`` are −5, ``42nd`` is 42, ``one half`` is 1/2, ``三百五十`` is 350, ``$2.5M`` is 2.5
   million.
 - ``3 hours and 30 minutes`` is one amount, 3.5 hours. ``127/3 ≈ 42.33`` is 127/3 with the rounding beside it.
@@ -80,6 +81,7 @@ _CONTINENTAL = expression(
     r"(?<![\d.,'])([1-9]\d{0,2}(?:\.\d{3})+),(\d+)(?![\d.,])|(?<![\d.,'])([1-9]\d{0,2}(?:[ ']\d{3})+),(\d+)(?![\d.,])"
     r"|(?<![\d.,'])([1-9]\d{0,2}(?:\.\d{3}){2,})(?![\d.,])|(?<![\d.,'])(0),(\d{1,2})(?![\d.,])"
 )
+_CONTINENTAL_MONEY = expression(r"(?<![\d.,])([1-9]\d{0,2})\.(\d{3})(?=\s?(?:\\text\{\s*)?[€₽]\s*\}?\Z)")
 _DECIMAL_COMMA = expression(r"(?<![\d.,'])(\d+),(\d+)(?![\d.,])")
 _FIRST_WORD = expression(rf"\s*(%|[{CURRENCY}]|\\text\{{\s*[{LETTER}%]+|[{LETTER}]+)")
 _UNIT_WITHIN = expression(r"(?:an?|one|(?P<count>\d+)) (?P<unit>[a-z]+) and (?P<part>a half|a quarter)")
@@ -190,6 +192,8 @@ def _with_points(text: str, decimal_comma: bool) -> str:
         return text
     if decimal_comma:
         text = re.sub(r"(?<![\d.,])([1-9]\d{0,2})\.(\d{3})(?![\d.,])", r"\1\2", text)
+    else:
+        text = _CONTINENTAL_MONEY.sub(r"\1\2", text)
     text = _CONTINENTAL.sub(_continental, text)
     comma = _DECIMAL_COMMA.search(text)
     if comma and not (len(comma[2]) == 3 and comma[1] != "0" and not decimal_comma):

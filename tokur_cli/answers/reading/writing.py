@@ -66,6 +66,7 @@ _PICTURES = expression("[☑✅✓✔■□▪∎😀-🙏🌀-🗿🚀-🛿🤀
 _SUBSCRIPTS = expression("[₀-₉]")
 _ENTITY = expression(r"&(?:nbsp|lt|gt|amp|quot|times|minus|frac\d\d|#\d{1,6}|euro|pound|yen|cent|deg);")
 _PERCENT_BEFORE = expression(r"(?<![\w%\\)])%\s?(\d+(?:[.,]\d+)?)(?!\s?[%\d])")  # Turkish
+_NO_CENTS = expression(r"(\.\d{3})?(?<=\d)(?:/[-–—]|,[-–—]{1,2})(?!\s?[-–—\w(\\{$])")  # "1.000,- €", "Rs 1,000/-"
 _END_TOKEN = expression(r"(?:</s>|<\|(?:im_end|endoftext|eot_id|end|return)\|>)\s*\Z")
 _CALCULATOR = expression(r"<<[^<>\n]{0,200}>>")  # GSM8K's "48/2 = <<48/2=24>>24"
 
@@ -99,6 +100,8 @@ def plain(text: str) -> str:
         text = _CODE.sub(r"\1", text)
     if "**" in text or "__" in text:
         text = _EMPHASIS.sub(lambda match: match[1] or match[2], text)
+    if "/-" in text or ",-" in text or "–" in text:
+        text = _NO_CENTS.sub(lambda match: f"{match[1]},00" if match[1] else "", text)
     if "%" in text:
         text = _PERCENT_BEFORE.sub(r"\1%", text)
     return text
