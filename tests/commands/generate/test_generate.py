@@ -50,6 +50,22 @@ def test_without_a_c_compiler_that_is_said_and_the_responses_are_the_same(run_to
     assert err == "tokur generate: there is no C compiler: generating takes longer\n"
 
 
+@pytest.mark.parametrize("command", ["generate", "score"])
+def test_a_base_model_is_refused_for_questions_before_its_weights_are_loaded(run_tokur, asked, tmp_path, command):
+    folder = tiny_model_folder(tmp_path)
+    (folder / "chat_template.jinja").unlink()
+    (folder / "model.safetensors").write_bytes(b"no weights")
+    given = asked if command == "generate" else write_lines(tmp_path / "a.jsonl", [{**questions()[0], "response": "0"}])
+    code, out, err = run_tokur(command, given, "-m", folder, "-o", tmp_path / "out.jsonl")
+    assert (code, out) == (1, "")
+    assert "the model has no chat template: say how the prompt reads with --template raw or --template FILE" in err
+    assert not (tmp_path / "out.jsonl").exists()
+    for worded in (["--template", "raw"], ["--skip-invalid"]):
+        code, _, err = run_tokur(command, given, "-m", folder, *worded)
+        assert code == 1
+        assert "chat template" not in err
+
+
 def test_what_is_generated_is_what_is_scored(run_tokur, tiny_folder, asked, tmp_path):
     """Scored by their ids, greedy responses have at each place the most likely token; log p tells it."""
     _, out, _ = run_tokur("generate", asked, "-m", tiny_folder, "--max-new-tokens", "20", "--dtype", "float32")

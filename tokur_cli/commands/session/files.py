@@ -37,7 +37,8 @@ def carry_out(
     # It is fetched and unpacked once, before all workers look for it; some jobs need to know it here, too
     known_here = not workers.in_process and (job.makes_prompts or workers.address is None)
     description = describe(job.model, Progress(job.command)) if known_here else None
-    with Progress(job.command) as progress, open_pool(workers, job.model.device_map, job.start, progress) as pool:
+    start = job.start if source.skip_invalid else partial(job.start, first=first)
+    with Progress(job.command) as progress, open_pool(workers, job.model.device_map, start, progress) as pool:
         run = job.run(pool, progress, description)
         with open_output(
             target.path,

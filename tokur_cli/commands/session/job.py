@@ -13,7 +13,7 @@ from tokur_cli.commands.shared.arrivals import Pause
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.model import chosen, describe, load
 from tokur_cli.commands.shared.progress import Progress
-from tokur_cli.commands.shared.prompts import PromptForm
+from tokur_cli.commands.shared.prompts import PromptForm, with_ids_of
 from tokur_cli.commands.shared.reading import model_named
 from tokur_cli.commands.workers.pool import InProcess, Pool
 from tokur_cli.commands.workers.worker import Pipeline
@@ -113,12 +113,24 @@ class Job(ABC):
 
         return Session(description, self.form, progress, self.scoring.batch_tokens)
 
-    def start(self, progress: Progress) -> Pipeline:
-        """Load the model, in the process that works with it, and return what does the work."""
+    def start(self, progress: Progress, first: Record | None = None) -> Pipeline:
+        """Load the model, in the process that works with it, and return what does the work.
+
+        Args:
+            progress: told of it.
+            first: a record whose prompt ends the run if it cannot be made, which is then said before the weights are
+                loaded.
+        """
+
+        def check(found: ModelDescription) -> None:
+            if first is not None and not found.tokenizer.chat_template:
+                self.form.apply(with_ids_of(first, found.name), self.session(found, progress).tokenizer)
+
         if not self.takes_weights:
             found = describe(self.model, progress)
+            check(found)
         else:
-            found = load(self.model, progress, layers_on_disk=self.scoring.engine.backend == "vllm")
+            found = load(self.model, progress, layers_on_disk=self.scoring.engine.backend == "vllm", check=check)
         return self.pipeline(self.session(found, progress))
 
     @abstractmethod

@@ -6,7 +6,7 @@ Everything up to here runs without torch and transformers, whose import takes se
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -43,11 +43,28 @@ def chosen(options: ModelOptions, named: NamedModel | None = None) -> ModelOptio
     return replace(found, name=name, of_records=found is not options)
 
 
-def load(options: ModelOptions, progress: Progress, *, layers_on_disk: bool = False) -> LanguageModel:
-    """Load a model whose name is ``chosen``; ``layers_on_disk``: all but its layers, which another engine loads."""
+def load(
+    options: ModelOptions,
+    progress: Progress,
+    *,
+    layers_on_disk: bool = False,
+    check: Callable[[ModelDescription], None] | None = None,
+) -> LanguageModel:
+    """Load a model whose name is ``chosen``.
+
+    Args:
+        options: the model's.
+        progress: told of it.
+        layers_on_disk: load all but its layers, which another engine loads.
+        check: called before the weights are loaded: raises what the model is not fit for.
+    """
     with _announced(options, progress) as asked:
         return load_language_model(
-            **asked, device_map=options.device_map, offload=options.offload, layers_on_disk=layers_on_disk
+            **asked,
+            device_map=options.device_map,
+            offload=options.offload,
+            layers_on_disk=layers_on_disk,
+            check=check,
         )
 
 

@@ -114,6 +114,7 @@ def load_language_model(
     revision: str | None = None,
     trust_remote_code: bool = False,
     layers_on_disk: bool = False,
+    check: Callable[[ModelDescription], None] | None = None,
     progress: Callable[[str], None] = say_nothing,
 ) -> LanguageModel:
     """Load a causal language model by hub id, folder, GGUF file or the embedded default's name.
@@ -129,6 +130,7 @@ def load_language_model(
         trust_remote_code: run the model's own Python code.
         layers_on_disk: leave the layers where they are, since another engine has them in memory; they can be read and,
             slowly, run. (transformers cannot leave quantised ones there.)
+        check: called before the weights are loaded, which takes long: raises what the model is not fit for.
         progress: called with short sentences on what is being done.
 
     Raises:
@@ -138,6 +140,8 @@ def load_language_model(
     source, own, config, found = _find(
         name, adapter, quantize, dtype, device_map, revision, trust_remote_code, progress
     )
+    if check is not None:
+        check(found)
     import torch
 
     from tokur_cli.engine.loading.quantised import multiply_unrounded
