@@ -112,6 +112,23 @@ def test_each_score_is_judged_against_the_likelihood_and_the_length(evaluate):
                 assert other["verdicts"][baseline]["verdict"] == words
 
 
+@pytest.mark.parametrize("few", [True, False])
+def test_nothing_is_said_in_words_where_few_questions_have_a_right_response_or_a_wrong_one(evaluate, few):
+    records = list(scored_fully(40))
+    for number, record in enumerate(records):
+        record["correct"] = (number < 4) == few
+    lacking = "tokur evaluate: no verdicts: right or wrong labels are of fewer than 5 questions\n"
+    _, rows, err = evaluate(records)
+    assert not any("verdicts" in row for row in rows)
+    assert lacking in err
+    samples = [{**record, "tokur": {**record["tokur"], "sample": n}} for record in records for n in (0, 1)]
+    assert lacking in evaluate(samples)[2]  # two samples to a question are one question
+    records[4]["correct"] = few
+    _, rows, err = evaluate(records)
+    assert all(row["verdicts"] for row in rows)
+    assert "no verdicts" not in err
+
+
 def test_another_baseline_takes_the_place_of_the_likelihood_and_the_length_stays(evaluate):
     records = list(copied(told_apart(40), 2))
     _, rows, _ = evaluate(records, options=["--versus", "tu", "--scores", "eu"])

@@ -95,6 +95,9 @@ def reasons(results: Results) -> list[str]:
         for metric, estimate in score.metrics.items():
             if estimate.reason:
                 told.setdefault(estimate.reason, {})[METRICS[metric].title] = None
+        for estimate in score.against.values():
+            if estimate.reason:
+                told.setdefault(estimate.reason, {})["verdicts"] = None
     if results.options.bootstrap and results.overall.runs == results.overall.questions == 1:
         told["fewer than 2 questions to resample"] = {"intervals": None}
     return [f"no {', '.join(names)}: {reason}" for reason, names in told.items()]
