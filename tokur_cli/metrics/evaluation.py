@@ -230,7 +230,7 @@ class _Run:
         if not _is_binary(self.label):
             return None
         fewest = min(len(np.unique(self.cluster[self.label == value])) for value in (0, 1))
-        return f"right or wrong labels are of fewer than {FEWEST} questions" if fewest < FEWEST else None
+        return f"fewer than {FEWEST} questions have a right response, or a wrong one" if fewest < FEWEST else None
 
     def _differences(
         self,

@@ -83,9 +83,9 @@ def _refusal(name: str, scored: Scored, target: Target) -> str:
         said += f": without any error it takes {least:,}"
     needed = labels_needed(*of)
     if needed is None:
-        said += f"; at such error rates {MOST_TIMES} times as many would not do: try another --by or model"
+        said += f"; at these error rates even {MOST_TIMES} times as many would be too few: try another --by or model"
     else:
-        said += f"; about {needed:,} would do if the error rates stayed as they are here"
+        said += f"; about {needed:,} would be enough if the error rates stayed as they are here"
     lowest = least_risk(*of)
     if lowest is not None:
         said += (
