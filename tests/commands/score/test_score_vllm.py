@@ -15,7 +15,7 @@ from tests.test_real_model import sample_lines
 from tests.tiny import tiny_model_folder, tiny_tokenizer
 from tokur_cli.commands.options.model import BackendOptions
 from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
-from tokur_cli.commands.score.backend import check_backend
+from tokur_cli.commands.score.checked import check_backend
 from tokur_cli.scores.calibration import read_calibration
 
 VLLM = ("--backend", "vllm")

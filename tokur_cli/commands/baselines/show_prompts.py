@@ -13,7 +13,7 @@ from tokur_cli.commands.baselines.questions import (
     verification_question,
 )
 from tokur_cli.commands.options.streams import InputOptions
-from tokur_cli.commands.score.calibrated import chosen_scores
+from tokur_cli.commands.score.checked import needs_of
 from tokur_cli.commands.score.command import ScoreJob
 from tokur_cli.commands.shared.model import describe
 from tokur_cli.commands.shared.progress import Progress
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def show_prompts(job: ScoreJob, source: InputOptions) -> None:
     """Print what the chosen scores would ask about the first response; of the model only its tokenizer is loaded."""
     options = job.scoring.baselines
-    needs = {need for score in chosen_scores(job.scoring) for need in score.needs}
+    needs = needs_of(job.scoring)
     asked = [
         name
         for name, needed in {

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tokur_cli.commands.options.model import DecodingOptions, ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
-from tokur_cli.commands.score.backend import check_backend
-from tokur_cli.commands.score.calibrated import with_calibration
-from tokur_cli.commands.score.certified import with_certificate
+from tokur_cli.commands.score.checked import checked
 from tokur_cli.commands.score.windows import lines_of, score_records
 from tokur_cli.commands.session.job import AlreadyWritten, Planned, Run, StreamJob, none_written, session_of
 from tokur_cli.commands.shared.arrivals import Pause
@@ -64,8 +62,7 @@ class GenerateJob(StreamJob):
             kept = scoring.posterior.model  # which also says what is wrong with a kept posterior
             model = model.or_named(kept)
         if score:
-            scoring = with_certificate(with_calibration(scoring))
-            check_backend(scoring)
+            scoring = checked(scoring)
             if scoring.certificate is not None and decoding.samples > 1:
                 raise UsageError(f"--certificate {scoring.certificate}: is of one response to a question: leave -n out")
             if scoring.fitted is not None and decoding.stop_at is not None and scoring.baselines.over == "samples":

@@ -11,9 +11,7 @@ from tokur_cli.commands.baselines.features import over_samples
 from tokur_cli.commands.baselines.samples import standing_together
 from tokur_cli.commands.options.model import ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
-from tokur_cli.commands.score.backend import check_backend
-from tokur_cli.commands.score.calibrated import chosen_scores, with_calibration
-from tokur_cli.commands.score.certified import with_certificate
+from tokur_cli.commands.score.checked import checked, needs_of
 from tokur_cli.commands.score.windows import score_records
 from tokur_cli.commands.session.job import AlreadyWritten, Planned, Run, StreamJob
 from tokur_cli.commands.shared.progress import Progress
@@ -41,10 +39,7 @@ class ScoreJob(StreamJob):
     def of(cls, model: ModelOptions, prompts: PromptOptions, scoring: ScoringOptions) -> ScoreJob:
         """Return the job, refusing what can be refused before a model is loaded."""
         kept = scoring.posterior.model  # which also says what is wrong with a kept posterior
-        model = model.or_named(kept)
-        scoring = with_certificate(with_calibration(scoring))
-        check_backend(scoring)
-        return cls(model, PromptForm(prompts), scoring)
+        return cls(model.or_named(kept), PromptForm(prompts), checked(scoring))
 
     def pipeline(self, session: Session) -> RecordScorer:  # noqa: D102
         return session.scorer(self.scoring)
@@ -57,8 +52,7 @@ class ScoreJob(StreamJob):
     def plan(  # noqa: D102
         self, session: Session, items: Iterable[Record | RecordError], already_written: AlreadyWritten
     ) -> Iterator[Planned | RecordError]:
-        needs = {need for score in chosen_scores(self.scoring) for need in score.needs}
-        if over_samples(needs, self.scoring.baselines):
+        if over_samples(needs_of(self.scoring), self.scoring.baselines):
             items = cast("Iterator[Record | RecordError]", standing_together(items))
         for item in items:
             try:

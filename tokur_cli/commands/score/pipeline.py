@@ -13,8 +13,7 @@ from tokur_cli.commands.baselines.features import ScoredResponse, over_samples
 from tokur_cli.commands.baselines.samples import until_error
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.score.alternatives import alternatives_setting, kept_alternatives
-from tokur_cli.commands.score.calibrated import chosen_scores
-from tokur_cli.commands.score.certified import certified_answers
+from tokur_cli.commands.score.checked import certified_answers, chosen_scores, needs_of
 from tokur_cli.commands.score.windows import ScoredLine, ScoringTask
 from tokur_cli.commands.session.session import Session
 from tokur_cli.commands.shared.digests import with_model_digests
@@ -54,7 +53,7 @@ class RecordScorer:
         self.session, self.model_name = session, session.model.name
         self.scores, self.keep_tokens = chosen_scores(options), not options.no_tokens
         self.step_by, self.alternatives = options.step_rule, options.alternatives
-        needs = {need for score in self.scores for need in score.needs}
+        needs = needs_of(options)
         self.parts = {**(options.fitted.parts if options.fitted else {}), **options.parts}
         self.guided = bool(guided_by)
         draws = None

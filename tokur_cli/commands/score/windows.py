@@ -9,8 +9,7 @@ from typing import NamedTuple, TypeVar
 from tokur_cli.commands.baselines.features import largest_window, over_samples
 from tokur_cli.commands.baselines.samples import standing_together, windows_of_questions
 from tokur_cli.commands.options.scoring import ScoringOptions, default_batch_tokens
-from tokur_cli.commands.score.calibrated import chosen_scores
-from tokur_cli.commands.score.certified import certified_answers
+from tokur_cli.commands.score.checked import certified_answers, needs_of
 from tokur_cli.commands.shared.arrivals import Pause
 from tokur_cli.commands.shared.certified import Considered
 from tokur_cli.commands.shared.errors import InvalidRecords, say
@@ -156,7 +155,7 @@ def _cut(
     items: Iterable[Record | RecordError | Pause], options: ScoringOptions, batch_tokens: int
 ) -> Iterator[list[Record | RecordError]]:
     """Cut the input into the windows whose records are scored together; a pause ends one."""
-    needs = {need for score in chosen_scores(options) for need in score.needs}
+    needs = needs_of(options)
     sizes = window_sizes(largest_window(needs, options.baselines, batch_tokens))
     if over_samples(needs, options.baselines):
         return windows_of_questions(standing_together(items), sizes)

@@ -14,7 +14,7 @@ from tokur_cli.commands.baselines.features import largest_window
 from tokur_cli.commands.generate.command import GenerateJob
 from tokur_cli.commands.options.scoring import default_batch_tokens
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
-from tokur_cli.commands.score.calibrated import chosen_scores
+from tokur_cli.commands.score.checked import needs_of
 from tokur_cli.commands.score.windows import window_sizes, windows
 from tokur_cli.commands.session.job import AlreadyWritten, Planned, StreamJob, none_written
 from tokur_cli.commands.session.session import CACHE_SHARE, ROWS
@@ -138,7 +138,7 @@ def _needs(job: StreamJob, model: Outline, planned: Sequence[Planned], device: s
         by_vllm = job.scoring.engine.backend == "vllm"
         if by_vllm:
             memory["keys_and_values"] = job.scoring.engine.cache_bytes
-        needs = {need for score in chosen_scores(job.scoring) for need in score.needs}
+        needs = needs_of(job.scoring)
         members = 1 if needs.isdisjoint(OF_DRAWS) else 1 + job.scoring.posterior.members
         positions = job.scoring.batch_tokens or default_batch_tokens(device)
         if not isinstance(job, GenerateJob):

@@ -1,0 +1,121 @@
+"""What ``score`` and ``generate --score`` are asked for, read and checked before a model is loaded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tokur_cli.commands.baselines.features import over_samples
+from tokur_cli.commands.options.scoring import ScoringOptions
+from tokur_cli.commands.shared.certified import CertifiedAnswers
+from tokur_cli.engine.posterior.settings import settings_of_draws
+from tokur_cli.records.errors import UsageError
+from tokur_cli.scores.calibration import P_CORRECT, read_calibration, scores_to_compute
+from tokur_cli.scores.catalogue import BEYOND_TOKENS, Score
+from tokur_cli.scores.certificate import Certificate, read_certificate
+from tokur_cli.scores.parts import part_of
+from tokur_cli.scores.quantities import OF_DRAWS
+
+
+def checked(scoring: ScoringOptions) -> ScoringOptions:
+    """Return the options with what the files of the calibration and of the certificate hold.
+
+    Raises:
+        TokurError: a file cannot be read.
+        UsageError: it is of scores that are not computed here or made in another way, or the backend does not give what
+            is asked for.
+    """
+    scoring = _with_certificate(_with_calibration(scoring))
+    check_backend(scoring)
+    return scoring
+
+
+def chosen_scores(scoring: ScoringOptions) -> list[Score]:
+    """Return the scores to compute, ``p_correct`` among them where there is a calibration."""
+    return scores_to_compute(scoring.scores, scoring.fitted, scoring.parts)
+
+
+def needs_of(scoring: ScoringOptions) -> set[str]:
+    """Return what the scores to compute need of a response."""
+    return {need for score in chosen_scores(scoring) for need in score.needs}
+
+
+def certified_answers(scoring: ScoringOptions) -> CertifiedAnswers | None:
+    """Return what says which answers are withheld; None without a certificate."""
+    return None if scoring.certified is None else CertifiedAnswers(scoring.certified, str(scoring.certificate))
+
+
+def _with_calibration(scoring: ScoringOptions) -> ScoringOptions:
+    if scoring.calibration is not None:
+        calibration = read_calibration(scoring.calibration)
+        calibration.check(_declared_settings(scoring), scoring.calibration)
+        scoring = replace(scoring, fitted=calibration)
+    chosen_scores(scoring)  # a misspelt name is reported before a model is loaded
+    return scoring
+
+
+def _with_certificate(scoring: ScoringOptions) -> ScoringOptions:
+    if scoring.certificate is None:
+        return scoring
+    certificate = read_certificate(scoring.certificate)
+    option = f"--certificate {scoring.certificate}"
+    if certificate.selection is not None:
+        raise UsageError(
+            f"{option}: is of responses that were chosen among several: leave it out here, and pipe into "
+            f"tokur select {option}"
+        )
+    if certificate.score not in [score.name for score in chosen_scores(scoring)]:
+        raise UsageError(
+            f"{option}: goes by {certificate.score}, which is not computed here: add {_adding(certificate)}"
+        )
+    known = {"computed_from": None, **_declared_settings(scoring)}
+    CertifiedAnswers(certificate, scoring.certificate).check_run({**certificate.settings, **known})
+    return replace(scoring, certified=certificate)
+
+
+def _declared_settings(scoring: ScoringOptions) -> dict[str, Any]:
+    """Return what is known of ``tokur.run`` before the model is there."""
+    posterior = scoring.posterior
+    declared = settings_of_draws(posterior.settings, posterior.members, scoring.sampling, scoring.estimator)
+    declared |= {"backend": scoring.engine.backend}
+    if posterior.chooses_sigma:  # known, and checked, once the model is there
+        del declared["sigma"]
+    if scoring.fitted is not None:
+        declared["calibration"] = scoring.fitted.digest
+    return {**declared, **scoring.parts}
+
+
+def _adding(certificate: Certificate) -> str:
+    """Return the options with which its score is computed."""
+    if certificate.score == P_CORRECT:
+        return "--calibration FILE, that of the certificate"
+    key = part_of(certificate.score)
+    tokens = f" --tokens '{key[1:]}={certificate.settings.get(key, 'REGEX')}'" if key else ""
+    return f"--scores default,{certificate.score}{tokens}"
+
+
+def check_backend(scoring: ScoringOptions) -> None:
+    """Refuse scores and a sampling of draws that vLLM does not give.
+
+    Raises:
+        UsageError: a score takes more than the last hidden states of the response, or draws are asked for that change
+            from token to token.
+    """
+    if scoring.engine.backend != "vllm":
+        return
+    # The samples of a question are compared by their texts and likelihoods, unless the model is asked or looked into
+    among_samples = {need for need in BEYOND_TOKENS if need.startswith("set_") and need != "set_states"}
+    of_texts = over_samples(among_samples, scoring.baselines) and scoring.baselines.entailment != "judge"
+    given = {"p_correct", *(among_samples if of_texts else ())}
+    beyond = [score.name for score in chosen_scores(scoring) if not {*BEYOND_TOKENS}.isdisjoint({*score.needs} - given)]
+    if beyond:
+        raise UsageError(
+            f"--backend vllm gives what is predicted at each token, and {', '.join(beyond)} "
+            f"take{'s' * (len(beyond) == 1)} more of the model (attention, inner layers, or further questions to it): "
+            f"leave {'it' if len(beyond) == 1 else 'them'} or --backend vllm out"
+        )
+    if scoring.sampling == "stepwise" and not needs_of(scoring).isdisjoint(OF_DRAWS):
+        raise UsageError(
+            "--backend vllm keeps one draw for a whole response, and --sampling stepwise, the default, takes another "
+            "one for each token: give --sampling shared (or joint)"
+        )
