@@ -11,11 +11,9 @@ import typer
 
 from tokur_cli.app.groups import Without
 from tokur_cli.commands.options import panels
-from tokur_cli.commands.options.certify import CertifyOptions
-from tokur_cli.commands.options.dry_run import DryRunOptions
 from tokur_cli.commands.options.evaluate import WHOLE, EvaluationOptions, EvaluationOutput
 from tokur_cli.commands.options.files import Reads
-from tokur_cli.commands.options.fit import FitOptions
+from tokur_cli.commands.options.fit import CertifyOptions, FitOptions
 from tokur_cli.commands.options.guided import GuidedOptions
 from tokur_cli.commands.options.heatmap import ChoiceOptions, PassthroughOptions, PictureOptions, ScaleOptions
 from tokur_cli.commands.options.labels import LabelOptions
@@ -31,7 +29,7 @@ from tokur_cli.commands.options.scoring import (
     ScoringOptions,
 )
 from tokur_cli.commands.options.select import SelectOptions
-from tokur_cli.commands.options.streams import InputOptions, RecordOutput, ResumableOutput
+from tokur_cli.commands.options.streams import DryRunOptions, InputOptions, RecordOutput, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.streams import STDIN

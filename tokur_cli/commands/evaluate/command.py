@@ -15,9 +15,8 @@ from tokur_cli.commands.evaluate.reading.spans import SpanReader
 from tokur_cli.commands.evaluate.report.results import Results, as_rows, evaluate_runs
 from tokur_cli.commands.evaluate.report.tables import as_csv, heading, left_out, reasons, tables
 from tokur_cli.commands.evaluate.worst import show_worst
-from tokur_cli.commands.options.certify import CertifyOptions
 from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOutput
-from tokur_cli.commands.options.fit import FitOptions
+from tokur_cli.commands.options.fit import CertifyOptions, FitOptions
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say

@@ -1,7 +1,8 @@
-"""The options of ``tokur evaluate --fit``."""
+"""The options of ``tokur evaluate --fit`` and ``--certify``."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
@@ -10,9 +11,14 @@ from typer import Option
 from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.completion import score_names, several_of
 from tokur_cli.commands.options.files import Writes
-from tokur_cli.commands.options.relations import Needs
+from tokur_cli.commands.options.relations import Excludes, Needs
+from tokur_cli.records.errors import UsageError
 from tokur_cli.records.streams import STDIN
 
+_NOT_CERTIFIED = (
+    *("--scores", "--level", "--bootstrap", "--versus", "--group-by", "--difficulty", "--scaling", "--seed"),
+    *("--worst", "--fit", "--latex", "--csv"),
+)
 _OF_FIT = "{option} is about a calibration: say where it goes with --fit FILE"
 
 
@@ -56,3 +62,50 @@ class FitOptions:
         ),
         Needs("--fit", why=_OF_FIT),
     ] = None
+
+
+@dataclass(frozen=True)
+class CertifyOptions:
+    """What is guaranteed, and how surely."""
+
+    panel: ClassVar[str] = panels.CERTIFICATE
+
+    risk: Annotated[
+        str | None,
+        Option(
+            "--certify",
+            metavar="PERCENT",
+            help="Find the threshold of a score (--by) above which at most so many of the answers given are wrong, and "
+            "write what select --certificate takes. For 5% it takes 59 labelled questions, or more with errors.",
+        ),
+        Excludes(*_NOT_CERTIFIED, why="--certify writes a certificate and evaluates nothing: leave {others} out"),
+    ] = None
+    confidence: Annotated[
+        str,
+        Option(metavar="PERCENT", help="How surely this holds, over the labelled questions."),
+        Needs("--certify", why="--confidence is that of a certificate: give --certify too"),
+    ] = "95%"
+
+    def __post_init__(self) -> None:
+        _ = self.most_wrong, self.doubt
+
+    @property
+    def most_wrong(self) -> float | None:
+        """The part of the answers given that may be wrong, in (0, 1); None where nothing is certified."""
+        return None if self.risk is None else _part(self.risk, "--certify", "5%")
+
+    @property
+    def doubt(self) -> float:
+        """The probability that it does not hold, in (0, 1)."""
+        return round(1 - _part(self.confidence, "--confidence", "95%"), 12)
+
+
+def _part(text: str, option: str, such_as: str) -> float:
+    """Return what a percentage stands for."""
+    match = re.fullmatch(r"(\d{1,3}(?:\.\d{1,9})?|\.\d{1,9})\s*(%?)", text.strip(), re.ASCII)
+    part = float(match[1]) / 100 if match and match[2] else 0.0
+    if not 0 < part < 1:
+        meant = float(match[1]) if match and not match[2] else 0.0
+        such_as = f"{100 * meant:g}%" if 0 < meant < 1 else f"{meant:g}%" if 1 <= meant < 100 else such_as
+        raise UsageError(f"{option} {text}: give a percentage between 0% and 100%, such as {such_as}")
+    return part

@@ -1,4 +1,4 @@
-"""Where records come from and where they go."""
+"""Where records come from and where they go, or whether it is only reckoned what that would take."""
 
 from __future__ import annotations
 
@@ -119,3 +119,26 @@ class ResumableOutput(RecordOutput):
 
     def __post_init__(self) -> None:
         check_target(self.path, force=self.force, resume=self.resume)
+
+
+@dataclass(frozen=True)
+class DryRunOptions:
+    """Whether it is only told what a run would do; ``records`` are done for that, 0 for none."""
+
+    panel: ClassVar[str] = panels.OUTPUT
+
+    records: Annotated[
+        int | None,
+        Option(
+            "--dry-run",
+            min=0,
+            metavar="[N]",
+            help="Before a long run: write no record, but say how many there are, which are bad, how many tokens they "
+            "have, and what memory it takes. With a number, do so many records and reckon the time of all.",
+        ),
+        Excludes(
+            "--workers",
+            "--cluster",
+            why="--dry-run is about one process: leave {others} out (several divide its time among them)",
+        ),
+    ] = None

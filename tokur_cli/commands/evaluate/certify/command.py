@@ -9,8 +9,8 @@ from tokur_cli.commands.evaluate.certify.questions import LabelledQuestions
 from tokur_cli.commands.evaluate.certify.showing import draw, print_certificate, summary
 from tokur_cli.commands.evaluate.reading.columns import Wanted
 from tokur_cli.commands.evaluate.reading.responses import ResponseReader
-from tokur_cli.commands.options.certify import CertifyOptions
 from tokur_cli.commands.options.evaluate import EvaluationOutput
+from tokur_cli.commands.options.fit import CertifyOptions
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say
