@@ -5,6 +5,7 @@ The work is in ``tokur_cli.commands``, imported when it is asked for.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -17,7 +18,7 @@ from tokur_cli.app.groups import with_groups
 from tokur_cli.app.help import SETTINGS, Brief, Command, Group, with_help
 from tokur_cli.app.refusals import usage_message
 from tokur_cli.commands.shared.errors import claim_standard_streams, reporting, say
-from tokur_cli.commands.workers.launcher import refuse_launchers
+from tokur_cli.records.errors import EXIT_USAGE, UsageError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 
 app = typer.Typer(
@@ -50,7 +51,20 @@ def tokur(
     Every command reads records as JSON lines, adds to them and writes them.
     """
     with reporting(context.invoked_subcommand or ""):
-        refuse_launchers()
+        _refuse_launchers()
+
+
+def _refuse_launchers() -> None:
+    """Refuse to do all the work, and write all the output, once in each process of torchrun; the first one says so."""
+    size = os.environ.get("WORLD_SIZE", "1")
+    if size == "1" or not (os.environ.get("RANK") and os.environ.get("MASTER_ADDR")):
+        return
+    if os.environ["RANK"] != "0":
+        raise SystemExit(EXIT_USAGE)
+    raise UsageError(
+        f"this is one of {size} processes: start it once, without torchrun or accelerate launch, and with --workers "
+        f"{size} (if there is no launcher, unset WORLD_SIZE)"
+    )
 
 
 def _register(command: Callable[..., None], short_help: str, *examples: str) -> None:
