@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tokur_cli.commands.evaluate.choice import shown_scores, told_aside, wanted_scores
 from tokur_cli.commands.evaluate.fitting import CalibrationFit, results_options
 from tokur_cli.commands.evaluate.reading.columns import Columns, Wanted
-from tokur_cli.commands.evaluate.reading.difficulty import failures_of, group_by_difficulty
+from tokur_cli.commands.evaluate.reading.difficulty import group_by_difficulty
 from tokur_cli.commands.evaluate.reading.questions import by_question
 from tokur_cli.commands.evaluate.reading.responses import ResponseReader
 from tokur_cli.commands.evaluate.reading.runs import check_runs
@@ -76,8 +76,9 @@ def evaluate(
     if options.level == "question":
         runs = by_question(runs)
     if runs and options.difficulty is not None:
-        telling = ResponseReader(source, Wanted({}), invalid, labels)
-        _group_by_difficulty(runs, options.difficulty, options.difficulty_from, telling)
+        reader = ResponseReader(source, Wanted({}), invalid, labels)
+        telling = reader.read([options.difficulty_from]) if options.difficulty_from is not None else None
+        group_by_difficulty(runs, options.difficulty, telling)
     if not runs:
         invalid.finish(none_of=", ".join(map(display_name, paths)))
         return
@@ -121,16 +122,6 @@ def _fitting(options: EvaluationOptions, fit: FitOptions, target: EvaluationOutp
         raise UsageError(f"--fit {fit.file}: give the file for the calibration, as in --fit FILE --by {fit.file}")
     check_target(fit.file, force=target.force)
     return CalibrationFit(fit.file, fit, options.seed, options.parts)
-
-
-def _group_by_difficulty(runs: Sequence[Columns], count: int, path: str | None, reader: ResponseReader) -> None:
-    if path is None:
-        failures = [failures_of(run, count) for run in runs]
-    else:
-        telling = reader.read([path])
-        known = {name: failed for run in telling for name, failed in failures_of(run, count).items()}
-        failures = [known] * len(runs)
-    group_by_difficulty(runs, failures, count)
 
 
 def _say_left_out(results: Results, runs: Sequence[Columns]) -> None:
