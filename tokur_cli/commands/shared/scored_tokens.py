@@ -9,10 +9,8 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
 from tokur_cli.records.scan import kind
-from tokur_cli.records.token_arrays import check_token_arrays
 from tokur_cli.scores.steps import Span, step_spans, tokens_of_steps
 
 
@@ -46,10 +44,7 @@ def scored_tokens(record: Record, names: Iterable[str]) -> ScoredTokens:
     spans = _spans(record, arrays)
     values = {name: _values(record, name, arrays[name]) for name in names if name in arrays}
     response = record.response
-    try:
-        check_token_arrays(response, spans, values)
-    except RecordError as error:
-        raise record.error(error.message) from None
+    _check(record, response, spans, values)
     return ScoredTokens(record, response, spans, values)
 
 
@@ -75,6 +70,26 @@ def _spans(record: Record, tokens: Mapping[str, Any]) -> list[Span]:
             raise record.error(f'"tokur.tokens.offsets"[{index}] is not [start, end]')
         spans.append((span[0], span[1]))
     return spans
+
+
+def _check(record: Record, response: str, spans: list[Span], values: Mapping[str, list[float | None]]) -> None:
+    """Refuse arrays that are not of one response's tokens.
+
+    Starts and ends never decrease. A token without text has an empty span; the tokens of one character share its span;
+    text between spans is allowed.
+    """
+    previous = (0, 0)
+    for index, (start, end) in enumerate(spans):
+        if not 0 <= start <= end <= len(response):
+            raise record.error(
+                f"offsets[{index}] is [{start}, {end}], outside the response of {len(response)} code points"
+            )
+        if start < previous[0] or end < previous[1]:
+            raise record.error(f"offsets[{index}] is [{start}, {end}], before the span of the token in front of it")
+        previous = (start, end)
+    for name, of_tokens in values.items():
+        if len(of_tokens) != len(spans):
+            raise record.error(f'"{name}" has {len(of_tokens)} token values but there are {len(spans)} tokens')
 
 
 def _values(record: Record, name: str, values: Any) -> list[float | None]:

@@ -16,7 +16,7 @@ class HeatmapResponse:
     Args:
         id: the question's id.
         response: the model's text, exactly as it was written.
-        spans: code points ``[start, end)`` of ``response``, one pair per token, as `check_token_arrays` allows them.
+        spans: code points ``[start, end)`` of ``response``, one pair per token, as ``scored_tokens`` allows them.
         values: per-token quantities by name, each as long as ``spans``; None where a token has no value.
         group: what the responses to one question have in common.
         sample: which of the question's N responses this is.
