@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tokur_cli.answers.verdicts import verdict
 from tokur_cli.commands.baselines.features import ScoredResponse, TextSet, map_batch, map_each
-from tokur_cli.commands.baselines.questions import asked_ids, verification_question
+from tokur_cli.commands.baselines.questions import VERIFICATION, asked_ids, question_about
 from tokur_cli.commands.options.model import DecodingOptions
 from tokur_cli.commands.options.scoring import BaselineOptions
 from tokur_cli.commands.session.session import Session
@@ -69,7 +69,7 @@ class Attempts:
         return map_batch(self._as_sets, map_batch(self._answer, asked))
 
     def _ask(self, response: ScoredResponse) -> _Verification:
-        question = verification_question(response.record, self.tokenizer)
+        question = question_about(response.record, VERIFICATION, self.tokenizer)
         prompt_ids = asked_ids(question, self.tokenizer)
         key = f"verification of {question_id(response.record, prompt_ids)} {response.record.sample}"
         return _Verification(key, question, prompt_ids)

@@ -18,7 +18,7 @@ from tokur_cli.commands.baselines.features import (
     map_batch,
     map_each,
 )
-from tokur_cli.commands.baselines.questions import asked_ids, p_true_question
+from tokur_cli.commands.baselines.questions import P_TRUE, asked_ids, question_about
 from tokur_cli.commands.baselines.samples import by_question, text_set
 from tokur_cli.commands.baselines.text_sets import SetComparison
 from tokur_cli.commands.options.scoring import BaselineOptions
@@ -78,7 +78,7 @@ def _p_true(session: Session) -> Gather:
     asker = asker_of(session, TRUE_OR_FALSE)
 
     def prompt(response: ScoredResponse) -> list[int]:
-        return asked_ids(p_true_question(response.record, session.tokenizer), session.tokenizer)
+        return asked_ids(question_about(response.record, P_TRUE, session.tokenizer), session.tokenizer)
 
     def gather(responses: Sequence[ScoredResponse]) -> Sequence[Features | TokurError]:
         answers = map_batch(asker.ask, map_each(prompt, responses, "p_true"))

@@ -31,14 +31,9 @@ Does Possible Answer 1 semantically entail Possible Answer 2? Respond with Yes o
 """After Farquhar et al. 2024, who ask for entailment, contradiction or neutral."""
 
 
-def p_true_question(record: Record, tokenizer: ResponseTokenizer) -> str:
-    """Return the question whether a response is true."""
-    return P_TRUE.format(question=question_of(record, tokenizer), response=record.response)
-
-
-def verification_question(record: Record, tokenizer: ResponseTokenizer) -> str:
-    """Return the question that a verification attempt answers."""
-    return VERIFICATION.format(question=question_of(record, tokenizer), response=record.response)
+def question_about(record: Record, form: str, tokenizer: ResponseTokenizer) -> str:
+    """Return what is asked about a response, in the form ``P_TRUE`` or ``VERIFICATION``."""
+    return form.format(question=question_of(record, tokenizer), response=record.response)
 
 
 def judge_question(question: str, first: str, second: str) -> str:

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from tokur_cli.commands.baselines.features import are_of_sets
 from tokur_cli.commands.baselines.questions import (
+    P_TRUE,
+    VERIFICATION,
     as_prompt,
     judge_question,
-    p_true_question,
+    question_about,
     question_of,
-    verification_question,
 )
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.score.checked import needs_of
@@ -54,8 +55,8 @@ def show_prompts(job: ScoreJob, source: InputOptions) -> None:
 
 def _question(name: str, record: Record, over: str, tokenizer: ResponseTokenizer) -> str:
     if name == "p_true":
-        return p_true_question(record, tokenizer)
-    verification = verification_question(record, tokenizer)
+        return question_about(record, P_TRUE, tokenizer)
+    verification = question_about(record, VERIFICATION, tokenizer)
     if name == "verification":
         return verification
     if over == "attempts":
