@@ -18,7 +18,7 @@ _BRACE = expression(r"\\{1,2}(?:boxed|fbox)\s{0,4}\{|\\.|[{}]", re.DOTALL)
 _BARE_BOX = expression(r"\\boxed\s{1,4}([^\s{}$\\]{1,50})")
 _LIST_GAP = expression(r"(?:[\s$,;]|\\[()\[\],;]|\\quad|\\qquad)*")
 _LIST_WORD = expression(r"(?<![A-Za-z])(?:and|or)(?![A-Za-z])")
-_TEXT_GROUP = expression(r"\\(?:text\w*|mathrm|mathbf|mbox|operatorname)\s*\{[^{}]*\}|\\begin\{\w+\}|\\end\{\w+\}")
+TEXT_GROUP = expression(r"\\(?:text\w*|mathrm|mathbf|mbox|operatorname)\s*\{[^{}]*\}|\\begin\{\w+\}|\\end\{\w+\}")
 
 
 def first_line(text: str) -> str:
@@ -81,7 +81,7 @@ def _belongs_together(gap: str) -> bool:
         return False
     if _LIST_GAP.fullmatch(gap) or not re.search(r"[\w\n=.]", gap):
         return "\n\n" not in gap
-    words = _TEXT_GROUP.sub(lambda group: group[0].partition("{")[2].rstrip("}"), gap)
+    words = TEXT_GROUP.sub(lambda group: group[0].partition("{")[2].rstrip("}"), gap)
     if SO.search(words):
         return False
     return bool(_LIST_WORD.search(words)) and len(words.split()) <= 10 and not re.search(r"[.!?:](?:\s|$)|\n\n", words)

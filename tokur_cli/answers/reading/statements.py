@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tokur_cli.answers.reading.amounts import Amount, amounts, goes_on, shown
+from tokur_cli.answers.reading.boxes import TEXT_GROUP
 from tokur_cli.answers.reading.calculations import JOINT, UNFINISHED, last_result, without_working
 from tokur_cli.answers.reading.canonical import Canonical, canonical
 from tokur_cli.answers.reading.expressions import expression
@@ -81,7 +82,6 @@ _PROSE = expression(
     rf"(?<![\\{LETTER}\d])(?:(?!(?:sin|cos|tan|log|exp|mod|and|pmod)\b)[{LETTER}]{{3,}}"
     r"|(?i:so|is|it|we|he|in|of|to|at|by|on|as|be|if|an|my|no|up)\b)|[\u3040-\ud7ff]|[\u0400-\u1fff]{2}"
 )
-_TEXT_GROUP = expression(r"\\(?:text\w*|mathrm|mathbf|mbox|operatorname)\s*\{[^{}]*\}|\\begin\{\w+\}|\\end\{\w+\}")
 _UNIT_WORD = expression(rf"\s?(?:\\?%|percent\b|pct\b|[{LETTER}]+)")
 _LABELS = expression(
     r"\b(?i:step|day|question|problem|exercise|figure|table|chapter|section|part|case|example|equation|option|no|number|level|page|week|month|year|"
@@ -113,7 +113,7 @@ class Statement:
 
 def is_prose(text: str) -> bool:
     """Return whether a text has words in it that belong to no formula."""
-    return bool(_PROSE.search(_TEXT_GROUP.sub(" ", text)))
+    return bool(_PROSE.search(TEXT_GROUP.sub(" ", text)))
 
 
 def word_count(text: str) -> int:
