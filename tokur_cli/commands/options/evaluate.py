@@ -13,9 +13,8 @@ from typer import Option
 from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.completion import one_of, score_names, several_of
 from tokur_cli.commands.options.files import Reads, Writes
-from tokur_cli.commands.options.parts import tokens_option
 from tokur_cli.commands.options.relations import Excludes, Needs
-from tokur_cli.commands.options.scoring import explain_scores
+from tokur_cli.commands.options.scoring import explain_scores, tokens_option
 from tokur_cli.commands.options.select import KEEP
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import check_target

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import typer
 from typer import Option
@@ -14,7 +14,6 @@ from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.completion import one_of, score_names, several_of
 from tokur_cli.commands.options.files import Reads
 from tokur_cli.commands.options.model import BackendOptions, NamedModel
-from tokur_cli.commands.options.parts import tokens_option
 from tokur_cli.commands.options.relations import Excludes
 from tokur_cli.commands.shared.errors import reporting
 from tokur_cli.engine.posterior.description import MOST_DRAWS, PosteriorDescription, read_description
@@ -153,6 +152,21 @@ class SamplingOptions:
             rich_help_panel=panels.MODEL,
         ),
     ] = None
+
+
+def tokens_option(panel: str | None = None) -> Any:
+    """Return the option ``--tokens``, to annotate a list of texts with; ``parse_parts`` reads them.
+
+    Args:
+        panel: of the help; None for the group's.
+    """
+    return Option(
+        "--tokens",
+        metavar="NAME=REGEX",
+        help="Scores of only the tokens whose text holds a match: eu@digits for 'digits=\\d'. They stand beside those "
+        "of all tokens; an option that names scores must name them, too. May be given several times.",
+        rich_help_panel=panel,
+    )
 
 
 def explain_scores(context: typer.Context, names: str | None) -> str | None:

@@ -13,8 +13,8 @@ from typer import BadParameter, Option
 from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.completion import one_of, score_names
 from tokur_cli.commands.options.files import Reads
-from tokur_cli.commands.options.parts import tokens_option
 from tokur_cli.commands.options.relations import Excludes, Needs
+from tokur_cli.commands.options.scoring import tokens_option
 from tokur_cli.scores.parts import Parts, parse_parts
 
 
