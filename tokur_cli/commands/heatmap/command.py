@@ -8,12 +8,11 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TextIO
+from typing import TextIO, cast, get_args
 
 from tokur_cli.answers.judging import Labelled
 from tokur_cli.commands.heatmap.gallery import Gallery
 from tokur_cli.commands.heatmap.output import columns_of, standard_picture
-from tokur_cli.commands.heatmap.quantities import choose_palettes, choose_quantities
 from tokur_cli.commands.heatmap.records import heatmap_response, said_answer, scored_with
 from tokur_cli.commands.options.heatmap import ChoiceOptions, PassthroughOptions, PictureOptions, ScaleOptions
 from tokur_cli.commands.options.labels import LabelOptions
@@ -22,13 +21,14 @@ from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.labelled import WINDOW, Labeller, Refused
 from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.commands.shared.scored_tokens import token_arrays
-from tokur_cli.records.errors import RecordError, TokurError, UsageError
+from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
 from tokur_cli.records.formats import NATIVE
 from tokur_cli.records.outputs import writing_whole
+from tokur_cli.records.quantity import Quantity
 from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.quantities import QUANTITIES
-from tokur_cli.views.heatmap.colours import Theme
+from tokur_cli.views.heatmap.colours import Palette, Theme
 from tokur_cli.views.heatmap.html import write_html
 from tokur_cli.views.heatmap.look import Look, has_steps, heatmap_console
 from tokur_cli.views.heatmap.scale import Scale, ScaleBuilder
@@ -53,8 +53,8 @@ def heatmap(
 
     All records are read before anything is painted, since one scale holds for all of them.
     """
-    asked = choose_quantities(scaling.quantities)
-    palettes = choose_palettes(scaling.palettes, len(asked))
+    asked = _quantities_of(scaling.quantities)
+    palettes = _palettes_of(scaling.palettes, len(asked))
     for name, value in (("--vmin", scaling.vmin), ("--vmax", scaling.vmax)):
         if value is not None and not math.isfinite(value):
             raise UsageError(f"{name} {value}: is not a finite number")
@@ -80,6 +80,31 @@ def heatmap(
             if not (picture.html or picture.svg):
                 _print(sys.stderr if target.path == STDIN else sys.stdout, gallery, chosen, picture)
     invalid.finish(none_of=None if scales.responses else display_name(source.path))
+
+
+def _quantities_of(names: str) -> list[Quantity]:
+    """Return the quantities of a comma-separated list, in its order."""
+    asked = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
+    unknown = [name for name in asked if name not in QUANTITIES]
+    if unknown or not asked:
+        what = f"no quantity of single tokens is called {', '.join(unknown)}" if unknown else "--score names none"
+        raise UsageError(what + there_are(QUANTITIES, *unknown))
+    return [QUANTITIES[name] for name in asked]
+
+
+def _palettes_of(names: str, count: int) -> list[Palette]:
+    """Return the palettes of a comma-separated list, one for each of ``count`` quantities; a single one is for all."""
+    asked = [name.strip() for name in names.split(",")]
+    unknown = [name for name in asked if name not in get_args(Palette)]
+    if unknown:
+        raise UsageError(
+            f"--palette: no palette is called {', '.join(unknown)}" + there_are(get_args(Palette), *unknown)
+        )
+    if len(asked) not in (1, count):
+        raise UsageError(
+            f"--palette names {len(asked)} palettes and --score {count} quantities: give one for each, or one for all"
+        )
+    return cast(list[Palette], asked * count if len(asked) == 1 else asked)
 
 
 def _passed_on(items: Iterable[Labelled | Refused], writer: RecordWriter | None) -> Iterator[Labelled | Refused]:
