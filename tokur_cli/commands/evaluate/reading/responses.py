@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from tokur_cli.answers.grading import Outcome
 from tokur_cli.answers.judging import Labelled
 from tokur_cli.commands.evaluate.reading.columns import Columns, Wanted, scores_of
 from tokur_cli.commands.evaluate.reading.runs import RunReader, RunsOfFile
-from tokur_cli.commands.evaluate.reading.unread import Unread
 from tokur_cli.commands.options.evaluate import EvaluationOutput
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.streams import InputOptions
@@ -23,6 +23,10 @@ from tokur_cli.records.record import Record
 from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.catalogue import CATALOGUE
 from tokur_cli.scores.parts import NO_PARTS, Parts
+from tokur_cli.views.visible import picture, shorten
+
+_EXAMPLES = 3
+_MOST_COLUMNS = 60  # of an id, and of the end of a response
 
 
 class Collector(Protocol):
@@ -50,7 +54,7 @@ class ResponseReader(RunReader[Labelled]):
         self._parts = PartScores((CATALOGUE[name] for name in wanted.scores), parts)
         self._unknown: Counter[str] = Counter()
         self._logged: Counter[bool] = Counter()
-        self._unread = Unread()
+        self._unread = _Unread()
         self._unmarked = 0
         self._labelling: Labeller
         self._writer: RecordWriter | None = None
@@ -102,3 +106,35 @@ class ResponseReader(RunReader[Labelled]):
         self._unmarked += item.correct is False and item.is_unmarked
         if self._writer is not None:
             self._writer.write(graded(item))
+
+
+@dataclass(slots=True)
+class _Unread:
+    """The responses that count as wrong because no answer can be read in them.
+
+    Attributes:
+        count: how many there are.
+    """
+
+    count: int = 0
+    _examples: list[str] = field(default_factory=list)
+
+    def add(self, record: Record) -> None:
+        """Count a response."""
+        self.count += 1
+        if len(self._examples) < _EXAMPLES:
+            self._examples.append(_example(record))
+
+    def told(self) -> str:
+        """Return how many there are, and the place and the end of the first few, a line each."""
+        responses = "1 response has" if self.count == 1 else f"{self.count:,} responses have"
+        what = f"{responses} no answer that could be read, and count{'s' if self.count == 1 else ''} as wrong"
+        return "\n".join([f"{what} (--answer REGEX reads them your way), such as", *self._examples])
+
+
+def _example(record: Record) -> str:
+    sample = f", sample {record.sample}" if record.computed("sample") is not None else ""
+    name = f" ({shorten(picture(record.id), _MOST_COLUMNS)}{sample})" if record.id is not None else ""
+    words = " ".join(record.response[-20 * _MOST_COLUMNS :].split())
+    end = shorten(picture(words), _MOST_COLUMNS, keep_end=True)
+    return f"{record.source}:{record.line}{name}: {end or 'is empty'}"
