@@ -153,6 +153,11 @@ class Record:
         """Return one of the values under ``tokur``, to be read only; the default without it."""
         return self._computed().get(name, default)
 
+    def settings(self, name: str) -> dict[str, Any]:
+        """Return one of the objects of settings under ``tokur``, to be read only; empty without it."""
+        value = self.computed(name)
+        return value if isinstance(value, dict) else {}
+
     def _computed(self) -> dict[str, Any]:
         if "tokur" not in self.fields:
             return {}

@@ -90,8 +90,8 @@ class CalibrationFit:
         if labelled.source is None or not all(math.isfinite(values.get(name, math.nan)) for name in self.by):
             return
         record = labelled.record
-        run = record.computed("run")
-        if not isinstance(run, dict) or run.get("model") is None:
+        run = record.settings("run")
+        if run.get("model") is None:
             raise record.error(
                 'has no "tokur.run" that names the model whose scores these are: score it with tokur score'
             )

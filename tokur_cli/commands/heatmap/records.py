@@ -67,8 +67,7 @@ def scored_with(record: Record) -> str:
 
     What the record does not say is left out.
     """
-    run = record.computed("run")
-    known = {name: value for name, value in run.items() if value is not None} if isinstance(run, dict) else {}
+    known = {name: value for name, value in record.settings("run").items() if value is not None}
     model = " in ".join(str(known[name]) for name in ("model", "dtype") if name in known)
     words = {"sigma": "σ {}", "rank": "rank {}", "draws": "draws {}", "sampling": "{}", "seed": "seed {}"}
     return ", ".join([model, *(text.format(known[name]) for name, text in words.items() if name in known)]).strip(", ")

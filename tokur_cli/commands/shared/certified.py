@@ -181,13 +181,7 @@ def made_with(record: Record, score: str, parts: Parts) -> dict[str, Any]:
         score: the score's name.
         parts: those of whose tokens scores are computed here, from the record.
     """
-    run, generation = record.computed("run"), record.computed("generation")
-    return settings_for(
-        score,
-        {**parts, **(run if isinstance(run, dict) else {})},
-        generation if isinstance(generation, dict) else {},
-        DRAW_SETTINGS,
-    )
+    return settings_for(score, {**parts, **record.settings("run")}, record.settings("generation"), DRAW_SETTINGS)
 
 
 def how_selected(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -36,8 +36,7 @@ class PartScores:
         Raises:
             RecordError: it has no token arrays, or scores of such a part by another expression.
         """
-        settings = record.computed("run")
-        known = settings if isinstance(settings, dict) else {}
+        known = record.settings("run")
         for key, pattern in self._parts.items():
             if known.get(key, pattern) != pattern:
                 raise record.error(

@@ -177,12 +177,8 @@ def _confidences(record: Record) -> array[float]:
 
 def settings_of(record: Record) -> dict[str, Any]:
     """Return how a record's response and its scores were made, without what may differ between runs."""
-    parts = {of: record.computed(of) for of in ("generation", "run")}
     return {
-        f"{of}.{name}": value
-        for of, part in parts.items()
-        if isinstance(part, Mapping)
-        for name, value in _lasting(part).items()
+        f"{of}.{name}": value for of in ("generation", "run") for name, value in _lasting(record.settings(of)).items()
     }
 
 
