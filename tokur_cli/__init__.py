@@ -25,7 +25,7 @@ and writes them. ``tokur score FILE`` goes this way:
 
 One record's way through ``tokur score FILE``, by the files that it enters (a test counts them):
 
-    in          records/streams, containers, scan, record, reader, windows
+    in          records/streams, containers, scan, record, reader
     tokens      commands/score/windows, pipeline (a window of records); commands/shared/prompts;
                 engine/turns, templates/rendering, tokens, panics
     batches     engine/uncertainty/scorer; prefixes, tensors, engine/halving, transfers

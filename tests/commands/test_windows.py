@@ -16,7 +16,7 @@ from tokur_cli.commands.session.job import none_written
 from tokur_cli.commands.shared.arrivals import _Ahead
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress
-from tokur_cli.records import windows as bounds
+from tokur_cli.records import record as bounds
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
 

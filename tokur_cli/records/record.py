@@ -21,6 +21,8 @@ from tokur_cli.records.scan import Member, ScanError, kind, scan_object
 
 SCHEMA = 1
 """The version of the ``tokur`` object that this code reads and writes."""
+WINDOW_BYTES = 32_000_000
+"""How much text records may have that are held together; one record may be longer."""
 _TOO_MANY = 2**63
 # What scoring writes there
 _SCORED = ("scores", "run", "tokens", "bounds", "steps", "step_by", "alternatives", "withheld", "certificate")
@@ -374,6 +376,11 @@ class Record:
     def _token_ids(self, name: str) -> list[int] | None:
         value = self.computed(name)
         return None if value is None else check_token_ids(f'"tokur.{name}"', value, self)
+
+
+def size_of(item: Any) -> int:
+    """Return how much text a record has, in characters; 0 for anything else that stands in a stream."""
+    return item.size if isinstance(item, Record) else 0
 
 
 def _unsaid(row: Any) -> str | None:

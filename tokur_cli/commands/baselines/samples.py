@@ -10,8 +10,7 @@ from tokur_cli.commands.baselines.features import ScoredResponse, TextSet
 from tokur_cli.commands.baselines.questions import question_of
 from tokur_cli.commands.shared.arrivals import Pause
 from tokur_cli.records.errors import RecordError, TokurError
-from tokur_cli.records.record import Record
-from tokur_cli.records.windows import WINDOW_BYTES, size_of
+from tokur_cli.records.record import WINDOW_BYTES, Record, size_of
 from tokur_cli.selection.gathering import question_key
 
 if TYPE_CHECKING:

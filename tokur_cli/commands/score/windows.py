@@ -16,8 +16,7 @@ from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
 from tokur_cli.records.errors import RecordError, TokurError
-from tokur_cli.records.record import Record
-from tokur_cli.records.windows import WINDOW_BYTES, size_of
+from tokur_cli.records.record import WINDOW_BYTES, Record, size_of
 
 T = TypeVar("T")
 

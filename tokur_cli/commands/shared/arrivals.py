@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
+from tokur_cli.records.record import WINDOW_BYTES, size_of
 from tokur_cli.records.streams import is_regular_file
-from tokur_cli.records.windows import WINDOW_BYTES, size_of
 
 T = TypeVar("T")
 

@@ -13,8 +13,7 @@ from tokur_cli.answers.judging import QUALITY, Labelled, LabelRule
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.records.errors import RecordError, TokurError
-from tokur_cli.records.record import SCHEMA, Record
-from tokur_cli.records.windows import WINDOW_BYTES, size_of
+from tokur_cli.records.record import SCHEMA, WINDOW_BYTES, Record, size_of
 
 WINDOW = 64
 """Records that are labelled together: enough to share work on, few enough to hold with their token arrays."""
