@@ -1,7 +1,5 @@
 """Steps that are asked for before the tokens of the one before are read, as on a GPU; here on the CPU."""
 
-import itertools
-
 import pytest
 import torch
 
@@ -11,7 +9,7 @@ from tests.engine.generation.guided.test_particles import (
     guided,
     some_questions,
 )
-from tests.engine.generation.test_decoder import END, decode, one_by_one, requests, text_of
+from tests.engine.generation.test_decoder import END, decode, failing_once, one_by_one, requests, text_of
 from tests.engine.more_families import MORE, more
 from tests.tiny import tiny_model
 from tokur_cli.engine.generation import decoder as decoder_module
@@ -72,19 +70,8 @@ def test_no_step_is_asked_for_that_no_response_needs(monkeypatch):
 def test_too_little_memory_at_any_moment_loses_nothing(family, operation, monkeypatch):
     model, asked = tiny_model(family), requests(12)
     expected = {(r.index, 0): one_by_one(model, r, 0, SAMPLING, end=OFTEN) for r in asked}
-    cache = PagedCache if family == "llama" else RollingCache
-    whole = getattr(cache, operation)
-    for failing in range(1, 5):
-        calls = itertools.count(1)
-
-        def small_machine(*arguments, failing=failing, calls=calls):
-            if next(calls) == failing:
-                raise torch.OutOfMemoryError("CUDA out of memory.")
-            return whole(*arguments)
-
-        monkeypatch.setattr(cache, operation, small_machine)
+    for _ in failing_once(PagedCache if family == "llama" else RollingCache, operation, monkeypatch):
         got = decode(model, asked, SAMPLING, end_ids=OFTEN)
-        assert next(calls) > failing
         assert {key: response.token_ids for key, response in got.items()} == expected
 
 
