@@ -58,7 +58,7 @@ def test_a_base_model_is_refused_for_questions_before_its_weights_are_loaded(run
     given = asked if command == "generate" else write_lines(tmp_path / "a.jsonl", [{**questions()[0], "response": "0"}])
     code, out, err = run_tokur(command, given, "-m", folder, "-o", tmp_path / "out.jsonl")
     assert (code, out) == (1, "")
-    assert "the model has no chat template: say how the prompt reads with --template raw or --template FILE" in err
+    assert f"{given}:1: the model has no chat template: say how the prompt reads with --template raw or --tem" in err
     assert not (tmp_path / "out.jsonl").exists()
     for worded in (["--template", "raw"], ["--skip-invalid"]):
         code, _, err = run_tokur(command, given, "-m", folder, *worded)

@@ -89,7 +89,7 @@ class PromptForm:
         if prompt.text is not None and self._jinja is None:
             return prompt.text, True
         if prompt.messages is not None:
-            return tokenizer.render_chat(self._with_system(prompt.messages), prompt.tools), False
+            return self._rendered(record, tokenizer, prompt.messages, prompt.tools), False
         question = self._question(record, prompt)
         if self.template == "raw" or (self._jinja and not tokenizer.has_chat_template):
             shown = "".join(f"{asked}\n{answer}\n\n" for asked, answer in self.examples)
@@ -99,7 +99,7 @@ class PromptForm:
             for example in self.examples
             for role, content in zip(("user", "assistant"), example, strict=True)
         ]
-        return tokenizer.render_chat(self._with_system([*turns, {"role": "user", "content": question}])), False
+        return self._rendered(record, tokenizer, [*turns, {"role": "user", "content": question}]), False
 
     def tokenize(self, record: Record, tokenizer: ResponseTokenizer, model: str) -> LocatedResponse:
         """Tokenize a record's prompt and response for a model; another model's ids are ignored."""
@@ -135,6 +135,18 @@ class PromptForm:
         """Return whether a prompt is text without what the model's chat template puts around a question."""
         is_text = prompt.text is not None and self._jinja is None and tokenizer.has_chat_template
         return is_text and not tokenizer.holds_control_tokens(str(prompt.text))
+
+    def _rendered(
+        self,
+        record: Record,
+        tokenizer: ResponseTokenizer,
+        messages: Sequence[dict[str, Any]],
+        tools: Sequence[dict[str, Any]] | None = None,
+    ) -> str:
+        try:
+            return tokenizer.render_chat(self._with_system(messages), tools)
+        except TokurError as error:
+            raise record.error(str(error)) from None
 
     def _with_system(self, messages: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
         if self.system is None or (messages and messages[0]["role"] in ("system", "developer")):
