@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from tokur_cli.app.groups import Without
-from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.evaluate import WHOLE, EvaluationOptions, EvaluationOutput
 from tokur_cli.commands.options.files import Reads
 from tokur_cli.commands.options.fit import CertifyOptions, FitOptions
@@ -128,7 +127,7 @@ def generate(
     questions: Questions = None,
     question: Annotated[
         str | None,
-        typer.Option("--question", metavar="TEXT", help="Ask this, in place of a file.", rich_help_panel=panels.INPUT),
+        typer.Option("--question", metavar="TEXT", help="Ask this, in place of a file.", rich_help_panel="Input"),
         Excludes("questions", why="{option} is asked in place of a file: leave it or {value} out"),
     ] = None,
     model: Annotated[ModelOptions, _OF_TRANSFORMERS],
@@ -137,9 +136,7 @@ def generate(
     guided: GuidedOptions,
     score: Annotated[
         bool,
-        typer.Option(
-            "--score", metavar="", help="Score the responses in the same run.", rich_help_panel=panels.POSTERIOR
-        ),
+        typer.Option("--score", metavar="", help="Score the responses in the same run.", rich_help_panel="Posterior"),
     ] = False,
     posterior: Annotated[
         PosteriorOptions,

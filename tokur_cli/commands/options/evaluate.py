@@ -10,8 +10,6 @@ from typing import Annotated, ClassVar, Literal
 
 from typer import Option
 
-from tokur_cli.commands.options import panels
-from tokur_cli.commands.options.completion import one_of, score_names, several_of
 from tokur_cli.commands.options.files import Reads, Writes
 from tokur_cli.commands.options.relations import Excludes, Needs
 from tokur_cli.commands.options.scoring import explain_scores, tokens_option
@@ -37,7 +35,7 @@ _NOT_LISTED = (
 class EvaluationOptions:
     """What is evaluated, and how."""
 
-    panel: ClassVar[str] = panels.EVALUATION
+    panel: ClassVar[str] = "Evaluation"
 
     scores: Annotated[
         str | None,
@@ -47,7 +45,6 @@ class EvaluationOptions:
             "for each number that tokens have one score, the length, and what took more than the scoring's own passes. "
             "A line names the others, which --scaling and --level step show, too. The order is that of the table.",
             callback=explain_scores,
-            autocompletion=several_of(score_names, "help"),
             is_eager=True,
         ),
         Excludes("--fit", why=_OF_SCORES),
@@ -70,7 +67,6 @@ class EvaluationOptions:
         str | None,
         Option(
             metavar="SCORE",
-            autocompletion=one_of(score_names),
             help="Score that the others are compared with, on records that have both; for sums a sum: ll_sum. In words "
             "each is judged against it and the length, by default against ll_sum and the length.",
         ),
@@ -194,7 +190,7 @@ def _plots(folder: str | None) -> list[str]:
 class EvaluationOutput:
     """Where results go: None is standard output, as tables on a terminal and JSONL elsewhere."""
 
-    panel: ClassVar[str] = panels.OUTPUT
+    panel: ClassVar[str] = "Output"
 
     path: Annotated[
         str | None, Writes(), Option("--output", "-o", metavar="FILE", help="Write a file, not standard output.")

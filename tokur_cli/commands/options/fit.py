@@ -8,8 +8,6 @@ from typing import Annotated, ClassVar, Literal
 
 from typer import Option
 
-from tokur_cli.commands.options import panels
-from tokur_cli.commands.options.completion import score_names, several_of
 from tokur_cli.commands.options.files import Writes
 from tokur_cli.commands.options.relations import Excludes, Needs
 from tokur_cli.records.errors import UsageError
@@ -26,7 +24,7 @@ _OF_FIT = "{option} is about a calibration: say where it goes with --fit FILE"
 class FitOptions:
     """What a calibration is fitted of, and where it goes."""
 
-    panel: ClassVar[str] = panels.CALIBRATION
+    panel: ClassVar[str] = "Calibration"
 
     file: Annotated[
         str | None,
@@ -43,7 +41,6 @@ class FitOptions:
         str | None,
         Option(
             metavar="SCORES",
-            autocompletion=several_of(score_names),
             help="Comma-separated scores that it is made of (default: eu,ll_sum,neg_length), or the one that --certify "
             "goes by (default: eu).",
         ),
@@ -68,7 +65,7 @@ class FitOptions:
 class CertifyOptions:
     """What is guaranteed, and how surely."""
 
-    panel: ClassVar[str] = panels.CERTIFICATE
+    panel: ClassVar[str] = "Certificate"
 
     risk: Annotated[
         str | None,

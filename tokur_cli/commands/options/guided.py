@@ -8,8 +8,6 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from typer import Option
 
-from tokur_cli.commands.options import panels
-from tokur_cli.commands.options.completion import one_of
 from tokur_cli.commands.options.relations import Excludes, Needs
 from tokur_cli.records.errors import UsageError, there_are
 from tokur_cli.scores.quantities import GUIDES
@@ -37,12 +35,11 @@ class Guidance(NamedTuple):
 class GuidedOptions:
     """How the particles of guided generation are judged and resampled."""
 
-    panel: ClassVar[str] = panels.GUIDED
+    panel: ClassVar[str] = "Guided"
 
     guide: Annotated[
         str | None,
         Option(
-            autocompletion=one_of(GUIDES),
             metavar="SCORE",
             help=f"{', '.join(_FIRST)} or {_LAST}: let the N responses to a question grow together, step by step; "
             "after each step those of which the model is surer by this score are copied in place of others.",

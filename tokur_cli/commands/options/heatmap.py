@@ -7,8 +7,6 @@ from typing import Annotated, ClassVar, Literal
 
 from typer import Option
 
-from tokur_cli.commands.options import panels
-from tokur_cli.commands.options.completion import one_of, palette_names, quantity_names, score_names, several_of
 from tokur_cli.commands.options.files import Writes
 from tokur_cli.commands.options.relations import Excludes
 from tokur_cli.commands.options.streams import RecordOutput
@@ -27,14 +25,13 @@ _OF_PAGE = Excludes(
 class ScaleOptions:
     """What is painted, and the ends of its scale."""
 
-    panel: ClassVar[str] = panels.SCALE
+    panel: ClassVar[str] = "Scale"
 
     quantities: Annotated[
         str,
         Option(
             "--score",
             metavar="NAMES",
-            autocompletion=several_of(quantity_names),
             help=f"Comma-separated quantities of single tokens: {', '.join(QUANTITIES)}.",
         ),
     ] = "eu"
@@ -43,7 +40,6 @@ class ScaleOptions:
         Option(
             "--palette",
             metavar="NAME[,NAME]",
-            autocompletion=several_of(palette_names),
             help="The colours: cividis, red or green. One for each quantity of --score, in its order, or one for all.",
         ),
     ] = "cividis"
@@ -60,7 +56,7 @@ class ScaleOptions:
 class ChoiceOptions:
     """Which responses are shown, and in what order."""
 
-    panel: ClassVar[str] = panels.CHOICE
+    panel: ClassVar[str] = "Choice"
 
     ids: Annotated[
         list[str], Option("--id", metavar="ID", help="Only responses to this question; may be given several times.")
@@ -80,7 +76,6 @@ class ChoiceOptions:
         str | None,
         Option(
             metavar="SCORE",
-            autocompletion=one_of(score_names),
             help="The least sure response first, by this score of whole responses. Default: as in the input.",
         ),
     ] = None
@@ -103,7 +98,7 @@ class ChoiceOptions:
 class PictureOptions:
     """The picture: a page, a figure or, with neither, text; and how text looks."""
 
-    panel: ClassVar[str] = panels.PICTURE
+    panel: ClassVar[str] = "Picture"
 
     html: Annotated[
         str | None, Writes(), Option(metavar="FILE", help="Write a page for the browser: one file, no network.")

@@ -9,14 +9,13 @@ from typing import Annotated, ClassVar
 from typer import Option
 
 from tokur_cli.answers.patterns import answer_pattern
-from tokur_cli.commands.options import panels
 
 
 @dataclass(frozen=True)
 class LabelOptions:
     """Where labels and answers are from, and what may be run for them."""
 
-    panel: ClassVar[str] = panels.INPUT
+    panel: ClassVar[str] = "Input"
 
     label_field: Annotated[
         str | None,

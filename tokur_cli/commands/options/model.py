@@ -8,8 +8,6 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from typer import Option
 
-from tokur_cli.commands.options import panels
-from tokur_cli.commands.options.completion import model_names, one_of
 from tokur_cli.commands.options.files import Reads
 from tokur_cli.commands.options.guided import Guidance
 from tokur_cli.commands.options.relations import Excludes, Needs
@@ -39,7 +37,7 @@ class NamedModel(NamedTuple):
 class ModelOptions:
     """Which model, and how it is loaded; ``of_records``: its name was not asked for, the records have it."""
 
-    panel: ClassVar[str] = panels.MODEL
+    panel: ClassVar[str] = "Model"
 
     of_records: bool = False
     name: Annotated[
@@ -49,7 +47,6 @@ class ModelOptions:
             "--model",
             "-m",
             metavar="NAME",
-            autocompletion=one_of(model_names),
             help="Hub id, folder or GGUF file; an adapter comes with its base. Default: the model that the records "
             "name, then TOKUR_MODEL, then the embedded smollm2-135m-instruct.",
         ),
@@ -122,14 +119,13 @@ class ModelOptions:
 class PromptOptions:
     """How a question becomes a prompt."""
 
-    panel: ClassVar[str] = panels.INPUT
+    panel: ClassVar[str] = "Input"
 
     template: Annotated[
         str,
         Reads(_template_file),
         Option(
             metavar="NAME",
-            autocompletion=one_of(_TEMPLATES),
             help="How a question becomes the prompt: chat (the model's template), raw, math (the paper's), or a Jinja "
             "file over the record's fields. Prompts given as text, messages or ids stay as they are.",
         ),
@@ -148,7 +144,7 @@ class PromptOptions:
 class BackendOptions:
     """Which library runs the model, and what it may take."""
 
-    panel: ClassVar[str] = panels.MODEL
+    panel: ClassVar[str] = "Model"
 
     backend: Annotated[
         Literal["transformers", "vllm"],
@@ -174,7 +170,7 @@ class BackendOptions:
 class DecodingOptions:
     """How responses are generated; the seed is that of all random numbers, which the posterior's options declare."""
 
-    panel: ClassVar[str] = panels.DECODING
+    panel: ClassVar[str] = "Decoding"
 
     samples: Annotated[
         int,

@@ -7,7 +7,6 @@ from typing import Annotated, ClassVar
 
 from typer import Option
 
-from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.files import Writes
 from tokur_cli.commands.options.relations import Excludes, Needs
 from tokur_cli.commands.options.scoring import SIGMA_HELP, parse_sigma
@@ -18,9 +17,9 @@ from tokur_cli.engine.posterior.settings import AUTO, MOST_KL, PosteriorSettings
 class StrengthOptions:
     """Which strengths of the perturbation are tried, and on how many responses."""
 
-    panel: ClassVar[str] = panels.STRENGTH
+    panel: ClassVar[str] = "Strength"
 
-    sigma: Annotated[str, Option(metavar="NUMBER|auto", help=SIGMA_HELP, rich_help_panel=panels.POSTERIOR)] = AUTO
+    sigma: Annotated[str, Option(metavar="NUMBER|auto", help=SIGMA_HELP, rich_help_panel="Posterior")] = AUTO
     sweep: Annotated[
         str | None,
         Option(metavar="NUMBERS", help="Strengths to try on the responses, with commas between them: a record each."),
@@ -79,7 +78,7 @@ class StrengthOptions:
 class KeepOptions:
     """Where a posterior is kept; None is nowhere."""
 
-    panel: ClassVar[str] = panels.OUTPUT
+    panel: ClassVar[str] = "Output"
 
     folder: Annotated[
         str | None,

@@ -10,8 +10,6 @@ from typing import Annotated, Any, ClassVar, Literal
 import typer
 from typer import Option
 
-from tokur_cli.commands.options import panels
-from tokur_cli.commands.options.completion import one_of, score_names, several_of
 from tokur_cli.commands.options.files import Reads
 from tokur_cli.commands.options.model import BackendOptions, NamedModel
 from tokur_cli.commands.options.relations import Excludes
@@ -49,7 +47,7 @@ def parse_sigma(text: str, option: str = "--sigma", *, or_auto: bool = False) ->
 class PosteriorOptions:
     """A kept posterior, or what one is made of. A setting of the posterior is a field of ``PosteriorSettings``, too."""
 
-    panel: ClassVar[str] = panels.POSTERIOR
+    panel: ClassVar[str] = "Posterior"
 
     folder: Annotated[
         str | None,
@@ -133,7 +131,7 @@ def default_batch_tokens(device: str) -> int:
 class SamplingOptions:
     """How draws and decoding steps go together, and how many positions are computed at once."""
 
-    panel: ClassVar[str] = panels.POSTERIOR
+    panel: ClassVar[str] = "Posterior"
 
     sampling: Annotated[
         Literal["stepwise", "shared", "joint"],
@@ -149,7 +147,7 @@ class SamplingOptions:
             min=1,
             metavar="N",
             help="Positions in a batch, all draws counted; halved when memory does not suffice. Default: by device.",
-            rich_help_panel=panels.MODEL,
+            rich_help_panel="Model",
         ),
     ] = None
 
@@ -205,12 +203,11 @@ class ScoringOptions(SamplingOptions):
             help="Comma-separated scores; default: what scoring gives at no further cost; all: every one; help: a "
             "table.",
             callback=explain_scores,
-            autocompletion=several_of(score_names, "default", "all", "help"),
             is_eager=True,
-            rich_help_panel=panels.OUTPUT,
+            rich_help_panel="Output",
         ),
     ] = None
-    tokens: Annotated[list[str], tokens_option(panels.OUTPUT)] = field(default_factory=list)
+    tokens: Annotated[list[str], tokens_option("Output")] = field(default_factory=list)
     calibration: Annotated[
         str | None,
         Reads(),
@@ -218,7 +215,7 @@ class ScoringOptions(SamplingOptions):
             metavar="FILE",
             help="What tokur evaluate --fit wrote for this model and these settings: adds p_correct, the probability "
             "of being right.",
-            rich_help_panel=panels.OUTPUT,
+            rich_help_panel="Output",
         ),
     ] = None
     certificate: Annotated[
@@ -228,11 +225,11 @@ class ScoringOptions(SamplingOptions):
             metavar="FILE",
             help="Mark answers that this certificate of tokur evaluate --certify withholds. tokur.withheld is true or "
             "false then. For one response to a question; among several, tokur select --certificate chooses.",
-            rich_help_panel=panels.OUTPUT,
+            rich_help_panel="Output",
         ),
     ] = None
     no_tokens: Annotated[
-        bool, Option("--no-tokens", help="Leave the per-token arrays out.", rich_help_panel=panels.OUTPUT)
+        bool, Option("--no-tokens", help="Leave the per-token arrays out.", rich_help_panel="Output")
     ] = False
     alternatives: Annotated[
         int | None,
@@ -241,7 +238,7 @@ class ScoringOptions(SamplingOptions):
             metavar="K",
             help="Keep what else might have been written at each place that is not nearly certain: the K likeliest "
             "tokens with their probabilities, and the likeliest of each draw.",
-            rich_help_panel=panels.OUTPUT,
+            rich_help_panel="Output",
         ),
         Excludes(
             "--no-tokens", why="--alternatives says more of the tokens that --no-tokens leaves out: leave one out"
@@ -253,17 +250,16 @@ class ScoringOptions(SamplingOptions):
             "--steps",
             help="Add each reasoning step: of every quantity the sum, the mean, the least sure token's value and the "
             "mean of the five least sure.",
-            rich_help_panel=panels.OUTPUT,
+            rich_help_panel="Output",
         ),
     ] = False
     step_by: Annotated[
         str | None,
         Option(
             metavar="HOW",
-            autocompletion=one_of(STEP_RULES),
             help="Add steps, cut in this way: auto (at headings, else numbered lines, else sentences), lines, "
             "sentences, or after each match of a regular expression. --steps alone: auto.",
-            rich_help_panel=panels.OUTPUT,
+            rich_help_panel="Output",
         ),
     ] = None
 
@@ -287,7 +283,7 @@ class ScoringOptions(SamplingOptions):
 class BaselineOptions:
     """How the scores that take more than the draws are computed; the seed is the posterior's."""
 
-    panel: ClassVar[str] = panels.BASELINES
+    panel: ClassVar[str] = "Baselines"
 
     llm_check_layer: Annotated[
         int | None,
@@ -354,7 +350,7 @@ class BaselineOptions:
 class LoggedOptions:
     """Whether responses are scored by the log-probabilities that they came with."""
 
-    panel: ClassVar[str] = panels.INPUT
+    panel: ClassVar[str] = "Input"
 
     from_logprobs: Annotated[
         bool,

@@ -10,8 +10,6 @@ from typing import Annotated, ClassVar, Literal
 
 from typer import BadParameter, Option
 
-from tokur_cli.commands.options import panels
-from tokur_cli.commands.options.completion import one_of, score_names
 from tokur_cli.commands.options.files import Reads
 from tokur_cli.commands.options.relations import Excludes, Needs
 from tokur_cli.commands.options.scoring import tokens_option
@@ -39,13 +37,12 @@ KEEP = "10%,16"
 class SelectOptions:
     """How an answer is chosen, and what is written; ``given``: the names of the options that the user gave."""
 
-    panel: ClassVar[str] = panels.SELECTION
+    panel: ClassVar[str] = "Selection"
 
     by: Annotated[
         str,
         Option(
             metavar="SCORE",
-            autocompletion=one_of(score_names),
             help="Score that ranks the responses. Names mean what they mean in the records: eu_mean is per token, as "
             "in the paper's selection; eu is the sum, which favours short responses.",
         ),
@@ -116,12 +113,12 @@ class SelectOptions:
         Option(
             "--grouped",
             help="A question's responses stand together: choose as soon as they end.",
-            rich_help_panel=panels.INPUT,
+            rich_help_panel="Input",
         ),
     ] = False
     records: Annotated[
         bool,
-        Option("--records", help="Write all responses back, with tokur.select.", rich_help_panel=panels.OUTPUT),
+        Option("--records", help="Write all responses back, with tokur.select.", rich_help_panel="Output"),
     ] = False
 
     given: Collection[str] = ()

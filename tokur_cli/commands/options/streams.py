@@ -9,8 +9,6 @@ from typing import Annotated, ClassVar
 
 from typer import Option
 
-from tokur_cli.commands.options import panels
-from tokur_cli.commands.options.completion import one_of
 from tokur_cli.commands.options.files import Reads, Writes
 from tokur_cli.commands.options.relations import Excludes, Needs
 from tokur_cli.records.errors import UsageError
@@ -28,7 +26,7 @@ class InputOptions:
     ``path`` is the command's argument; ``asked`` is a question that stands in its place.
     """
 
-    panel: ClassVar[str] = panels.INPUT
+    panel: ClassVar[str] = "Input"
 
     path: str = "-"
     asked: str | None = None
@@ -36,7 +34,6 @@ class InputOptions:
         str,
         Option(
             metavar="NAME",
-            autocompletion=one_of(("auto", *FORMATS)),
             help=f"Input format: auto (recognised from the first record), {', '.join(FORMATS)}.",
         ),
     ] = "auto"
@@ -89,7 +86,7 @@ class InputOptions:
 class RecordOutput:
     """Where records go; None is standard output."""
 
-    panel: ClassVar[str] = panels.OUTPUT
+    panel: ClassVar[str] = "Output"
 
     path: Annotated[
         str | None, Writes(), Option("--output", "-o", metavar="FILE", help="Write a file, not standard output.")
@@ -125,7 +122,7 @@ class ResumableOutput(RecordOutput):
 class DryRunOptions:
     """Whether it is only told what a run would do; ``records`` are done for that, 0 for none."""
 
-    panel: ClassVar[str] = panels.OUTPUT
+    panel: ClassVar[str] = "Output"
 
     records: Annotated[
         int | None,

@@ -9,7 +9,6 @@ from typing import Annotated, ClassVar
 
 from typer import Option
 
-from tokur_cli.commands.options import panels
 from tokur_cli.commands.options.relations import Excludes, Needs
 from tokur_cli.records.errors import UsageError
 
@@ -20,7 +19,7 @@ _SHARED = "{option} divides GPUs among workers: give --workers too"
 class WorkerOptions:
     """Processes that share the work, each with the model; None is one, or as many as a given cluster has GPUs."""
 
-    panel: ClassVar[str] = panels.WORKERS
+    panel: ClassVar[str] = "Workers"
 
     workers: Annotated[
         str | None,
