@@ -59,7 +59,7 @@ ENDS = ("", "!")
 def expressions() -> Iterator[tuple[str, re.Pattern[Any]]]:
     """Yield the name and the pattern of every compiled regular expression that a module or a class holds."""
     for module in pkgutil.walk_packages(tokur_cli.__path__, "tokur_cli."):
-        if not module.name.endswith(("__main__", ".harness", ".fused")):  # which needs Triton
+        if not module.name.endswith(("__main__", ".harness")):
             for name, value in vars(importlib.import_module(module.name)).items():
                 yield from found_in(f"{module.name}:{name}", value, 4)
 

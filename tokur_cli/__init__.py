@@ -29,7 +29,7 @@ One record's way through ``tokur score FILE``, by the files that it enters (a te
     tokens      commands/score/windows, pipeline (a window of records); commands/shared/prompts;
                 engine/turns, templates/rendering, tokens, panics
     batches     engine/uncertainty/scorer; prefixes, tensors, engine/halving, transfers
-    passes      engine/uncertainty/packing, lower_layers, perturbed; engine/body; engine/loading/reordered (the model's
+    passes      engine/uncertainty/packing, perturbed; engine/body; engine/loading/reordered (the model's
                 linear maps, on a CPU); engine/uncertainty/vocabulary, distributions
     scores      scores/catalogue
     out         records/record, encoding, writer; commands/shared/progress

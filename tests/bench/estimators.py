@@ -34,7 +34,6 @@ from tokur_cli.engine.loading.models import DEFAULT_MODEL, load_language_model
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.uncertainty.distributions import Distributions, divergences, fisher_norms
-from tokur_cli.engine.uncertainty.lower_layers import copied_late, layers_from_first_perturbed
 from tokur_cli.engine.uncertainty.perturbed import Draws, perturbed
 from tokur_cli.engine.uncertainty.scorer import Scorer
 from tokur_cli.records.reader import read_records
@@ -82,9 +81,8 @@ def estimates(model, draws, response):
     """(estimator, M) → EU of the response under each group of M draws."""
     ids = torch.from_numpy(response.input_ids)[None]
     steps = torch.from_numpy(response.steps(response.length))[None]
-    layers = layers_from_first_perturbed(model, draws.posterior)
-    with perturbed(draws, steps, int(steps.max()) + 1), copied_late(layers, 1 + draws.members) as copies:
-        outputs = run_body(model, input_ids=ids.repeat(copies, 1), use_cache=False)
+    with perturbed(draws, steps, int(steps.max()) + 1):
+        outputs = run_body(model, input_ids=ids.repeat(1 + draws.members, 1), use_cache=False)
     hidden = outputs.last_hidden_state[:, len(response.prompt_ids) - 1 :]  # (1 + draws, T, d)
     results = {}
     with logits_from(model, outputs) as logits:

@@ -22,12 +22,11 @@ from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.singular import left_singular_vectors
-from tokur_cli.engine.uncertainty import vocabulary
-from tokur_cli.engine.uncertainty.vocabulary import fused_for, token_quantities
+from tokur_cli.engine.uncertainty.vocabulary import token_quantities
 
 ROUNDS = 3
 NEW_TOKENS = 128
-REGIONS = {"attention": ("flash", "attention", "fmha"), "products": ("gemm", "cutlass", "mm_"), "kernels": ("_reduce",)}
+REGIONS = {"attention": ("flash", "attention", "fmha"), "products": ("gemm", "cutlass", "mm_")}
 
 
 class Bench:
@@ -153,20 +152,12 @@ class Bench:
         return (run.stdout or run.stderr).strip().splitlines()[-1]
 
     def reduction(self):
-        """What the vocabulary's reduction reads a second, by kernels and by PyTorch's operations."""
+        """What the vocabulary's reduction reads a second."""
         size, tokens = (128_256, 512) if self.device.type == "cuda" else (1000, 16)
         logits = torch.randn(1 + DRAWS, tokens, size, device=self.device).bfloat16()
         targets, starts = torch.zeros(tokens, dtype=torch.long, device=self.device), torch.zeros(tokens).long()
-        found = []
-        for way, kind in (("kernels", fused_for), ("operations", lambda logits: None)):
-            vocabulary.fused_for, kept = kind, vocabulary.fused_for
-            try:
-                spent = self.seconds(lambda: token_quantities(lambda states: states, logits.clone(), targets, starts))
-            finally:
-                vocabulary.fused_for = kept
-            there = " (not there)" if way == "kernels" and fused_for(logits) is None else ""
-            found.append(f"{way}{there} {spent * 1000:.2f} ms, {logits.nbytes / spent / 1e9:,.0f} GB/s of logits")
-        return "; ".join(found)
+        spent = self.seconds(lambda: token_quantities(lambda states: states, logits.clone(), targets, starts))
+        return f"{spent * 1000:.2f} ms, {logits.nbytes / spent / 1e9:,.0f} GB/s of logits"
 
     def too_little_memory(self):
         """Whether scoring goes on in halves where a batch does not fit."""

@@ -214,7 +214,6 @@ def test_a_batchs_peak_is_what_a_dry_run_says(longest, monkeypatch):
 
 @pytest.mark.parametrize("estimator", ["paper", "kl", "fisher"])
 def test_operations_pass_over_a_logit_as_often_as_is_said(estimator, monkeypatch):
-    """What Triton's kernels do without; ``test_fused`` holds theirs."""
     with fake_gpu(monkeypatch, (8, 0)) as operations:
         logits = torch.empty(3, 2000, 128_256, dtype=torch.bfloat16, device=DEVICE)
         targets, starts = (torch.zeros(2000, dtype=torch.long, device=device) for device in (DEVICE, "cpu"))

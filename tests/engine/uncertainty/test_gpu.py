@@ -13,7 +13,7 @@ from tests.engine.uncertainty.test_packing import PACKED, grouped_responses, pac
 from tests.tiny import tiny_model
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
-from tokur_cli.engine.uncertainty import prefixes, vocabulary
+from tokur_cli.engine.uncertainty import prefixes
 from tokur_cli.engine.uncertainty.packing import longest_packed
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Scorer
@@ -61,11 +61,6 @@ def test_a_gpu_gives_the_numbers_of_the_cpu(family, budget, sampling, monkeypatc
     for index, expected in found[0].items():
         for name, values in expected.items():
             assert found[1][index][name] == pytest.approx(values, abs=1e-4, rel=1e-3), name
-
-
-@pytest.mark.parametrize("dtype", BOUNDS)
-def test_kernels_are_right_here(dtype):
-    assert isinstance(vocabulary._tried(torch.device(DEVICE, 0), dtype), type)
 
 
 def test_bfloat16_errs_no_more_than_the_model_itself():

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from tests.engine import oracle
+from tests.engine.more_families import GEMMA, MORE, model_of
 from tests.tiny import FAMILIES, tiny_model
-from tokur_cli.engine.body import parts_of
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.uncertainty.perturbed import Draws, perturbed
@@ -95,20 +95,34 @@ def test_bfloat16_errs_no_more_than_passes_with_swapped_weights(family):
         assert 0 < error < 1.15 * plain_error, name
 
 
-@pytest.mark.parametrize("responses", [RESPONSES, RESPONSES[:1]], ids=["batch", "alone"])
-def test_layers_below_the_first_perturbed_one_see_each_response_once(responses):
-    model = tiny_model("llama", num_hidden_layers=4)
-    parts_of(model)  # loading has looked at it
-    positions = {}
-    for index, layer in enumerate(model.model.layers):
-        layer.mlp.register_forward_hook(
-            lambda module, arguments, output, index=index: positions.setdefault(index, []).append(
-                output[..., 0].numel()
-            )
+WITH_MORE_THAN_ROWS = {
+    "gemma4_text": ("Gemma4TextConfig", GEMMA | {"vocab_size_per_layer_input": 259, "hidden_size_per_layer_input": 8}),
+    "gemma3n_text": (
+        "Gemma3nTextConfig",
+        GEMMA
+        | {"vocab_size_per_layer_input": 259, "hidden_size_per_layer_input": 8, "laurel_rank": 4}
+        | {"num_kv_shared_layers": 0, "activation_sparsity_pattern": [0.0, 0.0]},
+    ),
+    **{family: MORE[family] for family in ("gpt_bigcode", "openai-gpt")},
+}
+
+
+@pytest.mark.parametrize("family", WITH_MORE_THAN_ROWS)
+def test_score_upper_layers_alone_of_families_whose_layers_take_more_than_rows(family):
+    model = model_of(*WITH_MORE_THAN_ROWS[family])
+    posterior = build_posterior(model, PosteriorSettings(sigma=SIGMA, seed=1, layers="1:"))
+    drawn = [oracle.fixed_draw(model, posterior, member) for member in range(DRAWS)]
+    exact = copy.deepcopy(model).double()
+    for response, got in zip(RESPONSES, score(model, RESPONSES, sampling="shared", layers="1:"), strict=True):
+        prompt, ids = response.prompt_ids, response.response_ids
+        expected = oracle.reference_quantities(
+            oracle.log_probabilities(exact, prompt, ids),
+            [oracle.log_probabilities(one, prompt, ids) for one in drawn],
+            ids,
         )
-    score(model, responses, layers="2:")
-    given = sum(response.length for response in responses)
-    assert [sum(positions[index]) for index in range(4)] == [given] * 2 + [(1 + DRAWS) * given] * 2
+        for name in ("logprob", "tu", "au", "eu"):
+            assert got[name] == pytest.approx(expected[name], abs=1e-4), name
+        assert expected["eu"].max() > 1e-5
 
 
 @pytest.mark.parametrize("estimator", ["kl", "fisher"])

@@ -28,7 +28,6 @@ from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Scorer
 from tokur_cli.engine.uncertainty.strength import suitable_strength
 from tokur_cli.engine.uncertainty.vllm import VllmScorer
-from tokur_cli.engine.uncertainty.vocabulary import obstacle as kernels_obstacle
 from tokur_cli.engine.varlen import obstacle as varlen_obstacle
 
 if TYPE_CHECKING:
@@ -116,9 +115,7 @@ class Session:
         from tokur_cli.commands.score.pipeline import RecordScorer
 
         scorer = RecordScorer(self, options, guided_by=guided_by, share=share)
-        if (why := kernels_obstacle()) is not None:  # known now, since that has scored
-            self.progress.note(f"{why}: PyTorch's operations do their work, and take longer")
-        if (why := varlen_obstacle()) is not None:
+        if (why := varlen_obstacle()) is not None:  # known now, since that has scored
             self.progress.note(f"{why}: responses are padded, and scoring takes longer")
         return scorer
 

@@ -21,7 +21,6 @@ from transformers.utils.generic import ModelOutput
 from tokur_cli.engine.body import input_device, logits_from, parts_of, run_body
 from tokur_cli.engine.halving import HalvingBatches
 from tokur_cli.engine.rotary import rescaling
-from tokur_cli.engine.uncertainty.lower_layers import copied_late, layers_from_first_perturbed
 from tokur_cli.engine.uncertainty.packing import (
     Ahead,
     KeysAndValues,
@@ -82,7 +81,6 @@ class Scorer:
         self.longest_packed = longest_packed(model)
         parts_of(model)  # seen before draws are added to what its projections put out
         self.members = 1 + (draws.members if draws else 0)
-        self._upper_layers = layers_from_first_perturbed(model, draws.posterior) if draws else []
         self._ahead: list[_Prefix] = []
         self._rescaling = rescaling(model)
         self._halving = HalvingBatches(
@@ -204,10 +202,9 @@ class Scorer:
         steps = tensors.steps if self.sampling == "stepwise" else None
         with (
             perturbed(self.draws, steps, tensors.step_count) if self.draws else nullcontext(),
-            copied_late(self._upper_layers, self.members) as copies,
             attention_by(self.model, attention) if attention else nullcontext(),
         ):
-            ids = tensors.ids.repeat(copies, 1)
+            ids = tensors.ids.repeat(self.members, 1)
             options = {} if tensors.positions is None else {"position_ids": tensors.positions}
             return run_body(self.model, input_ids=ids, use_cache=False, **options)
 

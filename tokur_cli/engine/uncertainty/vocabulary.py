@@ -1,30 +1,21 @@
 """From hidden states to per-token quantities, in blocks of tokens: logits of all members are never held at once.
 
 The head multiplies blocks that are large enough to run at the machine's speed; what follows runs over a few tokens of
-a block at a time, which on a CPU stay in its cache. On a GPU, kernels in Triton do it (``fused``), if they are right
-about a few logits when they are first needed.
+a block at a time, which on a CPU stay in its cache.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-import os
 from collections.abc import Callable, Collection
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from tokur_cli.engine.loading.cache import cache_folder
-from tokur_cli.engine.memory import is_out_of_memory
 from tokur_cli.engine.precision import on_float64_device
-from tokur_cli.engine.uncertainty.distributions import BESIDE_BASE, GROUP, Distributions, divergences, mean_of_draws
-from tokur_cli.records.errors import TokurError
-
-if TYPE_CHECKING:
-    from tokur_cli.engine.uncertainty.fused import FusedDistributions
+from tokur_cli.engine.uncertainty.distributions import Distributions, divergences, mean_of_draws
 
 TOP_K = 20  # candidates in DeepConf's token confidence (Fu et al. 2025)
 # Logits of a block in the model's dtype (on a CPU less than what malloc gives back to the system each time), and those
@@ -33,9 +24,6 @@ _BLOCK_BYTES = {"cpu": 24 << 20}
 _REDUCED_BYTES = {"cpu": 5 << 19}
 _ACCELERATOR_BYTES = 1 << 28
 _FIRST_BLOCK = 4  # tokens, before the vocabulary's size is known
-_ERROR = 1e-4  # nats that the kernels may be from PyTorch's operations
-
-_fused: dict[tuple[torch.device, torch.dtype], type[FusedDistributions] | str | None] = {}
 
 Estimator = Literal["paper", "kl", "fisher"]
 COMPARISONS = ("kl", "top1_agreement", "accuracy", "base_accuracy")
@@ -111,15 +99,14 @@ def token_quantities(
     first, block = 0, _FIRST_BLOCK
     while first < total:
         block_logits = logits(hidden[:, first : first + block].flatten(0, 1)[None])[0].unflatten(0, (members, -1))
-        fused = None if compare else fused_for(block_logits)
-        block, reduced = _block_sizes(block_logits, fused is not None)
+        block, reduced = _block_sizes(block_logits)
         for part in block_logits.split(reduced, dim=1):
             entries = targets[first : first + part.shape[1]]
-            distributions = fused(part) if fused else Distributions(part)
+            distributions = Distributions(part)
             chosen = distributions.log_p(entries)  # (1 + M, n)
             shares = weights.next(chosen[1:]) if weights else None
             row = _reduce(distributions, chosen[0], shares, estimator, on_demand)
-            if compare and isinstance(distributions, Distributions):
+            if compare:
                 row |= _compare(distributions, entries)
             if alternatives:
                 row |= _alternatives(distributions, shares, alternatives)
@@ -146,20 +133,18 @@ def most_bytes(entries: int, itemsize: int, device: str, *, capped: bool) -> int
     return block + max(4 * min(4 * entries, reduced), block * capped)
 
 
-def _block_sizes(logits: Tensor, fused: bool) -> tuple[int, int]:
+def _block_sizes(logits: Tensor) -> tuple[int, int]:
     """Return how many tokens a block of logits like these may have, and how many are reduced together."""
     device = logits.device.type
     entries = logits.shape[0] * logits.shape[-1]  # of a token
     block = _BLOCK_BYTES.get(device, _ACCELERATOR_BYTES) // (entries * logits.dtype.itemsize)
-    if fused:
-        return max(1, block), logits.shape[1]
     threads = torch.get_num_threads() if device == "cpu" else 1
     reduced = threads * _REDUCED_BYTES.get(device, _ACCELERATOR_BYTES) // (entries * 4)
     return max(1, block), max(1, reduced)
 
 
 def _reduce(
-    distributions: Distributions | FusedDistributions,
+    distributions: Distributions,
     chosen: Tensor,
     weights: Tensor | None,
     estimator: Estimator,
@@ -191,9 +176,7 @@ def _compare(distributions: Distributions, targets: Tensor) -> dict[str, Tensor]
     }
 
 
-def _alternatives(
-    distributions: Distributions | FusedDistributions, weights: Tensor | None, count: int
-) -> dict[str, Tensor]:
+def _alternatives(distributions: Distributions, weights: Tensor | None, count: int) -> dict[str, Tensor]:
     """Return a block's ``count`` likeliest tokens, and the likeliest one of each draw; after ``sums``."""
     likeliest = distributions.likeliest(min(count, distributions.logits.shape[-1]))  # (n, K)
     p = distributions.p_of(likeliest)  # (1 + M, n, K)
@@ -231,59 +214,3 @@ class _JointWeights:
             sums.append(so_far[:, :-1])
             self.sum = so_far[:, -1:]
         return torch.cat(sums, dim=1).softmax(0).float().to(device)
-
-
-def fused_for(logits: Tensor) -> type[FusedDistributions] | None:
-    """Return the class that reduces logits like these by kernels; None where PyTorch's operations are to do it."""
-    # A tensor of another class may stand for one, without numbers
-    if logits.device.type != "cuda" or type(logits) is not Tensor:
-        return None
-    form = logits.device, logits.dtype
-    if form not in _fused:
-        _fused[form] = _tried(*form)
-    fused = _fused[form]
-    return None if isinstance(fused, str) else fused
-
-
-def obstacle() -> str | None:
-    """Return why kernels that were asked for are not there."""
-    return next((why for why in _fused.values() if isinstance(why, str)), None)
-
-
-def _tried(device: torch.device, dtype: torch.dtype) -> type[FusedDistributions] | str | None:
-    """Compile the kernels and compare what they give of a few logits; None without Triton, else what is in the way."""
-    if find_spec("triton") is None:
-        return None
-    try:
-        os.environ.setdefault("TRITON_CACHE_DIR", str(cache_folder() / "kernels"))
-        from tokur_cli.engine.uncertainty.fused import FusedDistributions
-
-        return FusedDistributions if _is_right(FusedDistributions, device, dtype) else "Triton's kernels are wrong here"
-    except TokurError:
-        raise
-    except Exception as error:  # of Triton, the driver or a compiler: there are too many kinds
-        if isinstance(error, RuntimeError) and is_out_of_memory(error):
-            raise
-        said = next(iter(str(error).splitlines()), "")
-        return f"Triton's kernels cannot be compiled ({type(error).__name__}: {said})"
-
-
-def _is_right(fused: type[FusedDistributions], device: torch.device, dtype: torch.dtype) -> bool:
-    """Compare with PyTorch's operations, with some entries that are impossible."""
-    numbers = torch.Generator().manual_seed(0)
-    logits = 4 * torch.randn(4, 5, 3 * GROUP * 40 + 7, generator=numbers)
-    logits[:, 1, 100:300] = float("-inf")
-    logits = logits.to(dtype)
-    weights = torch.rand(3, 5, generator=numbers)
-    wanted = {"eu_paper", *BESIDE_BASE}
-    rows = []
-    for kind, moved in ((Distributions, logits), (fused, logits.to(device))):
-        there = kind(moved)
-        entries = torch.arange(5, device=moved.device)
-        row = [there.log_p(entries), there.mean()[[0, 2, 3, 4]], there.mean_of_largest(20)]
-        entropies, estimates = there.sums(weights.to(moved.device), wanted)
-        rows.append([*row, entropies, *(estimates[name] for name in sorted(estimates))])
-    expected, found = rows
-    return len(expected) == len(found) and all(
-        torch.allclose(mine.cpu(), other, rtol=_ERROR, atol=_ERROR) for other, mine in zip(expected, found, strict=True)
-    )
