@@ -13,15 +13,12 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from tokur_cli import __version__
-from tokur_cli.records.encoding import Checks
 from tokur_cli.records.errors import UsageError
-from tokur_cli.scores.own_files import read_own
+from tokur_cli.records.typed import read_json
 from tokur_cli.scores.parts import NO_PARTS, Parts, check_known, check_used, is_part, part_of
-from tokur_cli.scores.steps import regular_expression
 
 if TYPE_CHECKING:
     from tokur_cli.scores.catalogue import Features, Score
@@ -68,6 +65,16 @@ class Calibration:
     cross_validation: Mapping[str, Any]
     version: str = __version__
     schema: int = SCHEMA
+
+    def __post_init__(self) -> None:
+        from tokur_cli.scores.catalogue import CATALOGUE
+
+        unknown = [name for name in self.scores if name not in CATALOGUE or name == P_CORRECT]
+        if unknown or not self.scores:
+            raise ValueError(f"it takes {unknown[0] if unknown else 'no score'}, which this tokur does not compute")
+        is_line = None not in (self.weights, self.intercept) and len(self.weights or ()) == len(self.scores)
+        if is_line == bool(self.points) or (self.points and len(self.scores) > 1):
+            raise ValueError("it needs a weight a score and an intercept, or the points of a single score")
 
     def probability(self, values: Sequence[float]) -> float:
         """Return the probability of being right, in [0, 1]; NaN where a score is.
@@ -197,11 +204,7 @@ def read_calibration(path: str) -> Calibration:
         TokurError: it cannot be read, is of a newer schema, or a field is missing, unknown, there twice or not what it
             must be.
     """
-    values = read_own(path, _WANTED, SCHEMA, made_by="tokur evaluate GRADED --fit", shape=_check_shape)
-    for name in ("scores", "weights"):
-        values[name] = None if values[name] is None else tuple(values[name])
-    values["points"] = None if values["points"] is None else tuple((place, p) for place, p in values["points"])
-    return Calibration(**values)
+    return read_json(path, Calibration, "tokur evaluate GRADED --fit")
 
 
 def _logistic(value: float) -> float:
@@ -217,73 +220,6 @@ def _between(points: Sequence[tuple[float, float]], value: float) -> float:
         return points[max(after - 1, 0)][1]
     (left, low), (right, high) = points[after - 1], points[after]
     return low + (high - low) * (value - left) / (right - left)
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
-
-
-def _are_names(value: Any) -> bool:
-    from tokur_cli.scores.catalogue import CATALOGUE
-
-    is_list = isinstance(value, list) and bool(value) and all(isinstance(name, str) for name in value)
-    return is_list and len(set(value)) == len(value) and all(name in CATALOGUE and name != P_CORRECT for name in value)
-
-
-def _are_points(value: Any) -> bool:
-    if not isinstance(value, list) or not value:
-        return False
-    pairs = all(isinstance(point, list) and len(point) == 2 and all(map(_is_number, point)) for point in value)
-    if not pairs or any(not 0 <= p <= 1 for _, p in value):
-        return False
-    return all(left < right for (left, _), (right, _) in pairwise(value))
-
-
-def _are_counts(value: Any) -> bool:
-    return isinstance(value, dict) and all(type(count) is int and count > 0 for count in value.values())
-
-
-def _check_shape(values: Mapping[str, Any]) -> None:
-    """Check that a method has its own numbers and no others.
-
-    Raises:
-        ValueError: it has not.
-    """
-    is_isotonic = values["method"] == "isotonic"
-    for name in ("weights", "intercept", "points"):
-        if (values[name] is None) != (is_isotonic != (name == "points")):
-            raise ValueError(f'"{name}" is {"missing" if values[name] is None else "not part"} of {values["method"]}')
-    numbers = 1 if is_isotonic else len(values["weights"])
-    if numbers != len(values["scores"]):
-        raise ValueError(f'"scores" has {len(values["scores"])} names for {numbers} weights')
-    for part in filter(None, map(part_of, values["scores"])):
-        try:
-            regular_expression(values["settings"].get(part) or "", part)
-        except (UsageError, TypeError):
-            raise ValueError(f'"settings" does not say by a regular expression which tokens {part} are') from None
-
-
-_NUMBER, _COUNT = "a finite number, or null", "an integer from 1"
-_WANTED: Checks = {
-    "method": ("platt, isotonic or logistic", lambda value: value in ("platt", "isotonic", "logistic")),
-    "scores": ("a list of scores", _are_names),
-    "weights": (
-        "a list of finite numbers, or null",
-        lambda value: value is None or (isinstance(value, list) and all(map(_is_number, value))),
-    ),
-    "intercept": (_NUMBER, lambda value: value is None or _is_number(value)),
-    "points": (
-        "a list of [score, probability] with rising scores, or null",
-        lambda value: value is None or _are_points(value),
-    ),
-    "settings": ("an object", lambda value: isinstance(value, dict)),
-    "records": (_COUNT, lambda value: type(value) is int and value >= 1),
-    "questions": (_COUNT, lambda value: type(value) is int and value >= 1),
-    "labels": ("an object of integers from 1", _are_counts),
-    "cross_validation": ("an object", lambda value: isinstance(value, dict)),
-    "version": ("text", lambda value: isinstance(value, str)),
-    "schema": (_COUNT, lambda value: type(value) is int and value >= 1),
-}
 
 
 def _shown(value: Any) -> str:

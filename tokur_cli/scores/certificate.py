@@ -15,10 +15,8 @@ from functools import cached_property
 from typing import Any
 
 from tokur_cli import __version__
-from tokur_cli.records.encoding import Checks, check_fields
+from tokur_cli.records.typed import read_json
 from tokur_cli.scores.calibration import P_CORRECT, differing, relevant_settings
-from tokur_cli.scores.own_files import read_own
-from tokur_cli.scores.parts import is_part
 
 SCHEMA = 1
 ASSUMPTION = (
@@ -80,6 +78,14 @@ class Certificate:
     assumption: str = ASSUMPTION
     version: str = __version__
     schema: int = SCHEMA
+
+    def __post_init__(self) -> None:
+        from tokur_cli.scores.catalogue import CATALOGUE
+
+        if self.score not in CATALOGUE:
+            raise ValueError(f"it goes by {self.score}, which this tokur does not compute")
+        if (self.threshold is None) != (self.lot is None):
+            raise ValueError('"threshold" and "lot" are null together or not at all')
 
     @property
     def sign(self) -> float:
@@ -168,78 +174,4 @@ def read_certificate(path: str) -> Certificate:
         TokurError: it cannot be read, is of a newer schema, or a field is missing, unknown, there twice or not what it
             must be.
     """
-    values = read_own(path, _WANTED, SCHEMA, made_by="tokur evaluate LABELLED --certify 5% -o", shape=_check_shape)
-    return Certificate(**{**values, "scores": tuple(values["scores"]), "asked": tuple(values["asked"])})
-
-
-def _check_shape(values: Mapping[str, Any]) -> None:
-    """Check that fields go together.
-
-    Raises:
-        ValueError: they do not.
-    """
-    if values["selection"] is not None:
-        check_fields(
-            values["selection"], {**_CHOICE, **{name: _PART_OF_TOKENS for name in values["selection"] if is_part(name)}}
-        )
-    if (values["threshold"] is None) != (values["lot"] is None):
-        raise ValueError('"threshold" and "lot" are null together or not at all')
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
-
-
-def _is_part(value: Any) -> bool:
-    return _is_number(value) and 0 <= value <= 1
-
-
-def _is_score(value: Any) -> bool:
-    from tokur_cli.scores.catalogue import CATALOGUE
-
-    return isinstance(value, str) and value in CATALOGUE
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and value >= 0
-
-
-def _are_ends(value: Any) -> bool:
-    return isinstance(value, dict) and value.keys() == {"value", "low", "high"} and all(map(_is_part, value.values()))
-
-
-def _are_numbers(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(map(_is_number, value))
-
-
-_PART_OF_TOKENS = ("text", lambda value: isinstance(value, str))
-_CHOICE: Checks = {
-    "by": ("a score", _is_score),
-    "keep": ("a number above 0 and up to 1", lambda value: _is_part(value) and value > 0),
-    "keep_at_least": ("an integer from 1, or null", lambda value: value is None or (_is_count(value) and value > 0)),
-    "method": ("maj, wbon or bon", lambda value: value in ("maj", "wbon", "bon")),
-    "weight": ("exp, score, rank or null", lambda value: value in ("exp", "score", "rank", None)),
-    "samples": ("an integer from 1, or null", lambda value: value is None or (_is_count(value) and value > 0)),
-}
-_PART, _COUNT = "a number from 0 to 1", "an integer from 0"
-_WANTED: Checks = {
-    "risk": (_PART, _is_part),
-    "confidence": (_PART, _is_part),
-    "score": ("a score", _is_score),
-    "threshold": ("a finite number, or null", lambda value: value is None or _is_number(value)),
-    "lot": (f"{_PART}, or null", lambda value: value is None or _is_part(value)),
-    "coverage": ("an object of the parts value, low and high", _are_ends),
-    "bound": (_PART, _is_part),
-    "answered": (_COUNT, _is_count),
-    "errors": (_COUNT, _is_count),
-    "questions": (_COUNT, _is_count),
-    "selection": ("an object, or null", lambda value: value is None or isinstance(value, dict)),
-    "settings": ("an object", lambda value: isinstance(value, dict)),
-    "labels": ("an object", lambda value: isinstance(value, dict)),
-    "scores": ("a list of finite numbers", _are_numbers),
-    "asked": ("a list of finite numbers", _are_numbers),
-    "data": ("text", lambda value: isinstance(value, str)),
-    "assumption": ("text", lambda value: isinstance(value, str)),
-    "version": ("text", lambda value: isinstance(value, str)),
-    "schema": ("an integer from 1", lambda value: type(value) is int and value >= 1),
-}
+    return read_json(path, Certificate, "tokur evaluate LABELLED --certify 5% -o")

@@ -1,0 +1,83 @@
+"""The reader of tokur's own JSON files: every annotation that they use, by hand."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import pytest
+
+from tokur_cli.records.errors import TokurError
+from tokur_cli.records.typed import read_json
+
+
+@dataclass(frozen=True)
+class Inner:
+    rank: int
+    sigma: float | None = 0.1
+
+
+@dataclass(frozen=True)
+class Outer:
+    name: str
+    how: Literal["a", "b"]
+    points: tuple[tuple[float, float], ...] | None
+    counts: Mapping[str, int]
+    free: dict[str, Any]
+    inner: Inner
+    more: tuple[str, ...] = field(default_factory=tuple)
+    schema: int = 2
+
+    def __post_init__(self):
+        if self.name == "bad":
+            raise ValueError("bad does not go with it")
+
+
+WHOLE = {
+    "name": "n", "how": "a", "points": [[1, 0.5]], "counts": {"x": 1}, "free": {"y": [None]},
+    "inner": {"rank": 8, "sigma": None}, "more": ["z"], "schema": 1,
+}  # fmt: skip
+
+
+def read(tmp_path, text):
+    (tmp_path / "own.json").write_text(text)
+    return read_json(str(tmp_path / "own.json"), Outer, "tokur make -o")
+
+
+def test_read_json_builds_dataclasses_tuples_and_defaults(tmp_path):
+    expected = Outer("n", "a", ((1, 0.5),), {"x": 1}, {"y": [None]}, Inner(8, None), ("z",), 1)
+    assert read(tmp_path, json.dumps(WHOLE)) == expected
+    few = {name: WHOLE[name] for name in WHOLE if name not in ("more", "schema")} | {
+        "points": None,
+        "inner": {"rank": 1},
+    }
+    assert read(tmp_path, json.dumps(few)) == Outer("n", "a", None, {"x": 1}, {"y": [None]}, Inner(1))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"name": 1}, '"name" should be str'),
+        ({"name": "bad"}, "bad does not go with it"),
+        ({"how": "c"}, '"how" should be .*Literal'),
+        ({"points": [[1]]}, '"points" should be tuple'),
+        ({"points": [[1, float("nan")]]}, '"points" should be tuple'),
+        ({"counts": {"x": True}}, '"counts".x should be int'),
+        ({"free": []}, '"free" should be dict'),
+        ({"inner": {}}, '"rank" is missing'),
+        ({"inner": {"rank": 1, "no": 2}}, '"no" is not a field of "inner"'),
+        ({"other": 1}, '"other" is not a field of it'),
+        ({"schema": 3}, "has schema 3, and this tokur .* reads up to 2: update tokur"),
+    ],
+)
+def test_read_json_names_the_field_that_is_not_what_it_must_be(change, said, tmp_path):
+    with pytest.raises(TokurError, match=said):
+        read(tmp_path, json.dumps(WHOLE | change))
+
+
+@pytest.mark.parametrize("text", ["[]", '{"name": "n"', '{"name": 1, "name": 2}', "[" * 100_000, "{}"])
+def test_read_json_of_anything_else_names_the_file_and_the_command(text, tmp_path):
+    with pytest.raises(TokurError, match=r"own\.json: .*; write it again with `tokur make -o .*own\.json`"):
+        read(tmp_path, text)
+    with pytest.raises(TokurError, match=r"there is no such file; `tokur make -o .*none` writes one"):
+        read_json(str(tmp_path / "none"), Outer, "tokur make -o")
