@@ -351,3 +351,28 @@ def test_inspect_samples_with_log_probabilities_bring_their_tokens(tmp_path):
     (tmp_path / "log.json").write_text(json.dumps(log))
     first, second, _ = read_records(str(tmp_path / "log.json"))
     assert (first.token_strings, second.token_strings) == (["4", "2"], None)
+
+
+def written_log(path, status, samples, form):
+    if form == "json":
+        path.write_text(json.dumps({"version": 2, "status": status, "samples": samples}))
+        return
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("_journal/start.json", "{}")
+        for number, sample in enumerate(samples):
+            archive.writestr(f"samples/{number}_epoch_1.json", json.dumps(sample))
+        if status != "started":
+            archive.writestr("header.json", json.dumps({"version": 2, "status": status}))
+
+
+@pytest.mark.parametrize("form", ["json", "eval"])
+@pytest.mark.parametrize("status", ["success", "started"])
+def test_inspect_says_invalidated_samples_and_unfinished_logs(tmp_path, form, status):
+    sample = json.loads((DATA / "inspect.json").read_text())["samples"][0]
+    samples = [sample | {"id": 1, "invalidation": {"author": "a"}}, sample | {"id": 2, "invalidation": None}]
+    written_log(tmp_path / f"log.{form}", status, samples, form)
+    notes = []
+    records = list(read_records(str(tmp_path / f"log.{form}"), note=notes.append))
+    assert [record.id for record in records] == ["1", "2"]
+    assert any('the status "started"' in note for note in notes) == (status == "started")
+    assert any("1 sample was invalidated" in note for note in notes)

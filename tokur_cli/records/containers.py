@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from tokur_cli.records.elements import array_elements
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.formats import FORMATS
+from tokur_cli.records.formats.adapting import Note
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import BOM, MAX_LINE, read_lines, too_long
 
@@ -18,13 +19,16 @@ _CSV_HEADER = re.compile(rb'("?[\w .-]*"?)([,;\t]"?[\w .-]+"?)+')
 _COLUMNS = {b"question", b"prompt", b"response", b"answer", b"input", b"output", b"reference", b"text", b"id", b"label"}
 
 
-def read_rows(stream: io.BufferedReader, source: str, max_line: int = MAX_LINE) -> Iterator[Record | RecordError]:
+def read_rows(
+    stream: io.BufferedReader, source: str, max_line: int = MAX_LINE, note: Note = lambda words: None
+) -> Iterator[Record | RecordError]:
     """Read a file's rows, whatever way it holds them: lines, an array's elements, what a format's own files hold.
 
     Args:
         stream: the file's bytes.
         source: the file's name, for messages.
         max_line: the longest row in bytes.
+        note: called with what is to be said of the file.
 
     Yields:
         Records, and errors in the place of rows that are not records or too long. The line of an array's element
@@ -40,7 +44,7 @@ def read_rows(stream: io.BufferedReader, source: str, max_line: int = MAX_LINE) 
     containers = (container for form in FORMATS.values() for container in form.containers)
     container = next((container for container in containers if container.recognises(head)), None)
     if container is not None:
-        for name, line, text in container.rows(stream, source, max_line):
+        for name, line, text in container.rows(stream, source, max_line, note):
             yield _parse(text, name, line, max_line)
     elif _ARRAY.match(head):
         for index, (line, text) in enumerate(array_elements(stream, source, None, max_line)):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
 from tokur_cli.records.containers import read_rows
 from tokur_cli.records.errors import RecordError, UsageError, there_are
 from tokur_cli.records.formats import FORMATS, NATIVE, Format, Given, recognise
+from tokur_cli.records.formats.adapting import Note
 from tokur_cli.records.formats.requests import RequestFile, Requests
 from tokur_cli.records.mapping import FieldMapping
 from tokur_cli.records.published.rows import is_published, published_rows, records_of
@@ -16,7 +17,6 @@ from tokur_cli.records.record import Record
 from tokur_cli.records.streams import MAX_LINE, STDIN, display_name, is_regular_file, open_input
 
 AUTO = "auto"
-Note = Callable[[str], None]
 
 
 def _unsaid(_: str) -> None:
@@ -61,7 +61,7 @@ def read_records(
     def read() -> Iterator[Record | RecordError]:
         with ExitStack() as stack:
             asked = None if requests is None else _request_file(requests, path, max_line, stack)
-            rows = _rows_of(path, max_line, stack)
+            rows = _rows_of(path, max_line, stack, lambda words: note(f"{display_name(path)}: {words}"))
             given = Given(asked, filter)
             yield from _adapted(rows, display_name(path), FORMATS.get(format), mapping, given, note)
 
@@ -73,11 +73,11 @@ def read_rows_of(rows: Iterable[Any], source: str, note: Note = _unsaid) -> Iter
     return _adapted(records_of(enumerate(rows, start=1), source), source, None, FieldMapping(), Given(), note)
 
 
-def _rows_of(path: str, max_line: int, stack: ExitStack) -> Iterator[Record | RecordError]:
+def _rows_of(path: str, max_line: int, stack: ExitStack, note: Note = _unsaid) -> Iterator[Record | RecordError]:
     """Yield a file's rows as they stand there."""
     if is_published(path):
         return published_rows(path, max_line)
-    return read_rows(stack.enter_context(open_input(path)), display_name(path), max_line)
+    return read_rows(stack.enter_context(open_input(path)), display_name(path), max_line, note)
 
 
 def _request_file(path: str, answers: str, max_line: int, stack: ExitStack) -> RequestFile:

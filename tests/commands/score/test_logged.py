@@ -80,7 +80,8 @@ def scored(run_tokur, tmp_path, served):
     def score(manner):
         rows = [batch_row(record, ids, logprobs, manner) for record, ids, logprobs in served]
         code, out, err = run_tokur("score", write_lines(tmp_path / "batch.jsonl", rows), "--from-logprobs")
-        assert (code, err) == (0, "")
+        assert code == 0
+        assert ("not finite" in err) == (manner == "openai")
         return parsed(out)
 
     return score
@@ -337,3 +338,43 @@ def test_the_other_commands_take_such_records_and_evaluate_does_not_mix_them_uns
     mixed = write_lines(tmp_path / "mixed.jsonl", [*labelled, *exact])
     _, _, err = run_tokur("evaluate", mixed, "--bootstrap", "0")
     assert "9 records were scored by the log-probabilities that they came with, 9 by a model here" in err
+
+
+def chat_tokens(*tokens):
+    return {"content": [{"token": text, "logprob": logprob, "top_logprobs": top} for text, logprob, top in tokens]}
+
+
+def top(**logprobs):
+    return [{"token": token, "logprob": logprob} for token, logprob in logprobs.items()]
+
+
+@pytest.mark.parametrize(
+    ("response", "logprobs", "message"),
+    [
+        ("A 1", chat_tokens(("A", 0.0, []), (" 1", 0.0, [])), "is 0 for every token"),
+        ("A 1", chat_tokens(("A", 0.0, []), (" ", -9999.0, []), ("1", 0, top(x=-9999.0))), "is 0 for every token"),
+        ("A 1", chat_tokens(("A", -0.3, top(A=-0.3, b=-0.5)), (" 1", -0.1, [])), "sum to 1.35"),
+        (
+            "A 1",
+            chat_tokens(("A", -0.7, [*top(A=-0.7), *top(A=-0.7)]), (" 1", -0.1, [])),
+            "lists the token 'A' 2 times",
+        ),
+        ("Say A", {"tokens": ["Say", " A"], "token_logprobs": [None, -0.2]}, "none for its first token"),
+    ],
+)
+def test_logged_logprobs_that_are_no_log_probabilities_are_refused(run_tokur, tmp_path, response, logprobs, message):
+    row = {"question": "q", "response": response, "logprobs": logprobs}
+    code, out, err = run_tokur("score", write_lines(tmp_path / "in.jsonl", [row]), "--from-logprobs")
+    assert (code, out) == (1, "")
+    assert message in err
+
+
+def test_logged_logprobs_of_a_certain_response_are_scored(run_tokur, tmp_path):
+    certain = chat_tokens(("A", 0.0, top(A=0.0, B=-21.0)), (" 1", 0.0, top(x=-30.0)))
+    rows = [
+        {"question": "q", "response": text, "logprobs": lp}
+        for text, lp in [("A 1", certain), ("A", chat_tokens(("A", 0.0, [])))]
+    ]
+    code, out, err = run_tokur("score", write_lines(tmp_path / "in.jsonl", rows), "--from-logprobs")
+    assert (code, err) == (0, "")
+    assert [record["tokur"]["scores"]["ll"] for record in parsed(out)] == [0, 0]

@@ -13,7 +13,7 @@ from tokur_cli import __version__
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.score.alternatives import NEARLY_CERTAIN, alternatives_setting, rounded
-from tokur_cli.commands.shared.errors import InvalidRecords
+from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.records.errors import RecordError, UsageError
@@ -54,18 +54,23 @@ def score_logged(source: InputOptions, scoring: ScoringOptions, target: Resumabl
         Progress(COMMAND) as progress,
     ):
         progress.start(lambda: count_lines(source.path))
-        good = 0
+        good = incomplete = 0
         for item in read_input(COMMAND, source):
             progress.advance(1)
             try:
                 if isinstance(item, RecordError):
                     raise item
                 if not writer.already_written(item):
-                    writer.write(_scored(item, scores, run, scoring))
+                    tokens = logged_logprobs(item)
+                    writer.write(_scored(item, tokens, scores, run, scoring))
+                    incomplete += any(token.logprob is None for token in tokens)
                 good += 1
             except RecordError as error:
                 invalid.skip_or_raise(error)
         writer.finish()
+    if incomplete:
+        responses = f"{incomplete:,} response{'s have' if incomplete > 1 else ' has'}"
+        say(COMMAND, f"{responses} tokens whose log-probabilities are not finite: their scores are null")
     invalid.finish(none_of=None if good else display_name(source.path))
 
 
@@ -79,9 +84,15 @@ def _computable(score: Score) -> bool:
     return {need for need in score.needs if need != part_of(score.name)} <= _FEATURES
 
 
-def _scored(record: Record, scores: Sequence[Score], run: dict[str, Any], scoring: ScoringOptions) -> Record:
+def _scored(
+    record: Record,
+    tokens: Sequence[LoggedToken],
+    scores: Sequence[Score],
+    run: dict[str, Any],
+    scoring: ScoringOptions,
+) -> Record:
     """Return the record with what its log-probabilities tell; NaN, which is written as null, where they do not."""
-    response, tokens = record.response, logged_logprobs(record)
+    response = record.response
     offsets = _offsets(record, response, tokens)
     known = [math.nan if token.logprob is None else token.logprob for token in tokens]
     arrays = {

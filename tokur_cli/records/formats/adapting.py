@@ -17,6 +17,10 @@ Adapt = Callable[[Record], Iterator["Record | RecordError"]]
 """Turns a row into records with tokur's fields; raises RecordError for a row that does not fit the format."""
 
 
+Note = Callable[[str], None]
+"""Takes what is to be said of a stream."""
+
+
 @dataclass(frozen=True)
 class Given:
     """What is given beside a stream's rows to read them.
@@ -63,12 +67,12 @@ class Container:
 
     Attributes:
         recognises: whether a file is one, by its first bytes.
-        rows: reads a stream, with its name for messages and the longest row in bytes: yields each row's name, its line
-            and its JSON text on one line, None for one that is too long.
+        rows: reads a stream, with its name for messages, the longest row in bytes, and whom to tell what is to be said
+            of the file: yields each row's name, its line and its JSON text on one line, None for one that is too long.
     """
 
     recognises: Callable[[bytes], bool]
-    rows: Callable[[io.BufferedReader, str, int], Iterator[tuple[str, int, bytes | None]]]
+    rows: Callable[[io.BufferedReader, str, int, Note], Iterator[tuple[str, int, bytes | None]]]
 
 
 @dataclass(frozen=True)
@@ -115,14 +119,18 @@ def row_format(
     """
 
     def adapter(row: Record) -> Iterator[Record | RecordError]:
-        record = adapt(row)
-        said = [None] if form.failed(row.fields) else list(form.verdicts(row.fields).values())
-        if len(said) == 1:
-            add_label(record, said[0])
-        yield record
+        yield labelled_by_row(form, row, adapt(row))
 
     form = Format(name, description, recognises, lambda given: Adapter(adapter), **more)
     return form
+
+
+def labelled_by_row(form: Format, row: Record, record: Record) -> Record:
+    """Return the record of a row, labelled by the row's only verdict; null where judging it failed."""
+    said = [None] if form.failed(row.fields) else list(form.verdicts(row.fields).values())
+    if len(said) == 1:
+        add_label(record, said[0])
+    return record
 
 
 def with_fields(record: Record, **fields: Any) -> Record:

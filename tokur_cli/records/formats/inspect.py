@@ -13,12 +13,22 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tokur_cli.records.elements import array_elements, on_one_line, without_constants
-from tokur_cli.records.errors import TokurError
-from tokur_cli.records.formats.adapting import Container, required, row_format, typed, with_fields, with_tokur
+from tokur_cli.records.errors import RecordError, TokurError
+from tokur_cli.records.formats.adapting import (
+    Adapter,
+    Container,
+    Format,
+    Note,
+    labelled_by_row,
+    required,
+    typed,
+    with_fields,
+    with_tokur,
+)
 from tokur_cli.records.formats.logged_tokens import logged_tokens
 from tokur_cli.records.prompt import is_withheld, read_response
 from tokur_cli.records.record import Record
-from tokur_cli.records.streams import open_zstd, seekable
+from tokur_cli.records.streams import MAX_LINE, open_zstd, seekable
 
 if TYPE_CHECKING:
     import zipfile
@@ -29,6 +39,8 @@ _LENGTH_REASONS = ("max_tokens", "model_length")  # which everyone else calls "l
 _VERDICTS: dict[str, float | bool] = {"C": True, "I": False, "N": False, "P": 0.5}
 _VERDICTS |= {"yes": True, "true": True, "no": False, "false": False}
 _LOG = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:')
+_STARTED = re.compile(_LOG.pattern + rb'\s*"started"')
+_UNFINISHED = 'the log has the status "started": its run did not end, and samples may be missing'
 _ARCHIVE = b"PK\x03\x04"
 _OF_A_LOG = ("samples/", "_journal/")
 _ZIP_ZSTD = 93  # how Inspect compresses; zipfile reads it only from Python 3.14 on
@@ -151,14 +163,18 @@ def _verdicts_of(scores: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield f"scores.{name}.value", verdict(value)
 
 
-def _samples_of_log(stream: io.BufferedReader, source: str, max_line: int) -> Iterator[tuple[str, int, bytes | None]]:
+def _samples_of_log(
+    stream: io.BufferedReader, source: str, max_line: int, note: Note
+) -> Iterator[tuple[str, int, bytes | None]]:
     """Yield the samples of a ``.json`` log."""
+    if _STARTED.match(stream.peek()):
+        note(_UNFINISHED)
     for index, (line, text) in enumerate(array_elements(stream, source, "samples", max_line)):
         yield f"{source}[{index}]", line, text and without_constants(text)
 
 
 def _samples_of_archive(
-    stream: io.BufferedReader, source: str, max_member: int
+    stream: io.BufferedReader, source: str, max_member: int, note: Note
 ) -> Iterator[tuple[str, int, bytes | None]]:
     """Yield the samples of an ``.eval`` archive, in the order in which they were written."""
     import zipfile  # which every start would pay for
@@ -170,6 +186,8 @@ def _samples_of_archive(
                     raise TokurError(
                         f"{source}: is a zip archive, but not an Inspect log: unpack it, and give what it holds"
                     )
+                if _is_unfinished(archive):
+                    note(_UNFINISHED)
                 # a sample that was written again is listed twice; the last is the one that counts
                 for name in dict.fromkeys(archive.namelist()):
                     if name.startswith("samples/") and name.endswith(".json"):
@@ -177,6 +195,14 @@ def _samples_of_archive(
                         yield f"{source}/{name}", 1, text and on_one_line(without_constants(text))
         except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, OSError) as error:
             raise TokurError(f"{source}: is not an Inspect log that can be read: {error}") from None
+
+
+def _is_unfinished(archive: zipfile.ZipFile) -> bool:
+    """Return whether a log has no final header, or one that says so; its header is small."""
+    if "header.json" not in archive.namelist():
+        return True
+    header = _read_member(archive, archive.getinfo("header.json"), "header.json", MAX_LINE)
+    return _STARTED.match(header or b"") is not None
 
 
 def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, source: str, max_member: int) -> bytes | None:
@@ -197,11 +223,30 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, source: str,
     return data
 
 
-INSPECT = row_format(
+class _Inspect(Adapter):
+    """Reads samples, and counts those that were invalidated."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda row: iter((labelled_by_row(INSPECT, row, _adapt(row)),)))
+        self._invalidated = 0
+
+    def read(self, row: Record, position: int) -> Iterator[Record | RecordError]:
+        """Yield the sample's record."""
+        self._invalidated += row.get("invalidation") is not None
+        return super().read(row, position)
+
+    def finish(self, count: int) -> Iterator[str]:
+        """Say how many samples were invalidated."""
+        if self._invalidated:
+            samples = f"{self._invalidated:,} sample{'s were' if self._invalidated > 1 else ' was'}"
+            yield f"{samples} invalidated by who ran the evaluation, but read"
+
+
+INSPECT = Format(
     _NAME,
     "Inspect AI logs (.eval, .json): id, epoch, input, target, output",
     lambda fields: {"epoch", "input", "target", "output"} <= fields.keys(),
-    _adapt,
+    lambda given: _Inspect(),
     verdicts=_verdicts,
     failed=lambda fields: fields.get("error") is not None,
     logprobs=("output.choices.0.logprobs",),

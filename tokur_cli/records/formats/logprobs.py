@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +18,7 @@ from tokur_cli.records.scan import kind
 _ESCAPED = re.compile(r"bytes:(\\x[0-9a-f]{2})+")
 _VERY_UNLIKELY = -9999.0  # no number: the service does not say how unlikely
 _MOST = 1e-3  # of a log-probability, as services round
+_MOST_MASS = 1.01  # of the likeliest tokens together
 _LIKELIEST_OF_ALL = -0.6932  # log of a half, rounded down: no other token is likelier than this one
 
 
@@ -54,7 +57,19 @@ def logged_logprobs(record: Record) -> list[LoggedToken]:
         rows = listed
     if not rows:
         raise record.error(f'"{what}" holds no tokens')
-    return [_read(record, f"{what}, token {number}", row) for number, row in enumerate(rows, start=1)]
+    tokens = [_read(record, f"{what}, token {number}", row) for number, row in enumerate(rows, start=1)]
+    _check_believable(record, what, rows, tokens)
+    return tokens
+
+
+def _check_believable(record: Record, what: str, rows: list[Any], tokens: list[LoggedToken]) -> None:
+    """Refuse numbers that are no log-probabilities of this response's tokens."""
+    known = [token.logprob for token in tokens if token.logprob is not None]
+    if known and rows[0].get("logprob") is None:
+        raise record.error(f'"{what}" has none for its first token, as where the prompt is echoed before the response')
+    others = (number for token in tokens for number in token.likeliest)
+    if len(known) > 1 and not any(known) and not any(number < 0 for number in others):
+        raise record.error(f'"{what}" is 0 for every token, as of a service that reports none, or after its sampling')
 
 
 def _find(record: Record) -> tuple[str, Any]:
@@ -108,12 +123,25 @@ def _read(record: Record, what: str, row: Any) -> LoggedToken:
         raise record.error(f"{what}: top_logprobs is {kind(top)}, not a list of objects")
     listed = [(other, _number(record, f"{what}: top_logprobs", other.get("logprob"))) for other in top]
     known = [(other, number) for other, number in listed if number is not None]
+    _check_mass(record, f"{what}: top_logprobs", known)
     is_own = [(other.get("token"), number) == (row["token"], logprob) for other, number in known]
     if known and is_own[0] and _came_for_itself([number for _, number in known]):
         known, is_own = known[1:], is_own[1:]
     known.sort(key=lambda pair: -pair[1])
     numbers, texts = tuple(number for _, number in known), tuple(_text_of(other) for other, _ in known)
     return LoggedToken(text, logprob, numbers, not any(is_own), texts)
+
+
+def _check_mass(record: Record, what: str, known: list[tuple[dict[str, Any], float]]) -> None:
+    """Refuse likeliest tokens that are no distribution's: too likely together, or one of them twice."""
+    mass = sum(math.exp(number) for _, number in known)
+    if mass > _MOST_MASS:
+        raise record.error(f"{what}: the probabilities sum to {mass:.3g}")
+    texts = [(_text_of(other), number) for other, number in known]
+    for text, times in Counter(texts).items():
+        # Pieces of characters that a service spells alike may have equal numbers
+        if times > 1 and text[0] and "\ufffd" not in text[0].decode("utf-8", "replace"):
+            raise record.error(f"{what}: lists the token {text[0].decode()!r} {times} times")
 
 
 def _text_of(row: dict[str, Any]) -> bytes:
