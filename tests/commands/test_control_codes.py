@@ -157,11 +157,3 @@ def test_tables_show_no_control_code_wherever_it_stands():
     print_table(table, Console(file=out, width=400, highlight=False, markup=False, emoji=False))
     assert is_harmless(out.getvalue())
     assert out.getvalue().count(SHOWN) == 6
-
-
-def test_prompts_are_shown_without_control_codes(run_tokur, tiny_folder, tmp_path):
-    path = write_lines(tmp_path / "in.jsonl", [{"question": f"a\n{EVIL}", "response": EVIL}])
-    code, out, _ = run_tokur("score", path, "-m", tiny_folder, "--scores", "p_true", "--show-prompts")
-    assert code == 0
-    assert f"a\n{SHOWN}" in out
-    assert is_harmless(out)

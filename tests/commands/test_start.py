@@ -67,7 +67,6 @@ def run(arguments, given=GOOD):
         (["score"], b"{\n", 1, "<stdin>:1: "),
         (["score"], b'{"question": "1 + 1?"}\n', 1, '<stdin>:1: "response" is missing'),
         (["score"], b'{"response": "2"}\n', 1, "<stdin>:1: "),
-        (["score", "--show-prompts", "--scores", "p_true"], b"", 2, "the input holds no good record"),
         (["generate", "nowhere.jsonl"], GOOD, 1, "nowhere.jsonl: there is no such file"),
         (["generate", "-n", "2"], GOOD, 2, "needs --temperature above 0"),
         (["generate", "--device-map", "cuda:x"], GOOD, 2, "unknown device map 'cuda:x'"),

@@ -176,10 +176,10 @@ class Surroundings:
         case.files |= posterior
         case.base, case.records, case.options = None, None, list(ALWAYS[case.command])
         if rng.random() < 0.8:
-            case.options += {"score": ["--similarity", "jaccard", "--entailment", "exact"]}.get(case.command, [])
+            case.options += {"score": ["--similarity", "jaccard", "--entailment", "judge"]}.get(case.command, [])
         for option in rng.sample(self._options[case.command], rng.choice((1, 1, 2, 3, 5))):
             case.options += self._filled(rng, option, case)
-        shown = {"--csv", "--latex", "--show-prompts", "help"} & set(case.options)
+        shown = {"--csv", "--latex", "help"} & set(case.options)
         case.text = case.command == "heatmap" or bool(shown)
         case.mixed = case.text and bool({"-", "--passthrough"} & set(case.options))
         return case

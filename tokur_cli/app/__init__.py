@@ -5,7 +5,6 @@ The work is in ``tokur_cli.commands``, imported when it is asked for.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -16,9 +15,7 @@ from tokur_cli import __version__
 from tokur_cli.app.commands import evaluate, generate, heatmap, perturb, score, select
 from tokur_cli.app.groups import with_groups
 from tokur_cli.app.help import SETTINGS, Brief, Command, Group, with_help
-from tokur_cli.app.refusals import usage_message
 from tokur_cli.commands.shared.errors import claim_standard_streams, reporting, say
-from tokur_cli.records.errors import EXIT_USAGE, UsageError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 
 app = typer.Typer(
@@ -38,7 +35,6 @@ def _print_version(context: typer.Context, asked: bool) -> None:
 
 @app.callback()
 def tokur(
-    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option(
@@ -50,21 +46,6 @@ def tokur(
 
     Every command reads records as JSON lines, adds to them and writes them.
     """
-    with reporting(context.invoked_subcommand or ""):
-        _refuse_launchers()
-
-
-def _refuse_launchers() -> None:
-    """Refuse to do all the work, and write all the output, once in each process of torchrun; the first one says so."""
-    size = os.environ.get("WORLD_SIZE", "1")
-    if size == "1" or not (os.environ.get("RANK") and os.environ.get("MASTER_ADDR")):
-        return
-    if os.environ["RANK"] != "0":
-        raise SystemExit(EXIT_USAGE)
-    raise UsageError(
-        f"this is one of {size} processes: start it once, without torchrun or accelerate launch, and with --workers "
-        f"{size} (if there is no launcher, unset WORLD_SIZE)"
-    )
 
 
 def _register(command: Callable[..., None], short_help: str, *examples: str) -> None:
@@ -131,3 +112,11 @@ def _refuse(error: Any) -> int:
     command = error.ctx.info_name if error.ctx and error.ctx.parent else ""
     say(command, usage_message(error))
     return int(error.exit_code)
+
+
+def usage_message(error: Any) -> str:
+    """Return what an error of click's says about a command line, in one line: of an option's value, after its name."""
+    if getattr(error, "param", None) is not None and error.message:
+        return f"{max(error.param.opts, key=len)}: {error.message.rstrip('.').removeprefix('Value error, ')}"
+    message = error.format_message().rstrip(".")
+    return message[:1].lower() + message[1:]

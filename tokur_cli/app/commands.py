@@ -153,7 +153,7 @@ def generate(
             why="{option} is not known of guided responses: pipe into tokur score",
         ),
     ],
-    baselines: Annotated[BaselineOptions, Without("show_prompts"), Needs("--score", why=_OF_SCORES)],
+    baselines: Annotated[BaselineOptions, Needs("--score", why=_OF_SCORES)],
     workers: WorkerOptions,
     target: Annotated[
         ResumableOutput,
@@ -230,11 +230,6 @@ def score(
     from tokur_cli.commands.score.command import ScoreJob
 
     job = ScoreJob.of(model, prompts, together(scoring, posterior, baselines, engine))
-    if baselines.show_prompts:
-        from tokur_cli.commands.baselines.show_prompts import show_prompts
-
-        show_prompts(job, source)
-        return
     from tokur_cli.commands.session.files import carry_out
 
     carry_out(job, source, workers, target, dry_run.records)

@@ -7,7 +7,6 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 import typer
@@ -79,14 +78,6 @@ class Group(TyperGroup):
             typer.echo(ctx.get_help())
             ctx.exit(UsageError.exit_code)
         return super().parse_args(ctx, args)
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that is named, and its arguments."""
-        if not ctx.resilient_parsing and args[0] not in self.commands and not args[0].startswith("-"):
-            meant = get_close_matches(args[0], self.commands, n=1)
-            end = f"did you mean {meant[0]}?" if meant else f"there are: {', '.join(self.commands)}"
-            raise UsageError(f"there is no command {args[0]}; {end}")
-        return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the short help or the whole one."""

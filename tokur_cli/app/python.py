@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
+from tokur_cli.app import usage_message
 from tokur_cli.app.commands import generate, score, together
 from tokur_cli.app.groups import Groups, given_in, parser_of
-from tokur_cli.app.refusals import usage_message
 from tokur_cli.commands.generate.command import GenerateJob
 from tokur_cli.commands.heatmap.notebook import picture_of
 from tokur_cli.commands.options.model import ModelOptions
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 _SOURCE = "records"  # what stands before a record's number in its error
 _OF_COMMAND_LINE = {
     *(field.name for group in (InputOptions, ResumableOutput, WorkerOptions) for field in fields(group)),
-    "show_prompts",
     "from_logprobs",
     "question",
 }

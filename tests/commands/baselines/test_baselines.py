@@ -13,6 +13,9 @@ import torch
 from tests.commands.score.test_score import parsed, records, write_lines
 from tests.engine.baselines.test_yes_no import by_hand
 from tests.tiny import tiny_model, tiny_model_folder, tiny_tokenizer
+from tokur_cli.commands.baselines.questions import P_TRUE, question_of
+from tokur_cli.engine.tokens import ResponseTokenizer
+from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import CATALOGUE
 
 
@@ -29,8 +32,10 @@ def plain_folder(tmp_path):
     return folder
 
 
-def prompt_of(out, name):
-    return out.split(f"--- {name} ---\n")[1].split("\n--- ")[0].removesuffix("\n")
+def turn_of(form, row):
+    """The user's turn that asks about a response, as the tiny model's chat template writes it."""
+    asked = form.format(question=row["question"], response=row["response"])
+    return f"<|im_start|>user\n{asked}<|im_end|>\n<|im_start|>assistant\n"
 
 
 def test_scores_help_is_a_table_of_all_scores_without_a_model(tmp_path):
@@ -78,28 +83,20 @@ def test_scores_that_take_more_are_computed_only_if_asked_for(run_tokur, tiny_fo
         assert "p_true" not in record["tokur"]["tokens"]
 
 
-def test_p_true_is_the_probability_after_the_prompt_that_is_shown(run_tokur, tiny_folder, responses):
-    code, out, err = run_tokur("score", responses, "-m", tiny_folder, "--scores", "p_true", "--show-prompts")
-    assert (code, err) == (0, "")
-    shown = prompt_of(out, "p_true")
-    first = next(records(1))
-    question = f"Question: {first['question']}\nProposed Answer: {first['response']}\nIs the proposed answer:\n"
-    turn = f"<|im_start|>user\n{question} (A) True\n (B) False\nThe proposed answer is:<|im_end|>\n"
-    assert shown == f"{turn}<|im_start|>assistant\n"
+def test_p_true_is_the_probability_after_the_prompt(run_tokur, tiny_folder, responses):
     _, out, _ = run_tokur("score", responses, "-m", tiny_folder, "--scores", "p_true", "--dtype", "float32")
+    asked = turn_of(P_TRUE, next(records(1)))
     with torch.no_grad():
-        assert parsed(out)[0]["tokur"]["scores"]["p_true"] == pytest.approx(by_hand(tiny_model(), shown), abs=1e-5)
+        assert parsed(out)[0]["tokur"]["scores"]["p_true"] == pytest.approx(by_hand(tiny_model(), asked), abs=1e-5)
 
 
-def test_without_a_chat_template_the_question_stands_alone(run_tokur, plain_folder, responses):
+def test_p_true_without_a_chat_template_asks_the_question_alone(run_tokur, plain_folder, responses):
     options = ["-m", plain_folder, "--scores", "p_true", "--template", "raw", "--dtype", "float32"]
-    _, out, _ = run_tokur("score", responses, *options, "--show-prompts")
-    shown = prompt_of(out, "p_true")
-    assert shown.startswith("Question: How many?")
-    assert shown.endswith("The proposed answer is:")
     _, out, _ = run_tokur("score", responses, *options)
+    row = next(records(1))
+    asked = P_TRUE.format(question=row["question"], response=row["response"])
     with torch.no_grad():
-        assert parsed(out)[0]["tokur"]["scores"]["p_true"] == pytest.approx(by_hand(tiny_model(), shown), abs=1e-5)
+        assert parsed(out)[0]["tokur"]["scores"]["p_true"] == pytest.approx(by_hand(tiny_model(), asked), abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -122,46 +119,10 @@ def test_without_a_chat_template_the_question_stands_alone(run_tokur, plain_fold
     ],
     ids=["question", "prompt", "messages", "conversation", "ids"],
 )
-def test_the_question_is_what_the_record_asked(run_tokur, tiny_folder, tmp_path, row, asked):
-    path = write_lines(tmp_path / "one.jsonl", [{**row, "response": "so"}])
-    code, out, _ = run_tokur("score", path, "-m", tiny_folder, "--scores", "p_true", "--show-prompts")
-    assert code == 0
-    assert f"Question: {asked}\nProposed Answer: so\n" in out
-
-
-def test_show_prompts_needs_a_score_that_asks_and_a_record(run_tokur, tiny_folder, responses, tmp_path):
-    code, out, err = run_tokur("score", responses, "-m", tiny_folder, "--show-prompts")
-    assert (code, out) == (2, "")
-    assert "--scores p_true" in err
-    empty = write_lines(tmp_path / "empty.jsonl", [])
-    code, _, err = run_tokur("score", empty, "-m", tiny_folder, "--scores", "p_true", "--show-prompts")
-    assert code == 2
-    assert "no good record" in err
-    bad = write_lines(tmp_path / "bad.jsonl", [{"response": "r"}])
-    code, _, err = run_tokur("score", bad, "-m", tiny_folder, "--scores", "p_true", "--show-prompts")
-    assert code == 1
-    assert "bad.jsonl:1: has no prompt" in err
-
-
-def test_show_prompts_takes_the_posteriors_model(run_tokur, tiny_folder, responses, tmp_path, monkeypatch):
-    monkeypatch.setenv("TOKUR_MODEL", "/nowhere")
-    code, _, err = run_tokur("perturb", "-m", tiny_folder, "-o", tmp_path / "posterior")
-    assert code == 0, err
-    options = ["--posterior", tmp_path / "posterior", "--scores", "p_true", "--show-prompts"]
-    code, out, err = run_tokur("score", responses, *options)
-    assert code == 0, err
-    assert prompt_of(out, "p_true").startswith("<|im_start|>user\nQuestion: How many?")
-    code, _, err = run_tokur("score", responses, *options, "--rank", 4)
-    assert code == 2
-    assert "--rank is fixed by --posterior" in err
-
-
-def test_show_prompts_skips_bad_records(run_tokur, tiny_folder, tmp_path):
-    path = write_lines(tmp_path / "in.jsonl", [{"response": "r"}, {"question": "Why?", "response": "so"}])
-    options = ["-m", tiny_folder, "--scores", "p_true", "--show-prompts", "--skip-invalid"]
-    code, out, err = run_tokur("score", path, *options)
-    assert code == 0, err
-    assert "Question: Why?\nProposed Answer: so\n" in out
+def test_question_of_is_what_the_record_asked(row, asked):
+    tokenizer = ResponseTokenizer(tiny_tokenizer(), 512, (258,), 259)
+    record = Record.parse(json.dumps({**row, "response": "so"}).encode(), "in.jsonl", 1)
+    assert question_of(record, tokenizer) == asked
 
 
 def test_a_response_too_long_to_be_asked_about_is_one_bad_record(run_tokur, tiny_folder, tmp_path):
@@ -218,34 +179,3 @@ def test_llm_check_needs_room_for_the_last_token(run_tokur, tiny_folder, tmp_pat
     ended, _, err = run_tokur("score", path, "-m", tiny_folder, "--scores", "llm_check_hidden")
     assert ended == code
     assert not err or "no room for the response's last token" in err
-
-
-@pytest.mark.parametrize("scores", ["p_true,ll", "llm_check_hidden,llm_check_attention,llm_check_logit_entropy"])
-def test_a_resumed_run_ends_with_the_same_bytes(run_tokur, tiny_folder, responses, tmp_path, scores):
-    options = ["-m", tiny_folder, "--scores", scores, "-o"]
-    whole, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
-    assert run_tokur("score", responses, *options, whole)[0] == 0
-    lines = whole.read_bytes().splitlines(keepends=True)
-    cut.write_bytes(b"".join(lines[:7]) + lines[7][:30])
-    assert run_tokur("score", responses, *options, cut, "--resume")[0] == 0
-    assert cut.read_bytes() == whole.read_bytes()
-
-
-def test_batches_do_not_change_the_numbers(run_tokur, tiny_folder, responses):
-    numbers = []
-    for budget in (1, 100_000):
-        options = ["--scores", "p_true", "--batch-tokens", budget, "--dtype", "float32"]
-        _, out, _ = run_tokur("score", responses, "-m", tiny_folder, *options)
-        numbers.append([record["tokur"]["scores"]["p_true"] for record in parsed(out)])
-    assert numbers[0] == pytest.approx(numbers[1], abs=1e-5)
-
-
-def test_evaluate_takes_all_as_all_that_there_is(run_tokur, tiny_folder, tmp_path):
-    rows = [{**record, "correct": number % 2 == 0} for number, record in enumerate(records(8))]
-    path = write_lines(tmp_path / "in.jsonl", rows)
-    scored = tmp_path / "scored.jsonl"
-    run_tokur("score", path, "-m", tiny_folder, "--scores", "ll,p_true", "-o", scored)
-    for options in ([], ["--scores", "all"]):
-        code, out, _ = run_tokur("evaluate", scored, "--bootstrap", 0, "--json", *options)
-        assert code == 0
-        assert [json.loads(line)["score"] for line in out.splitlines()] == ["ll", "p_true"]

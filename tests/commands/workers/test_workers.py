@@ -295,17 +295,6 @@ def test_a_cluster_that_is_not_there_is_refused_at_once_with_one_line(run_tokur,
     )
 
 
-@pytest.mark.parametrize(("rank", "speaks"), [("0", True), ("1", False)])
-@pytest.mark.parametrize("command", [["score", "in.jsonl"], ["evaluate", "in.jsonl"]])
-def test_launchers_are_refused_with_one_line(run_tokur, monkeypatch, rank, speaks, command):
-    for name, value in {"RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}.items():
-        monkeypatch.setenv(name, value)
-    code, out, err = run_tokur(*command)
-    assert (code, out) == (2, "")
-    assert err.count("\n") == int(speaks)
-    assert ("without torchrun or accelerate launch, and with --workers 2" in err) == speaks
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

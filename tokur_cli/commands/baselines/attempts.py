@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tokur_cli.answers.verdicts import verdict
 from tokur_cli.commands.baselines.features import ScoredResponse, TextSet, map_batch, map_each
 from tokur_cli.commands.baselines.questions import VERIFICATION, asked_ids, question_about
 from tokur_cli.commands.options.model import DecodingOptions
@@ -20,8 +19,6 @@ from tokur_cli.commands.shared.prompts import question_id
 from tokur_cli.engine.generation.decoder import DecodedResponse, DecodingRequest
 from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError
-
-_SPELLED = {True: "true", False: "false", None: None}
 
 
 @dataclass
@@ -116,6 +113,5 @@ def _as_set(asked: _Verification, tokens: Sequence[TokenizedResponse]) -> TextSe
         question=asked.question,
         context="",
         texts=[said.text for said in asked.said],
-        answers=[_SPELLED[verdict(said.text)] for said in asked.said],
         tokens=tokens,
     )

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tokur_cli.commands.baselines.features import TextSet, map_batch, map_each
-from tokur_cli.commands.baselines.questions import asked_ids, judge_question
+from tokur_cli.commands.baselines.questions import JUDGE, asked_ids
 from tokur_cli.commands.session.session import Session
 from tokur_cli.engine.baselines.encoders import EntailmentModel
 from tokur_cli.engine.baselines.yes_no import YES_OR_NO, Asker, find_forks
@@ -22,24 +22,6 @@ Similarity: TypeAlias = npt.NDArray[np.float64]
 """(K, K): how alike texts i and j are, from 0 to 1."""
 Compare: TypeAlias = Callable[[list[TextSet]], Sequence[npt.NDArray[Any] | TokurError]]
 """From sets of texts to the matrix of each, or why there is none."""
-
-
-def same_text(sets: list[TextSet]) -> list[Entails]:
-    """Return which texts of each set are the same, white space at their ends aside: these entail each other."""
-    return [_equal([text.strip() for text in one.texts]) for one in sets]
-
-
-def same_answer(sets: list[TextSet]) -> list[Entails]:
-    """Return which texts of each set have equal answers: a text without an answer entails only equal texts."""
-    from tokur_cli.answers.classes import answer_classes
-    from tokur_cli.answers.equivalence import Equivalence
-
-    with Equivalence() as equivalence:
-        labels = [answer_classes(one.answers, equivalence).labels for one in sets]
-    return [
-        _equal([text if label is None else label for text, label in zip(one.texts, numbers, strict=True)])
-        for one, numbers in zip(sets, labels, strict=True)
-    ]
 
 
 def jaccard(sets: list[TextSet]) -> list[Similarity]:
@@ -98,7 +80,8 @@ class Judge:
         return results
 
     def _ids(self, pair: tuple[str, str, str]) -> list[int]:
-        return asked_ids(judge_question(*pair), self.tokenizer)
+        question, first, second = pair
+        return asked_ids(JUDGE.format(question=question, first=first, second=second), self.tokenizer)
 
 
 def asker_of(session: Session, forms: Sequence[tuple[str, str]]) -> Asker:

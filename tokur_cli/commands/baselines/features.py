@@ -73,7 +73,6 @@ class TextSet:
         question: what they answer, for a judge.
         context: what is put before each for a model that reads them alone; empty for attempts, which are sentences.
         texts: the texts.
-        answers: what each comes down to: an answer, or a verdict; None for nothing.
         tokens: their ids, each after its prompt's.
         log_probabilities: log p of each text's tokens; None where no score needs them.
     """
@@ -81,7 +80,6 @@ class TextSet:
     question: str
     context: str
     texts: Sequence[str]
-    answers: Sequence[str | None]
     tokens: Sequence[TokenizedResponse]
     log_probabilities: Sequence[npt.NDArray[np.float32]] | None = None
 

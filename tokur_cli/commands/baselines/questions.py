@@ -36,25 +36,12 @@ def question_about(record: Record, form: str, tokenizer: ResponseTokenizer) -> s
     return form.format(question=question_of(record, tokenizer), response=record.response)
 
 
-def judge_question(question: str, first: str, second: str) -> str:
-    """Return the question whether the first text entails the second, both of which answer ``question``."""
-    return JUDGE.format(question=question, first=first, second=second)
-
-
-def as_prompt(text: str, tokenizer: ResponseTokenizer) -> tuple[str, bool]:
-    """Return (prompt, whether the tokenizer's special tokens belong before it) for one of our questions.
-
-    It is a user's turn where the model has a chat template, and the whole prompt where it has none.
-    """
-    if not tokenizer.has_chat_template:
-        return text, True
-    return tokenizer.render_chat([{"role": "user", "content": text}]), False
-
-
 def asked_ids(text: str, tokenizer: ResponseTokenizer) -> list[int]:
-    """Return the token ids of one of our questions."""
-    prompt, special_tokens = as_prompt(text, tokenizer)
-    return tokenizer.tokenize_prompt(prompt, special_tokens=special_tokens)
+    """Return the token ids of one of our questions: a user's turn, or the whole prompt without a chat template."""
+    if not tokenizer.has_chat_template:
+        return tokenizer.tokenize_prompt(text, special_tokens=True)
+    chat = tokenizer.render_chat([{"role": "user", "content": text}])
+    return tokenizer.tokenize_prompt(chat, special_tokens=False)
 
 
 def question_of(record: Record, tokenizer: ResponseTokenizer) -> str:

@@ -93,16 +93,11 @@ def until_error(
 
 def text_set(samples: Sequence[ScoredResponse], tokenizer: ResponseTokenizer) -> TextSet:
     """Return the set of a question's samples; how likely they are is known from their scoring."""
-    from tokur_cli.answers.judging import LabelRule  # with all that reads answers, which most runs have no use for
-
-    records = [sample.record for sample in samples]
-    question = question_of(records[0], tokenizer)
-    texts = [record.response for record in records]
+    question = question_of(samples[0].record, tokenizer)
     return TextSet(
         question=question,
         context=question,
-        texts=texts,
-        answers=[None if answer is None else answer.text for answer in map(LabelRule().answer, records)],
+        texts=[sample.record.response for sample in samples],
         tokens=[sample.located.tokens for sample in samples],
         log_probabilities=[sample.quantities["logprob"] for sample in samples],
     )

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tokur_cli.commands.baselines.comparison import Compare, Judge, Nli, jaccard, same_answer, same_text
+from tokur_cli.commands.baselines.comparison import Compare, Judge, Nli, jaccard
 from tokur_cli.commands.baselines.features import Features, TextSet, gather_all, map_each
 from tokur_cli.commands.options.scoring import BaselineOptions
 from tokur_cli.commands.session.session import Session
@@ -60,11 +60,7 @@ class SetComparison:
 
     def _entailment(self) -> Compare:
         """Return what tells which text entails which."""
-        if self._options.entailment == "nli":
-            return self._nli.entails
-        if self._options.entailment == "judge":
-            return Judge(self._session).entails
-        return same_answer if self._options.entailment == "answers" else same_text
+        return self._nli.entails if self._options.entailment == "nli" else Judge(self._session).entails
 
     def _likeness(self) -> Compare:
         """Return what tells how alike texts are."""
@@ -80,7 +76,7 @@ class SetComparison:
     def _nli(self) -> Nli:
         """One model for both purposes."""
         name = self._options.nli_model or DEFAULT_ENTAILMENT_MODEL
-        others = "--entailment judge, answers and exact, and --similarity jaccard, need no other model"
+        others = "--entailment judge and --similarity jaccard need no other model"
         return Nli(self._load("nli_model", name, load_entailment, others))
 
     def _load(self, option: str, name: str, load: Callable[..., M], instead: str) -> M:

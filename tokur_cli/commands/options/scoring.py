@@ -306,11 +306,11 @@ class BaselineOptions:
     attempt_temperature: Annotated[float, Option(metavar="NUMBER", help="Temperature of the attempts, above 0.")] = 0.5
     attempt_tokens: Annotated[int, Option(min=1, metavar="N", help="Tokens of an attempt, at most.")] = 64
     entailment: Annotated[
-        Literal["nli", "judge", "answers", "exact"],
+        Literal["nli", "judge"],
         Option(
             metavar="HOW",
-            help="What puts texts into one class: nli (a model, both entail each other), judge (the language model is "
-            "asked), answers (equal answers or verdicts) or exact (the same text).",
+            help="What puts texts into one class: nli (a model, both entail each other) or judge (the language model "
+            "is asked).",
         ),
     ] = "nli"
     nli_model: Annotated[
@@ -332,13 +332,6 @@ class BaselineOptions:
             metavar="MODEL", help="Sentence-embedding model or cross-encoder. Default: the embedded all-minilm-l6-v2."
         ),
     ] = None
-    show_prompts: Annotated[
-        bool,
-        Option(
-            "--show-prompts",
-            help="Print what the chosen scores would ask the model about the first response, and stop.",
-        ),
-    ] = False
     seed: int = 0
 
     def __post_init__(self) -> None:
