@@ -105,6 +105,16 @@ def test_every_sample_is_a_request_and_every_reply_a_response(vllm):
     assert {name: ids for name, (ids, _) in vllm.asked.items()} == {n: [7, 8] if n[0] == "5" else [9] for n in replies}
 
 
+@pytest.mark.parametrize("reason", ["abort", "error"])
+def test_response_that_vllm_aborts_is_an_error_of_its_question(vllm, reason):
+    vllm.reply = lambda name: ([65, 66], reason, None) if name == "0-1" else ([65, 3], "stop", 3)
+    request = DecodingRequest(0, "a", [7], [0, 1])
+    whole, (failed, error) = decoder().serve([request])
+    assert (whole.sample, whole.token_ids, whole.finish_reason) == (0, [65, 3], "stop")
+    assert failed == request
+    assert str(error) == f"vLLM did not end a response ({reason})"
+
+
 def test_vllm_knows_of_512_responses_at_once_and_no_request_is_read_before_there_is_room(vllm):
     read = []
 

@@ -28,7 +28,8 @@ def particle_filter(decoder: Decoder, scorer: Scorer, guidance: Guidance) -> Par
     """Return what generates by a guidance, with a decoder whose responses come in steps."""
     score = GuideScore(guidance.by, guidance.over)
     resampling = Resampling(guidance.temperature, guidance.scheme)
-    return ParticleFilter(decoder, GrowingScorer(scorer), Guide(score, score.quantity.sign, resampling))
+    guide = Guide(score, score.quantity.sign, resampling, of_step=guidance.over == "step")
+    return ParticleFilter(decoder, GrowingScorer(scorer), guide)
 
 
 def settings_of(guidance: Guidance, particles: int) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.loading.models import ModelDescription
 from tokur_cli.engine.loading.vllm import VllmResources, start_vllm
 from tokur_cli.engine.silenced import Silenced
+from tokur_cli.records.errors import TokurError
 
 # Where a prompt is split between two steps, vLLM turns the request's random generator back by the number that the first
 # part drew for nothing, and PyTorch's generators on a CPU cannot be turned back ("CPU Generator does not use offset")
@@ -60,8 +61,12 @@ class VllmDecoder:
             started = start_vllm(model, resources, trust_remote_code=trust_remote_code, on_cpu=_WHOLE_PROMPTS)
             self._engine = started.llm_engine
 
-    def serve(self, requests: Iterable[DecodingRequest | None]) -> Iterator[DecodedResponse | None]:
+    def serve(
+        self, requests: Iterable[DecodingRequest | None]
+    ) -> Iterator[DecodedResponse | tuple[DecodingRequest, TokurError] | None]:
         """Yield responses as they end, in no particular order; requests are read as there is room for them.
+
+        A request of which vLLM did not end a response (it aborts those that fail) is yielded with an error.
 
         None among the requests says that there are no more for the moment, among the responses that nothing is left to
         do before another request comes.
@@ -113,13 +118,17 @@ class VllmDecoder:
             stop_token_ids=sorted(self.model.end_ids),
         )
 
-    def _response(self, request: DecodingRequest, sample: int, output: Any) -> DecodedResponse:
+    def _response(
+        self, request: DecodingRequest, sample: int, output: Any
+    ) -> DecodedResponse | tuple[DecodingRequest, TokurError]:
         ids = list(output.token_ids)
         reason: FinishReason
         if output.finish_reason == "length":
             reason = "length"
-        else:
+        elif output.finish_reason == "stop":
             reason = "stop_string" if isinstance(output.stop_reason, str) else "stop"
+        else:
+            return request, TokurError(f"vLLM did not end a response ({output.finish_reason})")
         text = text_of(self.decode, ids, reason, self.stop)
         return DecodedResponse(request.index, sample, ids, text, reason)
 

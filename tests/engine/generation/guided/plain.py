@@ -76,6 +76,7 @@ def particle_filter(model, quantity, prompt, run):
     confidence = quantity in CONFIDENCES
     particles = [{"ids": [], "ended": False, "root": n, "scores": [], "ends": []} for n in range(run["count"])]
     history = {"slot_scores": [], "ancestors": [], "ess": []}
+    earlier = [1.0] * run["count"]  # weights of rounds without resampling, where a reward is of a step
     round_ = 0
     while True:
         particles = [
@@ -95,11 +96,13 @@ def particle_filter(model, quantity, prompt, run):
         if scale is None:
             mean = sum(rewards) / len(rewards)
             scale = math.sqrt(sum((reward - mean) ** 2 for reward in rewards) / len(rewards)) or math.inf
-        weights = [math.exp((reward - max(rewards)) / scale) for reward in rewards]
+        weights = [math.exp((reward - max(rewards)) / scale) * w for reward, w in zip(rewards, earlier, strict=True)]
         weights = [weight / sum(weights) for weight in weights]
         size = 1 / sum(weight**2 for weight in weights)
         ancestors = list(range(run["count"]))
+        earlier = weights if run["over"] == "step" else [1.0] * run["count"]
         if run["scheme"] == "multinomial" or size < run["count"] / 2:
+            earlier = [1.0] * run["count"]
             numbers = uniform((run["seed"], "resample", run["key"], round_), 0, run["count"])
             for slot in range(run["count"]):
                 share = numbers[slot] if run["scheme"] == "multinomial" else (slot + numbers[0]) / run["count"]

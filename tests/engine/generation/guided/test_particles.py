@@ -31,6 +31,7 @@ CASES = {
     "recommended": ("eu", "top5", Resampling(None, "systematic")),
     "sum": ("tu", "sum", Resampling(5.0)),
     "last step": ("au", "step", Resampling(None)),
+    "steps, not always resampled": ("ll", "step", Resampling(None, "systematic")),
     "likelihood": ("ll", "top5", Resampling(0.5)),
     "entropy": ("pe", "mean", Resampling(0.1, "systematic")),
     "confidence": ("deepconf", "step", Resampling(None)),
@@ -60,7 +61,8 @@ def guided(
         cache_bytes=room,
     )
     scorer = Scorer(model, draws, sampling=sampling, batch_tokens=batch)
-    return ParticleFilter(decoder, GrowingScorer(scorer), Guide(score, score.quantity.sign, resampling)).serve(asked)
+    guide = Guide(score, score.quantity.sign, resampling, of_step=over == "step")
+    return ParticleFilter(decoder, GrowingScorer(scorer), guide).serve(asked)
 
 
 def by_place(responses):

@@ -22,7 +22,7 @@ def test_weights_are_a_softmax_and_the_effective_size_is_theirs(rewards, tempera
 @given(st.integers(1, 64), st.integers(0, 10**6), st.floats(-5, 5))
 def test_systematic_resampling_at_equal_weights_is_the_identity(count, seed, reward):
     for temperature in (1.0, None):
-        ancestors, size = Resampling(temperature, "systematic").ancestors([reward] * count, (seed,))
+        ancestors, size, _ = Resampling(temperature, "systematic").resample([reward] * count, (seed,))
         assert ancestors == draw(np.full(count, 1 / count), "systematic", (seed,)) == list(range(count))
         assert size == pytest.approx(count)
 
@@ -50,7 +50,7 @@ def test_equal_weights_leave_as_many_lineages_as_chance_does():
     for seed in range(300):
         roots = list(range(16))
         for round_ in range(16):
-            ancestors, _ = Resampling().ancestors([0.0] * 16, (seed, round_))
+            ancestors = Resampling().resample([0.0] * 16, (seed, round_)).ancestors
             roots = [roots[ancestor] for ancestor in ancestors]
             if round_ + 1 in left:
                 left[round_ + 1].append(len(set(roots)))
@@ -62,7 +62,18 @@ def test_equal_weights_leave_as_many_lineages_as_chance_does():
 def test_systematic_resampling_waits_until_the_effective_size_is_below_half(weights, kept):
     """Of four, 1 / Σ w² is 2.08 and 1.93."""
     rewards = [math.log(weight) for weight in weights]
-    ancestors, size = Resampling(scheme="systematic").ancestors(rewards, (0,))
+    ancestors, size, _ = Resampling(scheme="systematic").resample(rewards, (0,))
     assert (size >= 2) == kept
     assert (ancestors == [0, 1, 2, 3]) == kept
-    assert Resampling().ancestors(rewards, (0,))[0] != [0, 1, 2, 3], "multinomial in every round"
+    assert Resampling().resample(rewards, (0,)).ancestors != [0, 1, 2, 3], "multinomial in every round"
+
+
+def test_systematic_resampling_carries_the_weights_of_a_round_that_it_leaves_as_it_is():
+    """Two rounds of (0.5, 0.3, 0.15, 0.05) are one of (100, 36, 9, 1) / 146, whose effective size is below two."""
+    rewards = [math.log(weight) for weight in (0.5, 0.3, 0.15, 0.05)]
+    resampling = Resampling(scheme="systematic")
+    first = resampling.resample(rewards, (0,))
+    assert first.weights == pytest.approx([0.5, 0.3, 0.15, 0.05])
+    second = resampling.resample(rewards, (1,), first.weights)
+    assert second.size == pytest.approx(146**2 / (100**2 + 36**2 + 9**2 + 1))
+    assert second.weights is None, "resampled, and equal from now on"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from tokur_cli.engine.generation.decoder import DecodedResponse, Decoder, DecodingRequest
-from tokur_cli.engine.generation.guided.resampling import Resampling
+from tokur_cli.engine.generation.guided.resampling import Resampling, Weights
 from tokur_cli.engine.uncertainty.growing import GrowingScorer, Growth, Scored
 from tokur_cli.engine.uncertainty.scorer import Quantities
 from tokur_cli.records.errors import TokurError
@@ -31,11 +31,13 @@ class Guide:
             score.
         sign: 1 if a higher score is better, −1 if a lower one is.
         resampling: how they are resampled by sign · score.
+        of_step: whether a score is of the last step alone, so that those of rounds without resampling count as well.
     """
 
     score: Callable[[Quantities, int], float]
     sign: int
     resampling: Resampling
+    of_step: bool
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,7 @@ class _Question:
     slot_scores: list[list[float]] = field(default_factory=list)  # (rounds, N)
     ancestors: list[list[int]] = field(default_factory=list)  # (rounds − 1, N)
     ess: list[float] = field(default_factory=list)
+    weights: Weights | None = None  # of earlier rounds that were left as they are
 
     @property
     def round(self) -> int:
@@ -281,10 +284,11 @@ class ParticleFilter:
     def _resample(self, question: _Question) -> None:
         key = (self.decoder.sampling.seed, "resample", question.request.key, question.round - 1)
         rewards = [self.guide.sign * score for score in question.slot_scores[-1]]
-        ancestors, size = self.guide.resampling.ancestors(rewards, key)
-        question.particles = [question.particles[ancestor] for ancestor in ancestors]
-        question.ancestors.append(ancestors)
-        question.ess.append(size)
+        resampled = self.guide.resampling.resample(rewards, key, question.weights)
+        question.particles = [question.particles[ancestor] for ancestor in resampled.ancestors]
+        question.ancestors.append(resampled.ancestors)
+        question.ess.append(resampled.size)
+        question.weights = resampled.weights if self.guide.of_step else None
 
 
 def _responses(question: _Question) -> Iterator[GuidedResponse]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,21 +28,35 @@ class Resampling:
     temperature: float | None = 1.0
     scheme: Scheme = "multinomial"
 
-    def ancestors(self, rewards: Sequence[float], key: tuple[object, ...]) -> tuple[list[int], float]:
+    def resample(self, rewards: Sequence[float], key: tuple[object, ...], earlier: Weights | None = None) -> Resampled:
         """Resample one round.
 
         Args:
             rewards: (N,) of the particles, finite; more is better.
             key: what the random numbers belong to.
-
-        Returns:
-            (N,) the particle that each slot goes on with, and the effective sample size.
+            earlier: (N,) weights of the rounds before, which were left as they are; None for equal ones.
         """
         weights = softmax_weights(np.array(rewards, dtype=np.float64), self.temperature)
+        if earlier is not None:
+            weights = weights * earlier / (weights * earlier).sum()
         size = effective_size(weights)
         if self.scheme == "systematic" and size >= len(weights) / 2:
-            return list(range(len(weights))), size
-        return draw(weights, self.scheme, key), size
+            return Resampled(list(range(len(weights))), size, weights)
+        return Resampled(draw(weights, self.scheme, key), size, None)
+
+
+class Resampled(NamedTuple):
+    """What became of a round.
+
+    Args:
+        ancestors: (N,) the particle that each slot goes on with.
+        size: effective sample size.
+        weights: (N,) of the particles where the round is left as it is; None where they are equal from now on.
+    """
+
+    ancestors: list[int]
+    size: float
+    weights: Weights | None
 
 
 def softmax_weights(rewards: Weights, temperature: float | None) -> Weights:
