@@ -20,7 +20,7 @@ from tokur_cli.views.heatmap.colours import HEX_STEPS
 
 PAPER = ROOT / "samples" / "paper"
 BASELINES = {"pe", "ll", "self_certainty", "deepconf", "tu", "au", "eu", "ll_sum", "neg_length"}
-QUICK = {"LIMIT": "2", "TOKENS": "12", "TEMPLATE": "chat", "DTYPE": "float32", "FORM": "--jsonl", "SEEDS": "0"}
+QUICK = {"LIMIT": "2", "TOKENS": "12", "TEMPLATE": "chat", "DTYPE": "float32", "FORM": "jsonl", "SEEDS": "0"}
 
 
 def start(folder, script, programs, **settings):
@@ -54,7 +54,7 @@ def make(model, programs, tmp_path):
 
 
 def results(out):
-    """What ``evaluate --jsonl`` wrote, under the titles that stand before it."""
+    """What ``evaluate --as jsonl`` wrote, under the titles that stand before it."""
     found, rows = {}, []
     for line in filter(None, out.splitlines()):
         if line.startswith("{"):
@@ -141,9 +141,7 @@ def test_as_they_stand_they_ask_for_the_papers_data_and_settings(name, tmp_path)
     )
     program.chmod(0o755)
     asked = tmp_path / "asked"
-    done = start(
-        tmp_path, f"{name}.sh", program.parent, ASKED=str(asked), FORM="--latex", HF_HOME=str(tmp_path / "hub")
-    )
+    done = start(tmp_path, f"{name}.sh", program.parent, ASKED=str(asked), FORM="latex", HF_HOME=str(tmp_path / "hub"))
     assert done.returncode == 0, done.stderr
     if name == "detect":
         titles = [line for line in done.stdout.splitlines() if line and not line.startswith("{")]

@@ -114,23 +114,6 @@ def test_the_program_prints_what_is_shown():
 
 
 @pytest.mark.slow
-def test_the_least_sure_responses_are_those_shown(run_tokur, scored_samples):
-    block = block_with(TOUR, "--worst")
-    (line,) = block.lines()
-    head, _, evaluate = line.partition(" | tokur ")
-    assert head == "head -n 40 scored.jsonl"
-    code, out, _ = run_tokur(*shlex.split(evaluate), scored_samples.with_name("first.jsonl"))
-    assert code == 0
-    lines = block.printed.splitlines()[3:]
-    for line, found in zip(lines, parsed(out), strict=True):
-        value, verdict, *rest = line.split()
-        assert (value, verdict == "right") == (f"{found['value']:.4g}", found["correct"])
-        assert found["id"] in rest
-        step = " ".join(found["step"]["text"].split())
-        assert step.startswith(line.partition(found["id"])[2].strip().removesuffix("…"))
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("readme", [FRONT, TOUR], ids=str)
 def test_the_scores_have_the_figures_shown(run_tokur, scored_samples, readme):
     block = block_with(readme, EVALUATE)
@@ -191,9 +174,9 @@ def test_the_prose_below_the_scores_has_their_figures(run_tokur, scored_samples,
 @pytest.mark.slow
 def test_the_probabilities_are_as_good_as_shown(run_tokur, scored_samples, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    block = block_with(DECISIONS, "--fit calibration.json --table")
-    assert block.commands == "tokur evaluate scored.jsonl --fit calibration.json --table\n"
-    code, out, _ = run_tokur("evaluate", scored_samples, "--fit", tmp_path / "calibration.json", "--table")
+    block = block_with(DECISIONS, "--fit calibration.json --as table")
+    assert block.commands == "tokur evaluate scored.jsonl --fit calibration.json --as table\n"
+    code, out, _ = run_tokur("evaluate", scored_samples, "--fit", tmp_path / "calibration.json", "--as", "table")
     assert code == 0
     assert out.strip() == block.printed.strip()
     code, out, _ = run_tokur("evaluate", scored_samples, "--fit", tmp_path / "default.json", "--by", "default")
@@ -209,8 +192,8 @@ def test_the_probabilities_are_as_good_as_shown(run_tokur, scored_samples, tmp_p
 @pytest.mark.slow
 def test_the_certificate_is_the_one_shown(run_tokur, scored_samples, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    block = block_with(DECISIONS, "--certify 60% --table")
-    code, out, _ = run_tokur("evaluate", scored_samples, "--certify", "60%", "--table")
+    block = block_with(DECISIONS, "--certify 60% --as table")
+    code, out, _ = run_tokur("evaluate", scored_samples, "--certify", "60%", "--as", "table")
     assert code == 0
     shown = [line for line in block.printed.splitlines() if line != "…"]
     assert shown == [line for line in out.splitlines() if not line.startswith("data ")]

@@ -9,7 +9,7 @@ TEMPLATE=${TEMPLATE:-math} # the paper's prompt
 BACKEND=${BACKEND:-transformers}
 DTYPE=${DTYPE:-auto}
 SIGMA=${SIGMA:-0.1} # the paper's strength
-FORM=${FORM:---table} # or --latex, --csv, --jsonl
+FORM=${FORM:-table} # or latex, jsonl
 OUT=${OUT:-$(basename "$0" .sh)}
 mkdir -p "$OUT"
 
@@ -44,7 +44,7 @@ score() {
 
 # title NAME — says whose figures follow; a comment in LaTeX
 title() {
-    [ "$FORM" != --latex ] || set -- "% $1"
+    [ "$FORM" != latex ] || set -- "% $1"
     printf '\n%s\n' "$1"
 }
 
@@ -59,7 +59,7 @@ detection() {
         set -- "$@" "$OUT/$name-$seed.jsonl"
     done
     title "$name"
-    tokur evaluate "$@" --scores all "$FORM"
+    tokur evaluate "$@" --scores all --as "$FORM"
 }
 
 # scaling NAME SCORES OPTIONS… — Maj@N and WBoN of the scored responses in OUT/NAME.jsonl among N and its halves; the
@@ -79,7 +79,7 @@ scaling() {
 # votes NAME SCORES — the same as a table, with plots
 votes() {
     title "$1"
-    scaling "$1" "$2" --plot "$OUT/$1-plots" "$FORM"
+    scaling "$1" "$2" --plot "$OUT/$1-plots" --as "$FORM"
 }
 
 # figure FORM … — a figure of several runs
@@ -110,7 +110,8 @@ strength() {
 
 # aurocs NAME SCORES — a line for each score of the responses in OUT/NAME.jsonl: its AUROC
 aurocs() {
-    found=$(tokur evaluate "$OUT/$1.jsonl" --scores "$2" --bootstrap 0 --csv)
-    printf '%s\n' "$found" | awk -F , 'NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
-        { printf "%-34s%10s\n", $1, $column["auroc"] == "" ? "-" : sprintf("%.4f", $column["auroc"]) }'
+    tokur evaluate "$OUT/$1.jsonl" --scores "$2" --bootstrap 0 --as jsonl | python3 -c 'import json, sys
+for row in map(json.loads, sys.stdin):
+    auroc = row["auroc"]["value"]
+    print("%-34s%10s" % (row["score"], "-" if auroc is None else "%.4f" % auroc))'
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The paper's tables of wrong paths detected: each score with and without length normalisation, greedy responses.
 #
-#   MODEL=Qwen/Qwen2.5-3B-Instruct FORM=--latex sh samples/paper/detect.sh
+#   MODEL=Qwen/Qwen2.5-3B-Instruct FORM=latex sh samples/paper/detect.sh
 set -eu
 
 SCORES=${SCORES:-all} # "default": those that need no other model and no attempts to verify a response

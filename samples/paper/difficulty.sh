@@ -34,4 +34,4 @@ awk -v attempts="$N" -v most="$PER_LEVEL" '
 ' "$OUT/attempts-graded.jsonl" "$OUT/responses.jsonl" > "$OUT/chosen.jsonl"
 score chosen scored --scores tu,au,eu --no-tokens
 tokur evaluate "$OUT/scored.jsonl" --difficulty "$N" --difficulty-from "$OUT/attempts-graded.jsonl" \
-    --plot "$OUT/plots" "$FORM"
+    --plot "$OUT/plots" --as "$FORM"

@@ -1,7 +1,7 @@
 """The paper's figures of several runs, as PNG and SVG, with matplotlib.
 
 python3 figures.py table TABLE TO        what sigma.sh and temperature.sh print: uncertainties, and their AUROC
-python3 figures.py votes TO VOTES…       what evaluate --scaling --jsonl writes: accuracy, improvement, efficiency
+python3 figures.py votes TO VOTES…       what evaluate --scaling --as jsonl writes: accuracy, improvement, efficiency
 """
 
 from __future__ import annotations

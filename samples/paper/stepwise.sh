@@ -14,7 +14,7 @@ answer responses "$asked" -n "$N" --temperature 0.8
 for sampling in stepwise shared joint; do
     score responses "$sampling" --sampling "$sampling" --scores "$scores" --no-tokens
     votes "$sampling" "$scores"
-    scaling "$sampling" "$scores" --jsonl > "$OUT/$sampling-votes.jsonl"
+    scaling "$sampling" "$scores" --as jsonl > "$OUT/$sampling-votes.jsonl"
     set -- "$@" "$OUT/$sampling-votes.jsonl"
 done
 figure votes "$OUT/figure" "$@"

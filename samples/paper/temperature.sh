@@ -19,5 +19,5 @@ done
 printf '\n'
 for temperature in $TEMPERATURES; do
     cat "$OUT/t$temperature-scored.jsonl"
-done | tokur evaluate --scores all --group-by tokur.generation.temperature --bootstrap 0 "$FORM"
+done | tokur evaluate --scores all --group-by tokur.generation.temperature --bootstrap 0 --as "$FORM"
 figure table "$OUT/table" "$OUT/figure"

@@ -14,7 +14,7 @@ PRINTING = [
     ["heatmap", SCORED, "--html", "-"],
     ["heatmap", SCORED, "--passthrough", "--html", "page"],
     ["evaluate", SCORED, "--bootstrap", "0"],
-    ["evaluate", SCORED, "--bootstrap", "0", "--csv"],
+    ["evaluate", SCORED, "--bootstrap", "0", "--as", "latex"],
 ]
 SPEAKING = [["score", "--scores", "help"], ["--help"], ["--version"], ["select", "--help"]]
 

@@ -59,7 +59,7 @@ def evaluation(options, rows):
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "scored.jsonl")
         file.write_text("".join(json.dumps(row) + "\n" for row in Tokur(device_map="cpu", **options).score(rows)))
-        command = [sys.executable, "-m", "tokur_cli", "evaluate", str(file), "--table", "--scores", SCORES]
+        command = [sys.executable, "-m", "tokur_cli", "evaluate", str(file), "--as", "table", "--scores", SCORES]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 

@@ -1,6 +1,5 @@
 """No control code of a record, a name or an option reaches the terminal: not in tables, messages, CSV or LaTeX."""
 
-import csv
 import io
 import json
 import re
@@ -92,41 +91,8 @@ def test_the_table_on_a_terminal_shows_groups_without_their_control_codes(run_to
     assert is_harmless(re.sub(r"\x1b\[[0-9;]*m", "", out))  # but for the table's own styles
 
 
-def test_csv_is_without_control_codes_and_formulas(run_tokur, groups):
-    code, out, _ = run_tokur("evaluate", groups, "--group-by", "level", "--bootstrap", 0, "--csv")
-    assert code == 0
-    assert is_harmless(out)
-    found = {row["group"] for row in csv.DictReader(io.StringIO(out))}
-    assert found == {"", SHOWN, "'=1+1", "-0.3"}
-
-
-@pytest.mark.parametrize(
-    ("group", "cell"),
-    [
-        ("=1", "'=1"),
-        ("+a", "'+a"),
-        ("@a", "'@a"),
-        ("-a", "'-a"),
-        (" =1", "' =1"),
-        ("\n=1", "'\n=1"),
-        ("\t=1", "⇥   =1"),
-        ("a\nb", "a\nb"),
-        ("-1e-3", "-1e-3"),
-        ("+.5", "+.5"),
-        ("-1+1", "'-1+1"),
-        ("-٣", "'-٣"),
-        (-0.3, "-0.3"),
-    ],
-)
-def test_csv_cells_that_a_spreadsheet_would_run_are_quoted_as_text(run_tokur, tmp_path, group, cell):
-    path = write_lines(tmp_path / "in.jsonl", [scored(n, level=group) for n in range(4)])
-    code, out, _ = run_tokur("evaluate", path, "--group-by", "level", "--bootstrap", 0, "--csv")
-    assert code == 0
-    assert {row["group"] for row in csv.DictReader(io.StringIO(out, newline=""))} == {"", cell}
-
-
 def test_json_stays_exact(run_tokur, groups):
-    code, out, _ = run_tokur("evaluate", groups, "--group-by", "level", "--bootstrap", 0, "--json")
+    code, out, _ = run_tokur("evaluate", groups, "--group-by", "level", "--bootstrap", 0, "--as", "jsonl")
     assert code == 0
     assert EVIL in {json.loads(line).get("group") for line in out.splitlines()}
 

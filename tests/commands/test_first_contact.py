@@ -36,7 +36,7 @@ def test_an_input_whose_records_were_all_skipped_says_so(run_tokur, tmp_path, co
         (["evaluate", "--versus", "llsum"], "ll_sum"),
         (["select", "--by", "eumean"], "eu_mean"),
         (["heatmap", "--score", "entropie"], "entropy"),
-        (["heatmap", "--sort", "lls_um"], "ll_sum"),
+        (["heatmap", "--by", "lls_um"], "ll_sum"),
         (["score", "--format", "lm_eval"], "lm-eval"),
         (["score", "--format", "openai_batch"], "openai-batch"),
     ],

@@ -8,8 +8,8 @@ import pytest
 import reasoning_gym
 from inspect_ai.log import read_eval_log
 
+from tests.commands.evaluate.rows import of_steps
 from tests.commands.evaluate.test_evaluate_spans import responses as with_claims
-from tests.commands.evaluate.test_worst import response as of_steps
 from tests.commands.score.test_score import parsed, write_lines
 from tests.commands.test_answers_and_verdicts import CODE, scored
 from tests.records.reading import DATA, read
@@ -148,23 +148,10 @@ def test_fields_that_are_not_the_label_may_hold_anything(run_tokur, tmp_path):
     ):
         code, out, err = run_tokur("evaluate", path, "--bootstrap", 0, *options)
         assert (code, out) == (0, run_tokur("evaluate", plain, "--bootstrap", 0, *options)[1]), err
-    code, out, err = run_tokur("evaluate", path, "--worst", 6, "--label-field", "judge.ok")
-    assert code == 0, err
-    assert [line["correct"] for line in parsed(out)] == [False, True] * 3
     for command in ("select", "heatmap"):
         options = ["--keep", "100%"] if command == "select" else []
         code, _, err = run_tokur(command, path, "--label-field", "judge.ok", *options)
         assert code == 0, err
-
-
-def test_the_worst_are_labelled_by_the_tests_of_their_row(run_tokur, tmp_path):
-    rows = [scored(f"def f(x):\n    return {body}\n", eu=eu, **CODE) for body, eu in (("x * 2", 0.1), ("x * 3", 0.2))]
-    path = write_lines(tmp_path / "in.jsonl", rows)
-    _, out, err = run_tokur("evaluate", path, "--worst", 2)
-    assert ([line["correct"] for line in parsed(out)], err) == ([None, None], "")
-    code, out, err = run_tokur("evaluate", path, "--worst", 2, "--unsafe-code-execution")
-    assert (code, [line["correct"] for line in parsed(out)]) == (0, [False, True])
-    assert err == "tokur evaluate: HumanEval tests run without isolation\n"
 
 
 def test_select_and_heatmap_run_code_where_they_may(run_tokur, tmp_path):
@@ -190,26 +177,6 @@ def gym_rows(task, count=2):
         for sample, answer in enumerate((row["answer"], "nothing")):
             one = scored(f"<answer>{answer}</answer>", sample, 0.1 + sample, **row, reference=row["answer"])
             yield {**one, "id": f"q{number}"}
-
-
-def test_the_worst_of_a_task_whose_rule_runs_code_are_listed_and_judged_where_it_may(run_tokur, tmp_path):
-    path = write_lines(tmp_path / "in.jsonl", gym_rows("number_sorting"))
-    code, out, err = run_tokur("evaluate", path, "--worst", 4)
-    assert (code, err) == (0, "")
-    assert {line["correct"] for line in parsed(out)} == {None}
-    code, out, _ = run_tokur("evaluate", path, "--worst", 4, "--unsafe-code-execution")
-    assert (code, [line["correct"] for line in parsed(out)]) == (0, [False, False, True, True])
-    code, _, err = run_tokur("select", path, "--unsafe-code-execution")
-    assert (code, "accuracy 100.00%, majority 100.00%, Pass@1 50.00%" in err) == (0, True)
-
-
-@pytest.mark.parametrize("option", [["--seed", 3], ["--bootstrap", 7], ["--repeats", 2], ["--graded", "g.jsonl"]])
-def test_the_worst_take_no_option_that_would_do_nothing(run_tokur, tmp_path, option):
-    more = ["--scaling", 2] if option[0] == "--repeats" else []
-    code, _, err = run_tokur("evaluate", write_lines(tmp_path / "a.jsonl", []), "--worst", 3, *option, *more)
-    assert code == 2
-    left = " and ".join(name for name in (*more, *option) if str(name).startswith("--"))
-    assert f"--worst lists responses and evaluates nothing: leave {left} out" in err
 
 
 def test_an_answer_that_was_not_given_is_not_answered(run_tokur, tmp_path):
@@ -264,8 +231,6 @@ def test_a_rule_of_ones_own_reads_the_answer_in_every_command(run_tokur, tmp_pat
     (record,) = parsed(graded.read_text())
     assert (record["tokur"]["answer"], record["correct"]) == (answer, answer == "7")
     assert parsed(out)[0]["outcomes"] == {"no_answer" if answer is None else "correct": 1}
-    code, out, _ = run_tokur("evaluate", path, "--answer", pattern, "--worst", 1)
-    assert (code, parsed(out)[0]["answer"]) == (0, answer)
     code, out, err = run_tokur("select", path, "--answer", pattern)
     assert (code, parsed(out)[0]["tokur"]["answer"]) == (0, answer)
     assert f"accuracy {100 if answer else 0}.00%" in err
@@ -273,7 +238,7 @@ def test_a_rule_of_ones_own_reads_the_answer_in_every_command(run_tokur, tmp_pat
     assert (code, "✓ right" in out, "✗ wrong" in out) == (0, answer == "7", answer is None)
 
 
-def test_it_reads_what_votes_and_what_a_rule_of_a_data_set_judges_but_no_label_or_code(run_tokur, tmp_path):
+def test_it_reads_what_votes_and_what_a_rule_of_a_data_set_judges(run_tokur, tmp_path):
     own = ("--answer", r"#(\d+)")
     votes = [scored(f"#{n} though the answer is 9", sample, reference="5") for sample, n in enumerate((3, 5, 5))]
     _, out, err = run_tokur("select", write_lines(tmp_path / "a.jsonl", votes), "--keep", "100%", *own)
@@ -285,9 +250,6 @@ def test_it_reads_what_votes_and_what_a_rule_of_a_data_set_judges_but_no_label_o
             gym_rows("leg_counting")]  # fmt: skip
     _, out, _ = run_tokur("evaluate", write_lines(tmp_path / "b.jsonl", rows), "--bootstrap", 0, *own)
     assert parsed(out)[0]["outcomes"] == {"correct": 2, "no_answer": 2}
-    labelled = [scored("#1", 0, 0.1, reference="2", correct=True), {**scored("#2 = f", 0, 0.2, **CODE), "id": "c"}]
-    _, out, _ = run_tokur("evaluate", write_lines(tmp_path / "c.jsonl", labelled), "--worst", 2, *own)
-    assert [(line["answer"], line["correct"]) for line in parsed(out)] == [(None, None), ("1", True)]
 
 
 @pytest.mark.parametrize("command", ["evaluate", "select", "heatmap"])
@@ -346,7 +308,7 @@ def test_what_has_no_answer_that_can_be_read_is_counted_and_three_are_shown(run_
         f"  {path}:2 (q↵1, sample 0): is empty",
         f"  {path}:3: Let me see what ⟨U+202E⟩ it could be.",
     ]
-    _, _, err = run_tokur("evaluate", path, "--bootstrap", 0, "--table")
+    _, _, err = run_tokur("evaluate", path, "--bootstrap", 0, "--as", "table")
     assert "4 responses have no answer" in err
     _, _, err = run_tokur("evaluate", path, "--bootstrap", 0, "--answer", "(?s).+")
     assert "1 response has no answer that could be read, and counts as wrong" in err

@@ -56,8 +56,8 @@ def test_steps_of_many_tokens_are_described_in_time():
 
 @pytest.mark.parametrize(
     "command",
-    [["heatmap"], ["heatmap", "--html", "out"], ["heatmap", "--svg", "out"], ["evaluate", "--worst", "1"]],
-    ids=["terminal", "html", "svg", "worst"],
+    [["heatmap"], ["heatmap", "--html", "out"], ["heatmap", "--svg", "out"]],
+    ids=["terminal", "html", "svg"],
 )
 def test_a_response_of_line_ends_is_painted_in_time(run_tokur, tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)

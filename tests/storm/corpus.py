@@ -106,8 +106,8 @@ class Corpus:
             ("score", "-", "--sigma", "x"),
             ("score", "-", "--scores", "default,u_deg,p_true", "--similarity", "jaccard", *self.model_options("score")),
             ("select", "-"),
-            ("evaluate", "-", "--latex", "--group-by", "level"),
-            ("evaluate", "-", "--csv", "--scaling", "2"),
+            ("evaluate", "-", "--as", "latex", "--group-by", "level"),
+            ("evaluate", "-", "--as", "table", "--scaling", "2"),
             ("heatmap", "-"),
             ("heatmap", "-", "--svg", "s.svg", "--html", "s.html"),
         ):

@@ -13,11 +13,11 @@ VARIANTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "generate": ((), (), ("-n", "2", "--temperature", "0.7"), ("--score",), ("--template", "raw")),
     "select": ((), ("--method", "wbon"), ("--keep", "100%", "--method", "bon")),
     "evaluate": ((), ("--group-by", "level"), ("--scaling", "2"), ("--label-field", "correct")),
-    "heatmap": ((), ("--score", "eu,au"), ("--compare",), ("--sort", "eu", "--limit", "2")),
+    "heatmap": ((), ("--score", "eu,au"), ("--compare",), ("--by", "eu", "--limit", "2")),
     "perturb": ((),),
 }
 TEXT_OF = {
-    "evaluate": (("--csv",), ("--latex",)),
+    "evaluate": (("--as", "table"), ("--as", "latex")),
     "heatmap": ((), ("--marks", "values"), ("--color", "always")),
 }
 """Options of the commands that write text for people instead of JSON."""

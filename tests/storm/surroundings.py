@@ -179,7 +179,7 @@ class Surroundings:
             case.options += {"score": ["--similarity", "jaccard", "--entailment", "judge"]}.get(case.command, [])
         for option in rng.sample(self._options[case.command], rng.choice((1, 1, 2, 3, 5))):
             case.options += self._filled(rng, option, case)
-        shown = {"--csv", "--latex", "help"} & set(case.options)
+        shown = {"table", "latex", "help"} & set(case.options)
         case.text = case.command == "heatmap" or bool(shown)
         case.mixed = case.text and bool({"-", "--passthrough"} & set(case.options))
         return case

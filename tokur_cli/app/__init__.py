@@ -82,13 +82,13 @@ _register(
 )
 _register(
     evaluate,
-    "scores tokens versus group-by level scaling worst label-field answer fit certify plot table csv output",
+    "scores tokens versus group-by level scaling label-field answer fit certify plot as output",
     "tokur evaluate scored.jsonl",
     "tokur evaluate scored.jsonl --scores eu,ll_sum,neg_length --versus ll_sum",
 )
 _register(
     heatmap,
-    "score palette id sample only sort limit compare html svg marks theme steps output",
+    "score palette id sample only by limit compare html svg marks theme steps output",
     "tokur heatmap scored.jsonl --limit 3",
     "tokur heatmap scored.jsonl --score eu,au --html page.html",
 )

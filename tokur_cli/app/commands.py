@@ -273,7 +273,7 @@ def evaluate(
     A record's label is its field "correct" (true, false) or "quality" (0 to 1),
     else what the program that wrote the log says (Inspect, lm-eval), else its
     final answer against "reference". Figures are percentages in tables
-    and fractions of 1 in JSON and CSV.
+    and fractions of 1 in JSON.
 
     {metrics} Samples of one question (one id, else one prompt) stay together.
 

@@ -1,5 +1,7 @@
 """Rows to evaluate."""
 
+import itertools
+
 import numpy as np
 
 # Four responses whose uncertainties rank right 0.1, wrong 0.2, right 0.3, wrong 0.4: of the four pairs of a right and a
@@ -50,3 +52,16 @@ def copied(records, copies):
     for record in records:
         for sample in range(copies):
             yield {**record, "tokur": {**record["tokur"], "sample": sample}}
+
+
+STEPS = ("First, 2 + 2 = 4. ", "So 4 x 3 = 13. ", "The answer is 13.")
+
+
+def of_steps(number, steps, answer="13", **fields):
+    """A scored response of three steps, one token each; ``eu`` is their sum."""
+    ends = list(itertools.accumulate(len(step) for step in STEPS))
+    offsets = [[start, end] for start, end in zip([0, *ends], ends, strict=False)]
+    tokens = {"offsets": offsets, "eu": list(steps), "logprob": [-value for value in steps]}
+    scores = {"eu": sum(steps), "ll": -sum(steps) / 3, "neg_length": -3}
+    text = "".join(STEPS).replace("answer is 13", f"answer is {answer}")
+    return {"id": f"q{number}", "response": text, **fields, "tokur": {"tokens": tokens, "scores": scores}}

@@ -101,7 +101,9 @@ def test_confidences_have_a_threshold_that_answers_are_above(certify):
 def test_a_table_says_the_same(run_tokur, tmp_path, certify):
     records = list(labelled())
     certificate = certify(records)[2]
-    code, out, _ = run_tokur("evaluate", write_lines(tmp_path / "in.jsonl", records), "--certify", "10%", "--table")
+    code, out, _ = run_tokur(
+        "evaluate", write_lines(tmp_path / "in.jsonl", records), "--certify", "10%", "--as", "table"
+    )
     assert code == 0
     assert out.startswith("At most 10 % of the answers given are wrong, with 95 % confidence\n")
     assert f"eu below {certificate['threshold']:.6g}" in out

@@ -212,7 +212,6 @@ def test_bad_records_end_the_run_with_their_line_or_are_skipped_and_counted(eval
     [
         (["--scores", "nonsense"], "unknown score nonsense"),
         (["--versus", "nonsense"], "--versus nonsense: there is no such score"),
-        (["--json", "--csv"], "cannot go together"),
         (["--scaling", "0"], "--scaling 0"),
         (["--scaling", "many"], "--scaling many"),
         (["--keep", "0%", "--scaling", "2"], "--keep 0%"),

@@ -232,23 +232,12 @@ def test_records_without_token_arrays_are_named(evaluate):
         (["--tokens", "a=b", "--scores", "p_true@a"], "unknown score p_true@a"),
         (["--tokens", "a=b", "--scores", "neg_length@a"], "unknown score neg_length@a"),
         (["--tokens", "a=b", "--versus", "p_true@a"], "--versus p_true@a: there is no such score"),
-        (["--tokens", "a=b", "--worst", 3], "leave --tokens and --bootstrap out"),
     ],
 )
 def test_what_tokens_cannot_be_is_a_usage_error(evaluate, options, message):
     code, _, err = evaluate(list(responses(4)), *options)
     assert code == 2
     assert message in err
-
-
-def test_the_least_sure_responses_are_listed_by_a_part(run_tokur, tmp_path):
-    records = stored(list(responses()), r"\d", ["eu"])
-    path = write_lines(tmp_path / "in.jsonl", records)
-    code, out, err = run_tokur("evaluate", path, "--worst", 2, "--scores", "eu@digits")
-    assert code == 0, err
-    most = sorted((record["tokur"]["scores"]["eu@digits"] for record in records), reverse=True)[:2]
-    assert [line["value"] for line in parsed(out)] == most
-    assert parsed(out)[0]["step"]["quantity"] == "eu"
 
 
 @pytest.mark.parametrize("has_scores", [False, True])
@@ -288,7 +277,7 @@ def test_select_says_what_is_wrong_with_parts(run_tokur, tmp_path):
 def test_a_heat_map_is_sorted_by_a_part_and_shows_it(run_tokur, tmp_path):
     records = stored(list(responses(6)), r"\d", ["eu"])
     path = write_lines(tmp_path / "in.jsonl", records)
-    code, out, err = run_tokur("heatmap", path, "--sort", "eu@digits", "--limit", 1)
+    code, out, err = run_tokur("heatmap", path, "--by", "eu@digits", "--limit", 1)
     assert code == 0, err
     worst = max(records, key=lambda record: record["tokur"]["scores"]["eu@digits"])
     assert worst["id"] in out

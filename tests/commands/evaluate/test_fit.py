@@ -208,7 +208,7 @@ def test_a_file_is_replaced_with_force_only_and_never_the_input(fit, run_tokur, 
 
 
 def test_tables_and_plots_show_the_probabilities(fit, tmp_path):
-    code, out, _, _ = fit(list(graded()), "--table", "--plot", tmp_path / "plots")
+    code, out, _, _ = fit(list(graded()), "--as", "table", "--plot", tmp_path / "plots")
     assert code == 0
     assert "Probabilities of being right with 95 % intervals" in out
     assert not any(line.endswith(" ") for line in out.splitlines())
@@ -240,14 +240,11 @@ def test_p_correct_of_records_is_a_probability_as_it_is(run_tokur, tmp_path):
 def test_tables_can_be_had_in_a_pipe_and_lines_on_a_terminal(run_tokur, tmp_path):
     path = write_lines(tmp_path / "scored.jsonl", graded())
     _, lines, _ = run_tokur("evaluate", path, "--bootstrap", "0")
-    _, table, _ = run_tokur("evaluate", path, "--bootstrap", "0", "--table")
+    _, table, _ = run_tokur("evaluate", path, "--bootstrap", "0", "--as", "table")
     assert table.startswith("180 records, 180 with a label")
-    assert run_tokur("evaluate", path, "--bootstrap", "0", "--jsonl")[1] == lines
-    assert run_tokur("evaluate", path, "--bootstrap", "0", "--table", "-o", tmp_path / "table.txt")[:2] == (0, "")
+    assert run_tokur("evaluate", path, "--bootstrap", "0", "--as", "jsonl")[1] == lines
+    assert run_tokur("evaluate", path, "--bootstrap", "0", "--as", "table", "-o", tmp_path / "table.txt")[:2] == (0, "")
     assert (tmp_path / "table.txt").read_text() == table
-    code, _, err = run_tokur("evaluate", path, "--table", "--jsonl")
-    assert code == 2
-    assert "--table, --jsonl, --latex and --csv cannot go together" in err
 
 
 def test_a_calibration_of_other_settings_is_refused_before_a_model_is_loaded(fit, tmp_path):

@@ -1,7 +1,5 @@
-"""What ``tokur evaluate`` writes: tables, JSON, CSV, LaTeX, plots and labelled records."""
+"""What ``tokur evaluate`` writes: tables, JSON, LaTeX, plots and labelled records."""
 
-import csv
-import io
 import os
 import pty
 import re
@@ -10,44 +8,22 @@ import sys
 
 import pytest
 
-from tests.commands.evaluate.rows import answered, copied, hand_worked, many, samples, scored
+from tests.commands.evaluate.rows import answered, copied, hand_worked, many, scored
 from tests.commands.score.test_score import parsed, write_lines
 
 
 def test_the_whole_is_written_the_same_to_a_pipe_as_json_and_to_a_file(evaluate, run_tokur, tmp_path):
     _, rows, _ = evaluate(many())
-    _, as_json, _ = evaluate(many(), options=["--json"])
+    _, as_json, _ = evaluate(many(), options=["--as", "jsonl"])
     _, out, _ = evaluate(many(), options=["-o", tmp_path / "out.jsonl"])
     assert rows == as_json == parsed((tmp_path / "out.jsonl").read_text())
     assert out == ""
 
 
-def test_csv_reads_back_as_the_json_rows(evaluate):
-    options = ["--group-by", "level", "--versus", "ll", "--bootstrap", 50]
-    records = [{**record, "level": number % 2} for number, record in enumerate(many())]
-    _, rows, _ = evaluate(records, options=options)
-    _, text, _ = evaluate(records, options=[*options, "--csv"])
-    table = list(csv.DictReader(io.StringIO(text)))
-    assert len(table) == len(rows) == 6
-    for row, line in zip(rows, table, strict=True):
-        assert line["score"] == row["score"]
-        assert line["group"] == row.get("group", "")
-        for metric in ("auroc", "acc", "prr", "brier"):
-            assert float(line[metric]) == row[metric]["value"]
-            assert float(line[f"{metric}_low"]) == row[metric]["low"]
-    assert float(table[0]["auroc_difference_p"]) == rows[0]["difference"]["auroc"]["p"]
-
-
-def test_scaling_stands_in_csv_columns(evaluate):
-    _, text, _ = evaluate(samples(), options=["--scaling", "4", "--csv"])
-    first, plain = csv.DictReader(io.StringIO(text))
-    assert (float(first["maj@4"]), float(first["maj@4_std"]), float(plain["pass@4"])) == (1.0, 0.0, 1.0)
-
-
 def test_latex_holds_the_numbers_and_marks_the_best_and_the_second(evaluate):
     records = list(many(names=("eu_mean", "ll", "pe")))
     _, rows, _ = evaluate(records)
-    _, text, _ = evaluate(records, options=["--latex"])
+    _, text, _ = evaluate(records, options=["--as", "latex"])
     first = text.split(r"\midrule")[1].split(r"\bottomrule")[0]
     lines = [line.removesuffix(r" \\").split(" & ") for line in first.strip().split("\n")]
     assert [line[0] for line in lines] == ["all records", r"eu\_mean", "ll", "pe"]

@@ -54,7 +54,7 @@ def test_the_mean_of_the_samples_stands_beside_the_share_of_the_vote(evaluate):
 
 
 def test_tables_speak_of_questions_and_compare_with_the_share(evaluate):
-    code, text, _ = evaluate(voted(), options=["--level", "question", "--table"])
+    code, text, _ = evaluate(voted(), options=["--level", "question", "--as", "table"])
     assert code == 0
     assert text.startswith("60 questions, 60 with a label; accuracy ")
     assert "all questions" in text

@@ -26,7 +26,7 @@ def test_a_score_that_few_responses_have_is_missing_at_small_n_and_drawn_at_larg
         for sample in range(64)
     ]
     records[0]["tokur"]["scores"]["eu"] = 0.1
-    options = ["--scaling", "1,64", "--repeats", 1, "--latex", "--plot", tmp_path / "plots"]
+    options = ["--scaling", "1,64", "--repeats", 1, "--as", "latex", "--plot", tmp_path / "plots"]
     code, text, _ = evaluate(records, options=options)
     assert code == 0
     assert [line for line in text.split("\n") if line.startswith("eu &")][-2:] == ["eu & -- & 100.00 \\\\"] * 2
@@ -86,11 +86,9 @@ def test_votes_that_are_settled_end(evaluate):
     assert first["samples"]["value"] == first["tokens"]["value"] >= (4 + 6) / 16
     assert 0.5 <= second["accuracy"]["value"] <= 1
     assert {"value", "low", "high", "p"} <= first["difference"].keys()
-    _, text, _ = evaluate(settled_and_not(), options=[*options, "--table"])
+    _, text, _ = evaluate(settled_and_not(), options=[*options, "--as", "table"])
     assert "The vote ends when it is settled, at most N = 8 (%) with 95 % intervals" in text
     assert "stop at 0.95" in text
-    _, text, _ = evaluate(settled_and_not(), options=[*options, "--csv"])
-    assert "stop@0.95_tokens,stop@0.95_tokens_low" in text.splitlines()[0]
 
 
 def test_unsure_responses_end_where_tokens_tell(evaluate):
@@ -111,7 +109,7 @@ def test_unsure_responses_end_where_tokens_tell(evaluate):
     # A sure one is among the first four but for C(5, 4) of C(8, 4) orders: then all others end, and it is right
     assert high["accuracy"]["value"] == pytest.approx(65 / 70, abs=0.05)
     assert high["tokens"]["value"] < low["tokens"]["value"] <= 1
-    _, text, _ = evaluate(records, options=[*options, "--table"])
+    _, text, _ = evaluate(records, options=[*options, "--as", "table"])
     assert "DeepConf, 10 %" in text
     assert "4 responses are drawn whole" in text
     del records[5]["tokur"]["tokens"]

@@ -247,9 +247,9 @@ def various(tmp_path):
         (["--only", "incorrect"], ["q1", "q4"]),
         (["--limit", 2], ["q0", "q1"]),
         (["--only", "incorrect", "--limit", 1], ["q1"]),
-        (["--sort", "eu"], ["q4", "q3", "q2", "q1", "q1", "q0"]),
-        (["--sort", "ll"], ["q3", "q2", "q1", "q1", "q0", "q4"]),  # a confidence: the lowest first; none at all last
-        (["--sort", "eu", "--limit", 2], ["q4", "q3"]),
+        (["--by", "eu"], ["q4", "q3", "q2", "q1", "q1", "q0"]),
+        (["--by", "ll"], ["q3", "q2", "q1", "q1", "q0", "q4"]),  # a confidence: the lowest first; none at all last
+        (["--by", "eu", "--limit", 2], ["q4", "q3"]),
     ],
 )
 def test_choice_and_order(run_tokur, various, options, ids):
@@ -265,7 +265,7 @@ def test_sorting_is_stable_with_missing_scores_last(run_tokur, tmp_path, values,
         return
     records = [scored(number, scores={"pe": value}) for number, value in enumerate(values)]
     path = write_lines(tmp_path / "sorted.jsonl", records)
-    _, out, _ = run_tokur("heatmap", path, "--sort", "pe", "--limit", limit)
+    _, out, _ = run_tokur("heatmap", path, "--by", "pe", "--limit", limit)
     known = [(-value, number) for number, value in enumerate(values) if value is not None]
     unknown = [number for number, value in enumerate(values) if value is None]
     assert shown(out) == [f"q{number}" for number in [*(number for _, number in sorted(known)), *unknown][:limit]]
@@ -276,8 +276,8 @@ def test_sorting_is_stable_with_missing_scores_last(run_tokur, tmp_path, values,
     [
         (["--id", "q9"], 1, "none of the 6 responses matches --id q9"),
         (["--sample", 7, "--only", "correct"], 1, "matches --sample 7 --only correct"),
-        (["--sort", "size"], 2, "--sort size: there is no such score; there are: tu, au, eu"),
-        (["--sort", "deepconf"], 1, 'no response has the score "deepconf"'),
+        (["--by", "size"], 2, "--by size: there is no such score; there are: tu, au, eu"),
+        (["--by", "deepconf"], 1, 'no response has the score "deepconf"'),
         (["--id", "q0", "--compare"], 1, "no question has two responses"),
         (["--limit", 0], 2, "--limit"),
     ],
@@ -361,7 +361,7 @@ def test_comparing_takes_questions_with_right_and_wrong_first_and_else_the_first
     assert pairs() == [contrast, first_two]
     assert pairs("--limit", 1) == [contrast]
     assert pairs("--id", "q0", "--sample", 1, "--sample", 2) == [("q0 · sample 1", "q0 · sample 2")]
-    assert pairs("--sort", "ll") == [contrast, first_two]
+    assert pairs("--by", "ll") == [contrast, first_two]
     assert pairs("--only", "correct") == [("q1 · sample 0", "q1 · sample 1")]
 
 

@@ -1,4 +1,4 @@
 """``tokur evaluate``: ``reading`` makes columns of labelled records, ``report`` results of these, and tables and plots.
 
-``certify`` finds a threshold with a guarantee, ``fitting`` a calibration, ``worst`` the responses to look at first.
+``certify`` finds a threshold with a guarantee, ``fitting`` a calibration.
 """

@@ -13,8 +13,7 @@ from tokur_cli.commands.evaluate.reading.responses import ResponseReader
 from tokur_cli.commands.evaluate.reading.runs import check_runs
 from tokur_cli.commands.evaluate.reading.spans import SpanReader
 from tokur_cli.commands.evaluate.report.results import Results, as_rows, evaluate_runs
-from tokur_cli.commands.evaluate.report.tables import as_csv, heading, left_out, reasons, tables
-from tokur_cli.commands.evaluate.worst import show_worst
+from tokur_cli.commands.evaluate.report.tables import heading, left_out, reasons, tables
 from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOutput
 from tokur_cli.commands.options.fit import CertifyOptions, FitOptions
 from tokur_cli.commands.options.labels import LabelOptions
@@ -42,13 +41,10 @@ def evaluate(
 ) -> None:
     """Evaluate the scores of one or several files, or fit a calibration to them and evaluate its probabilities.
 
-    Or look at single responses (``--worst``), or certify a threshold (``--certify``).
+    Or certify a threshold (``--certify``).
     """
     if len(set(paths)) < len(paths):
         raise UsageError("a file is given twice: each is a run of its own")
-    if options.worst is not None:
-        show_worst(paths, source, options, labels, target, options.worst)
-        return
     if certify.most_wrong is not None:
         from tokur_cli.commands.evaluate.certify.command import write_certificate
 
@@ -145,8 +141,6 @@ def _write(results: Results, target: EvaluationOutput) -> None:
         return
     if target.form == "latex":
         text = f"% {heading(results)}\n" + "\n".join(map(latex, tables(results)))
-    elif target.form == "csv":
-        text = as_csv(as_rows(results))
     else:
         text = "".join(encode_value(row).decode("utf-8") + "\n" for row in as_rows(results))
     with writing_whole(target.path or STDIN) as file:

@@ -191,7 +191,7 @@ def _print(stream: TextIO, gallery: Gallery, scales: Sequence[Scale], picture: P
             top=picture.top,
             steps=picture.steps,
             scores=picture.all_scores,
-            sort=gallery.choice.sort,
+            sort=gallery.choice.by,
         )
         console.print(legend(scales, look))
         if gallery.choice.compare:

@@ -19,7 +19,7 @@ class Gallery:
 
     def __init__(self, choice: ChoiceOptions) -> None:
         self.choice = choice
-        self._orientation = _orientation_of(choice.sort) if choice.sort else "uncertainty"
+        self._orientation = _orientation_of(choice.by) if choice.by else "uncertainty"
         self._chosen: list[HeatmapResponse] = []
         self._offered = 0
         self._has_label = self._has_score = False
@@ -35,9 +35,9 @@ class Gallery:
             or (choice.only and response.correct is not (choice.only == "correct"))
         ):
             return
-        self._has_score |= choice.sort is not None and response.scores.get(choice.sort) is not None
+        self._has_score |= choice.by is not None and response.scores.get(choice.by) is not None
         limit = None if choice.compare else choice.limit
-        if limit is None or choice.sort or len(chosen) < limit:
+        if limit is None or choice.by or len(chosen) < limit:
             chosen.append(response)
         if limit is not None and len(chosen) > 2 * limit:
             self._chosen = self._ordered()[:limit]
@@ -52,10 +52,8 @@ class Gallery:
             )
         if self._offered and not self._chosen:
             raise TokurError(f"none of the {self._offered:,} responses matches {choice}")
-        if self._chosen and choice.sort and not self._has_score:
-            raise TokurError(
-                f'--sort {choice.sort}: no response has the score "{choice.sort}"; score them with it first'
-            )
+        if self._chosen and choice.by and not self._has_score:
+            raise TokurError(f'--by {choice.by}: no response has the score "{choice.by}"; score them with it first')
         if self._chosen and choice.compare and not self.pairs():
             raise TokurError("--compare: no question has two responses here; generate -n 2 makes two of each")
 
@@ -81,16 +79,16 @@ class Gallery:
                 pairs.append((right, wrong))
             elif len(responses) > 1:
                 pairs.append((responses[0], responses[1]))
-        if self.choice.sort is None:
+        if self.choice.by is None:
             pairs.sort(key=lambda pair: pair[0].correct == pair[1].correct)
         return pairs[: self.choice.limit]
 
     def _ordered(self) -> list[HeatmapResponse]:
         # Sorting is stable: the input's order rules among equals
-        return sorted(self._chosen, key=self._sureness) if self.choice.sort else self._chosen
+        return sorted(self._chosen, key=self._sureness) if self.choice.by else self._chosen
 
     def _sureness(self, response: HeatmapResponse) -> float:
-        score = response.scores.get(self.choice.sort or "")
+        score = response.scores.get(self.choice.by or "")
         if score is None:
             return math.inf
         return -score if self._orientation == "uncertainty" else score
@@ -100,5 +98,5 @@ def _orientation_of(score: str) -> Orientation:
     from tokur_cli.scores.catalogue import CATALOGUE  # has its functions with it, and so needs numpy
 
     if score not in CATALOGUE:
-        raise UsageError(f"--sort {score}: there is no such score{there_are(CATALOGUE, score)}")
+        raise UsageError(f"--by {score}: there is no such score{there_are(CATALOGUE, score)}")
     return CATALOGUE[score].orientation

@@ -24,11 +24,6 @@ WHOLE = "{option} is for whole responses, not for --level step"
 _OF_RESPONSES = "{option} is about responses, not about questions: leave it or --level question out"
 _OF_SCORES = "{option} does not go with --fit: it is about scores, --fit is about probabilities"
 _OF_VOTES = "{option} is about votes among N responses: say how many with --scaling N,N,…"
-_ONE_FORM = "--table, --jsonl, --latex and --csv cannot go together: give one of them"
-_NOT_LISTED = (
-    *("--level", "--tokens", "--bootstrap", "--versus", "--group-by", "--difficulty", "--difficulty-from"),
-    *("--scaling", "--repeats", "--keep", "--stop-at", "--seed", "--latex", "--csv", "--plot", "--graded"),
-)
 
 
 @dataclass(frozen=True)
@@ -125,17 +120,6 @@ class EvaluationOptions:
         Needs("--scaling", why=_OF_VOTES),
     ] = None
     seed: Annotated[int, Option(min=0, metavar="N", help="Seed of resamples and draws.")] = 0
-    worst: Annotated[
-        int | None,
-        Option(
-            min=1,
-            metavar="N",
-            help="List the N responses that are least sure by a score (--scores, eu by default); nothing is "
-            "evaluated. Each with its answer, right or wrong, and its least sure step.",
-        ),
-        Excludes(*_NOT_LISTED, why="--worst lists responses and evaluates nothing: leave {others} out"),
-        Excludes("--fit", why="--worst shows records, --fit is made of all: run tokur evaluate twice"),
-    ] = None
 
     def __post_init__(self) -> None:
         _ = self.sizes, self.kept, self.parts, self.levels
@@ -195,18 +179,10 @@ class EvaluationOutput:
     path: Annotated[
         str | None, Writes(), Option("--output", "-o", metavar="FILE", help="Write a file, not standard output.")
     ] = None
-    table: Annotated[
-        bool,
-        Option("--table", help="Tables, as on a terminal."),
-        Excludes("--jsonl", "--latex", "--csv", why=_ONE_FORM),
-    ] = False
-    json: Annotated[
-        bool,
-        Option("--jsonl", "--json", help="JSONL, one line per score, as in a pipe."),
-        Excludes("--latex", "--csv", why=_ONE_FORM),
-    ] = False
-    latex: Annotated[bool, Option("--latex", help="Tables for booktabs."), Excludes("--csv", why=_ONE_FORM)] = False
-    csv: Annotated[bool, Option("--csv", help="CSV, one row per score and group.")] = False
+    form: Annotated[
+        Literal["table", "jsonl", "latex"] | None,
+        Option("--as", help="latex is for booktabs. Default: table on a terminal, else jsonl, a line for each score."),
+    ] = None
     plots: Annotated[
         str | None,
         Writes(_plots),
@@ -238,10 +214,3 @@ class EvaluationOutput:
     def is_table(self) -> bool:
         """Whether tables are printed."""
         return self.form == "table" or (self.form is None and self.path is None and sys.stdout.isatty())
-
-    @property
-    def form(self) -> Literal["table", "json", "latex", "csv"] | None:
-        """The form that was asked for; None for tables on a terminal and JSONL elsewhere."""
-        return (
-            "table" if self.table else "json" if self.json else "latex" if self.latex else "csv" if self.csv else None
-        )

@@ -15,7 +15,7 @@ from tokur_cli.records.streams import STDIN
 
 _NOT_CERTIFIED = (
     *("--scores", "--level", "--bootstrap", "--versus", "--group-by", "--difficulty", "--scaling", "--seed"),
-    *("--worst", "--fit", "--latex", "--csv"),
+    *("--fit", "--as=latex"),
 )
 _OF_FIT = "{option} is about a calibration: say where it goes with --fit FILE"
 

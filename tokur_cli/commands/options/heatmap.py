@@ -72,11 +72,11 @@ class ChoiceOptions:
             "reference."
         ),
     ] = None
-    sort: Annotated[
+    by: Annotated[
         str | None,
         Option(
             metavar="SCORE",
-            help="The least sure response first, by this score of whole responses. Default: as in the input.",
+            help="The least certain response first, by this score of whole responses. Default: as in the input.",
         ),
     ] = None
     limit: Annotated[int | None, Option(min=1, metavar="N", help="At most this many responses, or pairs.")] = None

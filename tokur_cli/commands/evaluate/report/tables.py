@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from tokur_cli.answers.judging import UNLABELLED
 from tokur_cli.commands.evaluate.choice import baselines
@@ -31,7 +27,6 @@ from tokur_cli.metrics.stopping import EndingEarly, Rule
 from tokur_cli.scores.calibration import P_CORRECT
 from tokur_cli.scores.catalogue import LENGTH
 from tokur_cli.views.tables import MISSING, Column, Percentage, Row, Table
-from tokur_cli.views.visible import paragraphs
 
 VOTES = {"maj": "Maj@N", "wbon": "WBoN"}
 _METHODS = {"pass@1": "Pass@1", "majority": "majority of all N", "pass@n": "Pass@N (any right)"}
@@ -107,64 +102,6 @@ def kept(options: EvaluationOptions) -> str:
     """Return in words which responses vote."""
     part, least = float(100 * options.kept.part), options.kept.least
     return f"among the most confident {part:g} %{f', at least {least},' * (least > 1)} of N responses"
-
-
-def as_csv(rows: Sequence[dict[str, Any]]) -> str:
-    """Return CSV with a row for each score and group: ``auroc``, ``auroc_low``, …, ``maj@16``, ``maj@16_std``."""
-    flat = [{name: _csv_cell(value) for name, value in _flat(row).items()} for row in rows]
-    names = list(dict.fromkeys(name for row in flat for name in row))
-    out = io.StringIO()
-    writer = csv.DictWriter(out, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(flat)
-    return out.getvalue()
-
-
-def _csv_cell(value: Any) -> Any:
-    """Return a value for CSV; text with pictures for control codes, quoted where a spreadsheet would take a formula."""
-    if not isinstance(value, str):
-        return value
-    text = paragraphs(value)
-    return "'" + text if text.lstrip().startswith(("=", "+", "-", "@")) and not _is_number(text) else text
-
-
-def _is_number(text: str) -> bool:
-    return re.fullmatch(r"[+-]?(\d+(?:\.\d*)?|\.\d+)([eE][+-]?\d+)?", text, re.ASCII) is not None
-
-
-def _flat(row: dict[str, Any]) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in row.items():
-        if name == "scaling":
-            for point in value:
-                key = f"{point['method'].removesuffix('@n')}@{point['n']}"
-                flat[key], flat[f"{key}_std"] = point["mean"], point["std"]
-        elif name == "stopping":
-            for of in value:
-                for figure, estimate in of.items():
-                    if isinstance(estimate, dict):
-                        by = "" if of["by"] is None else f"_by_{of['by']}"
-                        flat |= _flat_estimate(f"stop@{of['stop_at']:g}{by}_{figure}", estimate)
-        elif name == "difference":
-            for metric, estimate in value.items():
-                flat |= _flat_estimate(f"{metric}_difference", estimate)
-        elif name == "verdicts":
-            for other, judged in value.items():
-                flat[f"verdict_{other}"] = judged["verdict"]
-                for metric, estimate in judged["difference"].items():
-                    flat |= _flat_estimate(f"{metric}_minus_{other}", estimate)
-        elif name == "outcomes":
-            flat |= {f"outcome_{outcome}": count for outcome, count in value.items()}
-        elif isinstance(value, dict):
-            flat |= _flat_estimate(name, value)
-        else:
-            flat[name] = value
-    return flat
-
-
-def _flat_estimate(name: str, estimate: dict[str, Any]) -> dict[str, Any]:
-    parts = {f"{name}_{part}": estimate[part] for part in ("low", "high", "std", "p", "reason") if part in estimate}
-    return {name: estimate["value"], **parts}
 
 
 def _having(overall: Evaluation, section: Section) -> dict[str, ScoreResult]:
