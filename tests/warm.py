@@ -10,21 +10,26 @@ import gc
 import importlib
 import json
 import os
+import pkgutil
 import shlex
 import signal
 import socket
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from tests.readmes import ROOT
-from tests.storm.warm import Warm, run_here, stand_in
 
 LEARNED = ("accelerate", "matplotlib", "rich", "safetensors", "scipy", "sklearn", "torch", "transformers", "typer")
 """Packages whose modules are imported for later runs once a run has needed them."""
+
+LEFT_OUT = ("tokur_cli.app.inspect", "tokur_cli.commands.evaluate.report.plots")
+"""Modules that need an extra."""
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 """With others nothing could be forked."""
@@ -74,7 +79,7 @@ def serve(place: Path, model: Path) -> None:
     import transformers.utils.logging
 
     transformers.utils.logging.disable_progress_bar()  # whose thread would stand in the way of forking
-    Warm(model)
+    _import_all(model)
     learned = place.parent / "learned"
     learned.mkdir()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the runs
@@ -98,6 +103,75 @@ def serve(place: Path, model: Path) -> None:
                     os.close(stream)
 
 
+def _import_all(model: Path) -> None:
+    """Import the package, and load a model once: runs that ask for it as it is do not read its files again."""
+    import torch
+
+    torch.set_num_threads(1)
+    import tokur_cli
+
+    for module in pkgutil.walk_packages(tokur_cli.__path__, "tokur_cli."):
+        if module.name not in LEFT_OUT:
+            with suppress(ImportError):
+                importlib.import_module(module.name)
+    from tokur_cli.commands.shared import model as shared
+
+    load = shared.load_language_model
+    loaded: dict[tuple[str, str], Any] = {
+        (str(model), dtype): load(str(model), dtype=dtype) for dtype in ("auto", "float32")
+    }
+
+    def remembered(name: str, **options: Any) -> Any:
+        plain = not options.get("revision") and options.get("device_map", "auto") in ("auto", "cpu")
+        found = loaded.get((name, options.get("dtype", "auto"))) if plain else None
+        return load(name, **options) if found is None else found
+
+    shared.load_language_model = remembered
+    deadline = time.monotonic() + 5  # the threads that loaded the weights end a little later
+    while len(os.listdir("/proc/self/task")) > 1:
+        if time.monotonic() > deadline:
+            raise RuntimeError("a thread is there, so that nothing can be forked")
+        time.sleep(0.01)
+
+
+def _stand_in(folder: Path, descriptors: tuple[int, int, int]) -> None:
+    """Give this process a working folder, and descriptors and streams such as a new interpreter has."""
+    import torch
+
+    # A forked process makes PyTorch's pool of threads when that is first asked for: of two threads that ask at once,
+    # as those that load weights may, the second finds none
+    torch.set_num_threads(torch.get_num_threads())
+    os.chdir(folder)
+    for number, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    for number, (name, mode, errors) in enumerate(
+        (("stdin", "r", "strict"), ("stdout", "w", "strict"), ("stderr", "w", "backslashreplace"))
+    ):
+        stream = open(number, mode, 1 if number == 2 else -1, "utf-8", errors, closefd=False)  # noqa: SIM115
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _run_here(arguments: list[str]) -> int:
+    """Run the command line; return what the interpreter would exit with after it."""
+    sys.argv = ["tokur", *arguments]
+    sys.modules["__main__"].__package__ = ""  # else usage errors say `python -m tests.warm`
+    from tokur_cli.__main__ import main
+
+    code = 0
+    try:
+        main()
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    sys.stdout.flush()
+    return code
+
+
 def _learn(learned: Path) -> None:
     for told in learned.glob("*.txt"):
         for name in told.read_text(encoding="utf-8").split("\n"):
@@ -115,8 +189,8 @@ def _run(run: dict[str, object], streams: tuple[int, int, int], connection: sock
         os.environ.clear()
         os.environ.update(run["environment"])
         known = set(sys.modules)
-        stand_in(Path(run["folder"]), streams)
-        code = run_here(run["arguments"])
+        _stand_in(Path(run["folder"]), streams)
+        code = _run_here(run["arguments"])
         if new := set(sys.modules) - known:
             told = learned / f"{os.getpid()}"
             told.write_text("\n".join(sorted(new)), encoding="utf-8")
