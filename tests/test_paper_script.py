@@ -16,7 +16,15 @@ from tests.readmes import ROOT
 from tokur_cli.scores.catalogue import CATALOGUE
 
 PAPER = ROOT / "samples" / "paper"
-QUICK = {"LIMIT": "2", "TOKENS": "12", "TEMPLATE": "chat", "DTYPE": "float32", "SCORES": "default", "FORM": "--jsonl", "SEEDS": "0 1"}
+QUICK = {
+    "LIMIT": "2",
+    "TOKENS": "12",
+    "TEMPLATE": "chat",
+    "DTYPE": "float32",
+    "SCORES": "default",
+    "FORM": "jsonl",
+    "SEEDS": "0 1",
+}
 
 
 def start(folder, script, programs, **settings):
@@ -86,9 +94,7 @@ def test_paper_scripts_ask_for_the_papers_data_and_settings(name, tmp_path):
     )
     program.chmod(0o755)
     asked = tmp_path / "asked"
-    done = start(
-        tmp_path, f"{name}.sh", program.parent, ASKED=str(asked), FORM="--latex", HF_HOME=str(tmp_path / "hub")
-    )
+    done = start(tmp_path, f"{name}.sh", program.parent, ASKED=str(asked), FORM="latex", HF_HOME=str(tmp_path / "hub"))
     assert done.returncode == 0, done.stderr
     if name == "detect":
         titles = [line for line in done.stdout.splitlines() if line and not line.startswith("{")]
