@@ -69,8 +69,7 @@ _register(
 )
 _register(
     score,
-    "model scores tokens draws sigma posterior estimator steps alternatives no-tokens calibration certificate dtype "
-    "output resume",
+    "model scores tokens draws sigma posterior estimator steps alternatives no-tokens calibration dtype output resume",
     "tokur score samples/responses.jsonl > scored.jsonl",
     "head -n 8 samples/responses.jsonl | tokur score --scores eu,ll_sum,p_true",
 )

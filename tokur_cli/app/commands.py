@@ -68,7 +68,7 @@ _OF_MODEL = Excludes("--from-logprobs", why=_WITH_MODEL)
 _OF_REWARDS = "{option} says how responses are scored: give --score or --guide too"
 _OF_SCORES = "{option} says how responses are scored: give --score too"
 _BESIDE_KEPT = ("folder", "draws", "sigma")  # of which --sigma says itself what it goes with
-_OF_GUIDED = ("scores", "tokens", "calibration", "certificate", "no_tokens", "steps", "step_by")
+_OF_GUIDED = ("scores", "tokens", "calibration", "no_tokens", "steps", "step_by")
 _OF_RECORDS = (*_OF_GUIDED, "alternatives")
 _BATCH = ("batch_tokens",)  # which generating has, too
 _OF_TRANSFORMERS = Excludes(
@@ -97,14 +97,6 @@ def perturb(
     strength: StrengthOptions,
     sampling: Annotated[SamplingOptions, _OF_TRIALS],
     labels: Annotated[LabelOptions, Without("allow_code_execution", "unsafe_code_execution"), _OF_TRIALS],
-    workers: Annotated[
-        WorkerOptions,
-        Needs(
-            "--sweep",
-            why="--workers and --cluster share the strengths of a --sweep; --calibrate chooses each one by those "
-            "before it",
-        ),
-    ],
     prompts: Annotated[PromptOptions, _OF_TRIALS],
     source: Annotated[InputOptions, _OF_TRIALS],
 ) -> None:
@@ -119,7 +111,7 @@ def perturb(
 
     scoring = ScoringOptions(**vars(sampling), posterior=replace(posterior, sigma=strength.first_sigma))
     source_of_trials = replace(source, path=input_path(responses)) if tries else None
-    run(PerturbJob(model, PromptForm(prompts), scoring), source_of_trials, strength, labels, workers, keep)
+    run(PerturbJob(model, PromptForm(prompts), scoring), source_of_trials, strength, labels, keep)
 
 
 def generate(

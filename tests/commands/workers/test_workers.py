@@ -14,22 +14,18 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
 import psutil
 import pytest
 
 from tests.commands.score.test_score import parsed, records, write_lines
 from tests.commands.test_process import finish, start, wait_for_lines
 from tokur_cli.commands.options.scoring import ScoringOptions
-from tokur_cli.commands.perturb.strength import Trial, try_strengths
 from tokur_cli.commands.score.windows import score_records
 from tokur_cli.commands.session.job import none_written
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress
-from tokur_cli.engine.uncertainty.vocabulary import COMPARISONS
-from tokur_cli.records.errors import RecordError, TokurError
+from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
-from tokur_cli.scores.quantities import OF_DRAWS
 
 SMALL_BATCHES = ["--batch-tokens", 600]
 
@@ -84,32 +80,6 @@ def test_two_workers_write_the_bytes_of_one_process_from_a_pipe_and_say_nothing(
     assert (code, said(err)) == (0, [])
     assert out == (tmp_path / "one.jsonl").read_text()
     assert list(temporary.iterdir()) == []
-
-
-@pytest.mark.slow
-def test_two_workers_sweep_to_the_bytes_of_one_process(tiny_folder, tmp_path, temporary):
-    given = write_lines(tmp_path / "in.jsonl", [{**row, "correct": "1" in row["id"]} for row in records(40)])
-    command = ["perturb", "-m", tiny_folder, "--sweep", "0.4,0.05,0.1,0.2", given, *SMALL_BATCHES]
-    code, one, err = finish(command)
-    assert (code, [row["sigma"] for row in parsed(one)]) == (0, [0.4, 0.05, 0.1, 0.2])
-    assert finish([*command, "--workers", 2]) == (0, one, err)
-
-
-@pytest.mark.slow
-def test_two_workers_withhold_by_a_certificate_what_one_process_does(run_tokur, tiny_folder, tmp_path, temporary):
-    given = write_lines(tmp_path / "in.jsonl", records(100))
-    scored = parsed(run_tokur("score", given, "-m", tiny_folder, "--no-tokens")[1])
-    middle = float(np.median([one["tokur"]["scores"]["eu"] for one in scored]))
-    labelled = [{**one, "correct": one["tokur"]["scores"]["eu"] < middle} for one in scored]
-    file = tmp_path / "certificate.json"
-    code, _, err = run_tokur("evaluate", write_lines(tmp_path / "l.jsonl", labelled), "--certify", "20%", "-o", file)
-    assert code == 0, err
-    command = ["score", given, "-m", tiny_folder, "--certificate", file, *SMALL_BATCHES]
-    code, one, err = run_tokur(*command)
-    assert (code, {record["tokur"]["withheld"] for record in parsed(one)}) == (0, {True, False})
-    assert "100 of the 100 questions are among those that the certificate was made of" in err
-    code, two, said_by_two = finish([*command, "--workers", 2])
-    assert (code, two, said(said_by_two)) == (0, one, err.splitlines())
 
 
 @pytest.mark.slow
@@ -256,22 +226,6 @@ def test_records_that_no_worker_outlives_are_errors_by_line(capsys):
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("tokur score: in.jsonl:1: 3 workers died while they scored it")
     assert second == "tokur score: in.jsonl:2: is bad"
-
-
-def test_a_strength_that_no_worker_outlives_ends_a_sweep_after_those_before_it():
-    class Dying:
-        def __init__(self):
-            self.settings = {"draws": 2, "sampling": "shared", "seed": 0}
-
-        def map(self, tasks, lost):
-            fine = {name: np.ones(3) for name in (*OF_DRAWS, *COMPARISONS, "logprob")}
-            for task in tasks:
-                yield task, [(0, fine)] if task.sigma < 1 else lost(task)
-
-    tried = try_strengths(Trial([None], [1.0]), [0.5, 2.0], Dying(), Progress("perturb"))
-    assert next(tried)["sigma"] == 0.5
-    with pytest.raises(TokurError, match="3 workers died while they tried σ = 2: "):
-        next(tried)
 
 
 def test_without_ray_one_line_names_the_extra(run_tokur, monkeypatch, tmp_path):

@@ -63,8 +63,6 @@ class GenerateJob(StreamJob):
             model = model.or_named(kept)
         if score:
             scoring = checked(scoring)
-            if scoring.certificate is not None and decoding.samples > 1:
-                raise UsageError(f"--certificate {scoring.certificate}: is of one response to a question: leave -n out")
             if scoring.fitted is not None and decoding.stop_at is not None and scoring.baselines.over == "samples":
                 raise UsageError(
                     "--over samples compares all samples of a question, and with --calibration --stop-at scores each "
@@ -129,7 +127,7 @@ class GenerateJob(StreamJob):
             responses: Iterator[Any] = generation.responses(items, invalid.skip, already_written)
             if self.is_weighted:
                 scored = (item for item in responses if not isinstance(item, Pause))
-                return lines_of(scored, invalid, self.scoring, progress)
+                return lines_of(scored, invalid, progress)
             if self.score:
                 return score_records(
                     responses, invalid, none_written, pool=pool, options=self.scoring, progress=progress

@@ -12,6 +12,9 @@ from tokur_cli.commands.options.relations import Excludes, Needs
 from tokur_cli.commands.options.scoring import SIGMA_HELP, parse_sigma
 from tokur_cli.engine.posterior.settings import AUTO, MOST_KL, PosteriorSettings
 
+CALIBRATION_RESPONSES = 64
+"""Responses that a strength is calibrated on unless the user says otherwise."""
+
 
 @dataclass(frozen=True)
 class StrengthOptions:
@@ -66,6 +69,11 @@ class StrengthOptions:
         return (
             () if self.sweep is None else tuple(parse_sigma(text.strip(), "--sweep") for text in self.sweep.split(","))
         )
+
+    @property
+    def most_responses(self) -> int | None:
+        """Responses that strengths are tried on, at most; None for all."""
+        return self.limit or (CALIBRATION_RESPONSES if self.calibrate else None)
 
     @property
     def first_sigma(self) -> str:

@@ -19,7 +19,6 @@ from tokur_cli.engine.posterior.settings import AUTO, MOST_KL, SETTING_CHECKS, P
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 from tokur_cli.scores.calibration import Calibration
-from tokur_cli.scores.certificate import Certificate
 from tokur_cli.scores.parts import Parts, parse_parts
 from tokur_cli.scores.steps import STEP_RULES, regular_expression
 
@@ -186,7 +185,6 @@ class ScoringOptions(SamplingOptions):
     baselines: BaselineOptions = field(default_factory=lambda: BaselineOptions())
     engine: BackendOptions = field(default_factory=BackendOptions)
     fitted: Calibration | None = None  # what the file of ``calibration`` holds, read once for all workers
-    certified: Certificate | None = None  # and that of ``certificate``
 
     estimator: Annotated[
         Literal["paper", "kl", "fisher"],
@@ -215,16 +213,6 @@ class ScoringOptions(SamplingOptions):
             metavar="FILE",
             help="What tokur evaluate --fit wrote for this model and these settings: adds p_correct, the probability "
             "of being right.",
-            rich_help_panel="Output",
-        ),
-    ] = None
-    certificate: Annotated[
-        str | None,
-        Reads(),
-        Option(
-            metavar="FILE",
-            help="Mark answers that this certificate of tokur evaluate --certify withholds. tokur.withheld is true or "
-            "false then. For one response to a question; among several, tokur select --certificate chooses.",
             rich_help_panel="Output",
         ),
     ] = None

@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tokur_cli.commands.options.labels import LabelOptions
-from tokur_cli.commands.options.perturb import KeepOptions, StrengthOptions
-from tokur_cli.commands.options.scoring import PosteriorOptions
-from tokur_cli.commands.perturb.strength import (
-    CALIBRATION_RESPONSES,
-    StrengthTester,
-    read_trial,
-    try_strengths,
-    write_fields,
-)
+from tokur_cli.commands.options.scoring import ScoringOptions
+from tokur_cli.commands.perturb.strength import Trial, try_strength
 from tokur_cli.commands.session.session import Session
-from tokur_cli.commands.shared.errors import InvalidRecords
-from tokur_cli.commands.workers.pool import InProcess
 from tokur_cli.engine.posterior.calibration import SWEEPS, largest_sigma
 from tokur_cli.engine.posterior.folder import keep_posterior
 from tokur_cli.engine.posterior.posterior import Posterior, size_of
 from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.uncertainty.perturbed import Draws
-from tokur_cli.engine.uncertainty.scorer import SamplingMode
-from tokur_cli.records.errors import RecordError
+from tokur_cli.engine.uncertainty.scorer import Scorer
+from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.record import Record
 from tokur_cli.records.writer import RecordWriter
 
@@ -34,61 +24,81 @@ from tokur_cli.records.writer import RecordWriter
 class PosteriorMaker:
     """A model's posterior, and what is found out about it."""
 
-    def __init__(self, session: Session, options: PosteriorOptions, writer: RecordWriter) -> None:
+    def __init__(self, session: Session, options: ScoringOptions, writer: RecordWriter) -> None:
         self.session, self.progress, self.writer = session, session.progress, writer
-        self.draws = session.draws(options)
+        self.sampling = options.sampling
+        self.draws = session.draws(options.posterior)
         self.calibration: dict[str, Any] | None = None  # what ``posterior.json`` keeps of one
 
     def look(self) -> None:
         """Write a record for each matrix."""
         for fields in describe_matrices(self.draws.posterior):
-            write_fields(self.writer, fields)
+            self._write(fields)
 
-    def calibrate(
-        self,
-        items: Iterable[Record | RecordError],
-        options: StrengthOptions,
-        sampling: SamplingMode,
-        labels: LabelOptions,
-        invalid: InvalidRecords,
-    ) -> None:
-        """Give the posterior the largest strength within the tolerance, writing a record of each that is tried."""
-        trial = read_trial(items, self.session, options.limit or CALIBRATION_RESPONSES, labels, invalid)
-        pool = InProcess(StrengthTester(self.session, self.draws, sampling))
-        tried: dict[float, dict[str, Any]] = {}
+    def sweep(self, trial: Trial, strengths: Sequence[float]) -> None:
+        """Write a record for each strength."""
+        self.progress.start(lambda: len(strengths) * len(trial.responses))
+        for sigma in strengths:
+            self._try(trial, sigma)
+
+    def calibrate(self, trial: Trial, tolerance: float) -> None:
+        """Give the posterior the largest strength within a mean KL, in nats, writing a record of each that is tried."""
         self.progress.start(lambda: SWEEPS * len(trial.responses))
+        tried: dict[float, dict[str, Any]] = {}
 
         def divergence(sigma: float) -> float:
-            (tried[sigma],) = try_strengths(trial, [sigma], pool, self.progress)
-            write_fields(self.writer, tried[sigma])
+            tried[sigma] = self._try(trial, sigma)
             return float(tried[sigma]["kl"])
 
-        sigma = largest_sigma(
-            divergence, options.tolerance, start=self.draws.posterior.sigma or PosteriorSettings.sigma
-        )
+        start = self.draws.posterior.sigma or PosteriorSettings.sigma
+        sigma = largest_sigma(divergence, tolerance, start=start)
         self.progress.note(f"σ = {sigma:.4g}: the draws are {tried[sigma]['kl']:.4g} nats per token from the model")
-        self.calibration = {"tolerance": options.tolerance, "sweeps": len(tried), **tried[sigma]}
-        self.draws = Draws(replace(self.draws.posterior, sigma=sigma), self.draws.members)
+        self.calibration = {"tolerance": tolerance, "sweeps": len(tried), **tried[sigma]}
+        self.draws = self._draws_of(sigma)
 
-    def keep(self, options: KeepOptions) -> None:
+    def keep(self, folder: str, *, force: bool) -> None:
         """Write the posterior's folder."""
-        assert options.folder is not None
-        posterior, members = self.draws.posterior, self.draws.members
+        posterior, members, model = self.draws.posterior, self.draws.members, self.session.model
         keep_posterior(
-            options.folder,
-            self.session.model.model,
+            folder,
+            model.model,
             posterior,
             draws=members,
-            model_name=self.session.model.name,
-            revision=self.session.model.revision,
-            **self.session.model.of_base,
+            model_name=model.name,
+            revision=model.revision,
+            **model.of_base,
             calibration=self.calibration,
-            force=options.force,
+            force=force,
         )
-        beside = "" if self.session.model.base is None else f", each to be loaded beside {self.session.model.name}"
+        beside = "" if model.base is None else f", each to be loaded beside {model.name}"
         self.progress.note(
-            f"{options.folder}: wrote the posterior (σ = {posterior.sigma:.4g}) and {members} draws as adapters{beside}"
+            f"{folder}: wrote the posterior (σ = {posterior.sigma:.4g}) and {members} draws as adapters{beside}"
         )
+
+    def _try(self, trial: Trial, sigma: float) -> dict[str, Any]:
+        """Write and return the record of a strength, with the same underlying noise as all others."""
+        scorer = Scorer(
+            self.session.model.model,
+            self._draws_of(sigma),
+            sampling=self.sampling,
+            batch_tokens=self.session.batch_tokens,
+            compare=True,
+        )
+        fields = {
+            "sigma": sigma,
+            **try_strength(trial, scorer, self.progress),
+            "draws": self.draws.members,
+            "sampling": self.sampling,
+            "seed": self.draws.posterior.seed,
+        }
+        self._write(fields)
+        return fields
+
+    def _draws_of(self, sigma: float) -> Draws:
+        return Draws(replace(self.draws.posterior, sigma=sigma), self.draws.members)
+
+    def _write(self, fields: dict[str, Any]) -> None:
+        self.writer.write(Record.parse(encode_value(fields), None, None))
 
 
 def describe_matrices(posterior: Posterior) -> Iterator[dict[str, Any]]:

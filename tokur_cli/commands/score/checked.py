@@ -7,25 +7,22 @@ from typing import Any
 
 from tokur_cli.commands.baselines.features import over_samples
 from tokur_cli.commands.options.scoring import ScoringOptions
-from tokur_cli.commands.shared.certified import CertifiedAnswers
 from tokur_cli.engine.posterior.settings import settings_of_draws
 from tokur_cli.records.errors import UsageError
-from tokur_cli.scores.calibration import P_CORRECT, read_calibration, scores_to_compute
+from tokur_cli.scores.calibration import read_calibration, scores_to_compute
 from tokur_cli.scores.catalogue import BEYOND_TOKENS, Score
-from tokur_cli.scores.certificate import Certificate, read_certificate
-from tokur_cli.scores.parts import part_of
 from tokur_cli.scores.quantities import OF_DRAWS
 
 
 def checked(scoring: ScoringOptions) -> ScoringOptions:
-    """Return the options with what the files of the calibration and of the certificate hold.
+    """Return the options with what the file of the calibration holds.
 
     Raises:
-        TokurError: a file cannot be read.
+        TokurError: the file cannot be read.
         UsageError: it is of scores that are not computed here or made in another way, or the backend does not give what
             is asked for.
     """
-    scoring = _with_certificate(_with_calibration(scoring))
+    scoring = _with_calibration(scoring)
     check_backend(scoring)
     return scoring
 
@@ -40,11 +37,6 @@ def needs_of(scoring: ScoringOptions) -> set[str]:
     return {need for score in chosen_scores(scoring) for need in score.needs}
 
 
-def certified_answers(scoring: ScoringOptions) -> CertifiedAnswers | None:
-    """Return what says which answers are withheld; None without a certificate."""
-    return None if scoring.certified is None else CertifiedAnswers(scoring.certified, str(scoring.certificate))
-
-
 def _with_calibration(scoring: ScoringOptions) -> ScoringOptions:
     if scoring.calibration is not None:
         calibration = read_calibration(scoring.calibration)
@@ -52,25 +44,6 @@ def _with_calibration(scoring: ScoringOptions) -> ScoringOptions:
         scoring = replace(scoring, fitted=calibration)
     chosen_scores(scoring)  # a misspelt name is reported before a model is loaded
     return scoring
-
-
-def _with_certificate(scoring: ScoringOptions) -> ScoringOptions:
-    if scoring.certificate is None:
-        return scoring
-    certificate = read_certificate(scoring.certificate)
-    option = f"--certificate {scoring.certificate}"
-    if certificate.selection is not None:
-        raise UsageError(
-            f"{option}: is of responses that were chosen among several: leave it out here, and pipe into "
-            f"tokur select {option}"
-        )
-    if certificate.score not in [score.name for score in chosen_scores(scoring)]:
-        raise UsageError(
-            f"{option}: goes by {certificate.score}, which is not computed here: add {_adding(certificate)}"
-        )
-    known = {"computed_from": None, **_declared_settings(scoring)}
-    CertifiedAnswers(certificate, scoring.certificate).check_run({**certificate.settings, **known})
-    return replace(scoring, certified=certificate)
 
 
 def _declared_settings(scoring: ScoringOptions) -> dict[str, Any]:
@@ -83,15 +56,6 @@ def _declared_settings(scoring: ScoringOptions) -> dict[str, Any]:
     if scoring.fitted is not None:
         declared["calibration"] = scoring.fitted.digest
     return {**declared, **scoring.parts}
-
-
-def _adding(certificate: Certificate) -> str:
-    """Return the options with which its score is computed."""
-    if certificate.score == P_CORRECT:
-        return "--calibration FILE, that of the certificate"
-    key = part_of(certificate.score)
-    tokens = f" --tokens '{key[1:]}={certificate.settings.get(key, 'REGEX')}'" if key else ""
-    return f"--scores default,{certificate.score}{tokens}"
 
 
 def check_backend(scoring: ScoringOptions) -> None:

@@ -13,7 +13,7 @@ from tokur_cli.commands.baselines.features import ScoredResponse, over_samples
 from tokur_cli.commands.baselines.samples import until_error
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.score.alternatives import alternatives_setting, kept_alternatives
-from tokur_cli.commands.score.checked import certified_answers, chosen_scores, needs_of
+from tokur_cli.commands.score.checked import chosen_scores, needs_of
 from tokur_cli.commands.score.windows import ScoredLine, ScoringTask
 from tokur_cli.commands.session.session import Session
 from tokur_cli.commands.shared.digests import with_model_digests
@@ -33,7 +33,7 @@ from tokur_cli.scores.steps import describe_steps
 
 T = TypeVar("T")
 
-_OF_WHAT_IS_KEPT = ("scores", "tokens", "step_by", "alternatives", "certificate")
+_OF_WHAT_IS_KEPT = ("scores", "tokens", "step_by", "alternatives")
 
 
 class RecordScorer:
@@ -79,16 +79,12 @@ class RecordScorer:
         if options.fitted is not None:
             options.fitted.check(self.run_settings, str(options.calibration))
             self.run_settings["calibration"] = options.fitted.digest
-        self.certified = certified_answers(options)
-        if self.certified is not None:
-            self.certified.check_run(self.run_settings)
         self._said: set[str] = set()
 
     @property
     def settings(self) -> dict[str, Any]:
         """What a record written by this run can be told by, in the form of ``settings_of``."""
         kept = {"tokens": self.keep_tokens, "step_by": self.step_by, "alternatives": self.alternatives}
-        kept["certificate"] = None if self.certified is None else self.certified.certificate.digest
         scores = [score.name for score in self.scores]
         return {**self.run_settings, "prompts": self.prompts, "scores": scores, **kept}
 
@@ -112,13 +108,8 @@ class RecordScorer:
                 continue
             anew = self._is_anew(outcome)
             self._add_results(outcome)
-            try:
-                considered = None if self.certified is None else self.certified.mark(outcome.record)
-            except RecordError as error:
-                yield place, error
-                continue
             line, tokens = outcome.record.encode(), len(outcome.located.offsets)
-            yield place, ScoredLine(line, tokens, anew, _doubt(outcome.quantities), considered)
+            yield place, ScoredLine(line, tokens, anew, _doubt(outcome.quantities))
 
     def _with_features(
         self, outcomes: Iterable[tuple[int, ScoredResponse | RecordError]], skip_invalid: bool
@@ -237,7 +228,6 @@ def settings_of(tokur: dict[str, Any]) -> dict[str, Any]:
         "tokens": "tokens" in tokur,
         "step_by": tokur.get("step_by"),
         "alternatives": alternatives_setting(tokur),
-        "certificate": tokur.get("certificate"),
     }
     run, scores = (found if isinstance(found := tokur.get(of), dict) else {} for of in ("run", "scores"))
     return {**run, "scores": list(scores), **kept}

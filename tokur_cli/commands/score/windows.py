@@ -9,9 +9,8 @@ from typing import NamedTuple, TypeVar
 from tokur_cli.commands.baselines.features import largest_window, over_samples
 from tokur_cli.commands.baselines.samples import standing_together, windows_of_questions
 from tokur_cli.commands.options.scoring import ScoringOptions, default_batch_tokens
-from tokur_cli.commands.score.checked import certified_answers, needs_of
+from tokur_cli.commands.score.checked import needs_of
 from tokur_cli.commands.shared.arrivals import Pause
-from tokur_cli.commands.shared.certified import Considered
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
@@ -39,14 +38,12 @@ class ScoredLine(NamedTuple):
         tokens: how many its response has.
         anew: whether these are not the tokens that the model wrote, which the record names but does not tell.
         doubt: sums of tu and of the entropy over its tokens; None where there was no draw.
-        considered: what it is withheld by, or not; None without a certificate.
     """
 
     line: bytes
     tokens: int
     anew: bool
     doubt: tuple[float, float] | None
-    considered: Considered | None = None
 
 
 def score_records(
@@ -76,24 +73,21 @@ def score_records(
                     told = place
                     yield outcome
 
-    return lines_of(outcomes(), invalid, options, progress)
+    return lines_of(outcomes(), invalid, progress)
 
 
 def lines_of(
-    outcomes: Iterable[ScoredLine | RecordError], invalid: InvalidRecords, options: ScoringOptions, progress: Progress
+    outcomes: Iterable[ScoredLine | RecordError], invalid: InvalidRecords, progress: Progress
 ) -> Iterator[bytes]:
     """Yield scored records as they are written; say at the end what the user should know of them."""
     anew = 0
     swamping = Swamping()
-    certified = certified_answers(options)
     for outcome in outcomes:
         if isinstance(outcome, ScoredLine):
             yield outcome.line
             progress.advance(1, outcome.tokens)
             anew += outcome.anew
             swamping.add(outcome)
-            if certified is not None and outcome.considered is not None:
-                certified.consider(outcome.considered)
         else:
             invalid.skip_or_raise(outcome)
             progress.advance(1)
@@ -106,8 +100,6 @@ def lines_of(
         )
     if advice := swamping.advice():
         say(progress.command, advice)
-    for remark in certified.told() if certified else ():
-        say(progress.command, remark)
 
 
 class Swamping:

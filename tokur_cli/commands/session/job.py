@@ -79,7 +79,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Job(ABC):
+class Job:
     """What is asked of a model, checked as far as can be before one is loaded; workers are sent it.
 
     Attributes:
@@ -133,12 +133,12 @@ class Job(ABC):
             found = load(self.model, progress, layers_on_disk=self.scoring.engine.backend == "vllm", check=check)
         return self.pipeline(self.session(found, progress))
 
-    @abstractmethod
     def pipeline(self, session: Session) -> Pipeline:
         """Return what does the work, with a model that is loaded."""
+        raise NotImplementedError
 
 
-class StreamJob(Job):
+class StreamJob(Job, ABC):
     """A job whose records come one after the other, and are written one after the other.
 
     Attributes:
