@@ -94,7 +94,7 @@ def tok():
 
 @pytest.mark.parametrize("end", [[], ["<|im_end|>"]])
 def test_the_end_token_counts_once_whether_the_log_has_it_or_not(tok, end):
-    located = tok.tokenize("Q", "hi", token_strings=["h", "i", *end], finished=True)
+    located = tok.tokenize("Q", "hi", token_strings=["h", "i", *end], finish_reason="stop")
     assert (located.tokens.response_ids[-1], len(located.tokens.response_ids), located.exact) == (END, 3, True)
     assert located.offsets == [(0, 1), (1, 2), (2, 2)]
     unfinished = tok.tokenize("Q", "hi", token_strings=["h", "i"])

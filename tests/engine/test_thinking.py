@@ -72,6 +72,34 @@ def test_a_template_that_begins_the_reasoning_itself_is_not_given_its_beginning_
     assert tok.decode(located.tokens.response_ids) == f"{THOUGHT}\n</think>\n\n{TEXT}"
 
 
+@pytest.mark.parametrize(
+    ("template", "empty"),
+    [
+        (R1, "\n</think>\n\n"),
+        (R1.replace("<think>\n", "<think>"), "\n\n</think>\n\n"),
+        (GLM_4.replace("<|assistant|>' }}{% endif %}", "<|assistant|>\n<think>' }}{% endif %}"), "</think>\n"),
+    ],
+)
+def test_tokenize_puts_a_response_without_a_thought_after_an_empty_one(template, empty):
+    _, tok = tokenizer_of(template, "<|user|>")
+    prompt = tok.render_chat([QUESTION])
+    assert prompt.rstrip().endswith("<think>")
+    located = tok.tokenize(prompt, TEXT)
+    assert located.without_thought
+    assert located.tokens.prompt_ids == tok.tokenize_prompt(prompt + empty)
+    assert tok.decode(located.tokens.response_ids) == TEXT
+    assert located.offsets[0] == (0, 1)
+    as_they_are = [
+        tok.tokenize(prompt, TEXT, located.tokens.response_ids),
+        tok.tokenize(prompt, TEXT, token_strings=list(TEXT)),
+        tok.tokenize(prompt, TEXT, finish_reason="length"),
+        tok.tokenize(prompt, f"{THOUGHT}\n</think>\n\n{TEXT}"),
+        tok.tokenize("How many?\n<think>\n", TEXT),
+    ]
+    assert not any(each.without_thought for each in as_they_are)
+    assert all(each.tokens.prompt_ids == tok.tokenize_prompt(prompt) for each in as_they_are[:-1])
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 def test_templates_without_reasoning_leave_the_response_as_it_is(name):
     tokenizer, ends, _ = family(name)

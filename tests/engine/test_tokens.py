@@ -1,6 +1,8 @@
 import itertools
+import unicodedata
 
 import pytest
+from tokenizers import normalizers, processors
 
 from tests.tiny import tiny_tokenizer
 from tokur_cli.engine.tokens import ResponseTokenizer
@@ -36,12 +38,49 @@ def test_offsets_of_a_byte_are_those_of_its_character(tok, text):
 
 
 def test_a_response_that_stopped_by_itself_ends_with_the_end_token(tok):
-    located = tok.tokenize("Q", "hi", finished=True)
+    located = tok.tokenize("Q", "hi", finish_reason="stop")
     assert located.tokens.response_ids[-1] == END
     assert located.offsets == [(0, 1), (1, 2), (2, 2)]
-    assert tok.tokenize("Q", "hi<|im_end|>", finished=True).tokens.response_ids.count(END) == 1
-    exact = tok.tokenize("Q", "hi", [*b"hi"][:0] or located.tokens.response_ids[:2], finished=True)
+    assert tok.tokenize("Q", "hi<|im_end|>", finish_reason="stop").tokens.response_ids.count(END) == 1
+    exact = tok.tokenize("Q", "hi", [*b"hi"][:0] or located.tokens.response_ids[:2], finish_reason="stop")
     assert END not in exact.tokens.response_ids, "exact ids are taken as they are"
+
+
+@pytest.mark.parametrize("prompt", ["Q: ", "Q: a"])
+@pytest.mark.parametrize("form", [normalizers.NFC(), normalizers.NFKC()])
+def test_tokenize_gives_offsets_of_whole_characters_where_the_tokenizer_composes_them(form, prompt):
+    tokenizer = tiny_tokenizer()
+    tokenizer.backend_tokenizer.normalizer = form
+    tok = ResponseTokenizer(tokenizer)
+    for written in (
+        ["e\u0301", "y", "4"],
+        ["\u0323\u0301", "e\u0323\u0301", "\u1112\u1161\u11ab", "\u09c7\u09be"],
+        ["é", "x"],
+    ):
+        response = "".join(written)
+        located = tok.tokenize(prompt, response)
+        text = unicodedata.normalize("NFC", prompt + response)
+        assert [*located.tokens.prompt_ids, *located.tokens.response_ids] == tokenizer(text)["input_ids"]
+        spans = dict.fromkeys(located.offsets)
+        assert [response[start:end] for start, end in spans] == written
+        assert [located.offsets.count(span) for span in spans][-1] == len(
+            unicodedata.normalize("NFC", written[-1]).encode()
+        )
+
+
+def test_tokenize_adds_what_a_tokenizer_puts_before_a_text_and_nothing_after_it():
+    tokenizer = tiny_tokenizer()
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="<|im_start|> $A <|im_end|>", special_tokens=[("<|im_start|>", 257), ("<|im_end|>", END)]
+    )
+    tok = ResponseTokenizer(tokenizer)
+    bare = tokenizer("Q", add_special_tokens=False)["input_ids"]
+    assert tokenizer("Q")["input_ids"] == [257, *bare, END]
+    assert tok.tokenize_prompt("Q", special_tokens=True) == [257, *bare]
+    assert tok.encode_text("Q") == [257, *bare]
+    by_text = tok.tokenize("Q", "ab", special_tokens=True).tokens
+    assert tok.tokenize("Q", "ab", by_text.response_ids, special_tokens=True).tokens == by_text
+    assert by_text.prompt_ids == [257, *bare]
 
 
 def test_text_cut_off_at_the_ends_leaves_empty_spans_there(tok):
@@ -118,7 +157,7 @@ def test_ids_are_those_that_the_model_takes_whatever_the_tokenizer_has():
     with pytest.raises(TokurError, match=beyond):
         short.tokenize("Q", "yes <|im_end|> no")
     with pytest.raises(TokurError, match=beyond):
-        short.tokenize("Q", "yes", finished=True)
+        short.tokenize("Q", "yes", finish_reason="stop")
     with pytest.raises(TokurError, match=beyond):
         short.tokenize("<|im_end|>", "yes")
     with pytest.raises(TokurError, match=beyond):

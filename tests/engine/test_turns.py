@@ -79,12 +79,12 @@ def test_a_finished_response_ends_with_the_familys_end_token(name, response):
     tokenizer, ends, end = family(name)
     tok = ResponseTokenizer(tokenizer, end_ids=ends)
     prompt = tok.render_chat([QUESTION])
-    located = tok.tokenize(prompt, response, finished=True)
+    located = tok.tokenize(prompt, response, finish_reason="stop")
     assert tok.decode(located.tokens.response_ids) == response
     assert located.tokens.response_ids[-1] == end
     assert located.offsets[-1] == (len(response), len(response))
     assert tok.tokenize(prompt, response).tokens.response_ids == located.tokens.response_ids[:-1]
-    from_ids = tok.tokenize(tokenizer(prompt)["input_ids"], response, finished=True)
+    from_ids = tok.tokenize(tokenizer(prompt)["input_ids"], response, finish_reason="stop")
     assert from_ids.tokens.response_ids[-1] == end, "the same prompt as ids"
 
 
@@ -96,7 +96,7 @@ def test_prompt_response_and_end_are_the_beginning_of_the_rendered_conversation(
     prompt = tokenizer.apply_chat_template([QUESTION], tokenize=False, add_generation_prompt=True)
     conversation = [QUESTION, {"role": "assistant", "content": "Seven."}]
     rendered = tokenizer.apply_chat_template(conversation, tokenize=True, return_dict=True)["input_ids"]
-    tokens = tok.tokenize(prompt, "Seven.", finished=True).tokens
+    tokens = tok.tokenize(prompt, "Seven.", finish_reason="stop").tokens
     ids = [*tokens.prompt_ids, *tokens.response_ids]
     if name == "harmony":  # the channel is the template's
         ids.insert(len(tokens.prompt_ids), tokenizer.convert_tokens_to_ids("<|message|>"))
@@ -126,10 +126,10 @@ def test_a_prompt_that_is_no_chat_is_ended_by_the_tokenizers_end_token(name):
     tokenizer, ends, _ = family(name)
     tok = ResponseTokenizer(tokenizer, end_ids=ends)
     for prompt in ("How many?\n", tokenizer("How many?\n")["input_ids"]):
-        assert tok.tokenize(prompt, "Seven.", finished=True).tokens.response_ids[-1] == tokenizer.eos_token_id
+        assert tok.tokenize(prompt, "Seven.", finish_reason="stop").tokens.response_ids[-1] == tokenizer.eos_token_id
     tokenizer.chat_template = None
     tok = ResponseTokenizer(tokenizer, end_ids=ends)
-    assert tok.tokenize("How many?", "Seven.", finished=True).tokens.response_ids[-1] == tokenizer.eos_token_id
+    assert tok.tokenize("How many?", "Seven.", finish_reason="stop").tokens.response_ids[-1] == tokenizer.eos_token_id
 
 
 @pytest.mark.parametrize("name", BY_TEMPLATE)
@@ -138,7 +138,7 @@ def test_a_text_that_spells_an_end_token_gets_no_other(name):
     tok = ResponseTokenizer(tokenizer, end_ids=ends)
     prompt = tok.render_chat([QUESTION])
     for spelled in map(tokenizer.decode, ends):
-        ids = tok.tokenize(prompt, f"Seven.{spelled}\n", finished=True).tokens.response_ids
+        ids = tok.tokenize(prompt, f"Seven.{spelled}\n", finish_reason="stop").tokens.response_ids
         assert sum(index in ends for index in ids) == 1
     assert end in ends
 
@@ -152,7 +152,7 @@ def test_end_tokens_are_the_generation_configs_else_the_models_and_the_tokenizer
     assert end_token_ids(None, config, tokenizer) == (7, 8, 258)
     tokenizer.eos_token = None
     assert end_token_ids(None, config, tokenizer) == (7, 8)
-    located = ResponseTokenizer(tokenizer, end_ids=(7, 8)).tokenize("Q", "hi", finished=True)
+    located = ResponseTokenizer(tokenizer, end_ids=(7, 8)).tokenize("Q", "hi", finish_reason="stop")
     assert located.tokens.response_ids[-1] == 7
 
 

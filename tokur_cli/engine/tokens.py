@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,6 +28,24 @@ def _unmoved(position: int) -> int:
     return position
 
 
+def _has_thought(response: str) -> bool:
+    return THINK_BEGINS.strip() in response or THINK_ENDS.strip() in response
+
+
+def _composed_from(text: str) -> Offsets:
+    """Return the span in a text from which each character of its composed form (NFC) is made, and an empty last one."""
+    spans: Offsets = []
+    start, composed = 0, ""
+    for place, character in enumerate(text):
+        longer = unicodedata.normalize("NFC", composed + character)
+        if unicodedata.combining(character) == 0 and longer == composed + unicodedata.normalize("NFC", character):
+            spans += [(start, place)] * len(composed)
+            start, composed = place, unicodedata.normalize("NFC", character)
+        else:
+            composed = longer
+    return [*spans, *[(start, len(text))] * len(composed), (len(text), len(text))]
+
+
 @dataclass(frozen=True)
 class LocatedResponse:
     """A tokenized response whose tokens know their place.
@@ -36,11 +55,14 @@ class LocatedResponse:
         offsets: T spans [start, end) of code points in the response's text, without gaps between them; several
             tokens that make one character carry the same span, special tokens an empty one.
         exact: whether the ids are the response's own, not those of its text tokenized anew.
+        without_thought: whether its prompt opens the model's reasoning and it has none, so that it was put after an
+            empty one.
     """
 
     tokens: TokenizedResponse
     offsets: Offsets
     exact: bool
+    without_thought: bool = False
 
 
 class ResponseTokenizer:
@@ -142,7 +164,7 @@ class ResponseTokenizer:
         *,
         token_strings: Sequence[TokenString] | None = None,
         special_tokens: bool = False,
-        finished: bool = False,
+        finish_reason: str | None = None,
     ) -> LocatedResponse:
         """Return the ids and offsets of a response after its prompt.
 
@@ -155,8 +177,8 @@ class ResponseTokenizer:
                 response in this tokenizer's vocabulary, and may lack the end-of-sequence token.
             special_tokens: whether the tokenizer puts its own (a beginning-of-sequence token) before a text prompt
                 that does not begin with one; a rendered chat template has them already.
-            finished: the response stopped by itself, so the token that ends it belongs to it (see ``Ending``) unless
-                its text spells one; exact ids have it.
+            finish_reason: why the response ended: after ``stop`` the token that ends it belongs to it (see ``Ending``)
+                unless its text spells one; exact ids have it. After ``length``, it may have ended within a thought.
 
         Raises:
             TokurError: nothing to score, no token before the response, more tokens than the model's context holds,
@@ -166,7 +188,7 @@ class ResponseTokenizer:
         self._check_length(-(-len(response) // self._longest_piece), "at least ")
         if not isinstance(prompt, str):
             self._check_ids(prompt, "prompt_token_ids")
-        exact_ids = None
+        exact_ids, without_thought = None, False
         if response_ids is not None:
             self._check_ids(response_ids, "token_ids")
             exact_ids = list(response_ids)
@@ -178,6 +200,9 @@ class ResponseTokenizer:
         elif isinstance(prompt, str):
             text = response
             place: Callable[[int], int] = _unmoved
+            if self.has_chat_template and finish_reason != "length" and not _has_thought(response):
+                after_thought = self._thinking.after_empty_thought(prompt)
+                prompt, without_thought = after_thought, after_thought != prompt
             if response.startswith(THINK_BEGINS) and THINK_ENDS in response and self.ending.opens_answer(prompt):
                 text, place = self._thinking.write(response)
             prompt_ids, ids, offsets = self._encode_together(prompt, text, special_tokens)
@@ -189,7 +214,7 @@ class ResponseTokenizer:
             raise TokurError("the response is empty: there is no token to score")
         if not prompt_ids:
             raise TokurError("the prompt is empty: the response's first token follows nothing")
-        if response_ids is None and finished and set(ids).isdisjoint(self.ending.end_ids):
+        if response_ids is None and finish_reason == "stop" and set(ids).isdisjoint(self.ending.end_ids):
             end = self.ending.after(prompt)
             if end is not None:
                 ids.append(end)
@@ -197,7 +222,7 @@ class ResponseTokenizer:
         self._check_own_ids([*prompt_ids, *ids])
         tokens = TokenizedResponse(prompt_ids, ids)
         self._check_length(tokens.length)
-        return LocatedResponse(tokens, offsets, exact=exact_ids is not None)
+        return LocatedResponse(tokens, offsets, exact_ids is not None, without_thought)
 
     @cached_property
     def _thinking(self) -> ThinkingForm:
@@ -281,15 +306,23 @@ class ResponseTokenizer:
         return spans if reached == len(decoded) else None
 
     def _encode(self, text: str, special_tokens: bool) -> list[int]:
-        add = special_tokens and not self._begins(text)
         with tokenizing():
-            ids: list[int] = self.tokenizer(text, add_special_tokens=add, verbose=False)["input_ids"]
-        return ids
+            ids: list[int] = self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+        return [*self._beginning(text, special_tokens), *ids]
 
-    def _begins(self, text: str) -> bool:
-        """Return whether a text has a beginning-of-sequence token already, as a chat that was rendered may."""
+    def _beginning(self, text: str, special_tokens: bool) -> list[int]:
+        """Return the tokens that stand before a text; none where it begins with one, as a rendered chat may."""
         token = self.tokenizer.bos_token
-        return bool(token) and text.startswith(token)
+        begins = bool(token) and text.startswith(token)
+        return self._added_before if special_tokens and not begins else []
+
+    @cached_property
+    def _added_before(self) -> list[int]:
+        """The ids that the tokenizer puts before any text; what it puts after one is no token of a prompt."""
+        bare: list[int] = self.tokenizer("a", add_special_tokens=False)["input_ids"]
+        whole: list[int] = self.tokenizer("a", add_special_tokens=True)["input_ids"]
+        places = range(len(whole) - len(bare) + 1)
+        return whole[: next(place for place in places if whole[place : place + len(bare)] == bare)]
 
     def _encode_together(
         self, prompt: str, response: str, special_tokens: bool
@@ -297,23 +330,41 @@ class ResponseTokenizer:
         """Tokenize prompt + response; a token that lies across the border belongs to the response."""
         if not self.tokenizer.is_fast:
             raise TokurError("this model's tokenizer cannot tell where its tokens are: give the response's token_ids")
-        add = special_tokens and not self._begins(prompt)
         text = prompt + response
         with tokenizing():
-            encoding = self.tokenizer(text, add_special_tokens=add, return_offsets_mapping=True, verbose=False)
-        ids: list[int] = encoding["input_ids"]
-        spans: Offsets = encoding["offset_mapping"]
+            ids, spans = self._spans_of_text(text)
         inside = [index for index, (_, end) in enumerate(spans) if end > len(prompt)]
-        if not inside:
-            return ids, [], []
-        first, last = inside[0], inside[-1]  # what a tokenizer adds after the text is not the model's answer
+        first = inside[0] if inside else len(ids)
         offsets: Offsets = []
         reached = 0
-        for start, end in spans[first : last + 1]:
+        for start, end in spans[first:]:
             # Some tokenizers give the space before a word to no token: it belongs to the word
             offsets.append((max(min(start - len(prompt), reached), 0), end - len(prompt)))
             reached = end - len(prompt)
-        return ids[:first], ids[first : last + 1], offsets
+        return [*self._beginning(prompt, special_tokens), *ids[:first]], ids[first:], offsets
+
+    def _spans_of_text(self, text: str) -> tuple[list[int], Offsets]:
+        """Return a text's ids, and each one's span of whole characters of the text.
+
+        A normaliser that composes characters leaves offsets that miss the marks: the composed text, of which it makes
+        the same, has correct ones, and its characters are found in the text.
+        """
+        normalizer = self.tokenizer.backend_tokenizer.normalizer
+        composed = unicodedata.normalize("NFC", text)
+        if (
+            composed == text
+            or normalizer is None
+            or normalizer.normalize_str(text) != normalizer.normalize_str(composed)
+        ):
+            composed = text
+        encoding = self.tokenizer(composed, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        ids, spans = encoding["input_ids"], encoding["offset_mapping"]
+        if composed is text:
+            return ids, spans
+        bounds = _composed_from(text)
+        return ids, [
+            (bounds[start][0], bounds[end - 1][1] if end > start else bounds[start][0]) for start, end in spans
+        ]
 
     def _check_ids(self, ids: Sequence[int], what: str) -> None:
         if max(ids, default=0) >= self.vocabulary_size:

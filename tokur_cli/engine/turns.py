@@ -78,10 +78,22 @@ def _in_parts(turns: Messages) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class ThinkingForm:
-    """How a chat template writes a response with reasoning: ``before`` it, and ``between`` it and the text."""
+    """How a chat template writes a response with reasoning.
 
+    Args:
+        opening: what ends a prompt in which the template begins the reasoning itself; empty where it does not.
+        before: the text before the reasoning.
+        between: the text between it and the response.
+    """
+
+    opening: str
     before: str
     between: str
+
+    def after_empty_thought(self, prompt: str) -> str:
+        """Return a prompt with an empty thought, as the template writes one, where the prompt opens a thought."""
+        opens = self.opening and prompt.endswith(self.opening)
+        return prompt + self.before + self.between if opens else prompt
 
     def write(self, response: str) -> tuple[str, Callable[[int], int]]:
         """Return a response as the template writes it, and where a place in that is in the response as it was given.
@@ -107,6 +119,7 @@ def thinking_form(tokenizer: PreTrainedTokenizerBase) -> ThinkingForm:
     """Return how a model's chat template writes reasoning; the form of most where it leaves reasoning out."""
     question = {"role": "user", "content": _ASKED}
     prompt = render(tokenizer, [question], answer_follows=True)
+    opening = prompt.rpartition(_ASKED)[2] if prompt.rstrip().endswith(THINK_BEGINS.strip()) else ""
     for name in ("reasoning_content", "thinking"):
         try:
             answer = {"role": "assistant", "content": _ANSWERED, name: _THOUGHT}
@@ -115,9 +128,10 @@ def thinking_form(tokenizer: PreTrainedTokenizerBase) -> ThinkingForm:
             continue
         before, thought, after = conversation.partition(_THOUGHT)
         if thought and before.startswith(prompt) and _ANSWERED in after:
-            return ThinkingForm(before.removeprefix(prompt), after.partition(_ANSWERED)[0])
+            return ThinkingForm(opening, before.removeprefix(prompt), after.partition(_ANSWERED)[0])
     # Some begin the reasoning themselves, where the answer begins
-    return ThinkingForm("" if prompt.endswith(THINK_BEGINS) else THINK_BEGINS, THINK_ENDS)
+    begun = next(size for size in range(len(THINK_BEGINS), -1, -1) if prompt.endswith(THINK_BEGINS[:size]))
+    return ThinkingForm(opening, THINK_BEGINS[begun:], THINK_ENDS)
 
 
 @dataclass(frozen=True)

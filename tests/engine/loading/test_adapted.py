@@ -110,10 +110,11 @@ def test_an_adapter_is_put_on_the_model_that_is_named_whatever_its_config_says(t
     "fields",
     [{"modules_to_save": ["embed_tokens", "lm_head"]}, {}, {"trainable_token_indices": [259, 260]}],
 )
-def test_tokens_that_an_adapter_brings_come_with_its_tokenizer_and_embeddings(fields, tmp_path):
-    model, tokenizer = tiny_model(), tiny_tokenizer()
+@pytest.mark.parametrize("tied", [False, True])
+def test_adapter_brings_its_own_tokens_with_tokenizer_and_embeddings(fields, tied, tmp_path):
+    model, tokenizer = tiny_model(tie_word_embeddings=tied), tiny_tokenizer()
     tokenizer.add_tokens(["<think>", "</think>"])
-    base = tiny_model_folder(tmp_path)
+    base = tiny_model_folder(tmp_path, tie_word_embeddings=tied)
     model.resize_token_embeddings(264, mean_resizing=False)  # more than there are tokens, as for faster products
     beside = save_adapter(tmp_path / "adapter", ("LoraConfig", LORA | fields), base, model)
     tokenizer.save_pretrained(tmp_path / "adapter")

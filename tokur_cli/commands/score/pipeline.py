@@ -139,7 +139,10 @@ class RecordScorer:
                 self._say_once(f"responses of {other} are scored by {name}: their text is tokenized anew")
             for remark in session.form.remarks(with_ids_of(record, name), session.tokenizer):
                 self._say_once(remark)
-            return session.tokenize(record)
+            located = session.tokenize(record)
+            if located.without_thought:
+                self._say_once("some responses lack the thought that their prompt opens: scored after an empty one")
+            return located
         except RecordError as error:
             return error
 

@@ -112,7 +112,7 @@ class PromptForm:
                 source.token_ids,
                 token_strings=source.token_strings,
                 special_tokens=special_tokens,
-                finished=source.finish_reason == "stop",
+                finish_reason=source.finish_reason,
             )
         except RecordError:
             raise

@@ -133,7 +133,8 @@ def put_on(model: PreTrainedModel, adapter: Adapter, ids: Sequence[int]) -> PreT
             beside: Any = get_peft_model(model, config)
             report = beside.load_adapter(folder, "default", torch_device="cpu")
             # PEFT writes embeddings of a changed size twice, once under the name that they have in training
-            unknown = [key for key in report.unexpected_keys if ".modules_to_save." not in key]
+            copies = _copies_for_tied_head(model, weights)
+            unknown = [key for key in report.unexpected_keys if ".modules_to_save." not in key and key not in copies]
             if left := [*report.missing_keys, *unknown]:
                 raise ValueError(f"{left[0]} is in only one of the two (of {len(left)} such weights)")
             if packed:
@@ -174,3 +175,13 @@ def _make_room(model: PreTrainedModel, weights: dict[str, Tensor]) -> None:
         model.resize_token_embeddings(max(of_adapter), mean_resizing=False)
         if not model.config.get_text_config(decoder=True).tie_word_embeddings and set() in rows.values():
             raise ValueError("it has other tokens than its base, and embeddings of only one side")
+
+
+def _copies_for_tied_head(model: PreTrainedModel, weights: dict[str, Tensor]) -> set[str]:
+    """Return the names under which PEFT wrote the embeddings' weights a second time, for a head that shares them."""
+    names = {module: f"base_model.model.{name}." for name, module in model.named_modules()}
+    embeddings, head = names[model.get_input_embeddings()], names.get(model.get_output_embeddings())
+    if head is None or not model.config.get_text_config(decoder=True).tie_word_embeddings:
+        return set()
+    twins = {key: embeddings + key.removeprefix(head) for key in weights if key.startswith(head)}
+    return {key for key, twin in twins.items() if twin in weights and weights[key].equal(weights[twin])}
