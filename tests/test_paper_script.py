@@ -88,7 +88,8 @@ def test_paper_scripts_ask_for_the_papers_data_and_settings(name, tmp_path):
         '#!/bin/sh\nprintf \'%s\\t\' "$@" >> "$ASKED"; echo >> "$ASKED"\n'
         'while [ $# -gt 0 ]; do case $1 in -o | --graded) : > "$2" ;; esac; shift; done\n'
         "echo accuracy 1% majority 1% Pass@1 1% Pass@16 1% >&2\n"
-        """echo '{"tu": 1, "au": 1, "eu": 1, "auroc": {"value": 1, "tu": 1, "au": 1, "eu": 1}, "score": "eu_mean", "scaling": """
+        """echo '{"tu": 1, "au": 1, "eu": 1, "auroc": {"value": 1, "tu": 1, "au": 1, "eu": 1}, """
+        """"score": "eu_mean", "scaling": """
         """[{"method": "maj", "n": 2, "mean": 1, "std": 0}, {"method": "pass@1", "n": 2, "mean": 1}]}'\n""",
         encoding="utf-8",
     )
