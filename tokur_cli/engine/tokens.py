@@ -12,6 +12,7 @@ from transformers import PreTrainedTokenizerBase
 
 from tokur_cli.engine.panics import tokenizing
 from tokur_cli.engine.spelling import Spelling, TokenString
+from tokur_cli.engine.templates import chat_date
 from tokur_cli.engine.turns import Ending, ThinkingForm, render, thinking_form
 from tokur_cli.engine.uncertainty.scorer import TokenizedResponse
 from tokur_cli.records.errors import TokurError
@@ -96,6 +97,12 @@ class ResponseTokenizer:
     def has_chat_template(self) -> bool:
         """Whether the model's prompts are chats."""
         return bool(self.tokenizer.chat_template)
+
+    @property
+    def chat_date(self) -> str | None:
+        """The date, YYYY-MM-DD, that the chat template is told of in place of today's; None if it asks for none."""
+        date = chat_date(self.tokenizer.get_chat_template()) if self.has_chat_template else None
+        return None if date is None else date.date().isoformat()
 
     @cached_property
     def takes_tools(self) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from transformers import GenerationConfig, PreTrainedConfig, PreTrainedTokenizerBase
 
 from tokur_cli.engine.panics import tokenizing
-from tokur_cli.engine.templates.rendering import TEMPLATES
+from tokur_cli.engine.templates import fill_chat
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.prompt import THINK_BEGINS, THINK_ENDS
 
@@ -40,13 +40,13 @@ def render(
     """Return the text of a conversation.
 
     Args:
-        tokenizer: has the chat template; a class that overrides ``apply_chat_template`` is asked itself, in process.
+        tokenizer: has the chat template; a class that overrides ``apply_chat_template`` is asked itself.
         messages: the turns.
         answer_follows: the text ends where the model's answer begins.
         tools: definitions of tools that the model may call.
 
     Raises:
-        TokurError: the template, or the tokenizer's own code, fails with these messages; the template does not end.
+        TokurError: the template, or the tokenizer's own code, fails with these messages.
     """
     # As transformers does: templates ask whether a field is there, not whether it is null
     turns = [{name: value for name, value in message.items() if value is not None} for message in messages]
@@ -57,11 +57,11 @@ def render(
                 tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=answer_follows, **given)
             )
         template, tokens = tokenizer.get_chat_template(), tokenizer.special_tokens_map
-        text = TEMPLATES.fill_chat(template, turns, tokens, answer_follows, tools)
+        text = fill_chat(template, turns, tokens, answer_follows, tools)
         asked = next((turn["content"] for turn in turns if turn.get("role") == "user" and "content" in turn), "")
         if isinstance(asked, str) and asked.strip() not in text:  # templates for images may look for parts alone
             with suppress(TokurError):
-                in_parts = TEMPLATES.fill_chat(template, _in_parts(turns), tokens, answer_follows, tools)
+                in_parts = fill_chat(template, _in_parts(turns), tokens, answer_follows, tools)
                 text = in_parts if asked.strip() in in_parts else text
         return text
     except Exception as error:  # a tokenizer's own code may raise anything

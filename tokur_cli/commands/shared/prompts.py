@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokur_cli.commands.options.model import PromptOptions
 from tokur_cli.commands.shared.digests import content_digest
-from tokur_cli.engine.templates.rendering import TEMPLATES
+from tokur_cli.engine.templates import check_template, fill_template
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
 from tokur_cli.records.prompt import Prompt
 from tokur_cli.records.reader import read_records
@@ -68,8 +68,6 @@ class PromptForm:
         self._few_shot = options.few_shot
         self.examples = _read_examples(options.few_shot) if options.few_shot is not None else []
         self._jinja = None if template in ("chat", "raw") else _read_template(template)
-        if template != "raw":
-            TEMPLATES.prepare_chat()
 
     def settings(self, tokenizer: ResponseTokenizer) -> dict[str, Any]:
         """Return what a prompt depends on beside the record: the options, and digests of what the files hold."""
@@ -79,7 +77,9 @@ class PromptForm:
             "chat_template_digest": None if self.template == "raw" else tokenizer.tokenizer.chat_template or None,
         }
         digests = {name: content_digest(content) for name, content in contents.items() if content is not None}
-        return {"template": self.template, "system": self.system, "few_shot": self._few_shot, **digests}
+        date = None if self.template == "raw" else tokenizer.chat_date
+        dated = {} if date is None else {"date": date}
+        return {"template": self.template, "system": self.system, "few_shot": self._few_shot, **dated, **digests}
 
     def apply(self, record: Record, tokenizer: ResponseTokenizer) -> tuple[str | Sequence[int], bool]:
         """Return (prompt as text or exact ids, whether the tokenizer's special tokens belong before it)."""
@@ -158,7 +158,7 @@ class PromptForm:
             assert prompt.question is not None
             return prompt.question
         try:
-            return TEMPLATES.fill(self._jinja, record.fields)
+            return fill_template(self._jinja, record.fields)
         except TokurError as error:
             raise record.error(f"the template cannot be filled: {error}") from None
 
@@ -201,7 +201,7 @@ def _read_template(template: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--template {template}: neither chat, raw or math nor a readable file ({error})") from error
     try:
-        TEMPLATES.check(source)
+        check_template(source)
     except TokurError as error:
         raise UsageError(f"--template {template}: {error}") from None
     return source
