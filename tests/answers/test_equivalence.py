@@ -391,3 +391,62 @@ def _assert_classes(groups, equivalence):
         assert {frozenset(group) for group in by_class.values()} == expected
         assert all(found.representatives[label] in group for label, group in by_class.items())
         assert list(found.representatives) == sorted(found.representatives)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (r"\frac{1}{60!}", r"\frac{1}{61!}"),
+        (r"3^{-40}", r"3^{-41}"),
+        (r"\frac{90!}{88!}", r"\frac{90!}{89!}"),
+        (r"\pi \cdot 10^{-30}", r"2\pi \cdot 10^{-30}"),
+        (r"1+e^{-80}", "1"),
+        (r"\frac{x}{50!}", r"\frac{2x}{50!}"),
+        (r"\{2^{-70}, 1\}", r"\{2^{-71}, 1\}"),
+        (r"e^{-60}", "0"),
+    ],
+)
+def test_compare_tells_values_apart_that_are_small_or_close(first, second, equivalence):
+    pairs = [(first, second), (second, first), (first, first), (second, second)]
+    assert [outcome.value for outcome in equivalence.compare(pairs)] == ["different", "different", "equal", "equal"]
+    assert len(set(answer_classes([first, second], equivalence).labels)) == 2
+
+
+def test_compare_keeps_equal_values_and_decimals(equivalence):
+    same = [
+        (r"\sqrt{2}\cdot\sqrt{3}", r"\sqrt{6}"),
+        (r"\frac{25!}{5!\,20!}", "53130"),
+        (r"\sqrt{2}", "1.414214"),
+        ("2^{-1}", "0.5"),
+    ]
+    assert [outcome.value for outcome in equivalence.compare(same)] == ["equal"] * len(same)
+
+
+@pytest.mark.parametrize(
+    ("reference", "answer", "equal"),
+    [
+        (r"\frac{3}{4}", r"\textbf{(B)}\ \frac{3}{4}", True),
+        (r"\mathrm{(E)}\ 120", "120", True),
+        ("E", r"\mathrm{(E)}~120", True),
+        (r"\textbf{(C)}\ 17", "(D) 17", False),
+        ("18", r"\textbf{(C)}\ 17", False),
+        (r"6\sqrt{2}", r"\text{(A) }\sqrt{72}", True),
+        ("B", "b. 4", True),
+        ("A. Lovelace", "A. Turing", False),
+        ("the Beatles", "Beatles", True),
+        ("St. Louis", "st louis", True),
+        ("Sao Paulo", "São Paulo", True),
+        ("Apollo 11", "The Apollo 11", True),
+        ("Łódź", "Lodz", True),
+        ("Apollo 11", "Apollo 13", False),
+    ],
+)
+def test_compare_reads_letters_beside_values_and_names_without_articles(reference, answer, equal, equivalence):
+    assert [outcome.value == "equal" for outcome in equivalence.compare([(reference, answer)])] == [equal]
+
+
+def test_answer_classes_hold_a_letter_and_its_value_together(equivalence):
+    labels = answer_classes([r"\textbf{(C)}\ 17", "C", "17", "(D) 21", "21", "A", "18"], equivalence).labels
+    assert labels[0] == labels[1] == labels[2]
+    assert labels[3] == labels[4]
+    assert len(set(labels)) == 4

@@ -342,3 +342,24 @@ def test_a_verdict_is_read_where_the_response_decides_and_nowhere_else(response,
 def test_several_roots_are_one_list_and_no_single_number(wrong):
     found = extract_answer("The solutions are x = 2 and x = −5.", wanted="value")
     assert not compare_cheaply(canonical(wrong), canonical(found.text))
+
+
+def test_extract_answer_takes_a_closing_letter_before_a_boxed_formula():
+    worked = r"We get \boxed{v = \sqrt{2gh}}, which only one option has."
+    assert extract_answer(worked + "\n\n**Answer: D**", wanted="choice").text == "D"
+    assert extract_answer(worked + " So I choose option (B).", wanted="choice").text == "B"
+    assert extract_answer(worked + "\n\nAnswer: as above", wanted="value").text == r"v = \sqrt{2gh}"
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        "Yes, 11 is prime.",
+        "No, 15 is not prime.",
+        "So 12 is divisible by 4.",
+        "We check 2 and 3. Yes, 7 is odd.",
+        "Indeed, 8 is even.",
+    ],
+)
+def test_extract_answer_takes_no_value_from_a_verdict(response):
+    assert extract_answer(response, wanted="value") is None

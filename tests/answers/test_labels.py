@@ -1,7 +1,9 @@
 import pytest
 
+from tokur_cli.answers.judging import PLACEHOLDER, LabelRule
 from tokur_cli.answers.labels import Label, label_of
 from tokur_cli.records.errors import RecordError
+from tokur_cli.records.record import Record
 
 
 @pytest.mark.parametrize(
@@ -39,3 +41,10 @@ def test_a_label_that_the_record_brings_wins(record, field, label):
 def test_what_is_no_label_is_an_error_that_names_the_field(record, field, message):
     with pytest.raises(RecordError, match=message):
         label_of(record, field)
+
+
+@pytest.mark.parametrize("reference", ["proof", "notfound"])
+def test_label_rule_has_no_label_for_a_reference_that_is_none(reference):
+    record = Record.of({"response": "Clear, so the claim holds.", "reference": reference}, None, None)
+    assert LabelRule().label(record).outcome == PLACEHOLDER
+    assert LabelRule().label(record).awaits is None

@@ -8,7 +8,8 @@ does not depend on the order of the answers, plainest forms first:
    exact value, else of the number in front of the per cent sign or of the rounding;
 3. numbers with a unit join the plain class of the same number, else those with the same quantity (``1 hour``,
    ``60 minutes``): the answers to one question share the unit that it asks for;
-4. letters and words, by text; a small letter joins the choice of its capital where there is one;
+4. letters and words, by text; a small letter joins the choice of its capital where there is one, and a number that of
+   the letter that an answer has beside it (``(C) 17``, ``C`` and ``17`` are one);
 5. expressions, by text, then by value: math-verify reads each distinct one once and gives a fingerprint (its exact
    value, or its value at a fixed point), kept apart by unit like numbers; lists, intervals and relations with one
    fingerprint are compared in pairs.
@@ -22,7 +23,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tokur_cli.answers.equivalence import MIN_PLACES, Comparison, Equivalence, numbers_equal
+from tokur_cli.answers.equivalence import MIN_PLACES, Comparison, Equivalence, compare_cheaply, numbers_equal
 from tokur_cli.answers.reading.canonical import MAX_SYMBOLIC_LENGTH, Canonical, canonical
 from tokur_cli.answers.reading.numbers import Number
 from tokur_cli.answers.reading.units import Unit
@@ -50,6 +51,16 @@ def answer_classes(answers: Sequence[str | None], equivalence: Equivalence) -> A
     """
     forms = {answer: canonical(answer) for answer in set(answers) if answer is not None and answer.strip()}
     keys = _Keys()
+    both: dict[Canonical, Canonical] = {}
+    for form in sorted(set(forms.values()), key=_plainness):
+        if form.beside and form.beside.kind in ("number", "expression"):
+            both.setdefault(form.beside, Canonical("choice", form.text, form.text))
+    lettered = {
+        answer: next((letter for value, letter in both.items() if compare_cheaply(value, form)), form)
+        for answer, form in forms.items()
+        if form.kind != "choice"
+    }
+    forms |= lettered
     distinct = sorted(set(forms.values()), key=_plainness)
     keys.add_numbers([form for form in distinct if form.number])
     for form in distinct:

@@ -24,7 +24,7 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any
 
-from tokur_cli.answers.reading.canonical import MAX_SYMBOLIC_LENGTH, Canonical, canonical
+from tokur_cli.answers.reading.canonical import MAX_SYMBOLIC_LENGTH, Canonical, canonical, name_of
 from tokur_cli.answers.reading.expressions import expression
 from tokur_cli.answers.reading.notation import same_time
 from tokur_cli.answers.reading.numbers import Number
@@ -43,6 +43,9 @@ class Comparison(str, Enum):
 
 
 _FOREIGN_WORD = expression("[\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0400-\u1fff\u3040-\ud7ff]")
+
+_WORD = expression(r"[^\W\d_]{2}")
+_SIGN = expression(r"[\\=<>^+*/|{}\[\]]")
 
 MIN_PLACES = 6
 """From how many decimals on a decimal may stand for the number that it abbreviates."""
@@ -97,7 +100,16 @@ def compare_cheaply(reference: Canonical, answer: Canonical) -> bool | None:
     """Return whether two answers are the same as text or number; None where only a symbolic comparison can tell."""
     if reference.number and answer.number:
         return numbers_equal(reference.number, answer.number)
+    if reference.kind == answer.kind == "choice":
+        named = [form.beside for form in (reference, answer) if form.beside and form.beside.kind == "words"]
+        return reference.text == answer.text and len({form.text for form in named}) < 2  # "A. Ada" is not "A. Alan"
+    for one, other in ((reference, answer), (answer, reference)):
+        if one.kind == "choice" and one.beside:
+            beside = (one.beside, other) if one is reference else (other, one.beside)
+            return other.text.upper() == one.text or compare_cheaply(*beside)
     if reference.kind == answer.kind and reference.text == answer.text:
+        return True
+    if _is_prose(reference) and _is_prose(answer) and name_of(reference.text) == name_of(answer.text):
         return True
     if reference.kind == answer.kind == "words":
         return same_time(reference.text, answer.text)
@@ -115,6 +127,11 @@ def compare_cheaply(reference: Canonical, answer: Canonical) -> bool | None:
     if max(len(reference.text), len(answer.text)) > MAX_SYMBOLIC_LENGTH:
         return False
     return None
+
+
+def _is_prose(form: Canonical) -> bool:
+    """Return whether an answer is a name of several words or with digits, "St. Louis", and no formula."""
+    return form.kind in ("words", "expression") and bool(_WORD.search(form.text)) and not _SIGN.search(form.text)
 
 
 class Equivalence:
@@ -146,15 +163,16 @@ class Equivalence:
         """Compare answers that are in canonical form already, as ``compare`` does."""
         outcomes: list[Comparison | None] = []
         asked: dict[tuple[str, ...], dict[str, Any]] = {}
-        for reference, answer in pairs:
-            same = compare_cheaply(reference, answer)
+        for pair in pairs:
+            same = compare_cheaply(*pair)
+            reference, answer = _compared(pair)
             outcomes.append(None if same is None else Comparison.EQUAL if same else Comparison.DIFFERENT)
             if same is None:
                 asked[reference.latex, answer.latex] = {"gold": reference.latex, "answer": answer.latex}
         replies = self._ask(asked)
         return [
             outcome if outcome is not None else _comparison(replies[reference.latex, answer.latex])
-            for outcome, (reference, answer) in zip(outcomes, pairs, strict=True)
+            for outcome, (reference, answer) in zip(outcomes, map(_compared, pairs), strict=True)
         ]
 
     def fingerprints(self, answers: Sequence[Canonical]) -> list[str | None]:
@@ -179,6 +197,12 @@ class Equivalence:
             while len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
         return replies
+
+
+def _compared(pair: tuple[Canonical, Canonical]) -> tuple[Canonical, Canonical]:
+    """Return what math-verify is to compare of two answers: of a choice, what stands beside its letter."""
+    reference, answer = (form.beside or form for form in pair)
+    return reference, answer
 
 
 def _comparison(reply: object) -> Comparison:

@@ -2,7 +2,7 @@ r"""The final answer of a response: what it states, found by the first of these 
 
 1.  ``boxed``: the last ``\boxed{…}`` with balanced braces. Boxes that follow each other as a list
     (``\boxed{2} and \boxed{3}``) are one answer, ``2, 3``. A number or formula that a "final answer is" states
-    after the last box (rule 5) wins over it: the box was a step on the way.
+    after the last box (rule 5) wins over it: the box was a step on the way; so does a letter, where one is wanted.
 2.  ``tagged``: what stands between the last ``<answer>`` and ``</answer>``.
 3.  ``hash``: what follows the last ``####`` on its line (GSM8K's references), unless it is a heading's prose.
 4.  ``answer_line``: the last line that begins with ``A:`` (GSM8K's model solutions), unless it is prose.
@@ -18,8 +18,8 @@ r"""The final answer of a response: what it states, found by the first of these 
 
 Rules 5, 6 and 11 take the result of what is worked out (7 of "3 + 4 = 7 apples in total"). What they cannot read for
 sure is no answer: a range, a denial, a supposition, two numbers of which nothing tells which is meant. What a model
-goes on to write after its answer, a next question, a check and so on, is not read; nor is a ``<think>`` in front of the
-answer. Time is linear in the response's length.
+goes on to write after its answer, a next question, a check and so on, is not read; nor is its reasoning, see
+``reasoning``. Time is linear in the response's length.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ from tokur_cli.answers.reading.statements import (
 )
 from tokur_cli.answers.reading.writing import plain
 from tokur_cli.answers.reading.yes_or_no import closing_verdict, opening_verdict
+from tokur_cli.answers.reasoning import without_reasoning
 
 ExtractionRule = Literal[
     "tagged",
@@ -89,12 +90,6 @@ class Extraction:
 
 _LONGEST_STATEMENT = 2_000
 _LAST_MARKERS = 500  # no response says more often what its answer is, but for one that repeats itself
-_THOUGHTS = (
-    ("<think>", "</think>"),
-    ("<thinking>", "</thinking>"),
-    ("◁think▷", "◁/think▷"),
-    ("<|channel|>", "<|message|>"),
-)
 _TAG, _TAG_END = "<answer>", "</answer>"
 _LABEL = expression(r"(?<![A-Za-z])[A-J][).:]\s")
 _NAMED_OPTION = expression(r"(?<![A-Za-z])[A-J]\s?:\s{0,3}\Z")
@@ -116,12 +111,19 @@ def extract_answer(response: str, *, wanted: Wanted | None = None) -> Extraction
         wanted: what the question asks for, where its reference tells, see ``wanted_by``.
     """
     letters = wanted == "choice"
-    text = _without_afterword(_without_next_question(plain(_without_thought(response)), letters), letters)
+    text = _without_afterword(_without_next_question(plain(without_reasoning(response)), letters), letters)
     boxed, open_box, end = boxes(text) if "boxed" in text or "fbox" in text else ("", "", 0)
     if boxed:
         later = _after_marker(text[end:], letters, (_FINAL,))
         if isinstance(later, Extraction) and canonical(later.text).kind != "words":
             return later
+        if letters and canonical(boxed).kind != "choice":  # a step on the way, where a letter is wanted
+            chosen = _after_marker(text[end:], letters, (_FINAL, _PLAIN))
+            if isinstance(chosen, Extraction) and canonical(chosen.text).kind == "choice":
+                return chosen
+            letter = chosen_letter(text[end:])
+            if letter:
+                return Extraction(letter, "choice")
         corrected = _corrected(text, end, Extraction(boxed, "boxed"), letters, None)
         return corrected if isinstance(corrected, Extraction) else None
     marked = _marked_up(text, wanted) or _after_marker(text, letters, (_FINAL, _PLAIN))
@@ -200,17 +202,6 @@ def wanted_of(references: Sequence[str]) -> Wanted | None:
     """Return what a question with several right answers wants: a letter where one is one, else what all tell."""
     wanted = {wanted_by(reference) for reference in references}
     return "choice" if "choice" in wanted else wanted.pop() if len(wanted) == 1 else None
-
-
-def _without_thought(response: str) -> str:
-    """Return what follows a model's thinking aloud, or all of a response that has none or ends with it."""
-    for opens, closes in _THOUGHTS:
-        _, tag, answer = response.rpartition(closes)
-        if tag and answer.strip():
-            return answer
-        if not tag and opens in response:
-            return ""  # cut off before it came to its answer
-    return response
 
 
 def _without_next_question(text: str, letters: bool) -> str:

@@ -22,6 +22,7 @@ from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.record import Record
 
 NO_REFERENCE = "no_reference"
+PLACEHOLDER = "placeholder"
 NULL_LABEL = "null_label"
 CODE_NOT_RUN = "code_not_run"
 RULE_NOT_USED = "rule_not_used"
@@ -29,6 +30,7 @@ QUALITY = "quality"
 
 UNLABELLED = {
     NO_REFERENCE: "without a label or a reference",
+    PLACEHOLDER: 'whose reference, "proof" or "notfound", is none',
     NULL_LABEL: "whose label is null",
     CODE_NOT_RUN: "of code, which is run with --allow-code-execution only",
     RULE_NOT_USED: "of a task whose rule cannot be used, or only with --unsafe-code-execution",
@@ -39,6 +41,9 @@ UNLABELLED = {
 
 _WORDS = re.compile(r"[^\W\d_]{2}[^\d\\$=]*")
 """A reference in words: neither a number, a formula, nor the letter of a choice."""
+
+_PLACEHOLDERS = ("proof", "notfound")
+"""What NuminaMath has for a reference where a problem asks for a proof, or no answer was found."""
 
 _CODE_FIELDS = ("prompt", "test", "entry_point")
 
@@ -153,6 +158,8 @@ class LabelRule:
             labelled.outcome, labelled.awaits = CODE_NOT_RUN, "tests"
         elif task_of(record.fields) is not None:
             self._put_quality(labelled)
+        elif record.references and all(reference in _PLACEHOLDERS for reference in record.references):
+            labelled.outcome = PLACEHOLDER
         else:
             labelled.awaits, labelled.is_unmarked = "comparison", _is_unmarked(answer, record.references)
         return labelled

@@ -120,7 +120,71 @@ def _verify(math_verify: Any, gold: str, answer: str) -> bool | str:
         roles = [(reference, found)]
     else:  # (1, 2) is not {2, 1}, whichever is the reference
         roles = [(reference, found), (found, reference)]
-    return all(math_verify.verify(*pair, allow_set_relation_comp=True, timeout_seconds=None) for pair in roles)
+    same = all(math_verify.verify(*pair, allow_set_relation_comp=True, timeout_seconds=None) for pair in roles)
+    return same and not _differ(reference[0], found[0])
+
+
+def _differ(first: Any, second: Any) -> bool:
+    """Return whether two expressions that math-verify calls equal have different values.
+
+    Its own numeric test drops what is below about 1e-16, so that 52!/51! equals 52!/50! and 2^-70 equals 0.
+    """
+    import sympy
+
+    try:
+        pairs = list(zip(_values(first), _values(second), strict=True))
+        return any(_unequal(sympy.sympify(one), sympy.sympify(other)) for one, other in pairs)
+    except MemoryError:
+        raise
+    except Exception:  # what sympy cannot evaluate, or has no values to compare, is as math-verify has it
+        return False
+
+
+def _values(expression: Any) -> list[Any]:
+    """Return the values in an expression, those of a set in their order of size.
+
+    Raises:
+        ValueError: it is none that has values, such as an inequality.
+    """
+    import sympy
+
+    if isinstance(expression, sympy.Eq) and isinstance(expression.lhs, sympy.Symbol):
+        return _values(expression.rhs)
+    if isinstance(expression, sympy.Expr):
+        return [_at_a_point(expression)]
+    if isinstance(expression, sympy.Interval):
+        return [expression.start, expression.end]
+    if isinstance(expression, sympy.Tuple):
+        return [value for element in expression for value in _values(element)]
+    if isinstance(expression, sympy.MatrixBase):
+        return list(expression)
+    if isinstance(expression, sympy.FiniteSet):
+        values = [value for element in expression.args for value in _values(element)]
+        return sorted(values, key=lambda value: tuple(value.evalf(50).as_real_imag()))
+    raise ValueError("no values")
+
+
+def _at_a_point(expression: Any) -> Any:
+    """Return an expression with a number for each of its symbols."""
+    import sympy
+
+    symbols = sorted(expression.free_symbols, key=str)
+    return expression.subs({symbol: sympy.sqrt(2 * k + 3) + sympy.Rational(k, 7) for k, symbol in enumerate(symbols)})
+
+
+def _unequal(first: Any, second: Any) -> bool:
+    """Return whether two numbers differ at 50 digits; a decimal, whose digits are fewer, by more than a thousandth."""
+    import sympy
+
+    if first.has(sympy.Float) or second.has(sympy.Float):
+        one, other = first.evalf(50), second.evalf(50)
+        return bool(abs(one - other) > max(abs(one), abs(other)) / 1000)
+    return not _is_zero((first - second).evalf(50))
+
+
+def _is_zero(value: Any) -> bool:
+    """Return whether a number is zero, or as far as sympy can tell: its digits are then of precision 1."""
+    return all(part == 0 or getattr(part, "_prec", 0) == 1 for part in value.as_real_imag())
 
 
 def _hold_relation(expressions: list[Any]) -> bool:
@@ -167,9 +231,8 @@ def _print(expression: Any) -> str:
             value = value.expand()
         if value.is_Rational:
             return f"@{value}"
-        symbols = sorted(value.free_symbols, key=str)
-        point = {symbol: sympy.sqrt(2 * k + 3) + sympy.Rational(k, 7) for k, symbol in enumerate(symbols)}
-        return f"@{','.join(map(str, symbols))}:{_digits(value.subs(point).evalf(40))}"
+        symbols = ",".join(sorted(map(str, value.free_symbols)))
+        return f"@{symbols}:{_digits(_at_a_point(value).evalf(50))}"
     if isinstance(expression, sympy.Interval):
         return f"list {sorted([_print(expression.start), _print(expression.end)])}"
     if isinstance(expression, (sympy.Tuple, sympy.Set)):
@@ -189,9 +252,7 @@ def _digits(value: Any) -> str:
 def _round(part: Any) -> str:
     import sympy
 
-    if abs(part) < 1e-30:
-        return "0"
-    return str(sympy.Float(part, 25).round(24) if abs(part) < 1 else sympy.Float(part, 25))
+    return "0" if _is_zero(part) else str(sympy.Float(part, 25))
 
 
 if __name__ == "__main__":

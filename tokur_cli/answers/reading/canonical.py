@@ -18,6 +18,7 @@ Decisions, where more than one reading is possible:
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -44,6 +45,7 @@ class Canonical:
         latex: the answer for a LaTeX parser: normal spellings, units still in ``\text``.
         number: the number, when ``kind`` is ``number``.
         written_unit: the known unit after an expression, as in ``4\sqrt{3}\text{ cm}``.
+        beside: the answer that stands beside the letter of a choice, 17 of ``(C) 17``, where it is no mere word.
     """
 
     kind: Kind
@@ -51,6 +53,7 @@ class Canonical:
     latex: str
     number: Number | None = None
     written_unit: Unit | None = None
+    beside: Canonical | None = None
 
     @property
     def unit(self) -> Unit | None:
@@ -127,14 +130,22 @@ _AROUND_OPERATORS = expression(r"\s*([-+*/=<>();:\[\]{}|^_])\s*|\s+(?=,)")
 _LIST_COMMA = expression(r"(?<!\d),\s*|,\s+|,(?!\d{3}(?!\d))")
 
 _CHOICE = expression(
-    r"\(\s*([A-Ja-j])\s*\)|\[\s*([A-J])\s*\]|([A-J])\s*[).:]?|([a-j])\)(?:\s+\S.*)?|\(\s*([A-J])\s*\)\s+\S.*|([A-J])\s*[).:]\s+\S.*",
+    r"(?:\(\s*(?P<round>[A-Ja-j])\s*\)|\[\s*(?P<square>[A-J])\s*\]|(?P<capital>[A-J])\s*[).:]|(?P<small>[a-j])(?:\)|\.(?=\s+[-+$\\(]?\d)))"
+    r"(?:\s+(?P<beside>\S.*)|(?<=\))(?P<digits>-?\d.*))?|(?P<alone>[A-J])",
     re.DOTALL,
 )
+_LETTER_AS_TEXT = expression(r"\\text\{\s*\(?[A-Ja-j]\s*[).:]?\s*\}\s*(?=\S)")
 _OTHER_LETTER = expression(r"\(\s*([^\W\d_A-Za-zα-ωΑ-Ω])\s*\)|([^\W\d_A-Za-zα-ωΑ-Ω])\s*[).]")
 _WORDS = expression(r"([^\W\d_]{2,}(?:[ '-]+[^\W\d_]+)*)!?")
 _UNIT_BEHIND = expression(
     r"(?:\\text\{(?P<text>[^{}]*)\}|(?<![\\A-Za-z{])(?P<word>[A-Za-z]{2,}))(?P<power>\s*\^\s*\{?\s*[23]\s*\}?)?$"
 )
+_ACCENTS = expression("(?<=[A-Za-z\u0370-\u03ff])[\u0300-\u036f]+")
+_NO_NAME = expression(r"[^\w\s]|_")
+_LETTERS_WITH_STROKES = str.maketrans(
+    {"ł": "l", "Ł": "l", "ø": "o", "Ø": "o", "đ": "d", "Đ": "d", "æ": "ae", "œ": "oe"}
+)
+_ARTICLES = frozenset(("a", "an", "the"))
 _NAMES = frozenset(("pi", "infinity", "infty", "inf", "oo"))
 
 
@@ -159,15 +170,36 @@ def canonical(answer: str) -> Canonical:
         return Canonical("number", text, marked, number)
     choice = _CHOICE.fullmatch(shown)
     if choice:
-        return Canonical("choice", next(letter for letter in choice.groups() if letter).upper(), marked)
+        names = ("round", "square", "capital", "small", "alone")
+        letter = next(choice[name] for name in names if choice[name])
+        behind = choice["beside"] or choice["digits"]
+        beside = canonical(_behind_letter(marked, behind)) if behind else None
+        return Canonical("choice", letter.upper(), marked, beside=beside)
     other = _OTHER_LETTER.fullmatch(shown)
     if other:
         letter = (other[1] or other[2]).upper()
         return Canonical("expression", letter, letter)
     words = _WORDS.fullmatch(shown)
     if words and shown.lower() not in _NAMES:
-        return Canonical("words", words[1].casefold(), marked)
+        return Canonical("words", name_of(words[1]), marked)
     return Canonical("expression", text, for_parser(marked), written_unit=_unit_behind(marked))
+
+
+def name_of(text: str) -> str:
+    """Return a name as TriviaQA's scorer compares it, without case, articles and punctuation; accents are folded, too.
+
+    Args:
+        text: such as ``the Montréal``; the accents of Latin and Greek letters are folded alone.
+    """
+    folded = _ACCENTS.sub("", unicodedata.normalize("NFD", text.translate(_LETTERS_WITH_STROKES).casefold()))
+    words = _NO_NAME.sub(" ", unicodedata.normalize("NFC", folded)).split()
+    return " ".join([word for word in words if word not in _ARTICLES] or words)
+
+
+def _behind_letter(marked: str, shown: str) -> str:
+    """Return what stands behind a letter, as it is marked: what is shown of it where the letter is set as one text."""
+    inside = _LETTER_AS_TEXT.match(marked)
+    return marked[inside.end() :] if inside else shown
 
 
 def _normalise(answer: str) -> str:

@@ -98,6 +98,16 @@ _PREDICATE = expression(
 )
 _SUBJECT = expression(r"(?i)\s{0,3}(?:[a-z]+\s+)?(?:is|are)\s+(?:the|our|my|what)\b")
 _CLAUSE_BEFORE = expression(rf"(?i)\A(?:(?!\b(?:when|if|that|which|who|where)\b).)*?{_FINITE}", re.DOTALL)
+_JUDGES = expression(
+    r"(?i)\A\W*(?:(?:so|thus|therefore|hence),?\s+)?(?:the\s+(?:number|integer|value)\s+)?[-+]?[\d.,/]*\d\s+(?:is|are)\s+"
+    r"(?:(?:not|indeed|also|clearly|definitely|in fact|both|neither|an?|the)\s+)*"
+    r"(?:prime|composite|even|odd|divisible|multiple|factor|divisor|perfect|square|cube|triangular|palindrom\w+|greater"
+    r"|less|larger|smaller|bigger|positive|negative|(?:ir)?rational|integer|whole|natural|real|(?:co|relatively )prime"
+    r"|(?:in)?correct|true|false|possible|impossible)\b"
+    r"|\A\W*(?:yes|no|true|false|correct|incorrect|indeed)\b[,.:;!\s]"
+)
+"""A sentence that judges a number, "11 is prime", or answers a question with yes or no: it states no value."""
+
 _OPEN = expression(r"[?:]\s*\Z")
 
 
@@ -250,6 +260,8 @@ def _concluded(sentence: str, found: list[Amount], worked: str, language: str) -
     if corrected:
         kept = without_denied(sentence[corrected.end() :], "", language)
         return only([amount for amount in found if amount.start >= corrected.end()] if kept is None else kept)
+    if _JUDGES.search(sentence):
+        return None
     share = _share(sentence, found)
     if share:
         return share
