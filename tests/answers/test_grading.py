@@ -1,6 +1,3 @@
-import json
-from pathlib import Path
-
 import pytest
 
 from tokur_cli.answers.equivalence import Equivalence
@@ -8,19 +5,10 @@ from tokur_cli.answers.extraction import extract_answer, wanted_by
 from tokur_cli.answers.grading import Outcome, grade
 from tokur_cli.answers.workers import OutOfLimits
 
-DATA = Path(__file__).parents[1] / "data" / "gsm8k_model_solutions.jsonl"
-
 
 def answered(response, reference):
     found = extract_answer(response, wanted=wanted_by(reference))
     return None if found is None else found.text, reference
-
-
-def test_gsm8k_model_solutions_are_graded_as_their_publisher_did():
-    rows = [json.loads(line) for line in DATA.read_text(encoding="utf-8").splitlines()]
-    with Equivalence() as equivalence:
-        grades = list(grade((answered(row["response"], row["reference"]) for row in rows), equivalence))
-    assert [grade.correct for grade in grades] == [row["is_correct"] for row in rows]
 
 
 def test_outcomes_stay_apart():
