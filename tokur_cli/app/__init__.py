@@ -75,7 +75,7 @@ _register(
 )
 _register(
     select,
-    "by keep method weight n seed abstain certificate label-field answer records output skip-invalid",
+    "by keep method weight abstain certificate label-field answer records output skip-invalid",
     "tokur select scored.jsonl > selected.jsonl",
     "tokur select scored.jsonl --by ll_sum --method wbon > selected.jsonl",
 )

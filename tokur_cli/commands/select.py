@@ -20,6 +20,7 @@ from tokur_cli.commands.shared.part_scores import PartScores
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
+from tokur_cli.records.question import Question, Questions
 from tokur_cli.records.record import SCHEMA, Record
 from tokur_cli.records.streams import display_name
 from tokur_cli.records.writer import RecordWriter, open_output
@@ -27,8 +28,8 @@ from tokur_cli.scores.calibration import P_CORRECT
 from tokur_cli.scores.catalogue import CATALOGUE
 from tokur_cli.scores.certificate import read_certificate
 from tokur_cli.scores.parts import check_used, part_of, whole_of
-from tokur_cli.selection.gathering import Candidate, Question, QuestionStore, draw, question_key
-from tokur_cli.selection.notes import Notes
+from tokur_cli.selection.gathering import Candidate, QuestionStore
+from tokur_cli.selection.input_warnings import InputWarnings
 from tokur_cli.selection.tally import Tally
 from tokur_cli.selection.voting import MAJORITY, Choice, Rule, choose, parse_keep
 from tokur_cli.selection.weights import SIGNED, measures_doubt
@@ -90,8 +91,6 @@ class _Selection:
             "keep_at_least": self.rule.keep.least if self.rule.keep.least > 1 else None,
             "method": options.method,
             "weight": options.weight if options.method == "wbon" else None,
-            "n": options.count,
-            "seed": options.seed if options.count is not None else None,
             "abstain": options.abstain,
             **({} if certified is None else {"certificate": certified.certificate.digest}),
             "version": __version__,
@@ -101,10 +100,11 @@ class _Selection:
         self.tally = Tally(abstains=options.abstains)
         self.questions = self.answered = self.answerless = self.unmarked = 0
         self.unjudged: Counter[str] = Counter()
-        self.notes = Notes(options.by, self.rule, options.count)
+        self.notes = InputWarnings(options.by, self.rule)
         self.parts = PartScores([CATALOGUE[name] for name in dict.fromkeys(scores)], options.parts)
         self.other_scores: dict[str, None] = {}
         self.taken = 0
+        self.asked = Questions()
 
     def run(
         self,
@@ -122,17 +122,17 @@ class _Selection:
             try:
                 if isinstance(item, RecordError):
                     raise item
-                key = question_key(item)
-                if self.options.grouped and key not in gathering.questions:
+                question = self.asked.of(item)
+                if self.options.grouped and question.key not in gathering.questions:
                     self._finish(gathering, labelling, writer)
                     done.update(gathering.questions)
                     gathering.clear()
-                    if key in done:
+                    if question.key in done:
                         raise _comes_back(item)
                 labelled = labelling.take(item)
                 if isinstance(labelled, Refused):
                     raise labelled.error
-                self._gather(key, labelled, gathering)
+                self._gather(question, labelled, gathering)
                 self.taken += 1
             except RecordError as error:
                 self.invalid.skip_or_raise(error)
@@ -140,6 +140,8 @@ class _Selection:
 
     def messages(self) -> Iterator[str]:
         """Yield the messages for the end, the summary last."""
+        if merged := self.asked.merged():
+            yield merged
         yield from self.notes.lines()
         yield from self.parts.told()
         if self.certified is not None:
@@ -163,7 +165,7 @@ class _Selection:
         if summary:
             yield summary
 
-    def _gather(self, key: str, labelled: Labelled, gathering: QuestionStore) -> None:
+    def _gather(self, question: Question, labelled: Labelled, gathering: QuestionStore) -> None:
         record = labelled.record
         if is_code(record) and self.rule.method != "bon":
             method = self.rule.method
@@ -179,7 +181,7 @@ class _Selection:
             correct=labelled.correct,
             awaits=labelled.awaits,
         )
-        gathering.add(key, record, response)
+        gathering.add(question, record, response)
 
     def _certified(self, record: Record, scores: Mapping[str, Any]) -> float | None:
         """Return the score that the certificate goes by."""
@@ -199,12 +201,10 @@ class _Selection:
     def _finish(self, gathering: QuestionStore, labelling: Labeller, writer: RecordWriter) -> None:
         """Choose for the gathered questions, and write."""
         verdicts: dict[int, dict[str, Any]] = {}
-        for question in gathering.questions.values():
-            responses, duplicates = question.without_duplicates()
-            drawn = responses
-            if self.options.count is not None:
-                drawn = draw(question, responses, self.options.count, self.options.seed)
-            self.notes.look_at(question, responses, duplicates, drawn)
+        for gathered in gathering.questions.values():
+            question = gathered.question
+            drawn, duplicates = gathered.without_duplicates()
+            self.notes.look_at(gathered, drawn, duplicates)
             classes = answer_classes([response.answer for response in drawn], labelling.equivalence)
             choice = choose([response.confidence for response in drawn], classes.labels, self.rule)
             certainty = None if choice is None else self._certainty(drawn, choice)

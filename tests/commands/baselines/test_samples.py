@@ -27,7 +27,7 @@ def rows(counts, seed=0):
     for number, count in enumerate(counts):
         for sample in range(count):
             words = " ".join(rng.choice(["so", "it", "is", "then"]) for _ in range(rng.randint(1, 4)))
-            yield {"id": f"q{number}", "question": "How many?", "response": f"{words} {rng.choice('34')}",
+            yield {"id": f"q{number}", "question": f"How many of {number}?", "response": f"{words} {rng.choice('34')}",
                    "tokur": {"sample": sample}}  # fmt: skip
 
 
@@ -85,8 +85,8 @@ def by_hand(samples, place):
 
 def test_windows_never_cut_a_question_and_a_bad_line_belongs_to_the_one_before_it():
     bad = RecordError("bad", "in.jsonl", 7)
-    items = [record(id=f"q{number}", question="?") for number in (0, 0, 0, 1, 1)]
-    items += [bad, *[record(id=f"q{number}", question="?") for number in (1, 2, 3)]]
+    items = [record(id=f"q{number}", question=f"{number}?") for number in (0, 0, 0, 1, 1)]
+    items += [bad, *[record(id=f"q{number}", question=f"{number}?") for number in (1, 2, 3)]]
     windows = list(windows_of_questions(items, iter([2, 1, 1, 1])))
     assert [len(window) for window in windows] == [3, 4, 1, 1]
     assert bad in windows[1]
@@ -95,7 +95,7 @@ def test_windows_never_cut_a_question_and_a_bad_line_belongs_to_the_one_before_i
 
 def test_where_the_stream_fails_the_questions_before_the_last_one_are_scored():
     def failing(names):
-        yield from (record(id=name, question="?") for name in names)
+        yield from (record(id=name, question=name) for name in names)
         raise TokurError("cut off")
 
     for names, expected in (("aabbb", ["aa"]), ("aaab", ["aaa"]), ("a", []), ("aabbc", ["aabb"])):
@@ -108,7 +108,7 @@ def test_where_the_stream_fails_the_questions_before_the_last_one_are_scored():
 
 def test_a_question_that_comes_back_is_an_error_and_those_without_an_id_go_by_their_prompt():
     names = ["a", "a", "b", "a", "b", "c"]
-    for items in ([record(id=name, question="?") for name in names], [record(question=name) for name in names]):
+    for items in ([record(id=name) for name in names], [record(question=name) for name in names]):
         kinds = [isinstance(item, RecordError) for item in standing_together(items)]
         assert kinds == [False, False, False, True, False, False]
 

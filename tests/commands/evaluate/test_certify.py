@@ -361,7 +361,11 @@ def test_logs_of_another_program_are_certified_by_its_own_verdicts(run_tokur, ti
     """Rows that lm-evaluation-harness wrote, each for many questions; 2 of 5 are right, it says."""
     rows = map(json.loads, (FORMATS / "lm_eval_filters.jsonl").read_text().splitlines())
     rows = [row for row in rows if row["filter"] == "flexible-extract"]
-    many = [{**row, "doc_id": f"{row['doc_id']}-{copy}"} for copy in range(20) for row in rows]
+    many = [
+        {**json.loads(json.dumps(row).replace("Question: ", f"Question {copy}: ")), "doc_id": f"{row['doc_id']}-{copy}"}
+        for copy in range(20)
+        for row in rows
+    ]
     log, scored, file = write_lines(tmp_path / "samples.jsonl", many), tmp_path / "s.jsonl", tmp_path / "c.json"
     score = ["score", log, "-m", tiny_folder, "--dtype", "float32", "-o", scored]
     code, _, err = run_tokur(*score)

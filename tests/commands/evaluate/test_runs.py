@@ -58,8 +58,8 @@ def test_runs_of_other_questions_or_settings_are_refused_by_file(evaluate):
 
 
 def test_another_question_with_the_same_id_is_a_bad_record(evaluate):
-    records = hand_worked(question="1+1?")
-    records += [scored(1, 0.5, correct=True, question="1+1?"), scored(2, 0.5, correct=True, question="2+2?")]
+    records = [{**record, "question": f"{record['id']}+1?"} for record in hand_worked()]
+    records += [scored(1, 0.5, correct=True, question="q1+1?"), scored(2, 0.5, correct=True, question="2+2?")]
     del records[1]["question"]  # a record without one may be of any
     code, _, err = evaluate(records)
     assert code == 1

@@ -17,7 +17,7 @@ def records(count, seed=0):
     for number in range(count):
         yield {
             "id": f"q{number}",
-            "question": "How many? " * rng.randint(1, 3),
+            "question": f"How many of {number}? " * rng.randint(1, 3),
             "response": "".join(rng.choice("abc 123=+") for _ in range(rng.randint(1, 30))),
             "level": number % 5,
         }

@@ -1,9 +1,7 @@
 """``score --tokens``: scores of some tokens of a response, beside those of all."""
 
-import json
 import math
 
-import numpy as np
 import pytest
 
 from tests.commands.score.test_logged import EXACT
@@ -84,36 +82,6 @@ def test_draws_are_made_where_a_part_needs_them(scored):
     assert (list(found["scores"]), found["run"]["draws"]) == (["ll", "ll@digits"], 0)
     found = scored(*DIGITS, "--scores", "eu@digits")[0]["tokur"]
     assert (list(found["scores"]), found["run"]["draws"]) == (["eu@digits"], 2)
-
-
-def test_a_calibration_brings_its_tokens_and_refuses_others(scored, run_tokur, tiny_folder, responses, tmp_path):
-    path, file = write_lines(tmp_path / "scored.jsonl", scored(*DIGITS)), tmp_path / "fit.json"
-    names = ["ll_sum", "eu@digits"]
-    code, _, err = run_tokur("evaluate", path, "--fit", file, "--by", ",".join(names), "--bootstrap", 0)
-    assert code == 0, err
-    fitted = json.loads(file.read_text())
-    assert fitted["settings"]["@digits"] == r"\d"
-    for record in scored("--calibration", file, "--scores", "eu"):
-        scores = record["tokur"]["scores"]
-        assert list(scores) == ["eu", "p_correct"]
-        digits = by_hand(record, "eu")
-        if digits is None:
-            assert scores["p_correct"] is None
-            continue
-        margin = fitted["intercept"] + np.dot(fitted["weights"], [sum(record["tokur"]["tokens"]["logprob"]), digits])
-        assert scores["p_correct"] == pytest.approx(1 / (1 + np.exp(-margin)), rel=1e-5)
-    same = scored("--calibration", file, *DIGITS, "--tokens", "other=a")
-    assert same[0]["tokur"]["scores"]["p_correct"] is not None
-    given = ["score", path, "-m", tiny_folder, "--calibration", file, "--tokens", "digits=[0-9]"]
-    code, out, err = run_tokur(*given)
-    assert (code, out) == (2, "")
-    assert r"fit.json: was fitted on scores with @digits \d, these are made with [0-9]" in err
-    for setting in (None, 3, "("):
-        fitted["settings"]["@digits"] = setting
-        file.write_text(json.dumps(fitted))
-        code, _, err = run_tokur(*given[:6])
-        assert code == 1
-        assert '"settings" does not say by a regular expression which tokens @digits are' in err
 
 
 def test_resuming_goes_on_with_the_same_expressions_only(run_tokur, tiny_folder, responses, tmp_path):

@@ -10,8 +10,8 @@ from tokur_cli.commands.baselines.features import ScoredResponse, TextSet
 from tokur_cli.commands.baselines.questions import question_of
 from tokur_cli.commands.shared.arrivals import Pause
 from tokur_cli.records.errors import RecordError, TokurError
+from tokur_cli.records.question import Questions
 from tokur_cli.records.record import WINDOW_BYTES, Record, size_of
-from tokur_cli.selection.gathering import question_key
 
 if TYPE_CHECKING:
     from tokur_cli.engine.tokens import ResponseTokenizer
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 def standing_together(items: Iterable[Record | RecordError | Pause]) -> Iterator[Record | RecordError | Pause]:
     """Yield the stream; a record whose question comes back after another one, or cannot be told, is an error."""
     done: set[str] = set()
-    current = None
+    questions, current = Questions(), None
     for item in items:
         try:
-            key = question_key(item) if isinstance(item, Record) else current
+            key = questions.of(item).key if isinstance(item, Record) else current
         except RecordError as error:
             yield error
             continue
@@ -49,10 +49,10 @@ def windows_of_questions(
     """
     window: list[Record | RecordError] = []
     before = text = 0  # of these, what is before the last question, and the length of all their text
-    size, current = next(sizes), None
+    size, current, questions = next(sizes), None, Questions()
     try:
         for item in items:
-            key = question_key(item) if isinstance(item, Record) else current
+            key = questions.of(item).key if isinstance(item, Record) else current
             if key != current:
                 before = len(window)
             if before >= size or (before and (text >= WINDOW_BYTES or isinstance(item, Pause))):
@@ -73,7 +73,8 @@ def windows_of_questions(
 
 def by_question(responses: Iterable[ScoredResponse]) -> list[list[ScoredResponse]]:
     """Return the responses of each question; those of one stand together."""
-    return [list(group) for _, group in itertools.groupby(responses, lambda response: question_key(response.record))]
+    questions = Questions()
+    return [list(group) for _, group in itertools.groupby(responses, lambda one: questions.of(one.record).key)]
 
 
 def until_error(

@@ -72,16 +72,6 @@ class SelectOptions:
         ),
         Needs("--method=wbon", why="--weight goes with --method wbon: {value} weighs nothing"),
     ] = "exp"
-    count: Annotated[
-        int | None,
-        Option(
-            "--n",
-            "-n",
-            min=1,
-            metavar="N",
-            help="Select from N responses per question, drawn without replacement. Default: all.",
-        ),
-    ] = None
     abstain: Annotated[
         float | None,
         Option(
@@ -105,9 +95,7 @@ class SelectOptions:
             "--certify writes. The responses are chosen as the labelled ones were.",
         ),
         Excludes("--abstain", why="--certificate and --abstain both say when there is no answer: give one of them"),
-        Excludes("--n", why="--certificate is of all responses of a question: leave --n out"),
     ] = None
-    seed: Annotated[int, Option(metavar="N", help="Seed of the draw; it goes with the id and the sample.")] = 0
     grouped: Annotated[
         bool,
         Option(

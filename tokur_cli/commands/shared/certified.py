@@ -4,35 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from tokur_cli.commands.options.select import SelectOptions
 from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
 from tokur_cli.records.errors import RecordError, UsageError
+from tokur_cli.records.question import Question
 from tokur_cli.records.record import Record
 from tokur_cli.scores.certificate import Certificate, lot_of, settings_for
-from tokur_cli.scores.parts import NO_PARTS, Parts
-from tokur_cli.selection.gathering import Question, prompt_digest, question_key
+from tokur_cli.scores.parts import Parts
 from tokur_cli.selection.voting import parse_keep
 
 SURE_OF_DRIFT = 0.01
 """The p-value below which scores are said to be distributed otherwise."""
 
-_NOT_OF_A_CHOICE = ("n", "seed", "abstain", "certificate", "version")
-
-
-class Considered(NamedTuple):
-    """What a response is given or withheld by.
-
-    Args:
-        value: its score; None where it has none.
-        key: what tells its question from others.
-        asked: what tells the question by its words, where it has any.
-    """
-
-    value: float | None
-    key: str
-    asked: str
+_NOT_OF_A_CHOICE = ("abstain", "certificate", "version")
 
 
 class CertifiedAnswers:
@@ -47,7 +33,7 @@ class CertifiedAnswers:
         self.certificate = certificate
         self._path = path
         self._values: list[float] = []
-        self._samples: dict[str, int] = {}  # of each question
+        self._samples: list[int] = []  # of each question
         self._asked, self._known = set(certificate.asked), 0
 
     def as_labelled(self, options: SelectOptions) -> SelectOptions:
@@ -80,36 +66,6 @@ class CertifiedAnswers:
                 f"{_shown(labelled)}: make and score it as those were, or certify others"
             )
 
-    def check_run(self, run: Mapping[str, Any]) -> None:
-        """Refuse a run that scores in another way than the labelled responses were scored.
-
-        Args:
-            run: its settings, as in ``tokur.run``.
-
-        Raises:
-            UsageError: one differs.
-        """
-        for name, ours, labelled in self.certificate.differences(
-            settings_for(self.certificate.score, run, {}, DRAW_SETTINGS)
-        ):
-            raise UsageError(
-                f"--certificate {self._path}: is of responses that were made with {name} {_shown(labelled)}, this run "
-                f"has {_shown(ours)}: score as those were, or certify others"
-            )
-
-    def mark(self, record: Record) -> Considered:
-        """Say in a scored record whether its answer is withheld, and return by what.
-
-        Raises:
-            RecordError: it was made in another way than the labelled ones, or does not say which question it answers.
-        """
-        self.check(record, NO_PARTS)
-        name, key = self.certificate.score, question_key(record)
-        value = record.number(f'"tokur.scores.{name}"', record.scores.get(name))
-        withheld = not self.certificate.answers(value, key)
-        record.set("tokur", {**record.tokur, "withheld": withheld, "certificate": self.certificate.digest})
-        return Considered(value, key, prompt_digest(record) or key)
-
     def answers(self, value: float | None, question: Question, samples: int) -> bool:
         """Return whether the answer of a question's chosen response is given.
 
@@ -128,34 +84,22 @@ class CertifiedAnswers:
                 question.source,
                 question.line,
             )
-        self.consider(Considered(value, question.key, question.prompt or question.key), samples)
+        self._samples.append(samples)
+        self._known += lot_of(question.prompt or question.key) in self._asked
+        if value is not None:
+            self._values.append(value)
         return self.certificate.answers(value, question.key)
-
-    def consider(self, response: Considered, samples: int = 1) -> None:
-        """Take account of a response, chosen from so many; of a question's several the first one counts."""
-        value, key, asked = response
-        if key not in self._samples:
-            self._known += lot_of(asked) in self._asked
-            if value is not None:
-                self._values.append(value)
-        self._samples[key] = self._samples.get(key, 0) + samples
 
     def told(self) -> Iterator[str]:
         """Yield what speaks against the certificate's assumption, a line each."""
         if self._known:
-            least = "at least " if self.certificate.questions > len(self._asked) else ""
+            minimum = "at least " if self.certificate.questions > len(self._asked) else ""
             yield (
-                f"{least}{self._known:,} of the {len(self._samples):,} questions are among those that the "
+                f"{minimum}{self._known:,} of the {len(self._samples):,} questions are among those that the "
                 "certificate was made of: what it guarantees is for new ones"
             )
         labelled = (self.certificate.selection or {"samples": 1})["samples"]
-        others = 0 if labelled is None else sum(samples != labelled for samples in self._samples.values())
-        if others and self.certificate.selection is None:
-            yield (
-                f"{others:,} question{'s have' if others > 1 else ' has'} several responses, each marked by itself: "
-                "what the certificate guarantees is for one response to a question, not for a choice among several"
-            )
-        elif others:
+        if labelled is not None and (others := sum(samples != labelled for samples in self._samples)):
             yield (
                 f"{others:,} questions have another number of responses than the {labelled} that those of the "
                 "certificate were chosen from: what it guarantees does not hold for them"

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from tokur_cli.answers.judging import UNLABELLED, Labelled
 from tokur_cli.commands.shared.certified import how_selected, made_with
 from tokur_cli.metrics.ranked import Floats
-from tokur_cli.records.errors import RecordError, TokurError
+from tokur_cli.records.errors import TokurError
+from tokur_cli.records.question import Questions
 from tokur_cli.records.record import Record
 from tokur_cli.scores.calibration import differing
 from tokur_cli.scores.catalogue import Score
 from tokur_cli.scores.certificate import lot_of
 from tokur_cli.scores.parts import Parts
-from tokur_cli.selection.gathering import prompt_digest, question_key
 
 
 @dataclass(slots=True)
@@ -77,6 +77,7 @@ class LabelledQuestions:
     settings: dict[str, Any] | None = None
     others: int = 0
     _first: dict[str, Response] = field(default_factory=dict)
+    _questions: Questions = field(default_factory=Questions)
 
     def add(self, labelled: Labelled, values: Mapping[str, float]) -> None:
         """Take a record, if it is the first of its question so far."""
@@ -86,7 +87,8 @@ class LabelledQuestions:
                 f"has a quality of {labelled.label:g}: --certify counts right and wrong answers; say which this is in "
                 'a field "correct"'
             )
-        key = question_key(record)
+        question = self._questions.of(record)
+        key = question.key
         there = self._first.get(key)
         chosen = _selection(record)
         if there is not None and None not in (chosen, there.chosen):
@@ -97,7 +99,7 @@ class LabelledQuestions:
             self._check(record)
         if there is None or record.sample < there.sample:
             label, source, outcome = labelled.label, labelled.source, labelled.outcome
-            self._first[key] = Response(value, label, record.sample, source, outcome, chosen, _asked(record, key))
+            self._first[key] = Response(value, label, record.sample, source, outcome, chosen, question.prompt or key)
 
     def _check(self, record: Record) -> None:
         """Refuse a record that was made, or whose score was made, in another way than those before it."""
@@ -147,6 +149,8 @@ class LabelledQuestions:
             f"left out {count:,} question{'s' * (count != 1)} {UNLABELLED.get(outcome, 'without a label')}"
             for outcome, count in unlabelled.items()
         ]
+        if merged := self._questions.merged():
+            lines.append(merged)
         if self.others:
             lines.append(
                 f"left out {self.others:,} further samples: the first of each question counts; for the answer of a "
@@ -168,13 +172,6 @@ class LabelledQuestions:
             np.array([one.label == 0.0 for one in having.values()], dtype=bool),
             np.array([lot_of(key) for key in having], dtype=np.float64),
         )
-
-
-def _asked(record: Record, key: str) -> str:
-    try:
-        return prompt_digest(record) or key
-    except RecordError:  # certifying itself needs no prompt
-        return key
 
 
 def _selection(record: Record) -> dict[str, Any] | None:

@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 from tokur_cli.answers.judging import Labelled
 from tokur_cli.commands.shared.scored_tokens import scored_tokens
 from tokur_cli.metrics.ranked import Floats
-from tokur_cli.records.errors import RecordError, TokurError
+from tokur_cli.records.errors import TokurError
 from tokur_cli.records.mapping import value_at
 from tokur_cli.records.quantity import Orientation
+from tokur_cli.records.question import Questions
 from tokur_cli.records.record import Record
 from tokur_cli.records.scan import kind
 from tokur_cli.records.streams import display_name
 from tokur_cli.scores.calibration import P_CORRECT
 from tokur_cli.scores.catalogue import CATALOGUE, LENGTH
 from tokur_cli.scores.parts import part_of, whole_of
-from tokur_cli.selection.gathering import known_question, prompt_digest, question_key
 
 MOST_GROUP_VALUES = 100
 
@@ -77,7 +77,8 @@ class Columns:
         confidences: DeepConf's of each token; empty where a record has none.
         outcomes: how often each outcome came out.
         are_probabilities: whether all scores are probabilities of being right, whatever they were made of.
-        numbers: the questions' numbers by what tells a question: its id, else its prompt.
+        numbers: the questions' numbers by their keys.
+        questions: which question each record belongs to.
         lines: the line of the first record of each question; 0 where that is not known.
         settings: how the first record was made.
     """
@@ -97,10 +98,10 @@ class Columns:
     outcomes: Counter[str] = field(default_factory=Counter)
     are_probabilities: bool = False
     numbers: dict[str, int] = field(default_factory=dict)
+    questions: Questions = field(default_factory=Questions)
     lines: array[int] = field(default_factory=lambda: array("q"))
     settings: dict[str, Any] = field(default_factory=dict)
     _responses: int = 0
-    _prompts: array[int] = field(default_factory=lambda: array("Q"))
 
     def __post_init__(self) -> None:
         self.name = display_name(self.path)
@@ -109,7 +110,7 @@ class Columns:
     def add(self, record: Record, rows: Iterable[tuple[Labelled, Mapping[str, float]]], group: str | None) -> None:
         """Add a response, or labelled spans of one, each with its scores."""
         confidences = _confidences(record) if self.wanted.confidences else array("f")
-        number = self._number(question_key(record) if self.wanted.answers else known_question(record), record)
+        number = self._number(record)
         sample = record.sample
         for labelled, values in rows:
             if self.wanted.parts:
@@ -149,22 +150,14 @@ class Columns:
         """Return (N,) the records in the order of their questions, then of their samples."""
         return np.lexsort((np.array(self.sample), np.array(self.question)))
 
-    def _number(self, name: str | None, record: Record) -> int:
-        """Return the number of a record's question, which is ``name``."""
+    def _number(self, record: Record) -> int:
+        """Return the number of a record's question."""
+        question = self.questions.of(record) if self.wanted.answers else self.questions.known(record)
         count = len(self.lines)
-        number = count if name is None else self.numbers.setdefault(name, count)
-        try:
-            prompt = int((prompt_digest(record) or "0")[:16], 16)
-        except RecordError:  # evaluation itself needs no prompt
-            prompt = 0
+        number = count if question is None else self.numbers.setdefault(question.key, count)
         if number == count:
             self.settings = self.settings if count else settings_of(record)
             self.lines.append(record.line or 0)
-            self._prompts.append(prompt)
-        elif prompt and self._prompts[number] and prompt != self._prompts[number]:
-            raise record.error(f"has the id of another question ({record.id}: see line {self.lines[number]})")
-        else:
-            self._prompts[number] = self._prompts[number] or prompt
         return number
 
 

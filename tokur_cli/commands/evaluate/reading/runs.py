@@ -84,6 +84,7 @@ class RunsOfFile:
         name = display_name(self._path)
         if len(runs := [str(seed) for seed, run in self._found.items() if run.label]) > 1:
             yield f"{name} was scored under the seeds {', '.join(runs)}: each is a run of its own"
+        yield from dict.fromkeys(filter(None, (run.questions.merged() for run in self._found.values())))
         for setting, values in self._made.items():
             if len(values) > 1 and not grouped:
                 shown = ", ".join([*list(values)[:_SHOWN], *(["…"] if len(values) > _SHOWN else [])])

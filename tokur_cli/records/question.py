@@ -1,0 +1,142 @@
+"""Which question a record belongs to.
+
+Records of the same prompt and the same reference are samples of one question, whatever their ids: people write an id a
+row. The same prompt with another reference is another question; a missing reference agrees with any. Records without a
+prompt go by their id, and one id has one prompt and one reference.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from tokur_cli.records.encoding import encode_value
+from tokur_cli.records.errors import RecordError
+from tokur_cli.records.record import Record
+
+
+@dataclass(slots=True)
+class Question:
+    """What tells a question from others.
+
+    Attributes:
+        key: its first id, else a digest of its prompt; the same in another file.
+        name: what messages call it.
+        prompt: a digest of the prompt; None as long as no record has one.
+        references: the gold answers, any of which is correct; empty as long as no record has one.
+        source: the file of its first record.
+        line: the line of its first record.
+        id: of its first record.
+        records: how many there are so far.
+        has_other_ids: whether one of them has another id than the first.
+    """
+
+    key: str
+    name: str
+    prompt: str | None
+    references: list[str]
+    source: str | None
+    line: int | None
+    id: str | None
+    records: int = 0
+    has_other_ids: bool = False
+
+
+@dataclass
+class Questions:
+    """The questions of a stream so far."""
+
+    _by_id: dict[str, Question] = field(default_factory=dict)
+    _by_prompt: dict[str, list[Question]] = field(default_factory=dict)
+
+    def of(self, record: Record) -> Question:
+        """Return the question of the stream's next record.
+
+        Raises:
+            RecordError: it has neither an id nor a prompt, or its id is that of another question.
+        """
+        question = self.known(record)
+        if question is None:
+            raise record.error('has no "id", "question", "messages" or "prompt" that says which question it answers')
+        return question
+
+    def known(self, record: Record) -> Question | None:
+        """Return the same, or None where the record has neither an id nor a prompt."""
+        prompt, references = _prompt(record), _references(record)
+        if record.id is None and prompt is None:
+            return None
+        question = None if record.id is None else self._by_id.get(record.id)
+        if question is None:
+            question = self._with_prompt(prompt, references) or self._new(record, prompt, references)
+        elif None not in (prompt, question.prompt) and prompt != question.prompt:
+            raise record.error(f"has the id of another question ({record.id}: see line {question.line})")
+        elif references and question.references and references != question.references:
+            raise record.error(
+                f'has the reference "{record.reference}", but its question {question.name} has '
+                f'"{" or ".join(question.references)}" (see line {question.line})'
+            )
+        if record.id is not None:
+            self._by_id[record.id] = question
+            question.has_other_ids |= record.id != question.id
+        if prompt is not None and question.prompt is None:
+            question.prompt = prompt
+            self._by_prompt.setdefault(prompt, []).append(question)
+        question.references = question.references or references
+        question.records += 1
+        return question
+
+    def merged(self) -> str | None:
+        """Return in words how many records have the prompt of another id; None without any."""
+        merged = [each for those in self._by_prompt.values() for each in those if each.has_other_ids]
+        if not merged:
+            return None
+        return (
+            f"{sum(each.records for each in merged):,} records have the prompt of another id: they count as samples of "
+            f"{len(merged):,} question{'s' * (len(merged) != 1)}"
+        )
+
+    def _with_prompt(self, prompt: str | None, references: list[str]) -> Question | None:
+        """Return the question that has a prompt and these references, else the first one that agrees."""
+        those = self._by_prompt.get(prompt or "", ())
+        same = (each for each in those if each.references == references)
+        return next(same, None) or next((each for each in those if not (references and each.references)), None)
+
+    def _new(self, record: Record, prompt: str | None, references: list[str]) -> Question:
+        others = self._by_prompt.setdefault(prompt, []) if prompt is not None else []
+        key = f"id {record.id}" if record.id is not None else f"prompt {prompt} {len(others)}"
+        name = record.id if record.id is not None else f"at line {record.line}"
+        question = Question(key, name, prompt, references, record.source, record.line, record.id)
+        others.append(question)
+        return question
+
+
+def prompt_digest(record: Record) -> str | None:
+    """Return a digest of the first there is of ``question``, ``messages`` and ``prompt``."""
+    if record.get("question") is not None:
+        text = record.text("question").encode()
+    elif record.get("messages") is not None:
+        # Logs give each turn an id of its own
+        text = encode_value([[turn["role"], turn["content"]] for turn in record.split_messages()[0]])
+    elif record.get("prompt") is not None:
+        text = record.text("prompt").encode()
+    else:
+        return None
+    return blake2b(text, digest_size=16).hexdigest()
+
+
+def _prompt(record: Record) -> str | None:
+    """Return the digest of a record's prompt; None for what is none, where an id tells the question."""
+    try:
+        return prompt_digest(record)
+    except RecordError:
+        if record.id is None:
+            raise
+        return None
+
+
+def _references(record: Record) -> list[str]:
+    """Return a record's references; none for what is none, which labelling refuses where it is needed."""
+    try:
+        return record.references
+    except RecordError:
+        return []
