@@ -87,7 +87,6 @@ def test_an_option_of_the_posterior_takes_three_places(run, tiny_folder, tmp_pat
             ("perturb", *of_model, "--salt", 5, "-o", kept),
             (*score, "--posterior", kept),
             (*score, "--salt", 5),
-            (*generate, "--salt", 7),
             (*score, "--posterior", kept, "--salt", 5),
             ("score", lines, "--from-logprobs", "--salt", 7),
             (*score, "--salt", 6, "-o", salted, "--resume"),
@@ -102,11 +101,10 @@ def test_an_option_of_the_posterior_takes_three_places(run, tiny_folder, tmp_pat
     assert json.loads((kept / "posterior.json").read_text())["salt"] == 5
     eu = [[record["tokur"]["scores"]["eu"] for record in scored] for scored in (default, read, drawn)]
     assert eu[0] != eu[1] == eu[2]
-    assert [(code, error) for code, _, error in results[9:12]] == [
-        (2, "tokur generate: --salt says how responses are scored: give --score or --guide too\n"),
-        (2, f"tokur score: --salt is fixed by --posterior {kept}: leave one of the two out\n"),
-        (2, "tokur score: --salt is for scoring with a model, and --from-logprobs uses none: leave one of them out\n"),
+    assert [(code, error) for code, _, error in results[9:11]] == [
+        (2, "tokur score: --salt contradicts --posterior: leave one of them out\n"),
+        (2, "tokur score: --salt contradicts --from-logprobs: leave one of them out\n"),
     ]
-    code, _, error = results[12]
+    code, _, error = results[11]
     assert code != 0
     assert "salt" in error.replace(str(salted), "")

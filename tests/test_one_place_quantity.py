@@ -57,7 +57,7 @@ def tokur(tmp_path_factory):
 
 @pytest.mark.parametrize(("command", "option"), [("heatmap", "--score"), ("generate", "--guide")])
 def test_it_is_in_the_helps(tokur, command, option):
-    told = re.search(rf"^  {option} \S+\n(.*?)^  --", tokur(command, "--help"), re.DOTALL | re.MULTILINE)[1]
+    told = re.search(rf"^  {option} \S+ (.*?)^  --", tokur(command, "--help"), re.DOTALL | re.MULTILINE)[1]
     assert "margin" in re.findall(r"\w+", told)
 
 
@@ -83,7 +83,7 @@ def test_labelled_steps_are_judged_by_it(tokur, tmp_path):
 def test_a_guided_generation_and_a_scoring_compute_it(tokur, tiny_folder, tmp_path):
     asked = write_lines(tmp_path / "q.jsonl", [{"id": "q", "question": "How many?"}])
     generated = tmp_path / "generated.jsonl"
-    guided = ["--guide", "margin", "-n", 3, "--step-tokens", 3, "--max-new-tokens", 9, "--dtype", "float32"]
+    guided = ["--guide", "margin", "-n", 3, "--set", "step_tokens=3", "--max-new-tokens", 9, "--dtype", "float32"]
     tokur("generate", asked, "-m", tiny_folder, *guided, "--score", "-o", generated)
     particles = parsed(generated.read_text())
     steps = parsed(tokur("score", generated, "--dtype", "float32", "--steps"))

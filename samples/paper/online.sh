@@ -51,7 +51,7 @@ respond ll --guide ll --scores ll # which needs no draws
 for guide in tu au eu; do
     respond "$guide" --guide "$guide"
 done
-respond recommended --guide eu --guide-over top5 --guide-temperature auto --resample systematic
+respond recommended --guide eu --guide-over top5 --guide-temperature auto --set resample=systematic
 
 printf '%-26s  %-14s  %-14s  %-14s  %-14s  %s\n' '' BoN WBoN majority Pass@1 "Pass@$N"
 for score in ll tu_mean au_mean eu_mean; do

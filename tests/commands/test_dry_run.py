@@ -84,13 +84,13 @@ def test_generate_is_told_its_responses_and_what_keys_and_values_take(run_tokur,
     token = sum(layer.keys.nbytes + layer.values.nbytes for layer in cache.layers)
     longest = max(prompt_lengths(tiny_folder)) + 20
     assert told["memory"]["keys_and_values"] == 120 * longest * token
-    few = ["--max-memory", str(10 * longest * token / 2**30), "--dry-run"]
+    few = ["--set", f"max_memory={10 * longest * token / 2**30}", "--dry-run"]
     told = json.loads(run_tokur("generate", given, "-m", tiny_folder, *SAMPLED, "--dtype", "float32", *few)[1])
     assert (told["rows"], told["memory"]["keys_and_values"]) == (10, 10 * longest * token)
 
 
 def test_vllm_is_told_the_same_questions(run_tokur, tiny_folder, given, loads_nothing):
-    vllm = ["--backend", "vllm", "--max-memory", "1", "--dry-run"]
+    vllm = ["--backend", "vllm", "--set", "max_memory=1", "--dry-run"]
     code, out, _ = run_tokur("generate", given, "-m", tiny_folder, *SAMPLED, *vllm)
     told = json.loads(out)
     assert (code, told["records"], told["memory"]["keys_and_values"]) == (0, 120, 2**30)
@@ -99,7 +99,7 @@ def test_vllm_is_told_the_same_questions(run_tokur, tiny_folder, given, loads_no
 
 def test_scores_by_vllm_are_told_as_batches_of_its_own_memory(run_tokur, tiny_folder, given, loads_nothing):
     options = ["score", given, "-m", tiny_folder, "--batch-tokens", "600", "--draws", "3", "--sampling", "shared"]
-    told = json.loads(run_tokur(*options, "--backend", "vllm", "--max-memory", "1", "--dry-run")[1])
+    told = json.loads(run_tokur(*options, "--backend", "vllm", "--set", "max_memory=1", "--dry-run")[1])
     alone = json.loads(run_tokur(*options, "--dry-run")[1])
     assert told["passes"] == alone["passes"]
     assert told["memory"] == {

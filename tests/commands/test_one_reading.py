@@ -279,13 +279,6 @@ def test_an_expression_that_takes_forever_on_a_response_makes_it_a_bad_record(ru
         assert f"{path}:2: --answer takes more than 0.3 s of processor time on this response: simplify it" in err
 
 
-@pytest.mark.parametrize("option", [["--answer", "x"], ["--allow-code-execution"], ["--unsafe-code-execution"]])
-def test_spans_have_no_answers_and_no_code(run_tokur, tmp_path, option):
-    code, _, err = run_tokur("evaluate", "--level", "step", write_lines(tmp_path / "in.jsonl", []), *option)
-    assert code == 2
-    assert f"{option[0]} is for whole responses, not for --level step" in err
-
-
 def test_what_has_no_answer_that_can_be_read_is_counted_and_three_are_shown(run_tokur, tmp_path):
     texts = [
         "I cannot tell which of them it would be.\x1b[m" + "é" * 90,

@@ -177,7 +177,7 @@ def test_without_p_correct_the_share_of_the_vote_decides(select):
 def test_abstaining_needs_something_to_be_certain_of(select):
     lines = question("q1", ["18", "7"])
     code, _, err = select(lines, "--method", "bon", "--abstain", "0.5")
-    assert (code, err) == (2, ["--abstain with --method bon needs --by p_correct: a single response has all the vote"])
+    assert (code, err) == (2, ["--abstain needs --by p_correct with --method bon: one response has all the vote"])
     code, _, _ = select(lines, "--abstain", "1.5")
     assert code == 2
 
@@ -435,7 +435,7 @@ def test_responses_that_do_not_mark_their_answer_in_words_are_counted(select):
         (["--abstain", "65"], "--abstain: 65 is not a part from 0 to 1, such as 0.65"),
         (["--abstain", "nan"], "--abstain: nan is not a part from 0 to 1, such as 0.8"),
         (["--abstain", "-0.1"], "--abstain: -0.1 is not a part from 0 to 1, such as 0.8"),
-        (["--weight", "rank"], "--weight goes with --method wbon: maj weighs nothing"),
+        (["--weight", "rank"], "--weight needs --method wbon"),
         (["--format", "csv"], "--format csv: there is no such format"),
         (["--method", "best"], "--method: 'best' is not one of"),
     ],

@@ -18,7 +18,7 @@ from tokur_cli.records.reader import read_records
 from tokur_cli.records.streams import MAX_LINE, in_bytes
 
 LIMIT = 1000
-TOO_LONG = "is longer than 1 kB: raise --max-line to read it"
+TOO_LONG = "is longer than 1 kB: raise --set max_line to read it"
 
 
 def row(number, size=0):
@@ -228,8 +228,8 @@ def test_the_longest_line_is_given_in_units(given, meant):
 @pytest.mark.parametrize("given", ["", "0", "-1MB", "MB", "1.5MB", "64TB", "1" * 5000])
 def test_other_lengths_are_refused(run_tokur, tmp_path, given):
     (tmp_path / "in").write_text(row(1))
-    code, _, err = run_tokur("select", tmp_path / "in", f"--max-line={given}")
-    assert (code, err) == (2, f"tokur select: --max-line {given}: is not a number of bytes, such as 64MB or 1GB\n")
+    code, _, err = run_tokur("select", tmp_path / "in", f"--set=max_line={given}")
+    assert (code, err) == (2, f"tokur select: --set max_line={given}: is not a number of bytes, such as 64MB or 1GB\n")
 
 
 def test_the_limit_is_named_in_round_numbers():
@@ -247,10 +247,10 @@ def test_commands_skip_a_line_that_is_too_long(run_tokur, tmp_path):
     lines = [json.dumps(scored), json.dumps({**scored, "more": "x" * 3000}), json.dumps({**scored, "id": "b"})]
     (tmp_path / "in").write_text("\n".join(lines))
     for command, *options in (("select", "--by", "eu"), ("evaluate", "--graded", tmp_path / "out", "--force")):
-        code, _, err = run_tokur(command, tmp_path / "in", "--max-line", "1kB", *options)
+        code, _, err = run_tokur(command, tmp_path / "in", "--set", "max_line=1kB", *options)
         assert code == 1
         assert f"in:2: {TOO_LONG}" in err
-        code, _, err = run_tokur(command, tmp_path / "in", "--max-line", "1kB", "--skip-invalid", *options)
+        code, _, err = run_tokur(command, tmp_path / "in", "--set", "max_line=1kB", "--skip-invalid", *options)
         assert f"in:2: {TOO_LONG}" in err
         assert ("skipped 1 invalid record" in err) == (code == 3)
         assert (code == 3) == (command == "select")  # to evaluate, no record has a label

@@ -120,14 +120,14 @@ def test_a_command_does_not_destroy_what_it_reads(options, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "option",
-    ["--model", "--requests", "--few-shot", "--template", "--posterior", "--nli-model", "--similarity-model"],
+    ["--model", "--requests", "--few-shot", "--template", "--posterior", "--set nli_model", "--set similarity_model"],
 )
 def test_nothing_that_an_option_reads_is_written_over(option, tmp_path):
     (tmp_path / "read").mkdir()
     for name in ("s.jsonl", "read/config.json"):
         shutil.copy(SCORED, tmp_path / name)
     for given, output in (("read/config.json", "read/../read/config.json"), ("read", "read/config.json")):
-        if given == "read" and option not in ("--model", "--posterior", "--nli-model", "--similarity-model"):
+        if given == "read" and option not in ("--model", "--posterior", "--set nli_model", "--set similarity_model"):
             continue
         run = tokur("score", "s.jsonl", option, given, "-o", output, "--force", cwd=tmp_path)
         assert (run.returncode, run.stderr) == (

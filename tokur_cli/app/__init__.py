@@ -117,5 +117,5 @@ def usage_message(error: Any) -> str:
     """Return what an error of click's says about a command line, in one line: of an option's value, after its name."""
     if getattr(error, "param", None) is not None and error.message:
         return f"{max(error.param.opts, key=len)}: {error.message.rstrip('.').removeprefix('Value error, ')}"
-    message = error.format_message().rstrip(".")
+    message: str = error.format_message().rstrip(".")
     return message[:1].lower() + message[1:]

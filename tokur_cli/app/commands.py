@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from tokur_cli.app.groups import Without
-from tokur_cli.commands.options.evaluate import WHOLE, EvaluationOptions, EvaluationOutput
+from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOutput
 from tokur_cli.commands.options.files import Reads
 from tokur_cli.commands.options.fit import CertifyOptions, FitOptions
 from tokur_cli.commands.options.guided import GuidedOptions
@@ -20,7 +20,6 @@ from tokur_cli.commands.options.model import BackendOptions, DecodingOptions, Mo
 from tokur_cli.commands.options.perturb import KeepOptions, StrengthOptions
 from tokur_cli.commands.options.relations import Excludes, Needs
 from tokur_cli.commands.options.scoring import (
-    FIXED,
     BaselineOptions,
     LoggedOptions,
     PosteriorOptions,
@@ -52,30 +51,22 @@ TrialResponses = Annotated[
     str | None,
     _INPUT,
     typer.Argument(help="JSONL of responses to try strengths on, for --sweep and --calibrate; - for standard input."),
-    Needs(
-        "--sweep",
-        "--calibrate",
-        why="responses are read by --sweep and --calibrate only: give one of the two, or no responses",
-    ),
+    Needs("--sweep", "--calibrate"),
 ]
-_OF_TRIALS = Needs(
-    "--sweep",
-    "--calibrate",
-    why="{option} is about the responses that --sweep and --calibrate read: leave it out",
-)
-_WITH_MODEL = "{option} is for scoring with a model, and --from-logprobs uses none: leave one of them out"
-_OF_MODEL = Excludes("--from-logprobs", why=_WITH_MODEL)
-_OF_REWARDS = "{option} says how responses are scored: give --score or --guide too"
-_OF_SCORES = "{option} says how responses are scored: give --score too"
+_OF_MODEL = Excludes("--from-logprobs")
 _BESIDE_KEPT = ("folder", "draws", "sigma")  # of which --sigma says itself what it goes with
-_OF_GUIDED = ("scores", "tokens", "calibration", "no_tokens", "steps", "step_by")
-_OF_RECORDS = (*_OF_GUIDED, "alternatives")
-_BATCH = ("batch_tokens",)  # which generating has, too
-_OF_TRANSFORMERS = Excludes(
-    "--backend=vllm",
-    but=("name", "dtype", "revision", "trust_remote_code"),
-    why="{option} is for --backend transformers (vLLM takes whole models, and the GPU that it finds): leave it out",
+_OF_GUIDED = (
+    "batch_tokens",
+    "scores",
+    "tokens",
+    "calibration",
+    "no_tokens",
+    "steps",
+    "step_by",
+    "sampling",
+    "estimator",
 )
+_OF_TRANSFORMERS = Excludes("--backend=vllm", but=("name", "dtype", "trust_remote_code"))
 _MAPPING = ("format", "question_field", "response_field", "reference_field", "id_field", "requests", "filter")
 
 
@@ -95,10 +86,10 @@ def perturb(
     keep: KeepOptions,
     posterior: Annotated[PosteriorOptions, Without("folder", "sigma")],
     strength: StrengthOptions,
-    sampling: Annotated[SamplingOptions, _OF_TRIALS],
-    labels: Annotated[LabelOptions, Without("allow_code_execution", "unsafe_code_execution"), _OF_TRIALS],
-    prompts: Annotated[PromptOptions, _OF_TRIALS],
-    source: Annotated[InputOptions, _OF_TRIALS],
+    sampling: SamplingOptions,
+    labels: Annotated[LabelOptions, Without("allow_code_execution", "unsafe_code_execution")],
+    prompts: PromptOptions,
+    source: InputOptions,
 ) -> None:
     """Make the weight posterior: look at it, find its strength, keep it. Its draws also serve as adapters.
 
@@ -120,7 +111,7 @@ def generate(
     question: Annotated[
         str | None,
         typer.Option("--question", metavar="TEXT", help="Ask this, in place of a file.", rich_help_panel="Input"),
-        Excludes("questions", why="{option} is asked in place of a file: leave it or {value} out"),
+        Excludes("questions"),
     ] = None,
     model: Annotated[ModelOptions, _OF_TRANSFORMERS],
     engine: BackendOptions,
@@ -132,39 +123,15 @@ def generate(
     ] = False,
     posterior: Annotated[
         PosteriorOptions,
-        Needs("--score", "--guide", but=("seed",), why=_OF_REWARDS),
-        Excludes("--posterior", but=(*_BESIDE_KEPT, "seed"), why=FIXED),  # the seed is that of the samples
+        Excludes("--posterior", but=(*_BESIDE_KEPT, "seed")),  # the seed is that of the samples
     ],
-    scoring: Annotated[
-        ScoringOptions,
-        Needs("--score", but=(*_BATCH, "sampling", "estimator"), why=_OF_SCORES),
-        Needs("--score", "--guide", but=(*_BATCH, *_OF_RECORDS), why=_OF_REWARDS),
-        Excludes(
-            "--guide",
-            but=(*_BATCH, *_OF_GUIDED, "sampling", "estimator"),
-            why="{option} is not known of guided responses: pipe into tokur score",
-        ),
-    ],
-    baselines: Annotated[BaselineOptions, Needs("--score", why=_OF_SCORES)],
+    scoring: Annotated[ScoringOptions, Excludes("--guide", but=_OF_GUIDED)],
+    baselines: BaselineOptions,
     workers: WorkerOptions,
-    target: Annotated[
-        ResumableOutput,
-        Excludes(
-            "--over=samples",
-            but=("path", "force"),
-            why="--over samples compares all samples of a question, --resume generates only those that are missing: "
-            "leave --score out and pipe the finished file into tokur score",
-        ),
-    ],
+    target: Annotated[ResumableOutput, Excludes("--over=samples", but=("path", "force"))],
     dry_run: DryRunOptions,
     prompts: PromptOptions,
-    source: Annotated[
-        InputOptions,
-        Without("response_field", "requests"),
-        Excludes(
-            "--question", why="{option} is about a file of questions, which {others} takes the place of: leave it out"
-        ),
-    ],
+    source: Annotated[InputOptions, Without("response_field", "requests")],
 ) -> None:
     """Generate N responses to each question with the mean weights. Score takes the records as they are.
 
@@ -187,25 +154,16 @@ def score(
     *,
     responses: Responses = None,
     model: Annotated[ModelOptions, _OF_MODEL, _OF_TRANSFORMERS],
-    engine: Annotated[
-        BackendOptions,
-        _OF_MODEL,
-        Needs(
-            "--backend=vllm",
-            but=("backend", "tensor_parallel_size"),
-            why="{option} is for --backend vllm: with transformers, scoring keeps no more than --batch-tokens needs",
-        ),
-    ],
-    posterior: Annotated[PosteriorOptions, _OF_MODEL, Excludes("--posterior", but=_BESIDE_KEPT, why=FIXED)],
+    engine: BackendOptions,
+    posterior: Annotated[PosteriorOptions, _OF_MODEL, Excludes("--posterior", but=_BESIDE_KEPT)],
     scoring: Annotated[
-        ScoringOptions,
-        Excludes("--from-logprobs", but=("scores", "tokens", "no_tokens", "alternatives"), why=_WITH_MODEL),
+        ScoringOptions, Excludes("--from-logprobs", but=("scores", "tokens", "no_tokens", "alternatives"))
     ],
-    baselines: Annotated[BaselineOptions, _OF_MODEL],
-    workers: Annotated[WorkerOptions, _OF_MODEL],
+    baselines: BaselineOptions,
+    workers: WorkerOptions,
     target: ResumableOutput,
-    dry_run: Annotated[DryRunOptions, _OF_MODEL],
-    prompts: Annotated[PromptOptions, _OF_MODEL],
+    dry_run: DryRunOptions,
+    prompts: PromptOptions,
     source: InputOptions,
     logged: LoggedOptions,
 ) -> None:
@@ -254,7 +212,7 @@ def evaluate(
     *,
     scored: ScoredFiles = None,
     options: EvaluationOptions,
-    labels: Annotated[LabelOptions, Excludes("--level=step", but=("label_field",), why=WHOLE)],
+    labels: LabelOptions,
     fit: FitOptions,
     certify: CertifyOptions,
     target: EvaluationOutput,

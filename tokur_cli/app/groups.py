@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import inspect
 import operator
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -15,7 +15,7 @@ import typer.main
 from typer.models import OptionInfo
 
 from tokur_cli.commands.options.files import check_parameters
-from tokur_cli.commands.options.relations import Call, Relation
+from tokur_cli.commands.options.relations import Rare, Relation, check_relations
 from tokur_cli.commands.shared.errors import reporting
 
 
@@ -27,6 +27,27 @@ class Without:
 
     def __init__(self, *fields: str) -> None:
         object.__setattr__(self, "fields", fields)
+
+
+SET = "--set"
+"""With a name and a value, what a rare option is given by; with the name, its flag for the parser."""
+RARE = "Rare, each by --set NAME=VALUE"
+"""The title of rare options in the help."""
+
+
+def with_rare(args: Sequence[str]) -> list[str]:
+    """Return a command line in which ``--set NAME=VALUE`` is one word, ``--set NAME`` for a flag that is true."""
+    words, found = iter(args), []
+    for word in words:
+        setting = next(words, "") if word == SET else word.removeprefix(f"{SET}=")
+        name, _, value = setting.partition("=")
+        if word != SET and word == setting:
+            found.append(word)
+        elif value.lower() == "true":
+            found.append(f"{SET} {name}")
+        elif value.lower() != "false":
+            found.append(f"{SET} {setting}")
+    return found
 
 
 class Groups:
@@ -53,7 +74,7 @@ class Groups:
 
         A group with a field ``given`` has the names of its options there that the user gave.
         """
-        Call(self.parameters, values, given).check()
+        check_relations(self.parameters, values, given)
         filled = {}
         for name, (group, options) in self._groups.items():
             own = {option: values[option] for option in options}
@@ -110,6 +131,8 @@ def _options(group: Any, marks: tuple[Any, ...]) -> Iterator[inspect.Parameter]:
         if not declared or field.name in left_out:
             continue
         option = copy.copy(declared[0])
+        if any(isinstance(mark, Rare) for mark in hint.__metadata__):
+            option.param_decls, option.rich_help_panel = (f"{SET} {field.name}",), RARE
         option.rich_help_panel = option.rich_help_panel or group.panel
         if hint.__origin__ is bool:
             option.metavar = ""  # a flag takes no value

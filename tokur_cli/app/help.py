@@ -12,6 +12,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from tokur_cli.app.groups import RARE, SET, with_rare
 from tokur_cli.records.errors import UsageError
 
 SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -45,7 +46,7 @@ class Command(TyperCommand):
         """Parse the command line, and note which help is asked for, if one is, and whose mistakes are found."""
         ctx.meta[_SHORT] = "--help" not in args
         try:
-            return super().parse_args(ctx, self._with_values(args))
+            return super().parse_args(ctx, with_rare(self._with_values(args)))
         except Exception as error:
             if getattr(error, "ctx", ctx) is None:  # click does not know where a value is missing
                 vars(error)["ctx"] = ctx
@@ -98,21 +99,21 @@ def _help_of_command(command: Command, ctx: Any, width: int) -> Iterator[str]:
     purpose, *details = command.help.split("\n\n") if command.help else [""]
     yield from _head(purpose, command, ctx, width)
     arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
+    options = [parameter for parameter in command.params if parameter not in arguments]
     if ctx.meta.get(_SHORT):
         flags = flags_of(command, ctx)
         chosen = [*arguments, *(flags[name] for name in command.brief.options)]
-        yield from _section("Options", _records(chosen, ctx, short=True), width, beside=True)
-        yield from ("", f"{ctx.command_path} --help explains all {len(command.params) - len(arguments)} options.")
+        yield from _section("Options", _records(chosen, ctx, short=True), width)
+        yield from ("", f"{ctx.command_path} --help explains all {len(options)} options.")
         return
     for paragraph in details:
         yield from ("", *_wrapped(_filled(paragraph), width))
     panels: dict[str, list[Any]] = {"Arguments": arguments} if arguments else {}
-    for parameter in command.params:
-        if parameter.param_type_name != "argument":
-            panels.setdefault(getattr(parameter, "rich_help_panel", None) or "Options", []).append(parameter)
-    for title, parameters in panels.items():
-        yield from _section(title, _records(parameters, ctx), width)
-    yield from _section("Help", [("-h", "The short help."), ("--help", "This help.")], width, beside=True)
+    for option in options:
+        panels.setdefault(getattr(option, "rich_help_panel", None) or "Options", []).append(option)
+    for title in sorted(panels, key=lambda title: title == RARE):
+        yield from _section(title, _records(panels[title], ctx), width)
+    yield from _section("Help", [("-h", "The short help."), ("--help", "This help.")], width)
 
 
 def _filled(paragraph: str) -> str:
@@ -131,10 +132,10 @@ def _help_of_group(group: Group, ctx: Any, width: int) -> Iterator[str]:
         for name, command in group.commands.items()
     ]
     yield from _head((group.help or "").replace("\n\n", " "), group, ctx, width)
-    yield from _section("Commands", purposes, width, beside=True)
+    yield from _section("Commands", purposes, width)
     if not short:
-        yield from _section("Options", _records(group.params, ctx), width, beside=True)
-        yield from _section("Help", [("-h", "The short help."), ("--help", "This help.")], width, beside=True)
+        yield from _section("Options", _records(group.params, ctx), width)
+        yield from _section("Help", [("-h", "The short help."), ("--help", "This help.")], width)
     yield from ("", *_wrapped("tokur COMMAND -h shows examples and the options that most people need,", width))
     yield "tokur COMMAND --help all of them."
 
@@ -151,15 +152,15 @@ def _head(purpose: str, command: Any, ctx: Any, width: int) -> Iterator[str]:
         yield from _wrapped(example, width - 2, "  ", "      ", end=" \\")
 
 
-def _section(title: str, rows: Iterable[tuple[str, str]], width: int, *, beside: bool = False) -> Iterator[str]:
-    """Yield a title and the rows below it: terms with their texts, beside them if there is room, or below them."""
+def _section(title: str, rows: Iterable[tuple[str, str]], width: int) -> Iterator[str]:
+    """Yield a title and the rows below it: terms with their texts beside them, or below where a term is long."""
     rows = list(rows)
-    column = 4 + max(len(term) for term, _ in rows if len(term) <= _BESIDE) if beside else 10
+    column = 4 + max((len(term) for term, _ in rows if len(term) <= _BESIDE), default=4)
     yield from ("", _heading(title))
     for term, text in rows:
         lines = list(_wrapped(text, width, " " * column))
         head = f"  {_styled(term, fg='cyan')}"
-        if beside and lines and len(term) + 4 <= column:
+        if lines and len(term) + 4 <= column:
             head += lines.pop(0)[len(term) + 2 :]
         yield from (head, *lines)
 
@@ -177,7 +178,7 @@ def _records(parameters: Iterable[Any], ctx: Any, *, short: bool = False) -> Ite
             text, *others = _SENTENCE_END.split(text)
             defaults = [other for other in others if other.startswith("Default: ")]
             extra = " ".join([*defaults, *(f"[{default}]" for default in re.findall(r"default: [^;\]]*", extra))])
-        yield " ".join(term.split()), f"{text} {extra}".strip()
+        yield " ".join(term.split()).removeprefix(f"{SET} "), f"{text} {extra}".strip()
 
 
 def _placeholder(argument: Any) -> str:

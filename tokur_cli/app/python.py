@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from tokur_cli.app import usage_message
 from tokur_cli.app.commands import generate, score, together
-from tokur_cli.app.groups import Groups, given_in, parser_of
+from tokur_cli.app.groups import SET, Groups, given_in, parser_of
 from tokur_cli.commands.generate.command import GenerateJob
 from tokur_cli.commands.heatmap.notebook import picture_of
-from tokur_cli.commands.options.model import ModelOptions
-from tokur_cli.commands.options.relations import Call
+from tokur_cli.commands.options.relations import names_of
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
@@ -104,12 +103,10 @@ class Tokur:
             RecordError: later, after all before it, a bad record; it names its number, from 1.
             TokurError: a file that the options name cannot be read; later, whatever else stops the command.
         """
-        groups = _filled(generate, options, self._options)
+        groups = _filled(generate, {**self._options, **options})
         if groups["model"] != self._model_options:
-            *others, last = (field.name for field in fields(ModelOptions) if field.name not in ("of_records", "name"))
             raise UsageError(
-                f"generate uses the model that Tokur has: give model, {', '.join(others)} and {last} to another "
-                "Tokur(…)"
+                "generate uses the model that Tokur has: give another model, or how it is loaded, to Tokur"
             )
         scoring = _scoring_of(groups)
         decoding = groups["decoding"].guided_by(groups["guided"].guidance, groups["posterior"].seed)
@@ -154,38 +151,37 @@ def _scoring_of(groups: Mapping[str, Any]) -> ScoringOptions:
     return together(groups["scoring"], groups["posterior"], groups["baselines"], groups["engine"])
 
 
-def _filled(command: Any, options: Mapping[str, Any], beside: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return a command's groups of options with values as they would be given on its command line.
-
-    Those given ``beside`` them, for all commands, are left out where they say nothing.
-    """
-    parser = parser_of(command)
-    known = {
-        flag.lstrip("-").replace("-", "_"): parameter.name
-        for parameter in parser.params
+def _filled(command: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a command's groups of options with values as they would be given on its command line."""
+    groups, parser = Groups(command), parser_of(command)
+    flags = {
+        name.removeprefix(SET).lstrip("- ").replace("-", "_"): name
+        for parameter in groups.parameters
         if parameter.name not in _OF_COMMAND_LINE
-        for flag in parameter.opts
-        if flag.startswith("-")
+        for name in names_of(parameter)
+        if name.startswith("-")
     }
-    options, own = {**(beside or {}), **options}, options
-    for name in options:
-        if name not in known:
+    words = []
+    for name, value in options.items():
+        if name not in flags:
             raise UsageError(
-                f"tokur {command.__name__} has no option {name} from Python; there are: {', '.join(known)}"
+                f"tokur {command.__name__} has no option {name} from Python; there are: {', '.join(flags)}"
             )
-    several = {parameter.name for parameter in parser.params if getattr(parameter, "multiple", False)}
-    values = {known[name]: value for name, value in options.items() if value is not None}
-    for name, value in values.items():
-        if isinstance(value, list | tuple) and name not in several:  # on the command line with commas between them
-            values[name] = ",".join(map(str, value))
+        several = isinstance(value, list | tuple)
+        is_repeated = any(flags[name] in one.opts and getattr(one, "multiple", False) for one in parser.params)
+        if value is True:
+            words.append(flags[name])
+        elif value is not None and value is not False:
+            values = value if several and is_repeated else [",".join(map(str, value)) if several else value]
+            words += [word for one in values for word in _as_typed(flags[name], one)]
     try:
-        context = parser.make_context(command.__name__, [], default_map=values)
+        context = parser.make_context(command.__name__, words)
     except Exception as error:
         if not hasattr(error, "format_message"):  # click's errors about usage, of which typer has its own copy
             raise
         raise UsageError(usage_message(error)) from None
-    groups, given = Groups(command), given_in(context)
-    idle = Call(groups.parameters, context.params, given).lacking() - {known[name] for name in own}
-    if idle:
-        return _filled(command, {name: value for name, value in options.items() if known[name] not in idle})
-    return groups.fill(context.params, given)
+    return groups.fill(context.params, given_in(context))
+
+
+def _as_typed(flag: str, value: Any) -> list[str]:
+    return [f"{flag}={value}"] if flag.startswith("--") else [flag, str(value)]

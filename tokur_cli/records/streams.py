@@ -96,7 +96,7 @@ def seekable(stream: io.BufferedReader, name: str, max_line: int = MAX_LINE) -> 
             if copy.tell() + len(part) > _COPY_LINES * max_line:
                 raise TokurError(
                     f"{name}: holds more than {in_bytes(_COPY_LINES * max_line)}, too much to be copied: give it "
-                    "unpacked, as a file, or raise --max-line"
+                    "unpacked, as a file, or raise --set max_line"
                 )
             copy.write(part)
         copy.seek(0)
@@ -153,7 +153,7 @@ def _skip_blank_lines(stream: BinaryIO, most: int) -> tuple[int, int]:
 
 def too_long(max_line: int) -> str:
     """Return the message for a line, element or archive member of more bytes than that."""
-    return f"is longer than {in_bytes(max_line)}: raise --max-line to read it"
+    return f"is longer than {in_bytes(max_line)}: raise --set max_line to read it"
 
 
 def in_bytes(count: int) -> str:

@@ -17,7 +17,7 @@ from tokur_cli.engine.generation.decoder import DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
 
 SCORES = "inside,sar,u_ecc,u_deg"
-OPTIONS = ["--dtype", "float32", "--attempts", 4, "--attempt-tokens", 12, "--similarity", "jaccard"]
+OPTIONS = ["--dtype", "float32", "--attempts", 4, "--set", "attempt_tokens=12", "--similarity", "jaccard"]
 END = 258
 
 
@@ -82,7 +82,7 @@ def test_the_scores_are_those_of_attempts_made_one_by_one(responses, scores_of):
     assert list(found) == SCORES.split(",")
     expected = by_hand(prompt, "q0")
     assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-4, abs=1e-4)
-    other = scores_of(responses, "--seed", 5, "--attempt-temperature", 1.5)["q0"]
+    other = scores_of(responses, "--seed", 5, "--set", "attempt_temperature=1.5")["q0"]
     expected = by_hand(prompt, "q0", seed=5, temperature=1.5)
     assert {name: other[name] for name in expected} == pytest.approx(expected, rel=1e-4, abs=1e-4)
     assert other["inside"] != found["inside"]

@@ -148,11 +148,11 @@ def test_the_layer_is_chosen_and_written_where_a_score_depends_on_it(run_tokur, 
 
     _, none = run("--scores", "default,llm_check_logit_entropy,p_true")
     first, middle = run("--scores", "llm_check_attention,llm_check_hidden")
-    last, chosen = run("--scores", "llm_check_attention,llm_check_hidden", "--llm-check-layer", 2)
+    last, chosen = run("--scores", "llm_check_attention,llm_check_hidden", "--set", "llm_check_layer=2")
     assert (none, middle, chosen) == (None, 1, 2)
     assert all(first[name] != last[name] for name in first)
     code, _, err = run_tokur(
-        "score", responses, "-m", tiny_folder, "--scores", "llm_check_hidden", "--llm-check-layer", 9
+        "score", responses, "-m", tiny_folder, "--scores", "llm_check_hidden", "--set", "llm_check_layer=9"
     )
     assert code == 2
     assert "there is no layer 9: the model has 2" in err

@@ -116,7 +116,7 @@ def test_a_set_that_the_similarity_model_cannot_compare_fails_alone(monkeypatch)
 def test_an_nli_model_serves_both_purposes_and_is_named_in_the_records(run_tokur, tiny_folder, tmp_path):
     labels = {0: "CONTRADICTION", 1: "NEUTRAL", 2: "ENTAILMENT"}
     folder = tiny_encoder_folder(tmp_path / "nli", "deberta", "AutoModelForSequenceClassification", id2label=labels)
-    options = ["--entailment", "nli", "--nli-model", folder, "--similarity", "nli", "--over", "samples"]
+    options = ["--entailment", "nli", "--set", f"nli_model={folder}", "--similarity", "nli", "--over", "samples"]
     rows = [{**row, "id": "one", "response": row["response"][:8]} for row in records(3)]
     path = write_lines(tmp_path / "in.jsonl", rows)
     scores = ["--scores", "semantic_entropy,u_deg"]
@@ -136,8 +136,10 @@ def test_an_nli_model_serves_both_purposes_and_is_named_in_the_records(run_tokur
 
 def test_a_model_that_cannot_be_had_is_named_before_anything_is_written(run_tokur, tiny_folder, tmp_path):
     path = write_lines(tmp_path / "in.jsonl", records(3))
-    for option, score in (("--nli-model", "semantic_entropy"), ("--similarity-model", "sar")):
-        code, out, err = run_tokur("score", path, "-m", tiny_folder, "--scores", score, option, tmp_path / "nowhere")
+    for option, score in (("nli_model", "semantic_entropy"), ("similarity_model", "sar")):
+        code, out, err = run_tokur(
+            "score", path, "-m", tiny_folder, "--scores", score, "--set", f"{option}={tmp_path / 'nowhere'}"
+        )
         assert code != 0
         assert out == ""
         assert "nowhere" in err
@@ -149,7 +151,7 @@ def test_it_is_said_once_that_texts_are_cut_off_where_standard_error_is_no_termi
     write_modules(folder, {"embedding_dimension": 32, "pooling_mode": "mean", "include_prompt": True})
     rows = [{"id": one, "question": "Why?", "response": text * 80} for one in ("a", "b") for text in "xy"]
     path = write_lines(tmp_path / "in.jsonl", rows)
-    options = ["--scores", "u_deg", "--over", "samples", "--similarity-model", folder]
+    options = ["--scores", "u_deg", "--over", "samples", "--set", f"similarity_model={folder}"]
     code, _, err = run_tokur("score", path, "-m", tiny_folder, *options)
     assert code == 0, err
     assert err == f"tokur score: {folder} reads {LONGEST} tokens; the rest of longer texts isn't compared\n"

@@ -184,7 +184,7 @@ def test_generate_scores_its_samples_as_score_does(run_tokur, tiny_folder, tmp_p
         "generate", questions, *options, "--score", *scoring, "-o", tmp_path / "out.jsonl", "--resume"
     )
     assert code == 2
-    assert "--resume generates only those that are missing" in err
+    assert "--resume contradicts --over samples" in err
 
 
 @pytest.mark.slow
@@ -193,7 +193,7 @@ def test_the_real_model_has_every_score(run_tokur, all_threads, tmp_path):
     """With real embeddings and the language model as judge; verdicts of its attempts are words that it said."""
     path = tmp_path / "in.jsonl"
     path.write_bytes(b"".join((SAMPLES / "responses.jsonl").read_bytes().splitlines(keepends=True)[:3]))
-    options = ["--entailment", "judge", "--attempts", 3, "--attempt-tokens", 8]
+    options = ["--entailment", "judge", "--attempts", 3, "--set", "attempt_tokens=8"]
     code, out, err = run_tokur("score", path, "--scores", "all", *options)
     assert (code, err) == (0, "")
     for scored in parsed(out):

@@ -136,10 +136,7 @@ def test_an_error_rate_that_no_label_can_mend_is_said(certify):
         (["--certify", "5"], "such as 5%"),
         (["--certify", "100%"], "such as 5%"),
         (["--certify", "5%", "--confidence", "1"], "--confidence 1: give a percentage"),
-        (["--confidence", "90%"], "--confidence is that of a certificate: give --certify too"),
-        (["--certify", "5%", "--fit", "f.json"], "leave --fit out"),
         (["--certify", "5%", "--by", "eu,ll_sum"], "--certify goes by one score, and --by eu,ll_sum names 2"),
-        (["--by", "eu"], "--by is about a calibration or a certificate"),
     ],
 )
 def test_options_that_make_no_certificate_are_refused(run_tokur, tmp_path, options, message):

@@ -64,23 +64,6 @@ def test_another_models_samples_tell_the_difficulty_by_id(tmp_path, run_tokur):
     assert counts == {str(value): list(level.values()).count(value) for value in sorted(set(level.values()))}
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "message"),
-    [
-        (["--difficulty", 5], 1, "--difficulty 5: no question has 5 samples with labels"),
-        (["--difficulty-from", "x"], 2, "--difficulty-from goes with --difficulty N"),
-        (["--difficulty", 2, "--group-by", "level"], 2, "--difficulty and --group-by both make groups"),
-        (["--difficulty", 2, "--level", "step"], 2, "--difficulty is for whole responses"),
-        (["--difficulty", 2, "--difficulty-from", "nowhere.jsonl"], 1, "nowhere.jsonl: there is no such file"),
-    ],
-)
-def test_what_makes_no_groups_is_refused(tmp_path, run_tokur, options, code, message):
-    path = write_lines(tmp_path / "a.jsonl", samples(5, 4, 1))
-    found, out, err = run_tokur("evaluate", path, *options)
-    assert (found, out) == (code, "")
-    assert message in err
-
-
 def test_a_question_with_an_unlabelled_sample_has_no_difficulty(tmp_path, run_tokur):
     records = samples(6, 3, 1, shuffled=False)
     records[1]["correct"] = None

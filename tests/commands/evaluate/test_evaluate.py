@@ -216,8 +216,6 @@ def test_bad_records_end_the_run_with_their_line_or_are_skipped_and_counted(eval
         (["--scaling", "many"], "--scaling many"),
         (["--keep", "0%", "--scaling", "2"], "--keep 0%"),
         (["--keep", "10", "--scaling", "2"], "--keep 10"),
-        (["--keep", "20%"], "--keep is about votes among N responses: say how many with --scaling"),
-        (["--repeats", 10], "--repeats is about votes among N responses: say how many with --scaling"),
     ],
 )
 def test_usage_errors_say_what_to_give_instead(evaluate, options, message):

@@ -175,26 +175,6 @@ def test_spans_of_records_that_are_not_scored_or_not_labelled_say_what_to_do(eva
     assert (code, "holds no records" in err) == (0, True)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--scaling", "2"], "--scaling is for whole responses, not for --level step"),
-        (["--graded", "g.jsonl"], "--graded is for whole responses"),
-        (["--plot", "plots"], "--plot is for whole responses"),
-        (["--scores", "p_true"], "--scores: spans have no p_true; there are: eu, au"),
-        (["--scores", "eu_men"], "--scores: spans have no eu_men; did you mean eu_mean?"),
-        (["--versus", "p_true"], "--versus p_true: there is no such score"),
-        (["--tokens", "a=("], "--tokens a= (: this is no regular expression"),
-        (["--tokens", "a=x", "--scores", "eu"], "--tokens a: --scores names no score of these tokens, such as eu@a"),
-        (["--scores", "eu_sum@a"], "--scores eu_sum@a: which tokens are these? Say so with --tokens 'a=REGEX'"),
-    ],
-)
-def test_options_that_do_not_go_with_spans_are_usage_errors(evaluate, options, message):
-    code, _, err = evaluate(responses(2), *options)
-    assert code == 2
-    assert message in err
-
-
 def test_the_tables_speak_of_spans(tmp_path):
     path = write_lines(tmp_path / "in.jsonl", responses())
     main, child = pty.openpty()

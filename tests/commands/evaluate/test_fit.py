@@ -161,24 +161,6 @@ def test_records_that_no_calibration_can_be_of_are_refused(fit, change, said):
     assert said in err
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--by", "eu,lll"], "unknown score lll"),
-        (["--by", "eu,p_correct"], "--by p_correct: is what is fitted"),
-        (["--by", "eu,ll", "--fit-method", "platt"], "--fit-method platt takes one score, not 2"),
-        (["--versus", "ll"], "--versus does not go with --fit"),
-        (["--scores", "ll"], "--scores does not go with --fit"),
-        (["--scaling", "2"], "--scaling does not go with --fit"),
-        (["--level", "step"], "--level step does not go with --fit"),
-    ],
-)
-def test_options_that_contradict_a_fit_are_refused(fit, options, said):
-    code, _, err, calibration = fit(list(graded()), *options)
-    assert (code, calibration) == (2, None)
-    assert said in err
-
-
 def test_names_of_scores_are_no_file(run_tokur, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = write_lines(tmp_path / "in.jsonl", graded())
@@ -186,12 +168,6 @@ def test_names_of_scores_are_no_file(run_tokur, tmp_path, monkeypatch):
     assert code == 2
     assert "--fit eu,ll_sum: give the file for the calibration, as in --fit FILE --by eu,ll_sum" in err
     assert [file.name for file in tmp_path.iterdir()] == ["in.jsonl"]
-
-
-def test_a_way_to_fit_needs_a_file(run_tokur, tmp_path):
-    code, _, err = run_tokur("evaluate", write_lines(tmp_path / "in.jsonl", graded()), "--by", "eu")
-    assert code == 2
-    assert "--by is about a calibration or a certificate: give --fit FILE or --certify 5%" in err
 
 
 def test_a_file_is_replaced_with_force_only_and_never_the_input(fit, run_tokur, tmp_path):

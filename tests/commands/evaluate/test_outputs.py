@@ -62,7 +62,7 @@ def test_an_input_is_not_written_over_by_results(evaluate, tmp_path):
 def test_graded_records_and_results_are_not_mixed(evaluate, tmp_path):
     code, _, err = evaluate(hand_worked(), options=["--graded", "-"])
     assert code == 2
-    assert "would mix records and results" in err
+    assert "would take two outputs" in err
     code, records, _ = evaluate(hand_worked(response="7"), options=["--graded", "-", "-o", tmp_path / "results.jsonl"])
     assert [record["tokur"]["answer"] for record in records] == ["7"] * 4
     assert parsed((tmp_path / "results.jsonl").read_text())[0]["auroc"]["value"] == 0.75

@@ -83,17 +83,3 @@ def test_what_no_sample_answers_is_wrong_with_all_of_the_vote(evaluate):
     records += [{**record, "id": f"r{record['id']}"} for record in voted(9)]
     _, rows, _ = evaluate(records, options=["--level", "question", "--scores", "eu"])
     assert rows[0]["outcomes"]["no_answer"] == 1
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--scaling", "2"], "--scaling is about responses, not about questions"),
-        (["--difficulty", "2"], "--difficulty is about responses, not about questions"),
-        (["--fit", "file.json"], "--level question does not go with --fit"),
-    ],
-)
-def test_what_is_of_responses_is_refused(evaluate, options, said):
-    code, _, err = evaluate(voted(2), options=["--level", "question", *options])
-    assert code == 2
-    assert said in err

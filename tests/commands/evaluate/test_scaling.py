@@ -120,7 +120,6 @@ def test_unsure_responses_end_where_tokens_tell(evaluate):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--stop-at", "0.9"], "--stop-at is about votes among N responses: say how many with --scaling"),
         (["--scaling", "4", "--stop-at", "95"], "--stop-at 95: give probabilities between 0.5 and 1, such as 0.9,0.95"),
         (["--scaling", "4", "--stop-at", "0.9,x"], "--stop-at 0.9,x: give probabilities"),
         (["--scaling", "4", "--stop-at", ""], "--stop-at : give probabilities"),

@@ -176,24 +176,6 @@ def test_an_empty_stop_string_is_a_usage_error(run_tokur, tiny_folder, asked):
     assert "ends every response" in err
 
 
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        (["--draws", "4"], "--draws says how responses are scored: give --score or --guide too"),
-        (["--posterior", "."], "--posterior says how responses are scored: give --score or --guide too"),
-        (["--estimator", "kl"], "--estimator says how responses are scored: give --score or --guide too"),
-        (["--scores", "eu"], "--scores says how responses are scored: give --score too"),
-        (["--steps"], "--steps says how responses are scored: give --score too"),
-        (["--attempts", "5"], "--attempts says how responses are scored: give --score too"),
-        (["--guide", "eu", "--no-tokens"], "--no-tokens says how responses are scored: give --score too"),
-    ],
-)
-def test_options_of_scoring_are_not_ignored_where_nothing_is_scored(run_tokur, tiny_folder, asked, options, named):
-    code, out, err = run_tokur("generate", asked, "-m", tiny_folder, *SAMPLED, *options)
-    assert (code, out) == (2, "")
-    assert named in err
-
-
 def test_resuming_continues_by_question_and_sample(run_tokur, tiny_folder, asked, tmp_path):
     options = ["-m", tiny_folder, "-n", "3", *SAMPLED, "--dtype", "float32"]
     output = tmp_path / "out.jsonl"
@@ -328,7 +310,7 @@ def test_stop_strings_are_named_as_the_reason(run_tokur, tiny_folder, asked):
 def test_memory_for_keys_and_values_bounds_the_batch(run_tokur, tiny_folder, asked):
     free = run_tokur("generate", asked, "-m", tiny_folder, "-n", "4", *SAMPLED, "--dtype", "float32")[1]
     tight = run_tokur(
-        "generate", asked, "-m", tiny_folder, "-n", "4", *SAMPLED, "--dtype", "float32", "--max-memory", "0.0001"
+        "generate", asked, "-m", tiny_folder, "-n", "4", *SAMPLED, "--dtype", "float32", "--set", "max_memory=0.0001"
     )[1]
     assert parsed(free) == parsed(tight)
 

@@ -30,7 +30,7 @@ def test_what_vllm_does_not_take_is_refused(run_tokur, tiny_folder, tmp_path, op
 @pytest.mark.usefixtures("all_threads")
 def test_vllm_writes_the_same_greedy_records(run_tokur, tmp_path):
     path = write_lines(tmp_path / "q.jsonl", sample_lines("questions.jsonl", 32))
-    options = ["--dtype", "float32", "--max-new-tokens", "24", "--stop", "\n", "--max-memory", "1"]
+    options = ["--dtype", "float32", "--max-new-tokens", "24", "--stop", "\n", "--set", "max_memory=1"]
     _, ours, _ = run_tokur("generate", path, *options)
     code, theirs, err = finish(["generate", path, *options, "--backend", "vllm"])
     assert (code, err) == (0, LOADING)
@@ -45,7 +45,7 @@ def test_vllm_writes_the_same_greedy_records(run_tokur, tmp_path):
 def test_vllm_samples_depend_on_seed_question_and_sample(tmp_path):
     """Also where there are more prompts than fit one step; vLLM would split one, which no seed survives on a CPU."""
     rows = sample_lines("questions.jsonl", 64)
-    options = ["--dtype", "float32", "--max-new-tokens", "6", "--temperature", "1.0", "--max-memory", "1"]
+    options = ["--dtype", "float32", "--max-new-tokens", "6", "--temperature", "1.0", "--set", "max_memory=1"]
 
     def texts(lines, n):  # a process each: vLLM starts its engine once in a process
         code, out, err = finish(
@@ -64,7 +64,7 @@ def test_vllm_samples_depend_on_seed_question_and_sample(tmp_path):
 @pytest.mark.real_model
 def test_what_vllm_prints_is_shown_where_it_fails(tmp_path):
     path = write_lines(tmp_path / "q.jsonl", sample_lines("questions.jsonl", 1))
-    code, out, err = finish(["generate", path, "--backend", "vllm", "--max-memory", "0.001"])
+    code, out, err = finish(["generate", path, "--backend", "vllm", "--set", "max_memory=0.001"])
     assert (code, out) == (1, "")
     assert "what vLLM printed ---\n" in err
     assert "\n  ---\ntokur generate: vLLM cannot load smollm2-135m-instruct: " in err

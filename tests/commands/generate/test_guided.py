@@ -6,7 +6,10 @@ from tests.commands.generate.test_generate import questions
 from tests.commands.score.test_score import parsed, write_lines
 from tests.commands.test_process import finish
 
-STEPS = ["--step-end", "a", "--step-end", "e", "--step-tokens", "6", "--max-new-tokens", "20", "--dtype", "float32"]
+STEPS = [
+    *["--set", "step_end=a", "--set", "step_end=e", "--set", "step_tokens=6"],
+    *["--max-new-tokens", "20", "--dtype", "float32"],
+]
 GUIDED = ["-n", "4", *STEPS, "--guide"]
 
 
@@ -104,7 +107,7 @@ def test_batches_and_order_do_not_matter_but_n_does(run_tokur, tiny_folder, aske
         return {(r["id"], r["tokur"]["sample"]): r["response"] for r in parsed(out)}
 
     expected = texts(asked)
-    assert texts(asked, "--batch-size", "1") == texts(asked, "--batch-size", "64") == expected
+    assert texts(asked, "--set", "batch_size=1") == texts(asked, "--set", "batch_size=64") == expected
     assert texts(write_lines(tmp_path / "back.jsonl", questions()[::-1])) == expected
     six = texts(asked, "-n", "6")
     assert any(six[place] != text for place, text in expected.items())
@@ -160,14 +163,8 @@ def test_one_of_the_particles_is_chosen(run_tokur, tiny_folder, asked, tmp_path,
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--guide", "eu", "--temperature", "0"], "--guide needs --temperature above 0"),
-        (["--guide", "eu", "-n", "1"], "-n 1 leaves no choice"),
-        (["--guide", "eu", "--backend", "vllm"], "leave --backend vllm out"),
-        (["--guide-over", "sum"], "--guide-over says how a generation is guided: give --guide eu too"),
-        (["--step-end", "x"], "--step-end says"),
-        (["--resample", "systematic"], "--resample says"),
         (["--guide", "eu_mean"], "--guide eu_mean: nothing is guided by that"),
-        (["--guide", "eu", "--step-end", ""], '--step-end "" ends every step'),
+        (["--guide", "eu", "--set", "step_end="], "--set step_end= ends every step"),
         (["--guide", "eu", "--guide-temperature", "0"], '--guide-temperature has "0"; it must be a number above 0'),
         (["--guide", "eu", "--guide-temperature", "warm"], '"warm"; it must be a number above 0, or auto'),
         (["--guide", "au", "--posterior", "nowhere"], "nowhere: holds no posterior"),
@@ -190,7 +187,7 @@ def test_weights_that_hardly_differ_are_told(run_tokur, tiny_folder, asked):
 
 
 def test_a_single_step_is_said_to_leave_nothing_to_resample(run_tokur, tiny_folder, asked):
-    options = ("-n", "4", "--max-new-tokens", "8", "--guide", "eu", "--step-tokens", "8")
+    options = ("-n", "4", "--max-new-tokens", "8", "--guide", "eu", "--set", "step_tokens=8")
     code, _, err = run_tokur("generate", asked, "-m", tiny_folder, *options)
     assert code == 0
     assert "all responses ended in their first step, so nothing was resampled" in err

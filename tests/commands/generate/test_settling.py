@@ -69,7 +69,7 @@ def test_what_is_written_is_the_part_of_a_full_run_that_settles_the_votes(
     run_tokur, command, whole, tmp_path, opinionated, rows
 ):
     output = tmp_path / "part.jsonl"
-    code, _, err = run_tokur(*command, "--stop-at", LEVEL, "--batch-size", rows, "-o", output)
+    code, _, err = run_tokur(*command, "--stop-at", LEVEL, "--set", f"batch_size={rows}", "-o", output)
     assert code == 0, err
     assert output.read_bytes() == part_of(whole)
     assert len(part_of(whole)) < len(whole)

@@ -74,7 +74,7 @@ def test_what_is_written_is_the_part_of_a_full_run_that_bayes_rule_says(run_toku
     outputs = []
     for rows in (1, 5, 64):
         outputs.append(tmp_path / f"by{rows}.jsonl")
-        code, _, err = run_tokur(*command, "--batch-size", rows, "-o", outputs[-1])
+        code, _, err = run_tokur(*command, "--set", f"batch_size={rows}", "-o", outputs[-1])
         assert code == 0, err
         assert outputs[-1].read_bytes() == outputs[0].read_bytes()
     written = parsed(outputs[0].read_text())

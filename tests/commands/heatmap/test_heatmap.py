@@ -568,20 +568,6 @@ OF_TEXT = [["--marks", "values"], ["--color", "always"], ["--top", 3], ["--steps
 OF_TEXT_AND_FIGURES = [["--theme", "dark"], ["--width", 90]]
 
 
-@pytest.mark.parametrize("option", [*OF_TEXT, *OF_TEXT_AND_FIGURES], ids=lambda option: option[0])
-@pytest.mark.parametrize("pictures", [["--html"], ["--svg"], ["--html", "--svg"]], ids="".join)
-def test_an_option_that_no_picture_uses_is_refused(run_tokur, tmp_path, pictures, option):
-    paths = [tmp_path / name for name in pictures]
-    drawn = [word for pair in zip(pictures, paths, strict=True) for word in pair]
-    code, out, err = run_tokur("heatmap", REAL, "--limit", 1, *drawn, *option)
-    if option in OF_TEXT_AND_FIGURES and "--svg" in pictures:
-        assert (code, out, err) == (0, "", "")
-        return
-    assert (code, out) == (2, "")
-    assert f"{option[0]} goes with text" in err
-    assert not any(path.exists() for path in paths)
-
-
 @pytest.mark.parametrize("option", ["--html", "--svg"])
 def test_a_picture_can_go_to_standard_output(run_tokur, option):
     code, out, err = run_tokur("heatmap", REAL, option, "-")

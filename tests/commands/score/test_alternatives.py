@@ -98,7 +98,7 @@ def test_generated_responses_have_them_too(run_tokur, tiny_folder, tmp_path):
     assert (code, err) == (0, "")
     assert parsed(out)[0]["tokur"]["alternatives"]["at"]
     code, _, err = run_tokur("generate", path, *options, "--guide", "eu")
-    assert (code, "pipe into tokur score" in err) == (2, True), err
+    assert (code, "contradicts --guide" in err) == (2, True), err
 
 
 def test_of_a_log_those_are_taken_that_came(run_tokur, tmp_path):

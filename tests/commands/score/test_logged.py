@@ -250,25 +250,6 @@ def test_a_log_that_cannot_be_used_is_a_bad_record(run_tokur, tmp_path, row, sai
     assert "in.jsonl:1" in err
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["-m", "gpt2"], "--model is for scoring with a model"),
-        (["--draws", "4"], "--draws is for scoring with a model"),
-        (["--posterior", "folder"], "--posterior is for scoring with a model"),
-        (["--workers", "2"], "--workers is for scoring with a model"),
-        (["--template", "math"], "--template is for scoring with a model"),
-        (["--estimator", "fisher"], "--estimator is for scoring with a model"),
-        (["--scores", "eu,ll"], "--scores eu needs a model; --from-logprobs gives ll, ll_sum, deepconf"),
-        (["--scores", "p_true"], "--scores p_true needs a model"),
-    ],
-)
-def test_options_that_need_a_model_are_refused(run_tokur, options, said):
-    code, out, err = run_tokur("score", VLLM, "--from-logprobs", *options)
-    assert (code, out) == (2, "")
-    assert said in err
-
-
 def test_an_input_without_good_records_says_so(run_tokur, tmp_path):
     assert run_tokur("score", write_lines(tmp_path / "empty.jsonl", []), "--from-logprobs") == (
         0, "", f"tokur score: {tmp_path / 'empty.jsonl'}: holds no records\n"

@@ -7,7 +7,6 @@ import pytest
 from tests.commands.score.test_logged import EXACT
 from tests.commands.score.test_score import parsed, records, write_lines
 from tests.readmes import ROOT
-from tokur_cli import Tokur
 
 DIGITS = ("--tokens", r"digits=\d")
 WITHOUT = ("neg_length",)
@@ -111,21 +110,6 @@ def test_parts_are_added_to_a_scored_file_and_replaced_where_their_tokens_are_ot
     for tokur in (record["tokur"] for record in fourth):
         assert list(tokur["scores"]) == ["eu", "eu@digits", "tu@a"]
         assert (tokur["run"]["@digits"], tokur["run"]["@a"]) == (r"\d", "b")
-
-
-def test_generated_responses_and_those_of_python_have_parts_too(run_tokur, tiny_folder, responses, tmp_path):
-    questions = write_lines(tmp_path / "questions.jsonl", [{"id": "a", "question": "1 + 1?"}])
-    options = ["-m", tiny_folder, "--max-new-tokens", 12, "--dtype", "float32", "--tokens", "any=."]
-    code, out, err = run_tokur("generate", questions, *options, "--score", "--scores", "eu@any,eu")
-    assert code == 0, err
-    scores = parsed(out)[0]["tokur"]["scores"]
-    assert list(scores) == ["eu", "eu@any"]
-    assert 0 < scores["eu@any"] <= scores["eu"]
-    code, _, err = run_tokur("generate", questions, *options)
-    assert (code, err) == (2, "tokur generate: --tokens says how responses are scored: give --score too\n")
-    path = write_lines(tmp_path / "in.jsonl", responses[:4])
-    _, out, _ = run_tokur("score", path, "-m", tiny_folder, *DIGITS)
-    assert [dict(one) for one in Tokur(str(tiny_folder), tokens=[r"digits=\d"]).score(responses[:4])] == parsed(out)
 
 
 def test_logged_log_probabilities_have_parts(run_tokur):

@@ -32,11 +32,9 @@ needs_vllm = pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason
         ((*SHARED, "--scores", "eu,llm_check_hidden,p_true"), "p_true, llm_check_hidden take more of the model"),
         ((*SHARED, "--scores", "inside"), "inside takes more of the model"),
         ((*SHARED, "--scores", "inside", "--over", "samples"), "inside takes more of the model"),
-        ((*SHARED, "--device-map", "cpu"), "--device-map is for --backend transformers"),
-        ((*SHARED, "--quantize", "4bit"), "--quantize is for --backend transformers"),
-        (("--max-memory", "1"), "--max-memory is for --backend vllm"),
-        (("--tensor-parallel-size", "2"), "--tensor-parallel-size is for --backend vllm"),
-        ((*SHARED, "--from-logprobs"), "--from-logprobs uses none"),
+        ((*SHARED, "--device-map", "cpu"), "--device-map contradicts --backend vllm"),
+        ((*SHARED, "--quantize", "4bit"), "--quantize contradicts --backend vllm"),
+        ((*SHARED, "--from-logprobs"), "contradicts --from-logprobs"),
     ],
 )
 def test_what_vllm_cannot_do_is_refused_before_a_model_is_loaded(run_tokur, tmp_path, options, said):
@@ -78,7 +76,7 @@ def test_vllm_scores_the_samples_as_transformers_does(run_tokur, tmp_path):
     path = write_lines(tmp_path / "in.jsonl", sample_lines("responses.jsonl", 4))
     asked = ["--dtype", "float32", "--sampling", "shared", "--scores", "default,eu_kl,eu_fisher", "--steps"]
     _, ours, _ = run_tokur("score", path, *asked)
-    options = [*asked, *VLLM, "--max-memory", "0.5"]
+    options = [*asked, *VLLM, "--set", "max_memory=0.5"]
     code, theirs, err = finish(["score", path, *options])
     assert (code, err) == (0, "tokur score: loading smollm2-135m-instruct\n")
     for mine, other in zip(parsed(ours), parsed(theirs), strict=True):
@@ -103,7 +101,7 @@ def test_vllm_scores_the_samples_as_transformers_does(run_tokur, tmp_path):
 def test_vllm_generates_and_scores_in_one_run(tmp_path):
     path = write_lines(tmp_path / "q.jsonl", sample_lines("questions.jsonl", 3))
     precise = ["--dtype", "float32"]
-    options = [*precise, *SHARED, "--max-memory", "0.5", "--max-new-tokens", "12"]
+    options = [*precise, *SHARED, "--set", "max_memory=0.5", "--max-new-tokens", "12"]
     code, out, err = finish(["generate", path, *options, "--score"])
     assert code == 0, err
     generated = parsed(out)
@@ -120,7 +118,7 @@ def test_vllm_generates_and_scores_in_one_run(tmp_path):
 @pytest.mark.real_model
 def test_what_vllm_prints_is_shown_where_it_cannot_score(tmp_path):
     path = write_lines(tmp_path / "in.jsonl", sample_lines("responses.jsonl", 1))
-    code, out, err = finish(["score", path, *SHARED, "--max-memory", "0.001"])
+    code, out, err = finish(["score", path, *SHARED, "--set", "max_memory=0.001"])
     assert (code, out) == (1, "")
     assert "what vLLM printed ---\n" in err
     assert "\ntokur score: vLLM cannot load smollm2-135m-instruct: " in err
@@ -164,7 +162,7 @@ def test_vllm_scores_what_is_unusual_as_transformers_does(run_tokur, folder, tmp
     fitted = run_tokur("evaluate", write_lines(tmp_path / "labelled.jsonl", labelled), "--fit", calibration)
     assert fitted[0] == 0, fitted[2]
     fit = read_calibration(str(calibration))
-    code, theirs, err = finish([*options, *VLLM, "--max-memory", "0.1", "--calibration", calibration])
+    code, theirs, err = finish([*options, *VLLM, "--set", "max_memory=0.1", "--calibration", calibration])
     assert (code, err) == (3, f"tokur score: loading {folder}\n{said}")
     assert [record["id"] for record in parsed(theirs)] == [
         row["id"] for row in rows if row["id"] not in ("bad", "empty", "too long")
@@ -182,7 +180,7 @@ def test_vllm_scores_what_is_unusual_as_transformers_does(run_tokur, folder, tmp
 def test_ctrl_c_amid_vllm_leaves_whole_records_and_resume_goes_on(folder, tmp_path):
     output = tmp_path / "out.jsonl"
     path = write_lines(tmp_path / "in.jsonl", records(1200))
-    options = ["score", path, "-m", folder, *SHARED, "--max-memory", "0.1", "--sigma", "0.01", "-o", output]
+    options = ["score", path, "-m", folder, *SHARED, "--set", "max_memory=0.1", "--sigma", "0.01", "-o", output]
     options += ["--batch-tokens", "600"]
     process = start(options, stderr=subprocess.PIPE, start_new_session=True)
     wait_for_lines(output, 3, process)

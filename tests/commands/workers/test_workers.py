@@ -253,11 +253,6 @@ def test_a_cluster_that_is_not_there_is_refused_at_once_with_one_line(run_tokur,
     ("options", "message"),
     [
         (["--workers", "none"], '--workers has "none"; it must be a number from 1, or auto'),
-        (["--gpus-per-worker", "2"], "--gpus-per-worker divides GPUs among workers: give --workers too"),
-        (
-            ["--workers", "1", "--gpus-per-worker", "2"],
-            "--workers 1 is one process that has them all: give more workers",
-        ),
         pytest.param(
             ["--workers", "2", "--gpus-per-worker", "2"],
             "2 workers with 2 GPUs each need 4, but this machine has 0",

@@ -128,7 +128,7 @@ def test_equal_pairs_are_computed_once_and_none_gives_an_empty_array(nli_folder)
 )
 def test_labels_that_do_not_tell_are_listed(labels, tmp_path):
     folder = tiny_encoder_folder(tmp_path / "nli", "bert", CLASSIFIER, id2label=labels)
-    with pytest.raises(TokurError, match=rf"they are {', '.join(labels.values())}; use .*--nli-model"):
+    with pytest.raises(TokurError, match=rf"they are {', '.join(labels.values())}; use .*--set nli_model"):
         entailment(folder)
 
 
@@ -306,7 +306,7 @@ def test_a_cross_encoders_own_activation_counts_if_it_is_from_0_to_1(place, acti
     outputs = plain(cross_encoder_folder, CLASSIFIER)
     edit(cross_encoder_folder, place.split()[0], **PLACES[place](activation))
     if function is None:
-        message = rf"through {activation.rpartition('.')[2]}, so not from 0 to 1 .*--similarity-model"
+        message = rf"through {activation.rpartition('.')[2]}, so not from 0 to 1 .*--set similarity_model"
         with pytest.raises(TokurError, match=message):
             similarity(cross_encoder_folder)
         return
@@ -316,10 +316,10 @@ def test_a_cross_encoders_own_activation_counts_if_it_is_from_0_to_1(place, acti
 
 
 def test_models_that_tell_no_similarity_are_refused(nli_folder, tmp_path):
-    with pytest.raises(TokurError, match=r"into 3 labels, so it doesn't tell how alike .*--similarity-model"):
+    with pytest.raises(TokurError, match=r"into 3 labels, so it doesn't tell how alike .*--set similarity_model"):
         similarity(nli_folder)
     bare = tiny_encoder_folder(tmp_path / "bare", "bert", "AutoModel")
-    with pytest.raises(TokurError, match=r"no modules\.json\) is neither a cross-encoder nor .*--similarity-model"):
+    with pytest.raises(TokurError, match=r"no modules\.json\) is neither a cross-encoder nor .*--set similarity_model"):
         similarity(bare)
 
 
@@ -443,11 +443,13 @@ def offline(monkeypatch):
 
 def test_a_model_that_is_not_there_is_named_with_what_to_use_instead(offline, tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_, **__: None)
-    with pytest.raises(TokurError, match=f"no folder {DEFAULT_ENTAILMENT_MODEL} here.*connect, or use .*--nli-model"):
+    with pytest.raises(
+        TokurError, match=f"no folder {DEFAULT_ENTAILMENT_MODEL} here.*connect, or use .*--set nli_model"
+    ):
         load_entailment(device="cpu")
     name = "cross-encoder/stsb-roberta-large"
     with pytest.raises(
-        TokurError, match=f"no folder {name}.*or use {DEFAULT_SIMILARITY_MODEL} or .*--similarity-model"
+        TokurError, match=f"no folder {name}.*or use {DEFAULT_SIMILARITY_MODEL} or .*--set similarity_model"
     ):
         load_similarity(name, device="cpu")
     file = tmp_path / "model.gguf"

@@ -194,5 +194,5 @@ def test_a_model_that_vllm_cannot_load_is_an_error_that_says_why(vllm, error):
 
 def test_where_memory_does_not_suffice_the_option_is_named(vllm):
     vllm.fails = ValueError("less memory is free than requested.")
-    with pytest.raises(TokurError, match=r"than requested; --max-memory says what its keys and values may take$"):
+    with pytest.raises(TokurError, match=r"than requested; --set max_memory says what its keys and values may take$"):
         decoder()

@@ -85,7 +85,7 @@ class SetComparison:
         try:
             return load(name, device=str(self._session.model.device), progress=progress.say, note=progress.note)
         except TokurError as error:
-            raise TokurError(f"--{option.replace('_', '-')}: {error}; {instead}") from error
+            raise TokurError(f"--set {option}: {error}; {instead}") from error
 
     def _last_states(self, sets: list[TextSet]) -> Sequence[Features | TokurError]:
         """Read the state at the last token of each text, which is not the one that ended it."""

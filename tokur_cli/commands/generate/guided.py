@@ -72,8 +72,8 @@ class Course:
             if self._questions:
                 say(
                     command,
-                    "all responses ended in their first step, so nothing was resampled: a --step-end that comes "
-                    "sooner, or fewer --step-tokens, make steps shorter",
+                    "all responses ended in their first step, so nothing was resampled: a --set step_end that comes "
+                    "sooner, or fewer --set step_tokens, make steps shorter",
                 )
             return
         share = sum(self._shares) / len(self._shares)
@@ -87,5 +87,5 @@ class Course:
             say(
                 command,
                 "the weights hardly differ, so chance decides what is copied: --guide-temperature auto sets rewards "
-                "apart, --resample systematic loses fewer lineages by chance",
+                "apart, --set resample=systematic loses fewer lineages by chance",
             )

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal
 from typer import Option
 
 from tokur_cli.commands.options.files import Reads, Writes
-from tokur_cli.commands.options.relations import Excludes, Needs
+from tokur_cli.commands.options.relations import Excludes
 from tokur_cli.commands.options.scoring import explain_scores, tokens_option
 from tokur_cli.commands.options.select import KEEP
 from tokur_cli.records.errors import UsageError
@@ -19,11 +19,6 @@ from tokur_cli.records.outputs import check_target
 from tokur_cli.records.streams import STDIN
 from tokur_cli.scores.parts import Parts, parse_parts
 from tokur_cli.selection.voting import Keep, parse_keep
-
-WHOLE = "{option} is for whole responses, not for --level step"
-_OF_RESPONSES = "{option} is about responses, not about questions: leave it or --level question out"
-_OF_SCORES = "{option} does not go with --fit: it is about scores, --fit is about probabilities"
-_OF_VOTES = "{option} is about votes among N responses: say how many with --scaling N,N,…"
 
 
 @dataclass(frozen=True)
@@ -42,12 +37,10 @@ class EvaluationOptions:
             callback=explain_scores,
             is_eager=True,
         ),
-        Excludes("--fit", why=_OF_SCORES),
+        Excludes("--fit"),
     ] = None
     level: Annotated[
         Literal["response", "step", "question"],
-        Excludes("--fit", when="step", why="--level step does not go with --fit, which is of whole responses"),
-        Excludes("--fit", when="question", why="--level question does not go with --fit, which is of responses"),
         Option(
             help='What is right or wrong: whole responses, or parts of them, steps or claims. Parts are in "claims": '
             '[{"start": 0, "end": 12, "correct": true}, …], code points of the response, null where it is not known. '
@@ -65,7 +58,7 @@ class EvaluationOptions:
             help="Score that the others are compared with, on records that have both; for sums a sum: ll_sum. In words "
             "each is judged against it and the length, by default against ll_sum and the length.",
         ),
-        Excludes("--fit", why=_OF_SCORES),
+        Excludes("--fit"),
     ] = None
     group_by: Annotated[
         str | None,
@@ -79,27 +72,23 @@ class EvaluationOptions:
             metavar="N",
             help="Also evaluate questions in groups, by how many of their first N samples are wrong.",
         ),
-        Excludes("--level=step", why=WHOLE),
-        Excludes("--level=question", why=_OF_RESPONSES),
-        Excludes("--group-by", why="--difficulty and --group-by both make groups: give one of them"),
+        Excludes("--level=step", "--level=question"),
+        Excludes("--group-by"),
     ] = None
     difficulty_from: Annotated[
         str | None,
         Reads(),
         Option(metavar="FILE", help="With --difficulty: the samples that tell, of another model; matched by id."),
-        Needs("--difficulty", why="--difficulty-from goes with --difficulty N: how many samples of a question count?"),
     ] = None
     scaling: Annotated[
         str | None,
         Option(metavar="N,N,…", help="Accuracy of votes among N of the responses to each question."),
-        Excludes("--level=step", why=WHOLE),
-        Excludes("--level=question", why=_OF_RESPONSES),
-        Excludes("--fit", why=_OF_SCORES),
+        Excludes("--level=step", "--level=question"),
+        Excludes("--fit"),
     ] = None
     repeats: Annotated[
         int,
         Option(min=1, metavar="N", help="With --scaling: draws for each N."),
-        Needs("--scaling", why=_OF_VOTES),
     ] = 10
     keep: Annotated[
         str,
@@ -108,7 +97,6 @@ class EvaluationOptions:
             help="With --scaling: the most confident part that votes, rounded up, and at least how many, as in tokur "
             "select. 10% alone is the paper's.",
         ),
-        Needs("--scaling", why=_OF_VOTES),
     ] = KEEP
     stop_at: Annotated[
         str | None,
@@ -117,7 +105,6 @@ class EvaluationOptions:
             help="With --scaling: what votes of the largest N lose, and save, if samples are drawn only until the "
             "leading answer is the most frequent one with this probability.",
         ),
-        Needs("--scaling", why=_OF_VOTES),
     ] = None
     seed: Annotated[int, Option(min=0, metavar="N", help="Seed of resamples and draws.")] = 0
 
@@ -163,6 +150,10 @@ class EvaluationOptions:
         return parse_keep(self.keep)
 
 
+def _results(path: str | None) -> list[str]:
+    return [path or STDIN]
+
+
 def _plots(folder: str | None) -> list[str]:
     """Return the plots that are in a folder: new ones may take their place."""
     if folder is None:
@@ -177,7 +168,9 @@ class EvaluationOutput:
     panel: ClassVar[str] = "Output"
 
     path: Annotated[
-        str | None, Writes(), Option("--output", "-o", metavar="FILE", help="Write a file, not standard output.")
+        str | None,
+        Writes(_results),
+        Option("--output", "-o", metavar="FILE", help="Write a file, not standard output."),
     ] = None
     form: Annotated[
         Literal["table", "jsonl", "latex"] | None,
@@ -187,23 +180,17 @@ class EvaluationOutput:
         str | None,
         Writes(_plots),
         Option("--plot", metavar="DIR", help="Write plots there, as PNG and SVG; needs the extra tokur[plot]."),
-        Excludes("--level=step", why=WHOLE),
+        Excludes("--level=step"),
     ] = None
     graded: Annotated[
         str | None,
         Writes(),
         Option(metavar="FILE", help='Write the records with "correct" and "tokur.answer".'),
-        Excludes("--level=step", why=WHOLE),
-        Needs(
-            "--output",
-            when=STDIN,
-            why="--graded - would mix records and results: give one of them a file, with -o or --graded",
-        ),
+        Excludes("--level=step"),
     ] = None
     force: Annotated[
         bool,
         Option("--force", help="Replace what the --graded or the --fit file holds."),
-        Needs("--graded", "--fit", why="--force is about the file of --graded or --fit: give one of them"),
     ] = False
 
     def __post_init__(self) -> None:

@@ -11,7 +11,6 @@ from typer import Option
 from tokur_cli.commands.options.files import Writes
 from tokur_cli.commands.options.relations import Excludes, Needs
 from tokur_cli.records.errors import UsageError
-from tokur_cli.records.streams import STDIN
 
 _NOT_CERTIFIED = (
     *("--scores", "--level", "--bootstrap", "--versus", "--group-by", "--difficulty", "--scaling", "--seed"),
@@ -35,7 +34,7 @@ class FitOptions:
             help="Fit the probability of being right to these records and write what score --calibration takes. The "
             "results are those of probabilities for questions that were left out.",
         ),
-        Needs("--output", when=STDIN, why="--fit - would mix the calibration and the results: give one of them a file"),
+        Excludes("--level=step", "--level=question"),
     ] = None
     by: Annotated[
         str | None,
@@ -44,11 +43,7 @@ class FitOptions:
             help="Comma-separated scores that it is made of (default: eu,ll_sum,neg_length), or the one that --certify "
             "goes by (default: eu).",
         ),
-        Needs(
-            "--fit",
-            "--certify",
-            why="{option} is about a calibration or a certificate: give --fit FILE or --certify 5%",
-        ),
+        Needs("--fit", "--certify"),
     ] = None
     method: Annotated[
         Literal["platt", "isotonic", "logistic"] | None,
@@ -57,7 +52,7 @@ class FitOptions:
             metavar="METHOD",
             help="platt or isotonic: of one score; logistic: of several. Default: platt for one, else logistic.",
         ),
-        Needs("--fit", why=_OF_FIT),
+        Needs("--fit"),
     ] = None
 
 
@@ -75,12 +70,12 @@ class CertifyOptions:
             help="Find the threshold of a score (--by) above which at most so many of the answers given are wrong, and "
             "write what select --certificate takes. For 5% it takes 59 labelled questions, or more with errors.",
         ),
-        Excludes(*_NOT_CERTIFIED, why="--certify writes a certificate and evaluates nothing: leave {others} out"),
+        Excludes(*_NOT_CERTIFIED),
     ] = None
     confidence: Annotated[
         str,
         Option(metavar="PERCENT", help="How surely this holds, over the labelled questions."),
-        Needs("--certify", why="--confidence is that of a certificate: give --certify too"),
+        Needs("--certify"),
     ] = "95%"
 
     def __post_init__(self) -> None:

@@ -8,11 +8,9 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from typer import Option
 
-from tokur_cli.commands.options.relations import Excludes, Needs
+from tokur_cli.commands.options.relations import Excludes, Rare
 from tokur_cli.records.errors import UsageError, there_are
 from tokur_cli.scores.quantities import GUIDES
-
-_NEEDS_GUIDE = Needs("--guide", why="{option} says how a generation is guided: give --guide eu too")
 
 Over = Literal["mean", "sum", "top5", "step"]
 Scheme = Literal["multinomial", "systematic"]
@@ -44,16 +42,7 @@ class GuidedOptions:
             help=f"{', '.join(_FIRST)} or {_LAST}: let the N responses to a question grow together, step by step; "
             "after each step those of which the model is surer by this score are copied in place of others.",
         ),
-        Excludes("--temperature=0", why="--guide needs --temperature above 0: at 0 all particles are the same"),
-        Excludes(
-            "--samples=1",
-            why="--guide chooses among the responses to a question while they grow: -n 1 leaves no choice",
-        ),
-        Excludes(
-            "--backend=vllm",
-            why="--guide judges and copies responses while they grow, which takes the weights and the keys and values "
-            "that vLLM keeps to itself: leave --backend vllm out",
-        ),
+        Excludes("--temperature=0", "--samples=1", "--backend=vllm"),
     ] = None
     guide_over: Annotated[
         Over,
@@ -61,7 +50,6 @@ class GuidedOptions:
             help="Over the tokens so far: mean, sum, top5 (mean of the five least sure); or step, the mean over the "
             "last step alone."
         ),
-        _NEEDS_GUIDE,
     ] = "mean"
     guide_temperature: Annotated[
         str,
@@ -69,29 +57,28 @@ class GuidedOptions:
             metavar="NUMBER|auto",
             help="T of the weights softmax(reward / T); auto: the rewards' standard deviation in each round.",
         ),
-        _NEEDS_GUIDE,
     ] = "1"
     step_end: Annotated[
         list[str],
+        Rare(),
         Option(metavar="TEXT", help="Text that ends a step; may be given several times. Default: a blank line."),
-        _NEEDS_GUIDE,
     ] = field(default_factory=list)
-    step_tokens: Annotated[int, Option(min=1, metavar="N", help="Tokens of a step, at most."), _NEEDS_GUIDE] = 1024
+    step_tokens: Annotated[int, Rare(), Option(min=1, metavar="N", help="Tokens of a step, at most.")] = 1024
     resample: Annotated[
         Scheme,
+        Rare(),
         Option(
             metavar="HOW",
             help="multinomial: N independent draws in every round; systematic: one draw for all, and only where the "
             "effective sample size is below N/2, so that fewer are lost by chance.",
         ),
-        _NEEDS_GUIDE,
     ] = "multinomial"
 
     def __post_init__(self) -> None:
         if self.guide is not None and self.guide not in GUIDES:
             raise UsageError(f"--guide {self.guide}: nothing is guided by that{there_are(GUIDES, self.guide)}")
         if "" in self.step_end:
-            raise UsageError('--step-end "" ends every step before it begins: give a text')
+            raise UsageError("--set step_end= ends every step before it begins: give a text")
         _ = self.guidance
 
     @property

@@ -13,12 +13,7 @@ from tokur_cli.commands.options.streams import RecordOutput
 from tokur_cli.records.streams import STDIN
 from tokur_cli.scores.quantities import QUANTITIES
 
-_OF_TEXT = Excludes("--html", "--svg", why="{option} goes with text in the terminal: leave it or {others} out")
-_OF_PAGE = Excludes(
-    "--html",
-    unless="--svg",
-    why="{option} goes with text or --svg: leave it out, since a page of --html adapts itself",
-)
+_OF_TEXT = Excludes("--html", "--svg")
 
 
 @dataclass(frozen=True)
@@ -110,7 +105,6 @@ class PictureOptions:
     theme: Annotated[
         Literal["auto", "dark", "light"],
         Option(help="The background. auto: dark in the terminal, light in a figure."),
-        _OF_PAGE,
     ] = "auto"
     marks: Annotated[
         Literal["auto", "none", "bars", "values"],
@@ -120,7 +114,6 @@ class PictureOptions:
     width: Annotated[
         int | None,
         Option(min=40, metavar="N", help="Columns. Default: the terminal's; 72 for each text in a figure."),
-        _OF_PAGE,
     ] = None
     top: Annotated[int, Option(min=0, metavar="N", help="Least sure tokens to list."), _OF_TEXT] = 5
     steps: Annotated[
@@ -156,7 +149,7 @@ class PassthroughOptions(RecordOutput):
         bool,
         Writes(_standard_output),
         Option("--passthrough", help="The same as -o -."),
-        Excludes("--output", why="--passthrough is the same as -o -: give one of the two"),
+        Excludes("--output"),
     ] = False
 
     def __post_init__(self) -> None:

@@ -10,7 +10,7 @@ from typer import Option
 
 from tokur_cli.commands.options.files import Reads
 from tokur_cli.commands.options.guided import Guidance
-from tokur_cli.commands.options.relations import Excludes, Needs
+from tokur_cli.commands.options.relations import Excludes, Rare
 from tokur_cli.engine.loading.hardware import Offload, check_device_map
 
 _TEMPLATES = ("chat", "raw", "math")
@@ -47,8 +47,8 @@ class ModelOptions:
             "--model",
             "-m",
             metavar="NAME",
-            help="Hub id, folder or GGUF file; an adapter comes with its base. Default: the model that the records "
-            "name, then TOKUR_MODEL, then the embedded smollm2-135m-instruct.",
+            help="Hub id or ID@REVISION, folder or GGUF file; an adapter comes with its base. Default: the model that "
+            "the records name, then TOKUR_MODEL, then the embedded smollm2-135m-instruct.",
         ),
     ] = None
     adapter: Annotated[
@@ -80,6 +80,7 @@ class ModelOptions:
     )
     offload_dir: Annotated[
         str | None,
+        Rare(),
         Option(
             metavar="DIR",
             help="Folder for what of the weights neither the GPUs nor main memory have room for: they are fetched for "
@@ -88,10 +89,10 @@ class ModelOptions:
     ] = None
     weights_memory: Annotated[
         float | None,
+        Rare(),
         Option(min=0.0, metavar="GIB", help="GiB of weights on each GPU and in main memory. Default: what is free."),
-        Needs("--offload-dir", why="{option} leaves weights over: say with --offload-dir where they go"),
     ] = None
-    revision: Annotated[str | None, Option(metavar="NAME", help="Branch, tag or commit on the hub.")] = None
+    revision: str | None = None  # of ``NAME@REVISION``, once the name is chosen
     trust_remote_code: Annotated[bool, Option("--trust-remote-code", help="Run code that comes with the model.")] = (
         False
     )
@@ -133,7 +134,7 @@ class PromptOptions:
     system: Annotated[
         str | None,
         Option(metavar="TEXT", help="System turn for the chat template, before messages that begin with none."),
-        Excludes("--template=raw", why="--system needs a chat template; it cannot go with --template raw"),
+        Excludes("--template=raw"),
     ] = None
     few_shot: Annotated[
         str | None, Reads(), Option(metavar="FILE", help="JSONL of worked examples to put before the question.")
@@ -152,12 +153,12 @@ class BackendOptions:
     ] = "transformers"
     max_memory: Annotated[
         float | None,
+        Rare(),
         Option(min=0.0, metavar="GIB", help="GiB for keys and values. Default: half of what is free; vLLM's own."),
     ] = None
     tensor_parallel_size: Annotated[
         int,
         Option(min=1, metavar="N", help="GPUs over which vLLM divides the model."),
-        Needs("--backend=vllm", why="{option} is for --backend vllm: with transformers, --device-map says where"),
     ] = 1
 
     @property
@@ -190,11 +191,7 @@ class DecodingOptions:
             help="Draw no more of the N than it takes until the leading answer is the most frequent one with this "
             "probability, such as 0.95; at least 4. With --score --calibration: the right one, by p_correct.",
         ),
-        Excludes(
-            "--guide",
-            why="--stop-at draws the samples of a question one after the other, with --guide they grow together: leave "
-            "one of them out",
-        ),
+        Excludes("--guide"),
     ] = None
     temperature: Annotated[
         float,
@@ -228,6 +225,7 @@ class DecodingOptions:
     seed: int = 0
     batch_size: Annotated[
         int | None,
+        Rare(),
         Option(
             min=1,
             metavar="N",

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from typer import Option
 
 from tokur_cli.commands.options.files import Writes
-from tokur_cli.commands.options.relations import Excludes, Needs
+from tokur_cli.commands.options.relations import Excludes
 from tokur_cli.commands.options.scoring import SIGMA_HELP, parse_sigma
 from tokur_cli.engine.posterior.settings import AUTO, MOST_KL, PosteriorSettings
 
@@ -26,12 +26,7 @@ class StrengthOptions:
     sweep: Annotated[
         str | None,
         Option(metavar="NUMBERS", help="Strengths to try on the responses, with commas between them: a record each."),
-        Excludes("--calibrate", why="--sweep tries strengths and --calibrate finds one: give one of the two"),
-        Excludes("--sigma", why="--sweep tries the strengths that it is given: leave --sigma out"),
-        Excludes(
-            "--output",
-            why="--sweep tries many strengths and keeps none: leave -o out, then choose one with --sigma",
-        ),
+        Excludes("--calibrate", "--sigma", "--output"),
     ] = None
     calibrate: Annotated[
         bool,
@@ -43,7 +38,6 @@ class StrengthOptions:
     tolerance: Annotated[
         float,
         Option(min=1e-9, metavar="NUMBER", help="How near: mean KL(p_0 ‖ p_m) of a token, in nats."),
-        Needs("--calibrate", why="--tolerance is for --calibrate: leave it out"),
     ] = MOST_KL
     limit: Annotated[
         int | None,
@@ -51,11 +45,6 @@ class StrengthOptions:
             min=1,
             metavar="N",
             help="Responses to try strengths on, at most. Default: 64 for --calibrate, all for --sweep.",
-        ),
-        Needs(
-            "--sweep",
-            "--calibrate",
-            why="--limit is for --sweep and --calibrate, which try strengths on responses: leave it out",
         ),
     ] = None
 
@@ -96,5 +85,4 @@ class KeepOptions:
     force: Annotated[
         bool,
         Option("--force", help="Replace a posterior that is there."),
-        Needs("--output", why="--force is about the folder of -o DIR: give one"),
     ] = False

@@ -12,7 +12,7 @@ from typer import Option
 
 from tokur_cli.commands.options.files import Reads
 from tokur_cli.commands.options.model import BackendOptions, NamedModel
-from tokur_cli.commands.options.relations import Excludes
+from tokur_cli.commands.options.relations import Excludes, Rare
 from tokur_cli.commands.shared.errors import reporting
 from tokur_cli.engine.posterior.description import MOST_DRAWS, PosteriorDescription, read_description
 from tokur_cli.engine.posterior.settings import AUTO, MOST_KL, SETTING_CHECKS, PosteriorSettings, layer_slice
@@ -26,7 +26,6 @@ SIGMA_HELP = (
     "σ_q, perturbation strength. auto: 0.1, the paper's, or less where that would move the model's predictions by more "
     f"than {MOST_KL:g} nats a token."
 )
-FIXED = "{option} is fixed by --posterior {value}: leave one of the two out"
 
 
 def parse_sigma(text: str, option: str = "--sigma", *, or_auto: bool = False) -> float:
@@ -62,7 +61,7 @@ class PosteriorOptions:
     sigma: Annotated[
         str,
         Option(metavar="NUMBER|auto", help=SIGMA_HELP),
-        Excludes("--posterior", why=FIXED),
+        Excludes("--posterior"),
     ] = AUTO
     targets: Annotated[
         str,
@@ -228,9 +227,7 @@ class ScoringOptions(SamplingOptions):
             "tokens with their probabilities, and the likeliest of each draw.",
             rich_help_panel="Output",
         ),
-        Excludes(
-            "--no-tokens", why="--alternatives says more of the tokens that --no-tokens leaves out: leave one out"
-        ),
+        Excludes("--no-tokens"),
     ] = None
     steps: Annotated[
         bool,
@@ -275,6 +272,7 @@ class BaselineOptions:
 
     llm_check_layer: Annotated[
         int | None,
+        Rare(),
         Option(
             min=1,
             metavar="N",
@@ -291,8 +289,10 @@ class BaselineOptions:
         ),
     ] = "attempts"
     attempts: Annotated[int, Option(min=2, metavar="K", help="K, attempts to verify a response.")] = 10
-    attempt_temperature: Annotated[float, Option(metavar="NUMBER", help="Temperature of the attempts, above 0.")] = 0.5
-    attempt_tokens: Annotated[int, Option(min=1, metavar="N", help="Tokens of an attempt, at most.")] = 64
+    attempt_temperature: Annotated[
+        float, Rare(), Option(metavar="NUMBER", help="Temperature of the attempts, above 0.")
+    ] = 0.5
+    attempt_tokens: Annotated[int, Rare(), Option(min=1, metavar="N", help="Tokens of an attempt, at most.")] = 64
     entailment: Annotated[
         Literal["nli", "judge"],
         Option(
@@ -303,6 +303,7 @@ class BaselineOptions:
     ] = "nli"
     nli_model: Annotated[
         str | None,
+        Rare(),
         Reads(),
         Option(metavar="MODEL", help="Model of natural language inference. Default: microsoft/deberta-large-mnli."),
     ] = None
@@ -315,6 +316,7 @@ class BaselineOptions:
     ] = "embedding"
     similarity_model: Annotated[
         str | None,
+        Rare(),
         Reads(),
         Option(
             metavar="MODEL", help="Sentence-embedding model or cross-encoder. Default: the embedded all-minilm-l6-v2."
@@ -324,7 +326,7 @@ class BaselineOptions:
 
     def __post_init__(self) -> None:
         if not self.attempt_temperature > 0:
-            raise UsageError("--attempt-temperature must be above 0: at 0 all attempts are the same")
+            raise UsageError("--set attempt_temperature must be above 0: at 0 all attempts are the same")
 
 
 @dataclass(frozen=True)

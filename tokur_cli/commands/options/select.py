@@ -13,6 +13,7 @@ from typer import BadParameter, Option
 from tokur_cli.commands.options.files import Reads
 from tokur_cli.commands.options.relations import Excludes, Needs
 from tokur_cli.commands.options.scoring import tokens_option
+from tokur_cli.records.errors import UsageError
 from tokur_cli.scores.parts import Parts, parse_parts
 
 
@@ -70,7 +71,7 @@ class SelectOptions:
             help="Weights of wbon. exp: e^(c - c_best), c the score, negated where lower is better; score: c / c_best, "
             "or c_best / c for uncertainties, log-likelihoods and lengths; rank: K, K-1, … 1."
         ),
-        Needs("--method=wbon", why="--weight goes with --method wbon: {value} weighs nothing"),
+        Needs("--method=wbon"),
     ] = "exp"
     abstain: Annotated[
         float | None,
@@ -79,11 +80,6 @@ class SelectOptions:
             metavar="PART",
             help="No answer where the choice is less certain than this. By p_correct of the chosen response with --by "
             "p_correct, else by the chosen answer's share of the vote.",
-        ),
-        Excludes(
-            "--method=bon",
-            unless="--by=p_correct",
-            why="--abstain with --method bon needs --by p_correct: a single response has all the vote",
         ),
     ] = None
     certificate: Annotated[
@@ -94,7 +90,7 @@ class SelectOptions:
             help="No answer where the chosen response is below the threshold of this certificate, which tokur evaluate "
             "--certify writes. The responses are chosen as the labelled ones were.",
         ),
-        Excludes("--abstain", why="--certificate and --abstain both say when there is no answer: give one of them"),
+        Excludes("--abstain"),
     ] = None
     grouped: Annotated[
         bool,
@@ -113,6 +109,8 @@ class SelectOptions:
 
     def __post_init__(self) -> None:
         _ = self.parts
+        if self.abstain is not None and self.method == "bon" and self.by != "p_correct":
+            raise UsageError("--abstain needs --by p_correct with --method bon: one response has all the vote")
 
     @property
     def abstains(self) -> bool:

@@ -10,13 +10,11 @@ from typing import Annotated, ClassVar
 from typer import Option
 
 from tokur_cli.commands.options.files import Reads, Writes
-from tokur_cli.commands.options.relations import Excludes, Needs
+from tokur_cli.commands.options.relations import Excludes, Needs, Rare
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.formats import FORMATS
 from tokur_cli.records.mapping import FieldMapping
 from tokur_cli.records.outputs import check_target
-
-_OF_FILE = "{option} is about a file that is written: give one"
 
 
 @dataclass(frozen=True)
@@ -61,6 +59,7 @@ class InputOptions:
     ] = None
     max_line: Annotated[
         str,
+        Rare(),
         Option(
             metavar="SIZE",
             help="Longest line, element of an array or member of an archive; a longer one is a bad record.",
@@ -73,7 +72,7 @@ class InputOptions:
         """The longest line in bytes."""
         found = re.fullmatch(r"(\d{1,12})\s*([kMG]?)B?", self.max_line.strip(), re.ASCII | re.IGNORECASE)
         if found is None or int(found[1]) == 0:
-            raise UsageError(f"--max-line {self.max_line}: is not a number of bytes, such as 64MB or 1GB")
+            raise UsageError(f"--set max_line={self.max_line}: is not a number of bytes, such as 64MB or 1GB")
         return min(int(found[1]) * {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}[found[2].lower()], sys.maxsize - 1)
 
     @property
@@ -94,8 +93,6 @@ class RecordOutput:
     force: Annotated[
         bool,
         Option("--force", help="Replace what the -o file holds."),
-        Needs("--output", why=_OF_FILE),
-        Excludes("--output=-", why=_OF_FILE),
     ] = False
 
     def __post_init__(self) -> None:
@@ -109,9 +106,8 @@ class ResumableOutput(RecordOutput):
     resume: Annotated[
         bool,
         Option("--resume", help="Continue the -o file of a run that was cut off."),
-        Needs("--output", why=_OF_FILE),
-        Excludes("--output=-", why=_OF_FILE),
-        Excludes("--force", why="--resume continues a file and --force replaces it: give one of the two"),
+        Needs("--output"),
+        Excludes("--output=-", "--force"),
     ] = False
 
     def __post_init__(self) -> None:
@@ -132,10 +128,5 @@ class DryRunOptions:
             metavar="[N]",
             help="Before a long run: write no record, but say how many there are, which are bad, how many tokens they "
             "have, and what memory it takes. With a number, do so many records and reckon the time of all.",
-        ),
-        Excludes(
-            "--workers",
-            "--cluster",
-            why="--dry-run is about one process: leave {others} out (several divide its time among them)",
         ),
     ] = None

@@ -9,10 +9,7 @@ from typing import Annotated, ClassVar
 
 from typer import Option
 
-from tokur_cli.commands.options.relations import Excludes, Needs
 from tokur_cli.records.errors import UsageError
-
-_SHARED = "{option} divides GPUs among workers: give --workers too"
 
 
 @dataclass(frozen=True)
@@ -40,13 +37,6 @@ class WorkerOptions:
         int | None,
         Option(
             min=1, metavar="N", help="GPUs of a worker, over which its model is spread. Default: 1 if there is any."
-        ),
-        Needs("--workers", "--cluster", why=_SHARED),
-        Excludes(
-            "--workers=1",
-            unless="--cluster",
-            why="{option} divides GPUs among workers, and {others} {value} is one process that has them all: give "
-            "more workers, or leave {option} out",
         ),
     ] = None
 

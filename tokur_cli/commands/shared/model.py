@@ -37,10 +37,18 @@ def chosen(options: ModelOptions, named: NamedModel | None = None) -> ModelOptio
         named: what the records name.
     """
     if options.name is None and options.adapter is not None:  # on its own base
-        return replace(options, name=options.adapter, adapter=None)
+        return _at_revision(replace(options, name=options.adapter, adapter=None))
     found = options.or_named(named)
     name = found.name or os.environ.get("TOKUR_MODEL") or DEFAULT_MODEL
-    return replace(found, name=name, of_records=found is not options)
+    return _at_revision(replace(found, name=name, of_records=found is not options))
+
+
+def _at_revision(options: ModelOptions) -> ModelOptions:
+    """Return the options with what follows an @ in the name of a model on the hub as its branch, tag or commit."""
+    name, _, revision = str(options.name).partition("@")
+    if not revision or os.path.exists(str(options.name)):
+        return options
+    return replace(options, name=name, revision=revision)
 
 
 def load(

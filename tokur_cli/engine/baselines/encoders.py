@@ -47,11 +47,11 @@ RELATIONS = ("entail", "neutral", "contra")  # what the labels of a natural lang
 HUB_FILES = ["*.json", "*.jinja", "*.model", "*.safetensors", "*.txt", "*/pytorch_model.bin"]  # the last to refuse it
 
 ENTAILMENT = Purpose(
-    "the folder of another natural language inference model (--nli-model)",
+    "the folder of another natural language inference model (--set nli_model)",
     sources.CONVERT_PICKLED.format(kind=CLASSIFIER),
 )
 SIMILARITY = Purpose(
-    f"{DEFAULT_SIMILARITY_MODEL} or the folder of a sentence-embedding model or cross-encoder (--similarity-model)",
+    f"{DEFAULT_SIMILARITY_MODEL} or the folder of a sentence-embedding model or cross-encoder (--set similarity_model)",
     "copy them to a folder (from the hub: hf download {name} --local-dir converted) and run there "
     'python -c "import pathlib, torch; from safetensors.torch import save_file; '
     "[save_file(torch.load(file, weights_only=True), file.with_name('model.safetensors'), dict(format='pt')) "

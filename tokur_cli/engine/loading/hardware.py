@@ -139,7 +139,7 @@ def place_weights(device_map: str, weights_bytes: int, offload: Offload | None =
     if offload is not None:
         if device_map not in SPREADING:
             raise UsageError(
-                f"--offload-dir divides the weights, and --device-map {device_map} is one place for all: leave one out"
+                f"--set offload_dir divides the weights, and --device-map {device_map} is one place: leave one out"
             )
         room = {place: int(memory * SHARE_FOR_WEIGHTS) for place, memory in free.items()}
         if offload.limit is not None:

@@ -334,7 +334,7 @@ def explained_errors(name: str) -> Iterator[None]:
         if "Some modules are dispatched on the CPU or the disk" in message:
             raise TokurError(
                 f"{name} doesn't fit into the memory that weights may take, and what bitsandbytes quantises can't be "
-                "kept elsewhere: allow more by --weights-memory, or use weights that are not quantised"
+                "kept elsewhere: allow more by --set weights_memory, or use weights that are not quantised"
             ) from error
         if "trust_remote_code" in message:
             raise TokurError(

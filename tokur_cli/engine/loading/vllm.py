@@ -94,5 +94,5 @@ def start_vllm(
     except Exception as error:
         said = str(error).rstrip(".")
         if resources.cache_bytes is None and "memory" in said:
-            said += "; --max-memory says what its keys and values may take"
+            said += "; --set max_memory says what its keys and values may take"
         raise TokurError(f"vLLM cannot load {model.name}: {said}") from error

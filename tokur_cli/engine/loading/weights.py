@@ -87,7 +87,7 @@ def load_weights(
     if offload is None and not layers_on_disk and "disk" in getattr(model, "hf_device_map", {}).values():
         raise TokurError(
             f"{name} needs {weights_bytes / 1e9:.1f} GB, which can't be divided so that it fits on the GPUs; "
-            "use a smaller model, a dtype of fewer bytes (--dtype bfloat16), --device-map cpu or --offload-dir"
+            "use a smaller model, a dtype of fewer bytes (--dtype bfloat16), --device-map cpu or --set offload_dir"
         )
     # transformers fills missing and mismatched weights with random numbers.
     if missing := sorted(key for key in report["missing_keys"] if not key.startswith(unused)):
