@@ -20,8 +20,8 @@ from tests.bench.score import DRAWS, WORKLOADS, Tokur
 from tokur_cli.commands.options.scoring import default_batch_tokens
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
+from tokur_cli.engine.posterior.basis import left_singular_vectors
 from tokur_cli.engine.posterior.posterior import build_posterior
-from tokur_cli.engine.posterior.singular import left_singular_vectors
 from tokur_cli.engine.uncertainty.vocabulary import token_quantities
 
 ROUNDS = 3

@@ -8,7 +8,7 @@ from tests.engine.loading.test_adapted import save_adapter
 from tests.engine.loading.test_models import load
 from tests.tiny import quieten, tiny_model, tiny_tokenizer
 from tokur_cli.engine.loading.hardware import Offload
-from tokur_cli.engine.posterior.folder import weight_fingerprint
+from tokur_cli.engine.posterior.basis import weight_digest
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
@@ -40,7 +40,7 @@ def test_numbers_are_those_of_the_model_that_is_in_memory(share, dtype, folder, 
     divided = load(folder, dtype=dtype, device_map="auto", offload=Offload(str(tmp_path / "weights"), limit))
     assert bytes_in_memory(divided.model) <= limit
     assert "disk" in divided.model.hf_device_map.values()
-    assert weight_fingerprint(divided.model, ()) == weight_fingerprint(whole.model, ())
+    assert weight_digest(divided.model, ()) == weight_digest(whole.model, ())
     results = []
     for loaded in (whole, divided):
         draws = Draws(build_posterior(loaded.model, cache=tmp_path / "bases"), 2)

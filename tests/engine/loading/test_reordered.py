@@ -16,7 +16,7 @@ from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.loading import hardware
 from tokur_cli.engine.loading.models import load_language_model
 from tokur_cli.engine.loading.reordered import ReorderedLinear, parameters_of, reorder_weights
-from tokur_cli.engine.posterior.folder import weight_fingerprint
+from tokur_cli.engine.posterior.basis import weight_digest
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.projections import find_projections
 from tokur_cli.engine.uncertainty.perturbed import Draws
@@ -84,7 +84,7 @@ def test_what_is_read_of_weights_is_what_was_there(family):
     first, second = find_projections(model), find_projections(reordered)
     assert [p.name for p in first] == [p.name for p in second]
     assert all(torch.equal(one.weight(), other.weight()) for one, other in zip(first, second, strict=True))
-    assert weight_fingerprint(model, first) == weight_fingerprint(reordered, second)
+    assert weight_digest(model, first) == weight_digest(reordered, second)
 
 
 @pytest.mark.parametrize("shape", [(1, 48), (3, 5), (257, 33), (2048, 640)])

@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 from tests.engine import oracle
 from tests.engine.more_families import MORE, more
 from tests.tiny import FAMILIES, SIZES, tiny_model
-from tokur_cli.engine.posterior.adapters import save_adapter
+from tokur_cli.engine.posterior.lora import save_adapter
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.projections import count_layers, find_projections
 from tokur_cli.engine.posterior.settings import PosteriorSettings

@@ -15,7 +15,7 @@ from tokur_cli.commands.options.model import BackendOptions, NamedModel
 from tokur_cli.commands.options.relations import Excludes, Rare
 from tokur_cli.commands.shared.errors import reporting
 from tokur_cli.engine.posterior.description import MOST_DRAWS, PosteriorDescription, read_description
-from tokur_cli.engine.posterior.settings import AUTO, MOST_KL, SETTING_CHECKS, PosteriorSettings, layer_slice
+from tokur_cli.engine.posterior.settings import AUTO, MOST_KL, SETTINGS, PosteriorSettings, layer_slice
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 from tokur_cli.scores.calibration import Calibration
@@ -101,8 +101,8 @@ class PosteriorOptions:
     def settings(self) -> PosteriorSettings:
         """What the posterior is made of: the kept one's settings, else the options."""
         if self.kept is not None:
-            return self.kept.settings
-        own = {name: getattr(self, name) for name in SETTING_CHECKS}
+            return PosteriorSettings(**self.kept.settings)
+        own = {name: getattr(self, name) for name in SETTINGS}
         return PosteriorSettings(**own | {"sigma": parse_sigma(self.sigma, or_auto=True)})
 
     @property

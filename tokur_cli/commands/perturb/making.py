@@ -10,10 +10,10 @@ from typing import Any
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.perturb.strength import Trial, try_strength
 from tokur_cli.commands.session.session import Session
-from tokur_cli.engine.posterior.calibration import SWEEPS, largest_sigma
 from tokur_cli.engine.posterior.folder import keep_posterior
 from tokur_cli.engine.posterior.posterior import Posterior, size_of
 from tokur_cli.engine.posterior.settings import PosteriorSettings
+from tokur_cli.engine.posterior.strength import SWEEPS, largest_sigma
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Scorer
 from tokur_cli.records.encoding import encode_value

@@ -6,24 +6,24 @@ in × r′ with i.i.d. N(0, σ²) entries. A draw is thus a LoRA adapter with B 
 
 from __future__ import annotations
 
-import hashlib
-import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from tokur_cli.engine.loading.quantised import is_plain, kept_tensors, some_columns, weight_of
+from tokur_cli.engine.loading.cache import open_to_readers
 from tokur_cli.engine.noise import standard_normal
+from tokur_cli.engine.posterior.basis import left_singular_vectors, read_basis, weight_digest, write_basis
 from tokur_cli.engine.posterior.projections import Projection, find_projections
-from tokur_cli.engine.posterior.saved_basis import load_basis, save_basis
 from tokur_cli.engine.posterior.settings import PAPER, PosteriorSettings
-from tokur_cli.engine.posterior.singular import left_singular_vectors
 from tokur_cli.records.errors import TokurError
+from tokur_cli.records.outputs import replacing
 
 _TOLD_SECONDS = 10.0  # between what is told of a decomposition
 
@@ -88,11 +88,9 @@ def build_posterior(
         note: told, in a sentence, of a saved basis that is damaged, which is computed again.
 
     Raises:
-        TokurError: no such projections, a rank that a weight cannot have, or no such sigma.
+        TokurError: no such projections, or a rank that a weight cannot have.
     """
     rank = settings.rank
-    if not (math.isfinite(settings.sigma) and settings.sigma >= 0):
-        raise TokurError(f"sigma is {settings.sigma}; it must be a number from 0")
     projections = find_projections(model, settings.targets, settings.layers)
     for projection in projections:
         outputs, inputs = projection.size
@@ -101,13 +99,26 @@ def build_posterior(
                 f"rank {rank} is not possible: {projection.name} is {outputs} × {inputs}, "
                 f"so a rank from 1 to {min(outputs, inputs)} is"
             )
-    saved = cache / f"{_fingerprint(projections)}-rank{rank}.safetensors" if cache else None
-    shapes = {projection.name: (projection.size[0], rank) for projection in projections}
-    bases = load_basis(saved, shapes, note) if saved else None
-    if bases is None:
+    if cache is None:
+        return with_bases(settings, projections, _decompose(projections, rank, progress))
+    saved = cache / f"{weight_digest(model, projections, rounded=False)}-rank{rank}.safetensors"
+    try:
+        bases = read_basis(saved, {projection.name: (projection.size[0], rank) for projection in projections})
+    except (FileNotFoundError, ValueError) as error:
+        if isinstance(error, ValueError):
+            note(f"{saved}: {error}: the basis is computed again")
         bases = _decompose(projections, rank, progress)
-        if saved:
-            save_basis(saved, bases)
+        # A cache that cannot be written costs time at the next start, nothing else; a full disk is safetensors' error
+        with suppress(OSError, SafetensorError), replacing(saved) as unfinished:
+            write_basis(unfinished, bases)
+            open_to_readers(unfinished.parent, saved.parent)
+    return with_bases(settings, projections, bases)
+
+
+def with_bases(
+    settings: PosteriorSettings, projections: Sequence[Projection], bases: Mapping[str, Tensor]
+) -> Posterior:
+    """Return the posterior of projections whose bases are known by their names."""
     matrices = tuple(
         PerturbedMatrix(**vars(projection), basis=bases[projection.name], inputs=projection.size[1])
         for projection in projections
@@ -120,7 +131,7 @@ def _decompose(projections: list[Projection], rank: int, progress: Callable[[str
     progress(f"computing the basis of {len(projections)} weights (once for this model)")
     told, bases = time.monotonic(), {}
     for projection in projections:
-        bases[projection.name] = left_singular_vectors(projection.weight(), rank).cpu()
+        bases[projection.name] = left_singular_vectors(projection.weight(), rank)
         if time.monotonic() - told >= _TOLD_SECONDS:
             progress(f"computing the basis: {len(bases)} of {len(projections)} weights are done")
             told = time.monotonic()
@@ -132,23 +143,3 @@ def size_of(matrix: PerturbedMatrix) -> tuple[list[float], float]:
     weight = matrix.weight().float()
     along_basis = matrix.basis.to(weight).T @ weight  # (r′, in): uᵢᵀW = dᵢvᵢᵀ
     return along_basis.norm(dim=1).tolist(), float(weight.norm())
-
-
-def _fingerprint(projections: list[Projection]) -> str:
-    """Return the SHA-256 over how the basis is computed, and the names, shapes, dtypes and bytes of its weights.
-
-    Of a quantised weight, these are the bytes that are kept, and the columns that tell how they are scaled.
-    """
-    digest = hashlib.sha256(b"decomposed in float64\n")
-    for projection in projections:
-        if is_plain(projection.module):
-            parts = [projection.weight()]
-        else:
-            columns = weight_of(
-                projection.module_name, projection.module, projection.dtype, some_columns(projection.module)
-            )
-            parts = [columns, *kept_tensors(projection.module)]
-        digest.update(f"{projection.name} {projection.size} {parts[0].dtype}\n".encode())
-        for part in parts:
-            digest.update(part.contiguous().flatten().cpu().view(torch.uint8).numpy().data)
-    return digest.hexdigest()

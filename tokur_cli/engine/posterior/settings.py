@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
-from tokur_cli.records.encoding import Checks
 from tokur_cli.records.errors import UsageError
 
 DEFAULT_TARGETS = "q_proj,k_proj"
@@ -30,32 +28,6 @@ def layer_slice(layers: str) -> slice:
     return slice(*(None if bound is None else int(bound) for bound in bounds.groups()))
 
 
-def is_text(value: Any) -> bool:
-    """Return whether a value is text that says something."""
-    return isinstance(value, str) and bool(value.strip())
-
-
-def is_count(value: Any) -> bool:
-    """Return whether a value is a whole number from 1."""
-    return type(value) is int and value >= 1
-
-
-def _is_strength(value: Any) -> bool:
-    return type(value) in (int, float) and 0 <= value <= _LARGEST
-
-
-def _is_layers(value: Any) -> bool:
-    try:
-        return value is None or (isinstance(value, str) and layer_slice(value) is not None)
-    except UsageError:
-        return False
-
-
-def setting(default: Any, what: str, check: Callable[[Any], bool]) -> Any:
-    """Return a field of the settings: its default, and what it must be where ``posterior.json`` has it."""
-    return field(default=default, metadata={"check": (what, check)})
-
-
 @dataclass(frozen=True)
 class PosteriorSettings:
     """What a posterior is made of beside the weights; ``posterior.json`` and ``tokur.run`` have each by its name.
@@ -66,23 +38,33 @@ class PosteriorSettings:
         targets: which projections, see ``find_projections``.
         layers: which layers, as a slice; None for all.
         seed: of the noise.
+
+    Raises:
+        ValueError: no such strength.
+        UsageError: the layers are no slice.
     """
 
-    rank: int = setting(8, "an integer from 1", is_count)
-    sigma: float = setting(0.1, "a number from 0 to 3.4e38", _is_strength)
-    targets: str = setting(DEFAULT_TARGETS, "names of projections with commas between them", is_text)
-    layers: str | None = setting(None, "a slice of layers such as 15:, or null", _is_layers)
-    seed: int = setting(0, "an integer", lambda value: type(value) is int)
+    rank: int = 8
+    sigma: float = 0.1
+    targets: str = DEFAULT_TARGETS
+    layers: str | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.sigma <= _LARGEST:
+            raise ValueError(f'"sigma" is {self.sigma}, not a number from 0 to {_LARGEST:g}')
+        if self.layers is not None:
+            layer_slice(self.layers)
 
     @property
     def settings(self) -> dict[str, Any]:
         """The settings by name."""
-        return {name: getattr(self, name) for name in SETTING_CHECKS}
+        return {name: getattr(self, name) for name in SETTINGS}
 
 
 PAPER = PosteriorSettings()
 """The paper's, which are the defaults."""
-SETTING_CHECKS: Checks = {each.name: each.metadata["check"] for each in fields(PosteriorSettings)}
+SETTINGS = tuple(each.name for each in fields(PosteriorSettings))
 
 
 def settings_of_draws(posterior: PosteriorSettings | None, draws: int, sampling: str, estimator: str) -> dict[str, Any]:

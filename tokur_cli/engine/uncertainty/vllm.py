@@ -23,7 +23,7 @@ from tokur_cli.engine.loading.quantised import is_quantised
 from tokur_cli.engine.loading.sources import first_line
 from tokur_cli.engine.loading.vllm import VllmResources, prepare_vllm, start_vllm
 from tokur_cli.engine.memory import clear_device_cache, is_out_of_memory
-from tokur_cli.engine.posterior.adapters import save_adapter
+from tokur_cli.engine.posterior.lora import save_adapter
 from tokur_cli.engine.posterior.posterior import Posterior
 from tokur_cli.engine.precision import tolerance
 from tokur_cli.engine.silenced import Silenced

@@ -2,19 +2,22 @@
 
 import copy
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.engine import oracle
 from tests.engine.uncertainty.test_scorer import same_projected_noise
 from tests.tiny import CONTEXT_LENGTH, QUIET, quieten, tiny_model, tiny_tokenizer
+from tokur_cli.engine.posterior import strength
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import MOST_KL, PosteriorSettings
+from tokur_cli.engine.posterior.strength import PRECISION, SWEEPS, largest_sigma, suitable_strength
 from tokur_cli.engine.tokens import ResponseTokenizer
-from tokur_cli.engine.uncertainty import strength
-from tokur_cli.engine.uncertainty.strength import suitable_strength
 from tokur_cli.records.errors import TokurError
 
 TOKENIZER = ResponseTokenizer(tiny_tokenizer(), CONTEXT_LENGTH)
@@ -61,7 +64,7 @@ def divergence(model, sigma, texts):
 
 
 @pytest.mark.parametrize("factor", [1, QUIET])
-def test_the_divergence_is_that_of_weights_really_perturbed(factor, tmp_path, monkeypatch):
+def test_suitable_strength_measures_weights_really_perturbed(factor, tmp_path, monkeypatch):
     texts = ("Tom has 3 apples.", "2 + 2 = 4", "x")
     monkeypatch.setattr(strength, "TEXTS", texts)
     model = sensitive(factor)
@@ -71,13 +74,13 @@ def test_the_divergence_is_that_of_weights_really_perturbed(factor, tmp_path, mo
     assert got.kl == pytest.approx(divergence(model, got.sigma, ids), rel=1e-4)
 
 
-def test_the_papers_strength_is_kept_where_it_moves_the_model_little_enough(tmp_path, measured):
+def test_suitable_strength_is_the_papers_where_that_moves_the_model_little_enough(tmp_path, measured):
     got = found(sensitive(QUIET), tmp_path)
     assert (got.sigma, got.kl, measured) == (0.1, got.paper_kl, [0.1])
     assert got.paper_kl <= MOST_KL
 
 
-def test_a_sensitive_model_gets_the_largest_strength_within_the_bound(tmp_path):
+def test_suitable_strength_of_a_sensitive_model_is_the_largest_within_the_bound(tmp_path):
     """To two digits: the next one up is beyond it."""
     model = sensitive()
     got = found(model, tmp_path)
@@ -94,13 +97,13 @@ def _mean_kl(model, posterior, ids):
     return np.concatenate([quantities["kl"] for _, quantities in scorer.score(responses)]).mean()
 
 
-def test_it_follows_the_scale_of_what_the_weights_are_given(tmp_path):
+def test_suitable_strength_follows_the_scale_of_what_the_weights_are_given(tmp_path):
     """Dividing what enters W^Q and W^K by c and multiplying them by c changes no output; σ must grow by c."""
     once, twice = (found(sensitive(factor), tmp_path).sigma for factor in (1, 2))
     assert twice == pytest.approx(2 * once, rel=0.07)
 
 
-def test_it_is_measured_once_for_a_model_and_what_is_perturbed(tmp_path, measured):
+def test_suitable_strength_is_measured_once_for_a_model_and_what_is_perturbed(tmp_path, measured):
     model = sensitive()
     first = found(model, tmp_path)
     tries = len(measured)
@@ -112,7 +115,7 @@ def test_it_is_measured_once_for_a_model_and_what_is_perturbed(tmp_path, measure
     assert len(measured) > tries
 
 
-def test_other_weights_are_measured_anew_even_where_no_draw_falls_on_them(tmp_path, measured):
+def test_suitable_strength_is_measured_for_other_weights_even_where_no_draw_falls_on_them(tmp_path, measured):
     found(sensitive(), tmp_path)
     tries = len(measured)
     other = sensitive()
@@ -121,8 +124,8 @@ def test_other_weights_are_measured_anew_even_where_no_draw_falls_on_them(tmp_pa
     assert len(measured) > tries
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"sigma": 0.01}', b'{"sigma": "a", "kl": 0.1, "paper_kl": 1}'])
-def test_a_damaged_file_is_measured_again_and_replaced(damage, tmp_path, measured):
+@pytest.mark.parametrize("damage", [b"", b'{"sigma": "a", "kl": 0.1, "paper_kl": 1}'])
+def test_suitable_strength_replaces_a_damaged_file(damage, tmp_path, measured):
     first = found(sensitive(), tmp_path)
     (kept,) = tmp_path.iterdir()
     kept.write_bytes(damage)
@@ -132,12 +135,7 @@ def test_a_damaged_file_is_measured_again_and_replaced(damage, tmp_path, measure
     assert json.loads(kept.read_bytes())["sigma"] == first.sigma
 
 
-def test_a_cache_that_cannot_be_written_costs_time_alone(tmp_path):
-    (tmp_path / "file").write_text("")
-    assert found(sensitive(), tmp_path / "file") == found(sensitive(), tmp_path / "folder")
-
-
-def test_a_model_with_a_short_context_is_measured_on_the_beginnings(tmp_path):
+def test_suitable_strength_reads_beginnings_where_the_context_is_short(tmp_path):
     short = ResponseTokenizer(tiny_tokenizer(), 16)
     model = tiny_model("llama", max_position_embeddings=16)
     posterior = build_posterior(model)
@@ -145,13 +143,56 @@ def test_a_model_with_a_short_context_is_measured_on_the_beginnings(tmp_path):
     assert got.sigma > 0
 
 
-def test_a_model_that_no_strength_suits_is_said():
+def test_suitable_strength_says_that_none_suits():
     with pytest.raises(TokurError, match=r"even σ = \S*e-\d+ moves .* give one with --sigma"):
         strength._chosen(lambda sigma: 1.0)
 
 
-def test_numbers_that_are_not_finite_are_too_far():
+def test_suitable_strength_takes_what_is_not_finite_as_too_far():
     """A strength under which a layer overflows is none; within 5 % of the bound is near enough."""
     overflowing = {0.1: float("nan")}
     chosen = strength._chosen(lambda sigma: overflowing.get(sigma, 12 * sigma**2)).sigma
     assert 0.05 / 1.05 <= chosen <= 0.05
+
+
+def counted(function):
+    calls = []
+
+    def call(sigma):
+        calls.append(sigma)
+        return function(sigma)
+
+    return call, calls
+
+
+@given(
+    scale=st.floats(1e-3, 1e3),
+    power=st.floats(1.5, 3.0),
+    ceiling=st.floats(1.0, 10.0),
+    tolerance=st.floats(0.005, 0.3),
+)
+def test_largest_sigma_is_found_from_below_in_under_ten_sweeps(scale, power, ceiling, tolerance):
+    """A divergence that grows as a power and levels off, as a language model's does."""
+    divergence, calls = counted(lambda sigma: ceiling * -math.expm1(-((sigma / scale) ** power) / ceiling))
+    exact = scale * (-ceiling * math.log1p(-tolerance / ceiling)) ** (1 / power)
+    found = largest_sigma(divergence, tolerance)
+    assert exact / (PRECISION * 1.05) <= found <= exact
+    assert len(calls) <= SWEEPS < 10
+    assert found in calls
+
+
+def test_largest_sigma_approaches_a_step_from_below():
+    divergence, calls = counted(lambda sigma: 0.01 * sigma**2 if sigma < 0.2 else 5.0)
+    assert 0.1 < largest_sigma(divergence, 0.05) < 0.2
+    assert len(calls) <= SWEEPS
+
+
+def test_largest_sigma_takes_what_overflows_as_too_large():
+    assert largest_sigma(lambda sigma: math.nan if sigma > 0.01 else sigma, 0.005, start=1.0) <= 0.005
+
+
+def test_largest_sigma_says_where_there_is_none():
+    with pytest.raises(TokurError, match="even σ = "):
+        largest_sigma(lambda sigma: 1.0, 0.05)
+    with pytest.raises(TokurError, match="hardly matter"):
+        largest_sigma(lambda sigma: 0.0, 0.05)

@@ -1,0 +1,131 @@
+"""U′ is what NumPy's decomposition in float64 has, and its file is used where it is what was written."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from tests.tiny import tiny_model
+from tokur_cli.engine.posterior.basis import left_singular_vectors, weight_digest
+from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.posterior.projections import find_projections
+
+
+def weight_of(rows, columns, values):
+    """A weight with these singular values, those at the front the largest."""
+    generator = torch.Generator().manual_seed(rows)
+    left, right = (torch.linalg.qr(torch.randn(size, len(values), generator=generator))[0] for size in (rows, columns))
+    return left * torch.tensor(values) @ right.T
+
+
+def expected(weight, rank):
+    left = np.linalg.svd(weight.double().numpy(), full_matrices=False)[0][:, :rank]
+    largest = np.take_along_axis(left, np.abs(left).argmax(0)[None], 0)
+    return left * np.sign(largest)
+
+
+def test_left_singular_vectors_of_close_values_are_the_same_on_every_machine():
+    weight = torch.randn(576, 192, generator=torch.Generator().manual_seed(0))
+    np.testing.assert_allclose(left_singular_vectors(weight, 8).numpy(), expected(weight, 8), atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "values"),
+    [
+        (1100, 1300, np.arange(1, 1101) ** -0.5),  # falling slowly, as a model's do
+        (1300, 700, 0.99 ** np.arange(700)),
+        (600, 1100, [3.0, 2.999, 2.998, *(2 * np.arange(1, 598) ** -0.5)]),  # three that nearly coincide
+        (1200, 1200, 2.0 ** -np.arange(12)),  # of rank 12, less than a block
+    ],
+    ids=["slow", "tall", "close", "low rank"],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_left_singular_vectors_of_a_large_weight_come_without_decomposing_it_whole(
+    rows, columns, values, dtype, monkeypatch
+):
+    weight = weight_of(rows, columns, np.asarray(values, np.float32).tolist()).to(dtype)
+    at_first = expected(weight.float(), 8)
+    monkeypatch.setattr(torch.linalg, "svd", None)
+    np.testing.assert_allclose(left_singular_vectors(weight, 8).numpy(), at_first, atol=1e-7)
+
+
+def test_left_singular_vectors_of_weights_that_arpack_gives_up_on():
+    flat = torch.randn(80, 1100, generator=torch.Generator().manual_seed(0))
+    np.testing.assert_allclose(left_singular_vectors(flat, 8).numpy(), expected(flat, 8), atol=1e-7)
+    most = left_singular_vectors(flat, 80)
+    np.testing.assert_allclose(most.T @ most, np.eye(80), atol=1e-5)
+    nothing = left_singular_vectors(torch.zeros(1100, 1100), 2)
+    np.testing.assert_allclose(nothing.T @ nothing, np.eye(2), atol=1e-5)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A model, the file of its basis in the cache, and what that must give."""
+    model = tiny_model("llama")
+    posterior = build_posterior(model, cache=tmp_path)
+    (file,) = tmp_path.iterdir()
+    return model, file, {matrix.name: matrix.basis for matrix in posterior.matrices}
+
+
+def read_again(model, file):
+    """Return the bases, what was said, and whether the basis was computed."""
+    notes, computed = [], []
+    posterior = build_posterior(model, cache=file.parent, progress=computed.append, note=notes.append)
+    return {matrix.name: matrix.basis for matrix in posterior.matrices}, notes, bool(computed)
+
+
+def same(one, other):
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_read_basis_notices_a_flipped_bit_wherever_it_is(saved):
+    """In the header every ninth byte, of the numbers a sample."""
+    model, file, correct = saved
+    whole = file.read_bytes()
+    header = 8 + int.from_bytes(whole[:8], "little")
+    rng = random.Random(0)
+    for place in [*range(0, header, 9), *rng.sample(range(header, len(whole)), 20)]:
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << rng.randrange(8)
+        file.write_bytes(damaged)
+        bases, notes, computed = read_again(model, file)
+        assert same(bases, correct), f"byte {place}"
+        assert computed == bool(notes)
+        if place >= header:
+            assert notes == [f"{file}: is damaged (its checksum does not fit): the basis is computed again"]
+        assert file.read_bytes() == (whole if computed else damaged)
+
+
+def test_read_basis_refuses_what_is_cut_short_and_what_has_no_checksum(saved):
+    model, file, correct = saved
+    whole = file.read_bytes()
+    save_file({name: basis + 0.5 for name, basis in correct.items()}, file)
+    for content in (file.read_bytes(), whole[:100]):
+        file.write_bytes(content)
+        bases, notes, computed = read_again(model, file)
+        assert (same(bases, correct), len(notes), computed) == (True, 1, True)
+        assert read_again(model, file)[1:] == ([], False)
+
+
+def test_weight_digest_tells_names_and_shapes_of_the_same_numbers_apart():
+    numbers = torch.arange(6.0)
+
+    def digest(name, *shape):
+        module = torch.nn.Module()
+        module.register_module(name, torch.nn.Linear(*shape[::-1], bias=False))
+        module.get_submodule(name).weight.data = numbers.reshape(shape)
+        return weight_digest(module, [])
+
+    assert len({digest("up", 2, 3), digest("up", 3, 2), digest("down", 2, 3)}) == 3
+    assert digest("up", 2, 3) == digest("up", 2, 3)
+
+
+def test_weight_digest_tells_what_rounding_to_bfloat16_would_hide_only_where_it_is_asked_to():
+    model = tiny_model("llama")
+    projections = find_projections(model)
+    before = weight_digest(model, projections), weight_digest(model, projections, rounded=False)
+    model.model.layers[0].self_attn.q_proj.weight[0, 0] *= 1 + 1e-6
+    after = weight_digest(model, projections), weight_digest(model, projections, rounded=False)
+    assert (before[0] == after[0], before[1] == after[1]) == (True, False)
