@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from tests.readmes import READMES, ROOT, block_with, blocks_of, text_of
+from tests.readmes import READMES, ROOT, blocks_of, text_of
 from tokur_cli.app import app
-from tokur_cli.scores.catalogue import CATALOGUE
 
 FRONT = Path("README.md")
 COMMANDS = get_command(app).commands
@@ -20,7 +19,7 @@ def test_every_command_has_help_an_example_and_a_place_on_the_front_page(name):
     command = COMMANDS[name]
     assert command.help
     assert all(f"tokur {name} " in example for example in command.brief.examples)
-    assert re.search(rf"^tokur {name} |\| tokur {name} ", text_of(FRONT), flags=re.MULTILINE)
+    assert re.search(rf"^(.*\| )?(\.venv/bin/)?tokur {name} ", text_of(FRONT), flags=re.MULTILINE)
     for parameter in command.params:
         assert getattr(parameter, "help", None), f"{name}: {parameter.name} has no help"
 
@@ -74,15 +73,12 @@ def test_programs_of_the_tests_that_a_readme_names_take_the_options_it_shows(rea
             assert f"--{option}" in source or option.replace("-", "_") in source, f"{module}: --{option}"
 
 
-def test_the_front_page_is_short_and_counts_the_scores():
-    assert len(text_of(FRONT).encode()) <= 12_000
-    assert f"all {len(CATALOGUE)} scores" in " ".join(text_of(FRONT).split())
-
-
 def test_continuous_integration_installs_and_scores_as_the_front_page_says():
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    install, picture = blocks_of(FRONT)[0].lines()
-    assert install == "python3 -m venv .venv && .venv/bin/pip install ."
+    blocks = [line for block in blocks_of(FRONT) for line in block.lines()]
+    assert blocks[0] == "python3 -m venv .venv && .venv/bin/pip install ."
     assert re.search(r"^pip install [^\n]* \.$", script, flags=re.MULTILINE)
+    (picture,) = (line for line in blocks if line.startswith("head -n 3"))
     assert picture.replace(".venv/bin/", "") in script
-    assert block_with(FRONT, "> scored.jsonl").lines()[-1].partition(" >")[0] in script
+    (scoring,) = (line for line in blocks if line.endswith("> scored.jsonl"))
+    assert scoring.partition(" >")[0] in script

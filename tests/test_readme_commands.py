@@ -13,26 +13,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.readmes import READMES, ROOT, blocks_of, text_of
+from tests.readmes import READMES, ROOT, blocks_of
 
 NOT_RUN = {
     r"python3 -m venv": ".ci/run does it",
     r"\.venv/bin/(pytest|ruff)": ".ci/run does it",
-    r"(\.venv/bin/)?pip install": ".ci/run does it, or a library of another name",
-    r"vllm serve": "tests/engine/posterior/test_adapters_vllm.py puts the adapters into vLLM",
+    r"(\.venv/bin/)?pip install": ".ci/run does it",
     r"tokur .*--gpus-per-worker": "needs GPUs",
     r"tokur .*--workers auto": "needs GPUs",
     r"\(umask 077 && ray": "makes a token of the user's",
-    r"(sbatch|kubectl) ": "needs a cluster",
-    r"python (samples|tests/data)/": "needs files or libraries from elsewhere",
-    r"tokur .*\b(champ|champ_scored|equations)\.jsonl": "needs what such a program makes",
     r"python -m vllm": "needs vLLM",
-    r"tokur score .*--backend vllm": "tests/commands/score/test_score_vllm.py scores the samples",
-    r"inspect score": "tests/app/test_inspect.py scores a log",
+    r"python tests/data/": "needs libraries from elsewhere",
+    r"(sbatch|kubectl) ": "needs a cluster",
+    r"python samples/": "needs files from elsewhere",
     r"(\w+=\S+ )*sh samples/paper/": "tests/test_paper_script.py runs the scripts",
-    r"tokur .*(champ|equations|arithmetic)": "needs data from elsewhere; tests/test_step_study.py runs the programs",
 }
-MODELS = r"(?<=-m )(MODEL|Qwen/Qwen2\.5-3B-Instruct)\b"
+MODELS = r"(?<=-m )MODEL\b"
 SHORT = {"questions.jsonl": 12, "responses.jsonl": 44, "responses_n16.jsonl": 160}
 
 
@@ -92,4 +88,3 @@ def test_nothing_is_left_out_that_no_readme_has():
     lines = [line for readme in READMES for block in blocks_of(readme) for line in block.lines()]
     for pattern in NOT_RUN:
         assert any(re.match(pattern, line) for line in lines), pattern
-    assert text_of(Path("README.md")).count("Qwen/Qwen2.5-3B-Instruct") == 1
