@@ -11,6 +11,7 @@ MAY_IMPORT = {
     "app": {"commands", "records"},
     "commands": MIDDLE | {"records"},
     **{room: {"records"} for room in MIDDLE},
+    "metrics": {"records", "selection"},  # the vote
     "records": set(),
 }
 HEAVY = {"torch", "transformers", "accelerate", "sentence_transformers", "peft"}

@@ -28,11 +28,10 @@ from tokur_cli.scores.calibration import P_CORRECT
 from tokur_cli.scores.catalogue import CATALOGUE
 from tokur_cli.scores.certificate import read_certificate
 from tokur_cli.scores.parts import check_used, part_of, whole_of
+from tokur_cli.selection.accuracy import SelectionAccuracy
 from tokur_cli.selection.gathering import Candidate, QuestionStore
 from tokur_cli.selection.input_warnings import InputWarnings
-from tokur_cli.selection.tally import Tally
-from tokur_cli.selection.voting import MAJORITY, Choice, Rule, choose, parse_keep
-from tokur_cli.selection.weights import SIGNED, measures_doubt
+from tokur_cli.selection.voting import Choice, Rule, choose, parse_keep
 
 COMMAND = "select"
 _PROGRESS_STEP = 1000
@@ -72,32 +71,23 @@ class _Selection:
             raise UsageError(f"--by {options.by}: unknown score{there_are(CATALOGUE, options.by)}")
         scores = [options.by, *([] if certified is None else [certified.certificate.score])]
         check_used(scores, options.parts, "--by")
-        if options.weight == "score" and options.by in SIGNED:
-            raise UsageError(
-                f"--weight score: {options.by} may be negative or positive, so it is not a weight; take exp or rank"
-            )
         orientation = CATALOGUE[options.by].orientation
-        self.rule = Rule(
-            options.method,
-            parse_keep(options.keep),
-            options.weight,
-            doubt=measures_doubt(whole_of(options.by), orientation),
-        )
+        self.rule = Rule(options.method, parse_keep(options.keep), options.weight)
         self.options, self.certified = options, certified
         self.sign = -1.0 if orientation == "uncertainty" else 1.0
         self.settings = {
             "by": options.by,
-            "keep": float(self.rule.keep.part),
-            "keep_at_least": self.rule.keep.least if self.rule.keep.least > 1 else None,
+            "keep": float(self.rule.keep.fraction),
+            "keep_at_least": self.rule.keep.minimum if self.rule.keep.minimum > 1 else None,
             "method": options.method,
             "weight": options.weight if options.method == "wbon" else None,
-            "abstain": options.abstain,
+            "abstain": options.certainty,
             **({} if certified is None else {"certificate": certified.certificate.digest}),
             "version": __version__,
             **options.parts,
         }
         self.invalid = InvalidRecords(COMMAND, skip_invalid)
-        self.tally = Tally(abstains=options.abstains)
+        self.accuracy = SelectionAccuracy(abstains=options.abstains)
         self.questions = self.answered = self.answerless = self.unmarked = 0
         self.unjudged: Counter[str] = Counter()
         self.notes = InputWarnings(options.by, self.rule)
@@ -161,7 +151,7 @@ class _Selection:
                 unsure = self.questions - self.answered - self.answerless
                 others = f"too unsure of {unsure:,}, no answer was read to {self.answerless:,}"
             yield f"answered {self.answered:,} of {self.questions:,} questions ({part:.2%}), {others}"
-        summary = self.tally.summary()
+        summary = self.accuracy.summary()
         if summary:
             yield summary
 
@@ -237,10 +227,10 @@ class _Selection:
         """Return whether the choice is an answer that is certain enough to be given."""
         if self.certified is not None:
             is_certain = self.certified.answers(certainty, question, len(drawn))
-        elif self.options.abstain is None:
+        elif self.options.certainty is None:
             return True
         else:
-            is_certain = certainty is not None and certainty >= self.options.abstain
+            is_certain = certainty is not None and certainty >= self.options.certainty
         if choice is None or not is_certain:
             return False
         chosen = drawn[choice.chosen]
@@ -269,17 +259,10 @@ class _Selection:
     ) -> None:
         if not question.references and not any(right is not None for right in correct):
             return
-        majority = choose([None] * len(drawn), classes.labels, MAJORITY)
-        assert majority is not None
         self.unmarked += sum(
             right is False and response.is_unmarked for right, response in zip(correct, drawn, strict=True)
         )
-        self.tally.add(
-            correct,
-            choice.chosen if choice else None,
-            None if majority.classes[0].label is None else majority.chosen,
-            answers=answers,
-        )
+        self.accuracy.add(correct, classes.labels, choice.chosen if choice else None, answers=answers)
 
     def _selected(self, record: Record, drawn: list[Candidate], choice: Choice) -> Record:
         """Return the chosen response's record, with what speaks for it and against it."""

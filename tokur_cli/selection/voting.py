@@ -1,9 +1,9 @@
-"""From the responses to one question to the choice: rank them, keep the top P %, let them vote.
+"""The one vote: from the responses to one question to the choice. Rank them, keep the top P %, let them vote.
 
-1. Responses are ranked by confidence, equals by their sample.
+1. Responses are ranked by confidence, equals as they are given: the lower sample first.
 2. The top ⌈P · N⌉ are kept, N being the responses that have the score, but never fewer than L, if there are so many.
    The paper's rule is P = 10 % alone, which of 16 responses leaves two. By default L is 16, so that up to 16 responses
-   all vote: the plain majority, but for ties, which go to the more confident. From 161 on, 10 % are more than 16.
+   all vote: of answers with 60 and 20 % of the responses the first wins 74 % of votes of two, 97 % of votes of 16.
 3. ``maj``: every kept response has weight 1. ``wbon``: see ``weights``. ``bon``: the most confident one that gives an
    answer, if any does, has weight 1, the others 0.
 4. The class of equal answers with the largest sum of weights wins; of classes with equal sums the one whose most
@@ -11,18 +11,14 @@
 5. The winner's most confident response carries the answer.
 
 A response without the score ranks last. It is kept only by ``maj``, of 100 %, or where fewer than L have the score but
-one has.
-Source: the paper, "Response Aggregation with Uncertainties".
-
-Why 16: where 60 % of the responses give one answer and 20 % the next, the first has more votes, ties counted half, in
-70 % of votes of one response, 74 % of two, 90 % of 7 and 97 % of 16. What smaller votes lose, a score would have to
-make up for first.
+one has. Source: the paper, "Response Aggregation with Uncertainties".
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -33,7 +29,7 @@ from tokur_cli.selection.weights import Weight, weigh
 
 Method = Literal["maj", "wbon", "bon"]
 
-_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
+_SHARE = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*(%?)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +37,16 @@ class Keep:
     """How many of the most confident responses are kept.
 
     Attributes:
-        part: of all, in (0, 1], rounded up.
-        least: how many at least, where there are so many.
+        fraction: of all, in (0, 1], rounded up.
+        minimum: how many are kept in any case, where there are so many.
     """
 
-    part: Fraction = Fraction(1)
-    least: int = 1
+    fraction: Fraction = Fraction(1)
+    minimum: int = 1
 
     def of(self, count: int) -> int:
         """Return how many of so many are kept."""
-        return min(count, max(math.ceil(self.part * count), self.least))
+        return min(count, max(math.ceil(self.fraction * count), self.minimum))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,27 +57,21 @@ class Rule:
         method: how the kept responses vote.
         keep: how many are kept.
         weight: the weights of ``wbon``.
-        doubt: for ``score`` weights, see ``weights.measures_doubt``.
     """
 
     method: Method
     keep: Keep = Keep()
     weight: Weight = "exp"
-    doubt: bool = False
 
     @property
     def needs_score(self) -> bool:
         """Whether nothing can be chosen where no response has the score."""
-        return self.method != "maj" or self.keep.part < 1
+        return self.method != "maj" or self.keep.fraction < 1
 
     @property
     def takes_unscored(self) -> bool:
         """Whether responses without the score can be kept, after all that have it."""
-        return self.method == "maj" and (not self.needs_score or self.keep.least > 1)
-
-
-MAJORITY = Rule("maj")
-"""Plain majority: all responses vote alike."""
+        return self.method == "maj" and (not self.needs_score or self.keep.minimum > 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,18 +116,28 @@ class Choice:
         return self.classes[0].weight / math.fsum(one.weight for one in self.classes)
 
 
+def parse_share(text: str, option: str) -> Fraction:
+    """Return what a share such as ``10%`` or ``0.1`` stands for, exactly, from 0 to 1.
+
+    Raises:
+        UsageError: it is none.
+    """
+    match = _SHARE.fullmatch(text.strip())
+    share = Fraction(match[1]) / (100 if match[2] else 1) if match else Fraction(-1)
+    if not 0 <= share <= 1:
+        raise UsageError(f"{option} {text}: give a share from 0% to 100%, such as 10% or 0.1")
+    return share
+
+
 def parse_keep(text: str) -> Keep:
-    """Return what a percentage stands for, exactly, such as ``10%``, or with a least number, such as ``10%,16``."""
-    percentage, comma, number = (part.strip() for part in text.partition(","))
-    match = _PERCENT.fullmatch(percentage)
-    share = Fraction(match[1]) / 100 if match else Fraction(0)
-    if not 0 < share <= 1:
-        meant = _PERCENT.fullmatch(f"{percentage}%")
-        such_as = f"{percentage}%" if meant and 1 <= Fraction(meant[1]) <= 100 else "10%"
-        raise UsageError(f"--keep {text}: give a percentage above 0% and up to 100%, such as {such_as}")
+    """Return what a share stands for, such as ``10%``, or one with a minimum, such as ``10%,16``."""
+    share, comma, number = (each.strip() for each in text.partition(","))
+    fraction = parse_share(share, "--keep")
+    if not fraction:
+        raise UsageError(f"--keep {text}: keeps no response")
     if comma and not (number.isdecimal() and int(number)):
-        raise UsageError(f"--keep {text}: after the comma goes how many are kept at least, such as {percentage},16")
-    return Keep(share, int(number) if comma else 1)
+        raise UsageError(f"--keep {text}: after the comma goes the number that is kept in any case, such as {share},16")
+    return Keep(fraction, int(number) if comma else 1)
 
 
 def choose(confidences: Sequence[float | None], labels: Sequence[int | None], rule: Rule) -> Choice | None:
@@ -158,7 +158,7 @@ def choose(confidences: Sequence[float | None], labels: Sequence[int | None], ru
     kept = ranking[: rule.keep.of(len(ranking))]
     if rule.takes_unscored and (kept or not rule.needs_score):
         unscored = [index for index, confidence in enumerate(confidences) if confidence is None]
-        kept += unscored if not rule.needs_score else unscored[: max(0, rule.keep.least - len(kept))]
+        kept += unscored if not rule.needs_score else unscored[: max(0, rule.keep.minimum - len(kept))]
     if not kept:
         return None
     weights = _weights(kept, [confidence for confidence, _ in scored[: len(kept)]], labels, rule)
@@ -179,8 +179,27 @@ def _weights(
 ) -> dict[int, float]:
     """Return the weights of the kept responses, given in the order of the ranking."""
     if rule.method == "wbon":
-        return dict(zip(kept, weigh(confidences, rule.weight, doubt=rule.doubt), strict=True))
+        return dict(zip(kept, weigh(confidences, rule.weight), strict=True))
     if rule.method == "bon":
         best = next((index for index in kept if labels[index] is not None), kept[0])
         return {index: float(index == best) for index in kept}
     return dict.fromkeys(kept, 1.0)
+
+
+def majority_accuracy(labels: Sequence[int | None], correct: Sequence[float]) -> float:
+    """Return the accuracy of the plain majority of N ≥ 1 responses, without any score.
+
+    A tie counts at its expectation: k correct of m tied classes are k/m. A missing answer has no vote; where no
+    response has an answer, each is as likely.
+
+    Args:
+        labels: the class of each response's answer; None for no answer.
+        correct: 1 or 0 of each response.
+    """
+    votes = Counter(label for label in labels if label is not None)
+    if not votes:
+        return math.fsum(correct) / len(correct)
+    most = max(votes.values())
+    tied = [label for label, count in votes.items() if count == most]
+    those = [value for label, value in zip(labels, correct, strict=True) if label in tied]
+    return math.fsum(those) / len(those)

@@ -33,9 +33,8 @@ def opinionated(monkeypatch):
 def by_hand(answers, level=LEVEL, most=SAMPLES):
     """How many samples are drawn, by the rule in words."""
     for count in range(4, most + 1):
-        votes = Counter(answer for answer in answers[:count] if answer is not None).most_common(2)
-        first, second = [*(number for _, number in votes), 0, 0][:2]
-        if first and beta.sf(0.5, first + 1, second + 1) >= level:
+        first, *others = [*sorted(Counter(filter(None, answers[:count])).values(), reverse=True), 0]
+        if first and 1 - sum(beta.cdf(0.5, first + 1, other + 1) for other in others) >= level:
             return count
     return most
 
@@ -170,8 +169,8 @@ def test_no_sample_is_drawn_in_vain():
     """After 3 of one answer and 1 of another, 0.95 takes 6 to 1: the next three are asked for at once."""
     decoder = Answering([says(5, 5, 6, 5, 5, 5, 5, 5, 5, 5, 5, 5), says(*[1] * 12)])
     found = {polled.index: polled for polled in UntilSettled(decoder, 0.95).serve([poll(0), poll(1)])}
-    assert [response.sample for response in found[0].outcomes] == list(range(7))
-    assert [response.sample for response in found[1].outcomes] == list(range(4))
+    assert [response.sample for response in found[0].responses] == list(range(7))
+    assert [response.sample for response in found[1].responses] == list(range(4))
     assert found[0].settled
     assert sorted(decoder.drawn) == [(0, n) for n in range(7)] + [(1, n) for n in range(4)]
     assert decoder.drawn[-3:] == [(0, 6), (0, 5), (0, 4)]  # the decoder takes the last one first
@@ -181,7 +180,7 @@ def test_a_vote_that_is_never_settled_takes_all():
     decoder = Answering([says(*range(12))])
     (polled,) = UntilSettled(decoder, 0.95).serve([poll(0)])
     assert isinstance(polled, Polled)
-    assert (len(polled.outcomes), polled.settled) == (12, False)
+    assert (len(polled.responses), polled.settled) == (12, False)
 
 
 def test_what_is_there_counts_and_settled_questions_draw_nothing():
@@ -189,7 +188,7 @@ def test_what_is_there_counts_and_settled_questions_draw_nothing():
     polls = [poll(0, written=says(3, 3, 3, 3)), None, poll(1, written=says(3, 3)), poll(2, written=says(*range(12)))]
     results = list(UntilSettled(decoder, 0.95).serve(polls))
     polled = {result.index: result for result in results if result is not None}
-    assert {index: [one.sample for one in of.outcomes] for index, of in polled.items()} == {0: [], 1: [2, 3], 2: []}
+    assert {index: [one.sample for one in of.responses] for index, of in polled.items()} == {0: [], 1: [2, 3], 2: []}
     assert {index: of.settled for index, of in polled.items()} == {0: True, 1: True, 2: False}
     assert None in results  # the pause is passed on
     assert decoder.drawn == [(1, 3), (1, 2)]

@@ -36,7 +36,6 @@ def wanted_scores(options: EvaluationOptions) -> Wanted:
         parts=options.scores is None or bool({ALL, DEFAULT} & set(map(str.strip, options.scores.split(",")))),
         group_by=options.group_by,
         answers=bool(options.sizes) or options.level == "question",
-        confidences=bool(options.levels),
     )
 
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tokur_cli.commands.options.model import DecodingOptions, ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.score.checked import checked
-from tokur_cli.commands.score.windows import lines_of, score_records
+from tokur_cli.commands.score.windows import score_records
 from tokur_cli.commands.session.job import AlreadyWritten, Planned, Run, StreamJob, none_written, session_of
 from tokur_cli.commands.shared.arrivals import Pause
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.commands.workers.pool import InProcess, Pool
-from tokur_cli.metrics.stopping import FEWEST
+from tokur_cli.metrics.adaptive_consistency import FEWEST
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.record import Record
 from tokur_cli.records.writer import Continuation
@@ -63,22 +63,12 @@ class GenerateJob(StreamJob):
             model = model.or_named(kept)
         if score:
             scoring = checked(scoring)
-            if scoring.fitted is not None and decoding.stop_at is not None and scoring.baselines.over == "samples":
-                raise UsageError(
-                    "--over samples compares all samples of a question, and with --calibration --stop-at scores each "
-                    "before it is known how many there are: leave one of them out"
-                )
         return cls(model, PromptForm(prompts), scoring, decoding, score)
 
     @property
     def outputs(self) -> int | None:
         """Records that a question becomes; None where its vote tells."""
         return self.decoding.samples if self.decoding.stop_at is None else None
-
-    @property
-    def is_weighted(self) -> bool:
-        """Whether responses are scored when votes are counted, which are weighted by ``p_correct``."""
-        return self.score and self.scoring.fitted is not None and self.decoding.stop_at is not None
 
     @property
     def identity(self) -> Callable[[Record], object]:
@@ -125,9 +115,6 @@ class GenerateJob(StreamJob):
             items: Iterable[Record | RecordError | Pause], invalid: InvalidRecords, already_written: AlreadyWritten
         ) -> Iterator[bytes]:
             responses: Iterator[Any] = generation.responses(items, invalid.skip, already_written)
-            if self.is_weighted:
-                scored = (item for item in responses if not isinstance(item, Pause))
-                return lines_of(scored, invalid, progress)
             if self.score:
                 return score_records(
                     responses, invalid, none_written, pool=pool, options=self.scoring, progress=progress

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tokur_cli.commands.generate import guided
-from tokur_cli.commands.generate.responses import ResponseRecords
-from tokur_cli.commands.generate.settling import UntilSettled, Weights
+from tokur_cli.commands.generate.settling import UntilSettled
 from tokur_cli.commands.options.model import DecodingOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.score.pipeline import settings_for
@@ -43,10 +42,7 @@ class Responder:
             self._decoder = guided.particle_filter(decoder, self._scorer.scorer, decoding.guidance)
             self.settings["posterior"] = {name: self._scorer.run_settings[name] for name in DRAW_SETTINGS}
         elif decoding.stop_at is not None:
-            weights = None
-            if self._scorer and scoring.fitted is not None:
-                weights = Weights(self._scorer, ResponseRecords(session, self.settings, decoding, score=True))
-            self._decoder = UntilSettled(decoder, decoding.stop_at, weights)
+            self._decoder = UntilSettled(decoder, decoding.stop_at)
 
     def answer(self, task: Iterable[DecodingRequest | None] | ScoringTask) -> Iterator[Any]:
         """Yield responses as they end, or what scoring yields."""

@@ -20,7 +20,7 @@ from tokur_cli.commands.shared.prompts import WORD_FOR_WORD, question_id, with_i
 from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
 from tokur_cli.engine.generation.decoder import DecodedResponse, DecodingRequest
 from tokur_cli.engine.generation.guided.particles import GuidedResponse
-from tokur_cli.metrics.stopping import FEWEST
+from tokur_cli.metrics.adaptive_consistency import FEWEST
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
 
@@ -185,10 +185,7 @@ class Generation:
         if isinstance(result, tuple):
             self._ready[index] = [question.record.error(str(result[1]))]
         elif isinstance(result, Polled):
-            self._ready[index] = [
-                self._record(question, outcome) if isinstance(outcome, DecodedResponse) else outcome
-                for outcome in result.outcomes
-            ]
+            self._ready[index] = [self._record(question, response) for response in result.responses]
             self.savings.add(result, question.missing[0])
         else:
             question.responses[result.sample] = result

@@ -103,7 +103,8 @@ class EvaluationOptions:
         Option(
             metavar="P,P,…",
             help="With --scaling: what votes of the largest N lose, and save, if samples are drawn only until the "
-            "leading answer is the most frequent one with this probability.",
+            "leading answer is the most frequent one with at least this probability, against every other answer and "
+            "one not yet given.",
         ),
     ] = None
     seed: Annotated[int, Option(min=0, metavar="N", help="Seed of resamples and draws.")] = 0

@@ -188,8 +188,8 @@ class DecodingOptions:
         float | None,
         Option(
             metavar="P",
-            help="Draw no more of the N than it takes until the leading answer is the most frequent one with this "
-            "probability, such as 0.95; at least 4. With --score --calibration: the right one, by p_correct.",
+            help="Draw no more of the N than it takes until the leading answer is the most frequent one with at least "
+            "this probability, such as 0.95, against every other answer and one not yet given; 4 or more.",
         ),
         Excludes("--guide"),
     ] = None

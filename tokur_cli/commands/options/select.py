@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
-from typer import BadParameter, Option
+from typer import Option
 
 from tokur_cli.commands.options.files import Reads
 from tokur_cli.commands.options.relations import Excludes, Needs
 from tokur_cli.commands.options.scoring import tokens_option
 from tokur_cli.records.errors import UsageError
 from tokur_cli.scores.parts import Parts, parse_parts
-
-
-def _part(text: str) -> float:
-    """Return a part from 0 to 1."""
-    try:
-        part = float(text)
-    except ValueError:
-        part = math.nan
-    if not 0 <= part <= 1:
-        percent = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%?", text.strip())
-        such_as = f"{float(percent[1]) / 100:g}" if percent and float(percent[1]) <= 100 else "0.8"
-        raise BadParameter(f"{text} is not a part from 0 to 1, such as {such_as}")
-    return part
-
+from tokur_cli.selection.voting import parse_share
 
 KEEP = "10%,16"
-"""What is kept by default: the paper's part, but enough for a vote, see ``selection.voting``."""
+"""What is kept by default: the paper's share, but enough for a vote, see ``selection.voting``."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +37,10 @@ class SelectOptions:
     keep: Annotated[
         str,
         Option(
-            metavar="PERCENT[,N]",
-            help="The most confident part that votes, rounded up, and at least how many: by 10%,16 up to 16 responses "
-            "all vote, as in a plain majority, and ties go to the more confident. The paper's is 10% alone, which of "
-            "16 leaves two.",
+            metavar="SHARE[,N]",
+            help="The share of the most confident responses that votes, rounded up, and the number that does in any "
+            "case: with 10%,16 up to 16 responses all vote, and ties go to the more confident. The paper's is 10% "
+            "alone, which of 16 leaves two.",
         ),
     ] = KEEP
     method: Annotated[
@@ -66,18 +51,16 @@ class SelectOptions:
         ),
     ] = "maj"
     weight: Annotated[
-        Literal["score", "exp", "rank"],
+        Literal["exp", "rank"],
         Option(
-            help="Weights of wbon. exp: e^(c - c_best), c the score, negated where lower is better; score: c / c_best, "
-            "or c_best / c for uncertainties, log-likelihoods and lengths; rank: K, K-1, … 1."
+            help="Weights of wbon. exp: e^(c - c_best), c the score, negated where lower is better; rank: K, K-1, … 1."
         ),
         Needs("--method=wbon"),
     ] = "exp"
     abstain: Annotated[
-        float | None,
+        str | None,
         Option(
-            parser=_part,
-            metavar="PART",
+            metavar="SHARE",
             help="No answer where the choice is less certain than this. By p_correct of the chosen response with --by "
             "p_correct, else by the chosen answer's share of the vote.",
         ),
@@ -108,9 +91,14 @@ class SelectOptions:
     given: Collection[str] = ()
 
     def __post_init__(self) -> None:
-        _ = self.parts
+        _ = self.parts, self.certainty
         if self.abstain is not None and self.method == "bon" and self.by != "p_correct":
             raise UsageError("--abstain needs --by p_correct with --method bon: one response has all the vote")
+
+    @property
+    def certainty(self) -> float | None:
+        """How certain a choice must be; None where that is not asked for."""
+        return None if self.abstain is None else float(parse_share(self.abstain, "--abstain"))
 
     @property
     def abstains(self) -> bool:

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokur_cli.answers.judging import Labelled
-from tokur_cli.commands.shared.scored_tokens import scored_tokens
 from tokur_cli.metrics.ranked import Floats
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.mapping import value_at
@@ -43,7 +42,6 @@ class Wanted:
         group_by: the field whose value tells the group; None for no groups.
         answers: whether answers are kept, and every record must tell its question.
         spans: whether its labelled spans are what is kept.
-        confidences: whether DeepConf's confidence of each token is kept.
     """
 
     scores: Mapping[str, Orientation]
@@ -51,7 +49,6 @@ class Wanted:
     group_by: str | None = None
     answers: bool = False
     spans: bool = False
-    confidences: bool = False
 
     def orientation(self, name: str) -> Orientation:
         """Return which way a score points that is kept."""
@@ -74,7 +71,6 @@ class Columns:
         response: numbers of the responses; the spans of one stand together, in the order of the text.
         group: names of the groups, None where a record has none.
         answer: answers.
-        confidences: DeepConf's of each token; empty where a record has none.
         outcomes: how often each outcome came out.
         are_probabilities: whether all scores are probabilities of being right, whatever they were made of.
         numbers: the questions' numbers by their keys.
@@ -94,7 +90,6 @@ class Columns:
     response: array[int] = field(default_factory=lambda: array("q"))
     group: list[str | None] = field(default_factory=list)
     answer: list[str | None] = field(default_factory=list)
-    confidences: list[array[float]] = field(default_factory=list)
     outcomes: Counter[str] = field(default_factory=Counter)
     are_probabilities: bool = False
     numbers: dict[str, int] = field(default_factory=dict)
@@ -109,7 +104,6 @@ class Columns:
 
     def add(self, record: Record, rows: Iterable[tuple[Labelled, Mapping[str, float]]], group: str | None) -> None:
         """Add a response, or labelled spans of one, each with its scores."""
-        confidences = _confidences(record) if self.wanted.confidences else array("f")
         number = self._number(record)
         sample = record.sample
         for labelled, values in rows:
@@ -117,7 +111,7 @@ class Columns:
                 self.hold(name for name in values if part_of(name) and whole_of(name) in self.wanted.scores)
             self.label.append(labelled.label)
             self.outcomes[labelled.outcome] += 1
-            self.length.append(abs(values.get(LENGTH, len(confidences) or math.nan)))
+            self.length.append(abs(values.get(LENGTH, math.nan)))
             for name, column in self.scores.items():
                 column.append(values.get(name, math.nan))
             self.question.append(number)
@@ -127,8 +121,6 @@ class Columns:
                 self.group.append(group)
             if self.wanted.answers:
                 self.answer.append(labelled.answer)
-            if self.wanted.confidences:
-                self.confidences.append(confidences)
         self._responses += 1
 
     def hold(self, names: Iterable[str]) -> None:
@@ -159,13 +151,6 @@ class Columns:
             self.settings = self.settings if count else settings_of(record)
             self.lines.append(record.line or 0)
         return number
-
-
-def _confidences(record: Record) -> array[float]:
-    if not isinstance(record.computed("tokens"), dict):
-        return array("f")
-    values = scored_tokens(record, ["deepconf"]).values.get("deepconf", [])
-    return array("f", (math.nan if value is None else value for value in values))
 
 
 def settings_of(record: Record) -> dict[str, Any]:

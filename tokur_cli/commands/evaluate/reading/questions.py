@@ -14,7 +14,7 @@ from tokur_cli.answers.grading import Outcome
 from tokur_cli.answers.judging import NO_REFERENCE
 from tokur_cli.commands.evaluate.reading.columns import Columns
 from tokur_cli.metrics.ranked import Floats
-from tokur_cli.selection.voting import MAJORITY, choose
+from tokur_cli.selection.voting import Rule, choose
 
 SHARE = "share"
 """The leading answer's share of the vote, which needs no model: what a question's scores are judged against."""
@@ -48,7 +48,7 @@ def _of_run(run: Columns, equivalence: Equivalence) -> Columns:
     starts = np.flatnonzero(np.diff(number[order], prepend=-1))
     for places in np.split(order, starts[1:]):
         classes = answer_classes([run.answer[place] for place in places], equivalence).labels
-        choice = choose([None] * len(places), classes, MAJORITY)
+        choice = choose([None] * len(places), classes, Rule("maj"))
         assert choice is not None
         right = math.nan if np.isnan(label[places]).any() else float(label[places[choice.chosen]])
         made.label.append(right)

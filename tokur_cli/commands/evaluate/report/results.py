@@ -15,17 +15,11 @@ from tokur_cli.answers.equivalence import Equivalence
 from tokur_cli.commands.evaluate.choice import baselines
 from tokur_cli.commands.evaluate.reading.columns import Columns, group_names
 from tokur_cli.commands.options.evaluate import EvaluationOptions
+from tokur_cli.metrics.adaptive_consistency import Stopped, stopping
 from tokur_cli.metrics.catalogue import leading
 from tokur_cli.metrics.evaluation import Evaluation, Plan, evaluate_scores
-from tokur_cli.metrics.ranked import Floats
 from tokur_cli.metrics.scaling import Scaling, scaling
-from tokur_cli.metrics.stopping import EndingEarly, Rule, Stopped, stopping
 from tokur_cli.records.errors import TokurError
-from tokur_cli.scores.calibration import P_CORRECT
-from tokur_cli.scores.catalogue import GROUP_TOKENS, group_confidences
-
-_WHOLE = 16  # responses that DeepConf draws whole
-_REACHED = (0.1, 0.9)  # by these parts of them, its thresholds
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +31,7 @@ class Results:
         groups: on each group of records, by its name, in order; empty where none was asked for.
         outcomes: how often each outcome came out.
         scaling: among N responses per question; None where that was not asked for.
-        stopping: of votes that end when they are settled, by the rule; empty where that was not asked for.
+        stopping: of votes that end when they are settled, by the level; empty where that was not asked for.
         options: how they were evaluated.
         methods: how the probabilities were fitted that the scores stand for; empty where they stand for themselves.
     """
@@ -46,7 +40,7 @@ class Results:
     groups: dict[str, Evaluation]
     outcomes: Counter[str]
     scaling: Scaling | None
-    stopping: Mapping[Rule | EndingEarly, Stopped]
+    stopping: Mapping[float, Stopped]
     options: EvaluationOptions
     methods: Mapping[str, str] = field(default_factory=dict)
 
@@ -98,7 +92,7 @@ def _evaluate(
 
 def _votes(
     runs: Sequence[Columns], names: Sequence[str], options: EvaluationOptions
-) -> tuple[Scaling, dict[Rule | EndingEarly, Stopped]]:
+) -> tuple[Scaling, dict[float, Stopped]]:
     """Return what votes among N give, and those that end when they are settled."""
     for run in runs:
         incomplete = np.array(run.question)[np.isnan(np.array(run.label))]
@@ -107,14 +101,9 @@ def _votes(
     with Equivalence() as equivalence:
         classes = [_classes(run, equivalence) for run in runs]
     curves = [_scaling(run, of, names, options) for run, of in zip(runs, classes, strict=True)]
-    rules: list[Rule | EndingEarly] = []
-    if options.levels:
-        ways = (False, True) if P_CORRECT in names else (False,)
-        rules += [Rule(is_weighted, level) for is_weighted in ways for level in options.levels]
-        rules += _ending_early(runs, max(options.sizes))
-    stopped = [_stopping(run, of, options, rules) for run, of in zip(runs, classes, strict=True)]
+    stopped = [_stopping(run, of, options) for run, of in zip(runs, classes, strict=True)]
     return Scaling.over_runs(curves), {
-        rule: Stopped.over_runs([of_run[rule] for of_run in stopped]) for rule in stopped[0]
+        level: Stopped.over_runs([of_run[level] for of_run in stopped]) for level in options.levels
     }
 
 
@@ -140,51 +129,24 @@ def _scaling(run: Columns, classes: NDArray[np.intp], names: Sequence[str], opti
         {name: run.confidence(name)[order] for name in names},
         options.sizes,
         repeats=options.repeats,
-        keep=options.kept.part,
-        least=options.kept.least,
+        keep=options.kept,
         seed=options.seed,
     )
 
 
-def _ending_early(runs: Sequence[Columns], size: int) -> list[EndingEarly]:
-    """Return DeepConf's online rules, where all tokens have their confidence.
-
-    Where there are too few responses, the first half is drawn whole; where they are short, a window is a quarter of the
-    median one.
-    """
-    lengths = [len(tokens) for run in runs for tokens in run.confidences]
-    known = all(np.isfinite(tokens).all() for run in runs for tokens in run.confidences)
-    if not lengths or not min(lengths) or not known:
-        return []
-    window = min(GROUP_TOKENS, max(1, int(np.median(lengths)) // 4))
-    return [EndingEarly(part, min(_WHOLE, max(1, size // 2)), window) for part in _REACHED]
-
-
-def _stopping(
-    run: Columns, classes: NDArray[np.intp], options: EvaluationOptions, rules: Sequence[Rule | EndingEarly]
-) -> dict[Rule | EndingEarly, Stopped]:
-    if not rules:
-        return {}
+def _stopping(run: Columns, classes: NDArray[np.intp], options: EvaluationOptions) -> dict[float, Stopped]:
     order = run.in_order()
-    windows = {rule.window for rule in rules if isinstance(rule, EndingEarly)}
     return stopping(
         np.array(run.question)[order],
         classes,
         np.array(run.label)[order],
         np.array(run.length)[order],
         max(options.sizes),
-        rules,
-        probability=run.confidence(P_CORRECT)[order] if P_CORRECT in run.scores else None,
-        lowest=[_lowest(run.confidences[place], *windows) for place in order] if windows else None,
+        options.levels,
         repeats=options.repeats,
         resamples=options.bootstrap,
         seed=options.seed,
     )
-
-
-def _lowest(confidences: Sequence[float], window: int) -> Floats:
-    lowest: Floats = np.minimum.accumulate(group_confidences(np.array(confidences), window))
-    return lowest
 
 
 def as_rows(results: Results) -> list[dict[str, Any]]:
@@ -213,19 +175,13 @@ def as_rows(results: Results) -> list[dict[str, Any]]:
             rows.append(row)
         if curves is not None:
             stopped = [
-                {**_described(rule), "n": max(results.options.sizes)}
+                {"stop_at": level, "n": max(results.options.sizes)}
                 | {each.name: getattr(of, each.name).as_json() for each in fields(of)}
-                for rule, of in results.stopping.items()
+                for level, of in results.stopping.items()
             ]
             more = {"stopping": stopped} if stopped else {}
             rows.append({"score": None, **common, "scaling": _points(curves, None), **more})
     return rows
-
-
-def _described(rule: Rule | EndingEarly) -> dict[str, Any]:
-    if isinstance(rule, EndingEarly):
-        return {"stop_at": rule.part, "by": "deepconf", "whole": rule.first, "window": rule.window}
-    return {"stop_at": rule.level, "by": P_CORRECT if rule.is_weighted else None}
 
 
 def _counts(evaluation: Evaluation, outcomes: Counter[str] | None = None) -> dict[str, Any]:

@@ -23,8 +23,6 @@ from tokur_cli.metrics.catalogue import (
 from tokur_cli.metrics.estimate import Estimate
 from tokur_cli.metrics.evaluation import Evaluation, ScoreResult
 from tokur_cli.metrics.scaling import Scaling
-from tokur_cli.metrics.stopping import EndingEarly, Rule
-from tokur_cli.scores.calibration import P_CORRECT
 from tokur_cli.scores.catalogue import LENGTH
 from tokur_cli.views.tables import MISSING, Column, Percentage, Row, Table
 
@@ -100,7 +98,7 @@ def reasons(results: Results) -> list[str]:
 
 def kept(options: EvaluationOptions) -> str:
     """Return in words which responses vote."""
-    part, least = float(100 * options.kept.part), options.kept.least
+    part, least = float(100 * options.kept.fraction), options.kept.minimum
     return f"among the most confident {part:g} %{f', at least {least},' * (least > 1)} of N responses"
 
 
@@ -237,7 +235,7 @@ def _scaling_table(curves: Scaling, method: str, options: EvaluationOptions) -> 
 def _stopping_table(results: Results) -> Table:
     rows = [
         Row(
-            _name(rule),
+            f"stop at {level:g}",
             [
                 _cell(of.accuracy),
                 replace(_cell(of.difference), signed=True),
@@ -245,23 +243,11 @@ def _stopping_table(results: Results) -> Table:
             ],
             competes=False,
         )
-        for rule, of in results.stopping.items()
+        for level, of in results.stopping.items()
     ]
     columns = [Column(title) for title in ("accuracy", "− all N", "tokens of all N", "samples of all N", "settled")]
     title = f"The vote ends when it is settled, at most N = {max(results.options.sizes)} (%)"
-    early = [rule for rule in results.stopping if isinstance(rule, EndingEarly)][:1]
-    notes = [
-        f"DeepConf: {rule.first} responses are drawn whole, and as many of them as stated reach the threshold; others "
-        f"end where {rule.window:,} tokens are less confident"
-        for rule in early
-    ]
-    return Table(f"{title}{_interval_note(results.overall)}", "", columns, rows, notes)
-
-
-def _name(rule: Rule | EndingEarly) -> str:
-    if isinstance(rule, EndingEarly):
-        return f"DeepConf, {100 * rule.part:g} %"
-    return f"stop at {rule.level:g}{f', by {P_CORRECT}' * rule.is_weighted}"
+    return Table(f"{title}{_interval_note(results.overall)}", "", columns, rows, [])
 
 
 def _cell(estimate: Estimate) -> Percentage:

@@ -1,0 +1,166 @@
+"""Fewer samples where the vote is settled, from offline records: adaptive consistency (Aggarwal et al. 2023).
+
+The responses to a question come in a random order. With v₁ votes for the leading answer so far and v_j for each other
+one, and all shares alike likely before, answer j is more frequent with probability P(Beta(v₁ + 1, v_j + 1) < ½). So the
+leading answer is the most frequent one with probability at least
+
+    1 − Σ_j P(Beta(v₁ + 1, v_j + 1) < ½),
+
+a union bound over all other answers and one that was not given yet (v = 0). From ``FEWEST`` responses on, sampling ends
+when that is τ or more, else after N. A missing answer has no vote. Ties, of a vote that was not settled, count at their
+expectation.
+
+The same orders serve all levels and the vote of all N, so that the differences are paired. Intervals are of resampled
+questions, each with its mean over the orders.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tokur_cli.metrics.estimate import Estimate
+from tokur_cli.metrics.scaling import rows_of
+from tokur_cli.selection.voting import majority_accuracy
+
+FEWEST = 4
+"""Responses that are always drawn, where a question has so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """What ending early does.
+
+    Attributes:
+        accuracy: fraction of the questions whose chosen answer is correct.
+        difference: that minus the accuracy of the vote of all N.
+        tokens: tokens drawn, as a fraction of those of all N; not defined where lengths are not known.
+        samples: the same of the responses.
+        settled: fraction of the questions whose vote is settled, with N responses or fewer.
+    """
+
+    accuracy: Estimate
+    difference: Estimate
+    tokens: Estimate
+    samples: Estimate
+    settled: Estimate
+
+    @classmethod
+    def over_runs(cls, runs: Sequence[Stopped]) -> Stopped:
+        """Return what it does over several runs."""
+        return cls(*(Estimate.over_runs([getattr(run, each.name) for run in runs]) for each in fields(cls)))
+
+
+def posterior_of_leader(votes: Iterable[int]) -> float:
+    """Return how probably the answer with the most votes is the most frequent one, at the least; see above.
+
+    Args:
+        votes: of each answer that was given, at least one.
+    """
+    leading, *others = sorted(votes, reverse=True)
+    return 1 - math.fsum(_overtakes(leading, other) for other in (*others, 0))
+
+
+@lru_cache(maxsize=1 << 16)
+def _overtakes(leading: int, other: int) -> float:
+    """Return P(Beta(v₁ + 1, v_j + 1) < ½)."""
+    from scipy.special import betainc
+
+    return float(betainc(leading + 1.0, other + 1.0, 0.5))
+
+
+def fewest_settled(labels: Sequence[int | None], level: float, most: int) -> int:
+    """Return the fewest responses that may settle the vote, if these are the first and all others agree with it.
+
+    It is at most n where the n given settle it themselves, and more than ``most`` where not even so many may.
+
+    Args:
+        labels: (n,) the responses' classes of answers, in the order in which they come; None for no answer.
+        level: τ, below 1.
+        most: N.
+    """
+    given = Counter(label for label in labels if label is not None)
+    leading = max(given, key=given.__getitem__, default=0)
+    drawn = [*labels, *[leading] * (most - len(labels))]
+    votes: Counter[int] = Counter()
+    for count, label in enumerate(drawn, start=1):
+        if label is not None:
+            votes[label] += 1
+        if count >= FEWEST and votes and posterior_of_leader(votes.values()) >= level:
+            return count
+    return len(drawn) + 1
+
+
+def stopping(
+    question: ArrayLike,
+    answer_class: ArrayLike,
+    correct: ArrayLike,
+    length: ArrayLike,
+    size: int,
+    levels: Sequence[float],
+    *,
+    repeats: int = 10,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> dict[float, Stopped]:
+    """Return for each level what ending early does to votes of at most N responses.
+
+    Args:
+        question: (R,) which question each response belongs to.
+        answer_class: (R,) number of the answer's class among those of its question, from 0; -1 for no answer.
+        correct: (R,) 1 or 0, NaN where that is not known: such a question is left out.
+        length: (R,) tokens of each response, NaN where that is not known.
+        size: N.
+        levels: τ, each.
+        repeats: how often the responses of a question are put in a random order.
+        resamples: for intervals; 0 for none.
+        seed: of orders and resamples.
+    """
+    label, tokens = np.asarray(correct, dtype=np.float64), np.asarray(length, dtype=np.float64)
+    classes = [None if number < 0 else number for number in np.asarray(answer_class).tolist()]
+    rows = [row for row in rows_of(question) if not np.isnan(label[row]).any()]
+    sums = {level: np.zeros((len(rows), 6)) for level in levels}
+    for repeat in range(repeats):
+        for place, row in enumerate(rows):
+            order = row[np.random.default_rng((seed, repeat, place)).permutation(len(row))[:size]]
+            labels, right, spent = [classes[each] for each in order], label[order].tolist(), np.cumsum(tokens[order])
+            of_all, count = majority_accuracy(labels, right), len(order)
+            for level in levels:
+                settled = fewest_settled(labels, level, count)
+                drawn = min(settled, count)
+                accuracy = majority_accuracy(labels[:drawn], right[:drawn])
+                sums[level][place] += accuracy, of_all, spent[drawn - 1], spent[-1], drawn / count, settled <= count
+    chosen = np.random.default_rng(seed).integers(0, len(rows), (resamples, len(rows)))
+    return {level: _estimated(sums[level] / repeats, chosen) for level in levels}
+
+
+def _estimated(means: NDArray[np.float64], chosen: NDArray[np.intp]) -> Stopped:
+    """Return the figures of questions with their intervals.
+
+    Args:
+        means: (Q, 6) accuracies, those of all N, tokens, those of all N, fractions of samples, settled.
+        chosen: (R, Q) the questions of each resample.
+    """
+
+    def of(figures: NDArray[np.float64], *, is_difference: bool = False) -> Estimate:
+        return Estimate.resampled(float(figures.mean()), figures[chosen].mean(axis=1), is_difference=is_difference)
+
+    drawn, every = means[:, 2], means[:, 3]
+    tokens = Estimate(None, reason="a response whose length is not known")
+    if np.isfinite(every).all():
+        tokens = Estimate.resampled(
+            float(drawn.sum() / every.sum()), drawn[chosen].sum(axis=1) / every[chosen].sum(axis=1)
+        )
+    return Stopped(
+        accuracy=of(means[:, 0]),
+        difference=of(means[:, 0] - means[:, 1], is_difference=True),
+        tokens=tokens,
+        samples=of(means[:, 4]),
+        settled=of(means[:, 5]),
+    )
