@@ -33,9 +33,9 @@ from tokur_cli.engine.loading.cache import cache_folder
 from tokur_cli.engine.loading.models import DEFAULT_MODEL, load_language_model
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
+from tokur_cli.engine.scoring.scorer import Scorer
 from tokur_cli.engine.uncertainty.distributions import Distributions, divergences, fisher_norms
 from tokur_cli.engine.uncertainty.perturbed import Draws, perturbed
-from tokur_cli.engine.uncertainty.scorer import Scorer
 from tokur_cli.records.reader import read_records
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "responses.jsonl"

@@ -39,8 +39,8 @@ from tokur_cli.commands.score.windows import window_sizes
 from tokur_cli.engine.loading.cache import cache_folder
 from tokur_cli.engine.loading.reordered import reorder_weights
 from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
 from tokur_cli.engine.uncertainty.perturbed import Draws
-from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 SHOTS = 8

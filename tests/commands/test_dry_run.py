@@ -5,16 +5,11 @@ import sys
 
 import pytest
 import torch
-from torch.profiler import ProfilerActivity, profile
 from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
 
 from tests.commands.score.test_score import records, write_lines
-from tests.engine.uncertainty.test_scorer import some_responses
-from tests.tiny import tiny_model
 from tokur_cli.commands.session import job
-from tokur_cli.engine.posterior.posterior import build_posterior
-from tokur_cli.engine.uncertainty.perturbed import Draws
-from tokur_cli.engine.uncertainty.scorer import Scorer, batch_bytes
+from tokur_cli.engine.scoring.scorer import Scorer
 
 SAMPLED = ["-n", "3", "--temperature", "1", "--max-new-tokens", "20"]
 
@@ -68,7 +63,7 @@ def test_the_batches_are_those_of_the_run(run_tokur, tiny_folder, given, monkeyp
     passes = json.loads(run_tokur(*options, "--dry-run")[1])["passes"]
     calls = []
     computed = Scorer._score_batch
-    monkeypatch.setattr(Scorer, "_score_batch", lambda *given: calls.append(given[0].members) or computed(*given))
+    monkeypatch.setattr(Scorer, "_score_batch", lambda *given: calls.append(given[0].num_rows) or computed(*given))
     assert run_tokur(*options)[0] == 0
     assert passes == {"batches": calls.count(4), "members": 4}  # another is the probe's, of one draw
 
@@ -105,7 +100,6 @@ def test_scores_by_vllm_are_told_as_batches_of_its_own_memory(run_tokur, tiny_fo
     assert told["memory"] == {
         **alone["memory"],
         "keys_and_values": 2**30,
-        "batch": None,
         "free": told["memory"]["free"],
     }
     assert json.loads(run_tokur(*options, "--backend", "vllm", "--dry-run")[1])["memory"]["keys_and_values"] is None
@@ -180,21 +174,3 @@ def test_on_a_terminal_it_is_said_in_words(run_tokur, tiny_folder, given, monkey
         "model", "records", "prompt tokens", "response tokens", "passes", "memory", "time"
     ]  # fmt: skip
     assert all(len(line) <= 120 for line in lines[1:])
-
-
-@pytest.mark.parametrize("tokens", [120, 600])  # in a row, to whose square eager attention grows
-@pytest.mark.parametrize("family", ["llama", "phi3", "gemma2"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_memory_of_a_batch_is_about_what_the_batch_takes(family, dtype, tokens):
-    sizes = {"hidden_size": 192, "intermediate_size": 512, "vocab_size": 8000, "num_attention_heads": 6, "head_dim": 32}
-    model = tiny_model(family, **sizes, num_key_value_heads=2).to(dtype)
-    scorer = Scorer(model, Draws(build_posterior(model), 2), batch_tokens=3600)
-    responses = some_responses(0, [(20, tokens - 20)] * (1200 // tokens))
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as run:
-        list(scorer.score(responses))
-    events = [event for event in run.profiler.kineto_results.events() if event.name() == "[memory]"]
-    now = peak = 0
-    for event in sorted(events, key=lambda event: event.start_ns()):
-        now += event.nbytes()
-        peak = max(peak, now)
-    assert 0.75 < batch_bytes(model, 3600, tokens, "cpu") / peak < 1.4  # a fused map to gate and up counts three times

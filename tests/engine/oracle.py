@@ -109,3 +109,10 @@ def stepwise_log_probabilities(
             outputs = fresh(input_ids=torch.tensor([[token]]), use_cache=True, **cache)
             rows.append(outputs.logits[0, -1])
     return torch.stack(rows).log_softmax(-1)
+
+
+def same_projected_noise(posterior, member: int) -> Callable:
+    """The ε whose εᵀx is the engine's σ‖x‖ξ at each step: x(σξ)ᵀ/‖x‖."""
+    return lambda matrix, step, x: (
+        posterior.sigma * torch.outer(x / x.norm(), posterior.step_noise(matrix, member, step, 1)[0].double())
+    )

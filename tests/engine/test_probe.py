@@ -17,9 +17,8 @@ from tokur_cli.engine.loading.models import load_language_model
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.probe import probe_model
-from tokur_cli.engine.uncertainty import packing
+from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
 from tokur_cli.engine.uncertainty.perturbed import Draws
-from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError
 
 # Positions that count what is in the cache; no cache, or one of its own
@@ -98,29 +97,6 @@ def test_another_body_than_the_models_own_is_noticed(monkeypatch):
     monkeypatch.setattr("tokur_cli.engine.probe.watch", body.watch)
     monkeypatch.setitem(body._seen, model, body.Parts("model", parts.working))
     with pytest.raises(TokurError, match="isn't supported"):
-        probe_model("tiny", model, tiny_tokenizer()).check_scoring(None)
-
-
-def leaking(query, key, value, **_):
-    """Attention of a packed row that does not keep its responses apart."""
-    groups = query.shape[1] // key.shape[1]
-    key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
-    return torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True).transpose(1, 2), None
-
-
-def test_a_packed_row_whose_responses_see_one_another_is_noticed(monkeypatch):
-    monkeypatch.setattr(packing.PackedAttention, "__call__", lambda self, module, q, k, v, mask, **_: leaking(q, k, v))
-    with pytest.raises(TokurError, match=r"\(llama\): .* nats at token .*; scoring"):
-        probe_model("tiny", tiny_model(), tiny_tokenizer()).check_scoring(None)
-
-
-def test_positions_that_go_on_from_one_response_to_the_next_are_noticed():
-    """As in a family that numbers the positions itself, whatever it is given."""
-    model = tiny_model("gpt2")
-    model.transformer.register_forward_pre_hook(
-        lambda module, arguments, options: (arguments, options | {"position_ids": None}), with_kwargs=True
-    )
-    with pytest.raises(TokurError, match=r"\(gpt2\): .* nats at token .*; scoring"):
         probe_model("tiny", model, tiny_tokenizer()).check_scoring(None)
 
 

@@ -8,7 +8,7 @@ from tests.tiny import tiny_model
 from tokur_cli.engine.baselines.states import LastStates
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
-from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
+from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError
 
 BEYOND = 64

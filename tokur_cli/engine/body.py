@@ -18,7 +18,10 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
-from transformers import Cache, PreTrainedModel
+from transformers import Cache, DynamicCache, PreTrainedModel
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+from transformers.cache_utils import LinearAttentionAndFullAttentionLayer as StateAndKeysLayer
+from transformers.cache_utils import LinearAttentionAndSlidingWindowAttentionLayer as StateAndWindowLayer
 from transformers.utils.generic import ModelOutput
 
 from tokur_cli.records.errors import TokurError
@@ -140,6 +143,17 @@ def cache_argument(model: PreTrainedModel, cache: Cache) -> dict[str, Cache]:
 def _cache_name(forward: Callable[..., Any]) -> str:
     names = inspect.signature(forward).parameters
     return next((name for name in ("cache", "cache_params") if name in names), "past_key_values")
+
+
+def empty_cache(model: PreTrainedModel) -> Cache:
+    """Return transformers' own cache for a model, except that it keeps all keys: masks see to windows."""
+    cache = DynamicCache(config=model.config)
+    for index, layer in enumerate(cache.layers):
+        if type(layer) is DynamicSlidingWindowLayer:
+            cache.layers[index] = DynamicLayer()
+        elif type(layer) is StateAndWindowLayer:
+            cache.layers[index] = StateAndKeysLayer(layer.number_of_states)
+    return cache
 
 
 @contextmanager

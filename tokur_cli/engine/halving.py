@@ -15,6 +15,13 @@ from tokur_cli.records.errors import TokurError
 
 Result = TypeVar("Result")
 
+_LIKE = 0.8
+"""Rows of a batch are at least this fraction of the longest,"""
+_LIKE_TOKENS = 16
+"""or so many tokens shorter: what a pass costs in any case is more than they are."""
+_COLUMNS = 8
+"""So many keys and values of a layer take less than what the layer computes of one position."""
+
 
 class HalvingBatches:
     """Computes batches of sequences, which are known by numbers.
@@ -49,14 +56,21 @@ class HalvingBatches:
         }
         return [results[index] for index in lengths]
 
-    def padded(self, lengths: Mapping[int, int]) -> Iterator[list[int]]:
-        """Cut sequences of these lengths into batches of rows of like length, the longest first."""
+    def padded(self, lengths: Mapping[int, int], before: int = 0) -> Iterator[list[int]]:
+        """Cut sequences of these lengths into batches of rows of like length, the longest first.
+
+        Args:
+            lengths: by number.
+            before: positions whose keys each row is given beside its own.
+        """
         order = sorted(lengths, key=lambda index: (-lengths[index], index))
         while order:
-            size = max(1, self.batch_tokens // lengths[order[0]])
-            batch = order[:size]
-            if self._apart_from is not None and lengths[batch[0]] > self._apart_from:
-                batch = [index for index in batch if lengths[index] > self._apart_from]
+            longest = lengths[order[0]]
+            size = max(1, self.batch_tokens // (longest + before // _COLUMNS))
+            shortest = min(_LIKE * longest, longest - _LIKE_TOKENS)
+            if self._apart_from is not None and before + longest > self._apart_from:
+                shortest = max(shortest, self._apart_from - before + 1)
+            batch = [index for index in order[:size] if lengths[index] >= shortest]
             yield batch
             order = order[len(batch) :]
 

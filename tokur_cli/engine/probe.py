@@ -28,9 +28,8 @@ from tokur_cli.engine.loading.quantised import is_quantised
 from tokur_cli.engine.loading.sources import first_line
 from tokur_cli.engine.memory import is_out_of_memory
 from tokur_cli.engine.precision import tolerance
+from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
 from tokur_cli.engine.uncertainty.perturbed import Draws
-from tokur_cli.engine.uncertainty.scorer import Scorer
-from tokur_cli.engine.uncertainty.tensors import TokenizedResponse
 from tokur_cli.records.errors import TokurError
 
 TEXT = "The sum of 3 and 4 is 7, so the answer is 7."

@@ -11,10 +11,10 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from tokur_cli.engine.panics import tokenizing
+from tokur_cli.engine.scoring.scorer import TokenizedResponse
 from tokur_cli.engine.spelling import Spelling, TokenString
 from tokur_cli.engine.templates import chat_date
 from tokur_cli.engine.turns import Ending, ThinkingForm, render, thinking_form
-from tokur_cli.engine.uncertainty.scorer import TokenizedResponse
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.prompt import THINK_BEGINS, THINK_ENDS
 

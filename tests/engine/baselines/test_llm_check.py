@@ -4,7 +4,7 @@ import torch
 
 from tests.tiny import FAMILIES, tiny_model
 from tokur_cli.engine.baselines.llm_check import INSIDE, InsideView
-from tokur_cli.engine.uncertainty.scorer import TokenizedResponse
+from tokur_cli.engine.scoring.scorer import TokenizedResponse
 from tokur_cli.records.errors import TokurError, UsageError
 from tokur_cli.scores.catalogue import choose_scores, compute_scores
 

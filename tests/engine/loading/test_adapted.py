@@ -17,8 +17,8 @@ from tests.tiny import tiny_model, tiny_model_folder, tiny_tokenizer
 from tokur_cli.engine.loading import adapted
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
+from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
 from tokur_cli.engine.uncertainty.perturbed import Draws
-from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError, UsageError
 
 peft = pytest.importorskip("peft")

@@ -10,8 +10,8 @@ from tests.tiny import quieten, tiny_model, tiny_tokenizer
 from tokur_cli.engine.loading.hardware import Offload
 from tokur_cli.engine.posterior.basis import weight_digest
 from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
 from tokur_cli.engine.uncertainty.perturbed import Draws
-from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError
 
 RESPONSE = TokenizedResponse([5, 77, 130, 9], [201, 33, 34, 60])

@@ -19,9 +19,8 @@ from tokur_cli.engine.loading.reordered import ReorderedLinear, parameters_of, r
 from tokur_cli.engine.posterior.basis import weight_digest
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.projections import find_projections
+from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
 from tokur_cli.engine.uncertainty.perturbed import Draws
-from tokur_cli.engine.uncertainty.scorer import Scorer
-from tokur_cli.engine.uncertainty.tensors import TokenizedResponse
 
 pytestmark = pytest.mark.skipif(
     not hardware.multiplies_bfloat16_fast("cpu"), reason="this processor does not multiply bfloat16"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine import oracle
-from tests.engine.uncertainty.test_scorer import same_projected_noise
+from tests.engine.oracle import same_projected_noise
 from tests.tiny import CONTEXT_LENGTH, QUIET, quieten, tiny_model, tiny_tokenizer
 from tokur_cli.engine.posterior import strength
 from tokur_cli.engine.posterior.posterior import build_posterior

@@ -18,8 +18,8 @@ from tokur_cli.engine.loading.models import load_language_model
 from tokur_cli.engine.loading.vllm import VllmResources
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
+from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
 from tokur_cli.engine.uncertainty.perturbed import Draws
-from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
 from tokur_cli.engine.uncertainty.vllm import VllmScorer
 from tokur_cli.records.errors import TokurError
 

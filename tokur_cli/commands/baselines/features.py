@@ -17,8 +17,8 @@ from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
 
 if TYPE_CHECKING:
+    from tokur_cli.engine.scoring.scorer import Quantities, TokenizedResponse
     from tokur_cli.engine.tokens import LocatedResponse
-    from tokur_cli.engine.uncertainty.scorer import Quantities, TokenizedResponse
 
 A = TypeVar("A")
 B = TypeVar("B")

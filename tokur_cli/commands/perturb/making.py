@@ -14,8 +14,8 @@ from tokur_cli.engine.posterior.folder import keep_posterior
 from tokur_cli.engine.posterior.posterior import Posterior, size_of
 from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.posterior.strength import SWEEPS, largest_sigma
+from tokur_cli.engine.scoring.scorer import Scorer
 from tokur_cli.engine.uncertainty.perturbed import Draws
-from tokur_cli.engine.uncertainty.scorer import Scorer
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.record import Record
 from tokur_cli.records.writer import RecordWriter

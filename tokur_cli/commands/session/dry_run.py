@@ -23,13 +23,13 @@ from tokur_cli.commands.shared.model import outline
 from tokur_cli.commands.shared.progress import Progress, duration
 from tokur_cli.commands.shared.reading import look_ahead, read_input
 from tokur_cli.commands.workers.pool import InProcess
+from tokur_cli.engine.forward.prefix_tree import shares_prefixes
 from tokur_cli.engine.generation.cache import kept_bytes
 from tokur_cli.engine.halving import HalvingBatches
 from tokur_cli.engine.loading.hardware import device_type, place_weights
 from tokur_cli.engine.loading.models import Outline
 from tokur_cli.engine.memory import free_bytes
-from tokur_cli.engine.uncertainty.packing import longest_packed
-from tokur_cli.engine.uncertainty.scorer import TokenizedResponse, batch_bytes, cut
+from tokur_cli.engine.scoring.scorer import TokenizedResponse, cut
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
@@ -143,11 +143,8 @@ def _needs(job: StreamJob, model: Outline, planned: Sequence[Planned], device: s
         positions = job.scoring.batch_tokens or default_batch_tokens(device)
         if not isinstance(job, GenerateJob):
             sizes = window_sizes(largest_window(needs, job.scoring.baselines, positions))
-            packed = None if by_vllm else longest_packed(model.empty, device)
-            lengths = list(_batches(windows(planned, sizes), positions // members, packed))
-            found["passes"] = {"batches": len(lengths), "members": members}
-            positions = members * max(lengths, default=0)
-        memory["batch"] = None if by_vllm else batch_bytes(model.empty, positions, longest, device)
+            batches = _batches(windows(planned, sizes), positions // members, by_vllm or shares_prefixes(model.empty))
+            found["passes"] = {"batches": batches, "members": members}
     return {**found, "memory": {**memory, "free": free}}
 
 
@@ -165,16 +162,15 @@ def _rows(job: GenerateJob, model: Outline, missing: int, longest: int, free: in
     return rows, rows * response
 
 
-def _batches(cut_windows: Iterable[Sequence[Planned]], budget: int, packed: int | None) -> Iterator[int]:
-    """Yield the positions of the batches that are computed, at most; what responses have in common counts once."""
-    size = HalvingBatches(budget)
+def _batches(cut_windows: Iterable[Sequence[Planned]], budget: int, sharing: bool) -> int:
+    """Return how many batches are computed."""
+    size, count = HalvingBatches(budget), 0
     for window in cut_windows:
         responses = [TokenizedResponse(plan.prompt_ids, plan.response_ids) for plan in window]
         lengths = {index: response.length for index, response in enumerate(responses)}
-        for batch in cut(responses, lengths, packed, size):
-            if any(window[index].missing for index in batch.indices):
-                longest = max(lengths[index] for index in batch.indices)
-                yield min(sum(lengths[index] for index in batch.indices), max(longest, budget))
+        for batch, _ in cut(responses, lengths, size, lengths if sharing else ()):
+            count += any(window[index].missing for index in batch)
+    return count
 
 
 def _kept_bytes(model: Outline) -> tuple[int, int] | None:
@@ -220,7 +216,7 @@ def _in_words(told: dict[str, Any]) -> str:
 
     memory = dict(told["memory"])
     free = memory.pop("free")
-    names = {"weights": "for the weights", "keys_and_values": "for keys and values", "batch": "for a batch"}
+    names = {"weights": "for the weights", "keys_and_values": "for keys and values"}
     rows = {
         "model": f"{told['model']} in {told['dtype']}, on {told['device']}",
         "records": f"{told['records']:,}; {told['written']:,} are written already, {told['invalid']:,} more are bad",

@@ -17,7 +17,7 @@ from tokur_cli.engine.body import input_device, logits_from, parts_of, run_body
 from tokur_cli.engine.halving import HalvingBatches, pad
 from tokur_cli.engine.precision import on_float64_device
 from tokur_cli.engine.rotary import rescaled_beyond
-from tokur_cli.engine.uncertainty.scorer import TokenizedResponse
+from tokur_cli.engine.scoring.scorer import TokenizedResponse
 from tokur_cli.records.errors import TokurError
 
 INSIDE = ("attention_log_diagonal", "hidden_eigenvalues", "top_entropy")

@@ -22,12 +22,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import Cache, DynamicCache, PreTrainedModel
-from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer, LinearAttentionLayer
-from transformers.cache_utils import LinearAttentionAndFullAttentionLayer as StateAndKeysLayer
-from transformers.cache_utils import LinearAttentionAndSlidingWindowAttentionLayer as StateAndWindowLayer
+from transformers import Cache, PreTrainedModel
+from transformers.cache_utils import DynamicLayer, LinearAttentionLayer
 
-from tokur_cli.engine.body import cache_argument, input_device, logits_from, run_body
+from tokur_cli.engine.body import cache_argument, empty_cache, input_device, logits_from, run_body
 from tokur_cli.engine.halving import pad
 from tokur_cli.engine.rotary import rescaled_beyond
 from tokur_cli.engine.transfers import sent
@@ -153,17 +151,6 @@ class _Processed(NamedTuple):
     tokens: int
 
 
-def _empty_cache(model: PreTrainedModel) -> Cache:
-    """Return transformers' own cache for a model, except that it keeps all keys: masks see to windows."""
-    cache = DynamicCache(config=model.config)
-    for index, layer in enumerate(cache.layers):
-        if type(layer) is DynamicSlidingWindowLayer:
-            cache.layers[index] = DynamicLayer()
-        elif type(layer) is StateAndWindowLayer:
-            cache.layers[index] = StateAndKeysLayer(layer.number_of_states)
-    return cache
-
-
 def _has_columns(layer: Any) -> bool:
     return getattr(layer, "keys", None) is not None
 
@@ -176,10 +163,10 @@ def _processed(model: PreTrainedModel, prompts: Sequence[Sequence[int]]) -> tupl
     """Process prompts: what is kept of them, and the logits (B, V) of what follows."""
     processed, following = [], []
     together = [list(prompts)]
-    if any(map(_keeps_states, _empty_cache(model).layers)):
+    if any(map(_keeps_states, empty_cache(model).layers)):
         together = [list(group) for _, group in itertools.groupby(prompts, key=len)]
     for group in together:
-        cache = _empty_cache(model)
+        cache = empty_cache(model)
         ids = pad(group, _device(model))
         outputs = run_body(model, input_ids=ids, use_cache=True, **cache_argument(model, cache))
         states = outputs["last_hidden_state"]
@@ -195,7 +182,7 @@ def kept_otherwise(model: PreTrainedModel) -> str | None:
     generating: Any = model
     if not generating._supports_default_dynamic_cache():
         return "what it keeps of a text is not in a cache that transformers' families share"
-    if others := {type(layer).__name__ for layer in _empty_cache(model).layers} - _KNOWN:
+    if others := {type(layer).__name__ for layer in empty_cache(model).layers} - _KNOWN:
         return f"some of its layers keep more than keys, values and states ({', '.join(sorted(others))})"
     if kept_bytes(model) == (0, 0):
         return "it keeps nothing of a text"

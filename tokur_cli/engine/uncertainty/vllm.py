@@ -9,7 +9,7 @@ them, and a few tokens for comparison.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from tokur_cli.engine.body import logits_from
+from tokur_cli.engine.forward.prefix_tree import Node
 from tokur_cli.engine.loading.hardware import drop_layers
 from tokur_cli.engine.loading.models import LanguageModel
 from tokur_cli.engine.loading.quantised import is_quantised
@@ -26,11 +27,9 @@ from tokur_cli.engine.memory import clear_device_cache, is_out_of_memory
 from tokur_cli.engine.posterior.lora import save_adapter
 from tokur_cli.engine.posterior.posterior import Posterior
 from tokur_cli.engine.precision import tolerance
+from tokur_cli.engine.scoring.scorer import Quantities, SamplingMode, Scorer, TokenizedResponse
 from tokur_cli.engine.silenced import Silenced
 from tokur_cli.engine.uncertainty.perturbed import Draws
-from tokur_cli.engine.uncertainty.prefixes import Batch
-from tokur_cli.engine.uncertainty.scorer import Quantities, SamplingMode, Scorer
-from tokur_cli.engine.uncertainty.tensors import TokenizedResponse, padded
 from tokur_cli.records.errors import TokurError
 
 _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # that vLLM has room for
@@ -68,7 +67,6 @@ class VllmScorer(Scorer):
         **options: Any,
     ) -> None:
         super().__init__(language_model.model, draws, sampling=sampling, **options)
-        self.longest_packed = None  # what responses have in common is vLLM's to find
         self.name = language_model.name
         self._adapters: list[Any] = [None]
         self._silenced = Silenced("vLLM", tell)
@@ -92,11 +90,22 @@ class VllmScorer(Scorer):
             self._adapters += _asked(places)
         self._check(language_model.probe.tokens, reference)
 
+    def batches(
+        self, responses: Sequence[TokenizedResponse], lengths: Mapping[int, int]
+    ) -> Iterator[tuple[list[int], tuple[Node, ...]]]:
+        """Yield batches in the order of the responses: what these have in common is vLLM's to find."""
+        batch: list[int] = []
+        for index, length in lengths.items():
+            if batch and sum(lengths[other] for other in batch) + length > self.batch_tokens:
+                yield batch, ()
+                batch = []
+            batch.append(index)
+        if batch:
+            yield batch, ()
+
     @torch.inference_mode()
-    def _score_batch(self, responses: list[TokenizedResponse], batch: Batch) -> list[Quantities]:
-        tensors = padded(responses, self.device)
-        hidden = self._states(responses, self._adapters)
-        return self.quantities_of(responses, hidden, tensors, self._outputs)
+    def _score_batch(self, responses: Sequence[TokenizedResponse], path: tuple[Node, ...]) -> list[Quantities]:
+        return self.quantities_of(responses, self._states(responses, self._adapters), self._outputs)
 
     def _states(self, responses: Sequence[TokenizedResponse], adapters: Sequence[Any]) -> Tensor:
         """Return the states that predict the responses' tokens, (1 + M, N, d), where the head computes."""
@@ -147,18 +156,16 @@ class VllmScorer(Scorer):
         Raises:
             TokurError: the model does not run: vLLM, where it generates in this process, changes transformers' classes.
         """
-        draws = Draws(self.draws.posterior, min(self.members - 1, _ADAPTERS_TOGETHER)) if self.draws else None
+        draws = Draws(self.draws.posterior, min(self.num_rows - 1, _ADAPTERS_TOGETHER)) if self.draws else None
         scorer = Scorer(self.model, draws, sampling=self.sampling)
-        tensors = padded([tokens], self.device)
         try:
-            self._outputs = scorer.forward(tensors)
+            states, self._outputs = scorer.states([tokens])
         except Exception as error:
             if is_out_of_memory(error):
                 raise
             said = f"it does not run beside vLLM ({type(error).__name__}: {first_line(error)})"
             raise self._refusal(said) from error
-        states = self._outputs["last_hidden_state"].unflatten(0, (scorer.members, -1))
-        return self._log_probabilities(states[:, tensors.row, tensors.column])
+        return self._log_probabilities(states)
 
     @torch.inference_mode()
     def _check(self, tokens: TokenizedResponse, reference: Sequence[Tensor]) -> None:

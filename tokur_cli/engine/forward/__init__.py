@@ -1,0 +1,1 @@
+"""One pass of the model under its mean weights and all draws."""

@@ -1,0 +1,1 @@
+"""From tokenized responses to per-token quantities."""
