@@ -11,9 +11,9 @@ import pytest
 from tests.readmes import ROOT, block_with
 from tests.records.reading import DATA, message_of, read, read_row, read_rows
 from tokur_cli.answers.labels import label_of
-from tokur_cli.records.containers import read_rows as rows_of
 from tokur_cli.records.errors import RecordError, UsageError
-from tokur_cli.records.streams import open_input, open_zstd
+from tokur_cli.records.reader import read_rows as rows_of
+from tokur_cli.records.streams import open_zstd
 
 
 def header(name):
@@ -134,8 +134,7 @@ def test_reasoning_that_was_withheld_is_said_and_not_made_up(tmp_path):
 
 def test_lm_evals_metric_is_the_label():
     for name in ("lm_eval_samples.jsonl", "lm_eval_chat.jsonl"):
-        with open_input(str(DATA / name)) as stream:
-            rows = [row.fields for row in rows_of(stream, name) if row.fields["filter"] == "strict-match"]
+        rows = [row.fields for row in rows_of(str(DATA / name)) if row.fields["filter"] == "strict-match"]
         records = read(name)
         assert [label_of(record.fields).value for record in records] == [row["exact_match"] for row in rows]
         assert sum(row["exact_match"] for row in rows) == 1

@@ -16,7 +16,7 @@ import reasoning_gym
 from pyarrow import parquet
 
 from tests.records.reading import message_of
-from tests.records.test_record_streams import zstd_compress
+from tests.records.test_evaluation_logs import zstd_compress
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.mapping import FieldMapping
 from tokur_cli.records.reader import read_records

@@ -37,94 +37,77 @@ def error_of(action):
     return caught.value.message
 
 
-SPACES = st.text(" \t\r", max_size=2)
-NUMBERS = st.one_of(
-    st.integers().map(str),
-    st.floats(allow_nan=False, allow_infinity=False).map(repr),
-    st.sampled_from(
-        ["1.10", "1e400", "-0.0", "1E+2", "123456789012345678901234567890", "0.1000000000000000055511151231257827"]
+NUMBERS = st.sampled_from(["1.10", "-0.0", "1E+2", "123456789012345678901234567890", "-9223372036854775809", "0.1e-7"])
+VALUES = st.recursive(
+    NUMBERS | st.text().map(json.dumps) | st.sampled_from(["null", "true", r'"\ud800"', '"\u2028"']),
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda items: f"[{', '.join(items)}]")
+        | st.dictionaries(st.text(max_size=3).map(json.dumps), inner, max_size=3).map(
+            lambda items: "{" + ",".join(f"{name}: {value}" for name, value in items.items()) + "}"
+        )
     ),
-)
-STRINGS = st.one_of(
-    st.text().map(json.dumps),
-    st.text(st.characters(exclude_categories=["Cs"])).map(lambda text: json.dumps(text, ensure_ascii=False)),
-    st.sampled_from([r'"\ud800"', r'"\u0041"', r'"\/"', '"\u2028"', '"}{][,:"']),
+    max_leaves=6,
 )
 
 
-@st.composite
-def values(draw, depth=2):
-    if depth == 0 or draw(st.booleans()):
-        return draw(st.one_of(NUMBERS, STRINGS, st.sampled_from(["true", "false", "null"])))
-    if draw(st.booleans()):
-        return draw(objects(depth - 1))
-    items = draw(st.lists(values(depth - 1), max_size=3))
-    return "[" + ",".join(draw(SPACES) + item + draw(SPACES) for item in items) + "]"
-
-
-@st.composite
-def objects(draw, depth=2, keys=STRINGS):
-    """JSON text of an object, with odd spacing, odd numbers, escapes and duplicate keys."""
-    members = []
-    for _ in range(draw(st.integers(0, 4))):
-        key, value = draw(keys), draw(values(depth))
-        members.append(f"{draw(SPACES)}{key}{draw(SPACES)}:{draw(SPACES)}{value}{draw(SPACES)}")
-    return "{" + (",".join(members) or draw(SPACES)) + "}"
-
-
-KEYS_WITH_TOKUR = st.one_of(STRINGS, st.sampled_from(['"tokur"', r'"t\u006fkur"', '"a"', '"b"']))
+def types_of(value):
+    """The value with the type of each number, since 1 == 1.0 == True."""
+    if isinstance(value, dict):
+        return [(name, types_of(item)) for name, item in value.items()]
+    return [types_of(item) for item in value] if isinstance(value, list) else (type(value), value)
 
 
 @calm
-@given(objects())
-def test_an_untouched_record_is_written_as_it_was_read(text):
-    assert parse(text).encode() == text.encode()
-    assert parse(f" {text}\r").encode() == text.encode()
-
-
-@calm
-@given(objects(), st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), st.integers(), max_size=3))
-def test_setting_tokur_changes_nothing_else(text, computed):
-    record = parse(text)
-    record.set("tokur", computed)
-    written = record.encode().decode()
-    expected = json.loads(text)
-    expected["tokur"] = computed
-    assert json.loads(written) == expected
-    assert list(json.loads(written)) == list(expected)
-    cut = written.index('"tokur":') if "tokur" not in json.loads(text) else 0
-    assert text.startswith(written[:cut].rstrip(","))
-    assert parse(written).passthrough() == text.encode() == record.passthrough()
-
-
-@calm
-@given(
-    objects(keys=KEYS_WITH_TOKUR),
-    st.lists(st.tuples(st.sampled_from(["a", "b", "new", "tokur"]), st.integers()), max_size=5),
-)
-def test_passthrough_is_the_same_before_and_after_any_changes_are_read_again(text, changes):
+@given(st.dictionaries(st.sampled_from(["a", "b", "tokur", "x"]), VALUES))
+def test_record_keeps_the_values_and_the_order_of_what_is_not_set(members):
+    text = "{" + " , ".join(f'"{name}" :{value}' for name, value in members.items()) + "}"
     record = parse(text)
     expected = json.loads(text)
-    for name, value in changes:
-        record.set(name, value)
-        expected[name] = value
-    again = parse(record.encode())
-    assert again.fields == expected == record.fields
-    assert again.encode() == record.encode()
-    assert again.passthrough() == record.passthrough()
-    assert "tokur" not in json.loads(again.passthrough())
-    record.set("tokur", {"other": 1})
-    assert record.passthrough() == again.passthrough()
+    assert types_of(json.loads(record.encode())) == types_of(record.fields) == types_of(expected)
+    record.set("tokur", {"n": 1})
+    record.set("b", 2)
+    written = parse(record.encode())
+    assert written.fields == expected | {"tokur": {"n": 1}, "b": 2}
+    assert [name for name in written.fields if name != "tokur"] == list(dict.fromkeys([*expected, "b"]) | {}) or (
+        "tokur" in expected
+    )
+    assert written.identity("b") == parse(text).identity("b") == record.identity("b")
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ('{"n":12345678901234567890123, "x":1.10}', '{"n":12345678901234567890123,"x":1.1}'),
+        ('{"n":-18446744073709551617}', '{"n":-18446744073709551617}'),
+        ('{"n":[0.00012345678901234567,18446744073709551615]}', '{"n":[0.00012345678901234567,18446744073709551615]}'),
+        (r'{"s":"\ud800"}', r'{"s":"\ud800"}'),
+        ('{"a":1,"a":2}', '{"a":2}'),
+    ],
+)
+def test_record_keeps_integers_of_any_size_and_halves_of_characters(text, written):
+    assert parse(text).encode().decode() == written
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ('{"a":1.10,"b":2}', '{ "b" : 2, "a" : 1.1, "tokur":{} }', True),
+        ('{"a":1}', '{"a":1.0}', False),
+        ('{"a":1}', '{"a":true}', False),
+        ('{"a":[1,2]}', '{"a":[2,1]}', False),
+        ('{"a":123456789012345678901}', '{"a":123456789012345678902}', False),
+    ],
+)
+def test_record_identity_compares_values(one, other, same):
+    assert (parse(one).identity() == parse(other).identity()) == same
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
     [
         ("{}", '{"new":1,"tokur":{}}'),
-        ('{"a": 1.10}', '{"a": 1.10,"new":1,"tokur":{}}'),
-        ('{"tokur": 5, "a":1}', '{"new":1,"tokur": {}, "a":1}'),
-        ('{"a":1 , "tokur" : 5}', '{"a":1,"new":1 , "tokur" : {}}'),
-        ('{"new": 0, "new": 2}', '{"new": 0, "new": 1,"tokur":{}}'),
+        ('{"tokur": 5, "a":1}', '{"a":1,"new":1,"tokur":{}}'),
+        ('{"a":1 , "new":0, "tokur" : 5, "b":2}', '{"a":1,"new":1,"tokur":{},"b":2}'),
     ],
 )
 def test_fields_are_replaced_in_place_and_new_ones_come_before_tokur(before, after):
@@ -134,17 +117,11 @@ def test_fields_are_replaced_in_place_and_new_ones_come_before_tokur(before, aft
     assert record.encode().decode() == after
 
 
-def test_a_copy_changes_alone():
+def test_record_copies_change_alone():
     record = parse('{"a":1}')
     twin = record.copy()
     twin.set("a", 2)
     assert (record.encode(), twin.encode()) == (b'{"a":1}', b'{"a":2}')
-    record = parse('{"a":1.10}')
-    record.set("b", 2)
-    twin = record.copy()
-    twin.set("a", 5)
-    record.set("c", 5)
-    assert (record.encode(), twin.encode()) == (b'{"a":1.10,"b":2,"c":5}', b'{"a":5,"b":2}')
 
 
 @pytest.mark.parametrize(
@@ -153,12 +130,10 @@ def test_a_copy_changes_alone():
         (b"\xff\xfe{\x00", "is not UTF-8: byte 0xff at byte 1 of the line"),
         (b'{"a": "\xed\xa0\x80"}', "is not UTF-8: byte 0xed at byte 8 of the line"),
         ('{"a": 1', "is not valid JSON: Expecting ',' delimiter at column 8"),
-        ('{"a" 1}', "is not valid JSON: Expecting ':' delimiter at column 5"),
         ('{"a":}', "is not valid JSON: Expecting value at column 6"),
         ("{'a': 1}", "is not valid JSON: Expecting property name enclosed in double quotes at column 2"),
         ('{"a": 1,}', "is not valid JSON: Expecting property name enclosed in double quotes at column 9"),
         ('{"a": 1} x', "is not valid JSON: Extra data at column 10"),
-        ("{} x", "is not valid JSON: Extra data at column 4"),
         ("nonsense", "is not valid JSON: Expecting value at column 1"),
         ('{"a": "x\ty"}', "is not valid JSON: Invalid control character at at column 9"),
         ("[1, 2]", "is a list, not a JSON object"),
@@ -166,10 +141,10 @@ def test_a_copy_changes_alone():
         ("17", "is a number, not a JSON object"),
         ("true", "is a boolean, not a JSON object"),
         ("null", "is null, not a JSON object"),
+        ('{"a": 1e400}', "holds the number 1e400, which is too large"),
         ('{"a": [{"b": NaN}]}', "holds NaN, which is not JSON: write null instead"),
         ('{"a": -Infinity}', "holds -Infinity, which is not JSON: write null instead"),
         ('{"a":' + "[" * 200_000, "is nested too deeply to be read"),
-        ("[" * 200_000, "is nested too deeply to be read"),
     ],
 )
 def test_a_line_that_is_no_record_is_refused_with_the_reason(line, message):
@@ -293,8 +268,7 @@ def test_small_fields_have_defaults_and_checks():
     assert record_of(id="a").id == "a"
     assert error_of(lambda: record_of(id=True).id) == '"id" is a boolean, not a string'
     assert error_of(lambda: record_of(id=1.5).id) == '"id" is a number, not a string'
-    assert parse('{"reference":1.10}').reference == "1.10"
-    assert parse('{"reference":1.10,"reference":2.50}').reference == "2.50"  # as its value
+    assert parse('{"reference":1.10}').reference == "1.1"
     assert parse('{"reference":true}').reference == "true"
     assert error_of(lambda: record_of(reference=["a", 1]).reference) == '"reference[1]" is a number, not a string'
     assert record_of(reference=["a", "b"]).reference == "a or b"
@@ -321,7 +295,7 @@ def test_changing_the_copy_of_tokur_changes_nothing_until_it_is_set():
     copy["scores"]["eu"] = 2.0
     assert record.tokur == {"scores": {"tu": 1.0}}
     record.set("tokur", copy)
-    assert record.encode() == b'{"tokur": {"scores":{"tu":1.0,"eu":2.0}}}'
+    assert record.encode() == b'{"tokur":{"scores":{"tu":1.0,"eu":2.0}}}'
 
 
 def test_an_error_of_a_record_names_its_place():
@@ -398,30 +372,10 @@ def test_what_json_cannot_say_is_refused(value):
         encode_value(value)
 
 
-@calm
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    )
-)
-def test_any_value_comes_back(value):
-    def finite(item):
-        if isinstance(item, float):
-            return item if np.isfinite(item) else None
-        if isinstance(item, list):
-            return [finite(entry) for entry in item]
-        return {key: finite(entry) for key, entry in item.items()} if isinstance(item, dict) else item
-
-    assert json.loads(encode_value(value)) == finite(value)
-
-
 def test_scores_are_numbers_or_null_and_what_no_float_holds_counts_as_null():
-    record = parse(
-        b'{"tokur":{"scores":{"eu":1.5,"n":3,"none":null,"big":1e400,"huge":1' + b"0" * 400 + b',"bad":true}}}'
-    )
+    record = parse(b'{"tokur":{"scores":{"eu":1.5,"n":3,"none":null,"huge":1' + b"0" * 400 + b',"bad":true}}}')
     numbers = {name: record.number(name, value) for name, value in record.scores.items() if name != "bad"}
-    assert numbers == {"eu": 1.5, "n": 3.0, "none": None, "big": None, "huge": None}
+    assert numbers == {"eu": 1.5, "n": 3.0, "none": None, "huge": None}
     with pytest.raises(RecordError, match=r"in\.jsonl:7: bad is a boolean, not a number"):
         record.number("bad", record.scores["bad"])
     for text in (b"{}", b'{"tokur":{}}', b'{"tokur":{"scores":null}}'):

@@ -34,9 +34,8 @@ def test_gsm8k_rows_gain_the_final_answer():
     records = read("gsm8k.jsonl")
     assert [record.reference for record in records] == ["18", "3", "70000"]
     lines = (DATA / "gsm8k.jsonl").read_bytes().splitlines()
-    assert [record.encode() for record in records] == [
-        line[:-1] + b',"reference":"%s"}' % record.reference.encode()
-        for line, record in zip(lines, records, strict=True)
+    assert [record.fields for record in records] == [
+        json.loads(line) | {"reference": record.reference} for line, record in zip(lines, records, strict=True)
     ]
     assert records[0].prompt.question.startswith("Janet’s ducks lay 16 eggs per day.")
 
@@ -55,7 +54,7 @@ def test_math_rows_are_read_with_and_without_an_answer_field(tmp_path):
         assert read_row(tmp_path, {**original, "solution": solution}).reference == answer
     for solution in ("no box", r"\boxed{open"):
         assert "no complete \\boxed" in message_of(read_row(tmp_path, {**original, "solution": solution}))
-    assert read_row(tmp_path, '{"problem": "P", "answer": 1.10}').reference == "1.10"
+    assert read_row(tmp_path, '{"problem": "P", "answer": 1.10}').reference == "1.1"
 
 
 @pytest.mark.parametrize(
@@ -167,13 +166,13 @@ def test_what_tokur_wrote_of_any_format_is_read_again_as_it_is(name, options, tm
     for form in ("auto", "tokur", EXPECTED_FORMAT.get(name, "inspect")):
         again = list(read_records(str(path), format=form))
         assert [record.encode() for record in again] == [record.encode() for record in records]
-        assert [record.passthrough() for record in again] == [record.passthrough() for record in records]
+        assert [record.identity() for record in again] == [record.identity() for record in records]
 
 
 def test_a_field_of_the_row_with_another_meaning_is_kept_under_source(tmp_path):
     record = read_row(tmp_path, '{"problem": "P", "answer": "1", "id": 1.10, "unique_id": "u", "source": "AMC"}')
     assert record.encode().decode() == (
-        '{"problem": "P", "answer": "1", "id": "u", "unique_id": "u", "source": {"id":1.10,"source":"AMC"}'
+        '{"problem":"P","answer":"1","id":"u","unique_id":"u","source":{"id":1.1,"source":"AMC"}'
         ',"question":"P","reference":"1"}'
     )
 
@@ -219,7 +218,7 @@ def test_fields_are_mapped_by_dotted_paths():
             {"question": "chat"},
             {"messages": [{"role": "user", "content": "Q"}]},
         ),
-        ('{"gold": 1.10}', {"reference": "gold"}, {"reference": "1.10"}),
+        ('{"gold": 1.10}', {"reference": "gold"}, {"reference": "1.1"}),
         ('{"gold": {"x": 42}}', {"reference": "gold.x"}, {"reference": "42"}),
         ('{"gold": true}', {"reference": "gold"}, {"reference": "true"}),
         ('{"gold": null}', {"reference": "gold"}, {}),

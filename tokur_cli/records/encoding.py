@@ -1,4 +1,4 @@
-"""Values as JSON text, fast where orjson can, complete where it cannot; objects of tokur's own files, checked."""
+"""Values as JSON text and back, by orjson where it can, by json where it cannot."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NoReturn
 from uuid import UUID
 
 import orjson
@@ -20,7 +20,7 @@ Checks = Mapping[str, tuple[str, Callable[[Any], bool]]]
 """What each field of an object must be: in words, and as a test."""
 
 
-def encode_value(value: Any) -> bytes:
+def encode_value(value: Any, *, sort_keys: bool = False) -> bytes:
     """Serialise a value as compact UTF-8 JSON; numpy arrays and scalars included.
 
     NaN and infinity become ``null``; float32 numbers are written in the shortest form that reads back as the same
@@ -30,15 +30,80 @@ def encode_value(value: Any) -> bytes:
     Args:
         value: mappings with string keys, lists, tuples, strings, numbers, booleans, None, numpy arrays and scalars, and
             what tables hold besides: decimals, times, bytes.
+        sort_keys: order the fields of objects by name, so that equal values give equal text.
 
     Raises:
         TypeError: the value holds something that JSON cannot say.
         RecursionError: it is nested too deeply, or holds itself.
     """
     try:
-        return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY, default=_said)
+        sorting = orjson.OPT_SORT_KEYS if sort_keys else 0
+        return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY | sorting, default=_said)
     except TypeError:
-        return json.dumps(_plain(value), allow_nan=False, separators=(",", ":")).encode("ascii")
+        plain = _plain(value)
+        return json.dumps(plain, allow_nan=False, separators=(",", ":"), sort_keys=sort_keys).encode("ascii")
+
+
+def parse_json(text: bytes | str) -> Any:
+    r"""Return the value of a JSON text in UTF-8; of the fields of one name, the last.
+
+    Integers of any size keep their digits, and half of a character (``"\ud800"``) is read as it is; orjson would
+    round the ones and refuse the other, so such text is read by json.
+
+    Raises:
+        ValueError: it is not JSON; it holds NaN, or a number that is too large, which JSON cannot say again.
+    """
+    data = text.encode("utf-8") if isinstance(text, str) else text
+    if _DIGITS not in data.translate(_AS_ZEROS).replace(b"." + _DIGITS, b""):
+        with suppress(orjson.JSONDecodeError):
+            return orjson.loads(data)
+    try:
+        return _DECODER.decode(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise ValueError(not_utf8(error)) from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"is not valid JSON: {error.msg} at column {error.pos + 1}") from None
+    except RecursionError:
+        raise ValueError("is nested too deeply to be read") from None
+    except _UnsayableError:
+        raise
+    except ValueError:  # Python refuses to read integers of thousands of digits
+        raise ValueError("holds an integer with too many digits to be read") from None
+
+
+def not_utf8(error: UnicodeDecodeError) -> str:
+    """Return what is wrong with a line that is not UTF-8."""
+    return f"is not UTF-8: byte 0x{error.object[error.start]:02x} at byte {error.start + 1} of the line"
+
+
+def json_type(value: Any) -> str:
+    """Return what a JSON value is, in the words of an error message."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "a boolean"
+    names: dict[type, str] = {str: "a string", list: "a list", dict: "an object"}
+    return names.get(type(value), "a number")
+
+
+class _UnsayableError(ValueError):
+    """A number that Python reads and JSON cannot say."""
+
+
+def _refuse_constant(literal: str) -> NoReturn:
+    raise _UnsayableError(f"holds {literal}, which is not JSON: write null instead")
+
+
+def _finite(literal: str) -> float:
+    number = float(literal)
+    if not math.isfinite(number):
+        raise _UnsayableError(f"holds the number {literal[:40]}, which is too large")
+    return number
+
+
+_DIGITS = b"0" * 19  # a number of 64 bits may have as many
+_AS_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
 
 
 def _plain(value: Any) -> Any:

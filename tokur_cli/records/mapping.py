@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from tokur_cli.records.encoding import json_type
 from tokur_cli.records.formats.adapting import with_fields
 from tokur_cli.records.record import Record
-from tokur_cli.records.scan import kind
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class FieldMapping:
         """Copy what the paths lead to into the record's fields; a value it had there goes under ``source``.
 
         A question is a string or a list of chat turns (which becomes ``messages``). A reference that is a number or a
-        boolean is written as it is spelled in JSON: 42 as ``"42"``, true as ``"true"``.
+        boolean is written as JSON spells it: 42 as ``"42"``, true as ``"true"``.
         """
         paths = {field.name: getattr(self, field.name) for field in fields(self)}
         values = {name: _find(record, name, path) for name, path in paths.items() if path is not None}
@@ -73,9 +73,9 @@ def _find(record: Record, name: str, path: str) -> Any:
     except LookupError as error:
         raise record.error(f'--{name}-field {path}: there is no "{error}"') from None
     if not isinstance(value, _TYPES[name]) or (isinstance(value, bool) and bool not in _TYPES[name]):
-        raise record.error(f"--{name}-field {path}: is {kind(value)}")
+        raise record.error(f"--{name}-field {path}: is {json_type(value)}")
     if name == "reference" and isinstance(value, (bool, int, float)):
-        return record.json(path) if path in record.fields else json.dumps(value)
+        return json.dumps(value)
     return value
 
 

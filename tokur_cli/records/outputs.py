@@ -275,19 +275,9 @@ def lock(file: IO[bytes], path: str) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        other = _process_that_locks(os.fstat(file.fileno()).st_ino)
-        raise TokurError(f"{path}: is being written by {other}: wait for it, or give another -o FILE") from None
+        raise TokurError(f"{path}: is being written by another run: wait for it, or give another -o FILE") from None
     except OSError:  # a file system that knows no locks
         return
-
-
-def _process_that_locks(inode: int) -> str:
-    try:
-        locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
-    except OSError:  # not Linux
-        locks = []
-    found = [fields[4] for fields in locks if fields[1] == "FLOCK" and fields[5].endswith(f":{inode}")]
-    return f"process {found[0]}" if found else "another process"
 
 
 def _file_of(path: str) -> FileId | None:

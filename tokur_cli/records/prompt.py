@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from tokur_cli.records.scan import kind
+from tokur_cli.records.encoding import json_type
 
 if TYPE_CHECKING:
     from tokur_cli.records.record import Record
@@ -46,10 +46,10 @@ class Prompt:
 def check_token_ids(what: str, value: Any, record: Record) -> list[int]:
     """Return the value if it is a list of token ids, else raise the record's error."""
     if not isinstance(value, list):
-        raise record.error(f"{what} is {kind(value)}, not a list of token ids")
+        raise record.error(f"{what} is {json_type(value)}, not a list of token ids")
     for position, item in enumerate(value):
         if type(item) is not int or item < 0:
-            found = item if type(item) is int else kind(item)
+            found = item if type(item) is int else json_type(item)
             raise record.error(f"{what} holds {found} at position {position}, not a token id")
     return value
 
@@ -57,7 +57,7 @@ def check_token_ids(what: str, value: Any, record: Record) -> list[int]:
 def check_token_strings(what: str, value: Any, record: Record) -> list[str | bytes]:
     """Return tokens as a log spells them, each a string or a list of bytes, else raise the record's error."""
     if not isinstance(value, list):
-        raise record.error(f"{what} is {kind(value)}, not a list of tokens")
+        raise record.error(f"{what} is {json_type(value)}, not a list of tokens")
     strings: list[str | bytes] = []
     for position, item in enumerate(value):
         if isinstance(item, str):
@@ -65,7 +65,9 @@ def check_token_strings(what: str, value: Any, record: Record) -> list[str | byt
         elif is_bytes(item):
             strings.append(bytes(item))
         else:
-            raise record.error(f"{what} holds {kind(item)} at position {position}, not a string or a list of bytes")
+            raise record.error(
+                f"{what} holds {json_type(item)} at position {position}, not a string or a list of bytes"
+            )
     return strings
 
 
@@ -90,7 +92,7 @@ def split_messages(messages: Any, response: Any, record: Record) -> tuple[list[d
         record: the record, for errors.
     """
     if not isinstance(messages, list):
-        raise record.error(f'"messages" is {kind(messages)}, not a list of turns')
+        raise record.error(f'"messages" is {json_type(messages)}, not a list of turns')
     turns = [_read_turn(f"messages[{number}]", turn, record) for number, turn in enumerate(messages)]
     if turns and turns[-1]["role"] == "assistant":
         said = with_reasoning(turns[-1].get("reasoning_content") or "", turns[-1]["content"])
@@ -101,7 +103,7 @@ def split_messages(messages: Any, response: Any, record: Record) -> tuple[list[d
 
 def _read_turn(what: str, turn: Any, record: Record) -> dict[str, Any]:
     if not isinstance(turn, dict):
-        raise record.error(f'"{what}" is {kind(turn)}, not an object with role and content')
+        raise record.error(f'"{what}" is {json_type(turn)}, not an object with role and content')
     calls = turn.get("tool_calls")
     for name in ("role", "content"):
         if name not in turn and not (name == "content" and calls):
@@ -194,7 +196,7 @@ def read_content(what: str, message: dict[str, Any], record: Record) -> tuple[st
             if not part.get("redacted"):  # else it is encrypted
                 reasoning.append(record.checked_text(f"{place}.reasoning", part.get("reasoning")))
         else:
-            found = repr(form) if isinstance(part, dict) else kind(part)
+            found = repr(form) if isinstance(part, dict) else json_type(part)
             raise record.error(f'"{place}" is {found}, not text or reasoning, the only parts that are scored')
     return "\n\n".join(reasoning), "".join(texts)
 

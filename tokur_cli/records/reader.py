@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+import io
+import re
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
 from typing import Any
 
-from tokur_cli.records.containers import read_rows
-from tokur_cli.records.errors import RecordError, UsageError, there_are
+import jsonlines
+
+from tokur_cli.records.arrays import array_elements
+from tokur_cli.records.encoding import not_utf8, parse_json
+from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
 from tokur_cli.records.formats import FORMATS, NATIVE, Format, Given, recognise
 from tokur_cli.records.formats.adapting import Note
-from tokur_cli.records.formats.requests import RequestFile, Requests
+from tokur_cli.records.formats.requests import RequestFile
 from tokur_cli.records.mapping import FieldMapping
 from tokur_cli.records.published.rows import is_published, published_rows, records_of
 from tokur_cli.records.record import Record
-from tokur_cli.records.streams import MAX_LINE, STDIN, display_name, is_regular_file, open_input
+from tokur_cli.records.streams import (
+    BOM,
+    MAX_LINE,
+    STDIN,
+    BoundedLines,
+    display_name,
+    is_regular_file,
+    open_input,
+    too_long,
+)
 
 AUTO = "auto"
+_ARRAY = re.compile(rb"\s*\[\s*(\{|\Z|\]\s*\Z)")
+_TABLES = ((b"PAR1", "a Parquet", ".parquet"), (b"ARROW1", "an Arrow", ".arrow"))
+_CSV_HEADER = re.compile(rb'("?[\w .-]*"?)([,;\t]"?[\w .-]+"?)+')
+_COLUMNS = {b"question", b"prompt", b"response", b"answer", b"input", b"output", b"reference", b"text", b"id", b"label"}
 
 
 def _unsaid(_: str) -> None:
@@ -59,11 +76,22 @@ def read_records(
         raise UsageError("records and --requests cannot both be read from standard input")
 
     def read() -> Iterator[Record | RecordError]:
-        with ExitStack() as stack:
-            asked = None if requests is None else _request_file(requests, path, max_line, stack)
-            rows = _rows_of(path, max_line, stack, lambda words: note(f"{display_name(path)}: {words}"))
-            given = Given(asked, filter)
-            yield from _adapted(rows, display_name(path), FORMATS.get(format), mapping, given, note)
+        asked = None if requests is None else RequestFile(display_name(requests), in_order, by_id, counts)
+        rows = read_rows(path, max_line, note)
+        yield from _adapted(rows, display_name(path), FORMATS.get(format), mapping, Given(asked, filter), note)
+
+    def in_order() -> Iterator[Record | RecordError]:
+        return read_records(str(requests), max_line=max_line)
+
+    def by_id() -> Iterator[Record | RecordError]:
+        return read_rows(str(requests), max_line)
+
+    def counts() -> tuple[int, int] | None:
+        names = (path, str(requests))
+        if not all(map(is_regular_file, names)):
+            return None
+        rows, asked = (sum(1 for _ in read_rows(name, max_line)) for name in names)
+        return rows, asked
 
     return read()
 
@@ -73,26 +101,79 @@ def read_rows_of(rows: Iterable[Any], source: str, note: Note = _unsaid) -> Iter
     return _adapted(records_of(enumerate(rows, start=1), source), source, None, FieldMapping(), Given(), note)
 
 
-def _rows_of(path: str, max_line: int, stack: ExitStack, note: Note = _unsaid) -> Iterator[Record | RecordError]:
-    """Yield a file's rows as they stand there."""
+def read_rows(path: str, max_line: int = MAX_LINE, note: Note = _unsaid) -> Iterator[Record | RecordError]:
+    """Read a file's rows, whatever way it holds them: lines, an array's elements, what a format's own files hold.
+
+    Args:
+        path: a file's name, or one that ``published_rows`` takes; ``-`` is standard input.
+        max_line: the longest row in bytes.
+        note: called with what is to be said of the file.
+
+    Yields:
+        Records, and errors in the place of rows that are not records or too long. The line of an array's element
+        is the one on which it begins, and its source names its index.
+
+    Raises:
+        TokurError: the file as a whole cannot be read.
+    """
     if is_published(path):
-        return published_rows(path, max_line)
-    return read_rows(stack.enter_context(open_input(path)), display_name(path), max_line, note)
+        yield from published_rows(path, max_line)
+        return
+    source = display_name(path)
+    with open_input(path) as stream:
+        head = stream.peek().removeprefix(BOM)
+        for magic, form, ending in _TABLES:
+            if head.startswith(magic):
+                raise TokurError(f"{source}: is {form} file: give it by a name that ends in {ending}")
+        containers = (container for form in FORMATS.values() for container in form.containers)
+        container = next((container for container in containers if container.recognises(head)), None)
+        if container is not None:
+            said = lambda words: note(f"{source}: {words}")  # noqa: E731
+            for name, line, text in container.rows(stream, source, max_line, said):
+                yield _parsed(text, name, line, max_line)
+        elif _ARRAY.match(head):
+            for index, (line, text) in enumerate(array_elements(stream, source, None, max_line)):
+                yield _parsed(text, f"{source}[{index}]", line, max_line)
+        else:
+            yield from _read_json_lines(stream, source, max_line)
 
 
-def _request_file(path: str, answers: str, max_line: int, stack: ExitStack) -> RequestFile:
-    """Return the file of the requests that the rows of another one, ``answers``, are to be joined with."""
+def _read_json_lines(stream: io.BufferedReader, source: str, max_line: int) -> Iterator[Record | RecordError]:
+    lines = BoundedLines(stream, source, max_line)
+    reader = jsonlines.Reader(lines, loads=parse_json)
+    while True:
+        try:
+            row: Any = reader.read(allow_none=True)
+            yield Record(row, source, lines.number, lines.size)
+        except EOFError:
+            return
+        except RecordError as error:
+            yield error
+        except jsonlines.InvalidLineError as error:
+            cause = error.__cause__
+            message = not_utf8(cause) if isinstance(cause, UnicodeDecodeError) else str(cause)
+            hint = _hint(error.line) if lines.number == 1 else ""
+            yield RecordError(message + hint, source, lines.number)
 
-    def count(name: str) -> int:
-        with ExitStack() as closing:
-            return sum(1 for _ in _rows_of(name, max_line, closing))
 
-    return RequestFile(
-        display_name(path),
-        by_id=lambda: stack.enter_context(Requests.open(path, max_line)),
-        in_order=lambda: read_records(path, max_line=max_line),
-        counts=lambda: (count(answers), count(path)) if is_regular_file(answers) and is_regular_file(path) else None,
-    )
+def _hint(line: str | bytes) -> str:
+    """Return the end of the message about a file's first line: what the file may be, and how it becomes JSON lines."""
+    line = (line if isinstance(line, bytes) else line.encode()).removeprefix(BOM).strip()
+    if line == b"{":
+        return "; each record is one line: jq -c . puts an object on one, jq -c '.results[]' each of the rows in it"
+    cells = [cell.strip(b'"').lower() for cell in re.split(rb"[,;\t]", line)]
+    if len(cells) > 1 and _CSV_HEADER.fullmatch(line) and not _COLUMNS.isdisjoint(cells):
+        return "; it looks like CSV, which is read by a name that ends in .csv, with commas, or in .tsv, with tabs"
+    return ""
+
+
+def _parsed(text: bytes | None, source: str, line: int, max_line: int) -> Record | RecordError:
+    if text is None:
+        return RecordError(too_long(max_line), source, line)
+    try:
+        return Record.parse(text, source, line)
+    except RecordError as error:
+        return error.with_traceback(None)
 
 
 def _adapted(

@@ -1,13 +1,12 @@
-"""One record: a JSON object that keeps every field it is not told to change, byte for byte and in place."""
+"""One record: a JSON object with what each field means."""
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from tokur_cli.records.encoding import encode_value
+from tokur_cli.records.encoding import encode_value, json_type, parse_json
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.prompt import (
     Prompt,
@@ -17,7 +16,6 @@ from tokur_cli.records.prompt import (
     read_tools,
     split_messages,
 )
-from tokur_cli.records.scan import Member, ScanError, kind, scan_object
 
 SCHEMA = 1
 """The version of the ``tokur`` object that this code reads and writes."""
@@ -31,27 +29,25 @@ _SCORED = ("scores", "run", "tokens", "bounds", "steps", "step_by", "alternative
 class Record:
     """One JSON object of a stream, with its place.
 
-    The text of untouched fields is copied, never rewritten: number spelling (``1.10``, ``1e400``), big integers,
-    escapes, duplicate keys and order all survive. Build one with :meth:`parse`. Whatever reads a field raises a
-    RecordError, with the record's place, where the field is not what it must be.
+    Fields that nothing sets keep their values and their order. Whatever reads a field raises a RecordError, with the
+    record's place, where the field is not what it must be.
 
     Attributes:
         source: the file's name as the user gave it, ``<stdin>`` for standard input.
         line: the line's number in that file, from 1.
-        fields: the parsed values by name; of duplicate keys, the last. Read it; change fields with :meth:`set`.
+        fields: the values by name. Read it; change fields with :meth:`set`.
+        size: how long the text is that it was read from, in bytes.
     """
 
-    __slots__ = ("_changed", "_members", "_text", "fields", "line", "source")
+    __slots__ = ("fields", "line", "size", "source")
 
-    def __init__(
-        self, text: str, members: list[Member], fields: dict[str, Any], source: str | None, line: int | None
-    ) -> None:
-        self._text = text
-        self._members = members
-        self._changed: dict[str, str | None] = {}  # JSON text by name; None until it is asked for
-        self.fields = fields
+    def __init__(self, value: Any, source: str | None = None, line: int | None = None, size: int = 0) -> None:
+        if not isinstance(value, dict):
+            raise RecordError(f"is {json_type(value)}, not a JSON object", source, line)
+        self.fields: dict[str, Any] = value
         self.source = source
         self.line = line
+        self.size = size
 
     @classmethod
     def parse(cls, line: bytes, source: str | None, number: int | None) -> Record:
@@ -61,15 +57,10 @@ class Record:
             RecordError: the line is not UTF-8, not JSON, or not an object.
         """
         try:
-            text = line.decode("utf-8")
-        except UnicodeDecodeError as error:
-            message = f"is not UTF-8: byte 0x{line[error.start]:02x} at byte {error.start + 1} of the line"
-            raise RecordError(message, source, number) from None
-        try:
-            members, fields = scan_object(text)
-        except ScanError as error:
+            value = parse_json(line)
+        except ValueError as error:
             raise RecordError(str(error), source, number) from None
-        return cls(text, members, fields, source, number)
+        return cls(value, source, number, len(line))
 
     @classmethod
     def of(cls, row: Any, source: str | None, number: int | None) -> Record:
@@ -86,16 +77,9 @@ class Record:
         except RecursionError:
             raise RecordError("is nested too deeply to be read", source, number) from None
 
-    @property
-    def size(self) -> int:
-        """How long the text is that it was read from, in characters."""
-        return len(self._text)
-
     def copy(self) -> Record:
-        """Return a record of its own with the same fields, text and place."""
-        twin = Record(self._text, self._members, dict(self.fields), self.source, self.line)
-        twin._changed = dict(self._changed)
-        return twin
+        """Return a record of its own with the same fields and place."""
+        return Record(dict(self.fields), self.source, self.line, self.size)
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return the parsed value of a field, or the default."""
@@ -103,22 +87,10 @@ class Record:
 
     def set(self, name: str, value: Any) -> None:
         """Give a field a value: in place if it is there, else at the end, but before ``tokur``."""
+        is_new = name not in self.fields
         self.fields[name] = value
-        self._changed[name] = None
-
-    def set_json(self, name: str, text: str) -> None:
-        """Set a field to JSON text that is written exactly so; else as :meth:`set`."""
-        self.fields[name] = json.loads(text)
-        self._changed[name] = text
-
-    def json(self, name: str) -> str:
-        """Return the JSON text of a field, as it stands in the input or as it will be written."""
-        if name in self._changed:
-            return self._changed[name] or encode_value(self.fields[name]).decode("utf-8")
-        for member in reversed(self._members):
-            if member.name == name:
-                return self._text[member.value : member.end]
-        raise KeyError(name)
+        if is_new and "tokur" in self.fields:
+            self.fields["tokur"] = self.fields.pop("tokur")
 
     def error(self, message: str) -> RecordError:
         """Return an error about this record, with its place."""
@@ -133,7 +105,7 @@ class Record:
     def checked_text(self, what: str, value: Any) -> str:
         """Return the value if it is text that can be tokenized and printed; ``what`` names it in the error."""
         if not isinstance(value, str):
-            raise self.error(f'"{what}" is {kind(value)}, not a string')
+            raise self.error(f'"{what}" is {json_type(value)}, not a string')
         try:
             value.encode("utf-8")
         except UnicodeEncodeError as error:
@@ -165,10 +137,10 @@ class Record:
             return {}
         value = self.fields["tokur"]
         if not isinstance(value, dict):
-            raise self.error(f'"tokur" is {kind(value)}, not an object')
+            raise self.error(f'"tokur" is {json_type(value)}, not an object')
         schema = value.get("schema", 1)
         if type(schema) is not int or schema < 1:
-            found = schema if type(schema) is int else kind(schema)
+            found = schema if type(schema) is int else json_type(schema)
             raise self.error(f'"tokur.schema" is {found}, not a version number from 1')
         if schema > SCHEMA:
             raise self.error(
@@ -196,13 +168,13 @@ class Record:
     def references(self) -> list[str]:
         """The gold answers, any of which is right, as text.
 
-        A number or boolean is spelled as in the JSON text (``42``, ``1.10``, ``true``).
+        A number or boolean is spelled as JSON has it (``42``, ``1.1``, ``true``).
         """
         value = self.fields.get("reference")
         if value is None:
             return []
         if isinstance(value, (bool, int, float)):
-            return [self.json("reference")]
+            return [encode_value(value).decode()]
         if isinstance(value, list):
             return [self.checked_text(f"reference[{number}]", item) for number, item in enumerate(value)]
         return [self.checked_text("reference", value)]
@@ -283,7 +255,7 @@ class Record:
         """What tokur scored, by the score's name; :meth:`number` checks each. Empty if there is nothing."""
         scores = self.computed("scores")
         if scores is not None and not isinstance(scores, dict):
-            raise self.error(f'"tokur.scores" is {kind(scores)}, not an object')
+            raise self.error(f'"tokur.scores" is {json_type(scores)}, not an object')
         return scores or {}
 
     def number(self, what: str, value: Any) -> float | None:
@@ -291,7 +263,7 @@ class Record:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise self.error(f"{what} is {kind(value)}, not a number")
+            raise self.error(f"{what} is {json_type(value)}, not a number")
         try:
             return number if math.isfinite(number := float(value)) else None
         except OverflowError:
@@ -319,59 +291,25 @@ class Record:
         """Which of a question's N responses this is, from 0."""
         value = self.computed("sample", 0)
         if type(value) is not int or not 0 <= value < _TOO_MANY:
-            found = value if type(value) is int else kind(value)
+            found = value if type(value) is int else json_type(value)
             raise self.error(f'"tokur.sample" is {found}, not a whole number from 0')
         return value
 
     def encode(self) -> bytes:
         """Return the record as one line of JSON, without the line end."""
-        return self._encode(())
+        try:
+            return encode_value(self.fields)
+        except RecursionError:
+            raise self.error("is nested too deeply to be written") from None
 
-    def passthrough(self, *computed: str) -> bytes:
-        """Return the record without ``tokur`` and other computed fields: the same bytes before and after the work."""
-        return self._encode(("tokur", *computed))
+    def identity(self, *computed: str) -> bytes:
+        """Return what tells the record from others: all values but ``tokur`` and other computed fields."""
+        return encode_value(self.without("tokur", *computed).fields, sort_keys=True)
 
     def without(self, *names: str) -> Record:
-        """Return a record that lacks these fields and has the others as they will be written."""
-        return Record.parse(self._encode(names), self.source, self.line)
-
-    def before(self, names: Collection[str]) -> bytes:
-        """Return the text of the record up to the first field of one of these names."""
-        end = next((member.key for member in self._members if member.name in names), len(self._text))
-        return self._text[:end].rstrip(" ,").encode("utf-8")
-
-    def _encode(self, without: tuple[str, ...]) -> bytes:
-        pieces = ["{"]
-        for separator, name, key, value in self._chunks():
-            if name in without:
-                continue
-            if len(pieces) == 1:
-                separator = separator.rpartition(",")[2]
-            elif "," not in separator:
-                separator = "," + separator
-            pieces += separator, key, value
-        tail = self._members[-1].end if self._members else self._text.index("{") + 1
-        pieces.append(self._text[tail : self._text.rindex("}") + 1])
-        return "".join(pieces).encode("utf-8")
-
-    def _chunks(self) -> Iterator[tuple[str, str, str, str]]:
-        """Yield each field as (separator before it, name, its text up to the colon, its value's text), in order."""
-        names = {member.name for member in self._members}
-        added = [name for name in self._changed if name not in names and name != "tokur"]
-        new = [("", name, encode_value(name).decode("utf-8") + ":", self.json(name)) for name in added]
-        effective = {member.name: member for member in self._members}
-        position = self._text.index("{") + 1
-        for member in self._members:
-            if member.name == "tokur":
-                yield from new
-                new = []
-            changed = member.name in self._changed and effective[member.name] is member
-            value = self.json(member.name) if changed else self._text[member.value : member.end]
-            yield self._text[position : member.key], member.name, self._text[member.key : member.value], value
-            position = member.end
-        yield from new
-        if "tokur" in self._changed and "tokur" not in names:
-            yield "", "tokur", '"tokur":', self.json("tokur")
+        """Return a record that lacks these fields."""
+        kept = {name: value for name, value in self.fields.items() if name not in names}
+        return Record(kept, self.source, self.line, self.size)
 
     def _token_ids(self, name: str) -> list[int] | None:
         value = self.computed(name)
@@ -379,7 +317,7 @@ class Record:
 
 
 def size_of(item: Any) -> int:
-    """Return how much text a record has, in characters; 0 for anything else that stands in a stream."""
+    """Return how much text a record has, in bytes; 0 for anything else that stands in a stream."""
     return item.size if isinstance(item, Record) else 0
 
 

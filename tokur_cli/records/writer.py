@@ -7,10 +7,12 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO, cast
+
+import jsonlines
 
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError, TokurError
@@ -42,15 +44,13 @@ class Continuation:
     Attributes:
         settings: the settings with which this run writes a record, by the ``tokur`` object that it comes with.
         settings_of: the settings that a ``tokur`` object was written with, which must be the same.
-        identity: what an output record and the input record it was made from have in common; by default everything
+        identity: what an output record and the input record it was made from have in common; by default all values
             but ``tokur``.
-        computed: the fields that a run adds or replaces.
     """
 
     settings: SettingsOf = lambda tokur: {}
     settings_of: SettingsOf = lambda tokur: {}
-    identity: Callable[[Record], object] = Record.passthrough
-    computed: Collection[str] = ("tokur",)
+    identity: Callable[[Record], object] = Record.identity
 
 
 def open_output(
@@ -135,7 +135,8 @@ class RecordWriter:
         self._can_be_resumed = resume is not None and file is not None and os.path.isfile(name)
         self._starts_over = resume is not None and file is None
         self._written = 0
-        self._stream: BinaryIO = file or standard_output or sys.stdout.buffer
+        stream: BinaryIO = file or standard_output or sys.stdout.buffer
+        self._lines = jsonlines.Writer(cast(IO[bytes], _WholeLines(stream)), dumps=_encoded)
         self._name = name
         self._resuming = resuming
         self._positioned = file is None  # whether the next write goes after the last record to keep
@@ -201,12 +202,11 @@ class RecordWriter:
         """Write a record that is encoded already, as :meth:`write` does."""
         if self._passed:
             self._refuse_passed(Record.parse(line, None, None))
-        if self._tail and not self._positioned and not self._begins(line):
-            raise self._foreign_tail()
+        if self._tail and not self._positioned:
+            self._check_tail(Record.parse(line, None, None))
         self._position()
         try:
-            self._stream.write(line + b"\n")  # in one call: Ctrl-C may come between two
-            self._stream.flush()
+            self._lines.write(line)
             self._written += 1
         except OSError:
             if self._file is not None:
@@ -221,7 +221,7 @@ class RecordWriter:
             TokurError: the file that is resumed holds records that are not this input's.
         """
         if self._tail and not self._positioned and self._next_existing is None:
-            raise self._foreign_tail()
+            self._check_tail(None)
         self._position()
         if self._replacement is not None:
             with naming(self._name):
@@ -256,27 +256,20 @@ class RecordWriter:
             self._file.seek(self._kept_bytes)
         self._positioned = True
 
-    def _begins(self, line: bytes) -> bool:
-        """Return whether the unfinished line is the beginning of this record, or a record that it would make again.
-
-        Computed again, numbers may differ in their last digits: up to the first computed field it is the same text.
-        """
-        if line.startswith(self._tail):
-            return True
-        due = Record.parse(line, None, None)
+    def _check_tail(self, due: Record | None) -> None:
+        """Refuse to cut off the unfinished line at the end if it is another record than the one that comes next."""
         try:
             whole = Record.parse(self._tail, self._name, self._tail_line)
         except RecordError:
-            return self._tail.startswith(due.before(self._resuming.computed))
-        if self._resuming.identity(whole) != self._resuming.identity(due):
-            return False
-        self._check_settings(whole, due)
-        return True
-
-    def _foreign_tail(self) -> TokurError:
-        return TokurError(
-            f"{self._name}:{self._tail_line}: this line has no end, and is not the beginning of the record that comes "
-            "next: resume with the same input, or write to another file"
+            if self._tail.lstrip().startswith(b"{"):
+                return
+        else:
+            if due is not None and self._resuming.identity(whole) == self._resuming.identity(due):
+                self._check_settings(whole, due)
+                return
+        raise TokurError(
+            f"{self._name}:{self._tail_line}: this line has no end, and is not the record that comes next: resume with "
+            "the same input, or write to another file"
         )
 
     def _refuse_passed(self, record: Record) -> None:
@@ -327,6 +320,30 @@ class RecordWriter:
                     f"{self._name}:{written.line}: was written with {then}, but this run has {now}: "
                     "resume with the same settings, or write to another file"
                 )
+
+
+class _WholeLines(io.RawIOBase):
+    """Takes what jsonlines writes of a record, its text and then its line end, in one write: Ctrl-C may come between.
+
+    Args:
+        stream: where lines go; nothing stays in its buffer.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream, self._line = stream, b""
+
+    def write(self, data: Any) -> int:
+        if data != b"\n":
+            self._line = data
+        else:
+            self._stream.write(self._line + b"\n")
+            self._stream.flush()
+        return len(data)
+
+
+def _encoded(line: Any) -> bytes:
+    """Return a line as jsonlines is to write it: records are encoded already, by whoever made them."""
+    return line if isinstance(line, bytes) else encode_value(line)
 
 
 def _without_truncating(path: str, flags: int) -> int:

@@ -73,7 +73,7 @@ class GenerateJob(StreamJob):
     @property
     def identity(self) -> Callable[[Record], object]:
         """What a response has of its question, and its number."""
-        return lambda record: (record.passthrough("response"), record.sample)
+        return lambda record: (record.identity("response"), record.sample)
 
     @property
     def resumable(self) -> bool:
@@ -125,7 +125,6 @@ class GenerateJob(StreamJob):
             lambda _: {**generation.settings, **pool.settings},
             settings_of,
             identity=self.identity,
-            computed=("response", "tokur"),
         )
 
         def finish() -> None:

@@ -47,7 +47,7 @@ class ScoreJob(StreamJob):
     @property
     def identity(self) -> Callable[[Record], object]:
         """What is not computed."""
-        return Record.passthrough
+        return Record.identity
 
     def plan(  # noqa: D102
         self, session: Session, items: Iterable[Record | RecordError], already_written: AlreadyWritten

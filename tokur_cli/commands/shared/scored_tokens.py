@@ -9,8 +9,8 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
+from tokur_cli.records.encoding import json_type
 from tokur_cli.records.record import Record
-from tokur_cli.records.scan import kind
 from tokur_cli.scores.steps import Span, step_spans, tokens_of_steps
 
 
@@ -54,7 +54,7 @@ def token_arrays(record: Record) -> Mapping[str, Any]:
     if isinstance(tokens, dict):
         return tokens
     if tokens is not None:
-        raise record.error(f'"tokur.tokens" is {kind(tokens)}, not an object')
+        raise record.error(f'"tokur.tokens" is {json_type(tokens)}, not an object')
     if "scores" in record.tokur:
         raise record.error('has no token arrays ("tokur.tokens"): score it without --no-tokens')
     raise record.error("is not scored: run it through tokur score first")
@@ -63,7 +63,7 @@ def token_arrays(record: Record) -> Mapping[str, Any]:
 def _spans(record: Record, tokens: Mapping[str, Any]) -> list[Span]:
     offsets = tokens.get("offsets")
     if not isinstance(offsets, list):
-        raise record.error(f'"tokur.tokens.offsets" is {kind(offsets)}, not a list of [start, end]')
+        raise record.error(f'"tokur.tokens.offsets" is {json_type(offsets)}, not a list of [start, end]')
     spans = []
     for index, span in enumerate(offsets):
         if not (isinstance(span, list) and len(span) == 2 and all(type(end) is int for end in span)):
@@ -94,7 +94,7 @@ def _check(record: Record, response: str, spans: list[Span], values: Mapping[str
 
 def _values(record: Record, name: str, values: Any) -> list[float | None]:
     if not isinstance(values, list):
-        raise record.error(f'"tokur.tokens.{name}" is {kind(values)}, not a list of numbers')
+        raise record.error(f'"tokur.tokens.{name}" is {json_type(values)}, not a list of numbers')
     return [_number(record, f'"tokur.tokens.{name}"[{index}]', value) for index, value in enumerate(values)]
 
 
@@ -102,7 +102,7 @@ def _number(record: Record, what: str, value: Any) -> float | None:
     if value is None:
         return None
     if type(value) not in (int, float) or not math.isfinite(number := _float(value)):
-        raise record.error(f"{what} is {value if type(value) is float else kind(value)}, not a finite number")
+        raise record.error(f"{what} is {value if type(value) is float else json_type(value)}, not a finite number")
     return number
 
 

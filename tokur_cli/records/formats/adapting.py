@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tokur_cli.records.encoding import encode_value, json_type
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.formats.requests import RequestFile
 from tokur_cli.records.record import SCHEMA, Record
-from tokur_cli.records.scan import kind
 
 Adapt = Callable[[Record], Iterator["Record | RecordError"]]
 """Turns a row into records with tokur's fields; raises RecordError for a row that does not fit the format."""
@@ -140,11 +140,11 @@ def with_fields(record: Record, **fields: Any) -> Record:
     """
     copy = record.copy()
     changed = {name: value for name, value in fields.items() if copy.get(name) != value}
-    displaced = {name: copy.json(name) for name in changed if copy.get(name) is not None}
+    displaced = {name: copy.fields[name] for name in changed if copy.get(name) is not None}
     if displaced:
         if "source" in copy.fields:
-            displaced["source"] = copy.json("source")
-        copy.set_json("source", "{" + ",".join(f'"{name}":{text}' for name, text in displaced.items()) + "}")
+            displaced["source"] = copy.fields["source"]
+        copy.set("source", displaced)
     for name, value in changed.items():
         copy.set(name, value)
     return copy
@@ -177,14 +177,14 @@ def article(form: str) -> str:
 def typed(record: Record, what: str, value: Any, form: str, *types: type) -> Any:
     """Return the value if it is of one of these types."""
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-        raise record.error(f"is not {article(form)} row: {what} is {kind(value)}")
+        raise record.error(f"is not {article(form)} row: {what} is {json_type(value)}")
     return value
 
 
 def spelled(record: Record, name: str) -> Any:
-    """Return a reference as text: a number or boolean as it is spelled in the JSON text, anything else as it is."""
+    """Return a reference as text: a number or boolean as JSON spells it, anything else as it is."""
     value = record.get(name)
-    return record.json(name) if isinstance(value, (bool, int, float)) else value
+    return encode_value(value).decode() if isinstance(value, (bool, int, float)) else value
 
 
 def whole_number(value: float) -> str:

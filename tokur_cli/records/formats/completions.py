@@ -117,7 +117,7 @@ def _joined(row: Record, request: Record, place: str) -> tuple[Record, dict[str,
     joined = with_fields(row, **{name: request.fields.get(name) for name in _JOINED})
     for name in request.fields:
         if name in _JOINED or not (name in row.fields or name in _OF_ANSWERS):
-            joined.set_json(name, request.json(name))
+            joined.set(name, request.fields[name])
     return joined, {}
 
 

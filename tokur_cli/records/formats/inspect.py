@@ -8,11 +8,13 @@ import math
 import re
 import struct
 import sys
+import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any, cast
 
-from tokur_cli.records.elements import array_elements, on_one_line, without_constants
+from tokur_cli.records.arrays import array_elements
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.formats.adapting import (
     Adapter,
@@ -28,7 +30,7 @@ from tokur_cli.records.formats.adapting import (
 from tokur_cli.records.formats.logged_tokens import logged_tokens
 from tokur_cli.records.prompt import is_withheld, read_response
 from tokur_cli.records.record import Record
-from tokur_cli.records.streams import MAX_LINE, open_zstd, seekable
+from tokur_cli.records.streams import MAX_LINE, in_bytes, open_zstd
 
 if TYPE_CHECKING:
     import zipfile
@@ -42,6 +44,9 @@ _LOG = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:')
 _STARTED = re.compile(_LOG.pattern + rb'\s*"started"')
 _UNFINISHED = 'the log has the status "started": its run did not end, and samples may be missing'
 _ARCHIVE = b"PK\x03\x04"
+_CHUNK = 1 << 16
+_COPIED = 64  # a copy may be as large as this many of the longest members
+_STRING_OR_CONSTANT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|-?Infinity|NaN', re.DOTALL)
 _OF_A_LOG = ("samples/", "_journal/")
 _ZIP_ZSTD = 93  # how Inspect compresses; zipfile reads it only from Python 3.14 on
 
@@ -170,7 +175,7 @@ def _samples_of_log(
     if _STARTED.match(stream.peek()):
         note(_UNFINISHED)
     for index, (line, text) in enumerate(array_elements(stream, source, "samples", max_line)):
-        yield f"{source}[{index}]", line, text and without_constants(text)
+        yield f"{source}[{index}]", line, text and _without_constants(text)
 
 
 def _samples_of_archive(
@@ -179,7 +184,7 @@ def _samples_of_archive(
     """Yield the samples of an ``.eval`` archive, in the order in which they were written."""
     import zipfile  # which every start would pay for
 
-    with seekable(stream, source, max_member) as file:
+    with _seekable(stream, source, max_member) as file:
         try:
             with zipfile.ZipFile(file) as archive:
                 if not any(name == "header.json" or name.startswith(_OF_A_LOG) for name in archive.namelist()):
@@ -192,9 +197,34 @@ def _samples_of_archive(
                 for name in dict.fromkeys(archive.namelist()):
                     if name.startswith("samples/") and name.endswith(".json"):
                         text = _read_member(archive, archive.getinfo(name), source, max_member)
-                        yield f"{source}/{name}", 1, text and on_one_line(without_constants(text))
+                        yield f"{source}/{name}", 1, text and _without_constants(text)
         except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, OSError) as error:
             raise TokurError(f"{source}: is not an Inspect log that can be read: {error}") from None
+
+
+@contextmanager
+def _seekable(stream: io.BufferedReader, name: str, max_member: int) -> Iterator[IO[bytes]]:
+    """Give the bytes of a stream to read out of order: those of a pipe or an archive are copied to a temporary file."""
+    if stream.seekable():
+        yield stream
+        return
+    with tempfile.TemporaryFile() as kept:
+        while data := stream.read1(_CHUNK):
+            if kept.tell() + len(data) > _COPIED * max_member:
+                raise TokurError(
+                    f"{name}: holds more than {in_bytes(_COPIED * max_member)}, too much to be copied: give it "
+                    "unpacked, as a file, or raise --set max_line"
+                )
+            kept.write(data)
+        kept.seek(0)
+        yield cast(IO[bytes], kept)
+
+
+def _without_constants(text: bytes) -> bytes:
+    """Return JSON text with null for ``NaN`` and ``Infinity``; nothing inside a string changes."""
+    if b"NaN" not in text and b"Infinity" not in text:
+        return text
+    return _STRING_OR_CONSTANT.sub(lambda match: match[0] if match[0].startswith(b'"') else b"null", text)
 
 
 def _is_unfinished(archive: zipfile.ZipFile) -> bool:

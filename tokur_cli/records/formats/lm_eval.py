@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
+from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError, UsageError, there_are
 from tokur_cli.records.formats.adapting import (
     Adapter,
@@ -89,8 +90,7 @@ def _counted(rows: Counter[str]) -> str:
 
 def _digest(record: Record, *names: str) -> bytes:
     """Return 8 bytes for these fields of a row."""
-    texts = [record.json(name) for name in names if name in record.fields]
-    return blake2b("\n".join(texts).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return blake2b(encode_value([record.get(name) for name in names]), digest_size=8).digest()
 
 
 def _adapt_row(record: Record, doc_id: int | str) -> Iterator[Record]:

@@ -9,11 +9,11 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from tokur_cli.records.encoding import json_type
 from tokur_cli.records.formats import FORMATS
 from tokur_cli.records.mapping import value_at
 from tokur_cli.records.prompt import is_bytes
 from tokur_cli.records.record import Record
-from tokur_cli.records.scan import kind
 
 _ESCAPED = re.compile(r"bytes:(\\x[0-9a-f]{2})+")
 _VERY_UNLIKELY = -9999.0  # no number: the service does not say how unlikely
@@ -53,7 +53,7 @@ def logged_logprobs(record: Record) -> list[LoggedToken]:
     else:
         listed = found.get("content") if isinstance(found, dict) else found
         if not isinstance(listed, list):
-            raise record.error(f'"{what}" is {kind(found)} without a list of tokens')
+            raise record.error(f'"{what}" is {json_type(found)} without a list of tokens')
         rows = listed
     if not rows:
         raise record.error(f'"{what}" holds no tokens')
@@ -100,7 +100,7 @@ def _rows_of_completions(record: Record, what: str, logprobs: dict[str, Any]) ->
     """Return parallel lists as a list of tokens in the form of chat completions."""
     numbers, likeliest = (logprobs.get(name) or [] for name in ("token_logprobs", "top_logprobs"))
     if not isinstance(numbers, list):
-        raise record.error(f'"{what}.token_logprobs" is {kind(numbers)}, not a list')
+        raise record.error(f'"{what}.token_logprobs" is {json_type(numbers)}, not a list')
     if not isinstance(likeliest, list) or not all(top is None or isinstance(top, dict) for top in likeliest):
         raise record.error(f'"{what}.top_logprobs" is no list of objects')
     return [
@@ -120,7 +120,7 @@ def _read(record: Record, what: str, row: Any) -> LoggedToken:
     logprob = _number(record, f"{what}: logprob", row.get("logprob"))
     top = row.get("top_logprobs") or []
     if not isinstance(top, list) or not all(isinstance(other, dict) for other in top):
-        raise record.error(f"{what}: top_logprobs is {kind(top)}, not a list of objects")
+        raise record.error(f"{what}: top_logprobs is {json_type(top)}, not a list of objects")
     listed = [(other, _number(record, f"{what}: top_logprobs", other.get("logprob"))) for other in top]
     known = [(other, number) for other, number in listed if number is not None]
     _check_mass(record, f"{what}: top_logprobs", known)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tokur_cli.records.encoding import json_type
 from tokur_cli.records.record import Record
-from tokur_cli.records.scan import kind
 
 _REASONS = {"end_turn": "stop", "max_tokens": "length", "model_context_window_exceeded": "length"}
 _REASONS |= {"stop_sequence": "stop_string", "tool_use": "tool_calls"}
@@ -15,7 +15,7 @@ def as_chat_completion(record: Record, message: dict[str, Any]) -> dict[str, Any
     """Return the body of a chat completion that says the same as a message."""
     content = message.get("content")
     if not isinstance(content, list):
-        raise record.error(f'"content" is {kind(content)}, not a list')
+        raise record.error(f'"content" is {json_type(content)}, not a list')
     blocks = [block for block in content if isinstance(block, dict)]
     kinds = {
         name: [block for block in blocks if block.get("type") == name] for name in ("text", "thinking", "tool_use")

@@ -6,20 +6,20 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tokur_cli.records.encoding import json_type
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.formats.adapting import Adapter, Format, Given, article, required, typed
 from tokur_cli.records.formats.choices import read_choices
 from tokur_cli.records.formats.request_body import read_body
-from tokur_cli.records.formats.requests import Requests
+from tokur_cli.records.formats.requests import RequestFile
 from tokur_cli.records.formats.responses_api import as_chat_completion
 from tokur_cli.records.record import Record
-from tokur_cli.records.scan import kind
 
 _NAME = "openai-batch"
 
 
 def _new_adapter(given: Given) -> Adapter:
-    requests = None if given.requests is None else given.requests.by_id()
+    requests = None if given.requests is None else (given.requests, given.requests.by_id())
 
     def adapt(record: Record) -> Iterator[Record | RecordError]:
         identity = record.checked_text("custom_id", required(record, "custom_id", _NAME, str))
@@ -50,7 +50,7 @@ def _read_body(record: Record) -> dict[str, Any]:
     if "choices" not in body:
         raise record.error(
             f"is not {article(_NAME)} row of chat completions, completions or responses, but of "
-            f"{body.get('object', kind(body))!r}"
+            f"{body.get('object', json_type(body))!r}"
         )
     return dict(body)
 
@@ -63,13 +63,16 @@ def _reason(error: Any) -> str:
     return str(error)
 
 
-def _read_prompt(record: Record, identity: str, requests: Requests | None) -> dict[str, Any]:
+def _read_prompt(
+    record: Record, identity: str, requests: tuple[RequestFile, dict[str, Record]] | None
+) -> dict[str, Any]:
     """Return the fields that hold the prompt, from the request."""
     if requests is None:
         return {}
-    request = requests.find(identity)
+    file, by_id = requests
+    request = by_id.get(identity)
     if request is None:
-        raise record.error(f"{requests.name} has no request with custom_id {identity!r}")
+        raise record.error(f"{file.name} has no request with custom_id {identity!r}")
     place = f"its request ({request.source}:{request.line})"
     body = request.get("body")
     if not isinstance(body, dict):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tokur_cli.records.encoding import json_type
 from tokur_cli.records.record import Record
-from tokur_cli.records.scan import kind
 
 
 def as_chat_completion(record: Record, body: dict[str, Any], place: str = "") -> dict[str, Any]:
@@ -21,7 +21,7 @@ def as_chat_completion(record: Record, body: dict[str, Any], place: str = "") ->
     if isinstance(error, dict):
         raise record.error(f"the request failed: {error.get('message')}")
     if not isinstance(output, list):
-        raise record.error(f'"{place}output" is {kind(output)}, not a list')
+        raise record.error(f'"{place}output" is {json_type(output)}, not a list')
     items = [item for item in output if isinstance(item, dict)]
     parts = [part for item in _of_type(items, "message") for part in _dicts(item.get("content"))]
     thoughts = [part for item in _of_type(items, "reasoning") for part in _dicts(item.get("content"))]

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from tokur_cli.answers.judging import Labelled
 from tokur_cli.metrics.ranked import Floats
+from tokur_cli.records.encoding import json_type
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.mapping import value_at
 from tokur_cli.records.quantity import Orientation
 from tokur_cli.records.question import Questions
 from tokur_cli.records.record import Record
-from tokur_cli.records.scan import kind
 from tokur_cli.records.streams import display_name
 from tokur_cli.scores.calibration import P_CORRECT
 from tokur_cli.scores.catalogue import CATALOGUE, LENGTH
@@ -192,7 +192,7 @@ def group_of(record: Record, path: str) -> str | None:
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, (list, Mapping)):
-        raise record.error(f"--group-by {path}: is {kind(value)}, not a name or a number")
+        raise record.error(f"--group-by {path}: is {json_type(value)}, not a name or a number")
     return json.dumps(value)
 
 

@@ -13,9 +13,9 @@ from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
+from tokur_cli.records.encoding import json_type
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
-from tokur_cli.records.scan import kind
 from tokur_cli.records.streams import display_name
 from tokur_cli.scores.parts import is_part
 
@@ -52,7 +52,7 @@ class RunsOfFile:
         settings = run if isinstance(run, dict) else {}
         seed = settings.get("seed")
         if isinstance(seed, (list, dict)):
-            raise record.error(f'"tokur.run.seed" is {kind(seed)}, not a number')
+            raise record.error(f'"tokur.run.seed" is {json_type(seed)}, not a number')
         if run != self._last:
             self._last = run
             drawn = settings.get("rank") is not None  # else what is of the draws is null

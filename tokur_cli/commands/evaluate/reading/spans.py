@@ -12,11 +12,11 @@ from tokur_cli.commands.evaluate.reading.runs import RunReader, RunsOfFile
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.scored_tokens import scored_tokens
+from tokur_cli.records.encoding import json_type
 from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
 from tokur_cli.records.mapping import value_at
 from tokur_cli.records.quantity import Orientation
 from tokur_cli.records.record import Record
-from tokur_cli.records.scan import kind
 from tokur_cli.scores.parts import Parts, check_known, check_used, part_masks, part_of, whole_of
 from tokur_cli.scores.quantities import QUANTITIES
 from tokur_cli.scores.steps import AGGREGATES, Span, aggregates, token_places
@@ -141,7 +141,7 @@ def labelled_spans(record: Record, path: str) -> list[tuple[Span, bool | None]] 
     if claims is None:
         return None
     if not isinstance(claims, list):
-        raise record.error(f'"{path}" is {kind(claims)}, not a list of spans')
+        raise record.error(f'"{path}" is {json_type(claims)}, not a list of spans')
     length = len(record.response)
     spans = []
     for index, claim in enumerate(claims):

@@ -1,0 +1,335 @@
+"""Records are written one at a time, and a run that was killed goes on where it stopped."""
+
+import io
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tokur_cli.records.errors import RecordError, TokurError, UsageError
+from tokur_cli.records.reader import read_records
+from tokur_cli.records.record import Record
+from tokur_cli.records.writer import Continuation, open_output
+
+calm = settings(
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+SETTINGS = {"sigma": 0.1, "draws": 2, "targets": ["q", "k"]}
+RECORD = Record({"a": 1})
+
+
+def settings_of(tokur):
+    return tokur.get("run", {})
+
+
+def compute(lines, path, *, resume=False, force=False, run=SETTINGS, bad=(), stop_after=None):
+    """A small command: gives each record its run's settings, leaves bad ones out; stops like a crash after a few."""
+    written = 0
+    with open_output(
+        str(path), resume=resume, force=force, resuming=Continuation(lambda _: run, settings_of)
+    ) as writer:
+        for number, line in enumerate(lines, start=1):
+            record = Record.parse(line, "in.jsonl", number)
+            if writer.already_written(record) or number in bad:
+                continue
+            if written == stop_after:
+                raise KeyboardInterrupt
+            record.set("tokur", {"schema": 1, "run": run})
+            writer.write(record)
+            written += 1
+
+
+def lines_of(count):
+    return [json.dumps({"id": n, "response": "r" * (n % 7)}).encode() for n in range(count)]
+
+
+@pytest.mark.parametrize("interrupted", ["write", "flush"])
+def test_writer_leaves_whole_lines_whenever_ctrl_c_comes(interrupted):
+    class Stream(io.BytesIO):
+        """Ctrl-C comes as a call returns."""
+
+        def write(self, data):
+            super().write(data)
+            if interrupted == "write":
+                raise KeyboardInterrupt
+
+        def flush(self):
+            if interrupted == "flush":
+                raise KeyboardInterrupt
+
+    stream = Stream()
+    with pytest.raises(KeyboardInterrupt), open_output(None, standard_output=stream) as writer:
+        writer.write(RECORD)
+    assert stream.getvalue() == b'{"a":1}\n'
+
+
+def test_writer_writes_a_record_at_once_and_in_one_piece(tmp_path, monkeypatch):
+    calls = []
+
+    class Raw(io.RawIOBase):
+        def writable(self):
+            return True
+
+        def write(self, data):
+            calls.append(bytes(data))
+            return len(data)
+
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.BufferedWriter(Raw())))
+    for path in (None, "-"):
+        with open_output(path) as writer:
+            writer.write(RECORD)
+            assert calls.pop() == b'{"a":1}\n'
+    with open_output(str(tmp_path / "out")) as writer:
+        writer.write(RECORD)
+        assert (tmp_path / "out").read_bytes() == b'{"a":1}\n'
+
+
+def test_open_output_keeps_an_existing_file_until_the_first_record(tmp_path):
+    path = tmp_path / "out"
+    path.write_bytes(b"old and long\n" * 9)
+    with pytest.raises(UsageError, match="has something in it"):
+        open_output(str(path))
+    with pytest.raises(KeyboardInterrupt), open_output(str(path), force=True):
+        raise KeyboardInterrupt
+    assert path.read_bytes() == b"old and long\n" * 9
+    with open_output(str(path), force=True) as writer:
+        writer.write(RECORD)
+    assert path.read_bytes() == b'{"a":1}\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "resume", "written", "said"),
+    [
+        ("out", False, 1, "out keeps what is done: go on with --resume"), ("out", False, 0, None),
+        ("out", None, 1, None),
+        (None, None, 1, None), (None, False, 0, None),
+        (None, False, 2, "2 records were written; with -o FILE, --resume goes on where a run was cut off"),
+    ],
+)  # fmt: skip
+def test_writer_says_after_ctrl_c_how_to_go_on(name, resume, written, said, tmp_path, monkeypatch, capsysbinary):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(KeyboardInterrupt) as raised, open_output(name, resume=resume) as writer:  # noqa: PT012
+        for _ in range(written):
+            writer.write(RECORD)
+        raise KeyboardInterrupt
+    assert raised.value.args == ((said,) if said else ())
+
+
+@calm
+@given(
+    st.lists(st.sampled_from([b'{"a":1}', b'{"a":2}', b'{"b" : 1.10 }', b'{"tokur":{},"a":1}']), max_size=8), st.data()
+)
+def test_resume_after_any_number_of_bytes_gives_the_undisturbed_file(tmp_path, lines, data):
+    """Inputs repeat each other, some are bad, and the file may end in the middle of a line."""
+    bad = {number for number, line in enumerate(lines, 1) if line == b'{"a":2}'}
+    compute(lines, tmp_path / "whole", bad=bad, force=True)
+    whole = (tmp_path / "whole").read_bytes()
+    (tmp_path / "cut").write_bytes(whole[: data.draw(st.integers(0, len(whole)))])
+    compute(lines, tmp_path / "cut", resume=True, bad=bad)
+    assert (tmp_path / "cut").read_bytes() == whole
+
+
+@pytest.mark.parametrize("foreign", [b"the only copy of my thesis", b'{"id": 0, "response": "mine"}', b"[", b"\0\0"])
+@pytest.mark.parametrize("kept", [0, 2])
+def test_resume_keeps_a_line_without_an_end_that_is_not_the_record_due(tmp_path, foreign, kept):
+    """Whether the input has a record to write or not."""
+    compute(lines_of(kept), tmp_path / "out")
+    before = (tmp_path / "out").read_bytes() + foreign
+    for lines in ([*lines_of(kept), b'{"id":8}'], lines_of(kept)):
+        (tmp_path / "out").write_bytes(before)
+        with pytest.raises(TokurError, match=rf"out:{kept + 1}: this line has no end, and is not the record that"):
+            compute(lines, tmp_path / "out", resume=True)
+        assert (tmp_path / "out").read_bytes() == before
+
+
+def test_resume_takes_a_whole_line_without_an_end_only_with_its_settings(tmp_path):
+    other = b'{"id":0,"response":"","tokur":{"schema":1,"run":{"sigma":0.3}}}'
+    (tmp_path / "out").write_bytes(other)
+    with pytest.raises(TokurError, match=r"out:1: was written with sigma 0\.3, but this run has sigma 0\.1"):
+        compute(lines_of(1), tmp_path / "out", resume=True)
+    assert (tmp_path / "out").read_bytes() == other
+
+
+def test_resume_compares_values_not_bytes(tmp_path):
+    compute([b'{"a":1.10,"b":"\\u00e9"}'], tmp_path / "out")
+    compute([b'{ "b":"\xc3\xa9", "a":1.1 }', b'{"c":1}'], tmp_path / "out", resume=True)
+    assert [json.loads(line).get("c") for line in (tmp_path / "out").open()] == [None, 1]
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        ({**SETTINGS, "sigma": 0.2}, "out:1: was written with sigma 0.1, but this run has sigma 0.2: resume with"),
+        ({**SETTINGS, "targets": ["q"]}, 'with targets ["q", "k"], but this run has targets ["q"]'),
+        ({**SETTINGS, "layers": None}, "was written with no layers, but this run has layers null"),
+        ({"sigma": 0.1, "draws": 2}, 'was written with targets ["q", "k"], but this run has no targets'),
+        ({**SETTINGS, "model_digest": "b"}, "out:1: was written with no model_digest, but this run has model_digest"),
+    ],
+)
+def test_resume_refuses_other_settings_and_names_the_first(tmp_path, run, message):
+    compute(lines_of(3), tmp_path / "out")
+    before = (tmp_path / "out").read_bytes()
+    with pytest.raises(TokurError) as caught:
+        compute(lines_of(5), tmp_path / "out", resume=True, run=run)
+    assert message in str(caught.value)
+    assert not isinstance(caught.value, RecordError)
+    assert (tmp_path / "out").read_bytes() == before
+
+
+@pytest.mark.parametrize("tail", [b"", b'{"half'])
+@pytest.mark.parametrize("other", [lines_of(5)[::-1], lines_of(2), []])
+def test_resume_refuses_another_input_before_anything_is_written_over(tmp_path, other, tail):
+    compute(lines_of(3), tmp_path / "out")
+    before = (tmp_path / "out").read_bytes() + tail
+    (tmp_path / "out").write_bytes(before)
+    with pytest.raises(TokurError, match=r"out:\d: this record does not come next in the input, so the file is not"):
+        compute(other, tmp_path / "out", resume=True)
+    assert (tmp_path / "out").read_bytes() == before
+
+
+@pytest.mark.parametrize(("first", "then", "line"), [("01-34", "01234", 3), ("12", "012", 1), ("00", "0100", 2)])
+def test_resume_refuses_a_record_whose_place_is_taken(tmp_path, first, then, line):
+    """A digit is a record, ``-`` a line that is skipped as invalid; then it is mended, or another was not there."""
+
+    def run(digits, *, resume=None):
+        """As commands do: look at a whole window, then write what is missing."""
+        with open_output(str(tmp_path / "out"), resume=resume) as writer:
+            window = [
+                Record({"n": digit}, "in.jsonl", number) for number, digit in enumerate(digits, start=1) if digit != "-"
+            ]
+            for record in [record for record in window if not writer.already_written(record)]:
+                record.set("tokur", {"schema": 1})
+                writer.write(record)
+
+    run(first)
+    before = (tmp_path / "out").read_bytes()
+    with pytest.raises(TokurError, match=rf"in\.jsonl:{line}: is missing in \S*out, though records"):
+        run(then, resume=True)
+    assert (tmp_path / "out").read_bytes() == before
+    run(first + "56", resume=True)
+    assert [json.loads(row)["n"] for row in (tmp_path / "out").open()] == [*first.replace("-", ""), "5", "6"]
+
+
+def test_resume_names_a_corrupt_line_in_the_middle(tmp_path):
+    compute(lines_of(3), tmp_path / "out")
+    first, second, third = (tmp_path / "out").read_bytes().splitlines()
+    (tmp_path / "out").write_bytes(first + b"\n" + second[:20] + b"\n" + third + b"\n")
+    with pytest.raises(TokurError, match=r"out:2: is not valid JSON: .*; it cannot be resumed"):
+        compute(lines_of(5), tmp_path / "out", resume=True)
+
+
+def test_open_output_refuses_options_that_cannot_go_together(tmp_path):
+    with pytest.raises(UsageError, match="--resume is about a file that is written"):
+        open_output("-", resume=True)
+    with pytest.raises(UsageError, match="give one of the two"):
+        open_output(str(tmp_path / "out"), resume=True, force=True)
+    for name in ("out.gz", "page.html"):
+        with pytest.raises(UsageError, match=name):
+            open_output(str(tmp_path / name))
+
+
+def test_open_output_is_written_by_one_run(tmp_path):
+    path = str(tmp_path / "out")
+    for whole in (False, True):
+        with open_output(path, whole=whole, force=True):
+            with pytest.raises(TokurError, match="out: is being written by another run: wait for it"):
+                open_output(path, whole=whole, force=True)
+            with open_output(path + "-b", whole=whole, force=True):
+                pass
+
+
+def test_writer_leaves_a_closed_pipe_to_the_caller():
+    code = textwrap.dedent("""
+        import os
+        from tokur_cli.records.record import Record
+        from tokur_cli.records.writer import open_output
+        try:
+            with open_output(None) as writer:
+                while True:
+                    writer.write(Record.parse(b'{"a":1}', None, None))
+        except BrokenPipeError:
+            os._exit(7)
+    """)
+    run = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert run.stdout.readline() == b'{"a":1}\n'
+    run.stdout.close()
+    assert run.wait(30) == 7
+
+
+WORKER = """
+import sys
+from tokur_cli.records.errors import RecordError
+from tokur_cli.records.reader import read_records
+from tokur_cli.records.writer import Continuation, open_output
+
+source, out = sys.argv[1:]
+run = {"seed": 0}
+print("ready", flush=True)
+with open_output(out, resume=True, resuming=Continuation(lambda _: run, lambda tokur: tokur["run"])) as writer:
+    for record in read_records(source):
+        if isinstance(record, RecordError) or writer.already_written(record):
+            continue
+        record.set("tokur", {"schema": 1, "run": run, "tokens": {"tu": [record.get("n") / 3] * 500}})
+        writer.write(record)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="kill -9 is POSIX")
+def test_resume_after_kills_at_random_moments_loses_and_doubles_nothing(tmp_path):
+    source, whole, killed = (tmp_path / name for name in ("in.jsonl", "whole", "killed"))
+    rows = ("broken" if n % 50 == 7 else json.dumps({"n": n % 5, "r": "r" * (n % 3)}) for n in range(1500))
+    source.write_text("".join(row + "\n" for row in rows))
+    worker = [sys.executable, "-c", WORKER, str(source)]
+    subprocess.run([*worker, str(whole)], check=True, stdout=subprocess.DEVNULL)
+    expected = whole.read_bytes()
+    killed.touch()
+    chance = random.Random(0)
+    sizes = []
+    for kill in range(5):
+        # by a chosen size of the file rather than by the clock, so that slow machines test the same
+        target = chance.uniform(kill / 5, (kill + 1) / 5) * 0.9 * len(expected)
+        run = subprocess.Popen([*worker, str(killed)], stdout=subprocess.PIPE)
+        run.stdout.readline()
+        while killed.stat().st_size < target and run.poll() is None:
+            time.sleep(0.0002)
+        run.send_signal(signal.SIGKILL)
+        run.wait()
+        run.stdout.close()
+        sizes.append(killed.stat().st_size)
+        assert expected.startswith(killed.read_bytes())
+    assert len({size for size in sizes if 0 < size < len(expected)}) > 1
+    subprocess.run([*worker, str(killed)], check=True, stdout=subprocess.DEVNULL)
+    assert killed.read_bytes() == expected
+
+
+def test_resume_recognises_the_records_of_one_row_of_a_foreign_format(tmp_path):
+    path = tmp_path / "samples.jsonl"
+    row = {"doc": {}, "target": 1, "arguments": [["P", {}]], "resps": [["a", "a", "b"]]}
+    path.write_text("".join(json.dumps({"doc_id": n} | row) + "\n" for n in range(3)))
+
+    def run(out, stop_after=None, resume=False):
+        with open_output(str(out), resume=resume) as writer:
+            for number, record in enumerate(read_records(str(path))):
+                if number == stop_after:
+                    raise KeyboardInterrupt
+                if not writer.already_written(record):
+                    record.set("tokur", {**record.tokur, "scores": {}})
+                    writer.write(record)
+
+    run(tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "cut", 4)
+    run(tmp_path / "cut", resume=True)
+    assert len((tmp_path / "whole").read_bytes().splitlines()) == 9
+    assert (tmp_path / "cut").read_bytes() == (tmp_path / "whole").read_bytes()
