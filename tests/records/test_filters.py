@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from tests.commands.score.test_score import parsed, records, write_lines
+from tests.commands.score.test_score import parsed
 from tests.records.reading import DATA, read, read_rows
 from tokur_cli.answers.labels import label_of
 from tokur_cli.records.errors import UsageError
@@ -17,7 +17,7 @@ LOG = DATA / "lm_eval_filters.jsonl"
 (RESULTS,) = json.loads((DATA / "lm_eval_filters_results.json").read_text()).values()
 SAID = (
     f"{LOG}: read 5 rows of the filter strict-match, passed over 5 rows of the filter flexible-extract, which are of "
-    "the same responses: --filter NAME chooses"
+    "the same responses: --format lm-eval:NAME chooses"
 )
 
 
@@ -46,7 +46,7 @@ def test_commands_say_which_filter_was_read_and_take_another(run_tokur, tmp_path
     options = [option.format(out=tmp_path / "out") for option in options]
     code, _, err = run_tokur(command, LOG, *options)
     assert (code, f"tokur {command}: {SAID}\n" in err) == (0, True), err
-    code, _, err = run_tokur(command, LOG, *options, "--filter", "flexible-extract")
+    code, _, err = run_tokur(command, LOG, *options, "--format", "lm-eval:flexible-extract")
     assert (code, "filter" in err) == (0, False), err
     if command == "evaluate":
         assert "2 correct, 3 incorrect" in err
@@ -54,7 +54,7 @@ def test_commands_say_which_filter_was_read_and_take_another(run_tokur, tmp_path
 
 def test_a_scored_log_has_the_labels_of_the_chosen_filter(run_tokur, tiny_folder):
     options = ("-m", tiny_folder, "--scores", "ll", "--no-tokens", "--dtype", "float32")
-    code, out, err = run_tokur("score", LOG, *options, "--filter", "flexible-extract")
+    code, out, err = run_tokur("score", LOG, *options, "--format", "lm-eval:flexible-extract")
     assert code == 0, err
     assert [record["correct"] for record in parsed(out)] == [True, True, False, False, False]
     code, out, err = run_tokur("score", LOG, *options)
@@ -64,19 +64,12 @@ def test_a_scored_log_has_the_labels_of_the_chosen_filter(run_tokur, tiny_folder
 @pytest.mark.parametrize("command", ["score", "evaluate", "select", "perturb"])
 def test_a_filter_that_the_log_has_not_is_a_usage_error_that_lists_its_filters(run_tokur, command):
     options = ("--sweep", "0.1") if command == "perturb" else ()
-    code, _, err = run_tokur(command, LOG, "--filter", "flexible-extrac", *options)
+    code, _, err = run_tokur(command, LOG, "--format", "lm-eval:flexible-extrac", *options)
     assert (code, err) == (
         2,
-        f"tokur {command}: --filter flexible-extrac: no row of {LOG} has this filter; did you mean flexible-extract? "
-        "there are: strict-match, flexible-extract\n",
+        f"tokur {command}: --format lm-eval:flexible-extrac: no row of {LOG} has this filter; did you mean "
+        "flexible-extract? there are: strict-match, flexible-extract\n",
     )
-
-
-def test_other_records_have_no_filters(run_tokur, tmp_path):
-    code, _, err = run_tokur("evaluate", DATA / "gsm8k.jsonl", "--filter", "strict-match")
-    assert (code, "is in the format gsm8k, whose rows are of no filters" in err) == (2, True)
-    code, _, err = run_tokur("evaluate", write_lines(tmp_path / "scored.jsonl", records(2)), "--filter", "x")
-    assert (code, "is in the format tokur, whose rows are of no filters" in err) == (2, True)
 
 
 def test_logs_of_several_tasks_in_one_file_lose_nothing_without_a_word(tmp_path):
@@ -85,7 +78,7 @@ def test_logs_of_several_tasks_in_one_file_lose_nothing_without_a_word(tmp_path)
     assert len(read_rows(tmp_path, *several, note=said.append)) == 5
     assert said == [
         f"{tmp_path / 'rows.jsonl'}: read 2 rows of the filter strict-match, 3 rows of the filter none, passed over 2 "
-        "rows of the filter flexible-extract, which are of the same responses: --filter NAME chooses"
+        "rows of the filter flexible-extract, which are of the same responses: --format lm-eval:NAME chooses"
     ]
     said.clear()
     chosen = read_rows(tmp_path, *several, filter="flexible-extract", note=said.append)

@@ -62,10 +62,10 @@ def test_steps_by_lines_sentences_or_what_separates_them(by, steps):
 
 
 def test_a_separator_that_is_no_regular_expression_is_named():
-    with pytest.raises(UsageError, match=r"--step-by \(: this is no regular expression: missing \)"):
-        regular_expression("(", "--step-by")
-    with pytest.raises(UsageError, match="--step-by is empty"):
-        regular_expression("", "--step-by")
+    with pytest.raises(UsageError, match=r"--steps \(: this is no regular expression: missing \)"):
+        regular_expression("(", "--steps")
+    with pytest.raises(UsageError, match="--steps is empty"):
+        regular_expression("", "--steps")
 
 
 @given(st.text(alphabet="ab1.)#\n *Step 。!") | st.text(), st.sampled_from(["auto", "lines", "sentences", "a", "b*"]))

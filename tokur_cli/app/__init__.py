@@ -51,12 +51,13 @@ def tokur(
 def _register(command: Callable[..., None], short_help: str, *examples: str) -> None:
     """Make a function a command; ``short_help`` names the options that its short help has."""
     brief = Brief(examples, [f"--{name}" for name in short_help.split()])
-    app.command(cls=with_help(Command, brief))(with_groups(command))
+    run = with_groups(command)
+    app.command(cls=with_help(Command, brief, words=staticmethod(vars(run)["words"])))(run)
 
 
 _register(
     perturb,
-    "model output calibrate tolerance sweep limit sigma rank draws targets layers seed force",
+    "model output calibrate sweep limit sigma rank draws targets layers seed force",
     "tokur perturb --calibrate samples/responses.jsonl --limit 16 -o posterior",
     "tokur perturb --sweep 0.03,0.1,0.3 samples/responses.jsonl --limit 16",
 )

@@ -62,12 +62,11 @@ _OF_GUIDED = (
     "calibration",
     "no_tokens",
     "steps",
-    "step_by",
     "sampling",
     "estimator",
 )
 _OF_TRANSFORMERS = Excludes("--backend=vllm", but=("name", "dtype", "trust_remote_code"))
-_MAPPING = ("format", "question_field", "response_field", "reference_field", "id_field", "requests", "filter")
+_MAPPING = ("format", "question_field", "response_field", "reference_field", "id_field", "requests")
 
 
 def input_path(path: str | None) -> str:
@@ -95,7 +94,7 @@ def perturb(
 
     Writes a record for each perturbed matrix; with --sweep or --calibrate, for each strength that was tried.
     """
-    tries = strength.sweep is not None or strength.calibrate
+    tries = strength.sweep is not None or strength.calibrate is not None
     from tokur_cli.commands.perturb.command import PerturbJob
     from tokur_cli.commands.perturb.command import perturb as run
     from tokur_cli.commands.shared.prompts import PromptForm

@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import inspect
 import operator
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Any, get_type_hints
 
@@ -15,7 +16,7 @@ import typer.main
 from typer.models import OptionInfo
 
 from tokur_cli.commands.options.files import check_parameters
-from tokur_cli.commands.options.relations import Rare, Relation, check_relations
+from tokur_cli.commands.options.relations import Alone, Rare, Relation, check_relations
 from tokur_cli.commands.shared.errors import reporting
 
 
@@ -33,21 +34,6 @@ SET = "--set"
 """With a name and a value, what a rare option is given by; with the name, its flag for the parser."""
 RARE = "Rare, each by --set NAME=VALUE"
 """The title of rare options in the help."""
-
-
-def with_rare(args: Sequence[str]) -> list[str]:
-    """Return a command line in which ``--set NAME=VALUE`` is one word, ``--set NAME`` for a flag that is true."""
-    words, found = iter(args), []
-    for word in words:
-        setting = next(words, "") if word == SET else word.removeprefix(f"{SET}=")
-        name, _, value = setting.partition("=")
-        if word != SET and word == setting:
-            found.append(word)
-        elif value.lower() == "true":
-            found.append(f"{SET} {name}")
-        elif value.lower() != "false":
-            found.append(f"{SET} {setting}")
-    return found
 
 
 class Groups:
@@ -68,6 +54,24 @@ class Groups:
                 self.parameters += options
             else:
                 self.parameters.append(parameter)
+
+    def words(self, args: Sequence[str]) -> list[str]:
+        """Return a command line for click: each ``--set NAME=VALUE`` as one word, and no option without its value."""
+        alone = {f"--{one.name}": mark for one in self.parameters for mark in _marks(one) if isinstance(mark, Alone)}
+        found, words = [], list(args)
+        while words:
+            word = words.pop(0)
+            if mark := alone.get(word):
+                is_value = words and re.fullmatch(mark.values, words[0])
+                found.append(f"{word}={words.pop(0) if is_value else mark.value}")
+            elif word == SET or word.startswith(f"{SET}="):
+                setting = (words.pop(0) if words else "") if word == SET else word.removeprefix(f"{SET}=")
+                name, _, value = setting.partition("=")
+                if value.lower() != "false":
+                    found.append(f"{SET} {name}" if value.lower() == "true" else f"{SET} {setting}")
+            else:
+                found.append(word)
+        return found
 
     def fill(self, values: Mapping[str, Any], given: Collection[str]) -> dict[str, Any]:
         """Return the filled groups by name, and the values that belong to none.
@@ -104,6 +108,7 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     run.__doc__ = "\n\n".join(" ".join(part.split()) for part in (inspect.getdoc(command) or "").split("\n\n"))
     context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
     parameters = [context, *groups.parameters]
+    vars(run)["words"] = groups.words
     vars(run)["__signature__"] = inspect.signature(command, eval_str=True).replace(parameters=parameters)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
@@ -120,6 +125,10 @@ def given_in(context: typer.Context) -> set[str]:
     """Return the names of the parameters that the user gave, whatever their values."""
     sources = {name: context.get_parameter_source(name) for name in context.params}
     return {name for name, source in sources.items() if source is not None and source.name != "DEFAULT"}
+
+
+def _marks(parameter: inspect.Parameter) -> tuple[Any, ...]:
+    return getattr(parameter.annotation, "__metadata__", ())
 
 
 def _options(group: Any, marks: tuple[Any, ...]) -> Iterator[inspect.Parameter]:

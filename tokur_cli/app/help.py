@@ -5,21 +5,20 @@ from __future__ import annotations
 import os
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from tokur_cli.app.groups import RARE, SET, with_rare
+from tokur_cli.app.groups import RARE, SET
 from tokur_cli.records.errors import UsageError
 
 SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 """Of every command: the names of the help option, and the columns beyond which text is hard to read."""
 
 _SHORT = "tokur: short help"
-_OPTIONAL = "[N]"  # of an option whose value may be missing, and is 0 then
 _SENTENCE_END = re.compile(r"(?<=[.?])\s+")
 _BESIDE = 22  # columns of a term that has its text beside it; longer ones have it below
 
@@ -38,25 +37,20 @@ class Brief:
 
 
 class Command(TyperCommand):
-    """A command with help in two lengths; see ``with_help``."""
+    """A command with help in two lengths; see ``with_help``. ``words``: see ``Groups.words``."""
 
     brief: Brief
+    words: Callable[[Sequence[str]], list[str]]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the command line, and note which help is asked for, if one is, and whose mistakes are found."""
         ctx.meta[_SHORT] = "--help" not in args
         try:
-            return super().parse_args(ctx, with_rare(self._with_values(args)))
+            return super().parse_args(ctx, self.words(args))
         except Exception as error:
             if getattr(error, "ctx", ctx) is None:  # click does not know where a value is missing
                 vars(error)["ctx"] = ctx
             raise
-
-    def _with_values(self, args: list[str]) -> list[str]:
-        """Return the arguments with a value where one may be missing: what follows is one only if it is a number."""
-        bare = {name for parameter in self.params if parameter.metavar == _OPTIONAL for name in parameter.opts}
-        followed = zip(args, [*args[1:], ""], strict=False)
-        return [f"{arg}=0" if arg in bare and not after.isdecimal() else arg for arg, after in followed]
 
     def get_short_help_str(self, limit: int = 0) -> str:
         """Return what the command does, in a sentence."""
@@ -85,9 +79,9 @@ class Group(TyperGroup):
         formatter.write("\n".join(_help_of_group(self, ctx, formatter.width)))
 
 
-def with_help(kind: type[Any], brief: Brief) -> type[Any]:
+def with_help(kind: type[Any], brief: Brief, **more: Any) -> type[Any]:
     """Return ``Command`` or ``Group`` as one with this brief, for Typer to make the command of."""
-    return type(kind.__name__, (kind,), {"brief": brief})
+    return type(kind.__name__, (kind,), {"brief": brief, **more})
 
 
 def flags_of(command: Any, ctx: Any) -> dict[str, Any]:

@@ -175,7 +175,7 @@ def _filled(command: Any, options: Mapping[str, Any]) -> dict[str, Any]:
             values = value if several and is_repeated else [",".join(map(str, value)) if several else value]
             words += [word for one in values for word in _as_typed(flags[name], one)]
     try:
-        context = parser.make_context(command.__name__, words)
+        context = parser.make_context(command.__name__, groups.words(words))
     except Exception as error:
         if not hasattr(error, "format_message"):  # click's errors about usage, of which typer has its own copy
             raise

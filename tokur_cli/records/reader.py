@@ -209,7 +209,7 @@ def _check_given(form: Format, given: Given, source: str) -> None:
     if given.requests is not None and not form.takes_requests:
         raise UsageError(f"--requests: {source} is in the format {form.name}, which has its own prompts")
     if given.filter is not None and not form.takes_filter:
-        raise UsageError(f"--filter: {source} is in the format {form.name}, whose rows are of no filters")
+        raise UsageError(f"{source}: rows of the format {form.name} are of no filters")
 
 
 def _mapped(record: Record | RecordError, mapping: FieldMapping) -> Record | RecordError:

@@ -129,22 +129,6 @@ def test_an_error_rate_that_no_label_can_mend_is_said(certify):
     assert "the lowest on these" not in err
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--certify", "0.05"], "--certify 0.05: give a percentage between 0% and 100%, such as 5%"),
-        (["--certify", "5"], "such as 5%"),
-        (["--certify", "100%"], "such as 5%"),
-        (["--certify", "5%", "--confidence", "1"], "--confidence 1: give a percentage"),
-        (["--certify", "5%", "--by", "eu,ll_sum"], "--certify goes by one score, and --by eu,ll_sum names 2"),
-    ],
-)
-def test_options_that_make_no_certificate_are_refused(run_tokur, tmp_path, options, message):
-    code, _, err = run_tokur("evaluate", write_lines(tmp_path / "in.jsonl", labelled(5)), *options)
-    assert code == 2
-    assert message in err
-
-
 def test_the_first_sample_of_a_question_counts(certify):
     records = list(labelled(samples=3))
     _, err, certificate, _ = certify(records[::-1])

@@ -119,7 +119,7 @@ def test_a_sweep_without_labels_has_no_auroc(run_tokur, tiny_folder, tmp_path):
 
 def test_calibration_is_within_its_tolerance_and_score_reads_it(run_tokur, tiny_folder, responses, tmp_path):
     folder = tmp_path / "calibrated"
-    options = ("-m", tiny_folder, "--calibrate", "--tolerance", 0.02, responses, "-o", folder)
+    options = ("-m", tiny_folder, "--calibrate", 0.02, responses, "-o", folder)
     code, out, err = run_tokur("perturb", *options)
     assert code == 0, err
     rows = parsed(out)

@@ -122,7 +122,7 @@ def test_scoring_again_in_another_way_leaves_nothing_of_the_first(run_tokur, tin
     record, ids, logprobs = served[0]
     row = record | {"logprobs": {"content": list(listed(record["response"], ids, logprobs, "openai"))}}
     path = write_lines(tmp_path / "row.jsonl", [row])
-    by_model = ("-m", tiny_folder, "--scores", "ll", "--step-by", "sentences")
+    by_model = ("-m", tiny_folder, "--scores", "ll", "--steps", "sentences")
     seen = []
     for options in (("--from-logprobs",), by_model, ("--from-logprobs",)):
         code, out, _ = run_tokur("score", path, *options)

@@ -22,7 +22,7 @@ def response(tmp_path):
 
 @pytest.mark.parametrize("by", BY)
 def test_each_step_says_what_its_tokens_say(run_tokur, tiny_folder, response, by):
-    code, out, err = run_tokur("score", response, "-m", tiny_folder, "--steps", "--step-by", by)
+    code, out, err = run_tokur("score", response, "-m", tiny_folder, f"--steps={by}")
     assert code == 0, err
     tokur = parsed(out)[0]["tokur"]
     assert list(tokur) == ["schema", "tokens", "step_by", "steps", "scores", "run"]
@@ -52,7 +52,7 @@ def test_steps_stay_without_token_arrays_and_go_where_none_are_asked_for(run_tok
 
 def test_a_run_with_other_steps_is_not_continued(run_tokur, tiny_folder, response, tmp_path):
     scored = tmp_path / "scored.jsonl"
-    options = ("score", response, "-m", tiny_folder, "-o", scored, "--resume", "--step-by")
+    options = ("score", response, "-m", tiny_folder, "-o", scored, "--resume", "--steps")
     assert run_tokur(*options, "lines")[0] == 0
     assert run_tokur(*options, "lines")[0] == 0
     code, _, err = run_tokur(*options, "sentences")
@@ -61,13 +61,13 @@ def test_a_run_with_other_steps_is_not_continued(run_tokur, tiny_folder, respons
 
 
 def test_a_separator_that_cannot_be_one_is_said_before_anything_is_read(run_tokur, tmp_path):
-    code, _, err = run_tokur("score", tmp_path / "missing.jsonl", "--step-by", "(")
+    code, _, err = run_tokur("score", tmp_path / "missing.jsonl", "--steps=(")
     assert code == 2
-    assert "--step-by (: this is no regular expression" in err
+    assert "--steps (: this is no regular expression" in err
 
 
 def test_the_heat_map_shows_the_steps_that_were_scored(run_tokur, tiny_folder, response, tmp_path):
-    _, out, _ = run_tokur("score", response, "-m", tiny_folder, "--step-by", "lines")
+    _, out, _ = run_tokur("score", response, "-m", tiny_folder, "--steps", "lines")
     response.write_text(out)
     code, shown, err = run_tokur("heatmap", response)
     assert code == 0, err

@@ -93,7 +93,7 @@ class EvaluationOptions:
     keep: Annotated[
         str,
         Option(
-            metavar="PERCENT[,N]",
+            metavar="SHARE[,N]",
             help="With --scaling: the most confident part that votes, rounded up, and at least how many, as in tokur "
             "select. 10% alone is the paper's.",
         ),

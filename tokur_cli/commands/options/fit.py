@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
@@ -10,6 +9,7 @@ from typer import Option
 
 from tokur_cli.commands.options.files import Writes
 from tokur_cli.commands.options.relations import Excludes, Needs
+from tokur_cli.commands.options.shares import share
 from tokur_cli.records.errors import UsageError
 
 _NOT_CERTIFIED = (
@@ -63,41 +63,33 @@ class CertifyOptions:
     panel: ClassVar[str] = "Certificate"
 
     risk: Annotated[
-        str | None,
+        float | None,
         Option(
             "--certify",
-            metavar="PERCENT",
+            parser=share,
+            metavar="SHARE",
             help="Find the threshold of a score (--by) above which at most so many of the answers given are wrong, and "
             "write what select --certificate takes. For 5% it takes 59 labelled questions, or more with errors.",
         ),
         Excludes(*_NOT_CERTIFIED),
     ] = None
     confidence: Annotated[
-        str,
-        Option(metavar="PERCENT", help="How surely this holds, over the labelled questions."),
+        float,
+        Option(parser=share, metavar="SHARE", help="How surely this holds, over the labelled questions."),
         Needs("--certify"),
-    ] = "95%"
+    ] = 0.95
 
     def __post_init__(self) -> None:
-        _ = self.most_wrong, self.doubt
+        for option, value in (("--certify", self.risk), ("--confidence", self.confidence)):
+            if value in (0, 1):
+                raise UsageError(f"{option} {value:g}: give a share between 0% and 100%")
 
     @property
     def most_wrong(self) -> float | None:
-        """The part of the answers given that may be wrong, in (0, 1); None where nothing is certified."""
-        return None if self.risk is None else _part(self.risk, "--certify", "5%")
+        """The fraction of the answers given that may be wrong, in (0, 1); None where nothing is certified."""
+        return self.risk
 
     @property
     def doubt(self) -> float:
         """The probability that it does not hold, in (0, 1)."""
-        return round(1 - _part(self.confidence, "--confidence", "95%"), 12)
-
-
-def _part(text: str, option: str, such_as: str) -> float:
-    """Return what a percentage stands for."""
-    match = re.fullmatch(r"(\d{1,3}(?:\.\d{1,9})?|\.\d{1,9})\s*(%?)", text.strip(), re.ASCII)
-    part = float(match[1]) / 100 if match and match[2] else 0.0
-    if not 0 < part < 1:
-        meant = float(match[1]) if match and not match[2] else 0.0
-        such_as = f"{100 * meant:g}%" if 0 < meant < 1 else f"{meant:g}%" if 1 <= meant < 100 else such_as
-        raise UsageError(f"{option} {text}: give a percentage between 0% and 100%, such as {such_as}")
-    return part
+        return round(1 - self.confidence, 12)

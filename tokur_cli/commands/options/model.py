@@ -11,9 +11,11 @@ from typer import Option
 from tokur_cli.commands.options.files import Reads
 from tokur_cli.commands.options.guided import Guidance
 from tokur_cli.commands.options.relations import Excludes, Rare
+from tokur_cli.commands.options.shares import share
 from tokur_cli.engine.loading.hardware import Offload, check_device_map
 
 _TEMPLATES = ("chat", "raw", "math")
+_DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 PARTICLES, TEMPERATURE = 16, 0.8
 """What ``-n`` and ``--temperature`` are with ``--guide``, the paper's."""
 
@@ -69,10 +71,11 @@ class ModelOptions:
         ),
     ] = None
     dtype: Annotated[
-        Literal["auto", "float32", "bfloat16", "float16"],
+        Literal["auto", "float32", "bfloat16", "float16", "fp32", "bf16", "fp16"],
         Option(
             metavar="DTYPE",
-            help="auto (bfloat16 where the hardware multiplies it fast, else float32), float32, bfloat16 or float16.",
+            help="auto (bfloat16 where the hardware multiplies it fast, else float32), float32 or fp32, bfloat16 or "
+            "bf16, float16 or fp16.",
         ),
     ] = "auto"
     device_map: Annotated[str, Option(metavar="MAP", help="accelerate's device map: auto, cpu, cuda:0, balanced …")] = (
@@ -99,6 +102,7 @@ class ModelOptions:
 
     def __post_init__(self) -> None:
         check_device_map(self.device_map)
+        vars(self)["dtype"] = _DTYPES.get(self.dtype, self.dtype)
 
     @property
     def offload(self) -> Offload | None:
@@ -200,9 +204,8 @@ class DecodingOptions:
     top_p: Annotated[
         float,
         Option(
-            min=0.0,
-            max=1.0,
-            metavar="PART",
+            parser=share,
+            metavar="SHARE",
             help="Sample from the most likely tokens that together have this probability.",
         ),
     ] = 1.0
@@ -212,9 +215,8 @@ class DecodingOptions:
     min_p: Annotated[
         float,
         Option(
-            min=0.0,
-            max=1.0,
-            metavar="PART",
+            parser=share,
+            metavar="SHARE",
             help="Sample from the tokens with at least this share of the likeliest one's probability.",
         ),
     ] = 0.0

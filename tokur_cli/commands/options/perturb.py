@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from typer import Option
 
 from tokur_cli.commands.options.files import Writes
-from tokur_cli.commands.options.relations import Excludes
+from tokur_cli.commands.options.relations import Alone, Excludes
 from tokur_cli.commands.options.scoring import SIGMA_HELP, parse_sigma
 from tokur_cli.engine.posterior.settings import AUTO, MOST_KL, PosteriorSettings
 
@@ -29,16 +29,15 @@ class StrengthOptions:
         Excludes("--calibrate", "--sigma", "--output"),
     ] = None
     calibrate: Annotated[
-        bool,
+        float | None,
+        Alone(f"{MOST_KL:g}", r"[\d.]+(e-?\d+)?"),
         Option(
-            "--calibrate",
-            help="Find the largest strength whose draws stay near the model on the responses, in one process.",
+            min=1e-9,
+            metavar="[TOLERANCE]",
+            help="Find the largest strength whose draws stay near the model on the responses: mean KL(p_0 ‖ p_m) of a "
+            f"token, in nats. --calibrate alone: {MOST_KL:g}.",
         ),
-    ] = False
-    tolerance: Annotated[
-        float,
-        Option(min=1e-9, metavar="NUMBER", help="How near: mean KL(p_0 ‖ p_m) of a token, in nats."),
-    ] = MOST_KL
+    ] = None
     limit: Annotated[
         int | None,
         Option(
@@ -62,12 +61,12 @@ class StrengthOptions:
     @property
     def most_responses(self) -> int | None:
         """Responses that strengths are tried on, at most; None for all."""
-        return self.limit or (CALIBRATION_RESPONSES if self.calibrate else None)
+        return self.limit or (CALIBRATION_RESPONSES if self.calibrate is not None else None)
 
     @property
     def first_sigma(self) -> str:
         """The posterior's ``--sigma``: where strengths are tried, auto is the paper's, where the trials begin."""
-        tries = self.sweep is not None or self.calibrate
+        tries = self.sweep is not None or self.calibrate is not None
         return str(PosteriorSettings.sigma) if tries and self.sigma == AUTO else self.sigma
 
 

@@ -44,6 +44,19 @@ class Rare:
     """Marks an option that few vary: ``--set NAME=VALUE`` in place of a flag of its own."""
 
 
+@dataclass(frozen=True)
+class Alone:
+    """Marks an option whose value may be left out.
+
+    Args:
+        value: the value that it has alone.
+        values: a regular expression of what may follow it as a value; any other one is given after ``=``.
+    """
+
+    value: str
+    values: str
+
+
 def check_relations(parameters: Iterable[inspect.Parameter], values: Mapping[str, Any], given: Collection[str]) -> None:
     """Refuse options that do not go together.
 

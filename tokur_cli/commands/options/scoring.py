@@ -12,7 +12,7 @@ from typer import Option
 
 from tokur_cli.commands.options.files import Reads
 from tokur_cli.commands.options.model import BackendOptions, NamedModel
-from tokur_cli.commands.options.relations import Excludes, Rare
+from tokur_cli.commands.options.relations import Alone, Excludes, Rare
 from tokur_cli.commands.shared.errors import reporting
 from tokur_cli.engine.posterior.description import MOST_DRAWS, PosteriorDescription, read_description
 from tokur_cli.engine.posterior.settings import AUTO, MOST_KL, SETTINGS, PosteriorSettings, layer_slice
@@ -230,38 +230,26 @@ class ScoringOptions(SamplingOptions):
         Excludes("--no-tokens"),
     ] = None
     steps: Annotated[
-        bool,
-        Option(
-            "--steps",
-            help="Add each reasoning step: of every quantity the sum, the mean, the least sure token's value and the "
-            "mean of the five least sure.",
-            rich_help_panel="Output",
-        ),
-    ] = False
-    step_by: Annotated[
         str | None,
+        Alone("auto", "|".join(STEP_RULES)),
         Option(
-            metavar="HOW",
-            help="Add steps, cut in this way: auto (at headings, else numbered lines, else sentences), lines, "
-            "sentences, or after each match of a regular expression. --steps alone: auto.",
+            metavar="[HOW]",
+            help="Add each reasoning step: of every quantity the sum, the mean, the least sure token's value and the "
+            "mean of the five least sure. HOW cuts them: auto (at headings, else numbered lines, else sentences), "
+            "lines, sentences, or =REGEX: after each match. --steps alone: auto.",
             rich_help_panel="Output",
         ),
     ] = None
 
     def __post_init__(self) -> None:
-        if self.step_by is not None and self.step_by not in STEP_RULES:
-            regular_expression(self.step_by, "--step-by")
+        if self.steps is not None and self.steps not in STEP_RULES:
+            regular_expression(self.steps, "--steps")
         _ = self.parts
 
     @property
     def parts(self) -> Parts:
         """The parts of responses that have scores of their own."""
         return parse_parts(self.tokens)
-
-    @property
-    def step_rule(self) -> str | None:
-        """How responses are cut into steps, see ``step_spans``; None for no steps."""
-        return self.step_by or ("auto" if self.steps else None)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,8 @@ class InputOptions:
         str,
         Option(
             metavar="NAME",
-            help=f"Input format: auto (recognised from the first record), {', '.join(FORMATS)}.",
+            help=f"Input format: auto (recognised from the first record), {', '.join(FORMATS)}. "
+            "lm-eval:NAME reads the rows of this filter.",
         ),
     ] = "auto"
     question_field: Annotated[
@@ -48,13 +49,6 @@ class InputOptions:
             metavar="FILE",
             help="File of the requests or questions that the input answers, where it does not hold them: a batch's "
             "input, or one for each saved completion, in the same order.",
-        ),
-    ] = None
-    filter: Annotated[
-        str | None,
-        Option(
-            metavar="NAME",
-            help="Filter of lm-evaluation-harness whose rows are read. Default: the first of each response.",
         ),
     ] = None
     max_line: Annotated[
@@ -74,6 +68,16 @@ class InputOptions:
         if found is None or int(found[1]) == 0:
             raise UsageError(f"--set max_line={self.max_line}: is not a number of bytes, such as 64MB or 1GB")
         return min(int(found[1]) * {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}[found[2].lower()], sys.maxsize - 1)
+
+    @property
+    def form(self) -> str:
+        """The format's name."""
+        return self.format.partition(":")[0]
+
+    @property
+    def filter(self) -> str | None:
+        """The filter of lm-evaluation-harness whose rows are read; None for the first of each response."""
+        return self.format.partition(":")[2] or None
 
     @property
     def mapping(self) -> FieldMapping:

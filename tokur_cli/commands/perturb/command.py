@@ -53,10 +53,10 @@ def perturb(
             maker.look()
         else:
             trial = read_trial(items, session, strength.most_responses, labels, invalid)
-            if strength.sweep is not None:
-                maker.sweep(trial, strength.strengths)
+            if strength.calibrate is not None:
+                maker.calibrate(trial, strength.calibrate)
             else:
-                maker.calibrate(trial, strength.tolerance)
+                maker.sweep(trial, strength.strengths)
         if keep.folder is not None:
             maker.keep(keep.folder, force=keep.force)
     invalid.finish()

@@ -52,7 +52,7 @@ class RecordScorer:
     ) -> None:
         self.session, self.model_name = session, session.model.name
         self.scores, self.keep_tokens = chosen_scores(options), not options.no_tokens
-        self.step_by, self.alternatives = options.step_rule, options.alternatives
+        self.step_by, self.alternatives = options.steps, options.alternatives
         needs = needs_of(options)
         self.parts = {**(options.fitted.parts if options.fitted else {}), **options.parts}
         self.guided = bool(guided_by)

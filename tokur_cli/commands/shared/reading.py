@@ -22,7 +22,7 @@ def read_input(command: str, source: InputOptions) -> Iterator[Record | RecordEr
         return read_rows_of([{"question": source.asked}], "--question")
     return read_records(
         source.path,
-        format=source.format,
+        format=source.form,
         mapping=source.mapping,
         requests=source.requests,
         filter=source.filter,

@@ -70,12 +70,12 @@ class _LmEval(Adapter):
             if self._passed:
                 yield (
                     f"read {_counted(self._read)}, passed over {_counted(self._passed)}, which are of the same "
-                    "responses: --filter NAME chooses"
+                    "responses: --format lm-eval:NAME chooses"
                 )
             return
         if self._passed and not self._read:
             raise UsageError(
-                f"--filter {self._wanted}: no row of {self._source} has this filter"
+                f"--format lm-eval:{self._wanted}: no row of {self._source} has this filter"
                 f"{there_are(self._passed, self._wanted)}"
             )
         if without := sum(name != self._wanted for name in self._filters.values()):
