@@ -9,9 +9,8 @@ from tests.engine.more_families import MORE, REFUSED, model_of, more
 from tests.tiny import FAMILIES, SPECIAL_TOKENS, tiny_model, tiny_tokenizer
 from tokur_cli.engine import body
 from tokur_cli.engine.generation import cache
-from tokur_cli.engine.generation.cache import RollingLayer
+from tokur_cli.engine.generation.cache import KVCache, RollingLayer
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
-from tokur_cli.engine.generation.paged import PagedCache
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.loading.models import load_language_model
 from tokur_cli.engine.posterior.posterior import build_posterior
@@ -102,24 +101,18 @@ def test_another_body_than_the_models_own_is_noticed(monkeypatch):
 
 def test_numbers_that_are_none_are_noticed(monkeypatch):
     probe = probe_model("tiny", tiny_model(), tiny_tokenizer())
-    own = PagedCache._attend
-    monkeypatch.setattr(PagedCache, "_attend", lambda *step, **more: (own(*step, **more)[0] * torch.nan, None))
+    own = KVCache.step
+    monkeypatch.setattr(KVCache, "step", lambda *step: own(*step) * torch.nan)
     with pytest.raises(TokurError, match=r"\(llama\): .* nats at token .*; generation"):
         probe.check_generation()
 
 
-@pytest.mark.parametrize(
-    ("family", "kind", "method", "place"), [("llama", PagedCache, "_attend", 2), ("gemma2", RollingLayer, "update", 0)]
-)
-def test_a_cache_that_takes_other_keys_is_noticed(family, kind, method, place, monkeypatch):
+@pytest.mark.parametrize("family", ["llama", "gemma2"])
+def test_a_cache_that_takes_other_keys_is_noticed(family, monkeypatch):
     probe = probe_model("tiny", tiny_model(family), tiny_tokenizer())
     probe.check_generation()
-    own = getattr(kind, method)
-
-    def wrong(self, *arguments, **more):
-        return own(self, *arguments[:place], arguments[place].roll(1, dims=-1), *arguments[place + 1 :], **more)
-
-    monkeypatch.setattr(kind, method, wrong)
+    own = RollingLayer.update
+    monkeypatch.setattr(RollingLayer, "update", lambda self, keys, *others: own(self, keys.roll(1, dims=-1), *others))
     with pytest.raises(TokurError, match=rf"\({family}\): .* nats at token .*; generation"):
         probe.check_generation()
 

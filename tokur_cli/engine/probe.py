@@ -21,7 +21,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tokur_cli.engine.body import input_device, watch
-from tokur_cli.engine.generation.cache import kept_otherwise
+from tokur_cli.engine.generation.cache import unsupported_cache_reason
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.loading.quantised import is_quantised
@@ -100,7 +100,7 @@ class Probe:
         decoder = Decoder(self.model, str, Sampling(), end_ids=frozenset(), max_new_tokens=_STEPS, choose=choose)
         prompts = ([*self.beside.prompt_ids, *self.beside.response_ids], self.tokens.prompt_ids)
         try:
-            if (why := kept_otherwise(self.model)) is not None:
+            if (why := unsupported_cache_reason(self.model)) is not None:
                 raise refusal(self.name, self.model, "generation", why)
             for result in decoder.run(DecodingRequest(index, "", ids, (0,)) for index, ids in enumerate(prompts)):
                 if isinstance(result, tuple):

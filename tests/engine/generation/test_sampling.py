@@ -5,8 +5,7 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from tokur_cli.engine.generation import sampling as sampling_module
-from tokur_cli.engine.generation.sampling import UNSEEN, RandomStream, Sampling, choose_tokens
+from tokur_cli.engine.generation.sampling import RandomStream, Sampling, choose_tokens
 from tokur_cli.engine.noise import words
 
 
@@ -177,23 +176,6 @@ def test_tokens_that_are_never_chosen_and_rows_beside_change_nothing(sampling):
     padded = torch.nn.functional.pad(logits, (0, 4000), value=-1e4)
     assert choose_tokens(padded, sampling, random).tolist() == whole
     assert [choose_tokens(logits[i : i + 1], sampling, random[i : i + 1]).item() for i in range(30)] == whole
-
-
-def test_a_nucleus_that_is_not_seen_whole_is_said_to_be_larger(monkeypatch):
-    """As on a GPU, beside rows of which the candidates are enough; they are as many as the reference has tokens."""
-    logits = torch.randn(40, 2000, generator=torch.Generator().manual_seed(0)) * torch.linspace(0, 6, 40)[:, None]
-    logits[7] = float("nan")
-    chosen = Sampling(1.0, top_p=0.9), random_words(40)
-    expected = choose_tokens(logits, *chosen)
-    probabilities = logits.double().softmax(-1).sort(-1, descending=True).values.cumsum(-1)
-    sizes = (probabilities < 0.9).sum(-1) + 1
-    monkeypatch.setattr(sampling_module, "_NO_WAIT", ())
-    for most in (10, 100, 2000):
-        got = choose_tokens(logits, *chosen, nucleus=most)
-        larger = (got == UNSEEN).tolist()
-        assert torch.equal(got[got != UNSEEN], expected[got != UNSEEN])
-        assert larger == [row != 7 and size >= most and most < 2000 for row, size in enumerate(sizes.tolist())]
-        assert any(larger) == (most < 2000)
 
 
 @pytest.mark.parametrize("sampling", [Sampling(1.0, top_k=3), Sampling(1.0, top_p=0.5), Sampling(1.0, top_p=0.0)])

@@ -9,7 +9,6 @@ from tests.engine.uncertainty.test_packing import grouped_responses
 from tests.tiny import tiny_model
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.uncertainty import prefixes
-from tokur_cli.engine.uncertainty.growing import GrowingScorer, Growth
 from tokur_cli.engine.uncertainty.packing import longest_packed
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse, batch_bytes
@@ -153,28 +152,6 @@ def test_short_answers_below_a_long_header_take_no_more(monkeypatch):
     kernels, calls = found["answers"]
     assert kernels <= 70
     assert calls == 2, "1 GB is copied at a time"
-
-
-def test_a_round_of_growing_responses_takes_as_many_kernels_whatever_came_before(monkeypatch):
-    """The budget is 70 a layer, and two for each response's own keys and values."""
-    monkeypatch.setattr(Scorer, "reduced", lambda _, responses, *of: [{}] * len(responses))
-    rounds = []
-    for layers in (1, 2):
-        rounds.append([])
-        model = llama_8b(layers)
-        with fake_gpu(monkeypatch, (9, 0)) as operations:
-            model = moved(model, torch.bfloat16)
-            scorer = GrowingScorer(Scorer(model, Draws(build_posterior(model), 2)))
-            scored = {}
-            for length in (30, 60, 90, 120):
-                operations.forget()
-                growths = [Growth(QUESTIONS[n // 4], [n] * length, scored.get(n)) for n in range(16)]
-                scored = dict(scorer.score(growths))
-                rounds[-1].append((operations.kernels, len(operations.of(FLASH)) + len(operations.of(PAGED))))
-    kernels, calls = (np.array(rounds[1]) - rounds[0])[1:].T  # the first round computes the prompts, too
-    assert set(calls) == {1}
-    assert len(set(kernels)) == 1
-    assert kernels[0] <= 70 + 2 * 16
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "gemma2"])

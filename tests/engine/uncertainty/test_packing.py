@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine import oracle
-from tests.engine.generation.test_decoder import varlen_as_documented
 from tests.tiny import FAMILIES, SIZES, tiny_model
 from tokur_cli.engine import varlen
 from tokur_cli.engine.body import parts_of
@@ -20,6 +19,45 @@ from tokur_cli.engine.uncertainty.packing import Ahead, Layout, PackedAttention,
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.prefixes import cut_batches, divide, in_reading_order
 from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
+
+
+def varlen_as_documented(
+    query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, scale, enable_gqa, window_size, seqused_k, block_table
+):
+    """What the documentation of ``torch.nn.attention.varlen.varlen_attn`` says of paged keys, in float64."""
+    (width, key_heads), count = key.shape[1:3], len(cu_seq_q) - 1
+    assert width % 256 == 0  # flash attention's own demands
+    assert all(numbers.dtype == torch.int32 and numbers.is_contiguous() for numbers in (cu_seq_q, cu_seq_k, seqused_k))
+    assert block_table.dtype == torch.int32
+    assert block_table.stride(-1) == 1
+    assert (value.shape, block_table.shape[0], len(seqused_k), len(cu_seq_k)) == (key.shape, count, count, count + 1)
+    assert key.is_contiguous()
+    assert value.is_contiguous()
+    assert query.stride(-1) == 1
+    assert enable_gqa
+    assert int(cu_seq_q[-1]) == len(query)
+    assert int(cu_seq_q.diff().max()) == max_q
+    assert int(seqused_k.max()) <= max_k
+    outputs = []
+    for row, used in enumerate(seqused_k.tolist()):
+        queries = query[cu_seq_q[row] : cu_seq_q[row + 1]].double()  # (n, heads, d)
+        keys, values = (
+            states[block_table[row].long()]
+            .flatten(0, 1)[:used]
+            .double()
+            .repeat_interleave(query.shape[1] // key_heads, 1)
+            for states in (key, value)
+        )
+        products = torch.einsum("nhd,mhd->hnm", queries, keys) * scale
+        if window_size == (-1, 0):  # the last query sees all
+            seen = torch.ones(products.shape[1:], dtype=torch.bool).tril(used - len(queries))
+            products = products.masked_fill(~seen, -torch.inf)
+        else:
+            assert (window_size, len(queries)) == ((-1, -1), 1)
+        weights = products.softmax(-1)
+        outputs.append(torch.einsum("hnm,mhd->nhd", weights, values))
+    return torch.cat(outputs).to(query.dtype)
+
 
 WAYS = ["by stretch", "by path", "by pages"]  # a CPU's, and a GPU's without and with a kernel for pages
 PACKED = ["llama", "qwen2", "qwen3", "mistral", "gemma3", "gpt2", "phi3", "gpt_neox"]

@@ -12,8 +12,6 @@ from tokur_cli.engine.generation.decoder import Decoder
 from tokur_cli.engine.generation.guided.particles import Guide, GuidedResponse, ParticleFilter
 from tokur_cli.engine.generation.guided.resampling import Resampling
 from tokur_cli.engine.scoring.scorer import Scorer
-from tokur_cli.engine.uncertainty.growing import GrowingScorer
-from tokur_cli.engine.uncertainty.scorer import Scorer as PackedScorer
 from tokur_cli.scores.guides import GuideScore
 from tokur_cli.scores.quantities import GUIDES
 
@@ -30,21 +28,7 @@ def particle_filter(decoder: Decoder, scorer: Scorer, guidance: Guidance) -> Par
     score = GuideScore(guidance.by, guidance.over)
     resampling = Resampling(guidance.temperature, guidance.scheme)
     guide = Guide(score, score.quantity.sign, resampling, of_step=guidance.over == "step")
-    return ParticleFilter(decoder, GrowingScorer(_packed(scorer)), guide)
-
-
-def _packed(scorer: Scorer) -> PackedScorer:
-    """Return a scorer of the same numbers that packs responses, which those that grow ask for."""
-    return PackedScorer(
-        scorer.model,
-        scorer.draws,
-        sampling=scorer.sampling,
-        batch_tokens=scorer.batch_tokens * scorer.num_rows,
-        estimator=scorer.estimator,
-        on_demand=scorer.on_demand,
-        compare=scorer.compare,
-        alternatives=scorer.alternatives,
-    )
+    return ParticleFilter(decoder, scorer, guide)
 
 
 def settings_of(guidance: Guidance, particles: int) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from tokur_cli.commands.options.model import BackendOptions, DecodingOptions
 from tokur_cli.commands.options.scoring import PosteriorOptions, ScoringOptions, default_batch_tokens
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm
-from tokur_cli.engine.generation.attention import obstacle as attention_obstacle
 from tokur_cli.engine.generation.decoder import Decoder
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.generation.vllm import VllmDecoder
@@ -128,8 +127,6 @@ class Session:
     def decoder(self, options: DecodingOptions) -> Decoder:
         """Return what generates with the model."""
         self.model.probe.check_generation()
-        if (why := attention_obstacle() or varlen_obstacle()) is not None:  # known now, since that has generated
-            self.progress.note(f"{why}: generating takes longer")
         cache_bytes = options.engine.cache_bytes
         if cache_bytes is None:
             devices = [self.model.device, *(weight.device for weight in self.model.model.parameters())]

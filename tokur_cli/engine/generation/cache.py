@@ -1,4 +1,4 @@
-"""A cache for any family, whose rows all end at the same column, so that responses can join and leave a running batch.
+"""The cache of a running batch, for any family: its rows all end at the same column, so that responses can come and go.
 
     columns   0 1 2 3 4 5 6 7
     row 0     . . . p p p y y      p prompt, y response, . nothing (masked)
@@ -9,6 +9,9 @@ tokens, so any family's masks (causal, sliding windows) hold as they do for left
 
 The state that linear attention, state spaces and convolutions keep of a text has no columns; it is a row's whatever its
 length. Padding would become part of it, so models with such layers are given prompts of one length at a time.
+
+Where responses are scored as they are generated, every one has 1 + M rows, member-major as in ``perturbed``: W stands
+for 1 + M, and is 1 where they are not.
 """
 
 from __future__ import annotations
@@ -16,10 +19,10 @@ from __future__ import annotations
 import copy
 import itertools
 import sys
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from transformers import Cache, PreTrainedModel
@@ -28,20 +31,40 @@ from transformers.cache_utils import DynamicLayer, LinearAttentionLayer
 from tokur_cli.engine.body import cache_argument, empty_cache, input_device, logits_from, run_body
 from tokur_cli.engine.halving import pad
 from tokur_cli.engine.rotary import rescaled_beyond
-from tokur_cli.engine.transfers import sent
+from tokur_cli.engine.uncertainty.perturbed import Draws, perturbed
 
-_SPARE_COLUMNS = 64  # columns allocated ahead
-_COLUMNS = ("keys", "values")  # of transformers' layers: (R, heads, columns, d) each
-_STATES = ("conv_states", "recurrent_states")  # dicts of (R, …)
+SPARE_COLUMNS = 64
+"""Columns that are allocated ahead."""
+_COLUMNS = ("keys", "values")  # of transformers' layers: (rows, heads, columns, d) each
+_STATES = ("conv_states", "recurrent_states")  # dicts of (rows, …)
 # By name, since DummyLayer, which keeps nothing, is not in older versions
 _KNOWN = {"DynamicLayer", "LinearAttentionLayer", "LinearAttentionAndFullAttentionLayer", "DummyLayer"}
+
+
+class KeptText:
+    """What a model keeps of a text.
+
+    Args:
+        cache: of W·B rows, one of which is the text's under each of the W.
+        row: which of the B.
+        tokens: how many tokens the text has; they stand in the first columns.
+    """
+
+    def __init__(self, cache: Cache, row: int, tokens: int) -> None:
+        self.layers: list[Any] | None = cache.layers
+        self.row, self.tokens = row, tokens
+
+    def give_up(self) -> bool:
+        """Forget what was kept, for want of memory; return whether it was there."""
+        held, self.layers = self.layers, None
+        return held is not None
 
 
 class RollingLayer(DynamicLayer):
     """One layer's keys and values, in storage with columns to spare.
 
     Args:
-        keys: (R, heads, columns, d) storage.
+        keys: (rows, heads, columns, d) storage.
         values: the same of the values.
         length: columns in use.
     """
@@ -66,89 +89,140 @@ class RollingLayer(DynamicLayer):
 
 def _widen(storage: Tensor, length: int) -> Tensor:
     rows, heads, columns, size = storage.shape
-    wider = storage.new_empty(rows, heads, length + _SPARE_COLUMNS, size)
+    wider = storage.new_empty(rows, heads, length + SPARE_COLUMNS, size)
     wider[:, :, :columns] = storage
     return wider
 
 
-class RollingCache:
-    """The keys and values of a batch whose rows are responses, in the model's own kind of attention.
+class KVCache:
+    """The keys, values and states of R responses under W weights, in the model's own kind of attention.
 
     Args:
         model: of any family.
         context_length: positions of the model; None for any number.
+        draws: the M draws beside the mean weights; None for these alone.
+        stepwise: whether every decoding step has a draw of its own, see ``Scorer``.
     """
 
-    width = 1  # columns that are added at once, as far as a budget for memory is concerned
-
-    def __init__(self, model: PreTrainedModel, context_length: int | None) -> None:
-        self.model = model
+    def __init__(
+        self, model: PreTrainedModel, context_length: int | None, draws: Draws | None = None, *, stepwise: bool = False
+    ) -> None:
+        self.model, self.draws, self.stepwise = model, draws, stepwise
+        self.device = input_device(model)
+        self.num_weights = 1 + (draws.members if draws else 0)
         self._last_position = min(context_length or sys.maxsize, rescaled_beyond(model) or sys.maxsize) - 1
         self._cache: Cache | None = None
-        self._lengths = np.zeros(0, dtype=np.int64)  # (R,) columns of each row
-        self._filled = sent(self._lengths, _device(model))  # the same, where they are computed with
+        self._lengths = torch.zeros(0, dtype=torch.long)  # (R,) tokens of each response that are processed
 
-    def join(self, prompts: Sequence[Sequence[int]], copies: Sequence[int]) -> Tensor:
-        """Process prompts and append rows for their responses.
+    def prefill(self, texts: Sequence[Sequence[int]], prompt_lengths: Sequence[int]) -> tuple[list[KeptText], Tensor]:
+        """Process prompts, or responses so far.
 
         Args:
-            prompts: token ids.
-            copies: rows that start from each.
+            texts: token ids of each.
+            prompt_lengths: how many of them are the prompt's.
 
         Returns:
-            Logits (B, V) of what follows each prompt.
+            What is kept of each, and the logits (W, B, V) of what follows.
         """
-        processed, logits = _processed(self.model, prompts)
-        rows = torch.arange(len(self._filled), device=self._filled.device)
-        longest = int(self._lengths.max(initial=0))
-        self._cache = _rejoin(self._cache, rows, longest, list(zip(processed, copies, strict=True)))
-        new = np.repeat([len(prompt) for prompt in prompts], copies)
-        self._lengths = np.concatenate([self._lengths, new])
-        self._filled = torch.cat([self._filled, sent(new, self._filled.device)])
-        return logits
+        kept: list[KeptText] = []
+        following: list[Tensor] = []
+        together = [list(range(len(texts)))]
+        if any(map(_keeps_states, empty_cache(self.model).layers)):
+            groups = itertools.groupby(range(len(texts)), key=lambda index: len(texts[index]))
+            together = [list(group) for _, group in groups]
+        for group in together:
+            cache = empty_cache(self.model)
+            ids = pad([texts[index] for index in group], self.device)
+            firsts = torch.tensor([prompt_lengths[index] for index in group], device=self.device)
+            steps = torch.arange(ids.shape[1], device=self.device) - firsts[:, None]
+            with self._perturbed(steps.clamp(min=-1)):
+                argument = cache_argument(self.model, cache)
+                outputs = run_body(self.model, input_ids=ids.repeat(self.num_weights, 1), use_cache=True, **argument)
+            states = outputs["last_hidden_state"].unflatten(0, (self.num_weights, -1))
+            ends = torch.tensor([len(texts[index]) - 1 for index in group], device=states.device)
+            last = states[:, torch.arange(len(group), device=states.device), ends]
+            with logits_from(self.model, outputs) as logits:
+                following.append(logits(last.flatten(0, 1)[None])[0].unflatten(0, (self.num_weights, -1)))
+            kept += [KeptText(cache, row, len(texts[index])) for row, index in enumerate(group)]
+        return kept, torch.cat(following, dim=1)
 
-    def step(self, ids: Tensor) -> Tensor:
-        """Process each row's next token.
+    def admit(self, texts: Sequence[KeptText], copies: Sequence[int]) -> None:
+        """Append rows for responses.
 
         Args:
-            ids: (R,) on the device of the embeddings.
+            texts: what is kept of what they begin with.
+            copies: responses that go on from each.
+        """
+        self._rejoin(torch.arange(len(self._lengths)), list(zip(texts, copies, strict=True)))
+        new = torch.tensor([text.tokens for text in texts]).repeat_interleave(torch.tensor(list(copies)))
+        self._lengths = torch.cat([self._lengths, new])
+
+    def select_rows(self, index: Sequence[int]) -> None:
+        """Make response i what response ``index[i]`` is, each at most once, and evict the others."""
+        kept = torch.tensor(list(index))
+        self._lengths = self._lengths[kept]
+        self._rejoin(kept, [])
+
+    def _rejoin(self, kept: Tensor, joining: Sequence[tuple[KeptText, int]]) -> None:
+        """Have some responses leave and others join, layer by layer, so that no more than one layer is held twice."""
+        kept_length = int(self._lengths[: len(kept)].max()) if len(kept) else 0
+        running = self._cache
+        like = running.layers if running is not None else joining[0][0].layers
+        assert like is not None
+        layers: list[Any] = []
+        for index in range(len(like)):
+            old = running.layers[index] if running is not None else None
+            new = [(text.layers[index], text, copies) for text, copies in joining if text.layers is not None]
+            layers.append(_rejoined(old, kept, kept_length, new, self.num_weights))
+            if running is not None:
+                running.layers[index] = layers[-1]
+        self._cache = Cache(layers=layers)
+
+    def take(self, row: int) -> KeptText:
+        """Return a copy of what is kept of a response."""
+        assert self._cache is not None
+        tokens = int(self._lengths[row])
+        only = torch.tensor([row])
+        layers = [_rejoined(layer, only, tokens, [], self.num_weights, spare=0) for layer in self._cache.layers]
+        return KeptText(Cache(layers=layers), 0, tokens)
+
+    def step(self, ids: Sequence[int], steps: Sequence[int]) -> Tensor:
+        """Process each response's next token.
+
+        Args:
+            ids: R token ids.
+            steps: which token of its response each is.
 
         Returns:
-            Logits (R, V) of what follows.
+            Logits (W, R, V) of what follows.
         """
         assert self._cache is not None
         where: dict[str, Tensor] = {}
         if any(map(_has_columns, self._cache.layers)):
             length = self._cache.get_seq_length() + 1
-            first = length - 1 - self._filled
-            mask = torch.arange(length, device=first.device) >= first[:, None]
-            positions = self._filled.clamp(max=self._last_position)  # ended rows may run beyond it
-            where = {"attention_mask": mask.long(), "position_ids": positions[:, None]}
-        cache = cache_argument(self.model, self._cache)
-        outputs = self.model(input_ids=ids[:, None], use_cache=True, **where, **cache)
+            filled = self._lengths.to(self.device)
+            mask = torch.arange(length, device=self.device) >= (length - 1 - filled)[:, None]
+            positions = filled.clamp(max=self._last_position)  # ended responses may run beyond it
+            where = {
+                "attention_mask": mask.long().repeat(self.num_weights, 1),
+                "position_ids": positions[:, None].repeat(self.num_weights, 1),
+            }
+        tokens = torch.tensor(ids, device=self.device)[:, None].repeat(self.num_weights, 1)
+        with self._perturbed(torch.tensor(steps, device=self.device)[:, None]):
+            argument = cache_argument(self.model, self._cache)
+            outputs = self.model(input_ids=tokens, use_cache=True, **where, **argument)
         self._lengths = self._lengths + 1
-        self._filled = self._filled + 1
-        logits: Tensor = outputs.logits[:, -1]
+        logits: Tensor = outputs.logits[:, -1].unflatten(0, (self.num_weights, -1))
         return logits
 
-    def gather(self, index: Sequence[int]) -> None:
-        """Make row i what row ``index[i]`` is, each at most once."""
-        kept = sent(np.array(index), self._filled.device)  # once, not for each layer
-        self._lengths, self._filled = self._lengths[index], self._filled[kept]
-        self._cache = _rejoin(self._cache, kept, int(self._lengths.max(initial=0)), [])
-
-
-def _device(model: PreTrainedModel) -> torch.device:
-    device: torch.device = input_device(model)
-    return device
-
-
-class _Processed(NamedTuple):
-    """A prompt of ``tokens`` tokens that was processed: a row of a cache, padded on the right."""
-
-    cache: Cache
-    row: int
-    tokens: int
+    @contextmanager
+    def _perturbed(self, steps: Tensor) -> Iterator[None]:
+        """Have passes over positions of these decoding steps (B, L) see the draws."""
+        if self.draws is None:
+            yield
+            return
+        with perturbed(self.draws, steps if self.stepwise else None, int(steps.max()) + 1):
+            yield
 
 
 def _has_columns(layer: Any) -> bool:
@@ -159,25 +233,7 @@ def _keeps_states(layer: Any) -> bool:
     return isinstance(layer, LinearAttentionLayer)
 
 
-def _processed(model: PreTrainedModel, prompts: Sequence[Sequence[int]]) -> tuple[list[_Processed], Tensor]:
-    """Process prompts: what is kept of them, and the logits (B, V) of what follows."""
-    processed, following = [], []
-    together = [list(prompts)]
-    if any(map(_keeps_states, empty_cache(model).layers)):
-        together = [list(group) for _, group in itertools.groupby(prompts, key=len)]
-    for group in together:
-        cache = empty_cache(model)
-        ids = pad(group, _device(model))
-        outputs = run_body(model, input_ids=ids, use_cache=True, **cache_argument(model, cache))
-        states = outputs["last_hidden_state"]
-        ends = sent(np.array([len(prompt) - 1 for prompt in group]), states.device)
-        with logits_from(model, outputs) as logits:
-            following.append(logits(states[torch.arange(len(group), device=states.device), ends][None])[0])
-        processed += [_Processed(cache, row, len(prompt)) for row, prompt in enumerate(group)]
-    return processed, torch.cat(following)
-
-
-def kept_otherwise(model: PreTrainedModel) -> str | None:
+def unsupported_cache_reason(model: PreTrainedModel) -> str | None:
     """Return what keeps a model's responses from being rows of a batch; None where nothing does."""
     generating: Any = model
     if not generating._supports_default_dynamic_cache():
@@ -191,9 +247,10 @@ def kept_otherwise(model: PreTrainedModel) -> str | None:
 
 def kept_bytes(model: PreTrainedModel) -> tuple[int, int]:
     """Return what is kept of a token, and of a text of any length; a model's config tells it in too many ways."""
-    ((cache, *_),), _ = _processed(model, [[0]])
-    columns = [getattr(layer, name) for layer in cache.layers if _has_columns(layer) for name in _COLUMNS]
-    states = [state for layer in cache.layers for name in _STATES for state in _states(layer, name).values()]
+    (text,), _ = KVCache(model, None).prefill([[0]], [1])
+    assert text.layers is not None
+    columns = [getattr(layer, name) for layer in text.layers if _has_columns(layer) for name in _COLUMNS]
+    states = [state for layer in text.layers for name in _STATES for state in _states(layer, name).values()]
     return sum(tensor.nbytes for tensor in columns), sum(tensor.nbytes for tensor in states)
 
 
@@ -201,44 +258,43 @@ def _states(layer: Any, name: str) -> dict[int, Tensor]:
     return {place: state for place, state in getattr(layer, name, {}).items() if state is not None}
 
 
-def _rejoin(running: Cache | None, kept: Tensor, kept_length: int, joining: Sequence[tuple[_Processed, int]]) -> Cache:
-    """Return the cache of a batch that some rows have left and others join.
-
-    The running cache is taken apart layer by layer, so that no more than one layer is held twice.
+def _rejoined(
+    old: Any,
+    kept: Tensor,
+    kept_length: int,
+    new: Sequence[tuple[Any, KeptText, int]],
+    num_weights: int,
+    spare: int = SPARE_COLUMNS,
+) -> Any:
+    """Return one layer of a batch that some responses have left and others join.
 
     Args:
-        running: the batch's cache, of no use afterwards; None if there is none.
-        kept: (K,) its rows that stay, in their new order.
+        old: the layer of the batch, of W·R rows; None if there is none.
+        kept: (K,) the responses that stay, in their new order.
         kept_length: columns that the longest of them fills.
-        joining: prompts, and how many rows of the new batch start from each.
+        new: the layer of each text, the text, and how many responses go on from it.
+        num_weights: W.
+        spare: columns that are allocated ahead.
 
     Returns:
-        A cache of K + J rows, the joining ones last, with max(kept_length, longest prompt) columns in use.
+        A layer of W·(K + J) rows, the joining ones last, with max(kept_length, longest text) columns in use.
     """
-    length = max([kept_length, *(prompt.tokens for prompt, _ in joining)])
-    source = running if running is not None else joining[0][0].cache
-    layers: list[Any] = []
-    for index in range(len(source.layers)):
-        old = running.layers[index] if running is not None else None
-        new = [(prompt.cache.layers[index], prompt, copies) for prompt, copies in joining]
-        layers.append(_rejoined(old, kept, kept_length, new, length))
-        if running is not None:
-            running.layers[index] = layers[-1]
-    return Cache(layers=layers)
-
-
-def _rejoined(old: Any, kept: Tensor, kept_length: int, new: Sequence[tuple[Any, _Processed, int]], length: int) -> Any:
-    """Return one layer of what ``_rejoin`` returns."""
     like = old if old is not None else new[0][0]
+    length = max([kept_length, *(text.tokens for _, text, _ in new)])
     layer: Any = copy.copy(like)
+
+    def by_weights(tensor: Tensor) -> Tensor:
+        return tensor.view(num_weights, -1, *tensor.shape[1:])
+
     if _has_columns(like):
         keys, values = (
             _aligned(
-                getattr(old, name, None),
+                None if old is None else by_weights(getattr(old, name)),
                 kept,
                 kept_length,
-                [(getattr(theirs, name)[prompt.row, :, : prompt.tokens], copies) for theirs, prompt, copies in new],
+                [(by_weights(getattr(theirs, name))[:, text.row, :, : text.tokens], n) for theirs, text, n in new],
                 length,
+                spare,
             )
             for name in _COLUMNS
         )
@@ -249,9 +305,9 @@ def _rejoined(old: Any, kept: Tensor, kept_length: int, new: Sequence[tuple[Any,
     for name in _STATES:
         states = {
             place: _stacked(
-                getattr(old, name)[place] if old is not None else None,
+                None if old is None else by_weights(getattr(old, name)[place]),
                 kept,
-                [(getattr(theirs, name)[place][prompt.row], copies) for theirs, prompt, copies in new],
+                [(by_weights(getattr(theirs, name)[place])[:, text.row], n) for theirs, text, n in new],
             )
             for place in _states(like, name)
         }
@@ -261,31 +317,40 @@ def _rejoined(old: Any, kept: Tensor, kept_length: int, new: Sequence[tuple[Any,
 
 
 def _stacked(old: Tensor | None, kept: Tensor, new: Sequence[tuple[Tensor, int]]) -> Tensor:
-    """Return (K + J, …): rows ``kept`` of an old state (R, …), then copies of those of prompts, (…) each."""
-    rows = [] if old is None else [old[kept.to(old.device)]]
-    return torch.cat([*rows, *(state.expand(copies, *state.shape) for state, copies in new)])
+    """Return (W·(K + J), …): responses ``kept`` of an old state (W, R, …), then copies of those of texts, (W, …)."""
+    rows = [] if old is None else [old[:, kept.to(old.device)]]
+    copies = [state[:, None].expand(-1, count, *state.shape[1:]) for state, count in new]
+    return torch.cat([*rows, *copies], dim=1).flatten(0, 1)
 
 
 def _aligned(
-    old: Tensor | None, kept: Tensor, kept_length: int, new: Sequence[tuple[Tensor, int]], length: int
+    old: Tensor | None,
+    kept: Tensor,
+    kept_length: int,
+    new: Sequence[tuple[Tensor, int]],
+    length: int,
+    spare: int,
 ) -> Tensor:
-    """Return storage of rows that all end at one column.
+    """Return storage of rows that all end at one column, (W·(K + J), heads, length + spare, d).
 
     Args:
-        old: (R, heads, columns, d); None for none.
-        kept: (K,) its rows that stay.
-        kept_length: its last columns, which stay.
-        new: of each prompt (heads, tokens, d), and how many rows start from it.
+        old: (W, R, heads, columns, d); None for none.
+        kept: (K,) the responses that stay.
+        kept_length: their last columns, which stay.
+        new: of each text (W, heads, tokens, d), and how many responses go on from it.
         length: columns in use.
+        spare: columns that are allocated ahead.
     """
-    like = old[0] if old is not None else new[0][0]
-    rows = len(kept) + sum(copies for _, copies in new)
-    storage = like.new_zeros(rows, like.shape[0], length + _SPARE_COLUMNS, like.shape[2])
+    like = old[:, 0] if old is not None else new[0][0]
+    num_weights, heads, _, size = like.shape
+    responses = len(kept) + sum(copies for _, copies in new)
+    storage = like.new_zeros(num_weights, responses, heads, length + spare, size)
     if old is not None:
         columns = slice(old.shape[-2] - kept_length, None)
-        storage[: len(kept), :, length - kept_length : length] = old[:, :, columns][kept.to(old.device)]
+        staying = old[:, kept.to(old.device)]
+        storage[:, : len(kept), :, length - kept_length : length] = staying[..., columns, :]
     first = len(kept)
     for tokens, copies in new:
-        storage[first : first + copies, :, length - tokens.shape[1] : length] = tokens
+        storage[:, first : first + copies, :, length - tokens.shape[2] : length] = tokens[:, None]
         first += copies
-    return storage
+    return storage.flatten(0, 1)

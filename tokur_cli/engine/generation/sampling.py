@@ -10,23 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from tokur_cli.engine.noise import words
 from tokur_cli.engine.precision import on_float64_device
-from tokur_cli.engine.transfers import sent
 
 _GROUP, _SMALL_GROUP = 256, 64  # neighbours in the vocabulary that are first looked at together
 _ENTRIES = {"cpu": 1 << 20}  # of the vocabulary, over all rows, that are worked on at once: they stay in the cache
 _ACCELERATOR_ENTRIES = 1 << 27
-NUCLEUS = 4096
-"""Tokens that a nucleus may have on a GPU, where looking whether it has more would wait for it."""
-UNSEEN = -2
-"""In place of an id: the nucleus has more."""
-_NO_WAIT = ("cpu",)  # devices on which looking costs nothing
-_FIRST_CANDIDATES = 64  # that are looked at there; four times as many when these are not enough
+_FIRST_CANDIDATES = 64  # for a nucleus; four times as many when these are not enough
 
 
 @dataclass(frozen=True)
@@ -74,46 +67,41 @@ class RandomStream:
         return int(self._words.view("int64")[step - self._first])
 
 
-def choose_tokens(logits: Tensor, sampling: Sampling, random: Sequence[int], nucleus: int = NUCLEUS) -> Tensor:
+def choose_tokens(logits: Tensor, sampling: Sampling, random: Sequence[int]) -> Tensor:
     """Return one token id per row.
 
     Args:
         logits: (B, V) of any floating dtype.
         sampling: the settings.
         random: B words of 64 bits, as signed integers; not read at temperature 0.
-        nucleus: the most tokens with top-p on a GPU.
 
     Returns:
-        (B,) ids, −1 in rows of which the largest logit is not finite, ``UNSEEN`` in those whose nucleus is larger; on
-        the CPU where the device has no float64.
+        (B,) ids, −1 in rows of which the largest logit is not finite; on the CPU where the device has no float64.
     """
     if sampling.temperature > 0:
         logits = on_float64_device(logits)
     together = max(1, _ENTRIES.get(logits.device.type, _ACCELERATOR_ENTRIES) // logits.shape[-1])
     if sampling.temperature == 0:
         return torch.cat([_first_largest(rows) for rows in logits.split(together)])
-    bits = sent(np.array(random, dtype=np.int64), logits.device)
+    bits = torch.tensor(random, dtype=torch.long, device=logits.device)
     pairs = zip(logits.split(together), bits.split(together), strict=True)
-    return torch.cat([_draw(rows, sampling, numbers, nucleus) for rows, numbers in pairs])
+    return torch.cat([_draw(rows, sampling, numbers) for rows, numbers in pairs])
 
 
-def _draw(logits: Tensor, sampling: Sampling, random: Tensor, nucleus: int) -> Tensor:
+def _draw(logits: Tensor, sampling: Sampling, random: Tensor) -> Tensor:
     """Draw ids (b,) from logits (b, V) by random words (b,)."""
     weights = logits.to(torch.float32, copy=True)
     largest = weights.amax(-1, keepdim=True)
     weights -= largest  # before they are divided: by a tiny temperature they would be infinite
     weights /= max(sampling.temperature, torch.finfo(torch.float32).tiny)
     weights.exp_()
-    seen = _leave_out(weights, sampling, nucleus)
-    chosen = _race(weights, random)
-    if seen is not None:
-        chosen = chosen.where(seen, UNSEEN)
-    return chosen.where(largest.squeeze(-1).isfinite(), -1)
+    _leave_out(weights, sampling)
+    return _race(weights, random).where(largest.squeeze(-1).isfinite(), -1)
 
 
 def _first_largest(logits: Tensor) -> Tensor:
     """Return where each row's largest value stands first, found by groups: PyTorch's own search is slow in bfloat16."""
-    maxima, group = _groups(logits, lambda part: part.amax(-1)).float().max(-1)
+    maxima, group = _groups(logits, lambda group: group.amax(-1)).float().max(-1)
     ids, values = _members(logits, group, float("-inf"))
     found = ids.gather(-1, values.float().argmax(-1, keepdim=True)).squeeze(-1)
     return torch.where(maxima.isfinite(), found, -1)
@@ -146,7 +134,7 @@ def _race(weights: Tensor, random: Tensor) -> Tensor:
         weights: (b, n), not negative, some above 0.
         random: (b,) words of 64 bits.
     """
-    sums = _groups(weights, lambda part: part.sum(-1))
+    sums = _groups(weights, lambda group: group.sum(-1))
     places = torch.arange(-sums.shape[-1], 0, device=weights.device)  # below those of tokens
     group = (sums / _exponential(random, places.flip(0))).argmax(-1)
     ids, members = _members(weights, group, 0)
@@ -178,46 +166,35 @@ def _shifted(bits: Tensor, places: int) -> Tensor:
     return (bits >> places) & ((1 << (64 - places)) - 1)
 
 
-def _leave_out(weights: Tensor, sampling: Sampling, nucleus: int) -> Tensor | None:
+def _leave_out(weights: Tensor, sampling: Sampling) -> None:
     """Set the weights (b, V) of tokens that are not kept to 0; the largest of each row is 1.
 
     Every filter says how small a weight may be: no order among equal ones decides, which the batch could change.
-
-    Returns:
-        (b,) whether all of the nucleus was seen, if one is asked for.
     """
-    seen = None
     if sampling.top_k:
         _keep(weights, _largest(weights, min(sampling.top_k, weights.shape[-1]))[:, -1:])
     if sampling.top_p < 1:
-        least, seen = _least_of_nucleus(weights, sampling.top_p, nucleus)
-        _keep(weights, least)
+        _keep(weights, _smallest_of_nucleus(weights, sampling.top_p))
     if sampling.min_p:
         _keep(weights, weights.new_full((), sampling.min_p))
-    return seen
 
 
-def _keep(weights: Tensor, least: Tensor) -> None:
-    """Set weights below the least one to 0: as a product, since masks are slow on a CPU."""
-    weights *= torch.ge(weights, least, out=torch.empty_like(weights))
+def _keep(weights: Tensor, smallest: Tensor) -> None:
+    """Set weights below the smallest one that is kept to 0: as a product, since masks are slow on a CPU."""
+    weights *= torch.ge(weights, smallest, out=torch.empty_like(weights))
 
 
-def _least_of_nucleus(weights: Tensor, share: float, most: int) -> tuple[Tensor, Tensor]:
-    """Return the smallest weight (b, 1) of those that are kept: less than the share is of larger ones.
-
-    And (b,) whether it is that: everything that is kept has been seen if something less likely was looked at and not
-    kept, or all was looked at.
-    """
+def _smallest_of_nucleus(weights: Tensor, share: float) -> Tensor:
+    """Return the smallest weight (b, 1) of those that are kept: less than the share is of larger ones."""
     size = weights.shape[-1]
-    wanted = share * _groups(weights, lambda part: part.sum(-1)).double().sum(-1, keepdim=True)
-    no_wait = weights.device.type in _NO_WAIT
-    candidates = _FIRST_CANDIDATES if no_wait else most
+    wanted = share * _groups(weights, lambda group: group.sum(-1)).double().sum(-1, keepdim=True)
+    candidates = _FIRST_CANDIDATES
     while True:
         values = _largest(weights, min(candidates, size))
         kept = nn.functional.pad(values[:, :-1].double().cumsum(-1), (1, 0)) < wanted
-        seen = ~kept[:, -1] if candidates < size else torch.ones_like(kept[:, -1])
-        if not no_wait or bool(seen.all()):
-            return values.gather(-1, kept.sum(-1, keepdim=True).clamp(min=1) - 1), seen  # the likeliest always stays
+        # All that is kept has been seen if something less likely was looked at and not kept
+        if candidates >= size or not bool(kept[:, -1].any()):
+            return values.gather(-1, kept.sum(-1, keepdim=True).clamp(min=1) - 1)  # the likeliest always stays
         candidates *= 4
 
 

@@ -38,6 +38,7 @@ def token_quantities(
     starts: Tensor,
     *,
     joint: bool = False,
+    log_weights: Tensor | None = None,
     estimator: Estimator = "paper",
     on_demand: Collection[str] = (),
     compare: bool = False,
@@ -84,6 +85,7 @@ def token_quantities(
         targets: (N,) ids y of the response tokens.
         starts: (N,) index of the first token of each token's response, on the CPU.
         joint: weights w_m,t ∝ Π_{s<t} p_m(y_s) over the response so far, rather than 1/M.
+        log_weights: (M, N) their logarithms up to a constant, on the CPU, where they are known.
         estimator: of ``eu``.
         on_demand: ``eu_kl``, ``eu_fisher`` or both, where they are wanted beside ``eu``.
         compare: whether the comparisons are wanted.
@@ -105,6 +107,8 @@ def token_quantities(
             distributions = Distributions(part)
             chosen = distributions.log_p(entries)  # (1 + M, n)
             shares = weights.next(chosen[1:]) if weights else None
+            if log_weights is not None:
+                shares = log_weights[:, first : first + part.shape[1]].softmax(0).float().to(part.device)
             row = _reduce(distributions, chosen[0], shares, estimator, on_demand)
             if compare:
                 row |= _compare(distributions, entries)

@@ -8,17 +8,17 @@ import pytest
 
 from tests.engine.generation.guided.plain import brute_force_tokens, particle_filter
 from tests.engine.generation.test_decoder import requests, text_of
+from tests.engine.more_families import more
 from tests.tiny import tiny_model
+from tokur_cli.engine.generation.cache import KVCache
 from tokur_cli.engine.generation.decoder import DecodedResponse, Decoder, DecodingRequest
 from tokur_cli.engine.generation.guided.particles import Guide, ParticleFilter
 from tokur_cli.engine.generation.guided.resampling import Resampling
-from tokur_cli.engine.generation.paged import PagedCache
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
-from tokur_cli.engine.uncertainty.growing import GrowingScorer
 from tokur_cli.engine.uncertainty.perturbed import Draws
-from tokur_cli.engine.uncertainty.scorer import Scorer
+from tokur_cli.engine.uncertainty.scorer import Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError
 from tokur_cli.scores.guides import GuideScore
 
@@ -62,7 +62,7 @@ def guided(
     )
     scorer = Scorer(model, draws, sampling=sampling, batch_tokens=batch)
     guide = Guide(score, score.quantity.sign, resampling, of_step=over == "step")
-    return ParticleFilter(decoder, GrowingScorer(scorer), guide).serve(asked)
+    return ParticleFilter(decoder, scorer, guide).serve(asked)
 
 
 def by_place(responses):
@@ -124,14 +124,30 @@ def test_particles_are_those_of_the_plain_algorithm(case):
         ("qwen3", "shared", None),
         ("llama", "joint", None),
         ("llama", "stepwise", "1:"),
-        ("gemma2", "stepwise", None),  # attention that cannot be packed
+        ("gemma2", "stepwise", None),
         ("gpt2", "stepwise", None),
     ],
 )
 def test_they_are_so_for_other_models_and_samplings(family, sampling, layers):
-    check_equal_to_the_plain_algorithm(
-        tiny_model(family), "eu", "mean", Resampling(None), sampling=sampling, layers=layers
-    )
+    model = tiny_model(family)
+    check_equal_to_the_plain_algorithm(model, "eu", "mean", Resampling(None), sampling=sampling, layers=layers)
+
+
+@pytest.mark.parametrize("sampling", ["stepwise", "shared", "joint"])
+@pytest.mark.parametrize("family", ["deepseek_v3", "jamba"])
+def test_quantities_are_those_of_whole_responses(family, sampling):
+    """Of latent attention, whose keys are computed anew at each step, and of states that have no columns."""
+    model = more(family)
+    draws = Draws(build_posterior(model, PosteriorSettings(sigma=0.3, seed=1)), DRAWS)
+    got = by_place(guided(model, "eu", "mean", Resampling(None), some_questions(2), sampling=sampling))
+    assert max(len(response.lineage.ends) for response in got.values()) > 2
+    prompts = {request.index: request.prompt_ids for request in some_questions(2)}
+    responses = [TokenizedResponse(prompts[index], response.token_ids) for (index, _), response in got.items()]
+    whole = dict(Scorer(model, draws, sampling=sampling).score(responses))
+    for number, response in enumerate(got.values()):
+        assert response.quantities.keys() == whole[number].keys()
+        for name, values in response.quantities.items():
+            assert values == pytest.approx(whole[number][name], abs=2e-5, rel=2e-4)
 
 
 def test_a_stop_string_may_lie_across_the_end_of_a_step():
@@ -188,13 +204,13 @@ def test_questions_may_come_late():
     ("max_rows", "positions", "most"),
     [
         (8, None, 4),  # two batches of particles
-        (64, 4 * 3 * COUNT, 3),  # a particle has them in the decoder, for the mean weights and for two draws
-        (64, 4 * 3 * COUNT - 1, 2),
+        (64, 3 * 3 * COUNT, 3),  # a particle has them for the mean weights and for two draws
+        (64, 3 * 3 * COUNT - 1, 2),
         (64, 1, 1),
     ],
 )
 def test_questions_are_taken_up_as_batch_and_memory_have_room(max_rows, positions, most):
-    """Memory for the keys and values of so many responses of 40 tokens, on three pages of 16: 256 bytes a token."""
+    """Memory for the keys and values of so many responses of 40 tokens and 64 columns to spare, 256 bytes each."""
     under_way, seen = 0, []
 
     def source():
@@ -204,27 +220,12 @@ def test_questions_are_taken_up_as_batch_and_memory_have_room(max_rows, position
             seen.append(under_way)
             yield DecodingRequest(request.index, request.key, [9] * 16, range(COUNT))
 
-    room = None if positions is None else positions * 3 * 16 * 256
+    room = None if positions is None else positions * (40 + 64) * 256
     results = guided(tiny_model(), "eu", "mean", Resampling(), source(), max_rows=max_rows, room=room)
     for number, _ in enumerate(filter(None, results), start=1):
         under_way -= number % COUNT == 0
     assert (len(seen), under_way) == (7, 0)
     assert max(seen) == most
-
-
-@pytest.mark.parametrize("max_rows", [8, 64])
-def test_rounds_are_judged_together_as_soon_as_a_quarter_of_the_batch_waits(max_rows, monkeypatch):
-    judge, seen = ParticleFilter._judge, []
-
-    def noted(self, questions):
-        under_way = COUNT * len(self._questions)
-        seen.append((COUNT * len(questions), min(max_rows, under_way) / 4))
-        return judge(self, questions)
-
-    monkeypatch.setattr(ParticleFilter, "_judge", noted)
-    list(guided(tiny_model(), "ll", "mean", Resampling(), some_questions(16), max_rows=max_rows))
-    assert len({quarter for _, quarter in seen}) > 1
-    assert all(quarter <= waiting < quarter + COUNT for waiting, quarter in seen)
 
 
 def fail_in_the_decoder(monkeypatch, failing, expected):
@@ -267,40 +268,33 @@ def test_a_question_that_fails_is_one_error_and_the_others_go_on(monkeypatch, fa
     assert token_ids(results) == others
 
 
-def test_a_step_goes_on_from_the_keys_and_values_of_its_scoring(monkeypatch):
-    """The decoder processes each prompt once, and nothing of what particles wrote."""
+def test_step_goes_on_from_the_keys_and_values_of_the_one_before(monkeypatch):
+    """Each prompt is processed once, and nothing of what particles wrote."""
     processed = []
-    join = PagedCache.join
+    prefill = KVCache.prefill
 
-    def noted(self, prompts, copies):
-        processed.extend(zip(map(tuple, prompts), copies, strict=True))
-        return join(self, prompts, copies)
+    def noted(self, texts, prompt_lengths):
+        processed.extend(tuple(text) for text in texts if len(text) > 2)  # (two tokens are a trial's)
+        return prefill(self, texts, prompt_lengths)
 
-    monkeypatch.setattr(PagedCache, "join", noted)
+    monkeypatch.setattr(KVCache, "prefill", noted)
     asked = some_questions()
     responses = by_place(guided(tiny_model(), "eu", "mean", Resampling(), asked))
     assert max(len(response.lineage.ends) for response in responses.values()) > 2
-    assert sorted(processed) == sorted((tuple(request.prompt_ids), COUNT) for request in asked)
+    assert sorted(processed) == sorted(tuple(request.prompt_ids) for request in asked)
 
 
-def test_too_little_memory_computes_what_was_given_up_again(monkeypatch):
-    """States that scoring gave up, or a decoder's batch that did not fit, cost time but change no response."""
+@pytest.mark.parametrize("max_rows", [8, 64])
+def test_too_little_memory_computes_what_was_given_up_again(max_rows, monkeypatch):
+    """What was kept of particles, or a batch that did not fit, cost time but change no response."""
     model, asked = tiny_model(), some_questions(seed=1)
     expected = token_ids(guided(model, "eu", "mean", Resampling(), asked))
-    forward, step = Scorer.forward, PagedCache.step
+    step, calls = KVCache.step, itertools.count()
 
-    def short_of_memory(whole, *times):
-        calls = itertools.count()
+    def short_of_memory(self, *arguments):
+        if next(calls) in (3, 17):
+            raise MemoryError
+        return step(self, *arguments)
 
-        def sometimes(self, *arguments):
-            if next(calls) in times:
-                raise MemoryError
-            return whole(self, *arguments)
-
-        return sometimes
-
-    monkeypatch.setattr(Scorer, "forward", short_of_memory(forward, 1, 5))
-    assert token_ids(guided(model, "eu", "mean", Resampling(), asked)) == expected
-    monkeypatch.setattr(Scorer, "forward", forward)
-    monkeypatch.setattr(PagedCache, "step", short_of_memory(step, 3, 17))
-    assert token_ids(guided(model, "eu", "mean", Resampling(), asked, max_rows=64)) == expected
+    monkeypatch.setattr(KVCache, "step", short_of_memory)
+    assert token_ids(guided(model, "eu", "mean", Resampling(), asked, max_rows=max_rows)) == expected

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from tokur_cli.engine.generation.decoder import DecodedResponse, Decoder, DecodingRequest
 from tokur_cli.engine.generation.guided.resampling import Resampling, Weights
-from tokur_cli.engine.uncertainty.growing import GrowingScorer, Growth, Scored
-from tokur_cli.engine.uncertainty.scorer import Quantities
+from tokur_cli.engine.generation.scoring import TokenScorer, sees_whole_cache
+from tokur_cli.engine.uncertainty.scorer import Quantities, Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError
 
 _IN_STEPS = 2  # as many particles are under way as the batch has rows: some wait for the others of their question
-_HOLLOW = 4  # rounds are judged as soon as this part of the batch waits for them
 
 
 @dataclass(frozen=True)
@@ -72,8 +71,8 @@ class GuidedResponse(DecodedResponse):
         quantities: per-token quantities, (T,) each.
     """
 
-    lineage: Lineage
-    quantities: Quantities
+    lineage: Lineage = field(kw_only=True)
+    quantities: Quantities = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ class _Particle:
 
     root: int
     response: DecodedResponse
-    scored: Scored | None = None
+    quantities: Quantities = field(default_factory=dict)
     ends: tuple[int, ...] = ()
     scores: tuple[float, ...] = ()
 
@@ -103,7 +102,7 @@ class _Question:
 
     request: DecodingRequest
     particles: list[_Particle]
-    awaited: int
+    awaited: int = 0  # particles
     slot_scores: list[list[float]] = field(default_factory=list)  # (rounds, N)
     ancestors: list[list[int]] = field(default_factory=list)  # (rounds − 1, N)
     ess: list[float] = field(default_factory=list)
@@ -126,11 +125,13 @@ class ParticleFilter:
         guide: what the particles are judged by.
     """
 
-    def __init__(self, decoder: Decoder, scorer: GrowingScorer, guide: Guide) -> None:
+    def __init__(self, decoder: Decoder, scorer: Scorer, guide: Guide) -> None:
         self.decoder, self.scorer, self.guide = decoder, scorer, guide
+        self._scores_whole = sees_whole_cache(scorer)
+        if not self._scores_whole:
+            decoder.score_tokens(TokenScorer(scorer))
         self._questions: dict[int, _Question] = {}
         self._queue: deque[DecodingRequest] = deque()
-        self._grown: list[_Question] = []
 
     def serve(
         self, requests: Iterable[DecodingRequest | None]
@@ -140,12 +141,8 @@ class ParticleFilter:
             if isinstance(result, tuple):
                 yield from self._give_up(result[0].index, result[1])
             elif result is not None:
-                self._note(result)
-            waiting = sum(len(question.particles) for question in self._grown)
-            enough = min(self.decoder.max_rows, self._under_way) / _HOLLOW
-            if self._grown and (result is None or waiting >= enough):
-                yield from self._end_rounds()
-            elif result is None and not self._questions:
+                yield from self._take(result)
+            elif not self._questions:
                 yield None
 
     def _growths(self, source: Iterator[DecodingRequest | None]) -> Iterator[DecodingRequest | None]:
@@ -173,22 +170,17 @@ class ParticleFilter:
         if not self._questions:
             return False
         requests = [question.request for question in self._questions.values()]
+        under_way = sum(len(request.samples) for request in requests)
+        length = max(len(request.prompt_ids) for request in requests) + self.decoder.max_new_tokens
         most = _IN_STEPS * self.decoder.max_rows
         if self.decoder.cache_bytes is not None:
-            length = max(len(request.prompt_ids) for request in requests) + self.decoder.max_new_tokens
-            # A particle's stand in the decoder's batch and, under all members, in the scorer's pieces
-            most = min(most, self.decoder.most_rows(length) // (1 + self.scorer.members))
-        return self._under_way + len(requests[-1].samples) > most
-
-    @property
-    def _under_way(self) -> int:
-        """Particles of the questions under way."""
-        return sum(len(question.particles) for question in self._questions.values())
+            most = min(most, self.decoder.most_rows(length))
+        return under_way + len(requests[-1].samples) > most
 
     def _begin(self, request: DecodingRequest) -> None:
         empty = DecodedResponse(request.index, 0, [], "", "step")
         particles = [_Particle(slot, replace(empty, sample=slot)) for slot in request.samples]
-        self._questions[request.index] = _Question(request, particles, 0)
+        self._questions[request.index] = _Question(request, particles)
         self._grow(self._questions[request.index])
 
     def _grow(self, question: _Question) -> None:
@@ -196,22 +188,26 @@ class ParticleFilter:
         alike: dict[int, list[int]] = {}  # slots that hold the same particle
         for slot, particle in enumerate(question.particles):
             if particle.growing:
-                alike.setdefault(id(particle) if particle.scored else 0, []).append(slot)
+                alike.setdefault(id(particle) if particle.scores else 0, []).append(slot)
         question.awaited = sum(map(len, alike.values()))
         for slots in alike.values():
             particle = question.particles[slots[0]]
+            response = particle.response
             self._queue.append(
                 replace(
                     question.request,
                     samples=slots,
-                    begun=particle.response.token_ids,
-                    round=question.round,
-                    states=particle.scored.states if particle.scored else (),
+                    begun=response.token_ids,
+                    step=question.round,
+                    scored=response.scored,
+                    kept=response.kept,
                 )
             )
+            for slot in slots if response.kept else ():  # the decoder has it from now on
+                question.particles[slot] = replace(particle, response=replace(response, kept=None))
 
-    def _note(self, response: DecodedResponse) -> None:
-        """Note that a particle has grown."""
+    def _take(self, response: DecodedResponse) -> Iterator[GuidedResponse | tuple[DecodingRequest, TokurError]]:
+        """Note that a particle has grown; the last one ends its question's round."""
         question = self._questions.get(response.index)
         if question is None:  # another particle of the question has failed
             return
@@ -219,63 +215,54 @@ class ParticleFilter:
         question.particles[response.sample] = replace(particle, response=response)
         question.awaited -= 1
         if not question.awaited:
-            self._grown.append(question)
+            yield from self._end_round(question)
 
     def _give_up(self, index: int, error: TokurError) -> Iterator[tuple[DecodingRequest, TokurError]]:
         question = self._questions.pop(index, None)
         if question is not None:
             self._queue = deque(request for request in self._queue if request.index != index)
-            self._grown = [other for other in self._grown if other is not question]
             yield question.request, error
 
-    def _end_rounds(self) -> Iterator[GuidedResponse | tuple[DecodingRequest, TokurError]]:
-        """Judge the particles of all questions whose round has ended, and go on with the next round."""
-        grown, self._grown = self._grown, []
-        for question, error in self._judge(grown):
-            if error is not None:
-                yield from self._give_up(question.request.index, error)
-                continue
-            while any(particle.growing for particle in question.particles):
-                self._resample(question)
-                if any(particle.growing for particle in question.particles):
-                    self._grow(question)
-                    break
-                self._keep_scores(question)  # ended ones have replaced all others: nothing grows in this round
-            else:
-                del self._questions[question.request.index]
-                yield from _responses(question)
+    def _end_round(self, question: _Question) -> Iterator[GuidedResponse | tuple[DecodingRequest, TokurError]]:
+        """Judge the particles of a question, and go on with the next round."""
+        if (error := self._judge(question)) is not None:
+            yield from self._give_up(question.request.index, error)
+            return
+        while any(particle.growing for particle in question.particles):
+            self._resample(question)
+            if any(particle.growing for particle in question.particles):
+                self._grow(question)
+                return
+            self._keep_scores(question)  # ended ones have replaced all others: nothing grows in this round
+        del self._questions[question.request.index]
+        yield from _responses(question)
 
-    def _judge(self, questions: Sequence[_Question]) -> Iterator[tuple[_Question, TokurError | None]]:
-        """Compute the scores of all particles that have grown."""
-        places = [
-            (question, slot)
-            for question in questions
+    def _judge(self, question: _Question) -> TokurError | None:
+        """Compute the scores of all particles; return why they cannot be."""
+        grown = [
+            slot
             for slot, particle in enumerate(question.particles)
             if len(particle.response.token_ids) > (particle.ends[-1] if particle.ends else 0)
         ]
-        errors: dict[int, TokurError] = {}
-        grown = [(question, question.particles[slot]) for question, slot in places]
-        growths = [Growth(question.request.prompt_ids, p.response.token_ids, p.scored) for question, p in grown]
-        for index, result in self.scorer.score(growths):
-            question, slot = places[index]
-            if isinstance(result, TokurError):
-                errors[id(question)] = result
-            else:
-                question.particles[slot] = replace(question.particles[slot], scored=result)
-        for question in questions:
-            error = errors.get(id(question))
-            if error is None:
-                self._keep_scores(question)
-                if not all(map(math.isfinite, question.slot_scores[-1])):
-                    error = TokurError("the model's numbers for a response so far are not finite: try --dtype float32")
-            yield question, error
+        whole = [question.particles[slot].response for slot in grown if self._scores_whole]
+        prompt = question.request.prompt_ids
+        results = dict(self.scorer.score([TokenizedResponse(prompt, response.token_ids) for response in whole]))
+        for number, slot in enumerate(grown):
+            scored = question.particles[slot].response.scored
+            found = results[number] if scored is None else scored.quantities
+            if isinstance(found, TokurError):
+                return found
+            question.particles[slot] = replace(question.particles[slot], quantities=found)
+        self._keep_scores(question)
+        if not all(map(math.isfinite, question.slot_scores[-1])):
+            return TokurError("the model's numbers for a response so far are not finite: try --dtype float32")
+        return None
 
     def _keep_scores(self, question: _Question) -> None:
         """Note the scores and lengths of all particles at the end of a round."""
         judged = []
         for particle in question.particles:
-            assert particle.scored is not None
-            score = self.guide.score(particle.scored.quantities, particle.last_step)
+            score = self.guide.score(particle.quantities, particle.last_step)
             ends = (*particle.ends, len(particle.response.token_ids))
             judged.append(replace(particle, ends=ends, scores=(*particle.scores, score)))
         question.particles = judged
@@ -304,6 +291,5 @@ def _responses(question: _Question) -> Iterator[GuidedResponse]:
             root=particle.root,
             copies=texts.count(texts[slot]),
         )
-        fields = {**vars(particle.response), "sample": slot}
-        assert particle.scored is not None
-        yield GuidedResponse(**fields, lineage=lineage, quantities=particle.scored.quantities)
+        fields = {**vars(particle.response), "sample": slot, "scored": None}
+        yield GuidedResponse(**fields, lineage=lineage, quantities=particle.quantities)
