@@ -112,7 +112,9 @@ def test_a_cache_that_takes_other_keys_is_noticed(family, monkeypatch):
     probe = probe_model("tiny", tiny_model(family), tiny_tokenizer())
     probe.check_generation()
     own = RollingLayer.update
-    monkeypatch.setattr(RollingLayer, "update", lambda self, keys, *others: own(self, keys.roll(1, dims=-1), *others))
+    monkeypatch.setattr(
+        RollingLayer, "update", lambda self, keys, *others, **more: own(self, keys.roll(1, dims=-1), *others)
+    )
     with pytest.raises(TokurError, match=rf"\({family}\): .* nats at token .*; generation"):
         probe.check_generation()
 

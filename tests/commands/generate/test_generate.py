@@ -1,12 +1,10 @@
 import json
-import sys
 
 import pytest
 
 from tests.commands.score.test_score import parsed, write_lines
 from tests.commands.test_process import finish
 from tests.tiny import CONTEXT_LENGTH, tiny_model_folder, tiny_tokenizer
-from tokur_cli.engine.generation import attention
 from tokur_cli.engine.generation.decoder import Decoder
 from tokur_cli.records.errors import TokurError
 
@@ -37,17 +35,6 @@ def test_responses_come_in_order_with_all_that_score_needs(run_tokur, tiny_folde
         assert tokur["finish_reason"] == ("stop" if tokur["token_ids"][-1] == 258 else "length")
         assert 1 <= len(tokur["token_ids"]) <= 20
         assert tokur["generation"]["temperature"] == 1.0
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="a compiler is asked on Linux alone")
-def test_without_a_c_compiler_that_is_said_and_the_responses_are_the_same(run_tokur, tiny_folder, asked, monkeypatch):
-    run = ("generate", asked, "-m", tiny_folder, "-n", "2", *SAMPLED, "--dtype", "float32")
-    expected = run_tokur(*run)
-    monkeypatch.setattr(attention, "_made", {})
-    monkeypatch.setenv("CC", "no-such-compiler")
-    code, out, err = run_tokur(*run)
-    assert (code, out) == expected[:2]
-    assert err == "tokur generate: there is no C compiler: generating takes longer\n"
 
 
 @pytest.mark.parametrize("command", ["generate", "score"])
