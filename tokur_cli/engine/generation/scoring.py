@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from tokur_cli.engine.generation.cache import KVCache
 from tokur_cli.engine.precision import on_float64_device
-from tokur_cli.engine.uncertainty.scorer import Quantities, Scorer
+from tokur_cli.engine.scoring.scorer import Quantities, Scorer
 
 
 @dataclass(frozen=True)

@@ -236,6 +236,27 @@ class Scorer:
             for count, end in zip(counts, ends, strict=True)
         ]
 
+    def quantities_of_logits(self, logits: Tensor, targets: Tensor, log_weights: Tensor | None) -> Quantities:
+        """Return the quantities of N tokens of as many responses.
+
+        Args:
+            logits: (1 + M, N, V) that they are chosen from.
+            targets: (N,) their ids.
+            log_weights: (M, N) as for ``token_quantities``.
+        """
+        quantities = token_quantities(
+            lambda rows: rows,
+            logits,
+            targets,
+            torch.arange(len(targets)),
+            log_weights=log_weights,
+            estimator=self.estimator,
+            on_demand=self.on_demand,
+            compare=self.compare,
+            alternatives=self.alternatives,
+        )
+        return {name: values.numpy() for name, values in quantities.items()}
+
 
 def cut(
     responses: Sequence[TokenizedResponse],

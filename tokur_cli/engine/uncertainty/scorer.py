@@ -197,27 +197,6 @@ class Scorer:
             for response, end in zip(responses, ends, strict=True)
         ]
 
-    def quantities_of_logits(self, logits: Tensor, targets: Tensor, log_weights: Tensor | None) -> Quantities:
-        """Return the quantities of N tokens of as many responses.
-
-        Args:
-            logits: (1 + M, N, V) that they are chosen from.
-            targets: (N,) their ids.
-            log_weights: (M, N) as for ``token_quantities``.
-        """
-        quantities = token_quantities(
-            lambda rows: rows,
-            logits,
-            targets,
-            torch.arange(len(targets)),
-            log_weights=log_weights,
-            estimator=self.estimator,
-            on_demand=self.on_demand,
-            compare=self.compare,
-            alternatives=self.alternatives,
-        )
-        return {name: values.numpy() for name, values in quantities.items()}
-
     def forward(self, tensors: BatchTensors, attention: PackedAttention | None = None) -> ModelOutput:
         """Run the model's body under all members: its output's rows are ((1 + M)·B, L), member-major."""
         steps = tensors.steps if self.sampling == "stepwise" else None

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from tokur_cli.engine.generation.decoder import DecodedResponse, Decoder, DecodingRequest
 from tokur_cli.engine.generation.guided.resampling import Resampling, Weights
 from tokur_cli.engine.generation.scoring import TokenScorer, sees_whole_cache
-from tokur_cli.engine.uncertainty.scorer import Quantities, Scorer, TokenizedResponse
+from tokur_cli.engine.scoring.scorer import Quantities, Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError
 
 _IN_STEPS = 2  # as many particles are under way as the batch has rows: some wait for the others of their question
