@@ -1,5 +1,5 @@
 #!/bin/sh
-# The paper's case study: a right beside a wrong solution, painted by AU in red and by EU in green: a page of all questions, and a figure
+# The paper's case study: a right beside a wrong solution, painted by AU and by EU: a page of all questions, and a figure
 # of the first one that has both. The paper's questions are the rows 1178 and 1190 of GSM8K's training split, from 0, and the
 # numbers 1298 and 260 of MATH's prealgebra, which are in MATH500.
 #
@@ -15,8 +15,8 @@ cases() {
     answer "$1" "$2" -n "$N" --temperature 0.8
     score "$1" "$1-scored" --scores au,eu
     tokur evaluate "$OUT/$1-scored.jsonl" --graded "$OUT/$1-graded.jsonl" --force --bootstrap 0 > /dev/null
-    tokur heatmap "$OUT/$1-graded.jsonl" --compare --score au,eu --palette red,green --html "$OUT/$1.html"
-    tokur heatmap "$OUT/$1-graded.jsonl" --compare --score au,eu --palette red,green --limit 1 \
+    tokur heatmap "$OUT/$1-graded.jsonl" --compare --score au,eu --html "$OUT/$1.html"
+    tokur heatmap "$OUT/$1-graded.jsonl" --compare --score au,eu --limit 1 \
         --svg "$OUT/$1.svg"
 }
 

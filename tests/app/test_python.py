@@ -218,7 +218,7 @@ def test_a_scored_record_is_a_picture_of_its_tokens_that_does_nothing_to_the_pag
     figure = ElementTree.fromstring(base64.b64decode(image.get("src").partition("base64,")[2]))
     drawn = "".join("".join(text.itertext()) for text in figure.iter("{http://www.w3.org/2000/svg}text"))
     assert "<script>" in drawn
-    assert "epistemic uncertainty" in drawn
+    assert "epistemic\xa0uncertainty" in drawn
     assert not list(figure.iter("{http://www.w3.org/2000/svg}script"))
     without = next(Tokur(str(tiny_folder), scores="ll", no_tokens=True).score([row]))
     assert without._repr_html_() is None

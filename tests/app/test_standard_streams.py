@@ -12,7 +12,7 @@ PRINTING = [
     ["select", SCORED],
     ["heatmap", SCORED],
     ["heatmap", SCORED, "--html", "-"],
-    ["heatmap", SCORED, "--passthrough", "--html", "page"],
+    ["heatmap", SCORED, "-o", "-", "--html", "page"],
     ["evaluate", SCORED, "--bootstrap", "0"],
     ["evaluate", SCORED, "--bootstrap", "0", "--as", "latex"],
 ]

@@ -61,7 +61,7 @@ def test_an_answer_and_its_verdict_are_the_same_everywhere(run_tokur, tmp_path, 
 
     code, out, _ = run_tokur("heatmap", path)
     assert code == 0
-    assert ("✓ right" in out, "✗ wrong" in out) == (right is True, right is False)
+    assert ("✓ correct" in out, "✗ incorrect" in out) == (right is True, right is False)
 
 
 @pytest.mark.parametrize(
@@ -121,4 +121,4 @@ def test_without_permission_to_use_its_rule_a_row_is_selected_but_not_judged(run
     assert err == f"tokur select: not judged right or wrong: 1 response {rule}\n"
     code, out, _ = run_tokur("heatmap", path)
     assert code == 0
-    assert "✗ wrong" not in out
+    assert "✗ incorrect" not in out

@@ -13,7 +13,7 @@ from tokur_cli.views.tables import Column, Percentage, Row, Table, latex, print_
 from tokur_cli.views.visible import indented
 
 EVIL = "\x1b]52;c;aGk=\x07\x9b31m\u202e\r\x7fX"
-SHOWN = "⟨ESC⟩]52;c;aGk=⟨BEL⟩⟨U+009B⟩31m⟨U+202E⟩⟨CR⟩⟨DEL⟩X"
+SHOWN = "⟨U+001B⟩]52;c;aGk=⟨U+0007⟩⟨U+009B⟩31m⟨U+202E⟩⟨U+000D⟩⟨U+007F⟩X"
 
 
 def is_harmless(text):
@@ -52,7 +52,7 @@ def test_messages_show_what_a_record_holds_without_its_control_codes(run_tokur, 
     (command, *options), rows = RECORDS[what]
     _, _, err = run_tokur(command, write_lines(tmp_path / "in.jsonl", rows), *options)
     assert is_harmless(err)
-    assert "⟨ESC⟩]52;c;aGk=" in err or r"\x1b]52" in err, err
+    assert "⟨U+001B⟩]52;c;aGk=" in err or r"\x1b]52" in err, err
 
 
 @pytest.mark.parametrize(

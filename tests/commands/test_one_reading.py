@@ -61,7 +61,7 @@ def test_the_named_scorer_is_counted_as_by_inspect(run_tokur, several, field):
     assert re.search(rf"accuracy {100 * mean:.2f}% \(3 questions\)", err)
     code, out, _ = run_tokur("heatmap", several, "--label-field", field)
     assert code == 0
-    assert (out.count("✓ right"), out.count("✗ wrong")) == (sum(labels), len(labels) - sum(labels))
+    assert (out.count("✓ correct"), out.count("✗ incorrect")) == (sum(labels), len(labels) - sum(labels))
 
 
 def test_two_seeds_of_a_file_are_two_runs_of_spans_as_of_responses(run_tokur, tmp_path):
@@ -168,7 +168,7 @@ def test_select_and_heatmap_run_code_where_they_may(run_tokur, tmp_path):
     ]
     code, out, err = run_tokur("heatmap", path, "--unsafe-code-execution")
     assert (code, err) == (0, "tokur heatmap: HumanEval tests run without isolation\n")
-    assert (out.count("✓ right"), out.count("✗ wrong")) == (2, 2)
+    assert (out.count("✓ correct"), out.count("✗ incorrect")) == (2, 2)
 
 
 def gym_rows(task, count=2):
@@ -235,7 +235,7 @@ def test_a_rule_of_ones_own_reads_the_answer_in_every_command(run_tokur, tmp_pat
     assert (code, parsed(out)[0]["tokur"]["answer"]) == (0, answer)
     assert f"accuracy {100 if answer else 0}.00%" in err
     code, out, _ = run_tokur("heatmap", graded, "--answer", pattern)
-    assert (code, "✓ right" in out, "✗ wrong" in out) == (0, answer == "7", answer is None)
+    assert (code, "✓ correct" in out, "✗ incorrect" in out) == (0, answer == "7", answer is None)
 
 
 def test_it_reads_what_votes_and_what_a_rule_of_a_data_set_judges(run_tokur, tmp_path):

@@ -151,7 +151,7 @@ def test_a_shell_that_leads_standard_output_into_the_input_is_found_out(mode, tm
     shutil.copy(SCORED, tmp_path / "s.jsonl")
     for source in ("s.jsonl", "-"):
         with open(tmp_path / "s.jsonl", "rb") as stdin, open(tmp_path / "s.jsonl", mode) as stdout:
-            run = tokur("heatmap", "--passthrough", source, cwd=tmp_path, stdin=stdin, stdout=stdout)
+            run = tokur("heatmap", "-o", "-", source, cwd=tmp_path, stdin=stdin, stdout=stdout)
         assert run.returncode == 2
         assert run.stderr.startswith("tokur heatmap: standard output goes to ")
         assert (tmp_path / "s.jsonl").read_bytes() == (b"" if mode == "wb" else SCORED.read_bytes())

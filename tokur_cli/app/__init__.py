@@ -88,7 +88,7 @@ _register(
 )
 _register(
     heatmap,
-    "score palette id sample only by limit compare html svg marks theme steps output",
+    "score range id sample only by limit compare html svg theme detail output",
     "tokur heatmap scored.jsonl --limit 3",
     "tokur heatmap scored.jsonl --score eu,au --html page.html",
 )

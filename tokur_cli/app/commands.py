@@ -14,7 +14,7 @@ from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOut
 from tokur_cli.commands.options.files import Reads
 from tokur_cli.commands.options.fit import CertifyOptions, FitOptions
 from tokur_cli.commands.options.guided import GuidedOptions
-from tokur_cli.commands.options.heatmap import ChoiceOptions, PassthroughOptions, PictureOptions, ScaleOptions
+from tokur_cli.commands.options.heatmap import ChoiceOptions, HeatmapOutput, PictureOptions, ScaleOptions
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.model import BackendOptions, DecodingOptions, ModelOptions, PromptOptions
 from tokur_cli.commands.options.perturb import KeepOptions, StrengthOptions
@@ -243,10 +243,10 @@ def heatmap(
     choice: ChoiceOptions,
     labels: LabelOptions,
     picture: PictureOptions,
-    target: PassthroughOptions,
+    target: HeatmapOutput,
     source: Annotated[InputOptions, Without(*_MAPPING)],
 ) -> None:
-    """Paint the tokens of scored responses by their uncertainty. Draws in the terminal, a page or a figure.
+    """Colour the tokens of scored responses by their uncertainty. In the terminal, a page or a figure.
 
     One scale holds for all responses of the input, whichever of them are shown.
     """

@@ -1,4 +1,4 @@
-"""Model text made visible and harmless: control codes as pictures, in glyphs that no output may cut or join."""
+"""Model text made visible and harmless: control codes by their numbers, in glyphs that no output may cut or join."""
 
 from __future__ import annotations
 
@@ -14,10 +14,6 @@ NO_TEXT = "∎"
 
 _ZWNJ, _ZWJ = "\u200c", "\u200d"
 _LONGEST_MESSAGE = 20_000  # characters: a record's id may have millions
-_CONTROL_CODES = (
-    *("NUL", "SOH", "STX", "ETX", "EOT", "ENQ", "ACK", "BEL", "BS", "HT", "LF", "VT", "FF", "CR", "SO", "SI"),
-    *("DLE", "DC1", "DC2", "DC3", "DC4", "NAK", "SYN", "ETB", "CAN", "EM", "SUB", "ESC", "FS", "GS", "RS", "US"),
-)
 _BLACK_FLAG = "\U0001f3f4"
 _ESCAPED_CATEGORIES = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
@@ -44,22 +40,17 @@ def glyphs(text: str) -> Iterator[Glyph]:
     """Cut a text into the glyphs that are drawn, in order and without gaps.
 
     Characters made of several code points (emoji sequences, letters with combining marks) stay whole. A newline is
-    shown as ``↵``, a tab as ``⇥`` and three spaces, other control codes of ASCII by name (``⟨ESC⟩``, since few fonts
-    have ``␛``), and everything else that is invisible or turns the direction of text by its number (``⟨U+202E⟩``).
+    shown as ``↵``, a tab as ``⇥`` and three spaces, and everything else that is invisible or turns the direction of
+    text by its number (``⟨U+001B⟩``).
     """
-    if text.isascii() and text.replace("\n", "").isprintable():
-        yield from _plain_glyphs(text)
-        return
     start = 0
-    for cluster in iter_graphemes(text):
-        end = start + len(cluster)
-        if end == start + 1 and cluster.isascii() and cluster.isprintable():
-            yield Glyph(start, end, cluster, 1, False)
-            start = end
+    for cluster in iter_graphemes(text) if not text.isascii() else text:
+        if cluster.isascii() and cluster.isprintable():
+            yield Glyph(start, start + 1, cluster, 1, False)
+            start += 1
             continue
-        hidden = [index for index in range(start, end) if _is_hidden(text, index, cluster)]
-        at = start
-        for index in hidden:
+        end, at = start + len(cluster), start
+        for index in (index for index in range(start, end) if _is_hidden(text, index, cluster)):
             if at < index:
                 yield _visible_glyph(at, text[at:index])
             yield _hidden_glyph(index, text[index])
@@ -75,14 +66,14 @@ def picture(text: str) -> str:
 
 
 def paragraphs(text: str) -> str:
-    """Return the text as it is drawn where newlines need no sign: they stay, everything else is a picture."""
-    return "".join("\n" if glyph.newline else glyph.shown for glyph in glyphs(text))
+    """Return the text as it is drawn where newlines need no sign: they stay."""
+    return "\n".join(map(picture, text.split("\n")))
 
 
 def indented(text: str) -> str:
     """Return a message as it is drawn, its further lines indented: none of them can pass for another message."""
     lines = text if len(text) <= _LONGEST_MESSAGE else text[:_LONGEST_MESSAGE] + " …"
-    return "\n  ".join(map(picture, lines.split("\n")))
+    return paragraphs(lines).replace("\n", "\n  ")
 
 
 def width_of(text: str) -> int:
@@ -113,31 +104,6 @@ def shorten(text: str, width: int, *, keep_end: bool = False) -> str:
     return "…" + "".join(reversed(kept)) if keep_end else "".join(kept) + "…"
 
 
-def stretches(shown: str) -> Iterator[tuple[str, int, bool]]:
-    """Cut a picture into stretches of narrow characters, and wide characters one by one.
-
-    Returns:
-        (text, its columns, whether it is one wide character), in order and without gaps.
-    """
-    narrow, columns = "", 0
-    for cluster in iter_graphemes(shown):
-        width = width_of(cluster)
-        if width == 2:
-            if narrow:
-                yield narrow, columns, False
-            yield cluster, width, True
-            narrow, columns = "", 0
-        else:
-            narrow, columns = narrow + cluster, columns + width
-    if narrow:
-        yield narrow, columns, False
-
-
-def _plain_glyphs(text: str) -> Iterator[Glyph]:
-    for index, char in enumerate(text):
-        yield Glyph(index, index + 1, NEWLINE, 1, True) if char == "\n" else Glyph(index, index + 1, char, 1, False)
-
-
 def _visible_glyph(start: int, text: str) -> Glyph:
     # A mark without a letter to sit on would land on a neighbour that belongs to another token.
     shown = text if width_of(text) > 0 else "◌" + text
@@ -147,14 +113,7 @@ def _visible_glyph(start: int, text: str) -> Glyph:
 def _hidden_glyph(index: int, char: str) -> Glyph:
     if char == "\n":
         return Glyph(index, index + 1, NEWLINE, 1, True)
-    if char == "\t":
-        shown = TAB
-    elif char < " ":
-        shown = f"⟨{_CONTROL_CODES[ord(char)]}⟩"
-    elif char == "\x7f":
-        shown = "⟨DEL⟩"
-    else:
-        shown = f"⟨U+{ord(char):04X}⟩"
+    shown = TAB if char == "\t" else f"⟨U+{ord(char):04X}⟩"
     return Glyph(index, index + 1, shown, len(shown), False)
 
 

@@ -71,7 +71,7 @@ def test_the_heat_map_shows_the_steps_that_were_scored(run_tokur, tiny_folder, r
     response.write_text(out)
     code, shown, err = run_tokur("heatmap", response)
     assert code == 0, err
-    assert "We add. 2 + 3 = 5" in shown.split("least sure")[-1]
+    assert "We add. 2 + 3 = 5" in shown.split("▶ step with")[-1]
     broken = parsed(out)[0]
     broken["tokur"]["steps"][0]["end"] -= 1
     response.write_text(json.dumps(broken) + "\n")

@@ -10,17 +10,14 @@ from html.parser import HTMLParser
 import pytest
 
 from tests.views.heatmap import view_samples
+from tokur_cli.views.heatmap.cells import cells_of
 from tokur_cli.views.heatmap.html import write_html
-from tokur_cli.views.heatmap.response import HeatmapResponse
-from tokur_cli.views.heatmap.scale import ScaleBuilder
+from tokur_cli.views.heatmap.response import least_certain
 
 
 def page(responses, *names, **options):
-    builder = ScaleBuilder(view_samples.QUANTITIES)
-    for response in responses:
-        builder.add(response)
     file = io.StringIO()
-    write_html(file, iter(responses), [builder.scale(name) for name in names], **options)
+    write_html(file, iter(responses), view_samples.scales_of(responses, *names), **options)
     return file.getvalue()
 
 
@@ -49,19 +46,19 @@ def data_of(text):
     return [json.loads(line) for line in data.split("\n")]
 
 
-def test_model_text_cannot_leave_its_script_element():
+def test_page_keeps_model_text_in_its_script_element_and_never_makes_markup_of_it():
     text = page([view_samples.hard()], "eu", title="</title><script>alert(2)</script>")
     elements = Reader(text).elements
     assert [tag for tag, _, _ in elements].count("script") == 2
-    assert "alert(" not in [content for tag, _, content in elements if tag == "script"][-1]
+    script = [content for tag, _, content in elements if tag == "script"][-1]
+    assert not re.search(r"alert\(|innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|fetch\(", script)
     head, tokens = data_of(text)[1:]
     assert head["question"] == "Is </script> harmless?"
     assert "</script><script>alert" in "".join(tokens["cells"])
 
 
-def test_the_page_asks_for_nothing_and_runs_nothing_else():
-    text = page([view_samples.hard()], "eu")
-    elements = Reader(text).elements
+def test_page_asks_for_nothing_and_runs_nothing_else():
+    elements = Reader(page([view_samples.hard()], "eu")).elements
     assert not [tag for tag, attributes, _ in elements if {"src", "href", "onclick", "style"} & attributes.keys()]
     policy = next(a["content"] for _, a, _ in elements if a.get("http-equiv") == "Content-Security-Policy")
     assert policy.startswith("default-src 'none'; ")
@@ -72,47 +69,24 @@ def test_the_page_asks_for_nothing_and_runs_nothing_else():
         assert f"{name}-src 'sha256-{digest}'" in policy
 
 
-def test_the_page_never_makes_markup_of_text():
-    script = [content for tag, _, content in Reader(page([view_samples.right()], "eu")).elements if tag == "script"][-1]
-    assert not re.search(
-        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|fetch\(|XMLHttp|import\(", script
-    )
-
-
 @pytest.mark.parametrize("make", [view_samples.wrong, view_samples.hard, view_samples.long])
-def test_cells_and_values_are_those_of_the_record(make):
-    response = make()
-    names = ("eu", "logprob")
+def test_page_has_the_values_steps_and_least_certain_tokens_of_the_record(make):
+    response, names = make(), ("eu", "logprob")
+    scales = view_samples.scales_of([response], *names)
     header, head, tokens = data_of(page([response], *names))
     assert [quantity["name"] for quantity in header["quantities"]] == list(names)
-    assert head["id"].startswith(response.id[:4])
-    for quantity, values in zip(header["quantities"], tokens["values"], strict=True):
-        shown = [value / 10 ** quantity["quantum"] for value in values]
-        assert quantity["quantum"] >= 4
-        assert shown == pytest.approx(
-            list(response.values[quantity["name"]]), rel=0, abs=0.51 * 10 ** -quantity["quantum"]
-        )
-    if tokens["tokens"] is None:
-        assert len(tokens["cells"]) == len(response.spans)
-    else:
-        assert {t for first, count in tokens["tokens"] for t in range(first, first + count)} == set(
-            range(len(response.spans))
-        )
-    assert tokens["steps"][0][0] == 0
-    assert tokens["steps"][-1][1] == len(response.spans)
-
-
-def test_newlines_break_lines_and_tabs_are_wide():
-    response = HeatmapResponse(
-        id="1", response="a\n\tb", spans=[(0, 2), (2, 4)], values={n.name: [0.1, None] for n in view_samples.QUANTITIES}
-    )
-    tokens = data_of(page([response], "eu"))[2]
-    assert tokens["cells"] == ["a↵\n", "⇥   b"]
-    assert tokens["values"][0][1] is None
-
-
-def test_a_value_at_the_end_of_the_scale_is_not_beyond_it_after_rounding():
-    values = {quantity.name: [0.123456, 0.123456] for quantity in view_samples.QUANTITIES}
-    response = HeatmapResponse(id="1", response="ab", spans=[(0, 1), (1, 2)], values=values)
-    header, _, tokens = data_of(page([response], "eu"))
-    assert header["quantities"][0]["ends"][1] == tokens["values"][0][0]
+    cells = cells_of(response.response, response.spans)
+    for place, (scale, quantity) in enumerate(zip(scales, header["quantities"], strict=True)):
+        values, decimals = list(response.values[quantity["name"]]), quantity["decimals"]
+        shown = [value / 10**decimals for value in tokens["values"][place]]
+        assert shown == pytest.approx(values, rel=0, abs=0.51 * 10**-decimals)
+        marks = ["01234567abcdefgh"[scale.step(v) + 8 * bool(scale.beyond(v))]
+                 for v in (cell.value(values, scale.quantity) for cell in cells)]  # fmt: skip
+        assert tokens["marks"][place] == "".join(marks)
+        top = least_certain(response, cells, scale.quantity, 5)
+        assert tokens["top"][place] == [[one.cell, one.token] for one in top]
+        assert head["doubts"][place] == pytest.approx(scale.quantity.doubt(sum(values)))
+        least = [one[2] for one in tokens["sums"][place]].index(True)
+        assert least == response.least_certain_step(scale.quantity)
+        assert tokens["sums"][place][least][1] == 100
+    assert (tokens["steps"][0][0], tokens["steps"][-1][1]) == (0, len(response.spans))

@@ -1,4 +1,6 @@
-"""One scale for everything: where its ends come from and which step a value falls in."""
+"""One scale for everything: where its ends come from, which step a value falls in, and colours that all can tell."""
+
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -9,109 +11,75 @@ from tests.views.heatmap import view_samples
 from tokur_cli.records.errors import TokurError, UsageError
 from tokur_cli.views.heatmap.response import HeatmapResponse
 from tokur_cli.views.heatmap.scale import Scale, ScaleBuilder
+from tokur_cli.views.heatmap.style import STEPS, colour_steps
 
 numbers = st.lists(st.floats(-1e6, 1e6, allow_nan=False), min_size=1, max_size=200)
 
 
 def built(values, quantity=view_samples.EU, **ends):
     builder = ScaleBuilder([quantity])
-    spans = [(0, 0)] * len(values)
-    builder.add(HeatmapResponse(id="1", response="", spans=spans, values={quantity.name: values}))
+    builder.add(HeatmapResponse("1", "", [(0, 0)] * len(values), {quantity.name: values}))
     return builder.scale(quantity.name, **ends)
 
 
 @given(numbers, st.sampled_from([view_samples.EU, view_samples.LOGPROB]))
-def test_the_ends_are_the_surest_token_and_the_quantile_in_doubt(values, quantity):
+def test_scale_runs_from_the_most_certain_token_to_the_quantile_and_rises_with_doubt(values, quantity):
     doubts = np.sort([quantity.doubt(value) for value in values])
     true = [quantity.doubt(np.quantile(doubts, share, method="lower")) for share in (0, 0.99)]
     scale = built(values, quantity)
-    assert [scale.sure, scale.unsure] == true
+    assert [scale.certain, scale.uncertain] == true
+    steps = [scale.step(value) for value in sorted(values, key=quantity.doubt)]
+    assert steps == sorted(steps)
 
 
-def test_a_scale_of_a_million_tokens_is_exact_and_takes_eight_bytes_each():
-    values = np.random.default_rng(0).lognormal(0, 5, 1_000_000)
-    builder = ScaleBuilder([view_samples.EU])
-    for part in np.split(values, 100):
-        builder.add(HeatmapResponse(id="1", response="", spans=[], values={"eu": part.tolist()}))
-    scale = builder.scale("eu")
-    assert (scale.sure, scale.unsure) == (values.min(), np.quantile(values, 0.99, method="lower"))
-    assert sum(held.itemsize * len(held) for held in builder._values.values()) == 8_000_000
-
-
-def test_the_default_scale_runs_from_the_surest_token_to_the_99th_percentile():
-    values = [index / 1000 for index in range(1001)]
-    scale = built(values)
-    assert scale.sure == 0
-    assert scale.unsure == 0.99
-    assert scale.origin == "quantiles 0 to 0.99 of 1,001 tokens"
-
-
-def test_a_confidence_has_its_unsure_end_at_its_low_values():
+def test_scale_of_a_confidence_has_its_uncertain_end_at_its_low_values():
     scale = built([-index / 1000 for index in range(1001)], view_samples.LOGPROB)
-    assert scale.sure == 0
-    assert scale.unsure == -0.99
+    assert (scale.certain, scale.uncertain) == (0, -0.99)
+    assert scale.origin == "1st percentile to highest value of 1,001 tokens"
     assert [scale.step(value) for value in (0.0, -0.5, -0.98, -5.0)] == [0, 4, 7, 7]
-    assert [scale.clipped(value) for value in (0.1, 0.0, -0.5, -5.0)] == [-1, 0, 0, 1]
+    assert [scale.beyond(value) for value in (0.1, 0.0, -0.5, -5.0)] == [-1, 0, 0, 1]
 
 
-def test_given_ends_are_used_and_named():
-    scale = built([0.1, 0.2, 0.3], vmin=0.0, vmax=2.0)
-    assert (scale.sure, scale.unsure, scale.origin) == (0.0, 2.0, "3 tokens · --vmin 0 · --vmax 2")
-    scale = built([-0.1, -0.2], view_samples.LOGPROB, vmin=-3.0)
-    assert (scale.sure, scale.unsure) == (-0.1, -3.0)
-    assert scale.origin == "quantiles 0 to 0.99 of 2 tokens · --vmin -3"
-
-
-@pytest.mark.parametrize(
-    "ends", [{"vmin": 1.0, "vmax": 1.0}, {"vmin": 2.0, "vmax": 1.0}, {"vmin": 9.0}, {"vmax": -1.0}]
-)
-def test_ends_in_the_wrong_order_are_refused(ends):
-    with pytest.raises(UsageError, match="--vmin must lie below --vmax"):
-        built([0.1, 0.2], **ends)
-
-
-def test_a_scale_of_nothing_is_refused():
+def test_scale_takes_given_ends_and_refuses_them_in_the_wrong_order():
+    scale = built([0.1, 0.2, 0.3], low=0.0, high=2.0)
+    assert (scale.certain, scale.uncertain, scale.origin) == (0.0, 2.0, "0 to 2 of 3 tokens")
+    scale = built([-0.1, -0.2], view_samples.LOGPROB, low=-3.0)
+    assert (scale.certain, scale.uncertain) == (-0.1, -3.0)
+    for ends in ({"low": 9.0}, {"high": -1.0}):
+        with pytest.raises(UsageError, match="--range: the scale of eu would run from"):
+            built([0.1, 0.2], **ends)
     with pytest.raises(TokurError, match='no token has a value for "eu"'):
         built([None, None])
 
 
-def test_equal_values_are_sure_and_on_the_scale():
-    scale = built([0.4, 0.4, None])
-    assert [scale.step(0.4), scale.clipped(0.4), scale.step(0.5), scale.clipped(0.5)] == [0, 0, 7, 1]
-
-
-def test_the_steps_are_eight_of_equal_width():
+def test_scale_steps_are_eight_of_equal_width():
     scale = Scale(view_samples.EU, 0.0, 8.0, "")
     assert [scale.step(value) for value in (-1, 0, 0.99, 1, 3.5, 7, 7.99, 8, 9)] == [0, 0, 0, 1, 3, 7, 7, 7, 7]
     assert scale.edges == [0, 1, 2, 3, 4, 5, 6, 7, 8]
+    even = built([0.4, 0.4, None])
+    assert [even.step(0.4), even.beyond(0.4), even.step(0.5), even.beyond(0.5)] == [0, 0, 7, 1]
 
 
-@given(numbers, st.sampled_from([view_samples.EU, view_samples.LOGPROB]))
-def test_less_sure_is_never_a_lower_step(values, quantity):
-    scale = built(values, quantity)
-    ordered = sorted(values, key=quantity.doubt)
-    steps = [scale.step(value) for value in ordered]
-    assert steps == sorted(steps)
-
-
-@pytest.mark.parametrize(
-    ("unsure", "shown"),
-    [(8.0, "1.23"), (0.8, "1.23"), (0.11, "1.235"), (0.01, "1.2346"), (0.0, "1.23"), (900.0, "1.23")],
-)
-def test_numbers_have_the_decimals_that_the_scale_needs(unsure, shown):
-    assert Scale(view_samples.EU, 0.0, unsure, "").format(1.23456) == shown
-
-
-def test_zero_has_no_sign():
+@pytest.mark.parametrize(("uncertain", "shown"), [(8.0, "1.23"), (0.11, "1.235"), (0.01, "1.2346"), (0.0, "1.23")])
+def test_scale_format_has_the_decimals_that_it_needs(uncertain, shown):
+    assert Scale(view_samples.EU, 0.0, uncertain, "").format(1.23456) == shown
     assert Scale(view_samples.LOGPROB, 0.0, -1.0, "").format(-0.0001) == "0.00"
 
 
-def test_the_scale_covers_all_responses_in_whatever_order():
-    forward, backward = ScaleBuilder(view_samples.QUANTITIES), ScaleBuilder(view_samples.QUANTITIES)
-    pair = [view_samples.right(), view_samples.wrong()]
-    for response in pair:
-        forward.add(response)
-    for response in reversed(pair):
-        backward.add(response)
-    for quantity in view_samples.QUANTITIES:
-        assert forward.scale(quantity.name) == backward.scale(quantity.name)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_colour_steps_differ_in_lightness_and_their_text_can_be_read(theme):
+    """The contrast ratio of WCAG 2.2: 4.5 for text, and each step is told from the next by luminance alone."""
+
+    def luminance(colour):
+        digits = colour[1:] if len(colour) == 7 else "".join(2 * digit for digit in colour[1:])
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
+                  for c in (value / 255 for value in bytes.fromhex(digits))]  # fmt: skip
+        return float(np.dot((0.2126, 0.7152, 0.0722), linear)) + 0.05
+
+    steps = colour_steps(theme)
+    assert len(steps) == STEPS == 8
+    for back, ink in steps:
+        assert max(luminance(back), luminance(ink)) / min(luminance(back), luminance(ink)) >= 4.5
+    light = [luminance(back) for back, _ in steps]
+    assert all(max(pair) / min(pair) > 1.2 for pair in pairwise(light))
+    assert light == sorted(light, reverse=theme == "light")

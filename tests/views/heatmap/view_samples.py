@@ -1,4 +1,4 @@
-"""Made-up scored responses for the tests of the views: a right and a wrong maths answer, and hard text."""
+"""Made-up scored responses for the tests of the views: a correct and an incorrect maths answer, and hard text."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import random
 import re
 
 from tokur_cli.records.quantity import Quantity
-from tokur_cli.scores.steps import step_spans, tokens_of_steps
-from tokur_cli.views.heatmap.response import HeatmapResponse
+from tokur_cli.scores.steps import aggregates, step_spans, tokens_of_steps
+from tokur_cli.views.heatmap.response import HeatmapResponse, Step, Sums
+from tokur_cli.views.heatmap.scale import ScaleBuilder
 
 EU = Quantity("eu", "epistemic uncertainty")
 AU = Quantity("au", "aleatoric uncertainty")
@@ -84,10 +85,19 @@ def values_for(text: str, spans: list[tuple[int, int]], spikes: dict[str, float]
     return {"eu": eu, "au": au, "tu": tu, "entropy": entropy, "logprob": logprob}
 
 
-def steps(text: str, spans: list[tuple[int, int]]) -> list[tuple[tuple[int, int], range]]:
-    """The text's steps with their tokens, as the command gives them to the views."""
+def painted(text: str, spans: list[tuple[int, int]], values: dict[str, list], **fields) -> HeatmapResponse:
+    """A response with its steps and their sums, as the command gives them to the views."""
+
+    def sums(within: slice) -> dict[str, Sums]:
+        return {name: Sums(*list(aggregates(of[within], "uncertainty").values())[:2]) for name, of in values.items()}
+
     found = step_spans(text)
-    return list(zip(found, tokens_of_steps(text, spans, found), strict=True))
+    steps = [
+        Step(start, end, within, sums(slice(within.start, within.stop)))
+        for (start, end), within in zip(found, tokens_of_steps(text, spans, found), strict=True)
+    ]
+    fields = {"id": "1", **fields}
+    return HeatmapResponse(response=text, spans=spans, values=values, sums=sums(slice(None)), steps=steps, **fields)
 
 
 def scored(text: str, spikes: dict[str, float], seed: int, **fields) -> HeatmapResponse:
@@ -95,7 +105,7 @@ def scored(text: str, spikes: dict[str, float], seed: int, **fields) -> HeatmapR
     values = values_for(text, spans, spikes, seed)
     sums = {name: sum(values[name]) for name in ("eu", "au", "tu")}
     scores = {**sums, "eu_mean": sums["eu"] / len(spans), "ll": sum(values["logprob"]) / len(spans), "p_true": None}
-    return HeatmapResponse(response=text, spans=spans, values=values, scores=scores, steps=steps(text, spans), **fields)
+    return painted(text, spans, values, scores=scores, **fields)
 
 
 def right() -> HeatmapResponse:
@@ -133,5 +143,12 @@ def long(tokens: int = 10_000) -> HeatmapResponse:
         text += words * 50
     spans = split(text)[:tokens]
     text = text[: spans[-1][1]]
-    values = values_for(text, spans, {}, 4)
-    return HeatmapResponse(id="long", response=text, spans=spans, values=values, steps=steps(text, spans))
+    return painted(text, spans, values_for(text, spans, {}, 4))
+
+
+def scales_of(responses, *names):
+    """The scales of some quantities over all responses."""
+    builder = ScaleBuilder(QUANTITIES)
+    for response in responses:
+        builder.add(response)
+    return [builder.scale(name) for name in names]

@@ -1,20 +1,21 @@
-"""``tokur heatmap``: scored responses in, a picture out of where the model was unsure."""
+"""``tokur heatmap``: scored responses in, a picture out of where the model was uncertain."""
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TextIO, cast, get_args
+from typing import TextIO
+
+from rich.console import RenderableType
 
 from tokur_cli.answers.judging import Labelled
 from tokur_cli.commands.heatmap.gallery import Gallery
-from tokur_cli.commands.heatmap.output import columns_of, standard_picture
+from tokur_cli.commands.heatmap.output import picture_console
 from tokur_cli.commands.heatmap.records import heatmap_response, said_answer, scored_with
-from tokur_cli.commands.options.heatmap import ChoiceOptions, PassthroughOptions, PictureOptions, ScaleOptions
+from tokur_cli.commands.options.heatmap import ChoiceOptions, HeatmapOutput, PictureOptions, ScaleOptions
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say
@@ -28,17 +29,16 @@ from tokur_cli.records.quantity import Quantity
 from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.quantities import QUANTITIES
-from tokur_cli.views.heatmap.colours import Palette, Theme
 from tokur_cli.views.heatmap.html import write_html
-from tokur_cli.views.heatmap.look import Look, has_steps, heatmap_console
 from tokur_cli.views.heatmap.scale import Scale, ScaleBuilder
+from tokur_cli.views.heatmap.style import TerminalStyle, has_steps
 from tokur_cli.views.heatmap.svg import svg_figure
 from tokur_cli.views.heatmap.terminal import compare_view, legend, response_view
 
 COMMAND = "heatmap"
 FIGURE_RESPONSES = 12
 """More than these make a figure that nobody can print."""
-FIGURE_COLUMNS = 72
+FIGURE_COLUMNS, FIGURE_COLUMNS_BESIDE = 84, 125
 
 
 def heatmap(
@@ -47,17 +47,13 @@ def heatmap(
     choice: ChoiceOptions,
     labels: LabelOptions,
     picture: PictureOptions,
-    target: PassthroughOptions,
+    target: HeatmapOutput,
 ) -> None:
     """Paint scored responses.
 
     All records are read before anything is painted, since one scale holds for all of them.
     """
     asked = _quantities_of(scaling.quantities)
-    palettes = _palettes_of(scaling.palettes, len(asked))
-    for name, value in (("--vmin", scaling.vmin), ("--vmax", scaling.vmax)):
-        if value is not None and not math.isfinite(value):
-            raise UsageError(f"{name} {value}: is not a finite number")
     # A page can be switched to what else the records have
     others = [quantity for quantity in QUANTITIES.values() if quantity not in asked] if picture.html else []
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
@@ -68,10 +64,7 @@ def heatmap(
         settings = _read(_passed_on(items, writer), [one.name for one in asked], scales, gallery, invalid, labels)
         if scales.responses:
             gallery.check()
-            chosen = [
-                replace(scales.scale(quantity.name, scaling.vmin, scaling.vmax), palette=palette)
-                for quantity, palette in zip(asked, palettes, strict=True)
-            ]
+            chosen = [scales.scale(quantity.name, *scaling.ends) for quantity in asked]
             if picture.html:
                 every = chosen + [scales.scale(name) for name in scales.others if scales.has_values(name)]
                 _write_page(picture.html, gallery, every, source.path, settings)
@@ -90,21 +83,6 @@ def _quantities_of(names: str) -> list[Quantity]:
         what = f"no quantity of single tokens is called {', '.join(unknown)}" if unknown else "--score names none"
         raise UsageError(what + there_are(QUANTITIES, *unknown))
     return [QUANTITIES[name] for name in asked]
-
-
-def _palettes_of(names: str, count: int) -> list[Palette]:
-    """Return the palettes of a comma-separated list, one for each of ``count`` quantities; a single one is for all."""
-    asked = [name.strip() for name in names.split(",")]
-    unknown = [name for name in asked if name not in get_args(Palette)]
-    if unknown:
-        raise UsageError(
-            f"--palette: no palette is called {', '.join(unknown)}" + there_are(get_args(Palette), *unknown)
-        )
-    if len(asked) not in (1, count):
-        raise UsageError(
-            f"--palette names {len(asked)} palettes and --score {count} quantities: give one for each, or one for all"
-        )
-    return cast(list[Palette], asked * count if len(asked) == 1 else asked)
 
 
 def _passed_on(items: Iterable[Labelled | Refused], writer: RecordWriter | None) -> Iterator[Labelled | Refused]:
@@ -167,36 +145,33 @@ def _write_page(path: str, gallery: Gallery, scales: Sequence[Scale], source: st
 
 
 def _write_figure(path: str, gallery: Gallery, scales: Sequence[Scale], picture: PictureOptions) -> None:
-    responses = gallery.responses()
-    if len(responses) > FIGURE_RESPONSES:
+    if (count := len(gallery.responses())) > FIGURE_RESPONSES:
         raise TokurError(
-            f"--svg: {len(responses):,} responses are too many for one figure (at most {FIGURE_RESPONSES}): choose "
-            "with --id, --sample or --limit"
+            f"--svg: {count:,} responses are too many for one figure (at most {FIGURE_RESPONSES}): choose with --id, "
+            "--sample or --limit"
         )
-    theme: Theme = "light" if picture.theme == "auto" else picture.theme
-    columns = picture.width or FIGURE_COLUMNS
-    text = svg_figure(responses, scales, columns=columns, theme=theme, compare=gallery.choice.compare)
+    are_beside = gallery.choice.compare or len(scales) == 2
+    width = int(os.environ.get("COLUMNS") or (FIGURE_COLUMNS_BESIDE if are_beside else FIGURE_COLUMNS))
+    theme = "light" if picture.theme == "auto" else picture.theme
+    style = TerminalStyle(width, theme=theme, detail=picture.detail, by=gallery.choice.by)
+    figure = svg_figure(list(_drawn(gallery, scales, style)), width=width, theme=theme)
     with writing_whole(path) as file:
-        file.write(text)
+        file.write(figure)
 
 
 def _print(stream: TextIO, gallery: Gallery, scales: Sequence[Scale], picture: PictureOptions) -> None:
-    with standard_picture(stream, not picture.no_pager) as file:
-        console = heatmap_console(file, is_terminal=stream.isatty(), color=picture.color)
-        look = Look(
-            width=picture.width or columns_of(stream),
-            painted=has_steps(console),
-            theme="dark" if picture.theme == "auto" else picture.theme,
-            marks=picture.marks,
-            top=picture.top,
-            steps=picture.steps,
-            scores=picture.all_scores,
-            sort=gallery.choice.by,
-        )
-        console.print(legend(scales, look))
-        if gallery.choice.compare:
-            for left, right in gallery.pairs():
-                console.print(compare_view(left, right, scales, look))
-        else:
-            for response in gallery.responses():
-                console.print(response_view(response, scales, look))
+    with picture_console(stream) as console:
+        theme = "dark" if picture.theme == "auto" else picture.theme
+        style = TerminalStyle(console.width, has_steps(console), theme, picture.detail, gallery.choice.by)
+        for part in _drawn(gallery, scales, style):
+            console.print(part, crop=False)
+
+
+def _drawn(gallery: Gallery, scales: Sequence[Scale], style: TerminalStyle) -> Iterator[RenderableType]:
+    yield legend(scales, style)
+    if gallery.choice.compare:
+        for left, right in gallery.pairs():
+            yield compare_view(left, right, scales, style)
+    else:
+        for response in gallery.responses():
+            yield response_view(response, scales, style)

@@ -47,7 +47,7 @@ class Gallery:
         choice = self.choice
         if self._offered and choice.only and not self._has_label:
             raise TokurError(
-                f"--only {choice.only}: no record says whether it is right, "
+                f"--only {choice.only}: no record says whether it is correct, "
                 'by "correct" (true or false) or by a "reference" to compare with'
             )
         if self._offered and not self._chosen:
@@ -64,7 +64,7 @@ class Gallery:
         return self._ordered()[: self.choice.limit]
 
     def pairs(self) -> list[tuple[HeatmapResponse, HeatmapResponse]]:
-        """Return two responses to each question that has two: a right and a wrong one if it has both, else the first.
+        """Return two responses to each question that has two: a correct and an incorrect one, else the first two.
 
         Questions that have both come first, unless the responses are sorted.
         """

@@ -10,17 +10,14 @@ from typing import Any
 from tokur_cli.answers.judging import LabelRule
 from tokur_cli.commands.heatmap.records import heatmap_response, said_answer
 from tokur_cli.records.errors import RecordError, UsageError
-from tokur_cli.records.quantity import Quantity
 from tokur_cli.records.record import Record
 from tokur_cli.scores.quantities import QUANTITIES
-from tokur_cli.views.heatmap.cells import cells_of
-from tokur_cli.views.heatmap.response import HeatmapResponse
 from tokur_cli.views.heatmap.scale import ScaleBuilder
+from tokur_cli.views.heatmap.style import TerminalStyle
 from tokur_cli.views.heatmap.svg import svg_figure
-from tokur_cli.views.heatmap.unsure import most_unsure
+from tokur_cli.views.heatmap.terminal import legend, response_view
 
 _COLUMNS = 96
-_LEAST_SURE = 5
 
 
 def picture_of(fields: Mapping[str, Any]) -> str | None:
@@ -38,30 +35,16 @@ def picture_of(fields: Mapping[str, Any]) -> str | None:
     scales.add(response)
     if not scales.has_values(quantity.name):
         return None
-    figure = svg_figure([response], [scales.scale(quantity.name)], columns=_COLUMNS)
+    style = TerminalStyle(_COLUMNS, theme="light")
+    scale = [scales.scale(quantity.name)]
+    figure = svg_figure([legend(scale, style), response_view(response, scale, style)], width=_COLUMNS)
     data = base64.b64encode(figure.encode()).decode()
     alt = escape(f"Heat map of the {quantity.label} in: {response.response}")
-    image = f'<img alt="{alt}" style="max-width:100%" src="data:image/svg+xml;base64,{data}">'
-    others = _alternatives(response, quantity)
-    return f"{image}<pre>{escape(others)}</pre>" if others else image
-
-
-def _alternatives(response: HeatmapResponse, quantity: Quantity) -> str:
-    """Return what else might have been written at the least sure tokens, a line each; empty where it is not known."""
-    cells = cells_of(response.response, response.spans)
-    found = [
-        (unsure, response.alternatives[unsure.token])
-        for unsure in most_unsure(response, cells, quantity, _LEAST_SURE)
-        if unsure.token in response.alternatives
-    ]
-    rows = [
-        f"{unsure.token + 1:>5}  »{cells[unsure.cell].shown}«  {others.in_a_line(_COLUMNS)}" for unsure, others in found
-    ]
-    return "\n".join([f"token  by {quantity.name} the least sure, and the likeliest there", *rows]) if rows else ""
+    return f'<img alt="{alt}" style="max-width:100%" src="data:image/svg+xml;base64,{data}">'
 
 
 def _brought(record: Record) -> bool | None:
-    """Return whether a record says by itself that its response is right; None where it does not, or several do."""
+    """Return whether a record says by itself that its response is correct; None where it does not, or several do."""
     try:
         brought = LabelRule().brought(record)
     except UsageError:

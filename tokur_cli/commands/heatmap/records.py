@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from tokur_cli.commands.shared.scored_tokens import scored_tokens, token_arrays
 from tokur_cli.records.record import Record
 from tokur_cli.scores.quantities import QUANTITIES
-from tokur_cli.views.heatmap.alternatives import Alternatives
-from tokur_cli.views.heatmap.response import HeatmapResponse
-
-_AGAIN = "score it again with --alternatives"
+from tokur_cli.scores.steps import aggregates
+from tokur_cli.views.heatmap.response import Alternatives, HeatmapResponse, Step, Sums
 
 
 def heatmap_response(
@@ -28,15 +27,13 @@ def heatmap_response(
         record: the record.
         needed: token quantities that it must have.
         wanted: token quantities that are taken too if it has them.
-        correct: whether it is right; None where that is not said.
+        correct: whether it is correct; None where that is not said.
         answer: its answer; None where none is shown.
     """
     tokens = scored_tokens(record, (*needed, *wanted))
     for name in needed:
         if name not in tokens.values:
-            others = ",".join(_with_values(token_arrays(record)))
-            advice = f"give --score {others}, which there are" if others else "score the responses with it first"
-            raise record.error(f'no token values named "{name}": {advice}')
+            raise record.error(f'no "{name}" per token here{_available(record)}')
     name = record.id or f"line {record.line}"
     question = record.turns[-1]["content"] if record.turns else None
     return HeatmapResponse(
@@ -51,7 +48,11 @@ def heatmap_response(
         correct=correct,
         answer=answer,
         reference=record.reference,
-        steps=tokens.steps,
+        sums={name: _sums(name, values) for name, values in tokens.values.items()},
+        steps=[
+            Step(start, end, within, {name: _sums(name, values, within) for name, values in tokens.values.items()})
+            for (start, end), within in tokens.steps
+        ],
         alternatives=scored_alternatives(record, len(tokens.spans)),
     )
 
@@ -73,13 +74,24 @@ def scored_with(record: Record) -> str:
     return ", ".join([model, *(text.format(known[name]) for name, text in words.items() if name in known)]).strip(", ")
 
 
-def _with_values(tokens: Mapping[str, Any]) -> list[str]:
-    """Return the quantities of which at least one token has a value."""
-    return [
+def _sums(name: str, values: Sequence[float | None], within: range | None = None) -> Sums:
+    """Return the sum and the mean of a quantity over some tokens, of all without a range."""
+    chosen = values if within is None else values[within.start : within.stop]
+    found = aggregates([math.nan if one is None else one for one in chosen], QUANTITIES[name].orientation)
+    return Sums(*(None if math.isnan(found[how]) else found[how] for how in ("sum", "mean")))
+
+
+def _available(record: Record) -> str:
+    """Return in words which quantities have a value at one token at least."""
+    tokens = token_arrays(record)
+    having = [
         name
         for name in QUANTITIES
         if isinstance(values := tokens.get(name), list) and any(value is not None for value in values)
     ]
+    return (
+        f"; available: {', '.join(having)} (--score {having[0]})" if having else ": score the responses with it first"
+    )
 
 
 def scored_alternatives(record: Record, count: int) -> dict[int, Alternatives]:
@@ -96,30 +108,28 @@ def scored_alternatives(record: Record, count: int) -> dict[int, Alternatives]:
     if kept is None:
         return {}
     listed = kept.get("at") if isinstance(kept, dict) else None
-    if not isinstance(listed, list):
-        raise record.error(f'"tokur.alternatives" has no list "at": {_AGAIN}')
-    return dict(
-        _alternatives(record, f'"tokur.alternatives.at"[{place}]', one, count) for place, one in enumerate(listed)
-    )
+    found = [_alternatives(one, count) for one in listed] if isinstance(listed, list) else [None]
+    if None in found:
+        raise record.error('"tokur.alternatives" is not as --alternatives writes it: score it again with that')
+    return dict(one for one in found if one is not None)
 
 
-def _alternatives(record: Record, what: str, fields: Any, count: int) -> tuple[int, Alternatives]:
+def _alternatives(fields: Any, count: int) -> tuple[int, Alternatives] | None:
+    """Return a token and its alternatives; None where something is of another type or size."""
     if not isinstance(fields, dict):
-        raise record.error(f"{what} is not an object: {_AGAIN}")
-    token, texts, draws = (fields.get(name, []) for name in ("token", "text", "draws"))
+        return None
+    token, texts, draws = fields.get("token"), fields.get("text"), fields.get("draws", [])
+    shares: list[Any] = [fields.get("p"), *([fields["p_mean"]] if "p_mean" in fields else [])]
     if type(token) is not int or not 0 <= token < count:
-        raise record.error(f'{what}: "token" is no place among the {count} tokens of the response')
-    if not all(isinstance(list_, list) and all(isinstance(text, str) for text in list_) for list_ in (texts, draws)):
-        raise record.error(f'{what}: "text" and "draws" are not lists of texts: {_AGAIN}')
-    shares = {name: fields[name] for name in ("p", "p_mean") if name in fields}
-    if "p" not in shares or not all(isinstance(one, list) and len(one) == len(texts) for one in shares.values()):
-        raise record.error(f'{what}: "p" and "p_mean" are not lists with a number for each text: {_AGAIN}')
-    numbers = {name: [_share(record, f'{what}: "{name}"', one) for one in values] for name, values in shares.items()}
-    return token, Alternatives(texts, numbers["p"], numbers.get("p_mean"), draws)
+        return None
+    if not isinstance(texts, list) or not isinstance(draws, list):
+        return None
+    if not all(isinstance(text, str) for text in (*texts, *draws)):
+        return None
+    if not all(isinstance(p, list) and len(p) == len(texts) and all(map(_is_share, p)) for p in shares):
+        return None
+    return token, Alternatives(texts, shares[0], shares[1] if len(shares) > 1 else None, draws)
 
 
-def _share(record: Record, what: str, value: Any) -> float | None:
-    number = record.number(what, value)
-    if number is not None and not 0 <= number <= 1 + 1e-6:
-        raise record.error(f"{what} holds {number:g}, which is no probability")
-    return number
+def _is_share(value: Any) -> bool:
+    return value is None or (type(value) in (int, float) and 0 <= value <= 1 + 1e-6)

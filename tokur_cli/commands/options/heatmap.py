@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 from typer import Option
 
 from tokur_cli.commands.options.files import Writes
-from tokur_cli.commands.options.relations import Excludes
 from tokur_cli.commands.options.streams import RecordOutput
-from tokur_cli.records.streams import STDIN
+from tokur_cli.records.errors import UsageError
 from tokur_cli.scores.quantities import QUANTITIES
-
-_OF_TEXT = Excludes("--html", "--svg")
 
 
 @dataclass(frozen=True)
@@ -25,26 +23,34 @@ class ScaleOptions:
     quantities: Annotated[
         str,
         Option(
-            "--score",
-            metavar="NAMES",
-            help=f"Comma-separated quantities of single tokens: {', '.join(QUANTITIES)}.",
+            "--score", metavar="NAMES", help=f"Comma-separated quantities of single tokens: {', '.join(QUANTITIES)}."
         ),
     ] = "eu"
-    palettes: Annotated[
-        str,
+    range: Annotated[
+        str | None,
         Option(
-            "--palette",
-            metavar="NAME[,NAME]",
-            help="The colours: cividis, red or green. One for each quantity of --score, in its order, or one for all.",
+            metavar="LOW,HIGH",
+            help="Ends of the scale; one may be left out (,0.5). Default: the lowest value and the 99th percentile of "
+            "the input's tokens.",
         ),
-    ] = "cividis"
-    vmin: Annotated[
-        float | None, Option(metavar="NUMBER", help="Lowest value of the scale. Default: the lowest in the input.")
     ] = None
-    vmax: Annotated[
-        float | None,
-        Option(metavar="NUMBER", help="Highest value of the scale. Default: the 0.99 quantile of the input's tokens."),
-    ] = None
+
+    def __post_init__(self) -> None:
+        _ = self.ends
+
+    @property
+    def ends(self) -> tuple[float | None, float | None]:
+        """The lowest and the highest value of the scale; None where it is that of the input."""
+        if self.range is None:
+            return None, None
+        try:
+            low, high = (float(end) if end.strip() else None for end in self.range.split(","))
+        except ValueError:
+            low = high = math.nan
+        known = [end for end in (low, high) if end is not None]
+        if not all(map(math.isfinite, known)) or (low is not None and high is not None and low >= high):
+            raise UsageError(f"--range {self.range}: give the lowest and the highest value, such as 0,0.5")
+        return low, high
 
 
 @dataclass(frozen=True)
@@ -62,10 +68,7 @@ class ChoiceOptions:
     ] = field(default_factory=list)
     only: Annotated[
         Literal["correct", "incorrect"] | None,
-        Option(
-            help="Only right or only wrong ones, as the field correct (or a quality of 1 or 0) says, else by the "
-            "reference."
-        ),
+        Option(help="Only responses whose label, or whose answer beside the reference, says so."),
     ] = None
     by: Annotated[
         str | None,
@@ -78,8 +81,7 @@ class ChoiceOptions:
     compare: Annotated[
         bool,
         Option(
-            "--compare",
-            help="Two responses of each question side by side: a right and a wrong one if it has both.",
+            "--compare", help="Two responses per question side by side: a correct and an incorrect one if it has both."
         ),
     ] = False
 
@@ -99,40 +101,18 @@ class PictureOptions:
         str | None, Writes(), Option(metavar="FILE", help="Write a page for the browser: one file, no network.")
     ] = None
     svg: Annotated[str | None, Writes(), Option(metavar="FILE", help="Write a figure for a paper.")] = None
-    color: Annotated[
-        Literal["auto", "always", "never"], Option(help="auto: on a terminal, unless NO_COLOR is set."), _OF_TEXT
-    ] = "auto"
     theme: Annotated[
         Literal["auto", "dark", "light"],
-        Option(help="The background. auto: dark in the terminal, light in a figure."),
+        Option(help="Background of text and figure. auto: dark in the terminal, light in a figure."),
     ] = "auto"
-    marks: Annotated[
-        Literal["auto", "none", "bars", "values"],
-        Option(help="Beside colour: bars under the text, or token[0.83]. auto: bars with fewer than 256 colours."),
-        _OF_TEXT,
-    ] = "auto"
-    width: Annotated[
-        int | None,
-        Option(min=40, metavar="N", help="Columns. Default: the terminal's; 72 for each text in a figure."),
-    ] = None
-    top: Annotated[int, Option(min=0, metavar="N", help="Least sure tokens to list."), _OF_TEXT] = 5
-    steps: Annotated[
-        int, Option(min=0, metavar="N", help="Reasoning steps to list, the least sure ones."), _OF_TEXT
-    ] = 12
-    all_scores: Annotated[
-        bool, Option("--all-scores", help="List all scores of the whole response, not just the main ones."), _OF_TEXT
+    detail: Annotated[
+        bool,
+        Option("--detail", help="In text and figure: all scores and steps, 20 tokens, and bars beside the colours."),
     ] = False
-    no_pager: Annotated[bool, Option("--no-pager", help="Do not page what is longer than the terminal."), _OF_TEXT] = (
-        False
-    )
-
-
-def _standard_output(given: bool) -> list[str]:
-    return [STDIN] if given else []
 
 
 @dataclass(frozen=True)
-class PassthroughOptions(RecordOutput):
+class HeatmapOutput(RecordOutput):
     """Where the records go on to, unchanged; None is nowhere."""
 
     path: Annotated[
@@ -145,14 +125,3 @@ class PassthroughOptions(RecordOutput):
             help="Pass the records on, unchanged, to this file; with - the picture goes to standard error.",
         ),
     ] = None
-    passthrough: Annotated[
-        bool,
-        Writes(_standard_output),
-        Option("--passthrough", help="The same as -o -."),
-        Excludes("--output"),
-    ] = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.passthrough:
-            object.__setattr__(self, "path", STDIN)

@@ -32,7 +32,7 @@ class Cell:
         return "".join(glyph.shown for glyph in self.glyphs)
 
     def value(self, values: Sequence[float | None], quantity: Quantity) -> float | None:
-        """Return the value of the cell's least sure token, since scales are of single tokens; None if it has none."""
+        """Return the value of the cell's least certain token, as scales are of single tokens; None if it has none."""
         known = [value for token in self.tokens if (value := values[token]) is not None]
         return max(known, key=quantity.doubt, default=None)
 
@@ -90,20 +90,19 @@ class Break(Enum):
 
 
 class Run(NamedTuple):
-    """A part of one cell on one line, with its columns; the cell's index is −1 for text outside all cells."""
+    """A piece of one cell on one line, with its columns."""
 
     cell: int
     text: str
     width: int
 
 
-def wrap(cells: Sequence[Cell], width: int, notes: Sequence[str] | None = None) -> list[list[Run]]:
+def wrap(cells: Sequence[Cell], width: int) -> list[list[Run]]:
     """Break cells into lines, after spaces and beside wide characters where possible; nothing is left out.
 
     Args:
         cells: what to draw.
         width: columns of a line, at least 16.
-        notes: a plain text after each cell, such as its value.
 
     Returns:
         The lines, each its runs from left to right, no two neighbours of one cell.
@@ -111,7 +110,7 @@ def wrap(cells: Sequence[Cell], width: int, notes: Sequence[str] | None = None) 
     lines: list[list[Run]] = [[]]
     column = 0
     word: list[tuple[int, str, int]] = []
-    for cell, shown, columns, breaks in _pieces(cells, notes):
+    for cell, shown, columns, breaks in _pieces(cells):
         if breaks is Break.AROUND:
             column = _place(word, lines, column, width)
             word = []
@@ -127,8 +126,8 @@ def wrap(cells: Sequence[Cell], width: int, notes: Sequence[str] | None = None) 
     return lines
 
 
-def _pieces(cells: Sequence[Cell], notes: Sequence[str] | None) -> Iterator[tuple[int, str, int, Break]]:
-    """Yield (cell, text, columns, breaks) for every glyph and note; a note stays with the last glyph of its cell."""
+def _pieces(cells: Sequence[Cell]) -> Iterator[tuple[int, str, int, Break]]:
+    """Yield (cell, text, columns, breaks) for every glyph."""
     for index, cell in enumerate(cells):
         for glyph in cell.glyphs:
             if glyph.newline:
@@ -137,11 +136,7 @@ def _pieces(cells: Sequence[Cell], notes: Sequence[str] | None) -> Iterator[tupl
                 breaks = Break.BEHIND
             else:
                 breaks = Break.AROUND if glyph.width == 2 else Break.NONE
-            if notes and notes[index] and glyph is cell.glyphs[-1]:
-                yield index, glyph.shown, glyph.width, Break.NONE
-                yield -1, notes[index], len(notes[index]), Break.BEHIND if breaks is Break.AROUND else breaks
-            else:
-                yield index, glyph.shown, glyph.width, breaks
+            yield index, glyph.shown, glyph.width, breaks
 
 
 def _place(word: list[tuple[int, str, int]], lines: list[list[Run]], column: int, width: int) -> int:

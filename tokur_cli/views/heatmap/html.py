@@ -5,19 +5,21 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import IO, Any
 
-from tokur_cli.views.heatmap.alternatives import Alternatives, drawn
 from tokur_cli.views.heatmap.cells import Cell, cells_of
-from tokur_cli.views.heatmap.colours import Palette, Theme, colour_steps
-from tokur_cli.views.heatmap.response import HeatmapResponse
+from tokur_cli.views.heatmap.response import Alternatives, HeatmapResponse, drawn, least_certain
 from tokur_cli.views.heatmap.scale import Scale
-from tokur_cli.views.heatmap.steps import tally
+from tokur_cli.views.heatmap.style import Theme, colour_steps
 from tokur_cli.views.visible import NEWLINE, paragraphs, picture, shorten
 
-_STEP_LABEL_COLUMNS = 80
+_TOP = 5
+_LABEL_COLUMNS = 80
+_NO_VALUE, _NO_TOKEN = "-", " "
+_ON_SCALE, _OFF_SCALE = "01234567", "abcdefgh"
+"""Marks of a cell: its step, on the scale or off it."""
 
 
 def write_html(
@@ -32,8 +34,7 @@ def write_html(
     """Write a page that paints responses, one after the other, so that any number fits in memory.
 
     The page holds each response as two lines of JSON: what the list needs, and the tokens, which the browser reads and
-    paints when they come near the screen. Token values are whole numbers of a hundredth of what the legend tells apart
-    (`_quantum_decimals`), which keeps a page of 300,000 tokens small.
+    paints when they come near the screen. Steps of colours, sums and what is least certain are computed here.
 
     Args:
         file: a text file in UTF-8.
@@ -43,7 +44,7 @@ def write_html(
         scored: with what the responses were scored, in a sentence.
         compare: whether to put the responses in two columns.
     """
-    style = _palette_css({scale.palette: None for scale in scales}) + _asset("page.css")
+    style = _step_css() + _asset("page.css")
     script = _asset("page.js")
     head, _, tail = _asset("page.html").partition("{data}")
     told = {"title": _escape(picture(title)), "scored": _escape(picture(scored))}
@@ -81,80 +82,106 @@ def _json(data: Any) -> str:
     return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def _quantum_decimals(scale: Scale) -> int:
-    return scale.decimals + 2
+def _step_css() -> str:
+    """Return the colours of the eight steps, certain to uncertain, in both themes."""
 
-
-def _quanta(values: Sequence[float | None], scale: Scale) -> list[int | None]:
-    per_unit = 10 ** _quantum_decimals(scale)
-    return [None if value is None else round(value * per_unit) for value in values]
-
-
-def _palette_css(palettes: Iterable[Palette]) -> str:
-    """Return the colours of the eight steps, sure to unsure, in both themes, for what has ``data-palette``."""
-
-    def variables(palette: Palette, theme: Theme) -> str:
-        steps = enumerate(colour_steps(palette, theme))
-        return ";".join(f"--step{step}:{back};--ink{step}:{ink}" for step, (back, ink) in steps)
-
-    classes = "".join(f".step{step}{{background:var(--step{step});color:var(--ink{step})}}" for step in range(8))
-    rules = []
-    for palette in palettes:
-        light, dark, here = variables(palette, "light"), variables(palette, "dark"), f"[data-palette={palette}]"
-        rules.append(
-            f"{here}{{{light}}}@media(prefers-color-scheme:dark){{:root:not([data-theme=light]) {here}{{{dark}}}}}"
-            f":root[data-theme=dark] {here}{{{dark}}}"
+    def rules(theme: Theme) -> str:
+        return "".join(
+            f".step{step}{{background:{back};color:{ink}}}" for step, (back, ink) in enumerate(colour_steps(theme))
         )
-    return "".join(rules) + classes + "\n"
+
+    return f"{rules('light')}@media(prefers-color-scheme:dark){{{rules('dark')}}}\n"
 
 
 def _scale_data(scale: Scale) -> dict[str, Any]:
     quantity = scale.quantity
+    name, what = picture(quantity.name), "Sum" if quantity.aggregate == "sum" else "Mean"
     return {
-        "name": picture(quantity.name),
-        "label": picture(quantity.label),
-        "unit": quantity.unit,
-        "confidence": quantity.orientation == "confidence",
-        "aggregate": quantity.aggregate,
-        "scores": [picture(name) for name in quantity.scores],
-        # Rounded as the values are, or a value at an end could land beyond it.
-        "ends": _quanta([scale.sure, scale.unsure], scale),
-        "quantum": _quantum_decimals(scale),
+        "name": name,
+        "label": f"{picture(quantity.label)}, {quantity.unit}",
         "edges": [scale.format(edge) for edge in scale.edges],
-        "decimals": scale.decimals,
+        "decimals": scale.decimals + 2,
         "origin": scale.origin,
-        "palette": scale.palette,
+        "steps": f"{what} of {name} by step, ▶ the least certain",
     }
 
 
 def _head_data(response: HeatmapResponse, scales: Sequence[Scale]) -> dict[str, Any]:
+    leading = response.leading_scores([scales[0].quantity])
+    others = {name: value for name, value in response.scores.items() if name not in leading}
     return {
-        "id": picture(response.id),
-        "sample": response.sample,
+        "title": response.title,
+        "find": f"{picture(response.id)} {paragraphs(response.question or '')}".lower(),
         "question": paragraphs(response.question or ""),
         "correct": response.correct,
-        "answer": None if response.answer is None else picture(response.answer),
-        "reference": None if response.reference is None else picture(response.reference),
-        "scores": [[picture(name), f"{value:.4g}"] for name, value in response.scores.items() if value is not None],
-        "unknown": [picture(name) for name, value in response.scores.items() if value is None],
+        "verdict": response.verdict,
+        "facts": " · ".join(
+            f"{name} {picture(text)}"
+            for name, text in (("answer", response.answer), ("reference", response.reference))
+            if text is not None
+        ),
+        "scores": [_scores_data(leading), _scores_data(others)],
         "length": len(response.response),
-        "doubts": [tally(response.values[scale.quantity.name], scale.quantity)[2] for scale in scales],
+        "doubts": [response.sums[scale.quantity.name].doubt(scale.quantity) for scale in scales],
     }
+
+
+def _scores_data(scores: Mapping[str, float | None]) -> list[list[str]]:
+    return [[picture(name), "not known" if value is None else f"{value:.4g}"] for name, value in scores.items()]
 
 
 def _tokens_data(response: HeatmapResponse, scales: Sequence[Scale]) -> dict[str, Any]:
     cells = cells_of(response.response, response.spans)
     one_to_one = [cell.tokens for cell in cells] == [range(token, token + 1) for token in range(len(response.spans))]
-    steps = [
-        [tokens.start, tokens.stop, _label(response.response[start:end])] for (start, end), tokens in response.steps
-    ]
     return {
         "cells": [_drawn(cell) for cell in cells],
         "tokens": None if one_to_one else [[cell.tokens.start, len(cell.tokens)] for cell in cells],
-        "steps": steps,
-        "values": [_quanta(response.values[scale.quantity.name], scale) for scale in scales],
+        "values": [_whole_numbers(response.values[scale.quantity.name], scale) for scale in scales],
+        "marks": ["".join(_mark(cell, response, scale) for cell in cells) for scale in scales],
+        "top": [
+            [[one.cell, one.token] for one in least_certain(response, cells, scale.quantity, _TOP)] for scale in scales
+        ],
+        "steps": [
+            [step.tokens.start, step.tokens.stop, _label(response.response[step.start : step.end])]
+            for step in response.steps
+        ],
+        "sums": [_sums_data(response, scale) for scale in scales],
         "others": {token: _others_data(others) for token, others in response.alternatives.items()},
     }
+
+
+def _whole_numbers(values: Sequence[float | None], scale: Scale) -> list[int | None]:
+    """Return values in units of their last decimal on the page, which keeps a page of 300,000 tokens small."""
+    per_unit = 10 ** (scale.decimals + 2)
+    return [None if value is None else round(value * per_unit) for value in values]
+
+
+def _mark(cell: Cell, response: HeatmapResponse, scale: Scale) -> str:
+    if not cell.tokens:
+        return _NO_TOKEN
+    value = cell.value(response.values[scale.quantity.name], scale.quantity)
+    if value is None:
+        return _NO_VALUE
+    return (_OFF_SCALE if scale.beyond(value) else _ON_SCALE)[scale.step(value)]
+
+
+def _sums_data(response: HeatmapResponse, scale: Scale) -> list[Any] | None:
+    """Return of each step what it is compared by, its part of the least certain one's in percent, and whether it is it.
+
+    None for less than two steps, or where no step has a value.
+    """
+    quantity = scale.quantity
+    least = response.least_certain_step(quantity)
+    if least is None or len(response.steps) < 2:
+        return None
+    doubts = [step.sums[quantity.name].doubt(quantity) for step in response.steps]
+    known = [doubt for doubt in doubts if doubt is not None]
+    floor, most = min([0.0, *known] if quantity.aggregate == "sum" else known), max(known)
+    found: list[Any] = []
+    for index, doubt in enumerate(doubts):
+        percent = 0 if doubt is None or most == floor else round(100 * (doubt - floor) / (most - floor))
+        found.append([None if doubt is None else scale.format(quantity.doubt(doubt)), percent, index == least])
+    return found
 
 
 def _others_data(others: Alternatives) -> list[Any]:
@@ -175,4 +202,4 @@ def _drawn(cell: Cell) -> str:
 
 
 def _label(text: str) -> str:
-    return shorten(picture(" ".join(text.split())), _STEP_LABEL_COLUMNS)
+    return shorten(picture(" ".join(text.split())), _LABEL_COLUMNS)

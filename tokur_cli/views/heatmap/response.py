@@ -1,12 +1,76 @@
-"""What a heat map is drawn from: one response with its per-token quantities."""
+"""What a heat map is drawn from: one response with the quantities of its tokens, and where it is least certain."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from tokur_cli.views.heatmap.alternatives import Alternatives
-from tokur_cli.views.visible import picture
+from tokur_cli.records.quantity import Quantity
+from tokur_cli.views.heatmap.cells import Cell
+from tokur_cli.views.visible import picture, shorten, width_of
+
+LEADING = ("eu", "ll_sum", "p_correct")
+"""Scores of whole responses that are always shown first, whatever is painted."""
+
+_ROUNDS_TO_A_PERCENT = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Alternatives:
+    """The likeliest tokens at one place.
+
+    Args:
+        texts: what each would add to the text, the likeliest first.
+        p: their probabilities under the model; None where one is not known.
+        p_mean: the same under the mean of the draws; None without draws.
+        draws: what the likeliest token of each draw would add.
+    """
+
+    texts: Sequence[str]
+    p: Sequence[float | None]
+    p_mean: Sequence[float | None] | None = None
+    draws: Sequence[str] = ()
+
+    def in_a_line(self, width: int) -> str:
+        """Return those of at least half a percent, ``40 % 6``, then what the draws would write where they disagree.
+
+        As many as fit into so many columns, and … where some are left out.
+        """
+        pieces = [
+            f"{'?' if value is None else f'{100 * value:.0f}'} % {drawn(text)}"
+            for text, value in zip(self.texts, self.p, strict=True)
+            if value is None or value >= _ROUNDS_TO_A_PERCENT
+        ]
+        if set(self.draws) - set(self.texts[:1]):
+            pieces.append("draws: " + " ".join(map(drawn, self.draws)))
+        line = "  ".join(pieces)
+        while pieces and width_of(line) > width:
+            pieces.pop()
+            line = "  ".join(pieces) + " …" if pieces else ""
+        return line
+
+
+class Sums(NamedTuple):
+    """The sum and the mean of a quantity over some tokens; None where it is not known of one of them."""
+
+    total: float | None
+    mean: float | None
+
+    def doubt(self, quantity: Quantity) -> float | None:
+        """Return the one of the two that the quantity compares by, turned so that more is less certain."""
+        value = self.total if quantity.aggregate == "sum" else self.mean
+        return None if value is None else quantity.doubt(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A reasoning step: the code points ``[start, end)``, the tokens, and by quantity what they sum to."""
+
+    start: int
+    end: int
+    tokens: range
+    sums: Mapping[str, Sums]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,14 +82,15 @@ class HeatmapResponse:
         response: the model's text, exactly as it was written.
         spans: code points ``[start, end)`` of ``response``, one pair per token, as ``scored_tokens`` allows them.
         values: per-token quantities by name, each as long as ``spans``; None where a token has no value.
+        sums: by quantity what all tokens sum to.
         group: what the responses to one question have in common.
         sample: which of the question's N responses this is.
         question: the question's text.
         scores: response-level scores by name; None where a score could not be computed.
-        correct: whether the answer is right, None if that is not known.
+        correct: whether the answer is correct, None if that is not known.
         answer: the answer extracted from the response.
         reference: the gold answer.
-        steps: the reasoning steps, which join to the whole text: code points ``(start, end)`` and the tokens of each.
+        steps: the reasoning steps, which join to the whole text.
         alternatives: what else might have been written at tokens, by their indices; empty where that is not known.
     """
 
@@ -33,6 +98,7 @@ class HeatmapResponse:
     response: str
     spans: Sequence[tuple[int, int]]
     values: Mapping[str, Sequence[float | None]]
+    sums: Mapping[str, Sums] = field(default_factory=dict)
     group: str = ""
     sample: int | None = None
     question: str | None = None
@@ -40,7 +106,7 @@ class HeatmapResponse:
     correct: bool | None = None
     answer: str | None = None
     reference: str | None = None
-    steps: Sequence[tuple[tuple[int, int], range]] = ()
+    steps: Sequence[Step] = ()
     alternatives: Mapping[int, Alternatives] = field(default_factory=dict)
 
     @property
@@ -50,5 +116,58 @@ class HeatmapResponse:
 
     @property
     def verdict(self) -> str:
-        """Whether it is right, in words with a sign; empty if that is not known."""
-        return "" if self.correct is None else "✓ right" if self.correct else "✗ wrong"
+        """Whether it is correct, in words with a sign; empty if that is not known."""
+        return "" if self.correct is None else "✓ correct" if self.correct else "✗ incorrect"
+
+    def leading_scores(self, quantities: Sequence[Quantity], by: str | None = None) -> dict[str, float]:
+        """Return the known scores that are shown first: of the order, of what is painted, and those of `LEADING`."""
+        painted = (name for quantity in quantities for name in quantity.scores)
+        names = dict.fromkeys((*filter(None, (by,)), *painted, *LEADING))
+        return {name: value for name in names if (value := self.scores.get(name)) is not None}
+
+    def least_certain_step(self, quantity: Quantity) -> int | None:
+        """Return the index of the least certain step, the first of equals; None if no step has a value."""
+        doubts = [(step.sums[quantity.name].doubt(quantity), -index) for index, step in enumerate(self.steps)]
+        known = [(doubt, index) for doubt, index in doubts if doubt is not None]
+        return -max(known)[1] if known else None
+
+
+class Uncertain(NamedTuple):
+    """One of the least certain tokens, with the cell that shows it."""
+
+    cell: int
+    token: int
+    value: float
+
+
+def least_certain(
+    response: HeatmapResponse, cells: Sequence[Cell], quantity: Quantity, count: int | None = None
+) -> list[Uncertain]:
+    """Return the ``count`` least certain tokens, the least certain first, of equals the earlier one; one per cell."""
+    values = response.values[quantity.name]
+    ranked: dict[int, Uncertain] = {}
+    for index, cell in enumerate(cells):
+        known = [
+            (quantity.doubt(value), -token, value) for token in cell.tokens if (value := values[token]) is not None
+        ]
+        if known:
+            _, negated, value = max(known)
+            token = -negated
+            # A token that shares a character with its neighbour lies in two cells: keep the one with more of it.
+            if token not in ranked or len(cell.text) > len(cells[ranked[token].cell].text):
+                ranked[token] = Uncertain(index, token, value)
+    return sorted(ranked.values(), key=lambda one: (-quantity.doubt(one.value), one.token))[:count]
+
+
+def context(cells: Sequence[Cell], at: int, width: int) -> tuple[str, str, str]:
+    """Return the text before a cell, of the cell and after it as it is drawn, on one line of so many columns."""
+    middle = shorten(cells[at].shown, max(1, width // 2))
+    room = max(1, (width - width_of(middle)) // 2)
+    before = "".join(cell.shown for cell in cells[max(0, at - room) : at])  # a cell takes a column at least
+    behind = "".join(cell.shown for cell in cells[at + 1 : at + 2 + room])
+    return shorten(before, room, keep_end=True), middle, shorten(behind, room)
+
+
+def drawn(text: str) -> str:
+    """Return a token's text as it is drawn, without the spaces around it; ␣ for nothing but spaces, ∅ for no text."""
+    return picture(text.strip(" ")) or ("␣" if text else "∅")

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from tokur_cli.records.errors import TokurError, UsageError
 from tokur_cli.records.quantity import Quantity
-from tokur_cli.views.heatmap.colours import STEPS, Palette
 from tokur_cli.views.heatmap.response import HeatmapResponse
+from tokur_cli.views.heatmap.style import STEPS
 
 HIGH_QUANTILE = 0.99
 
@@ -22,44 +22,43 @@ class Scale:
 
     Args:
         quantity: what is painted.
-        sure: the value at the sure end.
-        unsure: the value at the unsure end.
+        certain: the value at the certain end.
+        uncertain: the value at the uncertain end.
         origin: in words, where the ends come from.
-        palette: the colours of the steps.
     """
 
     quantity: Quantity
-    sure: float
-    unsure: float
+    certain: float
+    uncertain: float
     origin: str
-    palette: Palette = "cividis"
 
     @property
     def edges(self) -> list[float]:
-        """The nine values that bound the steps, from the sure end to the unsure one."""
-        inner = (self.sure + (self.unsure - self.sure) * step / STEPS for step in range(1, STEPS))
-        return [self.sure, *inner, self.unsure]
+        """The nine values that bound the steps, from the certain end to the uncertain one."""
+        inner = (self.certain + (self.uncertain - self.certain) * step / STEPS for step in range(1, STEPS))
+        return [self.certain, *inner, self.uncertain]
 
     @property
     def decimals(self) -> int:
         """How many decimals tell values on the scale apart: two figures of a step's length, and at least two."""
-        length = (abs(self.unsure - self.sure) or abs(self.unsure)) / STEPS
+        length = (abs(self.uncertain - self.certain) or abs(self.uncertain)) / STEPS
         return max(2, 1 - math.floor(math.log10(length))) if length > 0 else 2
 
     def step(self, value: float) -> int:
-        """Return the step of a value, 0 (sure) to 7 (unsure); values beyond an end fall in the step at that end."""
-        distance, length = self.quantity.doubt(value - self.sure), self.quantity.doubt(self.unsure - self.sure)
+        """Return the step of a value, 0 (certain) to 7 (uncertain); off the scale it is the step at that end."""
+        distance = self.quantity.doubt(value - self.certain)
+        length = self.quantity.doubt(self.uncertain - self.certain)
         if distance <= 0:
             return 0
         if distance >= length:
             return STEPS - 1
         return min(STEPS - 1, int(STEPS * distance / length))
 
-    def clipped(self, value: float) -> int:
-        """Return 1 for a value beyond the unsure end, −1 for one beyond the sure end, 0 for one on the scale."""
-        if self.quantity.doubt(value) > self.quantity.doubt(self.unsure):
+    def beyond(self, value: float) -> int:
+        """Return 1 for a value beyond the uncertain end, −1 for one beyond the certain end, 0 for one on the scale."""
+        if self.quantity.doubt(value) > self.quantity.doubt(self.uncertain):
             return 1
-        return -1 if self.quantity.doubt(value) < self.quantity.doubt(self.sure) else 0
+        return -1 if self.quantity.doubt(value) < self.quantity.doubt(self.certain) else 0
 
     def format(self, value: float) -> str:
         """Return the value with as many decimals as the scale needs."""
@@ -96,31 +95,32 @@ class ScaleBuilder:
         """Return whether any token had a value of a quantity."""
         return len(self._values[name]) > 0
 
-    def scale(self, name: str, vmin: float | None = None, vmax: float | None = None) -> Scale:
+    def scale(self, name: str, low: float | None = None, high: float | None = None) -> Scale:
         """Return the scale of one quantity over everything that was added.
 
-        It runs from the surest token to the one of rank ⌊0.99 · (N − 1)⌋ of N, counted from the surest as 0; given ends
-        replace these.
+        It runs from the most certain token to the one of rank ⌊0.99 · (N − 1)⌋ of N, counted from the most certain as
+        0; given ends replace these.
 
         Args:
             name: the quantity's name.
-            vmin: the lowest value on the scale, which is its unsure end for a confidence.
-            vmax: the highest value on the scale.
+            low: the lowest value on the scale, which is its uncertain end for a confidence.
+            high: the highest value on the scale.
         """
         quantity, values = self._quantities[name], self._values[name]
         if not values:
             raise TokurError(f'no token has a value for "{name}"; there is nothing to paint')
-        less_sure = len(values) - math.floor(HIGH_QUANTILE * (len(values) - 1))  # those from the unsure end on
+        beyond = len(values) - math.floor(HIGH_QUANTILE * (len(values) - 1))  # those from the uncertain end on
         is_uncertainty = quantity.orientation == "uncertainty"
-        if is_uncertainty:
-            low, high = min(values), heapq.nlargest(less_sure, values)[-1]
+        ends = ["lowest value", "99th percentile"] if is_uncertainty else ["1st percentile", "highest value"]
+        if low is not None:
+            ends[0] = f"{low:g}"
         else:
-            low, high = heapq.nsmallest(less_sure, values)[-1], max(values)
-        low, high = low if vmin is None else vmin, high if vmax is None else vmax
-        given = [f"{option} {value:g}" for option, value in (("--vmin", vmin), ("--vmax", vmax)) if value is not None]
-        if low > high or (low == high and len(given) == 2):
-            raise UsageError(f"the scale of {name} would run from {low:g} to {high:g}: --vmin must lie below --vmax")
-        tokens = f"{len(values):,} token{'s' if len(values) != 1 else ''}"
-        ends = f"quantiles 0 to {HIGH_QUANTILE:g} of {tokens}" if len(given) < 2 else tokens
-        sure, unsure = (low, high) if is_uncertainty else (high, low)
-        return Scale(quantity, sure, unsure, " · ".join([ends, *given]))
+            low = min(values) if is_uncertainty else heapq.nsmallest(beyond, values)[-1]
+        if high is not None:
+            ends[1] = f"{high:g}"
+        else:
+            high = heapq.nlargest(beyond, values)[-1] if is_uncertainty else max(values)
+        if low > high:
+            raise UsageError(f"--range: the scale of {name} would run from {low:g} to {high:g}")
+        origin = f"{ends[0]} to {ends[1]} of {len(values):,} token{'s' if len(values) != 1 else ''}"
+        return Scale(quantity, *((low, high) if is_uncertainty else (high, low)), origin)

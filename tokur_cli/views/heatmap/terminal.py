@@ -2,308 +2,279 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from rich.columns import Columns
+from rich.console import Group, RenderableType
+from rich.constrain import Constrain
 from rich.style import Style
+from rich.table import Table
+from rich.text import Text
 
-from tokur_cli.views.heatmap.blocks import GUTTER, Block, StyledLine, below, beside, flow
 from tokur_cli.views.heatmap.cells import Cell, cells_of, wrap
-from tokur_cli.views.heatmap.colours import STEPS
-from tokur_cli.views.heatmap.look import ABOVE, BARS, BELOW, NO_VALUE, RIGHT, WRONG, Look, step_styles
-from tokur_cli.views.heatmap.response import HeatmapResponse
+from tokur_cli.views.heatmap.response import HeatmapResponse, context, least_certain
 from tokur_cli.views.heatmap.scale import Scale
-from tokur_cli.views.heatmap.steps import doubtful_step, steps_of
-from tokur_cli.views.heatmap.unsure import context, most_unsure
+from tokur_cli.views.heatmap.style import NARROWEST, STEPS, VERDICTS, TerminalStyle, step_style
 from tokur_cli.views.visible import picture, shorten, width_of
 
 # Lines longer than this are hard to read; a wider terminal shows two panels side by side.
 READABLE = 100
-_BESIDE_FROM = 2 * 44 + len(GUTTER)
-_BETWEEN_SCORES = 3
-MAIN_SCORES = ("ll_sum", "p_correct")
-"""Scores of whole responses that are shown whatever is painted."""
+BESIDE_FROM = 91
+"""Columns from which two panels stand side by side."""
 
-_INSTEAD = "likeliest there"
+_GUTTER = "    \n  │ \n    \n  │ \n    \n    \n  │ \n    \n"
+_GUTTER_WIDTH = 3
+_TOP, _TOP_IN_DETAIL = 5, 20
+_STEPS_LISTED = 12
+_BARS = "▁▂▃▄▅▆▇█"
+_ABOVE, _BELOW, _NO_VALUE = "▲", "▽", "·"
+_BOLD, _DIM = Style(bold=True), Style(dim=True)
+_EMPTY = Text("")
 
-_BOLD = Style(bold=True)
-_DIM = Style(dim=True)
-_EMPTY = Block([StyledLine()])
 
-
-def legend(scales: Sequence[Scale], look: Look) -> Block:
+def legend(scales: Sequence[Scale], style: TerminalStyle) -> RenderableType:
     """Return what colours and signs mean: for each quantity its name, unit, steps, ends and where they come from.
 
     It stands once, above all responses.
     """
-    width = min(look.columns, READABLE)
-    blocks = []
+    width = min(_columns(style), READABLE)
+    parts: list[RenderableType] = []
     for scale in scales:
         quantity = scale.quantity
-        title = StyledLine().add(shorten(picture(quantity.name), width // 2), _BOLD)
-        title.add(shorten(f"  {picture(quantity.label)}, {quantity.unit}", width - title.width))
-        origin = f"  one scale: {scale.origin}"
-        if title.width + width_of(origin) <= width:
-            blocks.append(Block([title.add(origin, _DIM)]))
-        else:
-            blocks += [Block([title]), flow(origin.split(), width, _DIM, between=" ")]
-        blocks.append(swatches(scale, look, width))
-    signs = [f"{ABOVE} {BELOW} beyond an end", f"{NO_VALUE} no value"]
-    if look.drawn_marks == "none":
-        signs = ["underlined: beyond an end", "no colour: no value"]
-    signs += ["↵ newline", "⇥ tab", "∎ no text"]
-    return below([*blocks, flow(signs, width, _DIM, between="   ")])
+        title = Text().append(picture(quantity.name), _BOLD)
+        title.append(f"  {picture(quantity.label)}, {quantity.unit}")
+        parts += [title.append(f"  shared colour scale: {scale.origin}", _DIM), _swatches(scale, style, width)]
+    signs = [f"{_ABOVE} {_BELOW} off the scale", f"{_NO_VALUE} no value"]
+    if not style.has_bars:
+        signs = ["underlined: off the scale", "no colour: no value"]
+    signs += ["↵ newline", "⇥ tab", "∎ empty token"]
+    return Constrain(Group(*parts, Text("   ".join(signs), _DIM)), width)
 
 
-def response_view(response: HeatmapResponse, scales: Sequence[Scale], look: Look) -> Block:
+def response_view(response: HeatmapResponse, scales: Sequence[Scale], style: TerminalStyle) -> RenderableType:
     """Return one response: heading, a painted text for each scale, and its summary by the first one.
 
     Two scales stand side by side where the width allows it, else one under the other.
     """
     cells = cells_of(response.response, response.spans)
-    if len(scales) == 2 and look.columns >= _BESIDE_FROM:
-        half = (look.columns - len(GUTTER)) // 2
-        panels = beside([_named_panel(response, cells, scale, look, half) for scale in scales], half)
+    columns = _columns(style)
+    if len(scales) == 2 and columns >= BESIDE_FROM:
+        half = (columns - _GUTTER_WIDTH) // 2
+        panels: list[RenderableType] = [
+            _beside([[_panel(response, cells, scale, style, half, named=True) for scale in scales]], half)
+        ]
+        width = columns
     else:
-        width = min(look.columns, READABLE)
-        panel = _panel if len(scales) == 1 else _named_panel
-        panels = below([panel(response, cells, scale, look, width) for scale in scales], gap=1)
-    width = min(look.columns, max(READABLE, panels.width))
-    head = below([_heading(response, width), _question(response, width)])
-    summary = _summary(response, cells, scales, look, min(width, READABLE))
-    return below([below([head, panels, summary], gap=1), _EMPTY])
+        width = min(columns, READABLE)
+        named = len(scales) > 1
+        panels = _spaced([_panel(response, cells, scale, style, width, named=named) for scale in scales])
+    head = Group(_heading(response, width), *_question(response))
+    summary = Constrain(_summary(response, cells, scales, style, min(width, READABLE)), READABLE)
+    return Group(*_spaced([head, *panels, summary]), _EMPTY)
 
 
-def compare_view(left: HeatmapResponse, right: HeatmapResponse, scales: Sequence[Scale], look: Look) -> Block:
+def compare_view(
+    left: HeatmapResponse, right: HeatmapResponse, scales: Sequence[Scale], style: TerminalStyle
+) -> RenderableType:
     """Return two responses to one question side by side, or one under the other where the width does not allow it."""
-    if look.columns < _BESIDE_FROM:
-        return below([response_view(response, scales, look) for response in (left, right)])
-    half = min((look.columns - len(GUTTER)) // 2, READABLE)
+    columns = _columns(style)
+    if columns < BESIDE_FROM:
+        return Group(*(response_view(response, scales, style) for response in (left, right)))
+    half = min((columns - _GUTTER_WIDTH) // 2, READABLE)
     sides = [(response, cells_of(response.response, response.spans)) for response in (left, right)]
-    rows = [beside([_heading(response, half) for response, _ in sides], half)]
-    panel = _panel if len(scales) == 1 else _named_panel
-    rows += [beside([panel(response, cells, scale, look, half) for response, cells in sides], half) for scale in scales]
-    rows.append(beside([_summary(response, cells, scales, look, half) for response, cells in sides], half))
-    gap = beside([_EMPTY, _EMPTY], half)
-    framed = [rows[0]]
-    for row in rows[1:]:
-        framed += [gap, row]
-    return below([below([_question(left, 2 * half + len(GUTTER)), below(framed)], gap=1), _EMPTY])
+    named = len(scales) > 1
+    rows: list[list[RenderableType]] = [[_heading(response, half) for response, _ in sides]]
+    for scale in scales:
+        rows.append([_panel(response, cells, scale, style, half, named=named) for response, cells in sides])
+    rows.append([_summary(response, cells, scales, style, half) for response, cells in sides])
+    framed = [row for pair in zip(rows, [[_EMPTY, _EMPTY]] * len(rows), strict=True) for row in pair][:-1]
+    return Group(*_spaced([*_question(left), _beside(framed, half)]), _EMPTY)
 
 
-def swatches(scale: Scale, look: Look, width: int) -> Block:
-    """Return the eight steps, each with the value where it begins, between the words "sure" and "unsure"."""
-    styles = _styles(scale, look)
-    lines = [StyledLine().add("sure ")]
+def _columns(style: TerminalStyle) -> int:
+    return max(style.width, NARROWEST)
+
+
+def _spaced(parts: Sequence[RenderableType]) -> list[RenderableType]:
+    """Return parts with an empty line between."""
+    return [one for part in parts for one in (part, _EMPTY)][:-1]
+
+
+def _beside(rows: Sequence[Sequence[RenderableType]], width: int) -> Table:
+    """Return rows of two parts side by side, each in so many columns."""
+    from rich.box import Box
+
+    table = Table(box=Box(_GUTTER), show_header=False, show_edge=False, pad_edge=False, border_style=_DIM)
+    for _ in range(2):
+        table.add_column(width=width, no_wrap=True, overflow="ignore")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _swatches(scale: Scale, style: TerminalStyle, width: int) -> Text:
+    """Return the eight steps, each with the value where it begins, between the words "certain" and "uncertain"."""
+    start, end = "certain ", f" {scale.format(scale.uncertain)} uncertain"
     texts = [
-        f"{BARS[step] if look.drawn_marks == 'bars' else ' '}{scale.format(edge)} "
+        f"{_BARS[step] if style.has_bars else ' '}{scale.format(edge)} "
         for step, edge in enumerate(scale.edges[:STEPS])
     ]
-    end = f" {scale.format(scale.unsure)} unsure"
-    room = width - len("sure ") - len(end)
+    room = width - len(start) - len(end)
     if sum(map(len, texts)) > room >= sum(map(len, texts)) - STEPS:  # one line is worth the blanks
         texts = [text.rstrip() for text in texts]
+    line, column = Text(start, no_wrap=True), len(start)
     for step, text in enumerate(texts):
-        if lines[-1].width + len(text) > width:
-            lines.append(StyledLine().add("     "))
-        lines[-1].add(text, styles[step])
-    if lines[-1].width + len(end) > width:
-        lines.append(StyledLine().add("    "))
-    lines[-1].add(end)
-    return Block(lines)
+        if column + len(text) > width:
+            line.append("\n" + " " * len(start))
+            column = len(start)
+        line.append(text, step_style(style.theme, step) if style.painted else None)
+        column += len(text)
+    return line.append(end if column + len(end) <= width else "\n" + " " * (len(start) - 1) + end)
 
 
-def _styles(scale: Scale, look: Look, *, outside: bool = False) -> Sequence[Style | None]:
-    return step_styles(scale.palette, look.theme, outside=outside) if look.painted else [None] * STEPS
+def _heading(response: HeatmapResponse, width: int) -> Text:
+    verdict = f" {response.verdict} " if response.verdict else ""
+    line = Text("── ", _DIM, no_wrap=True).append(
+        shorten(response.title, max(1, width - 20)), Style(bold=True, dim=False)
+    )
+    line.append(" ")
+    rest = width - line.cell_len - len(verdict)
+    line.append("─" * (rest - 2 if verdict else rest))
+    if response.correct is not None:
+        line.append(verdict, Style(dim=False) + VERDICTS[response.correct]).append("──")
+    return line
 
 
-def _heading(response: HeatmapResponse, width: int) -> Block:
-    line = StyledLine().add("── ", _DIM).add(shorten(response.title, max(1, width - 16)), _BOLD).add(" ", _DIM)
-    if verdict := response.verdict:
-        line.pad_to(width - len(verdict) - 4, "─", _DIM).add(f" {verdict} ", RIGHT if response.correct else WRONG)
-    return Block([line.pad_to(width, "─", _DIM)])
-
-
-def _question(response: HeatmapResponse, width: int) -> Block:
+def _question(response: HeatmapResponse) -> list[RenderableType]:
     if not response.question:
-        return Block()
-    return flow(response.question.split(), min(width, READABLE), _DIM, between=" ")
+        return []
+    return [Constrain(Text(picture(" ".join(response.question.split())), _DIM, overflow="fold"), READABLE)]
 
 
-def _named_panel(response: HeatmapResponse, cells: Sequence[Cell], scale: Scale, look: Look, width: int) -> Block:
-    """Return one response painted by one of several quantities, under its name."""
-    name = StyledLine().add(shorten(picture(scale.quantity.name), width), _BOLD)
-    return below([Block([name]), _panel(response, cells, scale, look, width)])
-
-
-def _panel(response: HeatmapResponse, cells: Sequence[Cell], scale: Scale, look: Look, width: int) -> Block:
-    """Return one response painted by one quantity."""
+def _panel(
+    response: HeatmapResponse, cells: Sequence[Cell], scale: Scale, style: TerminalStyle, width: int, *, named: bool
+) -> Text:
+    """Return one response painted by one quantity, under its name if it is one of several."""
     values = response.values[scale.quantity.name]
-    cell_values = [cell.value(values, scale.quantity) for cell in cells]
-    inside, outside = _styles(scale, look), _styles(scale, look, outside=True)
-    notes = None
-    if look.drawn_marks == "values":
-        notes = [_note(cell, value, scale) for cell, value in zip(cells, cell_values, strict=True)]
-    lines = []
-    for runs in wrap(cells, width, notes):
-        text, bars = StyledLine(), StyledLine()
+    lines = [Text(shorten(picture(scale.quantity.name), width), _BOLD)] if named else []
+    for runs in wrap(cells, width):
+        text, bars = Text(), ""
         for run in runs:
-            value = cell_values[run.cell] if run.cell >= 0 else None
-            style = None if value is None else (outside if scale.clipped(value) else inside)[scale.step(value)]
-            text.add(run.text, style, run.width)
-            has_tokens = run.cell >= 0 and len(cells[run.cell].tokens) > 0
-            bars.add((_mark(value, scale) if has_tokens else " ") * run.width, None, run.width)
-        lines.append(text)
-        if look.drawn_marks == "bars":
-            lines += [bars, StyledLine()]  # without the empty line the bars would seem to belong to the text below them
-    return Block(lines[:-1] if look.drawn_marks == "bars" else lines)
+            value = cells[run.cell].value(values, scale.quantity)
+            text.append(run.text, _style(value, scale, style))
+            bars += (_mark(value, scale) if cells[run.cell].tokens else " ") * run.width
+        lines += [text, Text(bars), _EMPTY] if style.has_bars else [text]
+    if style.has_bars:
+        lines.pop()
+    joined = Text("\n").join(lines)
+    joined.no_wrap, joined.overflow = True, "ignore"
+    return joined
+
+
+def _style(value: float | None, scale: Scale, style: TerminalStyle) -> Style | None:
+    if value is None or not style.painted:
+        return None
+    return step_style(style.theme, scale.step(value), off_scale=scale.beyond(value) != 0)
 
 
 def _mark(value: float | None, scale: Scale) -> str:
     if value is None:
-        return NO_VALUE
-    return {1: ABOVE, -1: BELOW, 0: BARS[scale.step(value)]}[scale.clipped(value)]
-
-
-def _note(cell: Cell, value: float | None, scale: Scale) -> str:
-    if not cell.tokens:
-        return ""
-    return f"[{_number(value, scale)}]"
+        return _NO_VALUE
+    return {1: _ABOVE, -1: _BELOW, 0: _BARS[scale.step(value)]}[scale.beyond(value)]
 
 
 def _number(value: float | None, scale: Scale) -> str:
+    """Return a value, with a mark before it where it is off the scale: numbers are aligned on the right."""
     if value is None:
-        return NO_VALUE
-    return scale.format(value) + {1: ABOVE, -1: BELOW, 0: ""}[scale.clipped(value)]
+        return _NO_VALUE
+    return {1: _ABOVE, -1: _BELOW, 0: ""}[scale.beyond(value)] + scale.format(value)
 
 
 def _summary(
-    response: HeatmapResponse, cells: Sequence[Cell], scales: Sequence[Scale], look: Look, width: int
-) -> Block:
-    facts = []
-    if response.answer is not None:
-        facts.append(f"answer {response.answer}")
-    if response.reference is not None:
-        facts.append(f"reference {response.reference}")
-    if not look.scores:
-        facts += _main_scores(response, scales, look)
-    found = [flow(facts, width, between=" · ")] if facts else []
-    if look.scores:
-        found.append(_scores(response, width))
-    tokens = below([*found, _top_tokens(response, cells, scales, look, width)])
-    return below([tokens, _steps(response, scales[0], look, width)], gap=1)
-
-
-def _main_scores(response: HeatmapResponse, scales: Sequence[Scale], look: Look) -> list[str]:
-    """Return the scores of the order and of what is shown, the usual ones to compare them with, and the length."""
-    names = [*filter(None, [look.sort]), *(name for scale in scales for name in scale.quantity.scores)]
-    known = [
-        f"{name} {value:.4g}"
-        for name in dict.fromkeys([*names, *MAIN_SCORES])
-        if (value := response.scores.get(name)) is not None
-    ]
+    response: HeatmapResponse, cells: Sequence[Cell], scales: Sequence[Scale], style: TerminalStyle, width: int
+) -> RenderableType:
+    """Return the answer, the scores of the whole response, its least certain tokens, and its steps."""
     count = len(response.spans)
-    return [*known, f"{count:,} token{'s' * (count != 1)}"]
-
-
-def _scores(response: HeatmapResponse, width: int) -> Block:
-    """Return the whole response's scores in as many columns as there is room for; threes keep families together.
-
-    Those that are not known are counted alone.
-    """
-    known = {name: value for name, value in response.scores.items() if value is not None}
-    cells = [
-        StyledLine().add(shorten(picture(name), width - 12), _DIM).add(f" {value:.4g}") for name, value in known.items()
-    ]
-    across = next(
-        count
-        for count in (6, 3, 2, 1)
-        if sum(_column_widths(cells, count)) + (count - 1) * _BETWEEN_SCORES <= width or count == 1
-    )
-    lines = []
-    for first in range(0, len(cells), across):
-        line, start = StyledLine(), 0
-        for cell, column in zip(cells[first : first + across], _column_widths(cells, across), strict=False):
-            line.pad_to(start).join(cell)
-            start += column + _BETWEEN_SCORES
-        lines.append(line)
-    if unknown := len(response.scores) - len(known):
-        lines.append(StyledLine().add(f"{unknown} score{'s' * (unknown > 1)} not known", _DIM))
-    return Block(lines)
-
-
-def _column_widths(cells: Sequence[StyledLine], across: int) -> list[int]:
-    return [max((cell.width for cell in cells[at::across]), default=0) for at in range(across)]
+    facts = [f"answer {picture(response.answer)}"] if response.answer is not None else []
+    facts += [f"reference {picture(response.reference)}"] if response.reference is not None else []
+    if not style.detail:
+        leading = response.leading_scores([scale.quantity for scale in scales], style.by)
+        facts += [f"{picture(name)} {value:.4g}" for name, value in leading.items()]
+    parts: list[RenderableType] = [Text(" · ".join([*facts, f"{count:,} token{'s' * (count != 1)}"]), overflow="fold")]
+    if style.detail:
+        known = {name: value for name, value in response.scores.items() if value is not None}
+        parts.append(Columns([Text(f"{picture(name)} {value:.4g}") for name, value in known.items()], padding=(0, 3)))
+        if unknown := len(response.scores) - len(known):
+            parts.append(Text(f"{unknown} score{'s' * (unknown > 1)} not known", _DIM))
+    parts += _top_tokens(response, cells, scales, style, width)
+    return Group(*_spaced([Group(*parts), *_steps(response, scales[0], style, width)]))
 
 
 def _top_tokens(
-    response: HeatmapResponse, cells: Sequence[Cell], scales: Sequence[Scale], look: Look, width: int
-) -> Block:
-    """Return the least sure tokens in their context, with the values of every scale."""
-    found = most_unsure(response, cells, scales[0].quantity, look.top)
+    response: HeatmapResponse, cells: Sequence[Cell], scales: Sequence[Scale], style: TerminalStyle, width: int
+) -> list[RenderableType]:
+    """Return the least certain tokens in their context, with the values of every scale and what else might be there."""
+    found = least_certain(response, cells, scales[0].quantity, _TOP_IN_DETAIL if style.detail else _TOP)
     if not found:
-        return Block()
-    styles = _styles(scales[0], look)
-    rows = [["token", *(picture(scale.quantity.name) + " " for scale in scales)]]
-    for unsure in found:
-        cell = cells[unsure.cell]
-        values = [cell.value(response.values[scale.quantity.name], scale.quantity) for scale in scales]
-        numbers = [_number(value, scale) for value, scale in zip(values, scales, strict=True)]
-        # Numbers are aligned, and the marks of those beyond an end stand out of the column
-        rows.append([str(unsure.token + 1), *(text if text[-1] in ABOVE + BELOW else text + " " for text in numbers)])
-    head, *texts = _aligned(rows)
-    lines = [StyledLine()]
-    for place, name in enumerate(head):
-        lines[0].add("  " + name if place else name, _DIM)
-    lines[0].add(" the least sure"[: max(0, width - lines[0].width)], _DIM)
-    others = [response.alternatives.get(unsure.token) for unsure in found]
-    room = max(0, width - lines[0].width + len(" the least sure"))  # for the text, and beside it what else it might be
-    instead = [other.in_a_line(room // 2) if other else "" for other in others]
-    column = max(map(width_of, instead))
-    if column:
-        column = max(column, len(_INSTEAD))
-        lines[0].pad_to(width - column).add(_INSTEAD, _DIM)
-    for unsure, text, line_of_others in zip(found, texts, instead, strict=True):
-        line = StyledLine().add("  ".join(text))
-        before, middle, behind = context(cells, unsure.cell, max(8, width - line.width - 3 - (column and column + 2)))
-        style = styles[scales[0].step(unsure.value)]
-        lines.append(line.add(" " + before, _DIM).add("»").add(middle, style).add("«").add(behind, _DIM))
-        if line_of_others:
-            line.pad_to(width - column).add(line_of_others)
-    return Block(lines)
+        return []
+    rows = []
+    for one in found:
+        values = [cells[one.cell].value(response.values[scale.quantity.name], scale.quantity) for scale in scales]
+        rows.append([str(one.token + 1), *map(_number, values, scales)])
+    others = [response.alternatives.get(one.token) for one in found]
+
+    def last(row: int, room: int) -> Text:
+        instead = [other.in_a_line(room // 2) if other else "" for other in others]
+        beside = max(map(width_of, instead))
+        room -= beside + 2 if beside else 0
+        before, middle, behind = context(cells, found[row].cell, max(8, room - 2))
+        line = Text(before, _DIM).append("‹", Style(dim=False))
+        line.append(middle, Style(dim=False) + (_style(found[row].value, scales[0], style) or Style.null()))
+        line.append("›", Style(dim=False)).append(behind)
+        return line.append(" " * max(0, room + 2 - line.cell_len) + instead[row], Style(dim=False)) if beside else line
+
+    title = "least certain tokens" + ", and the likeliest there" * any(others)
+    return [_listing(["token", *(picture(scale.quantity.name) for scale in scales)], rows, title, last, width)]
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Return rows of cells with the cells of each column as wide as its widest, aligned on the right."""
-    sizes = [max(map(width_of, column)) for column in zip(*rows, strict=True)]
-    return [[" " * (size - width_of(cell)) + cell for cell, size in zip(row, sizes, strict=True)] for row in rows]
-
-
-def _steps(response: HeatmapResponse, scale: Scale, look: Look, width: int) -> Block:
-    """Return the reasoning steps with their sums and means; the least sure ones where there are too many."""
-    steps = steps_of(response.steps, response.values[scale.quantity.name], scale.quantity)
-    if len(steps) < 2 or not look.steps:
-        return Block()
-    worst = doubtful_step(steps)
-    doubts = [float("-inf") if step.doubt is None else step.doubt for step in steps]
-    shown = sorted(sorted(range(len(steps)), key=lambda index: -doubts[index])[: look.steps])
-    name = picture(scale.quantity.name)
-    rows = [["step", "tokens", "sum", "mean"]]
+def _steps(response: HeatmapResponse, scale: Scale, style: TerminalStyle, width: int) -> list[RenderableType]:
+    """Return the reasoning steps with their sums and means; the least certain ones where there are too many."""
+    quantity, steps = scale.quantity, response.steps
+    if len(steps) < 2:
+        return []
+    least = response.least_certain_step(quantity)
+    doubts = [step.sums[quantity.name].doubt(quantity) for step in steps]
+    order = sorted(range(len(steps)), key=lambda index: (doubts[index] is None, -(doubts[index] or 0)))
+    shown = sorted(order if style.detail else order[:_STEPS_LISTED])
+    rows = []
     for index in shown:
-        step = steps[index]
-        values = (NO_VALUE if value is None else scale.format(value) for value in (step.total, step.mean))
-        rows.append([str(index + 1), str(len(step.tokens)), *values])
-    head, *texts = _aligned(rows)
-    lines = [StyledLine().add("  " + "  ".join(head), _DIM)]
-    meaning = f"  ▶ the least sure by the {scale.quantity.aggregate} of {name}"
-    if lines[0].width + width_of(meaning) <= width:
-        lines[0].add(meaning, _DIM)
-    else:
-        lines.insert(0, StyledLine().add(shorten(meaning, width), _DIM))
-    for index, numbers in zip(shown, texts, strict=True):
-        is_worst = index == worst
-        line = StyledLine().add(("▶ " if is_worst else "  ") + "  ".join(numbers) + "  ", _BOLD if is_worst else None)
-        text = picture(" ".join(response.response[steps[index].start : steps[index].end].split()))
-        lines.append(line.add(shorten(text, max(1, width - line.width)), _BOLD if is_worst else _DIM))
-    if len(shown) < len(steps):
-        lines.append(StyledLine().add(f"  … and {len(steps) - len(shown)} surer steps", _DIM))
-    return Block(lines)
+        numbers = (_NO_VALUE if value is None else scale.format(value) for value in steps[index].sums[quantity.name])
+        rows.append([("▶ " if index == least else "") + str(index + 1), str(len(steps[index].tokens)), *numbers])
+
+    def last(row: int, room: int) -> Text:
+        step = steps[shown[row]]
+        text = picture(" ".join(response.response[step.start : step.end].split()))
+        return Text(shorten(text, max(1, room)), _BOLD if shown[row] == least else _DIM)
+
+    most = "largest" if quantity.orientation == "uncertainty" else "smallest"
+    what = "total" if quantity.aggregate == "sum" else "mean"
+    title = f"▶ step with the {most} {what} {picture(quantity.name)}"
+    found: list[RenderableType] = [_listing(["step", "tokens", "sum", "mean"], rows, title, last, width)]
+    if left := len(steps) - len(shown):
+        found.append(Text(f"… and {left} more certain step{'s' * (left > 1)}", _DIM))
+    return found
+
+
+def _listing(
+    titles: Sequence[str], rows: Sequence[Sequence[str]], title: str, last: Callable[[int, int], Text], width: int
+) -> Table:
+    """Return rows of numbers, and in a last column what ``last`` makes of a row and the columns that are left."""
+    sizes = [max(map(width_of, column)) for column in zip(titles, *rows, strict=True)]
+    room = width - sum(sizes) - 2 * len(sizes)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=_DIM)
+    for name, size in zip(titles, sizes, strict=True):
+        table.add_column(name, justify="right", no_wrap=True, width=size)
+    table.add_column(shorten(title, max(1, room)), no_wrap=True, overflow="ignore")
+    for index, row in enumerate(rows):
+        table.add_row(*map(Text, row), last(index, room))
+    return table
