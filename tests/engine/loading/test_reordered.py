@@ -13,9 +13,9 @@ from torch import nn
 from tests.tiny import tiny_model, tiny_model_folder
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
-from tokur_cli.engine.loading import hardware
+from tokur_cli.engine.loading import hardware, reordered
 from tokur_cli.engine.loading.models import load_language_model
-from tokur_cli.engine.loading.reordered import ReorderedLinear, parameters_of, reorder_weights
+from tokur_cli.engine.loading.reordered import ReorderedHead, ReorderedLinear, parameters_of, reorder_weights
 from tokur_cli.engine.posterior.basis import weight_digest
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.projections import find_projections
@@ -47,6 +47,7 @@ def test_scores_and_generated_tokens_are_the_same_to_the_last_bit(family):
     model, reordered = two_models(family)
     changed = {name for name, kind in kinds(reordered).items() if kind is ReorderedLinear}
     assert changed == kinds(model).keys() - ({"lm_head"} if model.config.tie_word_embeddings else set())
+    assert (type(reordered.get_output_embeddings()) is ReorderedHead) == model.config.tie_word_embeddings
     requests = [DecodingRequest(index, str(index), range(9, 9 + 4 * index), range(3)) for index in (1, 2)]
     found = []
     for each in (model, reordered):
@@ -124,6 +125,21 @@ def test_the_file_that_weights_came_from_is_let_go(tmp_path):
     assert ReorderedLinear in kinds(loaded).values()
     assert str(folder) not in Path("/proc/self/maps").read_text()
     assert loaded.lm_head.weight is loaded.model.embed_tokens.weight
+
+
+def test_a_tied_head_is_copied_where_memory_has_room(monkeypatch):
+    model = tiny_model("llama", tie_word_embeddings=True)
+    exact = copy.deepcopy(model)
+    with monkeypatch.context() as patched:
+        patched.setattr(reordered, "available_bytes", lambda devices: 4 * model.lm_head.weight.nbytes)
+        reorder_weights(model)
+        assert type(model.lm_head) is nn.Linear
+    reorder_weights(model)
+    assert type(model.lm_head) is ReorderedHead
+    ids = torch.arange(9)[None]
+    for one in (model, copy.deepcopy(model)):
+        assert one.lm_head.weight is one.model.embed_tokens.weight
+        torch.testing.assert_close(one(ids).logits, exact(ids).logits)
 
 
 def test_a_copy_is_reordered_too():

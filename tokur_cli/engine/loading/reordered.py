@@ -1,9 +1,8 @@
 """Weights in the order in which a processor's products read them.
 
-oneDNN multiplies weights in an order of its own. In bfloat16, PyTorch brings a weight into it for every product; with
-few rows, as in a step of generation, that takes a third of the time. In float32, PyTorch calls another library, which
-is slower with few rows. Here weights are brought into that order once, when the model is loaded, and none is kept
-twice. Products in bfloat16 stay the same to the last bit; in float32 they are summed up in another order.
+oneDNN multiplies weights in an order of its own, into which PyTorch brings a bfloat16 weight for every product; in
+float32 PyTorch calls a library that is slower with few rows. Here weights are brought into that order once. Products in
+bfloat16 stay the same to the last bit; in float32 they are summed up in another order.
 """
 
 from __future__ import annotations
@@ -21,51 +20,70 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from tokur_cli.engine.loading.hardware import multiplies_bfloat16_fast
+from tokur_cli.engine.memory import available_bytes
+
+_ROOM_FOR_COPY = 4
+"""A head that is tied to the embedding is copied where so many copies would fit into the memory that is free."""
 
 
-class ReorderedLinear(nn.Linear):
-    """A linear map that keeps its weight in oneDNN's order."""
+class _Reordered(nn.Linear):
+    """A linear map that multiplies with a weight in oneDNN's order."""
 
     reordered: Tensor
-
-    @property
-    def weight(self) -> Tensor:  # type: ignore[override]
-        """The weight (out × in) as it was, in memory of its own: changing it changes nothing here."""
-        return self.reordered.to_dense()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "reordered": self.weight}  # what is in an order of oneDNN's can't be copied by PyTorch
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self.reordered = _reorder(self.reordered)
+        self.reordered = _reorder(state["reordered"].detach())
 
     def forward(self, input: Tensor) -> Tensor:
         """Return (…, out) of inputs (…, in)."""
         return _product(input, self.reordered, self.bias)
 
 
+class ReorderedLinear(_Reordered):
+    """A linear map that keeps its weight in oneDNN's order alone."""
+
+    @property
+    def weight(self) -> Tensor:  # type: ignore[override]
+        """The weight (out × in) as it was, in memory of its own: changing it changes nothing here."""
+        return self.reordered.to_dense()
+
+
+class ReorderedHead(_Reordered):
+    """A head that shares its weight with the embedding, with a copy in oneDNN's order."""
+
+
 @torch.no_grad()
 def reorder_weights(model: PreTrainedModel) -> None:
-    """Reorder the weights of a model's linear maps on a CPU, but those that several modules share.
+    """Reorder the weights of a model's linear maps on a CPU; of those that modules share, the head's is copied.
 
     In float32 this is done on every x86 processor, in bfloat16 on those that multiply it. All stay as they are where
     PyTorch comes without oneDNN, or without the operations for that, which it does not document.
     """
     dtypes = _dtypes()
     owners = Counter(id(parameter) for module in model.modules() for parameter in module._parameters.values())
+    head = model.get_output_embeddings() if isinstance(model, PreTrainedModel) else None
     for module in model.modules():
         # Another forward pass that was put in place (by accelerate, compressed-tensors) may change the weight
-        if type(module) is not nn.Linear or "forward" in vars(module) or owners[id(module.weight)] > 1:
+        if type(module) is not nn.Linear or "forward" in vars(module):
             continue
-        weight = module.weight
+        weight, is_shared = module.weight, owners[id(module.weight)] > 1
         # torchao's quantised weights are tensors of other types, and name the dtype that they stand for
-        if type(weight) is nn.Parameter and weight.device.type == "cpu" and weight.dtype in dtypes:
+        if type(weight) is not nn.Parameter or weight.device.type != "cpu" or weight.dtype not in dtypes:
+            continue
+        if not is_shared:
             del module.weight
             module.__class__ = ReorderedLinear
-            module.reordered = _reorder(weight)
-            del weight
-    if any(isinstance(module, ReorderedLinear) for module in model.modules()):
+        elif module is head and available_bytes([weight.device]) > _ROOM_FOR_COPY * weight.nbytes:
+            module.__class__ = ReorderedHead
+        else:
+            continue
+        module.reordered = _reorder(weight)
+        del weight
+    if any(isinstance(module, _Reordered) for module in model.modules()):
         _let_go_of_the_rest(model)
 
 

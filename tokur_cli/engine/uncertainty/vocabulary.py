@@ -24,6 +24,7 @@ _BLOCK_BYTES = {"cpu": 24 << 20}
 _REDUCED_BYTES = {"cpu": 5 << 19}
 _ACCELERATOR_BYTES = 1 << 28
 _FIRST_BLOCK = 4  # tokens, before the vocabulary's size is known
+_ROWS = 96  # of a product with the head, or more: with few, reading the head takes longer than multiplying
 
 Estimator = Literal["paper", "kl", "fisher"]
 COMPARISONS = ("kl", "top1_agreement", "accuracy", "base_accuracy")
@@ -141,7 +142,9 @@ def _block_sizes(logits: Tensor) -> tuple[int, int]:
     """Return how many tokens a block of logits like these may have, and how many are reduced together."""
     device = logits.device.type
     entries = logits.shape[0] * logits.shape[-1]  # of a token
-    block = _BLOCK_BYTES.get(device, _ACCELERATOR_BYTES) // (entries * logits.dtype.itemsize)
+    block = max(
+        _ROWS // logits.shape[0], _BLOCK_BYTES.get(device, _ACCELERATOR_BYTES) // (entries * logits.dtype.itemsize)
+    )
     threads = torch.get_num_threads() if device == "cpu" else 1
     reduced = threads * _REDUCED_BYTES.get(device, _ACCELERATOR_BYTES) // (entries * 4)
     return max(1, block), max(1, reduced)
