@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tokur_cli.answers.extraction import extract_answer, reference_answer
-from tokur_cli.answers.reading.canonical import canonical
+from tokur_cli.answers.canonical import canonical
+from tokur_cli.answers.extract import extract_answer, reference_answer
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_what_is_more_than_a_number_is_not_read_as_one(text):
         ("2024-03-05", "words", "2024-03-05"),
         ("March 5, 2024", "words", "2024-03-05"),
         ("10:30", "words", "10:30"),
-        ("10:30 pm", "words", "10:30 pm"),
+        ("10:30 pm", "words", "10:30pm"),
         ("いいえ", "words", "no"),
     ],
 )

@@ -1,7 +1,7 @@
 import pytest
 
 from tokur_cli.answers.equivalence import Equivalence
-from tokur_cli.answers.extraction import extract_answer, wanted_by
+from tokur_cli.answers.extract import extract_answer, wanted_by
 from tokur_cli.answers.grading import Outcome, grade
 from tokur_cli.answers.workers import OutOfLimits
 

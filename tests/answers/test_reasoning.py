@@ -1,6 +1,6 @@
 import pytest
 
-from tokur_cli.answers.extraction import extract_answer
+from tokur_cli.answers.extract import extract_answer
 
 TAGS = [
     ("<think>", "</think>"),

@@ -23,10 +23,10 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from tokur_cli.answers.canonical import MAX_SYMBOLIC_LENGTH, Canonical, canonical
 from tokur_cli.answers.equivalence import MIN_PLACES, Comparison, Equivalence, compare_cheaply, numbers_equal
-from tokur_cli.answers.reading.canonical import MAX_SYMBOLIC_LENGTH, Canonical, canonical
-from tokur_cli.answers.reading.numbers import Number
-from tokur_cli.answers.reading.units import Unit
+from tokur_cli.answers.numbers import Number
+from tokur_cli.answers.units import Unit
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from enum import Enum
 from itertools import islice
 
 from tokur_cli.answers.equivalence import Comparison, Equivalence
-from tokur_cli.answers.extraction import reference_answer
+from tokur_cli.answers.extract import reference_answer
 
 _BATCH = 1024
 

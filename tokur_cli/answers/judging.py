@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tokur_cli.answers.extraction import extract_answer, wanted_of
+from tokur_cli.answers.extract import extract_answer, wanted_of
 from tokur_cli.answers.grading import Outcome
 from tokur_cli.answers.labels import Label, label_of
 from tokur_cli.answers.patterns import last_match

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from tokur_cli.answers.extraction import Extraction, extract_answer, wanted_by
+from tokur_cli.answers.extract import Extraction, extract_answer, wanted_by
 from tokur_cli.records.errors import RecordError, UsageError
 
 EVALUATING = frozenset(

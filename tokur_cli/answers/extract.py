@@ -7,46 +7,42 @@ r"""The final answer of a response: what it states, found by the first of these 
 3.  ``hash``: what follows the last ``####`` on its line (GSM8K's references), unless it is a heading's prose.
 4.  ``answer_line``: the last line that begins with ``A:`` (GSM8K's model solutions), unless it is prose.
 5.  ``final_answer``: what follows the last "final answer is", "Final Answer:", "最终答案是" or such a heading.
-6.  ``answer_is``: what follows the last "answer is", "answer:", "La respuesta es", "答案是" (``lexicon`` has the
+6.  ``answer_is``: what follows the last "answer is", "answer:", "La respuesta es", "答案是" (``markers`` has the
     languages), unless a whole solution follows.
 7.  ``open_box``: the rest of the line after a ``\boxed{`` that the response never closes.
 8.  ``choice`` (only if the question is a multiple choice): the letter that the response chooses.
-9.  ``verdict``: the yes, no, true or false that the response begins with, unless a number or formula is wanted; where
-    a verdict is wanted, else the one that its last sentence decides on, or none.
+9.  ``verdict``: the yes, no, true or false that the response begins with, unless a number or formula is wanted;
+    where a verdict is wanted, the one that its last sentence is.
 10. ``whole``: the complete response or its last line, when it is nothing but a number, letter, expression or words.
-11. ``closing``: what the last sentences come to, see ``closings``.
+11. ``closing``: what the last sentences come to, see ``sentences``.
 
 Rules 5, 6 and 11 take the result of what is worked out (7 of "3 + 4 = 7 apples in total"). What they cannot read for
-sure is no answer: a range, a denial, a supposition, two numbers of which nothing tells which is meant. What a model
-goes on to write after its answer, a next question, a check and so on, is not read; nor is its reasoning, see
-``reasoning``. Time is linear in the response's length.
+sure is no answer: a range, a denial, a supposition, two numbers of which nothing tells which is meant. A next question
+that a model goes on with is not read; nor is its reasoning, see ``reasoning``. Time is linear in the response's length.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from tokur_cli.answers.reading.amounts import amounts
-from tokur_cli.answers.reading.assertions import behind_last_marker, is_confirmed, is_in_doubt, is_supposed, said_before
-from tokur_cli.answers.reading.boxes import boxes, first_line
-from tokur_cli.answers.reading.calculations import without_working
-from tokur_cli.answers.reading.canonical import canonical
-from tokur_cli.answers.reading.choices import chosen_letter
-from tokur_cli.answers.reading.closings import closing
-from tokur_cli.answers.reading.expressions import expression
-from tokur_cli.answers.reading.languages import language_of
-from tokur_cli.answers.reading.lexicon import (
+from tokur_cli.answers.calculations import without_working
+from tokur_cli.answers.canonical import canonical
+from tokur_cli.answers.choices import chosen_letter, closing_verdict, opening_verdict
+from tokur_cli.answers.equivalence import numbers_equal
+from tokur_cli.answers.latex import boxes, first_line
+from tokur_cli.answers.markers import Marker, language_of, markers
+from tokur_cli.answers.numbers import amounts
+from tokur_cli.answers.reasoning import without_reasoning
+from tokur_cli.answers.sentences import (
     CORRECTION,
     LETTER_OF_CHOICE,
-    QUESTION_LINE,
-    Marker,
-    end_of_first_marker,
-    markers,
-)
-from tokur_cli.answers.reading.statements import (
+    NEGATION,
+    SENTENCE_END,
+    closing,
     is_answer_alone,
     is_broken_off,
     is_prose,
@@ -55,9 +51,7 @@ from tokur_cli.answers.reading.statements import (
     stated,
     word_count,
 )
-from tokur_cli.answers.reading.writing import plain
-from tokur_cli.answers.reading.yes_or_no import closing_verdict, opening_verdict
-from tokur_cli.answers.reasoning import without_reasoning
+from tokur_cli.answers.text import plain
 
 ExtractionRule = Literal[
     "tagged",
@@ -73,7 +67,7 @@ ExtractionRule = Literal[
     "closing",
 ]
 
-Wanted = Literal["choice", "verdict", "value", "words"]
+AnswerType = Literal["choice", "verdict", "value", "words"]
 """What a question asks for, as its reference tells: a letter, yes or no, a number or formula, other words."""
 
 _FINAL: ExtractionRule = "final_answer"
@@ -89,21 +83,33 @@ class Extraction:
 
 
 _LONGEST_STATEMENT = 2_000
+_ADJACENT = 40  # characters between two markers that speak of different cases
 _LAST_MARKERS = 500  # no response says more often what its answer is, but for one that repeats itself
 _TAG, _TAG_END = "<answer>", "</answer>"
-_LABEL = expression(r"(?<![A-Za-z])[A-J][).:]\s")
-_NAMED_OPTION = expression(r"(?<![A-Za-z])[A-J]\s?:\s{0,3}\Z")
-_ITEM, _NUMBER_OF_ITEM = expression(r"\s*\d{1,2}[.)]\s"), expression(r"\d{1,2}[.)]")
-_TURN = expression(r"(?im)^[ \t]{0,8}(?:#{1,6}[ \t]{0,4})?(?:human|user)\s{0,3}:|<\|im_end")
-_CALLED_RIGHT = expression(r"(?i)\s{0,4}(?:correct|right)\b")
-_AFTERWORD = expression(
-    r"(?im)(?:^[ \t]{0,4}|(?<=[.!*] ))[(*#_]{0,4}"
-    r"(?:(?:check|verification|verify|explanation|note|confidence)\b[^\n:]{0,16}:|i hope this helps)"
+_LABEL = re.compile(r"(?<![A-Za-z])[A-J][).:]\s")
+_NAMED_OPTION = re.compile(r"(?<![A-Za-z])[A-J]\s?:\s{0,3}\Z")
+_ITEM, _NUMBER_OF_ITEM = re.compile(r"\s*\d{1,2}[.)]\s"), re.compile(r"\d{1,2}[.)]")
+_NEXT_QUESTION = re.compile(
+    r"(?im)^[ \t]{0,8}(?:#{1,6}[ \t]{0,4})?(?:(?:next\s{1,3}|new\s{1,3}|another\s{1,3})?(?:question|problem|exercise"
+    r"|example|instruction|human|user|q)"
+    r"\s{0,3}\d{0,3}\s{0,3}:|<\|(?:im_end|endoftext|eot_id)|(?:pregunta|frage|pergunta|вопрос|задача|问题|問題|题目"
+    r"|문제)\s{0,3}\d{0,3}\s{0,3}:)"
 )
-_LINE_MARKS = expression(r"\A(?:[\s:*#_\"'>]|\\\")*")
+_TURN = re.compile(r"(?im)^[ \t]{0,8}(?:#{1,6}[ \t]{0,4})?(?:human|user)\s{0,3}:|<\|im_end")
+_CALLED_RIGHT = re.compile(r"(?i)\s{0,4}(?:correct|right)\b")
+_SUPPOSED = re.compile(
+    r"(?i)\b(?:if|suppose|supposing|assume|assuming|imagine|whether|unless)\s+(?:that\s+)?(?:(?:the|my|our|your"
+    r"|final|correct|right)\s+){0,3}\Z"
+    r"|\b(?:wrong|incorrect|mistaken|common|initial|original|previous|earlier)\s+\Z"
+    r"|(?<!\bI\s)(?<!\bwe\s)\b(?:said|says|thinks|thought|claims|claimed|believes|guessed)\s+(?:that\s+)?(?:the|his"
+    r"|her)\s+\Z"
+)
+_MAY_BE = re.compile(r"(?i)\b(?:might|may|could|would)\s+(?:(?:also|well|still|then|thus)\s+)?be\Z")
+_CONFIRMED = re.compile(r"(?i)\b(?:yes|correct|right|consistent|confirm\w*|checks? out|matches|holds)\b")
+_LINE_MARKS = re.compile(r"\A(?:[\s:*#_\"'>]|\\\")*")
 
 
-def extract_answer(response: str, *, wanted: Wanted | None = None) -> Extraction | None:
+def extract_answer(response: str, *, wanted: AnswerType | None = None) -> Extraction | None:
     """Return the final answer of a response, or None where it gives none that can be read for sure.
 
     Args:
@@ -111,43 +117,54 @@ def extract_answer(response: str, *, wanted: Wanted | None = None) -> Extraction
         wanted: what the question asks for, where its reference tells, see ``wanted_by``.
     """
     letters = wanted == "choice"
-    text = _without_afterword(_without_next_question(plain(without_reasoning(response)), letters), letters)
+    text = _without_next_question(plain(without_reasoning(response)), letters)
     boxed, open_box, end = boxes(text) if "boxed" in text or "fbox" in text else ("", "", 0)
     if boxed:
-        later = _after_marker(text[end:], letters, (_FINAL,))
-        if isinstance(later, Extraction) and canonical(later.text).kind != "words":
-            return later
-        if letters and canonical(boxed).kind != "choice":  # a step on the way, where a letter is wanted
-            chosen = _after_marker(text[end:], letters, (_FINAL, _PLAIN))
-            if isinstance(chosen, Extraction) and canonical(chosen.text).kind == "choice":
-                return chosen
-            letter = chosen_letter(text[end:])
-            if letter:
-                return Extraction(letter, "choice")
-        corrected = _corrected(text, end, Extraction(boxed, "boxed"), letters, None)
-        return corrected if isinstance(corrected, Extraction) else None
-    marked = _marked_up(text, wanted) or _after_marker(text, letters, (_FINAL, _PLAIN))
+        return _boxed(text, boxed, end, wanted)
+    marked = _marked_up(text, wanted) or _after_marker(text, wanted, (_FINAL, _PLAIN))
     if isinstance(marked, Extraction):
         return marked
     if open_box:
         return Extraction(open_box, "open_box")
     if letters:
-        letter = chosen_letter(text if marked is None else behind_last_marker(text))
+        letter = chosen_letter(text if marked is None else _behind_last_marker(text))
         if letter:
             return Extraction(letter, "choice")
     verdict = opening_verdict(text) if wanted != "value" else None
-    if verdict is None and wanted == "verdict" and marked is not _UNREADABLE:
+    if verdict is None and wanted == "verdict" and marked is None:
         verdict = closing_verdict(text)
     if verdict or wanted == "verdict":
         return Extraction(verdict, "verdict") if verdict else None
     if letters and (is_undecided(text) or len(_LABEL.findall(text)) > 1):
         return None
+    return _unmarked(text, wanted, is_readable=marked is not _UNREADABLE)
+
+
+def _boxed(text: str, boxed: str, end: int, wanted: AnswerType | None) -> Extraction | None:
+    """Return a box's answer, or what stands behind the box that ends at ``end`` and is the answer in its place."""
+    letters = wanted == "choice"
+    later = _after_marker(text[end:], wanted, (_FINAL,))
+    if isinstance(later, Extraction) and canonical(later.text).kind != "words":
+        return later
+    if letters and canonical(boxed).kind != "choice":
+        chosen = _after_marker(text[end:], wanted, (_FINAL, _PLAIN))
+        if isinstance(chosen, Extraction) and canonical(chosen.text).kind == "choice":
+            return chosen
+        letter = chosen_letter(text[end:])
+        if letter:
+            return Extraction(letter, "choice")
+    corrected = _corrected(text, end, Extraction(boxed, "boxed"), letters, None)
+    return corrected if isinstance(corrected, Extraction) else None
+
+
+def _unmarked(text: str, wanted: AnswerType | None, *, is_readable: bool) -> Extraction | None:
+    """Return the answer of a text that announces none, or (not ``is_readable``) none that can be read."""
     if is_answer_alone(text) and not (text.rstrip().endswith((":", "?")) or is_broken_off(text)):
         if wanted != "value" or canonical(text).kind != "words" or word_count(text) == 1:
             return Extraction(text.strip(), "whole")
-        said = closing(text)  # "Hay veinticinco alumnos." is as short as a name
+        said = closing(text)  # "Hay 25 alumnos." is as short as a name
         return Extraction(said, "closing") if said else None
-    if marked is _UNREADABLE:
+    if not is_readable:
         return None
     line = _last_line(text)
     if line and not line.endswith("?"):
@@ -156,14 +173,8 @@ def extract_answer(response: str, *, wanted: Wanted | None = None) -> Extraction
     if concluded:
         return Extraction(concluded, "closing")
     first = _LINE_MARKS.sub("", first_line(text), count=1).rstrip("*_ ")
-    if (
-        not letters
-        and "\n\n" in text.strip()
-        and canonical(first).kind in ("number", "choice")
-        and not _ITEM.match(first)
-    ):
-        return Extraction(first, "whole")  # an explanation follows
-    return None
+    explained = "\n\n" in text.strip() and canonical(first).kind in ("number", "choice") and not _ITEM.match(first)
+    return Extraction(first, "whole") if explained and wanted != "choice" else None
 
 
 def reference_answer(reference: object) -> str | None:
@@ -185,7 +196,7 @@ def reference_answer(reference: object) -> str | None:
 
 
 @lru_cache(maxsize=1024)
-def wanted_by(reference: str | None) -> Wanted | None:
+def wanted_by(reference: str | None) -> AnswerType | None:
     """Return what a question wants; only its reference can tell."""
     gold = reference_answer(reference)
     if gold is None:
@@ -198,7 +209,7 @@ def wanted_by(reference: str | None) -> Wanted | None:
     return "value"
 
 
-def wanted_of(references: Sequence[str]) -> Wanted | None:
+def wanted_of(references: Sequence[str]) -> AnswerType | None:
     """Return what a question with several right answers wants: a letter where one is one, else what all tell."""
     wanted = {wanted_by(reference) for reference in references}
     return "choice" if "choice" in wanted else wanted.pop() if len(wanted) == 1 else None
@@ -206,7 +217,7 @@ def wanted_of(references: Sequence[str]) -> Wanted | None:
 
 def _without_next_question(text: str, letters: bool) -> str:
     """Return a text up to the line on which a model goes on with a next question, where it has answered before."""
-    first_question = QUESTION_LINE.search(text)
+    first_question = _NEXT_QUESTION.search(text)
     if first_question is None:
         return text
     before = text[: first_question.start()]
@@ -215,24 +226,14 @@ def _without_next_question(text: str, letters: bool) -> str:
     if letters and chosen_letter(before):
         return before
     first = first_line(text)
-    announced = end_of_first_marker(text)
     answered = [text.find(first) + len(first)] if is_answer_alone(first) else []
     answered += [position for position in map(text.find, ("\\boxed", "####", _TAG_END, "\nA:")) if position >= 0]
-    answered += [] if announced is None else [announced]
-    line = QUESTION_LINE.search(text, min(answered)) if answered else None
+    answered += [marker.end for marker in markers(text)[:1]]
+    line = _NEXT_QUESTION.search(text, min(answered)) if answered else None
     return text[: line.start()] if line and text[: line.start()].strip() else text
 
 
-def _without_afterword(text: str, letters: bool) -> str:
-    """Return a text up to the line on which a check, note or offer begins, where it has stated its answer before."""
-    line = _AFTERWORD.search(text)
-    if line is None or markers(text, line.start()) or "boxed" in text:
-        return text
-    before = text[: line.start()]
-    return before if closing(before) or (letters and chosen_letter(before)) else text
-
-
-def _marked_up(text: str, wanted: Wanted | None) -> Extraction | None:
+def _marked_up(text: str, wanted: AnswerType | None) -> Extraction | None:
     """Return the answer that a tag, ``####`` or a line with ``A:`` marks."""
     if _TAG_END in text and _TAG in text:
         end = text.rindex(_TAG_END)
@@ -259,26 +260,32 @@ class _Unreadable:
 _UNREADABLE = _Unreadable()
 
 
-def _of_prose(inside: str, wanted: Wanted | None) -> str | None:
+def _of_prose(inside: str, wanted: AnswerType | None) -> str | None:
     """Return the answer that words within a tag state, where a number, formula or letter is wanted."""
     if wanted == "verdict":
-        return opening_verdict(inside) or closing_verdict(inside)
+        return opening_verdict(inside)
     if wanted not in ("value", "choice") or len(inside) > _LONGEST_STATEMENT or not is_prose(inside):
         return None
     found = stated(inside, letters=wanted == "choice", language=language_of(inside))
     return found.text if found else None
 
 
-def _after_marker(text: str, letters: bool, rules: tuple[ExtractionRule, ...]) -> Extraction | _Unreadable | None:
+def _after_marker(
+    text: str, wanted: AnswerType | None, rules: tuple[ExtractionRule, ...]
+) -> Extraction | _Unreadable | None:
     """Return what follows the last marker of the first of ``rules`` that has one."""
+    letters = wanted == "choice"
     last: dict[ExtractionRule, Marker] = {}
     begun = [marker for marker in markers(text)[-_LAST_MARKERS:] if text[marker.end : marker.end + 40].strip()]
-    found_markers = [
-        marker for marker in begun if not (is_supposed(text, marker) or (letters and _NAMED_OPTION.search(marker.text)))
+    asserted = [
+        marker
+        for marker in begun
+        if not _SUPPOSED.search(text, max(0, marker.start - 60), marker.start)
+        and not (letters and _NAMED_OPTION.search(marker.text))
     ]
-    if begun and not found_markers and not behind_last_marker(text).strip():
+    if begun and not asserted and not _behind_last_marker(text).strip():
         return _UNREADABLE  # what another said, or what would be
-    for marker in reversed(found_markers):
+    for marker in reversed(asserted):
         last.setdefault(_FINAL if marker.is_final(text) else _PLAIN, marker)
         if len(last) == len(rules):
             break
@@ -288,14 +295,14 @@ def _after_marker(text: str, letters: bool, rules: tuple[ExtractionRule, ...]) -
             continue
         marker = last[rule]
         following = text[marker.end : marker.end + _LONGEST_STATEMENT]
-        found = stated(
-            following, letters=letters, language=marker.language, worked=text[: marker.start], lead=marker.text
-        )
         if _CALLED_RIGHT.match(following):
             named = _named(marker.text, letters)
             if named:
                 return Extraction(named, rule)
             continue
+        found = stated(
+            following, letters=letters, language=marker.language, worked=text[: marker.start], lead=marker.text
+        )
         # "Answer: First, we add …" announces a solution, whose first sentence does not hold the answer.
         announced = rule == _PLAIN and marker.text.rstrip(" ")[-1] in ":\n"
         line = first_line(_LINE_MARKS.sub("", following, count=1))
@@ -307,18 +314,39 @@ def _after_marker(text: str, letters: bool, rules: tuple[ExtractionRule, ...]) -
             and (word_count(line) > 12 or not is_answer_alone(found.text))
         ):
             continue
-        if is_in_doubt(text, marker):
+        if _MAY_BE.search(marker.text.rstrip()):
             return _UNREADABLE
-        if found is None:
-            if not announced:
-                unreadable = _UNREADABLE
+        if found is None or (wanted == "value" and _is_mere_words(found.text)):
+            unreadable = unreadable if announced else _UNREADABLE
             continue
-        before = said_before(text, marker, found_markers)
-        if before and before.contradicts(found.text):
-            # "The answer is 42. The answer is 4" was cut off, if anything.
-            return Extraction(before.text, rule) if before.goes_on(found, following) else _UNREADABLE
+        if _is_one_of_several(text, marker, asserted, found.text):
+            return _UNREADABLE
         return _corrected(text, marker.end + found.end, Extraction(found.text, rule), letters, marker.language)
     return unreadable
+
+
+def _is_mere_words(text: str) -> bool:
+    """Return whether an answer has words and no digit: "fünfundzwanzig" is no number that we could compare."""
+    return is_prose(text) and canonical(text).number is None and not re.search(r"[\d\\]", text)
+
+
+def _is_one_of_several(text: str, marker: Marker, others: Sequence[Marker], answer: str) -> bool:
+    """Return whether the marker right before a marker states another number, as of another case of the question."""
+    before = next((other for other in reversed(others) if other.end <= marker.start), None)
+    if before is None or marker.start - before.end > _ADJACENT:
+        return False
+    said = stated(text[before.end : marker.start], letters=False, language=before.language)
+    if said is None or answer.startswith(said.text):
+        return False
+    one, other = canonical(said.text).number, canonical(answer).number
+    return one is not None and other is not None and not numbers_equal(one, other)
+
+
+def _behind_last_marker(text: str) -> str:
+    """Return what follows the sentence of a text's last marker; a text without a marker is returned whole."""
+    last = max((marker.end for marker in markers(text)), default=0)
+    end = SENTENCE_END.search(text, last)
+    return text[end.end() if end else len(text) :] if last else text
 
 
 def _named(marker: str, letters: bool) -> str | None:
@@ -337,7 +365,9 @@ def _corrected(text: str, end: int, found: Extraction, letters: bool, language: 
     corrected = chosen_letter(rest) if letters else closing(rest, language=language)
     if corrected:
         return Extraction(corrected, found.rule)
-    return found if is_confirmed(rest) else _UNREADABLE
+    is_said_again = any(character.isdigit() for character in rest) or LETTER_OF_CHOICE.search(rest)
+    is_confirmed = not is_said_again and _CONFIRMED.search(rest) and not NEGATION.search(rest)
+    return found if is_confirmed else _UNREADABLE
 
 
 def _last_line(text: str) -> str | None:

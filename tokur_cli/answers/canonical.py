@@ -17,17 +17,18 @@ Decisions, where more than one reading is possible:
 
 from __future__ import annotations
 
+import contextlib
 import re
 import unicodedata
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from typing import Literal
 
-from tokur_cli.answers.reading.expressions import expression
-from tokur_cli.answers.reading.notation import common_name, for_parser
-from tokur_cli.answers.reading.numbers import LETTER, Number, read_number
-from tokur_cli.answers.reading.units import Unit, unit_of
-from tokur_cli.answers.reading.writing import plain
+from tokur_cli.answers.latex import common_name, for_parser
+from tokur_cli.answers.numbers import LETTER, Number, read_number
+from tokur_cli.answers.text import plain
+from tokur_cli.answers.units import Unit, unit_of
 
 MAX_SYMBOLIC_LENGTH = 2_000
 """Longer answers are compared as text only: no answer to a question is that long, and parsers are not linear."""
@@ -85,63 +86,67 @@ _CHARACTERS = str.maketrans(
     }
 )
 
-_SPACING = expression(
+_SPACING = re.compile(
     r"\\(?:left|right|[bB]igg?[lr]?|displaystyle|limits|quad|qquad|thinspace)(?![A-Za-z])"
     r"|(?<!\\)\\[,;: ]|\\! *|(?<!\\)~"
 )
 _JOINING = (r"\!", r"\left", r"\right", r"\b", r"\B")
-_DOLLAR = expression(r"(?<!\\)\$")
-_DEGREES = expression(r"\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ)(?![A-Za-z])|\s*\\degree(?![A-Za-z])|\s*°(?:[CF]\b)?")
-_STYLED_TEXT = expression(r"\\(?:text(?:bf|it|rm|sf|tt|normal)?|mathrm|mathbf|mbox|operatorname)\s*\{([^{}]*)\}")
-_ROMAN_LETTER = expression(r"\\(?:mathrm|mathbf|mathit)\s*\{\s*([A-Za-z])\s*\}")
-_DOUBLE_ESCAPE = expression(r"\\\\(?=[A-Za-z]{2})")
-_MARKED_TEXT = expression(r"\\text\{([^{}]*)\}")
-_LETTERS = expression(r"\\text\{\s*([A-Z](?:(?:\s*,\s*|\s*,?\s+(?:and|or)\s+)[A-Z])+)\s*\}")
+_DOLLAR = re.compile(r"(?<!\\)\$")
+_DEGREES = re.compile(r"\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ)(?![A-Za-z])|\s*\\degree(?![A-Za-z])|\s*°(?:[CF]\b)?")
+_STYLED_TEXT = re.compile(r"\\(?:text(?:bf|it|rm|sf|tt|normal)?|mathrm|mathbf|mbox|operatorname)\s*\{([^{}]*)\}")
+_ROMAN_LETTER = re.compile(r"\\(?:mathrm|mathbf|mathit)\s*\{\s*([A-Za-z])\s*\}")
+_DOUBLE_ESCAPE = re.compile(r"\\\\(?=[A-Za-z]{2})")
+_MARKED_TEXT = re.compile(r"\\text\{([^{}]*)\}")
+_LETTERS = re.compile(r"\\text\{\s*([A-Z](?:(?:\s*,\s*|\s*,?\s+(?:and|or)\s+)[A-Z])+)\s*\}")
 _SPELLINGS = (
-    (expression(r"\\[dtc]frac(?![A-Za-z])"), r"\\frac"),
-    (expression(r",\s*(?:and|or)(?![A-Za-z])\s*"), ", "),
-    (expression(r"\\frac\s*(\d)\s*(?=[\d{])"), r"\\frac{\1}"),
-    (expression(r"\\frac\s*(\{[^{}]*\})\s*(\d)"), r"\\frac\1{\2}"),
-    (expression(r"\\sqrt\s*(\d)"), r"\\sqrt{\1}"),
-    (expression(r"\{,\}(?=\d{3}(?!\d))"), ","),
-    (expression(r"(?<=\d)\{,\}(?=\d)"), "."),
-    (expression(r"\\([%$#&])"), r"\1"),
-    (expression(r"\\(?:geq|geqslant)(?![A-Za-z])"), r"\\ge"),
-    (expression(r"\\(?:leq|leqslant)(?![A-Za-z])"), r"\\le"),
-    (expression(r"\\neq(?![A-Za-z])"), r"\\ne"),
-    (expression(r"(?<!\\text)\{ +"), "{"),
-    (expression(r"(?<=[^ ]) +\}"), "}"),
-    (expression(r"(?<=\d)(or|and)(?=[A-Za-z(\\-])"), r" \1 "),
+    (re.compile(r"\\[dtc]frac(?![A-Za-z])"), r"\\frac"),
+    (re.compile(r",\s*(?:and|or)(?![A-Za-z])\s*"), ", "),
+    (re.compile(r"\\frac\s*(\d)\s*(?=[\d{])"), r"\\frac{\1}"),
+    (re.compile(r"\\frac\s*(\{[^{}]*\})\s*(\d)"), r"\\frac\1{\2}"),
+    (re.compile(r"\\sqrt\s*(\d)"), r"\\sqrt{\1}"),
+    (re.compile(r"\{,\}(?=\d{3}(?!\d))"), ","),
+    (re.compile(r"(?<=\d)\{,\}(?=\d)"), "."),
+    (re.compile(r"\\([%$#&])"), r"\1"),
+    (re.compile(r"\\(?:geq|geqslant)(?![A-Za-z])"), r"\\ge"),
+    (re.compile(r"\\(?:leq|leqslant)(?![A-Za-z])"), r"\\le"),
+    (re.compile(r"\\neq(?![A-Za-z])"), r"\\ne"),
+    (re.compile(r"(?<!\\text)\{ +"), "{"),
+    (re.compile(r"(?<=[^ ]) +\}"), "}"),
+    (re.compile(r"(?<=\d)(or|and)(?=[A-Za-z(\\-])"), r" \1 "),
     # The argument of a function that is a number says nothing: f(x) = 5 is f = 5.
     (
-        expression(r"(?<![A-Za-z\\])([A-Za-z])\([a-z]\)(?=\s*=\s*-?\s*\d+(?:[.,/]\d+)*\s*(?:$|[,;]|\\text|and|or))"),
+        re.compile(r"(?<![A-Za-z\\])([A-Za-z])\([a-z]\)(?=\s*=\s*-?\s*\d+(?:[.,/]\d+)*\s*(?:$|[,;]|\\text|and|or))"),
         r"\1",
     ),
 )
-_BOXED = expression(r"\\(?:boxed|fbox)\s*\{(.*)\}", re.DOTALL)
-_DELIMITED = expression(r"\$\$(.*)\$\$|\\\[(.*)\\\]|\\\((.*)\\\)", re.DOTALL)
-_NO_CALCULATION = expression(r"[<>;]|!=|,(?!\d{3}(?!\d))|\\(?:begin|le|ge|ne)(?![A-Za-z])|\b(?:and|or)\b")
-_NAMED = expression(r"(?:\\angle\s*)?\\?[A-Za-z]+(?:_\{?\w+\}?)?(?:\([^()=]*\))?\s*")
-_ARITHMETIC_COMMAND = expression(
+_BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{(.*)\}", re.DOTALL)
+_DELIMITED = re.compile(r"\$\$(.*)\$\$|\\\[(.*)\\\]|\\\((.*)\\\)", re.DOTALL)
+_NO_CALCULATION = re.compile(r"[<>;]|!=|,(?!\d{3}(?!\d))|\\(?:begin|le|ge|ne)(?![A-Za-z])|\b(?:and|or)\b")
+_NAMED = re.compile(r"(?:\\angle\s*)?\\?[A-Za-z]+(?:_\{?\w+\}?)?(?:\([^()=]*\))?\s*")
+_ARITHMETIC_COMMAND = re.compile(
     r"\\(?:frac|sqrt|times|cdot|div|binom|pi|circ|sin|cos|tan|log|ln)(?![A-Za-z])|\\text\{[^{}]*\}|(?<=\d)\s*x\s*(?=\d)"
 )
-_AROUND_OPERATORS = expression(r"\s*([-+*/=<>();:\[\]{}|^_])\s*|\s+(?=,)")
+_AROUND_OPERATORS = re.compile(r"\s*([-+*/=<>();:\[\]{}|^_])\s*|\s+(?=,)")
 # A comma that separates thousands stays as it is, so that no list can look like a number.
-_LIST_COMMA = expression(r"(?<!\d),\s*|,\s+|,(?!\d{3}(?!\d))")
+_LIST_COMMA = re.compile(r"(?<!\d),\s*|,\s+|,(?!\d{3}(?!\d))")
 
-_CHOICE = expression(
+_CHOICE = re.compile(
     r"(?:\(\s*(?P<round>[A-Ja-j])\s*\)|\[\s*(?P<square>[A-J])\s*\]|(?P<capital>[A-J])\s*[).:]|(?P<small>[a-j])(?:\)|\.(?=\s+[-+$\\(]?\d)))"
     r"(?:\s+(?P<beside>\S.*)|(?<=\))(?P<digits>-?\d.*))?|(?P<alone>[A-J])",
     re.DOTALL,
 )
-_LETTER_AS_TEXT = expression(r"\\text\{\s*\(?[A-Ja-j]\s*[).:]?\s*\}\s*(?=\S)")
-_OTHER_LETTER = expression(r"\(\s*([^\W\d_A-Za-zα-ωΑ-Ω])\s*\)|([^\W\d_A-Za-zα-ωΑ-Ω])\s*[).]")
-_WORDS = expression(r"([^\W\d_]{2,}(?:[ '-]+[^\W\d_]+)*)!?")
-_UNIT_BEHIND = expression(
+_LETTER_AS_TEXT = re.compile(r"\\text\{\s*\(?[A-Ja-j]\s*[).:]?\s*\}\s*(?=\S)")
+_OTHER_LETTER = re.compile(r"\(\s*([^\W\d_A-Za-zα-ωΑ-Ω])\s*\)|([^\W\d_A-Za-zα-ωΑ-Ω])\s*[).]")
+_WORDS = re.compile(r"([^\W\d_]{2,}(?:[ '-]+[^\W\d_]+)*)!?")
+_UNIT_BEHIND = re.compile(
     r"(?:\\text\{(?P<text>[^{}]*)\}|(?<![\\A-Za-z{])(?P<word>[A-Za-z]{2,}))(?P<power>\s*\^\s*\{?\s*[23]\s*\}?)?$"
 )
-_ACCENTS = expression("(?<=[A-Za-z\u0370-\u03ff])[\u0300-\u036f]+")
-_NO_NAME = expression(r"[^\w\s]|_")
+_TIME = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}:\d\d|\d{1,2}(?::\d\d)?\s?[ap]\.?\s?m\.?", re.IGNORECASE)
+"""A date or a time of day, which a parser would compute with."""
+
+_DAY = re.compile(r"(?:\d{1,2}\w{0,2}\s+(?:of\s+)?[A-Za-z]{3,9}|[A-Za-z]{3,9}\.?\s+\d{1,2}\w{0,2}),?\s+\d{4}")
+_ACCENTS = re.compile("(?<=[A-Za-z\u0370-\u03ff])[\u0300-\u036f]+")
+_NO_NAME = re.compile(r"[^\w\s]|_")
 _LETTERS_WITH_STROKES = str.maketrans(
     {"ł": "l", "Ł": "l", "ø": "o", "Ø": "o", "đ": "d", "Đ": "d", "æ": "ae", "œ": "oe"}
 )
@@ -165,6 +170,11 @@ def canonical(answer: str) -> Canonical:
     named = common_name(text)
     if named:
         return Canonical("words", named, marked)
+    if _TIME.fullmatch(text):
+        return Canonical("words", re.sub(r"[\s.]", "", text.casefold()), marked)
+    date = _date(text)
+    if date:
+        return Canonical("words", date, marked)
     number = read_number(marked)
     if number is not None:
         return Canonical("number", text, marked, number)
@@ -194,6 +204,17 @@ def name_of(text: str) -> str:
     folded = _ACCENTS.sub("", unicodedata.normalize("NFD", text.translate(_LETTERS_WITH_STROKES).casefold()))
     words = _NO_NAME.sub(" ", unicodedata.normalize("NFC", folded)).split()
     return " ".join([word for word in words if word not in _ARTICLES] or words)
+
+
+def _date(text: str) -> str | None:
+    """Return a day as ``2024-03-05``, None where a text is none in English."""
+    if not _DAY.fullmatch(text):
+        return None
+    words = re.sub(r"(?<=\d)(?:st|nd|rd|th)\b|\bof\b|[.,]", " ", text).split()
+    for order in ("%d %B %Y", "%B %d %Y", "%d %b %Y", "%b %d %Y"):
+        with contextlib.suppress(ValueError):
+            return datetime.strptime(" ".join(words), order).date().isoformat()
+    return None
 
 
 def _behind_letter(marked: str, shown: str) -> str:

@@ -1,33 +1,45 @@
-"""The letter that a response to a multiple choice takes."""
+"""The letter that a response to a multiple choice takes, and the yes or no that a response begins with."""
 
 from __future__ import annotations
 
 import re
 
-from tokur_cli.answers.reading.expressions import expression
-from tokur_cli.answers.reading.lexicon import (
-    CAUSE,
-    CHOSEN,
-    IN_DOUBT,
-    LETTER_OF_CHOICE,
-    REJECTED_BEFORE,
-    REJECTED_BEHIND,
-    SO,
-)
-from tokur_cli.answers.reading.statements import SENTENCE_END, is_broken_off
+from tokur_cli.answers.latex import NO, YES, common_name
+from tokur_cli.answers.markers import ENGLISH, LANGUAGES, language_of
+from tokur_cli.answers.sentences import CAUSE, CORRECTION, IN_DOUBT, LETTER_OF_CHOICE, SENTENCE_END, SO, is_broken_off
 
 _TAIL = 4_000
 _NEAR = 80  # characters before a letter in which a word may choose or reject it
 
-_LABELLED = expression(r"\A\W{0,4}\(?([A-J])[).:](?=\s|\*|$)")
-_LABELLED_LINES = expression(r"(?m)^\W{0,4}\(?([A-J])[).:](?=\s|\*|$)")
-_SMALL = expression(r"(?<![^\s*:])\(([a-j])\)|\b(?:option|choice)\s+[a-j](?=[).\s]*(?:\Z|\n))")
-_LABEL_ALONE = expression(
+_CHOSEN = re.compile(
+    r"(?i)(?<![A-Za-z])(?:option|choice|answer|choos\w*|pick\w*|select\w*|go(?:ing)? with|it's|it is|is|be"
+    r"|correct\w*|therefore|so|thus|take"
+    r"|opción|respuesta|alternativa|antwort|réponse|resposta|opção|letra|lettera|opzione|risposta|вариант|ответ"
+    r"|cevap|pilihan|đáp án|chọn|antwoord"
+    r"|选项?|選項?|答案|答え|正解|정답|답|번|विकल्प|उत्तर|ข้อ|ตอบ)\W*(?:é|es|est|ist|は|是|은|는)?\W*\Z"
+)
+"""What chooses the letter behind it."""
+
+_REJECTED_BEHIND = re.compile(
+    r"(?i)\)?\s*(?:(?:,|and|&|or)\s*\(?[A-J]\)?\s*)*(?:is|are|was|were|can be|must be|isn't|aren't)?\s*"
+    r"(?:(?:also|both|all|clearly|obviously|definitely|probably|simply|just)\s+)?"
+    r"(?:not|ruled out|eliminated|excluded|discarded|correct(?<=n't correct)|wrong|incorrect|false|out|too)"
+)
+_REJECTED_BEFORE = re.compile(
+    r"(?i)(?:\bnot|n't|\bneither|\bnor|rather than|instead of|\bover|rul\w+ out|eliminat\w+|exclud\w+|\bunlike"
+    r"|不是|不选"
+    r"|排除)"
+    r"\s*(?:(?!but\b)\w\w+\s+){0,5}(?:option|choice|be|is)?\W*\Z"
+)
+_LABELLED = re.compile(r"\A\W{0,4}\(?([A-J])[).:](?=\s|\*|$)")
+_LABELLED_LINES = re.compile(r"(?m)^\W{0,4}\(?([A-J])[).:](?=\s|\*|$)")
+_SMALL = re.compile(r"(?<![^\s*:])\(([a-j])\)|\b(?:option|choice)\s+[a-j](?=[).\s]*(?:\Z|\n))")
+_LABEL_ALONE = re.compile(
     r"(?i)(?:\A\W*|[^\w\s]\s*|\b(?:so|thus|therefore|hence|then)\s+|\A\s*the\s+)(?:option|choice|answer)\W*\Z"
 )
-_WORD_BEFORE = expression(r"(?i)(?<![a-z'])([a-z][a-z']*)\.?[ \"*_(]{0,6}\Z")
+_WORD_BEFORE = re.compile(r"(?i)(?<![a-z'])([a-z][a-z']*)\.?[ \"*_(]{0,6}\Z")
 _LEADING_TO_A_CHOICE = frozenset(
-    (  # noqa: SIM905
+    (
         "between chose chosen selected picked only just leaves leaving leave with for to that but then than "
         "matches match fits like prefer say "
         "think believe mark circle letter or and both because be as called labelled labeled either nor "
@@ -36,23 +48,47 @@ _LEADING_TO_A_CHOICE = frozenset(
         "instead indeed choose go elijo escojo choisis prends wähle nehme scelgo escolho marco la el die"
     ).split()
 )
-_AFFIRMED = expression(
+_AFFIRMED = re.compile(
     r"(?i)\)?[*_\"]{0,4}\s{0,3}(?:is|are|was|must be|would be|should be|seems?(?: to be)?|looks"
     r"|appears(?: to be)?|makes|works|fits"
     r"|satisf\w+|matches)\b"
 )
-_CALLED_RIGHT = expression(
+_CALLED_RIGHT = re.compile(
     r"(?i)\)?[*_\"]{0,4}\s{0,3}(?:is|was|must be|would be|should be|has to be|seems)\s+(?:(?:clearly|definitely"
     r"|fully|more|the|our|my|most|probably)\s+)*"
     r"(?:right|correct|best|only (?:answer|choice|option|one)|answer|better|plausible|likely|accurate|appropriate"
     r"|suitable)\b"
 )
-_CONSIDERED = expression(
+_CONSIDERED = re.compile(
     r"(?i)\W{0,6}(?:(?:now|next|first|then),?\s)?(?:if|consider|check|suppose|assume|look at|let's (?:check"
     r"|consider|look)|let [A-J])\b"
 )
-_JOINED = expression(r"(?i)[\s,)]{0,3}(?:and|or|&)[\s(]{0,3}")
-_EQUATED = expression(r"\s{0,3}=\s*[\d(\\$-]")
+_JOINED = re.compile(r"(?i)[\s,)]{0,3}(?:and|or|&)[\s(]{0,3}")
+_EQUATED = re.compile(r"\s{0,3}=\s*[\d(\\$-]")
+
+_VERDICT = "|".join(sorted(map(re.escape, YES | NO), key=len, reverse=True))
+_OPENING = re.compile(
+    rf"\A[\s*_#\"'>]*(?P<word>{_VERDICT})(?=\s*[*_]*\s*(?:[,.!:;–—]|-\s|$|\n)|\s\(|\s(?:it|he|she|they|there|this"
+    rf"|that|we|you|i)\b)",
+    re.IGNORECASE,
+)
+_LED = (
+    r"(?:(?:so|thus|therefore|hence|overall|in short|in conclusion|in summary|(?:the\s+)?short answer|ultimately"
+    r"|definitely|certainly|absolutely"
+    r"|clearly|probably|most likely|i(?:'d| would) (?:say|lean towards?)|i think|i believe|well|hmm|sure|wait"
+    r"|actually|(?:it's|that's|it is|that is)(?: an?)?)\s{0,3}[,:]?\s{0,3}(?:that\s+)?)"
+)
+_SAID = re.compile(rf"\A\W*{_LED}{{0,3}}(?P<word>{_VERDICT})(?=[\W_]*\Z|\s*[,;:–—])", re.IGNORECASE)
+_DECIDED = re.compile(
+    rf"\A\W*{_LED}{{0,3}}(?:(?:the|this|that)\s+(?:statement|claim|answer"
+    rf"|assertion)\s+is\s+[*_]*)?(?P<word>{_VERDICT})[\W_]*\Z",
+    re.IGNORECASE,
+)
+_ON_CONDITION = re.compile(
+    r"[\s*_]{0,4}[,;:]?\s{0,3}(?:(?:but|though|although)\b[^.!?\n]{0,120}?)?\b(?:only\s+)?(?:if|when|unless"
+    r"|provided)\b|\s{0,3},?\s{0,3}(?:and|or)\s+(?:yes|no)\b",
+    re.IGNORECASE,
+)
 
 
 def chosen_letter(text: str) -> str | None:
@@ -74,6 +110,9 @@ def chosen_letter(text: str) -> str | None:
     for sentence in reversed(sentences):
         letters = _letters(sentence)
         kept = [match for match in letters if not _denied(sentence, match)]
+        language = language_of(sentence)
+        if language != ENGLISH and LANGUAGES[language].is_unsure(sentence):
+            continue
         reason = CAUSE.search(sentence)
         if (reason and not sentence[: reason.start()].strip()) or _CONSIDERED.match(sentence):
             continue
@@ -119,7 +158,7 @@ def _letters(sentence: str) -> list[re.Match[str]]:
 def _is_name(sentence: str, letter: re.Match[str]) -> bool:
     """Return whether a letter is part of a name, as in "vitamin C": the word before it leads to no choice."""
     word = _WORD_BEFORE.search(sentence[: letter.start()])
-    return bool(word and word[1].lower() not in _LEADING_TO_A_CHOICE and not CHOSEN.search(_before(sentence, letter)))
+    return bool(word and word[1].lower() not in _LEADING_TO_A_CHOICE and not _CHOSEN.search(_before(sentence, letter)))
 
 
 def _is_chosen(sentence: str, letter: re.Match[str]) -> bool:
@@ -127,7 +166,7 @@ def _is_chosen(sentence: str, letter: re.Match[str]) -> bool:
     if _CALLED_RIGHT.match(sentence, letter.end()):
         return True
     before = _before(sentence, letter)
-    if not CHOSEN.search(before):
+    if not _CHOSEN.search(before):
         return False
     behind = sentence[letter.end() :].strip(' )*_."')
     return not _LABEL_ALONE.search(before) or not behind[:1].isalpha() or bool(_AFFIRMED.match(sentence, letter.end()))
@@ -140,10 +179,39 @@ def _before(sentence: str, letter: re.Match[str]) -> str:
 def _denied(sentence: str, letter: re.Match[str]) -> bool:
     """Return whether a sentence rejects a letter: "not B", "A is wrong"."""
     return bool(
-        REJECTED_BEFORE.search(_before(sentence, letter))
-        or REJECTED_BEHIND.match(sentence[letter.end() : letter.end() + _NEAR])
+        _REJECTED_BEFORE.search(_before(sentence, letter))
+        or _REJECTED_BEHIND.match(sentence[letter.end() : letter.end() + _NEAR])
     )
 
 
 def _name(match: re.Match[str]) -> str:
     return next(group for group in match.groups() if group)
+
+
+def opening_verdict(text: str) -> str | None:
+    """Return the word by which a text decides at its beginning, None where it has none or leaves it open.
+
+    Args:
+        text: in plain writing: "No, 9 is divisible by 3.", not "No. 5 is the best.".
+    """
+    text = text[:_TAIL]
+    first = _OPENING.match(text)
+    if first is None or CORRECTION.match(text[first.end() :].lstrip(" ,.!")):
+        return None
+    condition = _ON_CONDITION.match(text, first.end())
+    if condition and not SENTENCE_END.search(text, first.end(), condition.end()):
+        return None
+    language = language_of(text)
+    rest = SENTENCE_END.split(text[first.end() :], maxsplit=1)[0]
+    if language != ENGLISH and first["word"].lower() in YES and LANGUAGES[language].is_unsure(rest):
+        return None  # "Ja, aber nur wenn …"
+    others = [_SAID.match(sentence) for sentence in SENTENCE_END.split(text[first.end() :])]
+    decided = {common_name(found["word"]) for found in (first, *others) if found}
+    return first["word"] if len(decided) == 1 else None
+
+
+def closing_verdict(text: str) -> str | None:
+    """Return the word that a text's last sentence is, but for what leads to it: "Therefore, the claim is false."."""
+    sentences = [sentence for sentence in SENTENCE_END.split(text[-_TAIL:]) if sentence.strip()]
+    last = _DECIDED.match(sentences[-1]) if sentences and not text.rstrip().endswith("?") else None
+    return last["word"] if last else None

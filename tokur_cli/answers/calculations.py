@@ -2,20 +2,21 @@ r"""Calculations that a text carries out, such as "3 + 4 = 7 apples" and ``6 \ti
 
 from __future__ import annotations
 
-from tokur_cli.answers.reading.expressions import expression
-from tokur_cli.answers.reading.numbers import LETTER
-from tokur_cli.answers.reading.units import CURRENCY
+import re
+
+from tokur_cli.answers.numbers import LETTER
+from tokur_cli.answers.units import CURRENCY
 
 _DIGITS = (
     r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d{1,3}(?:[\u00a0\u2009\u202f]\d{3})+(?!\d)|\d+)?(?:(?<=\d)[.,]\d+|(?<!\d)\.\d+)?"
 )
 # "7 boxes * 9 cookies / box = " in front of what a calculation comes to: amounts, each with a link to the next.
-_TERM = expression(
+_TERM = re.compile(
     rf"(?<![A-Za-z0-9_.)\]}}])(?:[-−]\s?)?(?:\\?[{CURRENCY}]\s?)?-?(?:(?=[\d.]){_DIGITS}(?<=\d)|\\frac\{{\d+\}}\{{\d+\}})"
     r"(?:\^(?:\d+|\{\d+\})|[²³]|!(?=\s*[-+*/×·=\\])|\s?(?:\\?%|percent\b))?(?:\^(?:\{\\circ\}|\\circ)|°)?"
     r"|\([-−+*/×÷\d\s.,$%]*\d[-−+*/×÷\d\s.,$%]*\)"
 )
-_LINK = expression(
+_LINK = re.compile(
     r"(?:(?<=%)|(?<=/\d)|(?<=percent))\sof\s(?:the\s)?|"
     r"(?:\s?/?\s?(?!(?:because|since|as|so|if|when|where|and|or|but|which|that|is|are|equals?|plus|minus|times|x|X|for|with)\b)"
     rf"(?:\\text\{{[^{{}}]*\}}|[{LETTER}]+\b\.?)){{0,4}}\s*"
@@ -23,12 +24,12 @@ _LINK = expression(
     r"|\\(?:times|cdot|div)(?![A-Za-z])"
     r"|(?:plus|minus|times|divided\sby|multiplied\sby)\b)\s*"
 )
-_SYMBOLS = expression(r"\s?(?:π|\\pi(?![A-Za-z])|(?:√|\\sqrt)\s?(?:\{[^{}]*\}|\d+))")
-_ASSIGNED = expression(r"[A-Za-z](?:\([a-z]\))?\s*=\s*")
-JOINT = expression(r"\s*(?:,?\s*(?:and|or)|,)\s*")
+_SYMBOLS = re.compile(r"\s?(?:π|\\pi(?![A-Za-z])|(?:√|\\sqrt)\s?(?:\{[^{}]*\}|\d+))")
+_ASSIGNED = re.compile(r"[A-Za-z](?:\([a-z]\))?\s*=\s*")
+JOINT = re.compile(r"\s*(?:,?\s*(?:and|or)|,)\s*")
 """What joins answers to a list."""
 
-UNFINISHED = expression(r"(?:[-+*/×·÷=^(]|\\(?:times|cdot|div))\s*\Z")
+UNFINISHED = re.compile(r"(?:[-+*/×·÷=^(]|\\(?:times|cdot|div))\s*\Z")
 """The end of a text that was cut off within a calculation."""
 
 

@@ -11,8 +11,6 @@ import re
 import unicodedata
 from html import unescape
 
-from tokur_cli.answers.reading.expressions import expression
-
 _INVISIBLE = (
     "\u00ad\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff\ufe0f"
 )
@@ -46,29 +44,29 @@ _PUNCTUATION = str.maketrans(
         "∴": " ",
     }
 )
-_DIGITS = expression(r"[^\W\x00-\x7f]")
-_WIDE_COMMA = expression(r"，(?!\d{3}(?!\d))|(?<!\d)，")
-_SUPERSCRIPTS = expression("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻]+")
+_DIGITS = re.compile(r"[^\W\x00-\x7f]")
+_WIDE_COMMA = re.compile(r"，(?!\d{3}(?!\d))|(?<!\d)，")
+_SUPERSCRIPTS = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻]+")
 _SUPERSCRIPT = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-")
-_EMPHASIS = expression(
+_EMPHASIS = re.compile(
     r"(?<![A-Za-z0-9*])\*\*(?=[^\s*])([^*\n]{1,200})\*\*|(?<![\w_])__(?=[^\s_])([^_\n]{1,200})__(?!\w)"
 )
-_CODE = expression(r"`([^`\n]{1,200})`")
-_TAG = expression(
+_CODE = re.compile(r"`([^`\n]{1,200})`")
+_TAG = re.compile(
     r"</?(?:b|i|u|em|strong|span|mark|code|big|small|font|center|sub)(?:\s[^<>\n]{0,80})?>", re.IGNORECASE
 )
-_BREAK = expression(r"<(?:br|/?(?:p|div|li|ul|ol|tr|td|h[1-6]))(?:\s[^<>\n]{0,80})?\s?/?>", re.IGNORECASE)
-_RAISED = expression(r"<sup>([^<>\n]{1,20})</sup>", re.IGNORECASE)
-_STRUCK = expression(r"~~[^~\n]{1,200}~~|<(?:del|s|strike)>[^<>\n]{1,200}</(?:del|s|strike)>", re.IGNORECASE)
-_CITATION = expression(r"(?<=[\d.,])\s?\[\d{1,2}\](?![\d(\[])")
-_CIRCLED = expression("[①-⑳]")
-_PICTURES = expression("[☑✅✓✔■□▪∎😀-🙏🌀-🗿🚀-🛿🤀-🧿]+")
-_SUBSCRIPTS = expression("[₀-₉]")
-_ENTITY = expression(r"&(?:nbsp|lt|gt|amp|quot|times|minus|frac\d\d|#\d{1,6}|euro|pound|yen|cent|deg);")
-_PERCENT_BEFORE = expression(r"(?<![\w%\\)])%\s?(\d+(?:[.,]\d+)?)(?!\s?[%\d])")  # Turkish
-_NO_CENTS = expression(r"(\.\d{3})?(?<=\d)(?:/[-–—]|,[-–—]{1,2})(?!\s?[-–—\w(\\{$])")  # "1.000,- €", "Rs 1,000/-"
-_END_TOKEN = expression(r"(?:</s>|<\|(?:im_end|endoftext|eot_id|end|return)\|>)\s*\Z")
-_CALCULATOR = expression(r"<<[^<>\n]{0,200}>>")  # GSM8K's "48/2 = <<48/2=24>>24"
+_BREAK = re.compile(r"<(?:br|/?(?:p|div|li|ul|ol|tr|td|h[1-6]))(?:\s[^<>\n]{0,80})?\s?/?>", re.IGNORECASE)
+_RAISED = re.compile(r"<sup>([^<>\n]{1,20})</sup>", re.IGNORECASE)
+_STRUCK = re.compile(r"~~[^~\n]{1,200}~~|<(?:del|s|strike)>[^<>\n]{1,200}</(?:del|s|strike)>", re.IGNORECASE)
+_CITATION = re.compile(r"(?<=[\d.,])\s?\[\d{1,2}\](?![\d(\[])")
+_CIRCLED = re.compile("[①-⑳]")
+_PICTURES = re.compile("[☑✅✓✔■□▪∎😀-🙏🌀-🗿🚀-🛿🤀-🧿]+")
+_SUBSCRIPTS = re.compile("[₀-₉]")
+_ENTITY = re.compile(r"&(?:nbsp|lt|gt|amp|quot|times|minus|frac\d\d|#\d{1,6}|euro|pound|yen|cent|deg);")
+_PERCENT_BEFORE = re.compile(r"(?<![\w%\\)])%\s?(\d+(?:[.,]\d+)?)(?!\s?[%\d])")  # Turkish
+_NO_CENTS = re.compile(r"(\.\d{3})?(?<=\d)(?:/[-–—]|,[-–—]{1,2})(?!\s?[-–—\w(\\{$])")  # "1.000,- €", "Rs 1,000/-"
+_END_TOKEN = re.compile(r"(?:</s>|<\|(?:im_end|endoftext|eot_id|end|return)\|>)\s*\Z")
+_CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")  # GSM8K's "48/2 = <<48/2=24>>24"
 
 
 def plain(text: str) -> str:

@@ -1,0 +1,265 @@
+r"""LaTeX: what ``\boxed`` puts a frame around, and notations that parsers misread."""
+
+from __future__ import annotations
+
+import re
+
+YES = frozenset(
+    [
+        "yes",
+        "true",
+        "yeah",
+        "yep",
+        "yup",
+        "ja",
+        "jawohl",
+        "richtig",
+        "wahr",
+        "oui",
+        "vrai",
+        "sí",
+        "si",
+        "cierto",
+        "verdadero",
+        "verdadera",
+        "sim",
+        "verdadeiro",
+        "verdadeira",
+        "sì",
+        "vero",
+        "vera",
+        "да",
+        "верно",
+        "правда",
+        "так",
+        "tak",
+        "prawda",
+        "jo",
+        "waar",
+        "evet",
+        "doğru",
+        "はい",
+        "ええ",
+        "正しい",
+        "네",
+        "예",
+        "맞습니다",
+        "참",
+        "是",
+        "是的",
+        "对",
+        "對",
+        "对的",
+        "對的",
+        "正确",
+        "正確",
+        "نعم",
+        "صحيح",
+        "हाँ",
+        "हां",
+        "जी",
+        "सही",
+        "ใช่",
+        "ถูกต้อง",
+        "có",
+        "vâng",
+        "đúng",
+        "ya",
+        "benar",
+        "כן",
+        "נכון",
+        "ναι",
+        "igen",
+        "ano",
+    ]
+)
+NO = frozenset(
+    [
+        "no",
+        "false",
+        "nope",
+        "nein",
+        "falsch",
+        "non",
+        "faux",
+        "não",
+        "falso",
+        "falsa",
+        "нет",
+        "неверно",
+        "неправда",
+        "ні",
+        "nie",
+        "fałsz",
+        "nee",
+        "onwaar",
+        "nej",
+        "hayır",
+        "yanlış",
+        "いいえ",
+        "いえ",
+        "아니요",
+        "아니오",
+        "아닙니다",
+        "거짓",
+        "不",
+        "不是",
+        "不对",
+        "不對",
+        "否",
+        "错",
+        "錯",
+        "错误",
+        "錯誤",
+        "لا",
+        "خطأ",
+        "नहीं",
+        "गलत",
+        "ไม่",
+        "ไม่ใช่",
+        "ผิด",
+        "không",
+        "sai",
+        "tidak",
+        "bukan",
+        "salah",
+        "לא",
+        "όχι",
+        "nem",
+        "ne",
+    ]
+)
+"""The words, in small letters, by which a text says yes or true, no or false."""
+
+_LONGEST_LIST_GAP = 100
+_LONGEST_LINE = 2_000
+
+_DENIED = re.compile(r"(?i)(?:\b(?:not|never)|n't)(?:\s(?:be|equal(?: to)?))?(?:[$\s(\[]|\\[(\[]){0,12}\Z")
+_BRACE = re.compile(r"\\{1,2}(?:boxed|fbox)\s{0,4}\{|\\.|[{}]", re.DOTALL)
+_NOTHING = re.compile(
+    r"(?:[a-z]\s*\\in\s*)?(?:\\emptyset|\\varnothing|\\\{\\?\}|∅)"
+    r"|(?i:(?:there (?:is|are) )?no (?:real )?(?:solutions?|roots?)|(?:the )?empty set)"
+)
+_REALS = re.compile(
+    r"(?:[a-z]\s*\\in\s*)?(?:\\math(?:bb|bf)\s*(?:\{R\}|R)|ℝ|\(-\\infty, ?\+?\\infty\))|-\\infty<[a-z]<\+?\\infty"
+    r"|(?i:(?:the set of )?(?:all|any) (?:the )?reals?(?: numbers?| values?)?(?: of)?(?: [a-z])?|(?:the )?real numbers)"
+)
+_ANGLE = re.compile(r"(?:m ?)?(?:\\angle|∠|\b[Aa]ngle) ?([A-Z]{1,3})\b")
+_OF_DEGREES = re.compile(
+    r"\\?(?<![A-Za-z])(sin|cos|tan|cot|sec|csc)(?![A-Za-z])\s*(\^\s*(?:\{\d\}|\d))?\s*"
+    r"(?:[({]((?:[-+]?\s*[\d.]+\s*\\text\{degrees\}\s*)+)[)}]|(-?[\d.]+\s*\\text\{degrees\}))"
+)
+
+_TEXT = re.compile(r"\\text\{([^{}]*)\}")
+_BARE_BOX = re.compile(r"\\boxed\s{1,4}([^\s{}$\\]{1,50})")
+_LIST_GAP = re.compile(r"(?:[\s$,;]|\\[()\[\],;]|\\quad|\\qquad)*")
+_SO = re.compile(r"(?i)\b(?:so|thus|therefore|hence|consequently)\b|所以|因此")
+_LIST_WORD = re.compile(r"(?<![A-Za-z])(?:and|or)(?![A-Za-z])")
+TEXT_GROUP = re.compile(r"\\(?:text\w*|mathrm|mathbf|mbox|operatorname)\s*\{[^{}]*\}|\\begin\{\w+\}|\\end\{\w+\}")
+
+
+def first_line(text: str) -> str:
+    """Return the first line of a text that is not blank."""
+    return text[:_LONGEST_LINE].strip().partition("\n")[0].strip()
+
+
+def boxes(text: str) -> tuple[str, str, int]:
+    """Return the last balanced box (or list of boxes), what follows an open one, and where the balanced one ends."""
+    opened: list[int] = []  # one entry an open brace: where its box begins, or -1 for other braces
+    inner: list[int] = []
+    spans: list[tuple[int, int, int]] = []  # (start, first character inside, closing brace)
+    for token in _BRACE.finditer(text, max(0, min(_find(text, "\\boxed"), _find(text, "\\fbox")) - 1)):
+        symbol = token[0]
+        if symbol == "}":
+            if opened:
+                start, inside = opened.pop(), inner.pop()
+                # A box around a box is dropped in favour of the inner one.
+                if start >= 0 and not (spans and spans[-1][0] > start) and _is_filled(text, inside, token.start()):
+                    spans.append((start, inside, token.start()))
+        elif symbol == "{" or len(symbol) > 2:
+            opened.append(token.start() if symbol != "{" else -1)
+            inner.append(token.end())
+    spans = [span for span in spans if not _DENIED.search(text, max(0, span[0] - 40), span[0])]
+    if spans:
+        return _join_list(text, spans), "", spans[-1][2] + 1
+    bare = _BARE_BOX.search(text, max(0, text.rfind("\\boxed")))
+    if bare:
+        return bare[1], "", bare.end()
+    boxes = [inside for start, inside in zip(opened, inner, strict=True) if start >= 0]
+    after = text[boxes[-1] :].lstrip() if boxes else ""
+    if boxes and "\n" not in after and "$" not in after:
+        return "", "", 0  # cut off within the box: what stands there may be half of a number
+    rest = first_line(text[boxes[-1] : boxes[-1] + _LONGEST_LINE]) if boxes else ""
+    return "", rest if any(character.isalnum() for character in rest) else "", 0
+
+
+def _is_filled(text: str, start: int, end: int) -> bool:
+    """Return whether a box has more in it than blanks and punctuation, such as a question mark."""
+    return any(character.isalnum() or not character.isascii() for character in text[start:end])
+
+
+def _find(text: str, part: str) -> int:
+    position = text.find(part)
+    return position if position >= 0 else len(text)
+
+
+def _join_list(text: str, spans: list[tuple[int, int, int]]) -> str:
+    """Return the last box, joined with those right before it that belong to the same list."""
+    first = len(spans) - 1
+    while first > 0 and _belongs_together(text[spans[first - 1][2] + 1 : spans[first][0]]):
+        first -= 1
+    parts = [text[inside:end].strip() for _, inside, end in spans[first:]]
+    return parts[0] if len(set(parts)) == 1 else ", ".join(parts)
+
+
+def _belongs_together(gap: str) -> bool:
+    """Return whether the text between two boxes makes them a list: none, a comma, or a few words with "and" or "or"."""
+    if len(gap) > _LONGEST_LIST_GAP:
+        return False
+    if _LIST_GAP.fullmatch(gap) or not re.search(r"[\w\n=.]", gap):
+        return "\n\n" not in gap
+    words = TEXT_GROUP.sub(lambda group: group[0].partition("{")[2].rstrip("}"), gap)
+    if _SO.search(words):
+        return False
+    return bool(_LIST_WORD.search(words)) and len(words.split()) <= 10 and not re.search(r"[.!?:](?:\s|$)|\n\n", words)
+
+
+def common_name(text: str) -> str | None:
+    r"""Return one name for what has several: ``\emptyset`` is "no solution", ``sí`` is "yes"; else None.
+
+    Args:
+        text: a whole answer in normal form.
+    """
+    if _NOTHING.fullmatch(text):
+        return "no solution"
+    if _REALS.fullmatch(text):
+        return "all real numbers"
+    angle = _ANGLE.fullmatch(text)
+    if angle:
+        return f"angle {_vertices(angle)}"
+    word = text.casefold().rstrip("!")
+    if word in YES or word in NO:
+        return "yes" if word in YES else "no"
+    return None
+
+
+def for_parser(latex: str) -> str:
+    r"""Return a formula with angles as single symbols, and degrees of trigonometric functions as radians.
+
+    Parsers multiply the letters of ``\angle ABC``, so that it equals ``\angle ACB``, and read past ``^\circ``.
+
+    Args:
+        latex: the formula, its degrees written ``\text{degrees}``.
+    """
+    latex = _ANGLE.sub(lambda match: rf"\theta_{{{_vertices(match)}}}", latex)
+    return _OF_DEGREES.sub(_in_radians, latex)
+
+
+def _vertices(angle: re.Match[str]) -> str:
+    """Return the letters of an angle, in one of their two orders: ``ABC`` is ``CBA`` but not ``ACB``."""
+    return min(angle[1], angle[1][::-1]).lower()
+
+
+def _in_radians(match: re.Match[str]) -> str:
+    function, power, bracketed, alone = match.groups()
+    return rf"\{function}{power or ''}(\frac{{\pi}}{{180}}({_TEXT.sub('', bracketed or alone)}))"

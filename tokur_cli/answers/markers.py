@@ -1,0 +1,172 @@
+"""What we know of languages, a language a line: how they announce an answer, and how their closing sentences state one.
+
+A word is applied to texts of its own language alone. A text in a language that is not here is read by its markup, by
+what stands alone in its last line and by its closing equation.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+ENGLISH = "en"
+
+
+@dataclass(frozen=True)
+class Language:
+    r"""A language, by its words as regular expressions.
+
+    Attributes:
+        code: its ISO 639-1 code.
+        answer: its words for "answer".
+        link: what stands between these and the answer.
+        stems: what its words for "answer" have in common: a text without one has no marker of this language.
+        conclusion: words that draw a conclusion.
+        unsure: words by which a sentence denies or doubts its number or makes a bound of it; English has its own rules.
+        common: words, or a script, that tell it from the others.
+        has_decimal_comma: whether it writes 0,5 for a half.
+    """
+
+    code: str
+    answer: str
+    link: str
+    stems: str
+    conclusion: str
+    unsure: str
+    common: str
+    has_decimal_comma: bool = True
+
+    @cached_property
+    def marker(self) -> re.Pattern[str]:
+        """What announces an answer."""
+        return re.compile(rf"(?:{self.answer})(?:{self.link})", re.IGNORECASE)
+
+    def concludes(self, text: str) -> re.Match[str] | None:
+        """Return the last of the words that draw a conclusion, None where a text has none."""
+        return max(self._conclusion.finditer(text), key=re.Match.end, default=None)
+
+    def is_unsure(self, text: str) -> bool:
+        """Return whether words deny or doubt what a text says, or make a bound of it."""
+        return bool(self.unsure and self._unsure.search(text))
+
+    @cached_property
+    def _conclusion(self) -> re.Pattern[str]:
+        return _words(self.conclusion or r"(?!)")
+
+    @cached_property
+    def _unsure(self) -> re.Pattern[str]:
+        return _words(self.unsure)
+
+    @cached_property
+    def script(self) -> re.Pattern[str] | None:
+        """The characters that it alone has, of a language with a script of its own."""
+        return re.compile(self.common) if self.common.startswith("[") else None
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Words that are frequent in it and rare in others."""
+        return frozenset(() if self.script else self.common.split())
+
+
+def _words(alternatives: str) -> re.Pattern[str]:
+    spaced = alternatives[0] < "\u0e00"  # Thai, Chinese, Japanese and Korean join words
+    return re.compile(rf"(?i)(?<!\w)(?:{alternatives})(?!\w)" if spaced else alternatives)
+
+
+_TABLE = (
+    Language("en", r"\banswers?\b|\bans\b(?=\.?\s?[:=])", r"[^\n.:=]{0,60}?\b(?:is|are|was|be|becomes|equals|comes(?:\s{1,4}out)?\s{1,4}to|works\s{1,4}out\s{1,4}to|\w{1,12}'s)\b(?!n)|'s\b|[^\n.:=]{0,40}?[:=]|\s{0,4}[-–—]{1,2}>?\s|\s{0,4}\n", "ans", r"so|thus|therefore|hence|consequently|altogether|overall|finally|in (?:all|total|the end)|total|that means|which means|left|remaining|leaves|as a result|we (?:get|have|find)", r"", "the is are of and to in there has have that with for this each she he it was not all at be by or his her we how many you can they an as from", False),
+    Language("es", r"\b(?:respuesta|resultado\s{1,4}final|solución\s{1,4}final)\b", r"[^\n.:=]{0,60}?(?:\b(?:es|sería|son|era)\b|[:=])", "respuesta resultado solución", r"por (?:lo )?tanto|así que|entonces|en total|luego|en resumen|quedan?", r"no|nunca|ni|si|entre|(?:más|menos|mayor|menor) (?:de|que)|(?:al|por lo) menos|como (?:mínimo|máximo)|hasta|quizás?|tal vez|puede|podrían?|o bien|sería", "el la los las que y en es no se de un una por para con hay son del tiene cuesta quedan al cada"),
+    Language("fr", r"\b(?:réponse|résultat\s{1,4}final)\b", r"[^\n.:=]{0,60}?(?:\b(?:est|serait|sont)\b|[:=])", "réponse résultat", r"donc|ainsi|au total|par conséquent|(?:il )?reste", r"ne|n'\w+|pas|non|jamais|si|entre|(?:plus|moins) de|au (?:plus|moins)|jusqu'à|peut-être|peut|pourrai\w+|soit|serait", "je la le les des de et est une il elle dans pour au reste coûte du se nous avons fait la y"),
+    Language("de", r"\b(?:antwort|endergebnis|gesamtergebnis|lösung|ergebnis)\b", r"[^\n.:=]{0,60}?(?:\b(?:ist|lautet|beträgt|wäre|sind)\b|[:=])", "antwort ergebnis lösung", r"also|daher|somit|deshalb|insgesamt|folglich|demnach|zusammen|übrig", r"nicht|kein\w*|nein|nie|niemals|wenn|falls|zwischen|(?:mehr|weniger|größer|kleiner) als|mindestens|höchstens|über|unter|bis zu|vielleicht|möglicherweise|könnten?|dürften?|wäre", "ich der die das und ist nicht ein eine sind er sie hat haben den dem kostet bleiben man zu mit wir auf für im"),
+    Language("pt", r"\b(?:resposta|resultado\s{1,4}final)\b", r"[^\n.:=]{0,60}?(?:\b(?:é|seria|são)(?![\w])|[:=])", "resposta resultado", r"portanto|então|logo|assim|no total|ao todo|restam?|sobram?", r"não|nunca|nem|se|entre|(?:mais|menos|maior|menor) (?:de|do|que)|pelo menos|no (?:máximo|mínimo)|até|talvez|pode|poderiam?|seria", "eu os as de não e em um uma com há são do da tem custa restam ao ele ela no na dos vende por"),
+    Language("it", r"\b(?:risposta|risultato\s{1,4}finale)\b", r"[^\n.:=]{0,60}?(?:(?<!\w)(?:è|sarebbe|sono)(?!\w)|[:=])", "risposta risultato", r"quindi|dunque|perciò|in totale|in tutto|restano|rimangono", r"non|mai|né|se|tra|(?:più|meno|maggiore|minore) di|almeno|al (?:massimo|minimo)|forse|può|potrebbe\w*|sarebbe", "il lo gli di non che un una con sono ci ha del della costa restano nel alla si hanno le"),
+    Language("nl", r"\bantwoord\b", r"[^\n.:=]{0,60}?(?:\b(?:is|zijn|luidt|bedraagt)\b|[:=])", "antwoord", r"dus|totaal|in totaal|blijven", r"niet|geen|nee|nooit|als|tussen|(?:meer|minder) dan|minstens|hoogstens|maximaal|minimaal|misschien|mogelijk|zou(?:den)?", "ik het een van niet zijn er hij heeft dat voor met kost blijven de en"),
+    Language("sv", r"\bsvar(?:et)?\b", r"[^\n.:=]{0,60}?(?:(?<!\w)(?:är|blir)(?!\w)|[:=])", "svar", r"så|därför|alltså|totalt|kvar", r"inte|ingen|aldrig|om|mellan|(?:mer|mindre) än|minst|högst|kanske|möjligen|skulle", "och är det ett att som för har kostar blir finns av kvar"),
+    Language("da", r"\bsvar(?:et)?\b", r"[^\n.:=]{0,60}?(?<!\w)(?:er|bliver)(?!\w)", "svar", r"så|derfor|i alt|tilbage", r"ikke|ingen|aldrig|hvis|mellem|(?:mere|mindre) end|mindst|højst|måske|muligvis|ville", "og er det et at der har koster til hun han bliver tilbage i alt"),
+    Language("fi", r"\bvastaus\b", r"[^\n.:=]{0,60}?(?:\bon\b|[:=])", "vastaus", r"yhteensä|joten|siis", r"ei|eivät|jos|ehkä|vähintään|enintään|yli|alle", "on ja se hän maksaa ovat"),
+    Language("pl", r"(?<!\w)(?:odpowiedź|odpowiedzią|wynik\s{1,4}końcowy)", r"[^\n.:=]{0,60}?(?:\b(?:to|brzmi|jest|wynosi)\b|[:=])", "odpowied wynik", r"więc|zatem|razem|łącznie|w sumie|zostało", r"nie|nigdy|jeśli|jeżeli|między|(?:więcej|mniej) niż|co najmniej|ponad|maksymalnie|może|chyba|być może|mogłoby", "w i jest na się są ma z że kosztuje zostało mają"),
+    Language("cs", r"(?<!\w)(?:odpověď|odpoveď)", r"[^\n.:=]{0,60}?(?:\b(?:je|zní|znie)\b|[:=])", "odpov", r"takže|celkem|celkově|tedy|zbývá", r"ne|není|nikdy|jestliže|pokud|mezi|(?:více|méně) než|alespoň|nejvýše|nejméně|možná|snad", "je na se má stojí zbývá jsou korun v"),
+    Language("ru", r"\bрезультат\b|(?<!\w)ответ(?:ом)?(?!\w)", r"[^\n.:=–—]{0,60}?(?:(?<!\w)(?:это|равен|будет|является|составляет)(?!\w)|[:=–—]|\s-\s)", "ответ результат", r"итак|значит|поэтому|следовательно|таким образом|итого|всего|получается", r"не|нет|нельзя|ни|если|между|больше|меньше|более|менее|минимум|максимум|до|может|возможно|наверное|бы", "[а-я]"),
+    Language("uk", r"(?<!\w)(?:відповідь|відповіддю)(?!\w)", r"[^\n.:=–—]{0,60}?(?:(?<!\w)(?:це|є|дорівнює|буде)(?!\w)|[:=–—]|\s-\s)", "відповід", r"отже|тому|всього|разом", r"не|ні|якщо|між|більше|менше|щонайменше|може|можливо|б|би", "[іїєґ]"),
+    Language("tr", r"\b(?:cevap|cevab\w{1,3}|yanıt\w{0,3})(?!\w)", r"[^\n.:=]{0,30}?[:=]|\s{1,4}(?:ise\s{1,4}|şudur\s{1,4})?", "cevap cevab yanıt", r"toplam(?:da)?|bu yüzden|böylece|öyleyse|dolayısıyla|sonuç olarak|kaldı|kalır", r"değil\w*|hayır|yok|eğer|ise|en az|en fazla|belki|olabilir|arasında", "ve bir bu var kaldı eder için olur tane vardır ile"),
+    Language("vi", r"(?<!\w)(?:đáp\s{1,4}án|đáp\s{1,4}số|câu\s{1,4}trả\s{1,4}lời|trả\s{1,4}lời|kết\s{1,4}quả\s{1,4}cuối\s{1,4}cùng)", r"[^\n.:=]{0,40}?(?:(?<!\w)là(?!\w)|[:=])", "đáp lời quả", r"vậy|do đó|tổng cộng|tất cả|còn lại|như vậy", r"không|chưa|nếu|giữa|hơn|ít nhất|nhiều nhất|tối đa|tối thiểu|có thể|có lẽ", "là có và của một còn được cái quả người cô anh"),
+    Language("id", r"\b(?:jawaban(?:nya)?|jawapan(?:nya)?)\b", r"[^\n.:=]{0,50}?(?:\b(?:adalah|ialah|yaitu)\b|[:=])", "jawab jawap", r"jadi|maka|totalnya|sehingga|dengan demikian|sisanya", r"tidak|bukan\w*|jika|kalau|antara|(?:lebih|kurang) dari|minimal|maksimal|mungkin|belum", "yang dan di ada adalah untuk dari sisa buah semua"),
+    Language("el", r"(?<!\w)απάντηση", r"[^\n.:=]{0,60}?(?:είναι|[:=])", "απάντηση", r"συνολικά|άρα|επομένως", r"δεν|όχι|αν|μεταξύ|τουλάχιστον|το πολύ|ίσως", "[α-ωά-ώ]"),
+    Language("ro", r"(?<!\w)răspuns(?:ul)?", r"[^\n.:=]{0,60}?(?:\b(?:este|e)\b|[:=])", "răspuns", r"deci|în total|rămân", r"nu|dacă|între|cel (?:puțin|mult)|poate|peste|sub", "este și în sunt are costă rămân"),
+    Language("hu", r"(?<!\w)(?:válasz|végeredmény)", r"[^\n.:=]{0,40}?[:=]|\s{1,4}", "válasz végered", r"tehát|összesen|marad", r"nem|ha|között|legalább|legfeljebb|talán|több mint|kevesebb", "és az egy van marad"),
+    Language("sw", r"\bjibu\b", r"[^\n.:=]{0,40}?(?:\bni\b|[:=])", "jibu", r"kwa hiyo|jumla", r"si|sio|kama|labda|angalau", "ni na wa ya hiyo", False),
+    Language("hi", r"(?:उत्तर|जवाब)", r"[^\n.:=]{0,30}?[:=]|\s{0,4}(?:है\s{0,4}[:,]?\s{0,4})?", "उत्तर जवाब", r"इसलिए|अतः|कुल|तो", r"नहीं|न|नही|अगर|यदि|शायद|कम से कम|अधिकतम|से अधिक|से कम|हो सकता", "[ऀ-ॿ]", False),
+    Language("bn", r"উত্তর(?:টি)?", r"[^\n.:=]{0,30}?[:=]|\s{0,4}(?:হলো|হল|হচ্ছে)?\s{0,4}", "উত্তর", r"সুতরাং|অতএব|মোট|তাই", r"না|নয়|যদি|হয়তো|কমপক্ষে", "[ঀ-৿]", False),
+    Language("ta", r"(?:விடை|பதில்|సమాధానం|ഉത്തരം|ಉತ್ತರ|જવાબ|ਜਵਾਬ|ចម្លើយ|အဖြေ)", r"[^\n.:=]{0,30}?[:=]|\s{0,4}(?:គឺ|သည်|မှာ)?\s{0,4}", "விடை பதில் సమాధానం ഉത്തരം ಉತ್ತರ જવાબ ਜਵਾਬ ចម្លើយ အဖြေ", r"", r"", "[਀-ൿက-႟ក-៿]", False),
+    Language("ar", r"(?<!\w)(?:و|ف)?(?:ال)?(?:إجابة|اجابة|جواب|ناتج|حل)(?!\w)|(?<!\w)پاسخ", r"[^\n.:=]{0,40}?(?:(?<!\w)(?:هي|هو|تساوي|يساوي)(?!\w)|[:=])|\s{1,4}(?:نهایی\s{1,4}|صحیح\s{1,4}|ہے\s{1,4})?(?=[-+]?\d)", "جابة جواب ناتج حل پاسخ", r"لذلك|إذن|اذن|المجموع|إجمالي|وبالتالي|لذا|بالتالي|مجموعا|بنابراین|پس", r"ليس|ليست|لا|لم|لن|إذا|ربما|قد|بين|أكثر من|أقل من|على الأقل|على الأكثر", "[ء-يپچژگ]", False),
+    Language("he", r"תשובה", r"[^\n.:=]{0,40}?(?:(?<!\w)(?:היא|הוא)(?!\w)|[:=])", "תשובה", r"לכן|אז|סך", r"לא|אם|אולי|לפחות|בין", "[א-ת]", False),
+    Language("th", r"คำตอบ|ตอบ", r"[^\n.:=]{0,30}?(?:คือ|เป็น|ได้แก่|[:=])|\s{0,4}(?=[-+]?\d)", "ตอบ", r"ดังนั้น|รวม|ทั้งหมด|เหลือ", r"ไม่|ถ้า|หาก|อาจ|อย่างน้อย|มากกว่า|น้อยกว่า", "[ก-๛]", False),
+    Language("zh", r"(?:正确|最终|最后|最後|最終|正確)?(?:答案|选项|選項)|答(?=\s{0,4}[:,])|(?:最终|最后|最後)(?:的)?结果", r"[^\n。.:=,]{0,16}?(?:就?应该是|應該是|就?是|等于|等於|[为為選选:=])|\s{0,4}\n|\s{0,4}(?=[-+]?\d)", "答 选项 選項 结果", r"所以|因此|总共|總共|一共|共有|合计|合計|总计|故|于是|於是|还剩|剩下", r"不|没|沒|无法|無法|并非|如果|可能|也许|或许|至少|最多|超过|少于|多于|之间", "[一-鿿]", False),
+    Language("ja", r"(?:最終的な)?(?:答え|解答|正解|回答)|答(?=\s{0,4}:)", r"[^\n。.:=,]{0,16}?(?:となるのは|は|が|[:=])\s{0,4},?", "答 正解", r"したがって|従って|よって|ゆえに|全部で|合わせて|だから|それで|残り", r"ない|ません|では(?:な|あり)|ず、|もし|かもしれ|以上|以下|未満|少なくとも|多くても|間", "[ぁ-ヿ]", False),
+    Language("ko", r"(?:최종\s{0,4})?(?:정답|해답|답변|답)(?![가-힣]{3})", r"[^\n.:=,]{0,16}?(?:은|는|이|[:=])\s{0,4}", "답", r"따라서|그러므로|그래서|총|모두|합계|결국|남은", r"아니|아닙|않|없|못|만약|아마|이상|이하|미만|최소|최대|사이", "[가-힣]", False),
+)  # fmt: skip
+LANGUAGES = {language.code: language for language in _TABLE}
+
+
+def language_of(text: str) -> str:
+    """Return the code of the language that a text is most likely in; English where nothing tells.
+
+    Args:
+        text: a sentence or more.
+    """
+    lowered = text.lower()
+    if not text.isascii():
+        for code in ("ko", "ja", "zh", "th", "he", "ar", "hi", "bn", "ta", "el", "uk", "ru"):
+            script = LANGUAGES[code].script
+            if script and script.search(lowered):
+                return code
+    words = re.findall(r"[^\W\d_]+", lowered)[-60:]
+    hits = {language.code: sum(word in language.words for word in words) for language in _TABLE}
+    best = max(hits, key=lambda code: hits[code])
+    return best if hits[best] > hits[ENGLISH] else ENGLISH
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """Words that announce an answer: "The final answer is", "答案是".
+
+    Attributes:
+        start: where it begins.
+        end: where it ends and what it announces begins.
+        text: the words.
+        language: its ISO 639-1 code.
+    """
+
+    start: int
+    end: int
+    text: str
+    language: str
+
+    def is_final(self, text: str) -> bool:
+        """Return whether it calls its answer the final one, in itself or shortly before."""
+        return bool(_FINAL.search(text, max(0, self.start - 16), self.end))
+
+
+_FINAL = re.compile(
+    r"(?i)final|endg|schluss|definit|ostateczn|konečn|окончат|итог|остаточ|最终|最后|最終|最後|최종|cuối|nihai|akhir|अंतिम|نهائي|สุดท้าย|סופית|τελικ|slutlig|eind"
+)
+
+
+def markers(text: str, start: int = 0, end: int | None = None) -> list[Marker]:
+    """Return the markers in a stretch of a text, in their order.
+
+    Args:
+        text: in plain writing.
+        start: where to begin.
+        end: where to end; None for the text's end.
+    """
+    end = len(text) if end is None else end
+    lowered = text[start:end].lower()
+    found = [
+        Marker(match.start(), match.end(), match[0], language.code)
+        for language in _TABLE
+        if any(stem in lowered for stem in language.stems.split())
+        for match in language.marker.finditer(text, start, end)
+    ]
+    return sorted(found, key=lambda marker: (marker.start, marker.end))
