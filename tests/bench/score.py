@@ -60,14 +60,14 @@ def windows(responses, batch_tokens):
 class Tokur:
     """The scorer as the commands run it: window after window, nothing left of an earlier run."""
 
-    def __init__(self, model, posterior, sampling, batch_tokens, packed=True):
-        self.model, self.draws, self.packed = model, Draws(posterior, DRAWS), packed
+    def __init__(self, model, posterior, sampling, batch_tokens, shares=True):
+        self.model, self.draws, self.shares = model, Draws(posterior, DRAWS), shares
         self.options = {"sampling": sampling, "batch_tokens": batch_tokens}
 
     def score(self, responses):
         scorer = Scorer(self.model, self.draws, **self.options)
-        if not self.packed:
-            scorer.longest_packed = 0
+        if not self.shares:
+            scorer.shares_prefixes = False
         results = []
         for window in windows(responses, self.options["batch_tokens"]):
             results += [result for _, result in sorted(scorer.score(window), key=lambda item: item[0])]
@@ -229,7 +229,7 @@ class Contest:
             "tokur": Tokur(self.model, posterior, arguments.sampling, budget).score,
             "plain": plain.score,
             "forward": one_forward_pass(plain),
-            "padded": Tokur(self.model, posterior, arguments.sampling, budget, packed=False).score,
+            "padded": Tokur(self.model, posterior, arguments.sampling, budget, shares=False).score,
         }
         self.ways = {name: every[name] for name in arguments.ways.split(",")}
         self.meter = Meter({usual, self.model}, arguments.device)

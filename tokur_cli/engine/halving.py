@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from tokur_cli.engine.memory import clear_device_cache, is_out_of_memory
-from tokur_cli.engine.transfers import sent
 from tokur_cli.records.errors import TokurError
 
 Result = TypeVar("Result")
@@ -114,4 +113,4 @@ def pad(sequences: Sequence[Sequence[int]], device: torch.device) -> Tensor:
     ids = np.zeros((len(sequences), max(map(len, sequences))), dtype=np.int64)
     for row, sequence in enumerate(sequences):
         ids[row, : len(sequence)] = sequence
-    return sent(ids, device)
+    return torch.from_numpy(ids).to(device)

@@ -50,7 +50,7 @@ def test_a_record_enters_few_files_and_the_map_shows_each(tiny_folder, tmp_path,
     entered(1)  # what a process does once
     one_window, two_windows = entered(8), entered(40)
     files = {file for file, _, _ in two_windows - one_window}
-    assert {"records/reader.py", "engine/uncertainty/scorer.py", "records/writer.py"} <= files
+    assert {"records/reader.py", "engine/scoring/scorer.py", "records/writer.py"} <= files
     assert len(files) <= MOST_FILES, "\n".join(sorted(files))
     way = tokur_cli.__doc__.partition("One record's way")[2].partition("A new command")[0]
     assert {Path(file).stem for file in files} <= set(re.findall("[a-z_]+", way))

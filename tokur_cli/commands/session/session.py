@@ -27,7 +27,6 @@ from tokur_cli.engine.scoring.scorer import Scorer
 from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.vllm import VllmScorer
-from tokur_cli.engine.varlen import obstacle as varlen_obstacle
 
 if TYPE_CHECKING:
     from tokur_cli.commands.generate.responder import Responder
@@ -113,10 +112,7 @@ class Session:
         """Return what scores records, see ``RecordScorer``."""
         from tokur_cli.commands.score.pipeline import RecordScorer
 
-        scorer = RecordScorer(self, options, guided_by=guided_by, share=share)
-        if (why := varlen_obstacle()) is not None:  # known now, since that has scored
-            self.progress.note(f"{why}: responses are padded, and scoring takes longer")
-        return scorer
+        return RecordScorer(self, options, guided_by=guided_by, share=share)
 
     def responder(self, decoding: DecodingOptions, scoring: ScoringOptions, *, score: bool) -> Responder:
         """Return what answers questions and, with ``score``, scores the responses; see ``Responder``."""
