@@ -14,8 +14,7 @@ and writes them. ``tokur score FILE`` goes this way:
                    ``posterior`` (its draws), ``uncertainty`` (draws together through the model, numbers per token),
                    ``generation`` (guided by uncertainty too), ``baselines``
     scores         from a response's per-token numbers to scores. A new score: ``scores/catalogue``; a new
-                   number per token: ``engine/uncertainty/vocabulary`` and ``scores/quantities``; those of only some of
-                   the tokens: ``scores/parts``
+                   number per token: ``engine/uncertainty/vocabulary`` and ``scores/quantities``
     answers        answers extracted from responses (``reading``: numbers, units and words in any language), compared
                    and graded; code run; a data set's own rule (``rules``);
                    how a record gets its answer and its label (``judging``), which ``commands/shared/labelled`` reads

@@ -124,10 +124,10 @@ def test_rows_of_no_known_format_are_shown_their_fields_and_the_options_that_nam
 
 
 def test_select_says_that_there_is_nothing_to_choose(run_tokur, tmp_path):
-    path = write_lines(tmp_path / "in.jsonl", [SCORED, {**SCORED, "id": "2", "response": "41"}])
+    path = write_lines(tmp_path / "in.jsonl", [SCORED, {**SCORED, "id": "2", "question": "Another?", "response": "41"}])
     code, _, err = run_tokur("select", path)
     assert code == 0
-    assert "accuracy 50.00% (2 questions): with one response each there is nothing to choose" in err
+    assert "accuracy 50.00% (2 questions): one response each, nothing to choose from" in err
     assert "Pass@1" not in err
 
 

@@ -172,7 +172,7 @@ def test_select_takes_shares_as_percentages_and_as_fractions(select):
     assert one == other
     assert one[1][0]["tokur"]["selection"]["abstain"] == 0.8
     code, _, err = select(lines, "--abstain", "65")
-    assert (code, err) == (2, ["--abstain 65: give a share from 0% to 100%, such as 10% or 0.1"])
+    assert (code, err) == (2, ["--abstain: 65: give a share from 0% to 100%, such as 10% or 0.1"])
 
 
 def test_abstaining_needs_something_to_be_certain_of(select):
@@ -427,7 +427,7 @@ def test_responses_that_do_not_mark_their_answer_in_words_are_counted(select):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--by", "certainty"], "--by certainty: unknown score; did you mean self_certainty? there are: tu, au, eu,"),
+        (["--by", "certainty"], "--by certainty: unknown score; did you mean self_certainty?"),
         (["--weight", "rank"], "--weight needs --method wbon"),
         (["--format", "csv"], "--format csv: there is no such format"),
         (["--method", "best"], "--method: 'best' is not one of"),

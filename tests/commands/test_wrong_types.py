@@ -15,7 +15,7 @@ ODD = [
 ]  # fmt: skip
 COMMANDS = [
     ["evaluate", "--bootstrap", "0", "--graded", "graded"], ["evaluate", "--bootstrap", "0", "--level", "step"],
-    ["evaluate", "--bootstrap", "0", "--tokens", "a=.", "--group-by", "tokur.run.seed"],
+    ["evaluate", "--bootstrap", "0", "--group-by", "tokur.run.seed"],
     ["evaluate", "--bootstrap", "0", "--difficulty", "2", "--scaling", "2", "--repeats", "2"],
     ["select"], ["select", "--records", "--method", "bon"], ["heatmap", "--html", "page"], ["heatmap"],
     ["score", "--from-logprobs"],

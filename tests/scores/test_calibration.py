@@ -121,9 +121,6 @@ def test_only_settings_that_its_scores_depend_on_are_told():
     assert relevant_settings(RUN, ["eu"], DRAW_SETTINGS).keys() == RUN.keys() - {"seed", "version", "attempts"}
     assert relevant_settings(RUN, ["ll", "inside"], DRAW_SETTINGS)["attempts"] == 10
     ISOTONIC.check({**RUN, "estimator": "fisher", "seed": 1, "version": "9"}, "c.json")
-    parts = {**RUN, "@a": "x", "@b": "y"}
-    assert relevant_settings(parts, ["ll@b"], DRAW_SETTINGS).keys() == {"model", "revision", "dtype", "@b"}
-    assert "@b" not in relevant_settings(parts, ["inside", "ll@a"], DRAW_SETTINGS)
 
 
 def test_p_correct_is_computed_from_the_features_of_its_scores_alone():

@@ -33,7 +33,8 @@ TOKENS = {
 BY_HAND = {
     "tu": 5.0, "au": 3.75, "eu": 1.25, "tu_mean": 5 / 3, "au_mean": 1.25, "eu_mean": 1.25 / 3,
     "eu_kl": 1.0, "eu_kl_mean": 1 / 3, "eu_fisher": 1.5, "eu_fisher_mean": 0.5,
-    "ll": -2.75 / 3, "ll_sum": -2.75, "pe": 3.5 / 3, "pe_sum": 3.5, "self_certainty": 12.0, "self_certainty_sum": 36.0,
+    "ll": -2.75 / 3, "ll_sum": -2.75, "ll_min": -2.0, "pe": 3.5 / 3, "pe_sum": 3.5,
+    "self_certainty": 12.0, "self_certainty_sum": 36.0,
     "deepconf": 6.0, "deepconf_sum": 18.0, "deepconf_group": 6.0, "deepconf_bottom10": 6.0, "deepconf_tail": 6.0,
     "neg_length": -3.0, "p_true": 0.75, "p_correct": 0.625, "llm_check_attention": -3.5, "llm_check_hidden": 1.0,
     "llm_check_perplexity": math.exp(2.75 / 3), "llm_check_window_entropy": 2.0, "llm_check_logit_entropy": 0.75,
@@ -109,29 +110,6 @@ def test_orientations_say_which_way_is_better():
     assert all(score.source and score.meaning for score in CATALOGUE.values())
 
 
-def test_the_scores_of_a_part_are_those_of_a_response_of_its_tokens_alone():
-    belongs = np.array([True, False, True])
-    parts = [score.of_part("@some") for score in CATALOGUE.values() if score.has_parts]
-    assert {score.name for score in parts} == {f"{name}@some" for name in BY_HAND.keys() - BEYOND - {"neg_length"}}, (
-        "what is beyond the values of tokens has no parts, and the number of tokens is that of all"
-    )
-    alone = {name: values[belongs] for name, values in TOKENS.items() if values.shape == (3,)}
-    for score in parts:
-        whole = CATALOGUE[score.name.partition("@")[0]]
-        assert score.compute({**TOKENS, "@some": belongs}) == whole.compute(alone)
-        assert math.isnan(score.compute({**TOKENS, "@some": ~belongs & belongs}))
-        assert (score.orientation, score.default, score.cost) == (whole.orientation, whole.default, whole.cost)
-    by_hand = {"ll_sum@some": -0.75, "eu_mean@some": 0.375, "llm_check_window_entropy@some": 1.0}
-    assert compute_scores([CATALOGUE[name] for name in by_hand], {**TOKENS, "@some": belongs}) == by_hand
-
-
-def test_names_of_parts_are_known_but_not_listed():
-    assert CATALOGUE["ll_sum@some-2"].name == "ll_sum@some-2"
-    for name in ("neg_length@a", "p_true@a", "inside@a", "ll@", "ll@a@b", "@a", "ll@é", "ll@a b", "ll@a,b", "ll@-a"):
-        assert name not in CATALOGUE
-    assert not any("@" in name for name in CATALOGUE)
-
-
 def test_group_scores_of_a_response_longer_than_the_window(monkeypatch):
     """Windows of three tokens: the lowest one, the last one, and the mean of the lowest tenth of them, rounded down."""
     monkeypatch.setattr(catalogue, "GROUP_TOKENS", 3)
@@ -173,7 +151,6 @@ def test_scores_are_chosen_in_the_catalogues_order():
     for names in ("", ",", "eu,nothing"):
         with pytest.raises(UsageError):
             choose_scores(names)
-    of_parts = [score.name for score in choose_scores("default,eu_kl@b", ["@a"])]
-    of_a = [f"{score.name}@a" for score in CATALOGUE.values() if score.default and score.has_parts]
-    assert of_parts == [*(score.name for score in choose_scores(None)), *of_a, "eu_kl@b"]
-    assert [score.name for score in choose_scores("eu@a, ll, eu", ["@a"])] == ["eu", "ll", "eu@a"]
+    assert choose_scores("LL, Eu") == choose_scores("eu,ll")
+    with pytest.raises(UsageError, match=r"--scores eu_meen: unknown score; did you mean eu_mean\?"):
+        choose_scores("eu_meen")

@@ -70,7 +70,7 @@ _register(
 )
 _register(
     score,
-    "model scores tokens draws sigma posterior estimator steps alternatives no-tokens calibration dtype output resume",
+    "model scores draws sigma posterior estimator steps alternatives no-tokens calibration dtype output resume",
     "tokur score samples/responses.jsonl > scored.jsonl",
     "head -n 8 samples/responses.jsonl | tokur score --scores eu,ll_sum,p_true",
 )
@@ -82,7 +82,7 @@ _register(
 )
 _register(
     evaluate,
-    "scores tokens versus group-by level scaling label-field answer fit certify plot as output",
+    "scores versus group-by level scaling label-field answer fit certify plot as output",
     "tokur evaluate scored.jsonl",
     "tokur evaluate scored.jsonl --scores eu,ll_sum,neg_length --versus ll_sum",
 )

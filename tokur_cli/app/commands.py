@@ -58,7 +58,6 @@ _BESIDE_KEPT = ("folder", "draws", "sigma")  # of which --sigma says itself what
 _OF_GUIDED = (
     "batch_tokens",
     "scores",
-    "tokens",
     "calibration",
     "no_tokens",
     "steps",
@@ -155,9 +154,7 @@ def score(
     model: Annotated[ModelOptions, _OF_MODEL, _OF_TRANSFORMERS],
     engine: BackendOptions,
     posterior: Annotated[PosteriorOptions, _OF_MODEL, Excludes("--posterior", but=_BESIDE_KEPT)],
-    scoring: Annotated[
-        ScoringOptions, Excludes("--from-logprobs", but=("scores", "tokens", "no_tokens", "alternatives"))
-    ],
+    scoring: Annotated[ScoringOptions, Excludes("--from-logprobs", but=("scores", "no_tokens", "alternatives"))],
     baselines: BaselineOptions,
     workers: WorkerOptions,
     target: ResumableOutput,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tokur_cli import __version__
@@ -16,18 +17,16 @@ from tokur_cli.commands.options.streams import InputOptions, RecordOutput
 from tokur_cli.commands.shared.certified import CertifiedAnswers
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.labelled import Labeller, Refused, told_unmarked
-from tokur_cli.commands.shared.part_scores import PartScores
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
-from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
+from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.question import Question, Questions
 from tokur_cli.records.record import SCHEMA, Record
 from tokur_cli.records.streams import display_name
 from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.calibration import P_CORRECT
-from tokur_cli.scores.catalogue import CATALOGUE
+from tokur_cli.scores.catalogue import CATALOGUE, score_named
 from tokur_cli.scores.certificate import read_certificate
-from tokur_cli.scores.parts import check_used, part_of, whole_of
 from tokur_cli.selection.accuracy import SelectionAccuracy
 from tokur_cli.selection.gathering import Candidate, QuestionStore
 from tokur_cli.selection.input_warnings import InputWarnings
@@ -67,31 +66,26 @@ class _Selection:
     """One run: records into questions, questions into choices."""
 
     def __init__(self, options: SelectOptions, skip_invalid: bool, certified: CertifiedAnswers | None) -> None:
-        if options.by not in CATALOGUE:
-            raise UsageError(f"--by {options.by}: unknown score{there_are(CATALOGUE, options.by)}")
-        scores = [options.by, *([] if certified is None else [certified.certificate.score])]
-        check_used(scores, options.parts, "--by")
-        orientation = CATALOGUE[options.by].orientation
+        by = score_named(options.by, "--by")
+        options = replace(options, by=by.name)
         self.rule = Rule(options.method, parse_keep(options.keep), options.weight)
         self.options, self.certified = options, certified
-        self.sign = -1.0 if orientation == "uncertainty" else 1.0
+        self.sign = -1.0 if by.orientation == "uncertainty" else 1.0
         self.settings = {
             "by": options.by,
             "keep": float(self.rule.keep.fraction),
             "keep_at_least": self.rule.keep.minimum if self.rule.keep.minimum > 1 else None,
             "method": options.method,
             "weight": options.weight if options.method == "wbon" else None,
-            "abstain": options.certainty,
+            "abstain": options.abstain,
             **({} if certified is None else {"certificate": certified.certificate.digest}),
             "version": __version__,
-            **options.parts,
         }
         self.invalid = InvalidRecords(COMMAND, skip_invalid)
         self.accuracy = SelectionAccuracy(abstains=options.abstains)
         self.questions = self.answered = self.answerless = self.unmarked = 0
         self.unjudged: Counter[str] = Counter()
         self.notes = InputWarnings(options.by, self.rule)
-        self.parts = PartScores([CATALOGUE[name] for name in dict.fromkeys(scores)], options.parts)
         self.other_scores: dict[str, None] = {}
         self.taken = 0
         self.asked = Questions()
@@ -133,7 +127,6 @@ class _Selection:
         if merged := self.asked.merged():
             yield merged
         yield from self.notes.lines()
-        yield from self.parts.told()
         if self.certified is not None:
             yield from self.certified.told()
         for outcome in (CODE_NOT_RUN, RULE_NOT_USED):
@@ -141,7 +134,7 @@ class _Selection:
                 yield f"not judged right or wrong: {count:,} response{'s' * (count > 1)} {UNLABELLED[outcome]}"
         if self.unmarked:
             yield told_unmarked(self.unmarked)
-        mean = f"{whole_of(self.options.by)}_mean{part_of(self.options.by)}"
+        mean = f"{self.options.by}_mean"
         if mean in CATALOGUE and self.rule.needs_score and self.certified is None:
             yield f"{self.options.by} adds up over tokens and favours short responses; the paper selects by {mean}"
         if self.options.abstains and self.questions:
@@ -161,7 +154,7 @@ class _Selection:
             method = self.rule.method
             raise record.error(f"is code, and {method} counts equal answers, of which code has none: give --method bon")
         self.unjudged[labelled.outcome] += labelled.awaits is None
-        scores = {**record.scores, **self.parts.of(record)}
+        scores = record.scores
         response = Candidate(
             None if labelled.answer is None else sys.intern(labelled.answer),  # most answers come many times
             self._confidence(record, scores),
@@ -177,7 +170,7 @@ class _Selection:
         """Return the score that the certificate goes by."""
         if self.certified is None:
             return None
-        self.certified.check(record, self.options.parts)
+        self.certified.check(record)
         name = self.certified.certificate.score
         return record.number(f'"tokur.scores.{name}"', scores.get(name))
 
@@ -227,10 +220,10 @@ class _Selection:
         """Return whether the choice is an answer that is certain enough to be given."""
         if self.certified is not None:
             is_certain = self.certified.answers(certainty, question, len(drawn))
-        elif self.options.certainty is None:
+        elif self.options.abstain is None:
             return True
         else:
-            is_certain = certainty is not None and certainty >= self.options.certainty
+            is_certain = certainty is not None and certainty >= self.options.abstain
         if choice is None or not is_certain:
             return False
         chosen = drawn[choice.chosen]
@@ -239,8 +232,7 @@ class _Selection:
         return has_answer
 
     def _nothing_kept(self, question: Question) -> RecordError:
-        known = [*CATALOGUE, *filter(part_of, self.other_scores)]
-        others = ", ".join(name for name in known if name in self.other_scores and name in CATALOGUE)
+        others = ", ".join(name for name in CATALOGUE if name in self.other_scores)
         advice = f"--by one of {others}" if others else "run tokur score first, or --keep 100% --method maj"
         return RecordError(
             f"question {question.name}: no response has a finite {self.options.by}, so that none can be kept: {advice}",

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tokur_cli import __version__
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.typed import read_json
-from tokur_cli.scores.parts import NO_PARTS, Parts, check_known, check_used, is_part, part_of
+from tokur_cli.scores.quantities import OF_DRAWS
 
 if TYPE_CHECKING:
     from tokur_cli.scores.catalogue import Features, Score
@@ -116,11 +116,6 @@ class Calibration:
         return json.dumps(asdict(self), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
     @property
-    def parts(self) -> Parts:
-        """The parts of responses whose scores it takes."""
-        return {part: self.settings[part] for part in map(part_of, self.scores) if part}
-
-    @property
     def digest(self) -> str:
         """What tells it from other calibrations: the beginning of the SHA-256 of its file's text."""
         return hashlib.sha256(self.as_json().encode()).hexdigest()[:16]
@@ -143,24 +138,21 @@ class Calibration:
 def relevant_settings(run: Mapping[str, Any], scores: Sequence[str], of_draws: Sequence[str]) -> dict[str, Any]:
     """Return what some scores depend on of a ``tokur.run``: no seed, and draws only where a score has to do with them.
 
-    Of parts of responses, whose expressions stand there by their keys, only those of which a score is.
-
     Args:
         run: of a record that has the scores.
         scores: their names.
         of_draws: names of the settings that have to do with draws.
     """
-    from tokur_cli.scores.catalogue import BEYOND_TOKENS, CATALOGUE, DRAWS
+    from tokur_cli.scores.catalogue import BEYOND_TOKENS, CATALOGUE
 
     chosen = [CATALOGUE[name] for name in scores]
     names = [
         *_OF_MODEL,
         *(name for name in UNSAID if name in run),
-        *(of_draws if any(score.cost == DRAWS for score in chosen) else ()),
+        *(of_draws if any(set(score.needs) & OF_DRAWS for score in chosen) else ()),
     ]
     if any(set(score.needs) & set(BEYOND_TOKENS) for score in chosen):
-        names += [name for name in run if name not in (*_OF_MODEL, *of_draws) and not is_part(name)]
-    names += [part for part in map(part_of, scores) if part]
+        names += [name for name in run if name not in (*_OF_MODEL, *of_draws)]
     return {name: run.get(name) for name in names if name not in _ANY_RUN}
 
 
@@ -172,24 +164,19 @@ def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[tupl
             yield name, values[0], values[1]
 
 
-def scores_to_compute(names: str | None, calibration: Calibration | None, parts: Parts = NO_PARTS) -> list[Score]:
+def scores_to_compute(names: str | None, calibration: Calibration | None) -> list[Score]:
     """Return the scores of a comma-separated list, and ``p_correct`` where there is a calibration.
 
     Args:
         names: as for ``choose_scores``.
         calibration: what makes ``p_correct``.
-        parts: the parts of responses that have scores of their own.
 
     Raises:
-        UsageError: an unknown name, none at all, ``p_correct`` without a calibration, a score of an unknown part, or
-            none of a part.
+        UsageError: an unknown name, none at all, or ``p_correct`` without a calibration.
     """
     from tokur_cli.scores.catalogue import choose_scores
 
-    chosen = [score for score in choose_scores(names, parts) if score.name != P_CORRECT]
-    of_chosen = [score.name for score in chosen]
-    check_known(of_chosen, parts, "--scores")
-    check_used(of_chosen, parts, "--scores")
+    chosen = [score for score in choose_scores(names) if score.name != P_CORRECT]
     if calibration is not None:
         return [*chosen, calibration.score()]
     if names is not None and P_CORRECT in map(str.strip, names.split(",")):

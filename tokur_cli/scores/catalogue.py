@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tokur_cli.records.errors import UsageError, there_are
+from tokur_cli.records.errors import UsageError
 from tokur_cli.records.quantity import Orientation, Quantity
-from tokur_cli.scores.parts import is_part, part_of, whole_of
 from tokur_cli.scores.quantities import ON_DEMAND, QUANTITIES
 from tokur_cli.scores.sets import eigen_score, semantic_entropy, sentence_sar
 from tokur_cli.scores.similarity import Array, degree, eccentricity
@@ -21,8 +20,8 @@ from tokur_cli.scores.similarity import Array, degree, eccentricity
 Features = Mapping[str, npt.NDArray[Any]]
 """What the scores of one response are computed from, by name.
 
-The quantities of its tokens, each of shape (T,) with T ≥ 1, in nats; for each part of them, by its key, which tokens
-belong to it, (T,) booleans; beyond them what is gathered only where a score needs it, see ``BEYOND_TOKENS``.
+The quantities of its tokens, each of shape (T,) with T ≥ 1; beyond them what is gathered only where a score needs it,
+see ``BEYOND_TOKENS``.
 """
 
 BEYOND_TOKENS = (
@@ -72,36 +71,8 @@ BOTTOM_SHARE = 0.1
 GRAM_REGULARISATION = 1e-3  # LLM-Check's α
 
 
-@dataclass(frozen=True)
-class Cost:
-    """What a score takes beyond one forward pass over prompt and response under the mean weights.
-
-    Args:
-        passes: forward passes over about as many tokens again.
-        generations: texts that are generated.
-        model: another model that is needed, in words.
-        file: a file that is needed, in words.
-    """
-
-    passes: str = ""
-    generations: str = ""
-    model: str = ""
-    file: str = ""
-
-    def __str__(self) -> str:
-        parts = [
-            self.passes and f"{self.passes} pass{'' if self.passes == '1' else 'es'}",
-            self.generations and f"{self.generations} texts",
-            self.model and f"a model of {self.model}",
-            self.file and f"a {self.file} file",
-        ]
-        return ", ".join(part for part in parts if part) or "nothing"
-
-
-NOTHING = Cost()
-DRAWS = Cost(passes="M")
-ONE_PASS = Cost(passes="1")
-ATTEMPTS = Cost(passes="K", generations="K")
+DRAWS, ONE_PASS, ATTEMPTS = "M passes", "1 pass", "K passes, K texts"
+"""What scores take beyond one forward pass over prompt and response under the mean weights."""
 
 
 @dataclass(frozen=True)
@@ -115,8 +86,8 @@ class Score:
         meaning: one line for tables and help.
         needs: the features it is computed from.
         compute: the function, in float64.
-        cost: what it takes; shared with the other scores of the same cost and source.
-        of_all: whether it is of all tokens whatever their values, so that a part of them has no such score.
+        cost: what it takes beyond the pass over prompt and response, in words.
+        on_demand: whether it is computed only where it, or every score, is asked for, though it takes no more.
     """
 
     name: str
@@ -125,52 +96,30 @@ class Score:
     meaning: str
     needs: tuple[str, ...]
     compute: Callable[[Features], float]
-    cost: Cost = NOTHING
-    of_all: bool = False
+    cost: str = "nothing"
+    on_demand: bool = False
 
     @property
     def default(self) -> bool:
         """Whether it is computed unless others are asked for: all that the scoring's own passes give anyway."""
-        return not set(self.needs) & {*BEYOND_TOKENS, *ON_DEMAND}
-
-    @property
-    def has_parts(self) -> bool:
-        """Whether there is such a score of some of the tokens: it is computed from the values of single ones."""
-        return not self.of_all and set(self.needs) <= QUANTITIES.keys()
-
-    def of_part(self, key: str) -> Score:
-        """Return the same score of a part of the tokens: as if these were all; NaN where there are none.
-
-        Args:
-            key: the part's, such as ``@digits``.
-        """
-
-        def compute(features: Features) -> float:
-            belongs = features[key]
-            return self.compute({name: features[name][belongs] for name in self.needs}) if belongs.any() else math.nan
-
-        meaning = f"{self.meaning}, of the tokens {key[1:]}"
-        return dataclasses.replace(
-            self, name=self.name + key, meaning=meaning, needs=(*self.needs, key), compute=compute
-        )
+        return not self.on_demand and not set(self.needs) & {*BEYOND_TOKENS, *ON_DEMAND}
 
     @property
     def quantity(self) -> Quantity | None:
         """The quantity of single tokens that it is made of; None where it is made of something else or of several."""
-        needs = [need for need in self.needs if not is_part(need)]
-        return QUANTITIES.get(needs[0]) if len(needs) == 1 and not self.of_all else None
+        return QUANTITIES.get(self.needs[0]) if len(self.needs) == 1 and self.name != LENGTH else None
 
     @property
     def representative(self) -> str:
         """The score that speaks for it: of those made of one quantity that by which tokens are compared; or itself."""
         quantity = self.quantity
-        return self.name if quantity is None or not quantity.total else quantity.total + part_of(self.name)
+        return self.name if quantity is None or not quantity.total else quantity.total
 
     @property
     def rewards_length(self) -> bool:
         """Whether it is a sum to which each further token can only add confidence."""
         quantity = self.quantity
-        return quantity is not None and quantity.aggregate == "mean" and whole_of(self.name) == quantity.sum
+        return quantity is not None and quantity.aggregate == "mean" and self.name == quantity.sum
 
 
 def _sum(quantity: str) -> Callable[[Features], float]:
@@ -185,7 +134,7 @@ def _of_tokens(name: str, source: str, meaning: str) -> Score:
     """Return the score that the table of quantities calls a quantity's mean or sum over the tokens."""
     quantity = next(quantity for quantity in QUANTITIES.values() if name in (quantity.mean, quantity.sum))
     compute = _mean(quantity.name) if name == quantity.mean else _sum(quantity.name)
-    cost = DRAWS if quantity.of_draws else NOTHING
+    cost = DRAWS if quantity.of_draws else "nothing"
     return Score(name, quantity.orientation, source, meaning, (quantity.name,), compute, cost)
 
 
@@ -235,8 +184,8 @@ def _of_set(compute: Callable[..., float], *needs: str) -> Callable[[Features], 
     """Return a function that is NaN where there is no set to speak of, one text, or where the model gave no numbers."""
 
     def checked(features: Features) -> float:
-        parts = [features[need] for need in needs]
-        return math.nan if any(len(part) < 2 or np.isnan(part).any() for part in parts) else compute(*parts)
+        given = [features[need] for need in needs]
+        return math.nan if any(len(one) < 2 or np.isnan(one).any() for one in given) else compute(*given)
 
     return checked
 
@@ -256,37 +205,9 @@ def _of_graph(
     return placed
 
 
-class Catalogue(Mapping[str, Score]):
-    """Scores by name: it lists those of whole responses, and knows those of parts of them, such as ``eu@digits``, too.
-
-    Args:
-        scores: of whole responses.
-    """
-
-    def __init__(self, scores: Iterable[Score]) -> None:
-        self._whole = {score.name: score for score in scores}
-
-    def __getitem__(self, name: str) -> Score:
-        if name not in self:
-            raise KeyError(name)
-        score, part = self._whole[whole_of(name)], part_of(name)
-        return score.of_part(part) if part else score
-
-    def __contains__(self, name: object) -> bool:
-        if not isinstance(name, str) or name in self._whole:
-            return isinstance(name, str)
-        whole = self._whole.get(whole_of(name))
-        return whole is not None and whole.has_parts and is_part(part_of(name))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._whole)
-
-    def __len__(self) -> int:
-        return len(self._whole)
-
-
-CATALOGUE = Catalogue(
-    (
+CATALOGUE: dict[str, Score] = {
+    score.name: score
+    for score in (
         _of_tokens("tu", _TOKUR, "total uncertainty H[p̄], summed"),
         _of_tokens("au", _TOKUR, "aleatoric uncertainty E[H[p_m]], summed"),
         _of_tokens("eu", _TOKUR, "epistemic uncertainty TU − AU, summed"),
@@ -325,13 +246,21 @@ CATALOGUE = Catalogue(
             "deepconf_tail", "confidence", _DEEPCONF, "mean confidence of the last 2,048 tokens", ("deepconf",), _tail
         ),
         Score(
+            "ll_min",
+            "confidence",
+            "Manakul et al. 2023",
+            "log-probability of the least likely token",
+            ("logprob",),
+            lambda tokens: float(tokens["logprob"].min()),
+            on_demand=True,
+        ),
+        Score(
             LENGTH,
             "confidence",
             _TOKUR,
             "−T, the number of tokens, negated",
             ("logprob",),
             lambda tokens: -float(len(tokens["logprob"])),
-            of_all=True,
         ),
         Score(
             "p_true",
@@ -394,7 +323,7 @@ CATALOGUE = Catalogue(
             "entropy over classes of texts that entail each other",
             ("set_classes", "set_mean_log_likelihoods"),
             _of_set(semantic_entropy, "set_classes", "set_mean_log_likelihoods"),
-            dataclasses.replace(ATTEMPTS, model="entailment"),
+            f"{ATTEMPTS}, a model of entailment",
         ),
         Score(
             "sar",
@@ -403,7 +332,7 @@ CATALOGUE = Catalogue(
             "surprise of the texts, less where others are like them",
             ("set_log_likelihoods", "set_similarity"),
             _of_set(sentence_sar, "set_log_likelihoods", "set_similarity"),
-            dataclasses.replace(ATTEMPTS, model="similarity"),
+            f"{ATTEMPTS}, a model of similarity",
         ),
         Score(
             "u_ecc",
@@ -412,7 +341,7 @@ CATALOGUE = Catalogue(
             "distance from the middle of the texts in the embedding by their similarity",
             ("set_similarity",),
             _of_graph(eccentricity, lambda confidence: -confidence),
-            Cost(generations="K", model="similarity"),
+            "K texts, a model of similarity",
         ),
         Score(
             "u_deg",
@@ -421,7 +350,7 @@ CATALOGUE = Catalogue(
             "1 − how like the others a text is",
             ("set_similarity",),
             _of_graph(degree, lambda confidence: 1 - confidence),
-            Cost(generations="K", model="similarity"),
+            "K texts, a model of similarity",
         ),
         Score(
             "p_correct",
@@ -430,43 +359,53 @@ CATALOGUE = Catalogue(
             "probability of being right, from other scores, with --calibration",
             ("p_correct",),
             lambda features: float(features["p_correct"]),
-            Cost(file="calibration"),
+            "a calibration file",
         ),
     )
-)
+}
 """Every score that ``tokur score`` computes, by name; listed in the order of its output."""
 
 DEFAULT, ALL = "default", "all"
 """Names for the scores that are computed unless others are asked for, and for every score."""
 
 
-def choose_scores(names: str | None, parts: Collection[str] = ()) -> list[Score]:
-    """Return the scores of a comma-separated list, in the catalogue's order; after them those of each part.
+def choose_scores(names: str | None) -> list[Score]:
+    """Return the scores of a comma-separated list, in the catalogue's order.
 
     Args:
-        names: of scores, ``default`` or ``all``; None means ``default``.
-        parts: keys of the parts whose scores ``default`` and ``all`` hold, too.
+        names: of scores, in any case, ``default`` or ``all``; None means ``default``.
 
     Raises:
         UsageError: an unknown name, or none at all.
     """
-    asked = {name.strip(): None for name in (DEFAULT if names is None else names).split(",") if name.strip()}
-    unknown = sorted(name for name in asked if name not in CATALOGUE and name not in (DEFAULT, ALL))
-    if unknown or not asked:
-        what = f"unknown score {', '.join(unknown)}" if unknown else "--scores names none"
-        known = there_are([*CATALOGUE, DEFAULT, ALL], *unknown)
-        raise UsageError(f"{what}{known}; --scores help explains them")
-    of_parts = [score.of_part(part) for part in parts for score in CATALOGUE.values() if score.has_parts]
-    listed = {score.name: score for score in (*CATALOGUE.values(), *of_parts)}
-    others = [CATALOGUE[name] for name in asked if name not in listed and name in CATALOGUE]  # of other parts
+    asked = [name.strip().lower() for name in (DEFAULT if names is None else names).split(",") if name.strip()]
+    for name in asked:
+        if name not in (DEFAULT, ALL):
+            score_named(name, "--scores")
+    if not asked:
+        raise UsageError("--scores names none; --scores help explains them")
     return [
-        *(
-            score
-            for score in listed.values()
-            if score.name in asked or ALL in asked or (score.default and DEFAULT in asked)
-        ),
-        *others,
+        score
+        for score in CATALOGUE.values()
+        if score.name in asked or ALL in asked or (score.default and DEFAULT in asked)
     ]
+
+
+def score_named(name: str, option: str) -> Score:
+    """Return the score of a name, in any case.
+
+    Args:
+        name: the name.
+        option: the option that gives it.
+
+    Raises:
+        UsageError: there is none; the nearest is named.
+    """
+    if (known := CATALOGUE.get(name.lower())) is None:
+        nearest = get_close_matches(name.lower(), CATALOGUE, 1, 0.5)
+        meant = f"; did you mean {nearest[0]}?" if nearest else ""
+        raise UsageError(f"{option} {name}: unknown score{meant} --scores help lists them")
+    return known
 
 
 def compute_scores(scores: Sequence[Score], features: Features) -> dict[str, float]:

@@ -11,7 +11,6 @@ from tokur_cli.commands.options.evaluate import EvaluationOptions
 from tokur_cli.records.errors import TokurError, UsageError, there_are
 from tokur_cli.records.quantity import Orientation
 from tokur_cli.scores.catalogue import ALL, CATALOGUE, DEFAULT, LENGTH, Score, choose_scores
-from tokur_cli.scores.parts import check_used
 
 LIKELIHOOD = "ll_sum"
 """What every score is judged against, beside the length, unless --versus names another."""
@@ -27,13 +26,12 @@ def baselines(options: EvaluationOptions) -> tuple[str, ...]:
 def wanted_scores(options: EvaluationOptions) -> Wanted:
     """Return what is kept of records, or of their spans."""
     if options.level == "step":
-        scores = span_scores(options.scores, options.parts)
+        scores = span_scores(options.scores)
         if options.versus is not None and options.versus not in scores:
             raise UsageError(f"--versus {options.versus}: there is no such score{there_are(scores, options.versus)}")
         return Wanted(scores, group_by=options.group_by, spans=True)
     return Wanted(
         _response_scores(options),
-        parts=options.scores is None or bool({ALL, DEFAULT} & set(map(str.strip, options.scores.split(",")))),
         group_by=options.group_by,
         answers=bool(options.sizes) or options.level == "question",
     )
@@ -42,14 +40,13 @@ def wanted_scores(options: EvaluationOptions) -> Wanted:
 def _response_scores(options: EvaluationOptions) -> dict[str, Orientation]:
     if options.versus is not None and options.versus not in CATALOGUE:
         raise UsageError(f"--versus {options.versus}: there is no such score{there_are(CATALOGUE, options.versus)}")
-    check_used((score.name for score in _asked(options)), options.parts, "--scores")
     names = ",".join((options.scores or ALL, *(name for name in baselines(options) if name in CATALOGUE)))
-    return {score.name: score.orientation for score in choose_scores(names, options.parts)}
+    return {score.name: score.orientation for score in choose_scores(names)}
 
 
 def _asked(options: EvaluationOptions) -> list[Score]:
     """Return the scores that are asked for, with the baseline that is."""
-    return choose_scores(",".join(filter(None, (options.scores or ALL, options.versus))), options.parts)
+    return choose_scores(",".join(filter(None, (options.scores or ALL, options.versus))))
 
 
 def shown_scores(runs: Sequence[Columns], options: EvaluationOptions) -> tuple[list[str], list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from tokur_cli.commands.evaluate.choice import shown_scores, told_aside, wanted_scores
@@ -43,12 +44,12 @@ def evaluate(
 
     Or certify a threshold (``--certify``).
     """
-    if len(set(paths)) < len(paths):
+    if len({_file(path) for path in paths}) < len(paths):
         raise UsageError("a file is given twice: each is a run of its own")
     if certify.most_wrong is not None:
         from tokur_cli.commands.evaluate.certify.command import write_certificate
 
-        write_certificate(paths, source, certify, fit.by, options.parts, labels, target)
+        write_certificate(paths, source, certify, fit.by, labels, target)
         return
     fitting = _fitting(options, fit, target)
     if fitting is None:
@@ -62,10 +63,10 @@ def evaluate(
         require_matplotlib()
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     if options.level == "step":
-        spans = SpanReader(source, wanted, invalid, label_field=labels.label_field, parts=options.parts)
+        spans = SpanReader(source, wanted, invalid, label_field=labels.label_field)
         runs, told = spans.read(paths), spans.told
     else:
-        responses = ResponseReader(source, wanted, invalid, labels, parts=options.parts, collector=fitting)
+        responses = ResponseReader(source, wanted, invalid, labels, collector=fitting)
         runs, told = responses.read(paths, target), responses.told
     for line in told:
         say(COMMAND, line)
@@ -110,6 +111,15 @@ def evaluate(
     invalid.finish()
 
 
+def _file(path: str) -> object:
+    """Return what tells a file from others, by whatever name it is given."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return path
+    return found.st_dev, found.st_ino
+
+
 def _fitting(options: EvaluationOptions, fit: FitOptions, target: EvaluationOutput) -> CalibrationFit | None:
     """Return the calibration that is asked for, yet to be fitted."""
     if fit.file is None:
@@ -117,7 +127,7 @@ def _fitting(options: EvaluationOptions, fit: FitOptions, target: EvaluationOutp
     if CATALOGUE.keys() >= set(fit.file.split(",")):
         raise UsageError(f"--fit {fit.file}: give the file for the calibration, as in --fit FILE --by {fit.file}")
     check_target(fit.file, force=target.force)
-    return CalibrationFit(fit.file, fit, options.seed, options.parts)
+    return CalibrationFit(fit.file, fit, options.seed)
 
 
 def _say_left_out(results: Results, runs: Sequence[Columns]) -> None:

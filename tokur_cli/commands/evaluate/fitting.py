@@ -27,7 +27,6 @@ from tokur_cli.records.errors import TokurError, UsageError
 from tokur_cli.records.quantity import Orientation
 from tokur_cli.scores.calibration import P_CORRECT, Calibration, Method, differing, relevant_settings
 from tokur_cli.scores.catalogue import Score, choose_scores
-from tokur_cli.scores.parts import Parts, check_used, part_of
 
 DEFAULT_SCORES = "eu,ll_sum,neg_length"
 FEWEST = 10
@@ -43,7 +42,6 @@ class CalibrationFit:
     file: str
     options: FitOptions
     seed: int
-    parts: Parts
     scores: tuple[Score, ...] = field(init=False)
     method: Method = field(init=False)
     labels: Counter[str] = field(default_factory=Counter)
@@ -51,8 +49,7 @@ class CalibrationFit:
     held: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
-        self.scores = tuple(choose_scores(self.options.by or DEFAULT_SCORES, self.parts))
-        check_used(self.by, self.parts, "--by")
+        self.scores = tuple(choose_scores(self.options.by or DEFAULT_SCORES))
         if P_CORRECT in self.by:
             raise UsageError(f"--by {P_CORRECT}: is what is fitted; name other scores")
         self.method = self.options.method or ("platt" if len(self.scores) == 1 else "logistic")
@@ -95,13 +92,7 @@ class CalibrationFit:
             raise record.error(
                 'has no "tokur.run" that names the model whose scores these are: score it with tokur score'
             )
-        settings = relevant_settings({**run, **self.parts}, self.by, DRAW_SETTINGS)
-        for part in filter(None, map(part_of, self.by)):
-            if not isinstance(settings[part], str):
-                raise record.error(
-                    f'has no "tokur.run.{part}", which says what tokens these scores are of: give --tokens '
-                    f"'{part[1:]}=REGEX'"
-                )
+        settings = relevant_settings(run, self.by, DRAW_SETTINGS)
         if self.settings is None:
             self.settings = settings
         for name, value, before in differing(settings, self.settings):

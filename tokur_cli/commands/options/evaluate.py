@@ -5,19 +5,18 @@ from __future__ import annotations
 import glob
 import os
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 from typer import Option
 
 from tokur_cli.commands.options.files import Reads, Writes
 from tokur_cli.commands.options.relations import Excludes
-from tokur_cli.commands.options.scoring import explain_scores, tokens_option
+from tokur_cli.commands.options.scoring import explain_scores
 from tokur_cli.commands.options.select import KEEP
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import check_target
 from tokur_cli.records.streams import STDIN
-from tokur_cli.scores.parts import Parts, parse_parts
 from tokur_cli.selection.voting import Keep, parse_keep
 
 
@@ -47,7 +46,6 @@ class EvaluationOptions:
             "question: the vote of a question's samples, by the mean of their scores."
         ),
     ] = "response"
-    tokens: Annotated[list[str], tokens_option()] = field(default_factory=list)
     bootstrap: Annotated[
         int, Option(min=0, metavar="N", help="Resamples for 95 % intervals and comparisons; 0 for none.")
     ] = 1000
@@ -110,12 +108,7 @@ class EvaluationOptions:
     seed: Annotated[int, Option(min=0, metavar="N", help="Seed of resamples and draws.")] = 0
 
     def __post_init__(self) -> None:
-        _ = self.sizes, self.kept, self.parts, self.levels
-
-    @property
-    def parts(self) -> Parts:
-        """The parts of responses whose scores are computed from the records' token arrays."""
-        return parse_parts(self.tokens)
+        _ = self.sizes, self.kept, self.levels
 
     @property
     def grouping(self) -> str | None:

@@ -192,8 +192,8 @@ class DecodingOptions:
         float | None,
         Option(
             metavar="P",
-            help="Draw no more of the N than it takes until the leading answer is the most frequent one with at least "
-            "this probability, such as 0.95, against every other answer and one not yet given; 4 or more.",
+            help="Draw samples until the leading answer is ahead of every other, given or not yet, with this "
+            "probability, such as 0.95.",
         ),
         Excludes("--guide"),
     ] = None

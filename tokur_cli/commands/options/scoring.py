@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import typer
 from typer import Option
@@ -19,7 +19,6 @@ from tokur_cli.engine.posterior.settings import AUTO, MOST_KL, SETTINGS, Posteri
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 from tokur_cli.scores.calibration import Calibration
-from tokur_cli.scores.parts import Parts, parse_parts
 from tokur_cli.scores.steps import STEP_RULES, regular_expression
 
 SIGMA_HELP = (
@@ -150,21 +149,6 @@ class SamplingOptions:
     ] = None
 
 
-def tokens_option(panel: str | None = None) -> Any:
-    """Return the option ``--tokens``, to annotate a list of texts with; ``parse_parts`` reads them.
-
-    Args:
-        panel: of the help; None for the group's.
-    """
-    return Option(
-        "--tokens",
-        metavar="NAME=REGEX",
-        help="Scores of only the tokens whose text holds a match: eu@digits for 'digits=\\d'. They stand beside those "
-        "of all tokens; an option that names scores must name them, too. May be given several times.",
-        rich_help_panel=panel,
-    )
-
-
 def explain_scores(context: typer.Context, names: str | None) -> str | None:
     """Print the catalogue and stop where it is asked for, and not by a shell that completes what follows."""
     if names == "help" and not context.resilient_parsing:
@@ -204,7 +188,6 @@ class ScoringOptions(SamplingOptions):
             rich_help_panel="Output",
         ),
     ] = None
-    tokens: Annotated[list[str], tokens_option("Output")] = field(default_factory=list)
     calibration: Annotated[
         str | None,
         Reads(),
@@ -244,12 +227,6 @@ class ScoringOptions(SamplingOptions):
     def __post_init__(self) -> None:
         if self.steps is not None and self.steps not in STEP_RULES:
             regular_expression(self.steps, "--steps")
-        _ = self.parts
-
-    @property
-    def parts(self) -> Parts:
-        """The parts of responses that have scores of their own."""
-        return parse_parts(self.tokens)
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 from typer import Option
 
 from tokur_cli.commands.options.files import Reads
 from tokur_cli.commands.options.relations import Excludes, Needs
-from tokur_cli.commands.options.scoring import tokens_option
+from tokur_cli.commands.options.shares import share
 from tokur_cli.records.errors import UsageError
-from tokur_cli.scores.parts import Parts, parse_parts
-from tokur_cli.selection.voting import parse_share
 
 KEEP = "10%,16"
 """What is kept by default: the paper's share, but enough for a vote, see ``selection.voting``."""
@@ -33,7 +31,6 @@ class SelectOptions:
             "in the paper's selection; eu is the sum, which favours short responses.",
         ),
     ] = "eu_mean"
-    tokens: Annotated[list[str], tokens_option()] = field(default_factory=list)
     keep: Annotated[
         str,
         Option(
@@ -58,8 +55,9 @@ class SelectOptions:
         Needs("--method=wbon"),
     ] = "exp"
     abstain: Annotated[
-        str | None,
+        float | None,
         Option(
+            parser=share,
             metavar="SHARE",
             help="No answer where the choice is less certain than this. By p_correct of the chosen response with --by "
             "p_correct, else by the chosen answer's share of the vote.",
@@ -91,21 +89,10 @@ class SelectOptions:
     given: Collection[str] = ()
 
     def __post_init__(self) -> None:
-        _ = self.parts, self.certainty
         if self.abstain is not None and self.method == "bon" and self.by != "p_correct":
             raise UsageError("--abstain needs --by p_correct with --method bon: one response has all the vote")
-
-    @property
-    def certainty(self) -> float | None:
-        """How certain a choice must be; None where that is not asked for."""
-        return None if self.abstain is None else float(parse_share(self.abstain, "--abstain"))
 
     @property
     def abstains(self) -> bool:
         """Whether there is no answer where the choice is not sure enough."""
         return self.abstain is not None or self.certificate is not None
-
-    @property
-    def parts(self) -> Parts:
-        """The parts of responses whose scores are computed from the records' token arrays."""
-        return parse_parts(self.tokens)

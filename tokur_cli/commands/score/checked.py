@@ -29,7 +29,7 @@ def checked(scoring: ScoringOptions) -> ScoringOptions:
 
 def chosen_scores(scoring: ScoringOptions) -> list[Score]:
     """Return the scores to compute, ``p_correct`` among them where there is a calibration."""
-    return scores_to_compute(scoring.scores, scoring.fitted, scoring.parts)
+    return scores_to_compute(scoring.scores, scoring.fitted)
 
 
 def needs_of(scoring: ScoringOptions) -> set[str]:
@@ -55,7 +55,7 @@ def _declared_settings(scoring: ScoringOptions) -> dict[str, Any]:
         del declared["sigma"]
     if scoring.fitted is not None:
         declared["calibration"] = scoring.fitted.digest
-    return {**declared, **scoring.parts}
+    return declared
 
 
 def check_backend(scoring: ScoringOptions) -> None:

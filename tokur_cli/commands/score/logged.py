@@ -23,8 +23,7 @@ from tokur_cli.records.record import Record
 from tokur_cli.records.streams import display_name
 from tokur_cli.records.writer import Continuation, open_output
 from tokur_cli.scores.bounds import confidence, entropy_bounds
-from tokur_cli.scores.catalogue import DEFAULT, Features, Score, choose_scores
-from tokur_cli.scores.parts import check_known, check_used, part_masks, part_of
+from tokur_cli.scores.catalogue import DEFAULT, Score, choose_scores
 
 COMMAND = "score"
 LOGPROBS = "logprobs"
@@ -36,15 +35,13 @@ _FEATURES = {"logprob", "deepconf"}
 
 def score_logged(source: InputOptions, scoring: ScoringOptions, target: ResumableOutput) -> None:
     """Score a stream of responses that come with their log-probabilities."""
-    scores = choose_scores(scoring.scores, scoring.parts)
+    scores = choose_scores(scoring.scores)
     names = [score.name for score in scores]
-    check_known(names, scoring.parts, "--scores")
-    check_used(names, scoring.parts, "--scores")
     beyond = [score.name for score in scores if not _computable(score)]
     if beyond and scoring.scores not in (None, DEFAULT):
         there = ", ".join(score.name for score in choose_scores(None) if _computable(score))
         raise UsageError(f"--scores {beyond[0]} needs a model; --from-logprobs gives {there}")
-    run = {"computed_from": LOGPROBS, "version": __version__, **scoring.parts}
+    run = {"computed_from": LOGPROBS, "version": __version__}
     kept = {"tokens": not scoring.no_tokens, "alternatives": scoring.alternatives}
     settings = {**run, "scores": names, **kept}
     resuming = Continuation(lambda _: settings, _settings_of)
@@ -81,7 +78,7 @@ def _settings_of(tokur: dict[str, Any]) -> dict[str, Any]:
 
 
 def _computable(score: Score) -> bool:
-    return {need for need in score.needs if need != part_of(score.name)} <= _FEATURES
+    return set(score.needs) <= _FEATURES
 
 
 def _scored(
@@ -99,7 +96,6 @@ def _scored(
         "logprob": np.array(known, dtype=np.float64),
         "deepconf": np.array([confidence(token.likeliest) for token in tokens], dtype=np.float64),
     }
-    features: Features = {**arrays, **part_masks(scoring.parts, response, offsets)}
     bounds = [entropy_bounds(token.likeliest, token.logprob if token.unlisted else None) for token in tokens]
     low, high = (math.fsum(ends) for ends in zip(*bounds, strict=True))
     tokur = record.unscored
@@ -107,7 +103,7 @@ def _scored(
         tokur["tokens"] = {"offsets": offsets, **arrays}
     if scoring.alternatives is not None:
         tokur["alternatives"] = {"most": scoring.alternatives, "at": _alternatives(tokens, scoring.alternatives)}
-    tokur["scores"] = {score.name: score.compute(features) if _computable(score) else None for score in scores}
+    tokur["scores"] = {score.name: score.compute(arrays) if _computable(score) else None for score in scores}
     tokur["bounds"] = {"pe": [low / len(tokens), high / len(tokens)], "pe_sum": [low, high]}
     tokur["run"] = run
     record.set("tokur", tokur)

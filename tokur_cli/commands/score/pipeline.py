@@ -27,7 +27,6 @@ from tokur_cli.engine.uncertainty.vocabulary import ALTERNATIVES
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import compute_scores
-from tokur_cli.scores.parts import is_part, part_masks, part_of
 from tokur_cli.scores.quantities import OF_DRAWS, ON_DEMAND
 from tokur_cli.scores.steps import describe_steps
 
@@ -54,7 +53,6 @@ class RecordScorer:
         self.scores, self.keep_tokens = chosen_scores(options), not options.no_tokens
         self.step_by, self.alternatives = options.steps, options.alternatives
         needs = needs_of(options)
-        self.parts = {**(options.fitted.parts if options.fitted else {}), **options.parts}
         self.guided = bool(guided_by)
         draws = None
         if {*needs, *guided_by}.isdisjoint(OF_DRAWS):
@@ -73,7 +71,7 @@ class RecordScorer:
         self.baselines = Baselines(needs, session, options.baselines)
         self.over_samples = over_samples(needs, options.baselines)
         self.run_settings = with_model_digests(
-            {**_run_settings(options, session.model, draws), **self.baselines.settings, **options.parts}
+            {**_run_settings(options, session.model, draws), **self.baselines.settings}
         )
         self.prompts = session.form.settings(session.tokenizer)
         if options.fitted is not None:
@@ -188,7 +186,7 @@ class RecordScorer:
         run = self.run_settings
         if not _has_prompt_ids(response.record.tokur, self.model_name):
             run = {**run, "prompts": self.prompts}
-        run, earlier = _beside_earlier(response.record.tokur, run)
+        earlier = _earlier_scores(response.record.tokur, run)
         tokur = response.record.unscored
         if response.located.exact and tokur.pop("token_strings", None):
             tokur["token_ids"] = response.located.tokens.response_ids
@@ -202,8 +200,6 @@ class RecordScorer:
             quantities = {name: values.tolist() for name, values in response.quantities.items()}
             tokur |= {"step_by": self.step_by, "steps": describe_steps(text, offsets, quantities, self.step_by)}
         features = {**response.quantities, **response.features}
-        if self.parts:
-            features |= part_masks(self.parts, text, offsets)
         tokur["scores"] = {**earlier, **compute_scores(self.scores, features)}
         tokur["run"] = run
         response.record.set("tokur", tokur)
@@ -221,7 +217,7 @@ def settings_for(settings: dict[str, Any], tokur: dict[str, Any]) -> dict[str, A
     if _has_prompt_ids(tokur, settings["model"]):
         settings = {name: value for name, value in settings.items() if name != "prompts"}
     run = {name: value for name, value in settings.items() if name not in _OF_WHAT_IS_KEPT}
-    run, earlier = _beside_earlier(tokur, run)
+    earlier = _earlier_scores(tokur, run)
     return {**settings, **run, "scores": list(dict.fromkeys([*earlier, *settings["scores"]]))}
 
 
@@ -241,23 +237,10 @@ def _has_prompt_ids(tokur: dict[str, Any], model: str) -> bool:
     return tokur.get("prompt_token_ids") is not None and tokur.get("model") in (None, model)
 
 
-def _beside_earlier(tokur: dict[str, Any], run: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what a record will be told by, and its scores of an earlier run that were made in the same way and stay.
-
-    Parts that only the earlier run had stay with their scores; those that this run has by another expression do not.
-    """
-    earlier, scores = tokur.get("run"), tokur.get("scores")
-    if not isinstance(earlier, dict) or not isinstance(scores, dict) or _without_parts(earlier) != _without_parts(run):
-        return run, {}
-    merged = {**run, **{key: value for key, value in earlier.items() if key not in run}}
-    keys = map(part_of, scores)
-    return merged, {
-        name: scores[name] for name, key in zip(scores, keys, strict=True) if earlier.get(key) == merged.get(key)
-    }
-
-
-def _without_parts(run: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in run.items() if not is_part(name)}
+def _earlier_scores(tokur: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
+    """Return a record's scores of an earlier run that were made in the same way and stay."""
+    scores = tokur.get("scores")
+    return dict(scores) if isinstance(scores, dict) and tokur.get("run") == run else {}
 
 
 def _quantities_of(record: Record | RecordError) -> Quantities:

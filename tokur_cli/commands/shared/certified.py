@@ -12,7 +12,6 @@ from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.question import Question
 from tokur_cli.records.record import Record
 from tokur_cli.scores.certificate import Certificate, lot_of, settings_for
-from tokur_cli.scores.parts import Parts
 from tokur_cli.selection.voting import parse_keep
 
 SURE_OF_DRIFT = 0.01
@@ -58,9 +57,9 @@ class CertifiedAnswers:
                 )
         return replace(options, **wanted)
 
-    def check(self, record: Record, parts: Parts) -> None:
+    def check(self, record: Record) -> None:
         """Refuse a response that was made, or whose score was made, in another way than the labelled ones."""
-        for name, theirs, labelled in self.certificate.differences(made_with(record, self.certificate.score, parts)):
+        for name, theirs, labelled in self.certificate.differences(made_with(record, self.certificate.score)):
             raise record.error(
                 f"was made with {name} {_shown(theirs)}, the responses of --certificate {self._path} with "
                 f"{_shown(labelled)}: make and score it as those were, or certify others"
@@ -117,15 +116,14 @@ class CertifiedAnswers:
                 )
 
 
-def made_with(record: Record, score: str, parts: Parts) -> dict[str, Any]:
+def made_with(record: Record, score: str) -> dict[str, Any]:
     """Return how a response was made, and its score, as certificates know it.
 
     Args:
         record: the response's.
         score: the score's name.
-        parts: those of whose tokens scores are computed here, from the record.
     """
-    return settings_for(score, {**parts, **record.settings("run")}, record.settings("generation"), DRAW_SETTINGS)
+    return settings_for(score, record.settings("run"), record.settings("generation"), DRAW_SETTINGS)
 
 
 def how_selected(settings: Mapping[str, Any]) -> dict[str, Any]:

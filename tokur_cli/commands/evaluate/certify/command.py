@@ -19,7 +19,6 @@ from tokur_cli.records.errors import TokurError, UsageError
 from tokur_cli.records.outputs import writing_whole
 from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.scores.catalogue import Score, choose_scores
-from tokur_cli.scores.parts import Parts, check_used
 from tokur_cli.views.tables import table_console
 
 COMMAND = "evaluate"
@@ -31,7 +30,6 @@ def write_certificate(
     source: InputOptions,
     options: CertifyOptions,
     by: str | None,
-    parts: Parts,
     labels: LabelOptions,
     target: EvaluationOutput,
 ) -> None:
@@ -41,10 +39,10 @@ def write_certificate(
         from tokur_cli.views.plots import require_matplotlib
 
         require_matplotlib()
-    questions = LabelledQuestions(_chosen(by, parts), parts)
+    questions = LabelledQuestions(_chosen(by))
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     wanted = Wanted({questions.score.name: questions.score.orientation})
-    reader = ResponseReader(source, wanted, invalid, labels, parts=parts, collector=questions)
+    reader = ResponseReader(source, wanted, invalid, labels, collector=questions)
     runs = reader.read(paths, target)
     for line in reader.told:
         say(COMMAND, line)
@@ -69,9 +67,8 @@ def write_certificate(
     invalid.finish()
 
 
-def _chosen(by: str | None, parts: Parts) -> Score:
-    scores = choose_scores(by or DEFAULT_SCORE, parts)
+def _chosen(by: str | None) -> Score:
+    scores = choose_scores(by or DEFAULT_SCORE)
     if len(scores) > 1:
         raise UsageError(f"--certify goes by one score, and --by {by} names {len(scores)}; p_correct is one of several")
-    check_used([scores[0].name], parts, "--by")
     return scores[0]

@@ -20,7 +20,6 @@ from tokur_cli.records.record import Record
 from tokur_cli.scores.calibration import differing
 from tokur_cli.scores.catalogue import Score
 from tokur_cli.scores.certificate import lot_of
-from tokur_cli.scores.parts import Parts
 
 
 @dataclass(slots=True)
@@ -73,7 +72,6 @@ class LabelledQuestions:
     """
 
     score: Score
-    parts: Parts
     settings: dict[str, Any] | None = None
     others: int = 0
     _first: dict[str, Response] = field(default_factory=dict)
@@ -103,7 +101,7 @@ class LabelledQuestions:
 
     def _check(self, record: Record) -> None:
         """Refuse a record that was made, or whose score was made, in another way than those before it."""
-        settings = made_with(record, self.score.name, self.parts)
+        settings = made_with(record, self.score.name)
         if self.settings is None:
             self.settings = settings
         for name, value, before in differing(settings, self.settings):

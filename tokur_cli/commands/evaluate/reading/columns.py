@@ -24,7 +24,6 @@ from tokur_cli.records.record import Record
 from tokur_cli.records.streams import display_name
 from tokur_cli.scores.calibration import P_CORRECT
 from tokur_cli.scores.catalogue import CATALOGUE, LENGTH
-from tokur_cli.scores.parts import part_of, whole_of
 
 MOST_GROUP_VALUES = 100
 
@@ -38,21 +37,19 @@ class Wanted:
 
     Args:
         scores: the scores, and which way each points.
-        parts: whether those of parts of responses that a record has are kept beside them.
         group_by: the field whose value tells the group; None for no groups.
         answers: whether answers are kept, and every record must tell its question.
         spans: whether its labelled spans are what is kept.
     """
 
     scores: Mapping[str, Orientation]
-    parts: bool = False
     group_by: str | None = None
     answers: bool = False
     spans: bool = False
 
     def orientation(self, name: str) -> Orientation:
         """Return which way a score points that is kept."""
-        return self.scores[name if name in self.scores else whole_of(name)]
+        return self.scores[name]
 
 
 @dataclass
@@ -107,8 +104,6 @@ class Columns:
         number = self._number(record)
         sample = record.sample
         for labelled, values in rows:
-            if self.wanted.parts:
-                self.hold(name for name in values if part_of(name) and whole_of(name) in self.wanted.scores)
             self.label.append(labelled.label)
             self.outcomes[labelled.outcome] += 1
             self.length.append(abs(values.get(LENGTH, math.nan)))

@@ -17,12 +17,9 @@ from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.labelled import Labeller, graded, told_unmarked
-from tokur_cli.commands.shared.part_scores import PartScores
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
 from tokur_cli.records.writer import RecordWriter, open_output
-from tokur_cli.scores.catalogue import CATALOGUE
-from tokur_cli.scores.parts import NO_PARTS, Parts
 from tokur_cli.views.visible import picture, shorten
 
 _EXAMPLES = 3
@@ -37,7 +34,7 @@ class Collector(Protocol):
 
 
 class ResponseReader(RunReader[Labelled]):
-    """Reads files into columns of responses; scores of ``parts`` that records lack are computed of their tokens."""
+    """Reads files into columns of responses."""
 
     def __init__(
         self,
@@ -46,12 +43,10 @@ class ResponseReader(RunReader[Labelled]):
         invalid: InvalidRecords,
         labels: LabelOptions,
         *,
-        parts: Parts = NO_PARTS,
         collector: Collector | None = None,
     ) -> None:
         super().__init__(source, wanted, invalid)
         self._labels, self._collector = labels, collector
-        self._parts = PartScores((CATALOGUE[name] for name in wanted.scores), parts)
         self._unknown: Counter[str] = Counter()
         self._logged: Counter[bool] = Counter()
         self._unread = _Unread()
@@ -85,7 +80,6 @@ class ResponseReader(RunReader[Labelled]):
             yield self._unread.told()
         if self._unmarked:
             yield told_unmarked(self._unmarked) + ': label them by a field "correct" if that is not meant'
-        yield from self._parts.told()
 
     def good(self, items: Iterable[Record | RecordError]) -> Iterator[Labelled]:
         """Yield the records with their labels, without the bad ones."""
@@ -94,7 +88,7 @@ class ResponseReader(RunReader[Labelled]):
     def add(self, item: Labelled, runs: RunsOfFile) -> None:
         """Add a response, and write it to the graded file."""
         record = item.record
-        values = {**scores_of(record, self._unknown), **self._parts.of(record)}
+        values = scores_of(record, self._unknown)
         group = self.group(record)
         if self._collector is not None:
             self._collector.add(item, values)

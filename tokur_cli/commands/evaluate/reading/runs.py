@@ -17,7 +17,6 @@ from tokur_cli.records.encoding import json_type
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import display_name
-from tokur_cli.scores.parts import is_part
 
 Item = TypeVar("Item")
 
@@ -56,8 +55,7 @@ class RunsOfFile:
         if run != self._last:
             self._last = run
             drawn = settings.get("rank") is not None  # else what is of the draws is null
-            parts = [setting for setting in settings if is_part(setting)]
-            for setting in (*(_OF_SCORES if drawn else ("model", "quantize")), *parts):
+            for setting in _OF_SCORES if drawn else ("model", "quantize"):
                 value = settings.get(setting)
                 if value is None:
                     value = _WHERE_MISSING.get(setting)
@@ -88,7 +86,7 @@ class RunsOfFile:
         for setting, values in self._made.items():
             if len(values) > 1 and not grouped:
                 shown = ", ".join([*list(values)[:_SHOWN], *(["…"] if len(values) > _SHOWN else [])])
-                plural = _OF_SCORES.get(setting, f"tokens {setting}")
+                plural = _OF_SCORES[setting]
                 yield (
                     f"{name} has scores of the {plural} {shown}, evaluated together: "
                     f"--group-by tokur.run.{setting} parts them"

@@ -17,7 +17,6 @@ from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_
 from tokur_cli.records.mapping import value_at
 from tokur_cli.records.quantity import Orientation
 from tokur_cli.records.record import Record
-from tokur_cli.scores.parts import Parts, check_known, check_used, part_masks, part_of, whole_of
 from tokur_cli.scores.quantities import QUANTITIES
 from tokur_cli.scores.steps import AGGREGATES, Span, aggregates, token_places
 
@@ -30,32 +29,23 @@ _OUTCOMES = {True: Outcome.CORRECT.value, False: Outcome.INCORRECT.value, None: 
 
 
 def quantity_of(score: str) -> str:
-    """Return what a score of a span is computed of: ``eu`` for ``eu_mean``, ``eu@digits`` for ``eu_mean@digits``."""
-    return whole_of(score).rpartition("_")[0] + part_of(score)
+    """Return what a score of a span is computed of: ``eu`` for ``eu_mean``."""
+    return score.rpartition("_")[0]
 
 
-def span_scores(names: str | None, parts: Parts) -> dict[str, Orientation]:
+def span_scores(names: str | None) -> dict[str, Orientation]:
     """Return the scores of spans that were asked for, and the baselines: which way each points.
 
     Args:
         names: comma-separated: quantities such as ``eu``, for all that is computed of them, or single scores such as
-            ``eu_mean``, and those of parts such as ``eu@digits`` and ``eu_mean@digits``; None for all.
-        parts: the parts of the spans that have scores of their own.
+            ``eu_mean``; None for all.
     """
-    quantities = {f"{name}{part}": quantity for part in ("", *parts) for name, quantity in QUANTITIES.items()}
-    known = {
-        f"{name}_{how}{part}": quantity.orientation
-        for part in ("", *parts)
-        for name, quantity in QUANTITIES.items()
-        for how in AGGREGATES
-    }
+    known = {f"{name}_{how}": quantity.orientation for name, quantity in QUANTITIES.items() for how in AGGREGATES}
     asked = set(known) if names is None else {name.strip() for name in names.split(",")}
-    check_known(sorted(asked), parts, "--scores")
-    unknown = sorted(asked - known.keys() - quantities.keys() - BASELINES.keys())
+    unknown = sorted(asked - known.keys() - QUANTITIES.keys() - BASELINES.keys())
     if unknown:
-        names_known = there_are([*quantities, *known, *BASELINES], *unknown)
+        names_known = there_are([*QUANTITIES, *known, *BASELINES], *unknown)
         raise UsageError(f"--scores: spans have no {', '.join(unknown)}{names_known}")
-    check_used(asked, parts, "--scores")
     chosen = {score: known[score] for score in known if {score, quantity_of(score)} & asked}
     return {**chosen, **BASELINES}
 
@@ -70,11 +60,9 @@ class SpanReader(RunReader[Record]):
         invalid: InvalidRecords,
         *,
         label_field: str | None,
-        parts: Parts,
     ) -> None:
         super().__init__(source, wanted, invalid)
         self._field = label_field or CLAIMS
-        self._parts = parts
         self._without_claims = 0
 
     def read(self, paths: Sequence[str]) -> list[Columns]:
@@ -109,18 +97,15 @@ class SpanReader(RunReader[Record]):
     def _scores(self, record: Record, spans: Sequence[Span]) -> list[dict[str, float]]:
         """Return the scores of each span."""
         response = scored_tokens(record, QUANTITIES)
-        masks = part_masks(self._parts, response.response, response.spans)
         places = token_places(response.response, response.spans)
         scores: list[dict[str, float]] = []
         for start, end in spans:
             within = [token for token, place in enumerate(places) if start <= place < end]
-            tokens = {"": within, **{key: [token for token in within if masks[key][token]] for key in masks}}
             scores.append(
                 {
-                    f"{name}_{how}{part}": value
-                    for part, belonging in tokens.items()
+                    f"{name}_{how}": value
                     for name, values in response.values.items()
-                    for how, value in aggregates(_at(belonging, values), QUANTITIES[name].orientation).items()
+                    for how, value in aggregates(_at(within, values), QUANTITIES[name].orientation).items()
                 }
                 | {"length": len(within), "position": sum(place < start for place in places), "chance": 0.0}
             )
