@@ -19,6 +19,7 @@ TOKENS = {
     "eu_fisher": np.array([1.0, 0.25, 0.25], np.float32),
     "self_certainty": np.array([10.0, 12.0, 14.0], np.float32),
     "deepconf": np.array([6.0, 3.0, 9.0], np.float32),
+    "margin": np.array([0.5, 0.25, 0.75], np.float32),
     "p_true": np.float64(0.75),
     "p_correct": np.float64(0.625),
     "attention_log_diagonal": np.array([-1.0, -2.5], np.float32),
@@ -35,7 +36,8 @@ BY_HAND = {
     "eu_kl": 1.0, "eu_kl_mean": 1 / 3, "eu_fisher": 1.5, "eu_fisher_mean": 0.5,
     "ll": -2.75 / 3, "ll_sum": -2.75, "ll_min": -2.0, "pe": 3.5 / 3, "pe_sum": 3.5,
     "self_certainty": 12.0, "self_certainty_sum": 36.0,
-    "deepconf": 6.0, "deepconf_sum": 18.0, "deepconf_group": 6.0, "deepconf_bottom10": 6.0, "deepconf_tail": 6.0,
+    "deepconf": 6.0, "deepconf_sum": 18.0, "margin": 0.5,
+    "deepconf_group": 6.0, "deepconf_bottom10": 6.0, "deepconf_tail": 6.0,
     "neg_length": -3.0, "p_true": 0.75, "p_correct": 0.625, "llm_check_attention": -3.5, "llm_check_hidden": 1.0,
     "llm_check_perplexity": math.exp(2.75 / 3), "llm_check_window_entropy": 2.0, "llm_check_logit_entropy": 0.75,
     # Centred over their features the states are (1, −1, 0), 0 and (−1, 1, 0): eigenvalues 4, 0 and 0

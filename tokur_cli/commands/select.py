@@ -184,6 +184,7 @@ class _Selection:
     def _finish(self, gathering: QuestionStore, labelling: Labeller, writer: RecordWriter) -> None:
         """Choose for the gathered questions, and write."""
         verdicts: dict[int, dict[str, Any]] = {}
+        withheld: dict[int, bool] = {}  # of chosen responses
         for gathered in gathering.questions.values():
             question = gathered.question
             drawn, duplicates = gathered.without_duplicates()
@@ -199,6 +200,8 @@ class _Selection:
                 self.invalid.skip_or_raise(self._nothing_kept(question))
             if self.options.records:
                 verdicts.update(_verdicts(drawn, classes, choice, answers))
+                if choice is not None and self.options.abstains:
+                    withheld[drawn[choice.chosen].offset] = not answers
             elif choice is not None:
                 selected = self._selected(gathering.record(drawn[choice.chosen]), drawn, choice)
                 writer.write(_with_certainty(selected, certainty, answers) if self.options.abstains else selected)
@@ -206,7 +209,10 @@ class _Selection:
             for response in gathering.in_input_order():
                 record = gathering.record(response)
                 verdict = verdicts.get(response.offset) or _verdict(response, drawn=False)
-                record.set("tokur", {"schema": SCHEMA, **record.tokur, "select": verdict})
+                tokur = {name: value for name, value in record.tokur.items() if name != "withheld"}
+                if response.offset in withheld:
+                    tokur["withheld"] = withheld[response.offset]
+                record.set("tokur", {"schema": SCHEMA, **tokur, "select": verdict})
                 writer.write(record)
 
     def _certainty(self, drawn: list[Candidate], choice: Choice) -> float | None:

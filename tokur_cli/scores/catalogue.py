@@ -226,6 +226,7 @@ CATALOGUE: dict[str, Score] = {
         _of_tokens("self_certainty_sum", _SELF_CERTAINTY, "KL(uniform ‖ p_0), summed"),
         _of_tokens("deepconf", _DEEPCONF, "token confidence (−mean of the top-20 log p_0), mean"),
         _of_tokens("deepconf_sum", _DEEPCONF, "token confidence, summed"),
+        _of_tokens("margin", "Jiang & Gupta 2018", "difference of the two largest p_0, mean"),
         Score(
             "deepconf_group",
             "confidence",
@@ -403,8 +404,8 @@ def score_named(name: str, option: str) -> Score:
     """
     if (known := CATALOGUE.get(name.lower())) is None:
         nearest = get_close_matches(name.lower(), CATALOGUE, 1, 0.5)
-        meant = f"; did you mean {nearest[0]}?" if nearest else ""
-        raise UsageError(f"{option} {name}: unknown score{meant} --scores help lists them")
+        meant = f"did you mean {nearest[0]}? " if nearest else ""
+        raise UsageError(f"{option} {name}: unknown score; {meant}--scores help lists them")
     return known
 
 

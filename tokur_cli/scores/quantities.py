@@ -48,6 +48,15 @@ QUANTITIES: dict[str, Quantity] = {
             mean="deepconf",
             sum="deepconf_sum",
         ),
+        Quantity(
+            "margin",
+            "difference of the two largest probabilities",
+            "confidence",
+            unit="",
+            aggregate="mean",
+            mean="margin",
+            on_demand=True,
+        ),
     )
 }
 """Every quantity that ``tokur score`` may write for a token, by name; the ones that tell most come first."""

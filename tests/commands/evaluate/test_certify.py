@@ -297,6 +297,18 @@ def test_what_select_chooses_of_many_is_certified_and_withheld_alike(run_tokur, 
     assert "300 questions have another number of responses than the 4" in err
 
 
+def test_select_marks_all_records_that_a_certificate_of_single_responses_withholds(certify, select):
+    records = list(labelled())
+    *_, _, file = certify(records)
+    code, given, err = select(records, "--certificate", file)
+    assert code == 0, err
+    expected = ["withheld" in one["tokur"] and one["tokur"]["answer"] is None for one in given]
+    code, every, err = select(records, "--certificate", file, "--records")
+    assert code == 0, err
+    assert [one["tokur"]["withheld"] for one in every] == expected
+    assert 0 < sum(expected) < len(expected)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -37,6 +37,15 @@ def test_blocks_of_any_size_give_the_float64_numbers(vocabulary_size, block_toke
             assert got[name][part] == pytest.approx(values, abs=2e-5), name
 
 
+@pytest.mark.parametrize("draws", [0, 2])
+def test_margin_is_the_difference_of_the_two_largest_probabilities(draws):
+    logits = 3 * torch.randn(1 + draws, 50, 300, generator=torch.Generator().manual_seed(1))
+    targets = starts = torch.zeros(50, dtype=torch.long)
+    got = token_quantities(lambda states: states, logits.clone(), targets, starts, on_demand={"margin"})["margin"]
+    largest = logits[0].double().softmax(-1).sort(-1, descending=True).values
+    assert got.numpy() == pytest.approx((largest[:, 0] - largest[:, 1]).numpy(), abs=1e-6)
+
+
 @pytest.mark.parametrize("draws", [1, 3])
 def test_comparisons_with_the_mean_weights_are_those_of_float64(draws):
     generator = torch.Generator().manual_seed(draws)

@@ -53,6 +53,7 @@ def token_quantities(
         entropy         H[p_0]
         self_certainty  KL(uniform ‖ p_0) = −mean_v log p_0(v) − log V     (Kang et al. 2025)
         deepconf        −mean of the 20 largest log p_0                     (Fu et al. 2025)
+        margin          the largest p_0 minus the next; on demand
         au              Σ_m w_m H[p_m]
         eu              max(H[p̄] − au, 0)
         tu              au + eu, which is H[p̄]
@@ -88,7 +89,7 @@ def token_quantities(
         joint: weights w_m,t ∝ Π_{s<t} p_m(y_s) over the response so far, rather than 1/M.
         log_weights: (M, N) their logarithms up to a constant, on the CPU, where they are known.
         estimator: of ``eu``.
-        on_demand: ``eu_kl``, ``eu_fisher`` or both, where they are wanted beside ``eu``.
+        on_demand: those wanted of ``eu_kl`` and ``eu_fisher``, beside ``eu``, and ``margin``.
         compare: whether the comparisons are wanted.
         alternatives: K, or as many as the vocabulary has; 0 for no alternatives.
 
@@ -163,7 +164,10 @@ def _reduce(
         "self_certainty": -distributions.mean() - math.log(size),
         "deepconf": -distributions.mean_of_largest(min(TOP_K, size)),
     }
-    entropies, estimates = distributions.sums(weights, {f"eu_{estimator}", *on_demand})
+    entropies, estimates = distributions.sums(weights, {f"eu_{estimator}", *on_demand} - {"margin"})
+    if "margin" in on_demand:
+        p = distributions.p_of(distributions.likeliest(2))[0]  # (n, 2)
+        of_base["margin"] = p[:, 0] - p[:, 1]
     of_draws = {}
     if len(entropies) > 1:
         au, eu = mean_of_draws(entropies[1:], weights), estimates[f"eu_{estimator}"]
