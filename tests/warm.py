@@ -114,7 +114,7 @@ def _import_all(model: Path) -> None:
         if module.name not in LEFT_OUT:
             with suppress(ImportError):
                 importlib.import_module(module.name)
-    from tokur_cli.commands.shared import model as shared
+    from tokur_cli.commands.session import model as shared
 
     load = shared.load_language_model
     loaded: dict[tuple[str, str], Any] = {

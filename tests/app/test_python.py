@@ -15,7 +15,7 @@ from nbclient import NotebookClient
 
 from tests.commands.score.test_score import parsed, write_lines
 from tokur_cli import Tokur
-from tokur_cli.commands.shared import model
+from tokur_cli.commands.session import model
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
 
 ROWS = [
@@ -154,9 +154,9 @@ def test_lists_of_names_are_given_as_such(tiny_folder):
         ({"draws": 0}, "--draws"),
         ({"estimator": "best"}, "'best' is not one of 'paper', 'kl', 'fisher'"),
         ({"sigma": -1}, "must be a number from 0"),
-        ({"scores": "eu,nothing"}, "unknown score nothing"),
+        ({"scores": "eu,nothing"}, "--scores nothing: unknown score"),
         ({"template": "/nowhere"}, "--template /nowhere: neither"),
-        ({"posterior": "/nowhere"}, "/nowhere: holds no posterior"),
+        ({"posterior": "/nowhere"}, "there is no such file"),
         ({"output": "file"}, "no option output from Python; there are: model, m, adapter"),
         ({"temperature": 1}, "tokur score has no option temperature"),
     ],

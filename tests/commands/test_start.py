@@ -52,7 +52,7 @@ def run(arguments, given=GOOD):
     ("arguments", "given", "code", "said"),
     [
         (["score", "nowhere.jsonl"], GOOD, 1, "nowhere.jsonl: there is no such file"),
-        (["score", "--scores", "lll"], GOOD, 2, "unknown score lll"),
+        (["score", "--scores", "lll"], GOOD, 2, "unknown score"),
         (["score", "--format", "opnai"], GOOD, 2, "--format opnai: there is no such format"),
         (["score", "--sigma", "x"], GOOD, 2, '--sigma has "x"'),
         (["score", "--sigma", "Auto"], GOOD, 2, '--sigma has "Auto"; it must be a number from 0, or auto'),
@@ -70,7 +70,7 @@ def run(arguments, given=GOOD):
         (["generate", "nowhere.jsonl"], GOOD, 1, "nowhere.jsonl: there is no such file"),
         (["generate", "-n", "2"], GOOD, 2, "needs --temperature above 0"),
         (["generate", "--device-map", "cuda:x"], GOOD, 2, "unknown device map 'cuda:x'"),
-        (["generate", "--score", "--scores", "lll"], GOOD, 2, "unknown score lll"),
+        (["generate", "--score", "--scores", "lll"], GOOD, 2, "unknown score"),
         (["generate"], b'{"id": "a"}\n', 1, "<stdin>:1: "),
         (["perturb", "--calibrate", "nowhere.jsonl"], GOOD, 1, "nowhere.jsonl: there is no such file"),
         (["perturb", "--sweep", "x", "-"], GOOD, 2, '--sweep has "x"'),

@@ -16,7 +16,7 @@ import pytest
 from tests.commands.score.test_score import parsed, records, write_lines
 from tokur_cli.commands.baselines.samples import standing_together, windows_of_questions
 from tokur_cli.commands.score.windows import windows
-from tokur_cli.commands.shared.arrivals import Pause, as_they_come
+from tokur_cli.commands.shared.arrivals import as_they_come
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.record import Record
 
@@ -190,7 +190,7 @@ def slowly(*groups):
 def told(items, tmp_path, **options):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    return ["pause" if isinstance(item, Pause) else item for item in as_they_come(str(pipe), items, **options)]
+    return ["pause" if item is None else item for item in as_they_come(str(pipe), items, **options)]
 
 
 def test_a_pause_is_told_once_between_what_comes(tmp_path):
@@ -244,9 +244,9 @@ def test_no_more_is_read_ahead_than_a_few_records(tmp_path):
 @pytest.mark.parametrize(
     ("items", "expected"),
     [
-        ([1, 2, 3, Pause(), 4, Pause(), Pause(), 5], [[1, 2], [3], [4], [5]]),
-        ([Pause(), 1], [[1]]),
-        ([1, 2, Pause()], [[1, 2]]),
+        ([1, 2, 3, None, 4, None, None, 5], [[1, 2], [3], [4], [5]]),
+        ([None, 1], [[1]]),
+        ([1, 2, None], [[1, 2]]),
         ([], []),
     ],
 )
@@ -258,6 +258,6 @@ def test_a_pause_ends_a_window_before_the_last_question():
     def record(name):
         return Record.parse(json.dumps({"id": name, "question": name}).encode(), None, None)
 
-    stream = [record("a"), record("a"), Pause(), record("b"), Pause(), record("b"), record("c"), Pause(), Pause()]
+    stream = [record("a"), record("a"), None, record("b"), None, record("b"), record("c"), None, None]
     found = windows_of_questions(standing_together(stream), iter([9] * 9))
     assert [[one.id for one in window] for window in found] == [["a", "a"], ["b", "b"], ["c"]]

@@ -7,7 +7,7 @@ import pytest
 from tests.commands.score.test_score import parsed, records, write_lines
 from tests.tiny import tiny_model, tiny_tokenizer
 from tokur_cli import Tokur
-from tokur_cli.commands.score.windows import ScoredLine, Swamping
+from tokur_cli.commands.score.windows import ScoredLine, StrengthMonitor
 
 SAID = "σ = 0.012: at 0.1 the draws are 0.91 nats a token from this model, which is more than 0.03"
 
@@ -80,9 +80,9 @@ def test_the_papers_strength_swamps_a_model_that_is_sure_and_the_end_says_so(run
     [(100, 151, 100, True), (100, 150, 100, False), (99, 990, 1, False), (100, float("nan"), 1, False)],
 )
 def test_draws_swamp_a_model_from_half_as_much_again_on_and_not_by_a_few_tokens(tokens, tu, entropy, said):
-    swamping = Swamping()
-    swamping.add(ScoredLine(b"", tokens, anew=False, doubt=(tu, entropy)))
-    swamping.add(ScoredLine(b"", 50, anew=False, doubt=None))
+    swamping = StrengthMonitor()
+    swamping.add(ScoredLine(b"", tokens, retokenized=False, entropies=(tu, entropy)))
+    swamping.add(ScoredLine(b"", 50, retokenized=False, entropies=None))
     assert (swamping.advice() is not None) is said
 
 

@@ -11,8 +11,8 @@ import pytest
 from tests.commands.score.test_score import parsed, records, write_lines
 from tokur_cli.commands.baselines.samples import windows_of_questions
 from tokur_cli.commands.options.scoring import ScoringOptions
-from tokur_cli.commands.score.windows import ScoredLine, score_records, windows
-from tokur_cli.commands.session.job import none_written
+from tokur_cli.commands.score.windows import ScoredLine, ScoreStream, windows
+from tokur_cli.commands.session.work import none_written
 from tokur_cli.commands.shared.arrivals import _Ahead
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress
@@ -81,8 +81,8 @@ def test_what_is_read_or_generated_is_scored_once_it_fills_a_batch(device, most)
             for task in tasks:
                 yield task, [(place, ScoredLine(b"", 1, False, None)) for place in range(len(task.window))]
 
-    parts = {"pool": Scoring(), "options": ScoringOptions(), "progress": Progress("score")}
-    lines = score_records(items(), InvalidRecords("score", skip=False), none_written, **parts)
+    stream = ScoreStream(Scoring(), ScoringOptions(), Progress("score"), InvalidRecords("score", skip=False))
+    lines = stream.lines(items(), none_written)
     assert max(read - written for written, _ in enumerate(lines)) == most
     assert read == 1000
 
@@ -96,9 +96,9 @@ def test_what_a_worker_told_before_it_died_is_not_written_again():
                 lines = [(place, ScoredLine(b"%d" % place, 1, False, None)) for place in range(len(task.window))]
                 yield task, [*lines[:5], *lines[:3], *lines]
 
-    parts = {"pool": Dying(), "options": ScoringOptions(), "progress": Progress("score")}
     items = [record(number, 10) for number in range(10)]
-    lines = score_records(items, InvalidRecords("score", skip=False), none_written, **parts)
+    stream = ScoreStream(Dying(), ScoringOptions(), Progress("score"), InvalidRecords("score", skip=False))
+    lines = stream.lines(items, none_written)
     assert list(lines) == [b"%d" % place for place in range(10)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -31,6 +31,9 @@ from tokur_cli.commands.options.streams import DryRunOptions, InputOptions, Reco
 from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.streams import STDIN
+
+if TYPE_CHECKING:
+    from tokur_cli.commands.session.work import Work
 
 _FORMS = (
     "- or nothing for standard input. Plain, gzip or zstd; or a .csv, .tsv, .parquet or .arrow file, a data set "
@@ -94,13 +97,12 @@ def perturb(
     Writes a record for each perturbed matrix; with --sweep or --calibrate, for each strength that was tried.
     """
     tries = strength.sweep is not None or strength.calibrate is not None
-    from tokur_cli.commands.perturb.command import PerturbJob
     from tokur_cli.commands.perturb.command import perturb as run
     from tokur_cli.commands.shared.prompts import PromptForm
 
     scoring = ScoringOptions(**vars(sampling), posterior=replace(posterior, sigma=strength.first_sigma))
     source_of_trials = replace(source, path=input_path(responses)) if tries else None
-    run(PerturbJob(model, PromptForm(prompts), scoring), source_of_trials, strength, labels, keep)
+    run(model, PromptForm(prompts), scoring, source_of_trials, strength, labels, keep)
 
 
 def generate(
@@ -142,10 +144,9 @@ def generate(
     source = replace(source, path=input_path(questions)) if question is None else replace(source, asked=question)
     decoding = replace(decoding.guided_by(guided.guidance, posterior.seed), engine=engine)
     scoring = together(scoring, posterior, baselines, engine)
-    from tokur_cli.commands.generate.command import GenerateJob
-    from tokur_cli.commands.session.files import carry_out
+    from tokur_cli.commands.generate.command import GenerateWork
 
-    carry_out(GenerateJob.of(model, prompts, decoding, scoring, score=score), source, workers, target, dry_run.records)
+    _carry_out(GenerateWork.of(model, prompts, decoding, scoring, score=score), source, workers, target, dry_run)
 
 
 def score(
@@ -169,16 +170,17 @@ def score(
     """
     source = replace(source, path=input_path(responses))
     if logged.from_logprobs:
-        from tokur_cli.commands.score.logged import score_logged
+        from tokur_cli.commands.score.logged import count_logged, score_logged
 
-        score_logged(source, scoring, target)
+        if dry_run.dry_run:
+            count_logged(source)
+        else:
+            score_logged(source, scoring, target)
         return
-    from tokur_cli.commands.score.command import ScoreJob
+    from tokur_cli.commands.score.command import ScoreWork
 
-    job = ScoreJob.of(model, prompts, together(scoring, posterior, baselines, engine))
-    from tokur_cli.commands.session.files import carry_out
-
-    carry_out(job, source, workers, target, dry_run.records)
+    work = ScoreWork.of(model, prompts, together(scoring, posterior, baselines, engine))
+    _carry_out(work, source, workers, target, dry_run)
 
 
 def select(
@@ -259,3 +261,16 @@ def together(
     """Return how responses are scored as one group; the posterior's seed is that of all random numbers."""
     baselines = replace(baselines, seed=posterior.seed)
     return replace(scoring, posterior=posterior, baselines=baselines, engine=engine)
+
+
+def _carry_out(
+    work: Work, source: InputOptions, workers: WorkerOptions, target: ResumableOutput, dry_run: DryRunOptions
+) -> None:
+    if dry_run.dry_run:
+        from tokur_cli.commands.session.dry_run import dry_run as count
+
+        count(source, work)
+    else:
+        from tokur_cli.commands.session.run import run
+
+        run(source, target, workers, work)

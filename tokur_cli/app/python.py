@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 from tokur_cli.app import usage_message
 from tokur_cli.app.commands import generate, score, together
 from tokur_cli.app.groups import SET, Groups, given_in, parser_of
-from tokur_cli.commands.generate.command import GenerateJob
+from tokur_cli.commands.generate.command import GenerateWork
 from tokur_cli.commands.heatmap.notebook import picture_of
 from tokur_cli.commands.options.relations import names_of
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
-from tokur_cli.commands.score.command import ScoreJob
-from tokur_cli.commands.session.job import StreamJob, none_written
+from tokur_cli.commands.score.command import ScoreWork
+from tokur_cli.commands.session.model import load
+from tokur_cli.commands.session.work import Work, none_written
 from tokur_cli.commands.shared.errors import InvalidRecords
-from tokur_cli.commands.shared.model import load
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.reading import look_ahead
 from tokur_cli.commands.workers.pool import InProcess
@@ -67,7 +67,7 @@ class Tokur:
         groups = _filled(score, self._options)
         self._model_options = groups["model"]
         scoring = _scoring_of(groups)
-        self._scoring = ScoreJob.of(self._model_options, groups["prompts"], scoring)
+        self._scoring = ScoreWork.of(self._model_options, groups["prompts"], scoring)
         self._session: Session | None = None  # with the model that is loaded
         self._loaded: tuple[str | None, str | None] | None = None  # as which, and with which adapter
         self._scorer: Pipeline | None = None
@@ -111,36 +111,37 @@ class Tokur:
         scoring = _scoring_of(groups)
         decoding = groups["decoding"].guided_by(groups["guided"].guidance, groups["posterior"].seed)
         decoding = replace(decoding, engine=scoring.engine)
-        job = GenerateJob.of(groups["model"], groups["prompts"], decoding, scoring, score=groups["score"])
-        job = replace(job, model=job.model if job.model.name else self._scoring.model)
+        work = GenerateWork.of(groups["model"], groups["prompts"], decoding, scoring, score=groups["score"])
+        work = replace(work, model=work.model if work.model.name else self._scoring.model)
         rows = [{"question": questions}] if isinstance(questions, str) else questions
-        return map(ScoredRecord if job.score else dict, self._carry_out(job, rows))
+        return map(ScoredRecord if work.score else dict, self._carry_out(work, rows))
 
-    def _carry_out(self, job: StreamJob, rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    def _carry_out(self, work: Work, rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
         """Yield what becomes of the rows, which may be no single one, whose fields would be taken for rows."""
         if isinstance(rows, Mapping | str):
             raise UsageError("give a list of records, not a single one")
-        with Progress(job.command) as progress:
-            items, first = look_ahead(read_rows_of(rows, _SOURCE, progress.note), *job.needed, skip_invalid=False)
+        with Progress(work.command) as progress:
+            items, first = look_ahead(read_rows_of(rows, _SOURCE, progress.note), *work.needed, skip_invalid=False)
             if first is None:
                 return
-            run = job.run(InProcess(self._pipeline(job.choosing_model(first), progress)), progress)
-            for line in run.lines(items, InvalidRecords(job.command, skip=False), none_written):
+            pool = InProcess(self._pipeline(work.with_model(first), progress))
+            stream = work.stream(pool, progress, InvalidRecords(work.command, skip=False))
+            for line in stream.lines(items, none_written):
                 yield json.loads(line)
-            run.finish()
+            stream.finish()
 
-    def _pipeline(self, job: StreamJob, progress: Progress) -> Pipeline:
-        """Return what does a job; what scores is kept, as is the model."""
-        named = (job.model.name, job.model.adapter)
+    def _pipeline(self, work: Work, progress: Progress) -> Pipeline:
+        """Return what does a work; what scores is kept, as is the model."""
+        named = (work.model.name, work.model.adapter)
         if self._session is None or self._loaded != named:
             self._session = self._scorer = None
             gc.collect()  # before there are two
-            self._session, self._loaded = job.session(load(job.model, progress), progress), named
+            self._session, self._loaded = work.session(load(work.model, progress), progress), named
             gc.unfreeze()  # unlike a command, this process may outlive the model
-        if not isinstance(job, ScoreJob):
-            return job.pipeline(job.session(self._session.model, progress))
+        if not isinstance(work, ScoreWork):
+            return work.pipeline(work.session(self._session.model, progress))
         if self._scorer is None:
-            self._scorer = job.pipeline(job.session(self._session.model, progress))
+            self._scorer = work.pipeline(work.session(self._session.model, progress))
         return self._scorer
 
 

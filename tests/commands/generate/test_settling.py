@@ -210,7 +210,7 @@ def test_a_sample_that_fails_is_an_error_of_its_question_and_the_others_go_on():
         (["--stop-at", "0.9", "-n", "4"], "--stop-at needs -n above 4, for so many are always drawn: give -n 16, say"),
         (["--stop-at", "0.9", "-n", "1"], "--stop-at needs -n above 4"),
         (["--stop-at", "95"], "--stop-at 95: give a probability between 0.5 and 1, such as 0.95"),
-        (["--stop-at", "0.9", "--guide", "eu"], "--guide they grow together: leave one of them out"),
+        (["--stop-at", "0.9", "--guide", "eu"], "--stop-at contradicts --guide"),
     ],
 )
 def test_options_that_settle_nothing_are_refused(run_tokur, command, options, message):

@@ -44,7 +44,7 @@ def test_each_token_counts_once_and_records_that_do_not_tell_them_are_counted(ru
     code, out, err = run_tokur("score", *batch(tmp_path, tiny_folder, CHOICES))
     assert code == 0, err
     assert err.count("\n") == 1
-    assert "2 responses were tokenized anew" in err
+    assert "2 responses were tokenized again" in err
     scored = parsed(out)
     ids = scored[0]["tokur"]["token_ids"]
     assert (len(ids), ids[-1]) == (4, END)
@@ -63,7 +63,7 @@ def test_workers_count_together(tiny_folder, tmp_path):
     code, _, err = finish(["score", *batch(tmp_path, tiny_folder, choices), "--workers", 2])
     assert code == 0, err
     assert err.count("\n") == 2
-    assert "30 responses were tokenized anew" in err
+    assert "30 responses were tokenized again" in err
 
 
 def test_tokens_of_another_model_count_for_nothing(run_tokur, tiny_folder, tmp_path):
@@ -98,7 +98,7 @@ def test_what_vllm_wrote_is_scored_by_the_ids_that_vllm_reports(run_tokur, tmp_p
     options = ["--requests", DATA / "vllm_logprobs_requests.jsonl", "--dtype", "float32", "--scores", "ll"]
     code, out, err = run_tokur("score", given, *options)
     assert code == 0, err
-    assert err.startswith("tokur score: 1 response was tokenized anew")
+    assert err.startswith("tokur score: 1 response was tokenized again")
     scored = parsed(out)
     for record, choice, ids, is_told in zip(scored, choices, reported, told, strict=True):
         assert record["tokur"].get("token_ids") == (ids if is_told else None)
@@ -108,6 +108,6 @@ def test_what_vllm_wrote_is_scored_by_the_ids_that_vllm_reports(run_tokur, tmp_p
     for choice in choices:
         choice["logprobs"] = None
     code, out, err = run_tokur("score", write_lines(tmp_path / "bare.jsonl", log), *options)
-    assert f"{len(choices)} responses were tokenized anew" in err
+    assert f"{len(choices)} responses were tokenized again" in err
     anew = [len(record["tokur"]["tokens"]["logprob"]) for record in parsed(out)]
     assert anew != list(map(len, reported)), "the log holds responses that tokenize otherwise"

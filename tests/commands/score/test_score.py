@@ -118,7 +118,7 @@ def test_scoring_again_in_the_same_way_adds_and_in_another_way_replaces(run_toku
 def test_unknown_score_is_a_usage_error_that_lists_them(run_tokur, tiny_folder, responses):
     code, out, err = run_tokur("score", responses, "-m", tiny_folder, "--scores", "eu,certainty")
     assert (code, out) == (2, "")
-    assert "unknown score certainty" in err
+    assert "--scores certainty: unknown score" in err
     assert "self_certainty" in err
 
 

@@ -20,8 +20,8 @@ import pytest
 from tests.commands.score.test_score import parsed, records, write_lines
 from tests.commands.test_process import finish, start, wait_for_lines
 from tokur_cli.commands.options.scoring import ScoringOptions
-from tokur_cli.commands.score.windows import score_records
-from tokur_cli.commands.session.job import none_written
+from tokur_cli.commands.score.windows import ScoreStream
+from tokur_cli.commands.session.work import none_written
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.records.errors import RecordError
@@ -94,7 +94,7 @@ def test_workers_killed_at_four_moments_leave_the_bytes_of_one_process(run_tokur
     )
     kills = 0
     for number in range(4):
-        moment = 500 * number + rng.randint(1, 200)  # apart by more than a window, so that none is hit three times
+        moment = 300 * number + rng.randint(1, 100)  # apart by more than a window, so that none is hit three times
         wait_for_lines(tmp_path / "two.jsonl", moment, process)
         while process.poll() is None and not (workers := workers_of(process)):
             time.sleep(0.01)
@@ -220,8 +220,7 @@ def test_records_that_no_worker_outlives_are_errors_by_line(capsys):
 
     given = [Record.parse(b'{"response": "a"}', "in.jsonl", 1), RecordError("is bad", "in.jsonl", 2)]
     invalid = InvalidRecords("score", skip=True)
-    parts = {"pool": Dying(), "options": ScoringOptions(), "progress": Progress("score")}
-    written = score_records(given, invalid, none_written, **parts)
+    written = ScoreStream(Dying(), ScoringOptions(), Progress("score"), invalid).lines(given, none_written)
     assert (list(written), invalid.count) == ([], 2)
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("tokur score: in.jsonl:1: 3 workers died while they scored it")

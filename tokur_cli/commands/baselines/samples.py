@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from tokur_cli.commands.baselines.features import ScoredResponse, TextSet
 from tokur_cli.commands.baselines.questions import question_of
-from tokur_cli.commands.shared.arrivals import Pause
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.question import Questions
 from tokur_cli.records.record import WINDOW_BYTES, Record, size_of
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from tokur_cli.engine.tokens import ResponseTokenizer
 
 
-def standing_together(items: Iterable[Record | RecordError | Pause]) -> Iterator[Record | RecordError | Pause]:
+def standing_together(items: Iterable[Record | RecordError | None]) -> Iterator[Record | RecordError | None]:
     """Yield the stream; a record whose question comes back after another one, or cannot be told, is an error."""
     done: set[str] = set()
     questions, current = Questions(), None
@@ -40,7 +39,7 @@ def standing_together(items: Iterable[Record | RecordError | Pause]) -> Iterator
 
 
 def windows_of_questions(
-    items: Iterable[Record | RecordError | Pause], sizes: Iterator[int]
+    items: Iterable[Record | RecordError | None], sizes: Iterator[int]
 ) -> Iterator[list[Record | RecordError]]:
     """Cut a stream into windows of at least these sizes, never between the responses of a question.
 
@@ -55,12 +54,12 @@ def windows_of_questions(
             key = questions.of(item).key if isinstance(item, Record) else current
             if key != current:
                 before = len(window)
-            if before >= size or (before and (text >= WINDOW_BYTES or isinstance(item, Pause))):
+            if before >= size or (before and (text >= WINDOW_BYTES or item is None)):
                 yield window[:before]
                 window, before, size = window[before:], 0, next(sizes)
                 text = sum(map(size_of, window))
             current = key
-            if not isinstance(item, Pause):
+            if item is not None:
                 window.append(item)
                 text += size_of(item)
     except TokurError:

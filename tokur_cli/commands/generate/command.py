@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from tokur_cli.commands.options.model import DecodingOptions, ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.score.checked import checked
-from tokur_cli.commands.score.windows import score_records
-from tokur_cli.commands.session.job import AlreadyWritten, Planned, Run, StreamJob, none_written, session_of
-from tokur_cli.commands.shared.arrivals import Pause
+from tokur_cli.commands.session.work import Work, none_written
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm
@@ -19,16 +16,15 @@ from tokur_cli.commands.workers.pool import InProcess, Pool
 from tokur_cli.metrics.adaptive_consistency import FEWEST
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.record import Record
-from tokur_cli.records.writer import Continuation
 
 if TYPE_CHECKING:
-    from tokur_cli.commands.generate.responder import Responder
+    from tokur_cli.commands.generate.answering import Answering
+    from tokur_cli.commands.generate.run import GenerateStream
     from tokur_cli.commands.session.session import Session
-    from tokur_cli.engine.loading.models import ModelDescription
 
 
 @dataclass(frozen=True)
-class GenerateJob(StreamJob):
+class GenerateWork(Work):
     """Questions are answered."""
 
     decoding: DecodingOptions
@@ -47,8 +43,8 @@ class GenerateJob(StreamJob):
         scoring: ScoringOptions,
         *,
         score: bool,
-    ) -> GenerateJob:
-        """Return the job, refusing what can be refused before a model is loaded."""
+    ) -> GenerateWork:
+        """Return the work, refusing what can be refused before a model is loaded."""
         if decoding.temperature == 0 and decoding.samples > 1:
             raise UsageError(f"-n {decoding.samples} needs --temperature above 0: at 0 all samples are the same")
         if decoding.stop_at is not None:
@@ -71,11 +67,6 @@ class GenerateJob(StreamJob):
         return self.decoding.samples if self.decoding.stop_at is None else None
 
     @property
-    def identity(self) -> Callable[[Record], object]:
-        """What a response has of its question, and its number."""
-        return lambda record: (record.identity("response"), record.sample)
-
-    @property
     def resumable(self) -> bool:
         """Whether responses depend on their question alone, not on its other responses that are there already."""
         return not (self.score and self.scoring.baselines.over == "samples")
@@ -85,59 +76,27 @@ class GenerateJob(StreamJob):
         """Whether the weights are looked at, beside vLLM, which loads them itself."""
         return self.decoding.engine.backend != "vllm" or self.score
 
-    def pipeline(self, session: Session) -> Responder:  # noqa: D102
-        return session.responder(self.decoding, self.scoring, score=self.score)
+    def pipeline(self, session: Session) -> Answering:  # noqa: D102
+        from tokur_cli.commands.generate.answering import Answering
 
-    def plan(  # noqa: D102
-        self, session: Session, items: Iterable[Record | RecordError], already_written: AlreadyWritten
-    ) -> Iterator[Planned | RecordError]:
+        return Answering(session, self.decoding, self.scoring, score=self.score)
+
+    def stream(  # noqa: D102
+        self, pool: InProcess | Pool, progress: Progress, invalid: InvalidRecords, session: Session | None = None
+    ) -> GenerateStream:
+        from tokur_cli.commands.generate.run import GenerateStream
+
+        if session is None:
+            assert isinstance(pool, InProcess)
+            session = pool.pipeline.session
+        assert session is not None
+        scoring = self.scoring if self.score else None
+        return GenerateStream(session, pool, self.decoding, scoring, progress, invalid)
+
+    def count_tokens(self, session: Session, record: Record) -> tuple[int, int]:  # noqa: D102
         from tokur_cli.commands.generate.run import Asking
 
-        asking = Asking(session, self.decoding)
-        for index, item in enumerate(items):
-            asked = asking.request(index, item, already_written)
-            if isinstance(asked, RecordError):
-                yield asked
-            else:
-                _, request = asked
-                missing = len(request.samples)
-                yield Planned(request.prompt_ids, (), self.decoding.samples - missing, missing)
-
-    def run(  # noqa: D102
-        self, pool: InProcess | Pool, progress: Progress, description: ModelDescription | None = None
-    ) -> Run:
-        from tokur_cli.commands.generate.run import Generation, settings_of
-
-        session = self.session(description, progress) if description else session_of(pool)
-        generation = Generation(session, pool, self.decoding, score=self.score)
-
-        def lines(
-            items: Iterable[Record | RecordError | Pause], invalid: InvalidRecords, already_written: AlreadyWritten
-        ) -> Iterator[bytes]:
-            responses: Iterator[Any] = generation.responses(items, invalid.skip, already_written)
-            if self.score:
-                return score_records(
-                    responses, invalid, none_written, pool=pool, options=self.scoring, progress=progress
-                )
-            return _encoded(responses, invalid, progress)
-
-        resuming = Continuation(
-            lambda _: {**generation.settings, **pool.settings},
-            settings_of,
-            identity=self.identity,
-        )
-
-        def finish() -> None:
-            generation.course.tell(self.command)
-            generation.savings.tell(self.command)
-
-        return Run(lines, resuming, generation.busy, finish)
-
-
-def _encoded(
-    responses: Iterable[Record | RecordError | Pause], invalid: InvalidRecords, progress: Progress
-) -> Iterator[bytes]:
-    for item in invalid.good(responses):
-        if isinstance(item, Record):
-            yield item.encode()
-            progress.advance(1, len(item.token_ids or ()))
+        asked = Asking(session, self.decoding).request(0, record, none_written)
+        if isinstance(asked, RecordError):
+            raise asked
+        return len(asked[1].prompt_ids), 0

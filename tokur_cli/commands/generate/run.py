@@ -12,10 +12,13 @@ from tokur_cli.commands.generate import guided
 from tokur_cli.commands.generate.responses import ResponseRecords
 from tokur_cli.commands.generate.settling import Poll, Polled, Savings
 from tokur_cli.commands.options.model import DecodingOptions
-from tokur_cli.commands.score.pipeline import settings_of as settings_of_scores
-from tokur_cli.commands.score.windows import ScoredLine, windows
+from tokur_cli.commands.options.scoring import ScoringOptions
+from tokur_cli.commands.score.provenance import settings_of as settings_of_scores
+from tokur_cli.commands.score.windows import ScoreStream, windows
 from tokur_cli.commands.session.session import Session
-from tokur_cli.commands.shared.arrivals import Pause
+from tokur_cli.commands.session.work import none_written
+from tokur_cli.commands.shared.errors import InvalidRecords
+from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import WORD_FOR_WORD, question_id, with_ids_of
 from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
 from tokur_cli.engine.generation.decoder import DecodedResponse, DecodingRequest
@@ -23,6 +26,7 @@ from tokur_cli.engine.generation.guided.particles import GuidedResponse
 from tokur_cli.metrics.adaptive_consistency import FEWEST
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
+from tokur_cli.records.writer import Continuation
 
 _RESPONSES_TOGETHER = 128  # handed out to a worker at once
 
@@ -81,57 +85,86 @@ class Asking:
             return record.error(str(error))
 
 
-class Generation:
-    """Questions through the decoders and, as records, back in the input's order.
+class GenerateStream:
+    """Takes questions through the decoders of a pool and, as records, back in the input's order; see ``Stream``.
 
     Args:
         session: what makes the prompts; its model need not have its weights here.
-        pool: who answers them, by ``Responder``.
+        pool: who answers them, by ``Answering``.
         options: how responses are generated.
-        score: whether the records are scored afterwards.
-
-    Attributes:
-        settings: what the records have under ``tokur.generation``.
-        course: how it went, where it was guided.
-        savings: what was drawn, where votes ended when they were settled.
+        scoring: how they are scored afterwards; None for not at all.
+        progress: told of work done.
+        invalid: what happens to bad records.
     """
 
-    def __init__(self, session: Session, pool: InProcess | Pool, options: DecodingOptions, *, score: bool) -> None:
-        self.session, self.pool, self.options = session, pool, options
-        self._records = ResponseRecords(session, pool.settings, options, score=score)
-        self.settings = self._records.settings
-        self.course = guided.Course()
-        self.savings = Savings(options.samples)
+    def __init__(
+        self,
+        session: Session,
+        pool: InProcess | Pool,
+        options: DecodingOptions,
+        scoring: ScoringOptions | None,
+        progress: Progress,
+        invalid: InvalidRecords,
+    ) -> None:
+        self._pool, self._options, self._progress, self._invalid = pool, options, progress, invalid
+        self._records = ResponseRecords(session, pool.settings, options, score=scoring is not None)
+        self._scoring = None if scoring is None else ScoreStream(pool, scoring, progress, invalid)
+        self._course = guided.Course()
+        self._savings = Savings(options.samples)
         self._asking = Asking(session, options)
         self._questions: dict[int, _Question] = {}
-        self._ready: dict[int, list[Record | ScoredLine | RecordError]] = {}
+        self._ready: dict[int, list[Record | RecordError]] = {}
         self._pausing = False
 
+    @property
     def busy(self) -> bool:
-        """Return whether this process is answering questions."""
-        return isinstance(self.pool, InProcess) and bool(self._questions)
+        """Whether this process is answering questions."""
+        return isinstance(self._pool, InProcess) and bool(self._questions)
 
-    def responses(
-        self,
-        items: Iterable[Record | RecordError | Pause],
-        skip_invalid: bool,
-        already_written: Callable[[Record], Record | None],
-    ) -> Iterator[Record | ScoredLine | RecordError | Pause]:
+    @property
+    def resuming(self) -> Continuation:
+        """What a response has of its question, and its number; and how it was made."""
+        settings = {**self._records.settings, **self._pool.settings}
+        return Continuation(
+            lambda _: settings, settings_of, identity=lambda record: (record.identity("response"), record.sample)
+        )
+
+    def lines(
+        self, items: Iterable[Record | RecordError | None], already_written: Callable[[Record], Record | None]
+    ) -> Iterator[bytes]:
+        """Yield the responses as they will be written."""
+        responses = self._responses(items, already_written)
+        if self._scoring is not None:
+            yield from self._scoring.lines(responses, none_written)
+            return
+        for item in self._invalid.good(responses):
+            if item is not None:
+                yield item.encode()
+                self._progress.advance(1, len(item.token_ids or ()))
+
+    def finish(self) -> None:
+        """Say how it went."""
+        if self._scoring is not None:
+            self._scoring.finish()
+        self._course.tell(self._progress.command)
+        self._savings.tell(self._progress.command)
+
+    def _responses(
+        self, items: Iterable[Record | RecordError | None], already_written: Callable[[Record], Record | None]
+    ) -> Iterator[Record | RecordError | None]:
         """Yield a question's responses when they are all there, questions and samples in order.
 
         Where bad records are not skipped, the first one is the last thing yielded. A pause of the questions is passed
         on when all of them have been answered.
         """
         turn = 0
-        requests = self._requests(items, skip_invalid, already_written)
-        drawn = self.options.samples if self.options.stop_at is None else FEWEST
-        together = itertools.repeat(max(1, _RESPONSES_TOGETHER // drawn))
+        requests = self._requests(items, already_written)
+        drawn = self._options.samples if self._options.stop_at is None else FEWEST
         # A decoder refills its batch as responses end; one in this process is given all there is
-        if isinstance(self.pool, InProcess):
-            tasks: Iterable[Iterable[DecodingRequest | None]] = [requests]
-        else:
-            tasks = windows((Pause() if request is None else request for request in requests), together)
-        for _, results in self.pool.map(tasks, _lost):
+        tasks: Iterable[Iterable[DecodingRequest | None]] = [requests]
+        if not isinstance(self._pool, InProcess):
+            tasks = windows(requests, itertools.repeat(max(1, _RESPONSES_TOGETHER // drawn)))
+        for _, results in self._pool.map(tasks, _lost):
             for result in results:
                 if result is not None:
                     self._take(result)
@@ -139,7 +172,7 @@ class Generation:
                     yield from self._ready.pop(turn)
                     turn += 1
                 if self._pausing and not self._questions:
-                    yield Pause()
+                    yield None
         while turn in self._ready:
             yield from self._ready.pop(turn)
             turn += 1
@@ -147,23 +180,20 @@ class Generation:
             raise RuntimeError(f"{len(self._questions)} questions were lost")
 
     def _requests(
-        self,
-        items: Iterable[Record | RecordError | Pause],
-        skip_invalid: bool,
-        already_written: Callable[[Record], Record | None],
+        self, items: Iterable[Record | RecordError | None], already_written: Callable[[Record], Record | None]
     ) -> Iterator[DecodingRequest | None]:
         """Yield what is to be generated, None for a pause; what is bad or written already is ready at once."""
         indices = itertools.count()
         for item in items:
-            self._pausing = isinstance(item, Pause)
-            if isinstance(item, Pause):
+            self._pausing = item is None
+            if item is None:
                 yield None
                 continue
             index = next(indices)
             asked = self._asking.request(index, item, already_written)
             if isinstance(asked, RecordError):
                 self._ready[index] = [asked]
-                if not skip_invalid:
+                if not self._invalid.skip:
                     return
                 continue
             question, request = asked
@@ -171,8 +201,8 @@ class Generation:
                 self._ready[index] = []
             else:
                 missing = list(request.samples)
-                if self.options.guidance:  # they grow together
-                    request = replace(request, samples=range(self.options.samples))
+                if self._options.guidance:  # they grow together
+                    request = replace(request, samples=range(self._options.samples))
                 self._questions[index] = _Question(question, request, missing)
                 yield request
 
@@ -186,14 +216,14 @@ class Generation:
             self._ready[index] = [question.record.error(str(result[1]))]
         elif isinstance(result, Polled):
             self._ready[index] = [self._record(question, response) for response in result.responses]
-            self.savings.add(result, question.missing[0])
+            self._savings.add(result, question.missing[0])
         else:
             question.responses[result.sample] = result
             if len(question.responses) < len(question.request.samples):
                 return
             self._ready[index] = [self._record(question, question.responses[n]) for n in question.missing]
-            if self.options.guidance:
-                self.course.add([one for one in question.responses.values() if isinstance(one, GuidedResponse)])
+            if self._options.guidance:
+                self._course.add([one for one in question.responses.values() if isinstance(one, GuidedResponse)])
         del self._questions[index]
 
     def _record(self, question: _Question, response: DecodedResponse) -> Record:

@@ -120,17 +120,15 @@ class ResumableOutput(RecordOutput):
 
 @dataclass(frozen=True)
 class DryRunOptions:
-    """Whether it is only told what a run would do; ``records`` are done for that, 0 for none."""
+    """Whether it is only said what a run would read."""
 
     panel: ClassVar[str] = "Output"
 
-    records: Annotated[
-        int | None,
+    dry_run: Annotated[
+        bool,
         Option(
             "--dry-run",
-            min=0,
-            metavar="[N]",
-            help="Before a long run: write no record, but say how many there are, which are bad, how many tokens they "
-            "have, and what memory it takes. With a number, do so many records and reckon the time of all.",
+            help="Before a long run: write no record, but count records, bad ones, questions, samples, references and "
+            "tokens. No weights are loaded.",
         ),
-    ] = None
+    ] = False

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from tokur_cli.commands.options.labels import LabelOptions
+from tokur_cli.commands.options.model import ModelOptions
 from tokur_cli.commands.options.perturb import KeepOptions, StrengthOptions
+from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions
-from tokur_cli.commands.session.job import Job
+from tokur_cli.commands.session.model import choose_model, load, model_named
 from tokur_cli.commands.shared.errors import InvalidRecords
-from tokur_cli.commands.shared.model import load
 from tokur_cli.commands.shared.progress import Progress
+from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.commands.shared.reading import look_ahead, read_input
 from tokur_cli.engine.posterior.description import refuse_existing
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.writer import open_output
 
-
-@dataclass(frozen=True)
-class PerturbJob(Job):
-    """A posterior is made, and strengths of it are tried."""
-
-    command: ClassVar[str] = "perturb"
-    needed: ClassVar[tuple[str, ...]] = ("prompt", "response")
+COMMAND = "perturb"
 
 
 def perturb(
-    job: PerturbJob, source: InputOptions | None, strength: StrengthOptions, labels: LabelOptions, keep: KeepOptions
+    model: ModelOptions,
+    form: PromptForm,
+    scoring: ScoringOptions,
+    source: InputOptions | None,
+    strength: StrengthOptions,
+    labels: LabelOptions,
+    keep: KeepOptions,
 ) -> None:
     """Make a posterior, look at it or try strengths of it, and keep it where a folder is given.
 
@@ -35,20 +34,22 @@ def perturb(
     """
     if keep.folder is not None:
         refuse_existing(keep.folder, force=keep.force)
-    invalid = InvalidRecords(job.command, source.skip_invalid if source else False)
+    invalid = InvalidRecords(COMMAND, source.skip_invalid if source else False)
     items, first = None, None
     if source is not None:
-        items, first = look_ahead(read_input(job.command, source), *job.needed, skip_invalid=source.skip_invalid)
+        items, first = look_ahead(read_input(COMMAND, source), "prompt", "response", skip_invalid=source.skip_invalid)
         if first is None:
             list(invalid.good(items))
             raise TokurError("the input has no response to try strengths on")
-    job = job.choosing_model(first)
-    with Progress(job.command) as progress, open_output(None) as writer:
-        session = job.session(load(job.model, progress), progress)
+    chosen = choose_model(model, None if first is None else model_named(first))
+    with Progress(COMMAND) as progress, open_output(None) as writer:
+        loaded = load(chosen, progress)
         from tokur_cli.commands.perturb.making import PosteriorMaker
         from tokur_cli.commands.perturb.strength import read_trial
+        from tokur_cli.commands.session.session import Session
 
-        maker = PosteriorMaker(session, job.scoring, writer)
+        session = Session(loaded, form, progress, scoring.batch_tokens)
+        maker = PosteriorMaker(session, scoring, writer)
         if items is None:
             maker.look()
         else:

@@ -13,6 +13,7 @@ from tokur_cli import __version__
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.score.alternatives import NEARLY_CERTAIN, alternatives_setting, rounded
+from tokur_cli.commands.session.dry_run import count_records
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
@@ -69,6 +70,11 @@ def score_logged(source: InputOptions, scoring: ScoringOptions, target: Resumabl
         responses = f"{incomplete:,} response{'s have' if incomplete > 1 else ' has'}"
         say(COMMAND, f"{responses} tokens whose log-probabilities are not finite: their scores are null")
     invalid.finish(none_of=None if good else display_name(source.path))
+
+
+def count_logged(source: InputOptions) -> None:
+    """Print what such a run would read: every response's log-probabilities are looked at."""
+    count_records(source, COMMAND, ("response",), lambda _: ({}, lambda record: (0, len(logged_logprobs(record)))))
 
 
 def _settings_of(tokur: dict[str, Any]) -> dict[str, Any]:

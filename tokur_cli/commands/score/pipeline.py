@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -12,8 +12,9 @@ from tokur_cli.commands.baselines.baselines import Baselines
 from tokur_cli.commands.baselines.features import ScoredResponse, over_samples
 from tokur_cli.commands.baselines.samples import until_error
 from tokur_cli.commands.options.scoring import ScoringOptions
-from tokur_cli.commands.score.alternatives import alternatives_setting, kept_alternatives
+from tokur_cli.commands.score.alternatives import kept_alternatives
 from tokur_cli.commands.score.checked import chosen_scores, needs_of
+from tokur_cli.commands.score.provenance import earlier_scores, has_prompt_ids
 from tokur_cli.commands.score.windows import ScoredLine, ScoringTask
 from tokur_cli.commands.session.session import Session
 from tokur_cli.commands.shared.digests import with_model_digests
@@ -29,10 +30,6 @@ from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import compute_scores
 from tokur_cli.scores.quantities import OF_DRAWS, ON_DEMAND
 from tokur_cli.scores.steps import describe_steps
-
-T = TypeVar("T")
-
-_OF_WHAT_IS_KEPT = ("scores", "tokens", "step_by", "alternatives")
 
 
 class RecordScorer:
@@ -86,7 +83,7 @@ class RecordScorer:
         scores = [score.name for score in self.scores]
         return {**self.run_settings, "prompts": self.prompts, "scores": scores, **kept}
 
-    def answer(self, task: ScoringTask) -> Iterator[tuple[int, ScoredLine | RecordError]]:
+    def process(self, task: ScoringTask) -> Iterator[tuple[int, ScoredLine | RecordError]]:
         """Yield what became of each wanted record, by its place and in order.
 
         Where bad ones are not skipped, the first is the last.
@@ -95,19 +92,19 @@ class RecordScorer:
         tokenized = self._tokenize_window(window, skip_invalid)
         # Features of several records are gathered in one batch: its content must not depend on what is written already
         computed = [True] * len(window) if self.baselines.gatherers else wanted
-        outcomes = in_order(
-            (place for place in range(len(tokenized)) if computed[place]), self._outcomes(window, tokenized, computed)
-        )
-        for place, outcome in self._with_features(outcomes, skip_invalid) if self.baselines.gatherers else outcomes:
+        outcomes = self._outcomes(window, tokenized, computed)
+        if self.baselines.gatherers:
+            outcomes = self._with_features(outcomes, skip_invalid)
+        for place, outcome in outcomes:
             if not wanted[place]:
                 continue
             if isinstance(outcome, RecordError):
                 yield place, outcome
                 continue
-            anew = self._is_anew(outcome)
+            retokenized = self._is_retokenized(outcome)
             self._add_results(outcome)
             line, tokens = outcome.record.encode(), len(outcome.located.offsets)
-            yield place, ScoredLine(line, tokens, anew, _doubt(outcome.quantities))
+            yield place, ScoredLine(line, tokens, retokenized, _entropies(outcome.quantities))
 
     def _with_features(
         self, outcomes: Iterable[tuple[int, ScoredResponse | RecordError]], skip_invalid: bool
@@ -134,7 +131,7 @@ class RecordScorer:
         try:
             if not is_of(record, name):
                 other = record.computed("model")
-                self._say_once(f"responses of {other} are scored by {name}: their text is tokenized anew")
+                self._say_once(f"responses of {other} are scored by {name}: their text is tokenized again")
             for remark in session.form.remarks(with_ids_of(record, name), session.tokenizer):
                 self._say_once(remark)
             located = session.tokenize(record)
@@ -144,7 +141,7 @@ class RecordScorer:
         except RecordError as error:
             return error
 
-    def _is_anew(self, response: ScoredResponse) -> bool:
+    def _is_retokenized(self, response: ScoredResponse) -> bool:
         if response.located.exact or not is_of(response.record, self.model_name):
             return False
         return response.record.computed("model") is not None or response.record.token_strings is not None
@@ -157,36 +154,39 @@ class RecordScorer:
     def _outcomes(
         self, window: list[Record | RecordError], tokenized: list[LocatedResponse | RecordError], wanted: list[bool]
     ) -> Iterator[tuple[int, ScoredResponse | RecordError]]:
-        """Yield the wanted places' results as they come."""
-        located: dict[int, LocatedResponse] = {}
-        for place, item in enumerate(tokenized):
-            if isinstance(item, LocatedResponse):
-                located[place] = item
-            else:
-                yield place, item
+        """Yield the wanted places' results in their order, each as soon as those before it are there."""
+        located = {place: item for place, item in enumerate(tokenized) if isinstance(item, LocatedResponse)}
         places = list(located)
-        responses = [item.tokens for item in located.values()]
-        results: Iterable[tuple[int, Quantities | TokurError]]
+        arrivals: Iterator[tuple[int, Quantities | TokurError]]
         if self.guided:
-            results = ((index, _quantities_of(window[place])) for index, place in enumerate(places) if wanted[place])
+            arrivals = ((index, _quantities_of(window[place])) for index, place in enumerate(places))
         else:
-            results = self.scorer.score(responses, [wanted[place] for place in places])
-        for index, result in results:
-            place = places[index]
-            record = window[place]
+            responses = [item.tokens for item in located.values()]
+            arrivals = iter(self.scorer.score(responses, [wanted[place] for place in places]))
+        waiting: dict[int, Quantities | TokurError] = {}
+        for place, item in enumerate(tokenized):
+            if not wanted[place]:
+                continue
+            if isinstance(item, RecordError):
+                yield place, item
+                continue
+            while place not in waiting:
+                index, found = next(arrivals)
+                waiting[places[index]] = found
+            record, result = window[place], waiting.pop(place)
             assert isinstance(record, Record)
             if isinstance(result, TokurError):
                 yield place, record.error(str(result))
             else:
                 alternatives = {name: result.pop(name) for name in ALTERNATIVES if name in result}
-                yield place, ScoredResponse(record, located[place], result, alternatives)
+                yield place, ScoredResponse(record, item, result, alternatives)
 
     def _add_results(self, response: ScoredResponse) -> None:
         """Put the results under ``tokur``."""
         run = self.run_settings
-        if not _has_prompt_ids(response.record.tokur, self.model_name):
+        if not has_prompt_ids(response.record.tokur, self.model_name):
             run = {**run, "prompts": self.prompts}
-        earlier = _earlier_scores(response.record.tokur, run)
+        earlier = earlier_scores(response.record.tokur, run)
         tokur = response.record.unscored
         if response.located.exact and tokur.pop("token_strings", None):
             tokur["token_ids"] = response.located.tokens.response_ids
@@ -205,42 +205,11 @@ class RecordScorer:
         response.record.set("tokur", tokur)
 
 
-def _doubt(quantities: Quantities) -> tuple[float, float] | None:
+def _entropies(quantities: Quantities) -> tuple[float, float] | None:
     """Return the sums of tu and of the entropy over a response's tokens."""
     if "tu" not in quantities:
         return None
     return float(np.sum(quantities["tu"], dtype=np.float64)), float(np.sum(quantities["entropy"], dtype=np.float64))
-
-
-def settings_for(settings: dict[str, Any], tokur: dict[str, Any]) -> dict[str, Any]:
-    """Return a run's settings as a record will have them that came with this ``tokur``, whose scores may stay."""
-    if _has_prompt_ids(tokur, settings["model"]):
-        settings = {name: value for name, value in settings.items() if name != "prompts"}
-    run = {name: value for name, value in settings.items() if name not in _OF_WHAT_IS_KEPT}
-    earlier = _earlier_scores(tokur, run)
-    return {**settings, **run, "scores": list(dict.fromkeys([*earlier, *settings["scores"]]))}
-
-
-def settings_of(tokur: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings that a scored record was written with."""
-    kept = {
-        "tokens": "tokens" in tokur,
-        "step_by": tokur.get("step_by"),
-        "alternatives": alternatives_setting(tokur),
-    }
-    run, scores = (found if isinstance(found := tokur.get(of), dict) else {} for of in ("run", "scores"))
-    return {**run, "scores": list(scores), **kept}
-
-
-def _has_prompt_ids(tokur: dict[str, Any], model: str) -> bool:
-    """Return whether a record's prompt is the ids that it came with: none was made for it then."""
-    return tokur.get("prompt_token_ids") is not None and tokur.get("model") in (None, model)
-
-
-def _earlier_scores(tokur: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
-    """Return a record's scores of an earlier run that were made in the same way and stay."""
-    scores = tokur.get("scores")
-    return dict(scores) if isinstance(scores, dict) and tokur.get("run") == run else {}
 
 
 def _quantities_of(record: Record | RecordError) -> Quantities:
@@ -264,14 +233,3 @@ def _run_settings(options: ScoringOptions, language_model: LanguageModel, draws:
         **why,
         "version": __version__,
     }
-
-
-def in_order(expected: Iterable[int], arrivals: Iterable[tuple[int, T]]) -> Iterator[tuple[int, T]]:
-    """Yield what arrives under the expected numbers in their order, each as soon as those before it are there."""
-    waiting: dict[int, T] = {}
-    arrivals = iter(arrivals)
-    for number in expected:
-        while number not in waiting:
-            place, value = next(arrivals)
-            waiting[place] = value
-        yield number, waiting.pop(number)

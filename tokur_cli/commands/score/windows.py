@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from tokur_cli.commands.baselines.features import largest_window, over_samples
 from tokur_cli.commands.baselines.samples import standing_together, windows_of_questions
 from tokur_cli.commands.options.scoring import ScoringOptions, default_batch_tokens
 from tokur_cli.commands.score.checked import needs_of
-from tokur_cli.commands.shared.arrivals import Pause
+from tokur_cli.commands.score.provenance import settings_for, settings_of
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import WINDOW_BYTES, Record, size_of
+from tokur_cli.records.writer import Continuation
 
 T = TypeVar("T")
 
@@ -36,73 +38,86 @@ class ScoredLine(NamedTuple):
     Args:
         line: the record.
         tokens: how many its response has.
-        anew: whether these are not the tokens that the model wrote, which the record names but does not tell.
-        doubt: sums of tu and of the entropy over its tokens; None where there was no draw.
+        retokenized: whether these are not the tokens that the model wrote, which the record names but does not tell.
+        entropies: sums of tu and of the entropy over its tokens; None where there was no draw.
     """
 
     line: bytes
     tokens: int
-    anew: bool
-    doubt: tuple[float, float] | None
+    retokenized: bool
+    entropies: tuple[float, float] | None
 
 
-def score_records(
-    items: Iterable[Record | RecordError | Pause],
-    invalid: InvalidRecords,
-    already_written: Callable[[Record], Record | None],
-    *,
-    pool: InProcess | Pool,
-    options: ScoringOptions,
-    progress: Progress,
-) -> Iterator[bytes]:
-    """Yield the scored records that are not written already; stop at the first bad one unless they are skipped."""
+class ScoreStream:
+    """Takes a stream of records through the scoring of a pool; see ``Stream``.
 
-    def tasks() -> Iterator[ScoringTask]:
-        # A resumed run cuts the same windows and batches as an undisturbed one, so that its numbers are the same
-        for window in _cut(items, options, options.batch_tokens or default_batch_tokens(pool.device)):
+    Args:
+        pool: who scores, by ``RecordScorer``.
+        options: what is computed.
+        progress: told of work done.
+        invalid: what happens to bad records.
+    """
+
+    busy = False
+
+    def __init__(
+        self, pool: InProcess | Pool, options: ScoringOptions, progress: Progress, invalid: InvalidRecords
+    ) -> None:
+        self._pool, self._options, self._progress, self._invalid = pool, options, progress, invalid
+        self._retokenized = 0
+        self._monitor = StrengthMonitor()
+
+    @property
+    def resuming(self) -> Continuation:
+        """What the records of the output are told by."""
+        return Continuation(partial(settings_for, self._pool.settings), settings_of)
+
+    def lines(
+        self,
+        items: Iterable[Record | RecordError | None],
+        already_written: Callable[[Record], Record | None],
+    ) -> Iterator[bytes]:
+        """Yield the scored records that are not written already; stop at the first bad one unless they are skipped."""
+        for _, outcomes in self._pool.map(self._tasks(items, already_written), _lost):
+            last = -1
+            for place, outcome in outcomes:
+                if place <= last:  # by a worker that has died since
+                    continue
+                last = place
+                if isinstance(outcome, ScoredLine):
+                    yield outcome.line
+                    self._progress.advance(1, outcome.tokens)
+                    self._retokenized += outcome.retokenized
+                    self._monitor.add(outcome)
+                else:
+                    self._invalid.skip_or_raise(outcome)
+                    self._progress.advance(1)
+
+    def finish(self) -> None:
+        """Say what the user should know of the responses that were scored."""
+        if self._retokenized:
+            count = f"{self._retokenized:,} responses were" if self._retokenized > 1 else "1 response was"
+            say(
+                self._progress.command,
+                f"{count} tokenized again, perhaps not into the tokens that the model wrote: the records hold none "
+                "that spell the text",
+            )
+        if advice := self._monitor.advice():
+            say(self._progress.command, advice)
+
+    def _tasks(
+        self, items: Iterable[Record | RecordError | None], already_written: Callable[[Record], Record | None]
+    ) -> Iterator[ScoringTask]:
+        """Yield windows; a resumed run cuts the same ones as an undisturbed one, so that its numbers are the same."""
+        batch_tokens = self._options.batch_tokens or default_batch_tokens(self._pool.device)
+        for window in _cut(items, self._options, batch_tokens):
             wanted = [isinstance(item, RecordError) or not already_written(item) for item in window]
-            progress.advance(len(window) - sum(wanted))
+            self._progress.advance(len(window) - sum(wanted))
             if any(wanted):
-                yield ScoringTask(window, wanted, invalid.skip)
-
-    def outcomes() -> Iterator[ScoredLine | RecordError]:
-        for _, of_window in pool.map(tasks(), _lost):
-            told = -1
-            for place, outcome in of_window:
-                if place > told:  # else by a worker that has died since
-                    told = place
-                    yield outcome
-
-    return lines_of(outcomes(), invalid, progress)
+                yield ScoringTask(window, wanted, self._invalid.skip)
 
 
-def lines_of(
-    outcomes: Iterable[ScoredLine | RecordError], invalid: InvalidRecords, progress: Progress
-) -> Iterator[bytes]:
-    """Yield scored records as they are written; say at the end what the user should know of them."""
-    anew = 0
-    swamping = Swamping()
-    for outcome in outcomes:
-        if isinstance(outcome, ScoredLine):
-            yield outcome.line
-            progress.advance(1, outcome.tokens)
-            anew += outcome.anew
-            swamping.add(outcome)
-        else:
-            invalid.skip_or_raise(outcome)
-            progress.advance(1)
-    if anew:
-        count = f"{anew:,} responses were" if anew > 1 else "1 response was"
-        say(
-            progress.command,
-            f"{count} tokenized anew, perhaps not into the tokens that the model wrote: the records hold none that "
-            "spell the text",
-        )
-    if advice := swamping.advice():
-        say(progress.command, advice)
-
-
-class Swamping:
+class StrengthMonitor:
     """Tells whether the draws swamp the model: their mixture is much less sure than the model itself."""
 
     _MOST = 1.5  # times the model's entropy: draws of the strength that is chosen for a model reach 1.34
@@ -113,10 +128,10 @@ class Swamping:
 
     def add(self, line: ScoredLine) -> None:
         """Count a response's tokens."""
-        if line.doubt is not None and all(map(math.isfinite, line.doubt)):
+        if line.entropies is not None and all(map(math.isfinite, line.entropies)):
             self.tokens += line.tokens
-            self.tu += line.doubt[0]
-            self.entropy += line.doubt[1]
+            self.tu += line.entropies[0]
+            self.entropy += line.entropies[1]
 
     def advice(self) -> str | None:
         """Return what is to be said at the end; None where all is well."""
@@ -143,7 +158,7 @@ def _lost(task: ScoringTask) -> Iterator[tuple[int, RecordError]]:
 
 
 def _cut(
-    items: Iterable[Record | RecordError | Pause], options: ScoringOptions, batch_tokens: int
+    items: Iterable[Record | RecordError | None], options: ScoringOptions, batch_tokens: int
 ) -> Iterator[list[Record | RecordError]]:
     """Cut the input into the windows whose records are scored together; a pause ends one."""
     needs = needs_of(options)
@@ -161,16 +176,16 @@ def window_sizes(largest: int) -> Iterator[int]:
         size = max(size, min(2 * size, largest))
 
 
-def windows(items: Iterable[T | Pause], sizes: Iterator[int]) -> Iterator[list[T]]:
+def windows(items: Iterable[T | None], sizes: Iterator[int]) -> Iterator[list[T]]:
     """Cut a stream into windows of at most these sizes, shorter where text is long or it pauses, ends or fails."""
     window: list[T] = []
     size, text = next(sizes), 0
     try:
         for item in items:
-            if not isinstance(item, Pause):
+            if item is not None:
                 window.append(item)
                 text += size_of(item)
-            if len(window) == size or text >= WINDOW_BYTES or (window and isinstance(item, Pause)):
+            if len(window) == size or text >= WINDOW_BYTES or (window and item is None):
                 yield window
                 window, size, text = [], next(sizes), 0
     except TokurError:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tokur_cli.commands.options.model import BackendOptions, DecodingOptions
-from tokur_cli.commands.options.scoring import PosteriorOptions, ScoringOptions, default_batch_tokens
+from tokur_cli.commands.options.scoring import PosteriorOptions, default_batch_tokens
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.engine.generation.decoder import Decoder
@@ -27,10 +26,6 @@ from tokur_cli.engine.scoring.scorer import Scorer
 from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.vllm import VllmScorer
-
-if TYPE_CHECKING:
-    from tokur_cli.commands.generate.responder import Responder
-    from tokur_cli.commands.score.pipeline import RecordScorer
 
 ROWS = 256  # generated at once; beyond them a further row gains little
 _VLLM_SHARE = 0.8  # of its memory, where the head and the vocabulary's reductions need the rest
@@ -107,18 +102,6 @@ class Session:
             why = {"paper": PAPER.sigma, "paper_kl": float(f"{found.paper_kl:.2g}"), "most_kl": MOST_KL}
             posterior = replace(posterior, sigma=found.sigma, why=why)
         return posterior
-
-    def scorer(self, options: ScoringOptions, *, guided_by: Collection[str] = (), share: float = 1.0) -> RecordScorer:
-        """Return what scores records, see ``RecordScorer``."""
-        from tokur_cli.commands.score.pipeline import RecordScorer
-
-        return RecordScorer(self, options, guided_by=guided_by, share=share)
-
-    def responder(self, decoding: DecodingOptions, scoring: ScoringOptions, *, score: bool) -> Responder:
-        """Return what answers questions and, with ``score``, scores the responses; see ``Responder``."""
-        from tokur_cli.commands.generate.responder import Responder
-
-        return Responder(self, decoding, scoring, score=score)
 
     def decoder(self, options: DecodingOptions) -> Decoder:
         """Return what generates with the model."""

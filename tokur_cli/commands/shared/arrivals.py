@@ -17,10 +17,6 @@ PAUSE_SECONDS = 0.2
 _AHEAD = 16  # records read before they are asked for
 
 
-class Pause:
-    """Stands in a stream of records where nothing more comes for the moment."""
-
-
 @dataclass(frozen=True)
 class _End:
     """The stream ended, or failed."""
@@ -51,8 +47,8 @@ class _Ahead(queue.Queue[T]):
 
 def as_they_come(
     path: str, items: Iterator[T], busy: Callable[[], bool] = lambda: False
-) -> Iterator[T] | Iterator[T | Pause]:
-    """Return the items read from a file; between them a pause wherever none has come for 0.2 s.
+) -> Iterator[T] | Iterator[T | None]:
+    """Return the items read from a file; between them None, a pause, wherever none has come for 0.2 s.
 
     What is read from a regular file is returned as it is: no pause is ever told. Anything else is read by a thread.
 
@@ -65,7 +61,7 @@ def as_they_come(
     return items if is_regular_file(path) else _with_pauses(items, busy)
 
 
-def _with_pauses(items: Iterator[T], busy: Callable[[], bool]) -> Iterator[T | Pause]:
+def _with_pauses(items: Iterator[T], busy: Callable[[], bool]) -> Iterator[T | None]:
     arrived: _Ahead[T | _End] = _Ahead(_AHEAD)
 
     def read() -> None:
@@ -87,7 +83,7 @@ def _with_pauses(items: Iterator[T], busy: Callable[[], bool]) -> Iterator[T | P
             item = arrived.get(timeout=seconds)
         except queue.Empty:
             pausing, was_busy = True, is_busy
-            yield Pause()
+            yield None
             continue
         if isinstance(item, _End):
             if item.error is not None:

@@ -6,14 +6,11 @@ import itertools
 from collections.abc import Iterator
 from functools import partial
 
-from tokur_cli.commands.options.model import NamedModel
-from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
-from tokur_cli.commands.shared.errors import InvalidRecords, say
+from tokur_cli.commands.options.streams import InputOptions
+from tokur_cli.commands.shared.errors import say
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.reader import read_records, read_rows_of
 from tokur_cli.records.record import Record
-from tokur_cli.records.streams import display_name
-from tokur_cli.records.writer import open_output
 
 
 def read_input(command: str, source: InputOptions) -> Iterator[Record | RecordError]:
@@ -57,19 +54,3 @@ def look_ahead(
         else:
             return itertools.chain(bad, [item], items), item
     return iter(bad), None
-
-
-def write_nothing(
-    items: Iterator[Record | RecordError], invalid: InvalidRecords, source: InputOptions, target: ResumableOutput
-) -> None:
-    """End a command whose input has no good record: an empty output, and the bad records reported."""
-    with open_output(target.path, force=target.force, resume=target.resume) as writer:
-        list(invalid.good(items))
-        writer.finish()
-    invalid.finish(none_of=display_name(source.path))
-
-
-def model_named(record: Record) -> NamedModel | None:
-    """Return the model that a record names."""
-    name, base = record.computed("model"), record.computed("base")
-    return NamedModel(name, base if isinstance(base, str) else None) if isinstance(name, str) else None

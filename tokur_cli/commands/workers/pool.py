@@ -45,7 +45,7 @@ class InProcess:
     def map(self, tasks: Iterable[T], lost: Callable[[T], Iterable[Any]]) -> Iterator[tuple[T, Iterable[Any]]]:
         """Yield each task with what becomes of it."""
         asked, answered = itertools.tee(tasks)
-        return zip(asked, map(self.pipeline.answer, answered), strict=True)
+        return zip(asked, map(self.pipeline.process, answered), strict=True)
 
 
 @contextmanager
@@ -203,7 +203,7 @@ class Pool:
 
         number, job = await self._jobs.get()
         try:
-            async for answer in actor.answer.options(num_returns="streaming").remote(job.task):
+            async for answer in actor.process.options(num_returns="streaming").remote(job.task):
                 job.told.put((await self._hear(answer)).outcome)
         except ray.exceptions.RayError:
             ray.kill(actor)  # it may be out of reach only

@@ -19,7 +19,7 @@ class Pipeline(Protocol):
     @property
     def settings(self) -> dict[str, Any]: ...  # noqa: D102
 
-    def answer(self, task: Any) -> Iterable[Any]:
+    def process(self, task: Any) -> Iterable[Any]:
         """Yield what becomes of a task; a worker's can be pickled."""
 
 
@@ -48,11 +48,11 @@ class Worker:
         self._pipeline = make(Progress(command, self._notes.append))
         return self._answer(self._pipeline.settings)
 
-    def answer(self, task: Any) -> Iterator[Answer]:
+    def process(self, task: Any) -> Iterator[Answer]:
         """Do a task; tell its outcomes, a list at a time, while it is done."""
         ready: list[Any] = []
         told = time.monotonic()
-        for outcome in self._pipeline.answer(task):
+        for outcome in self._pipeline.process(task):
             ready.append(outcome)
             if time.monotonic() - told >= _TOLD_SECONDS:
                 yield self._answer(ready)

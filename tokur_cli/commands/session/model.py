@@ -5,6 +5,7 @@ Everything up to here runs without torch and transformers, whose import takes se
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,23 +14,21 @@ from typing import Any
 
 from tokur_cli.commands.options.model import ModelOptions, NamedModel
 from tokur_cli.commands.shared.errors import say
-from tokur_cli.commands.shared.imports import lasting_objects
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.engine.loading.models import (
     DEFAULT_MODEL,
     LanguageModel,
     ModelDescription,
-    Outline,
     describe_model,
     load_language_model,
-    outline_model,
 )
 from tokur_cli.records.errors import TokurError
+from tokur_cli.records.record import Record
 
 _ASKED = ("name", "adapter", "quantize", "dtype", "revision", "trust_remote_code")
 
 
-def chosen(options: ModelOptions, named: NamedModel | None = None) -> ModelOptions:
+def choose_model(options: ModelOptions, named: NamedModel | None = None) -> ModelOptions:
     """Return the options with the model's name: as asked for, else the records' own, TOKUR_MODEL's, the embedded.
 
     Args:
@@ -41,6 +40,12 @@ def chosen(options: ModelOptions, named: NamedModel | None = None) -> ModelOptio
     found = options.or_named(named)
     name = found.name or os.environ.get("TOKUR_MODEL") or DEFAULT_MODEL
     return _at_revision(replace(found, name=name, of_records=found is not options))
+
+
+def model_named(record: Record) -> NamedModel | None:
+    """Return the model that a record names."""
+    name, base = record.computed("model"), record.computed("base")
+    return NamedModel(name, base if isinstance(base, str) else None) if isinstance(name, str) else None
 
 
 def _at_revision(options: ModelOptions) -> ModelOptions:
@@ -58,7 +63,7 @@ def load(
     layers_on_disk: bool = False,
     check: Callable[[ModelDescription], None] | None = None,
 ) -> LanguageModel:
-    """Load a model whose name is ``chosen``.
+    """Load a model whose name ``choose_model`` has chosen.
 
     Args:
         options: the model's.
@@ -82,12 +87,6 @@ def describe(options: ModelOptions, progress: Progress) -> ModelDescription:
         return describe_model(**asked)
 
 
-def outline(options: ModelOptions, progress: Progress) -> Outline:
-    """Say what ``load`` would load, and what its weights would take."""
-    with _announced(options, progress) as asked:
-        return outline_model(**asked, device_map=options.device_map)
-
-
 @contextmanager
 def _announced(options: ModelOptions, progress: Progress) -> Iterator[dict[str, Any]]:
     """Say what takes its time now, and of a model that cannot be had where its name came from, if not from the user.
@@ -105,3 +104,18 @@ def _announced(options: ModelOptions, progress: Progress) -> Iterator[dict[str, 
         if not options.of_records:
             raise
         raise TokurError(f"{error}; the records name {options.name}, -m names another model to take") from error
+
+
+@contextmanager
+def lasting_objects() -> Iterator[None]:
+    """Exempt what is made here, modules and models, from garbage collection: it lasts as long as the process.
+
+    torch and transformers make a million objects. Going through them again and again while they are imported, and once
+    more before the process ends, takes as long as making them.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()

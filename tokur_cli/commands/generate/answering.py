@@ -10,7 +10,8 @@ from tokur_cli.commands.generate import guided
 from tokur_cli.commands.generate.settling import UntilSettled
 from tokur_cli.commands.options.model import DecodingOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
-from tokur_cli.commands.score.pipeline import settings_for
+from tokur_cli.commands.score.pipeline import RecordScorer
+from tokur_cli.commands.score.provenance import settings_for
 from tokur_cli.commands.score.windows import ScoringTask
 from tokur_cli.commands.session.session import Session
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
@@ -19,13 +20,13 @@ from tokur_cli.engine.generation.vllm import VllmDecoder
 from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
 
 
-class Responder:
+class Answering:
     """Answers requests, guided while responses grow or until votes are settled, and scores records."""
 
     def __init__(self, session: Session, decoding: DecodingOptions, scoring: ScoringOptions, *, score: bool) -> None:
         self.session = session
         self.settings = dict(session.description.settings)
-        self._scorer = None
+        self._scorer: RecordScorer | None = None
         is_vllm = decoding.engine.backend == "vllm"
         share = 1 / (1 + score)  # an engine of vLLM's either generates or gives hidden states
         # A model that cannot generate is refused first
@@ -33,7 +34,7 @@ class Responder:
         if score or decoding.guidance:
             wanted = scoring if score else replace(scoring, scores="ll")
             guided_by = guided.needs_of(decoding.guidance)
-            self._scorer = session.scorer(wanted, guided_by=guided_by, share=share if is_vllm else 1.0)
+            self._scorer = RecordScorer(session, wanted, guided_by=guided_by, share=share if is_vllm else 1.0)
         if self._scorer and score:  # prompts are made here, and responses come to be scored with their ids
             self.settings = settings_for(self._scorer.settings, {"prompt_token_ids": []})
         self._decoder: Decoder | VllmDecoder | ParticleFilter | UntilSettled = decoder
@@ -44,9 +45,9 @@ class Responder:
         elif decoding.stop_at is not None:
             self._decoder = UntilSettled(decoder, decoding.stop_at)
 
-    def answer(self, task: Iterable[DecodingRequest | None] | ScoringTask) -> Iterator[Any]:
+    def process(self, task: Iterable[DecodingRequest | None] | ScoringTask) -> Iterator[Any]:
         """Yield responses as they end, or what scoring yields."""
         if isinstance(task, ScoringTask):
             assert self._scorer is not None
-            return self._scorer.answer(task)
+            return self._scorer.process(task)
         return self._decoder.serve(task)

@@ -1,0 +1,143 @@
+"""What is asked of a model, and what takes a stream of records through the processes that work with one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from tokur_cli.commands.options.model import ModelOptions
+from tokur_cli.commands.options.scoring import ScoringOptions
+from tokur_cli.commands.session.model import choose_model, describe, load, model_named
+from tokur_cli.commands.shared.errors import InvalidRecords
+from tokur_cli.commands.shared.progress import Progress
+from tokur_cli.commands.shared.prompts import PromptForm, with_ids_of
+from tokur_cli.commands.workers.pool import InProcess, Pool
+from tokur_cli.commands.workers.worker import Pipeline
+from tokur_cli.records.errors import RecordError
+from tokur_cli.records.record import Record
+from tokur_cli.records.writer import Continuation
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from tokur_cli.commands.session.session import Session
+    from tokur_cli.engine.loading.models import ModelDescription
+
+AlreadyWritten = Callable[[Record], "Record | None"]
+
+
+def none_written(record: Record) -> None:
+    """Return that no record is there yet, as in a run that continues no other."""
+
+
+class Stream(Protocol):
+    """Takes one stream of records through a pool's processes.
+
+    Attributes:
+        resuming: what the records of its output are told by.
+        busy: whether this process has work to go on with while no record comes.
+    """
+
+    @property
+    def resuming(self) -> Continuation: ...  # noqa: D102
+
+    @property
+    def busy(self) -> bool: ...  # noqa: D102
+
+    def lines(self, items: Iterable[Record | RecordError | None], already_written: AlreadyWritten) -> Iterator[bytes]:
+        """Yield records as they will be written, in order.
+
+        Args:
+            items: records, the errors of those that could not be read, and None where nothing comes for the moment.
+            already_written: tells which ones a resumed run need not compute.
+
+        Raises:
+            TokurError: the first bad record, unless bad ones are skipped, or whatever else stops the run.
+        """
+
+    def finish(self) -> None:
+        """Say how it went, where there is something to say."""
+
+
+@dataclass(frozen=True)
+class Work(ABC):
+    """What is asked of a model, checked as far as can be before one is loaded; workers are sent it.
+
+    Attributes:
+        command: name for messages.
+        needed: what a record has, as the names of its attributes.
+        makes_prompts: whether prompts are made where the records are read, so that the model is known there, too.
+    """
+
+    model: ModelOptions
+    form: PromptForm
+    scoring: ScoringOptions
+
+    command: ClassVar[str]
+    needed: ClassVar[tuple[str, ...]]
+    makes_prompts: ClassVar[bool] = False
+
+    @property
+    def takes_weights(self) -> bool:
+        """Whether the process that works with the model loads its weights."""
+        return True
+
+    @property
+    def outputs(self) -> int | None:
+        """Records that each one becomes; None where that is not known before."""
+        return 1
+
+    @property
+    def resumable(self) -> bool:
+        """Whether an output that was cut off can be continued."""
+        return True
+
+    def with_model(self, first: Record | None) -> Self:
+        """Return the work with the name of the model that it comes to, now that the first record is known.
+
+        The model that a record names counts for its response: what answered a question before need not do so again.
+        """
+        named = model_named(first) if first and "response" in self.needed else None
+        return replace(self, model=choose_model(self.model, named))
+
+    def session(self, description: ModelDescription, progress: Progress) -> Session:
+        """Return a session of this work with a model."""
+        from tokur_cli.commands.session.session import Session
+
+        return Session(description, self.form, progress, self.scoring.batch_tokens)
+
+    def start(self, progress: Progress, first: Record | None = None) -> Pipeline:
+        """Load the model, in the process that works with it, and return what does the work.
+
+        Args:
+            progress: told of it.
+            first: a record whose prompt ends the run if it cannot be made, which is then said before the weights are
+                loaded.
+        """
+
+        def check(found: ModelDescription) -> None:
+            if first is not None and not found.tokenizer.chat_template:
+                self.form.apply(with_ids_of(first, found.name), self.session(found, progress).tokenizer)
+
+        if self.takes_weights:
+            found = load(self.model, progress, layers_on_disk=self.scoring.engine.backend == "vllm", check=check)
+            return self.pipeline(self.session(found, progress))
+        description = describe(self.model, progress)
+        check(description)
+        return self.pipeline(self.session(description, progress))
+
+    @abstractmethod
+    def pipeline(self, session: Session) -> Pipeline:
+        """Return what does the work, with a model that is loaded."""
+
+    @abstractmethod
+    def stream(
+        self, pool: InProcess | Pool, progress: Progress, invalid: InvalidRecords, session: Session | None = None
+    ) -> Stream:
+        """Return what takes a stream through a pool's work; a session is of a model whose weights are not here."""
+
+    @abstractmethod
+    def count_tokens(self, session: Session, record: Record) -> tuple[int, int]:
+        """Return the tokens of a record's prompt, and of its response or 0."""
