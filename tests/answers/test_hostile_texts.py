@@ -2,7 +2,7 @@
 
 import time
 
-from tokur_cli.answers.extraction import extract_answer
+from tokur_cli.answers.extract import extract_answer
 
 RUNS = [*' \n\ta01-=([{}\\$^_*#`",!/<%é数。', "b ", "1,", "1.", "1 000 ", "a=", "()", "\\a", "```\n", ". ", "\u0301"]
 RUNS += ["\\boxed{", "\\text{", "\\frac{", "<answer>", "</answer>", "<think>", "answer is ", "is ", "and ", "not "]
