@@ -60,7 +60,7 @@ def read_phrases(phrases, equivalence):
             outcomes.append("right" if answer is phrase["reference"] else "none" if answer is None else "wrong")
             continue
         pairs = [(reference, answer) for reference in (phrase["reference"], *phrase["wrong"])]
-        same, *others = [outcome.value == "equal" for outcome in equivalence.compare(pairs)]
+        same, *others = [outcome.value == "correct" for outcome in equivalence.compare(pairs)]
         outcomes.append("right" if same and not any(others) else "wrong")
     return outcomes
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tokur_cli.answers.classes import answer_classes
-from tokur_cli.answers.equivalence import Comparison, Equivalence
-from tokur_cli.answers.workers import OutOfLimits, WorkerPool
+from tokur_cli.answers.equivalence import Equivalence, Outcome
+from tokur_cli.answers.symbolic import OutOfLimits, WorkerPool
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +142,7 @@ def no_workers(monkeypatch):
     ],
 )
 def test_text_and_numbers_are_decided_without_a_worker(no_workers, reference, answer, equal):
-    expected = Comparison.EQUAL if equal else Comparison.DIFFERENT
+    expected = Outcome.CORRECT if equal else Outcome.INCORRECT
     assert no_workers.compare([(reference, answer), (answer, reference)]) == [expected, expected]
 
 
@@ -213,7 +213,7 @@ def test_text_and_numbers_are_decided_without_a_worker(no_workers, reference, an
     ],
 )
 def test_expressions_are_compared_symbolically_and_alike_both_ways(equivalence, reference, answer, equal):
-    expected = Comparison.EQUAL if equal else Comparison.DIFFERENT
+    expected = Outcome.CORRECT if equal else Outcome.INCORRECT
     assert equivalence.compare([(reference, answer), (answer, reference)]) == [expected, expected]
 
 
@@ -234,7 +234,7 @@ def test_expressions_are_compared_symbolically_and_alike_both_ways(equivalence, 
     ],
 )
 def test_an_equation_answers_for_a_value_only_where_it_names_one(equivalence, reference, answer, equal):
-    assert equivalence.compare([(reference, answer)]) == [Comparison.EQUAL if equal else Comparison.DIFFERENT]
+    assert equivalence.compare([(reference, answer)]) == [Outcome.CORRECT if equal else Outcome.INCORRECT]
 
 
 def test_references_that_differ_are_never_taken_for_the_same(equivalence):
@@ -242,29 +242,32 @@ def test_references_that_differ_are_never_taken_for_the_same(equivalence):
     references = sorted({json.loads(line)["reference"] for line in lines} - {str(number) for number in range(1000)})
     pairs = list(permutations(references, 2))
     outcomes = equivalence.compare(pairs)
-    assert [pair for pair, outcome in zip(pairs, outcomes, strict=True) if outcome is not Comparison.DIFFERENT] == []
+    assert [pair for pair, outcome in zip(pairs, outcomes, strict=True) if outcome is not Outcome.INCORRECT] == []
 
 
 def test_a_reference_that_nothing_can_read_is_told_apart(equivalence):
-    assert equivalence.compare([(r"\frac{", "12"), (r"\frac{", r"\frac{")]) == [Comparison.UNPARSABLE, Comparison.EQUAL]
+    assert equivalence.compare([(r"\frac{", "12"), (r"\frac{", r"\frac{")]) == [
+        Outcome.UNPARSABLE_REFERENCE,
+        Outcome.CORRECT,
+    ]
 
 
 def test_comparisons_are_remembered(equivalence, monkeypatch):
     pair = ("x^2 + 3x", "x(x+3)")
     first = equivalence.compare([pair])
     monkeypatch.setattr(WorkerPool, "map", lambda self, requests: pytest.fail("asked again") if list(requests) else [])
-    assert equivalence.compare([pair]) == first == [Comparison.EQUAL]
+    assert equivalence.compare([pair]) == first == [Outcome.CORRECT]
 
 
 @pytest.mark.parametrize(
     ("answer", "seconds", "outcome"),
     [
-        pytest.param(r"9^{9^{9^9}}", 2, Comparison.OUT_OF_LIMITS, marks=pytest.mark.slow),
-        ("1000000000!", 2, Comparison.OUT_OF_LIMITS),
+        pytest.param(r"9^{9^{9^9}}", 2, Outcome.TIMEOUT, marks=pytest.mark.slow),
+        ("1000000000!", 2, Outcome.TIMEOUT),
         # what looks as bad, but is seen to be different without its value
-        ("9**9**9**9", 20, Comparison.DIFFERENT),
-        (r"2^{2^{2^{100}}}", 20, Comparison.DIFFERENT),
-        (r"\frac{" * 200, 20, Comparison.DIFFERENT),
+        ("9**9**9**9", 20, Outcome.INCORRECT),
+        (r"2^{2^{2^{100}}}", 20, Outcome.INCORRECT),
+        (r"\frac{" * 200, 20, Outcome.INCORRECT),
     ],
 )
 def test_hopeless_expressions_end_in_time_and_the_next_one_is_compared(answer, seconds, outcome):
@@ -273,7 +276,7 @@ def test_hopeless_expressions_end_in_time_and_the_next_one_is_compared(answer, s
         hopeless, fine = patient.compare([("x+2", answer), ("x+2", "2+x")])
         assert time.monotonic() - started < 20
     assert hopeless is outcome
-    assert fine is Comparison.EQUAL
+    assert fine is Outcome.CORRECT
 
 
 def test_a_worker_that_has_to_wait_for_a_processor_keeps_its_time():
@@ -300,13 +303,13 @@ def test_limits_hold_in_a_thread(equivalence):
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1) as thread:
-        assert thread.submit(equivalence.compare, [("y+1", "1+y")]).result() == [Comparison.EQUAL]
+        assert thread.submit(equivalence.compare, [("y+1", "1+y")]).result() == [Outcome.CORRECT]
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="reads /proc")
 def test_workers_do_not_outlive_a_killed_parent():
     script = (
-        "from tokur_cli.answers.workers import WorkerPool\n"
+        "from tokur_cli.answers.symbolic import WorkerPool\n"
         "with WorkerPool(1, seconds=1) as pool:\n"
         "    pool.map([{'gold': 'x', 'answer': 'y'}])\n"
         "    print(pool._workers[0]._process.pid, flush=True)\n"
@@ -406,7 +409,7 @@ def _assert_classes(groups, equivalence):
 )
 def test_compare_tells_values_apart_that_are_small_or_close(first, second, equivalence):
     pairs = [(first, second), (second, first), (first, first), (second, second)]
-    assert [outcome.value for outcome in equivalence.compare(pairs)] == ["different", "different", "equal", "equal"]
+    assert [outcome.value for outcome in equivalence.compare(pairs)] == ["incorrect", "incorrect", "correct", "correct"]
     assert len(set(answer_classes([first, second], equivalence).labels)) == 2
 
 
@@ -417,7 +420,7 @@ def test_compare_keeps_equal_values_and_decimals(equivalence):
         (r"\sqrt{2}", "1.414214"),
         ("2^{-1}", "0.5"),
     ]
-    assert [outcome.value for outcome in equivalence.compare(same)] == ["equal"] * len(same)
+    assert [outcome.value for outcome in equivalence.compare(same)] == ["correct"] * len(same)
 
 
 @pytest.mark.parametrize(
@@ -440,7 +443,7 @@ def test_compare_keeps_equal_values_and_decimals(equivalence):
     ],
 )
 def test_compare_reads_letters_beside_values_and_names_without_articles(reference, answer, equal, equivalence):
-    assert [outcome.value == "equal" for outcome in equivalence.compare([(reference, answer)])] == [equal]
+    assert [outcome.value == "correct" for outcome in equivalence.compare([(reference, answer)])] == [equal]
 
 
 def test_answer_classes_hold_a_letter_and_its_value_together(equivalence):

@@ -1,9 +1,9 @@
 import pytest
 
-from tokur_cli.answers.equivalence import Equivalence
+from tokur_cli.answers.equivalence import Equivalence, Outcome
 from tokur_cli.answers.extract import extract_answer, wanted_by
-from tokur_cli.answers.grading import Outcome, grade
-from tokur_cli.answers.workers import OutOfLimits
+from tokur_cli.answers.grading import grade
+from tokur_cli.answers.symbolic import OutOfLimits
 
 
 def answered(response, reference):

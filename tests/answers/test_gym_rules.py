@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from reasoning_gym.dataset import ProceduralDataset
 from reasoning_gym.factory import DATASETS
 
-from tokur_cli.answers.rules import gym
-from tokur_cli.answers.rules.gym import EVALUATING, answer_to, quality_of, task_of
+from tokur_cli.answers import reasoning_gym as gym
+from tokur_cli.answers.reasoning_gym import EVALUATING, answer_to, quality_of, task_of
 from tokur_cli.records.errors import RecordError
 
 TUPLES = {"arc_agi", "rearc"}

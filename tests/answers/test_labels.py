@@ -1,7 +1,7 @@
 import pytest
 
-from tokur_cli.answers.judging import PLACEHOLDER, LabelRule
-from tokur_cli.answers.labels import Label, label_of
+from tokur_cli.answers.equivalence import Outcome
+from tokur_cli.answers.grading import Label, LabelRule, label_of
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
 
@@ -46,5 +46,5 @@ def test_what_is_no_label_is_an_error_that_names_the_field(record, field, messag
 @pytest.mark.parametrize("reference", ["proof", "notfound"])
 def test_label_rule_has_no_label_for_a_reference_that_is_none(reference):
     record = Record.of({"response": "Clear, so the claim holds.", "reference": reference}, None, None)
-    assert LabelRule().label(record).outcome == PLACEHOLDER
+    assert LabelRule().label(record).outcome == Outcome.PLACEHOLDER
     assert LabelRule().label(record).awaits is None

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.commands.score.test_score import parsed, write_lines
 from tests.commands.test_process import finish, start
-from tokur_cli.answers.workers import OutOfLimits, WorkerPool
+from tokur_cli.answers.symbolic import OutOfLimits, WorkerPool
 
 REFERENCE = "18"
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.records.reading import DATA, EXPECTED_FORMAT, read, read_rows
-from tokur_cli.answers.labels import label_of
+from tokur_cli.answers.grading import label_of
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.reader import read_records
 from tokur_cli.records.record import Record

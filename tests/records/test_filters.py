@@ -9,7 +9,7 @@ import pytest
 
 from tests.commands.score.test_score import parsed
 from tests.records.reading import DATA, read, read_rows
-from tokur_cli.answers.labels import label_of
+from tokur_cli.answers.grading import label_of
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.reader import read_records
 

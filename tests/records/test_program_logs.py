@@ -8,7 +8,7 @@ import zipfile
 import pytest
 
 from tests.records.reading import DATA, message_of, read, read_row, read_rows
-from tokur_cli.answers.labels import label_of
+from tokur_cli.answers.grading import label_of
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.reader import read_rows as rows_of
 from tokur_cli.records.streams import open_zstd

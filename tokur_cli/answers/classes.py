@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tokur_cli.answers.canonical import MAX_SYMBOLIC_LENGTH, Canonical, canonical
-from tokur_cli.answers.equivalence import MIN_PLACES, Comparison, Equivalence, compare_cheaply, numbers_equal
+from tokur_cli.answers.equivalence import MIN_PLACES, Equivalence, Outcome, compare_cheaply, numbers_equal
 from tokur_cli.answers.numbers import Number
 from tokur_cli.answers.units import Unit
 
@@ -189,7 +189,7 @@ class _Keys:
         candidates = heads.setdefault(fingerprint, [])
         outcomes = equivalence.compare_canonical([(head, form) for head in candidates])
         for head, outcome in zip(candidates, outcomes, strict=True):
-            if outcome is Comparison.EQUAL:
+            if outcome is Outcome.CORRECT:
                 return self._known[head.kind, head.text]
         candidates.append(form)
         return own

@@ -27,18 +27,34 @@ from typing import Any
 
 from tokur_cli.answers.canonical import MAX_SYMBOLIC_LENGTH, Canonical, canonical, name_of
 from tokur_cli.answers.numbers import Number
-from tokur_cli.answers.workers import OutOfLimits, WorkerPool
+from tokur_cli.answers.symbolic import OutOfLimits, WorkerPool
 
 
-class Comparison(str, Enum):
-    """The outcome of comparing an answer with a reference."""
+class Outcome(str, Enum):
+    """What became of a response, and of a comparison of an answer with a reference."""
 
-    EQUAL = "equal"
-    DIFFERENT = "different"
-    UNPARSABLE = "unparsable"
+    CORRECT = "correct"
+    INCORRECT = "incorrect"
+    NO_ANSWER = "no_answer"
+    """The response gives no answer: it counts as incorrect."""
+    QUALITY = "quality"
+    """The label is a quality between 0 and 1."""
+    UNPARSABLE_REFERENCE = "unparsable_reference"
     """The reference is not mathematics that math-verify can read, and the answer is not the same text."""
-    OUT_OF_LIMITS = "out_of_limits"
+    TIMEOUT = "timeout"
     """The comparison ran out of time or memory."""
+    NO_REFERENCE = "no_reference"
+    PLACEHOLDER = "placeholder"
+    NULL_LABEL = "null_label"
+    CODE_NOT_RUN = "code_not_run"
+    RULE_NOT_USED = "rule_not_used"
+
+    __str__ = str.__str__
+
+    @property
+    def correct(self) -> bool | None:
+        """Whether the response is correct; None where that is not known."""
+        return self is Outcome.CORRECT if self in (Outcome.CORRECT, Outcome.INCORRECT, Outcome.NO_ANSWER) else None
 
 
 _FOREIGN_WORD = re.compile("[\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0400-\u1fff\u3040-\ud7ff]")
@@ -150,7 +166,7 @@ class Equivalence:
     def __exit__(self, *exception: object) -> None:
         self._workers.close()
 
-    def compare(self, pairs: Iterable[tuple[str, str]]) -> list[Comparison]:
+    def compare(self, pairs: Iterable[tuple[str, str]]) -> list[Outcome]:
         """Compare each (reference, answer); what is the same or different at sight never reaches a worker.
 
         Args:
@@ -158,14 +174,14 @@ class Equivalence:
         """
         return self.compare_canonical([(canonical(reference), canonical(answer)) for reference, answer in pairs])
 
-    def compare_canonical(self, pairs: Sequence[tuple[Canonical, Canonical]]) -> list[Comparison]:
+    def compare_canonical(self, pairs: Sequence[tuple[Canonical, Canonical]]) -> list[Outcome]:
         """Compare answers that are in canonical form already, as ``compare`` does."""
-        outcomes: list[Comparison | None] = []
+        outcomes: list[Outcome | None] = []
         asked: dict[tuple[str, ...], dict[str, Any]] = {}
         for pair in pairs:
             same = compare_cheaply(*pair)
             reference, answer = _compared(pair)
-            outcomes.append(None if same is None else Comparison.EQUAL if same else Comparison.DIFFERENT)
+            outcomes.append(None if same is None else Outcome.CORRECT if same else Outcome.INCORRECT)
             if same is None:
                 asked[reference.latex, answer.latex] = {"gold": reference.latex, "answer": answer.latex}
         replies = self._ask(asked)
@@ -204,9 +220,9 @@ def _compared(pair: tuple[Canonical, Canonical]) -> tuple[Canonical, Canonical]:
     return reference, answer
 
 
-def _comparison(reply: object) -> Comparison:
+def _comparison(reply: object) -> Outcome:
     if isinstance(reply, OutOfLimits):
-        return Comparison.OUT_OF_LIMITS
+        return Outcome.TIMEOUT
     if reply == "unparsable":
-        return Comparison.UNPARSABLE
-    return Comparison.EQUAL if reply is True else Comparison.DIFFERENT
+        return Outcome.UNPARSABLE_REFERENCE
+    return Outcome.CORRECT if reply is True else Outcome.INCORRECT

@@ -10,7 +10,8 @@ from typing import Any
 
 from tokur_cli import __version__
 from tokur_cli.answers.classes import AnswerClasses, answer_classes
-from tokur_cli.answers.judging import CODE_NOT_RUN, RULE_NOT_USED, UNLABELLED, Labelled, is_code
+from tokur_cli.answers.equivalence import Outcome
+from tokur_cli.answers.grading import UNLABELLED, Labelled, is_code
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.select import SelectOptions
 from tokur_cli.commands.options.streams import InputOptions, RecordOutput
@@ -129,7 +130,7 @@ class _Selection:
         yield from self.notes.lines()
         if self.certified is not None:
             yield from self.certified.told()
-        for outcome in (CODE_NOT_RUN, RULE_NOT_USED):
+        for outcome in (Outcome.CODE_NOT_RUN, Outcome.RULE_NOT_USED):
             if count := self.unjudged[outcome]:
                 yield f"not judged right or wrong: {count:,} response{'s' * (count > 1)} {UNLABELLED[outcome]}"
         if self.unmarked:

@@ -10,7 +10,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from tests.commands.evaluate.rows import answered, hand_worked, many, scored
 from tests.commands.score.test_score import parsed
-from tokur_cli.answers.workers import OutOfLimits, WorkerPool
+from tokur_cli.answers.symbolic import OutOfLimits, WorkerPool
 
 
 def test_metrics_of_four_responses_are_those_worked_out_by_hand(evaluate):

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tokur_cli.answers.judging import Labelled
+from tokur_cli.answers.grading import Labelled
 from tokur_cli.commands.evaluate.reading.columns import Columns
 from tokur_cli.commands.evaluate.report.results import Results
 from tokur_cli.commands.options.evaluate import EvaluationOptions

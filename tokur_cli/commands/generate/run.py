@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tokur_cli.answers.judging import is_code
+from tokur_cli.answers.grading import is_code
 from tokur_cli.commands.generate import guided
 from tokur_cli.commands.generate.responses import ResponseRecords
 from tokur_cli.commands.generate.settling import Poll, Polled, Savings

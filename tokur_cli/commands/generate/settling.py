@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from tokur_cli.answers.classes import answer_classes
 from tokur_cli.answers.equivalence import Equivalence
-from tokur_cli.answers.judging import LabelRule
+from tokur_cli.answers.grading import LabelRule
 from tokur_cli.commands.shared.errors import say
 from tokur_cli.engine.generation.decoder import DecodedResponse, Decoder, DecodingRequest
 from tokur_cli.engine.generation.vllm import VllmDecoder

@@ -11,7 +11,7 @@ from typing import TextIO
 
 from rich.console import RenderableType
 
-from tokur_cli.answers.judging import Labelled
+from tokur_cli.answers.grading import Labelled
 from tokur_cli.commands.heatmap.gallery import Gallery
 from tokur_cli.commands.heatmap.output import picture_console
 from tokur_cli.commands.heatmap.records import heatmap_response, said_answer, scored_with

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from tokur_cli.answers.judging import LabelRule
+from tokur_cli.answers.grading import LabelRule
 from tokur_cli.commands.heatmap.records import heatmap_response, said_answer
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.record import Record

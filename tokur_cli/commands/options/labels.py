@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from typer import Option
-
-from tokur_cli.answers.patterns import answer_pattern
 
 
 @dataclass(frozen=True)
@@ -56,9 +53,13 @@ class LabelOptions:
         _ = self.pattern
 
     @property
-    def pattern(self) -> re.Pattern[str] | None:
+    def pattern(self) -> Any:
         """What reads the answer; None for tokur's own reading."""
-        return None if self.answer is None else answer_pattern(self.answer, "--answer")
+        if self.answer is None:
+            return None
+        from tokur_cli.answers.grading import answer_pattern  # with all that reads answers
+
+        return answer_pattern(self.answer, "--answer")
 
     @property
     def runs_code(self) -> bool:

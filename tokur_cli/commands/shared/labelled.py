@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tokur_cli.answers.equivalence import Equivalence
-from tokur_cli.answers.grading import Outcome, grade
-from tokur_cli.answers.judging import QUALITY, Labelled, LabelRule
+from tokur_cli.answers.equivalence import Equivalence, Outcome
+from tokur_cli.answers.grading import Labelled, LabelRule, grade
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.records.errors import RecordError, TokurError
@@ -151,8 +150,8 @@ def graded(labelled: Labelled) -> Record:
     """Return the record with ``correct`` (or ``quality``) and ``tokur.answer``; a label field of its own stays."""
     record = labelled.record
     if labelled.quality is not None:
-        record.set(QUALITY, labelled.quality)
-    name = QUALITY if labelled.outcome == QUALITY else "correct"
+        record.set("quality", labelled.quality)
+    name = "quality" if labelled.outcome == Outcome.QUALITY else "correct"
     if name not in record.fields:
         record.set(name, _json_label(labelled))
     record.set("tokur", {"schema": SCHEMA, **record.tokur, "answer": labelled.answer})
@@ -162,4 +161,4 @@ def graded(labelled: Labelled) -> Record:
 def _json_label(labelled: Labelled) -> Any:
     if math.isnan(labelled.label):
         return None
-    return labelled.label if labelled.outcome == QUALITY else labelled.label == 1.0
+    return labelled.label if labelled.outcome == Outcome.QUALITY else labelled.label == 1.0

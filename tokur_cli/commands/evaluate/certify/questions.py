@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tokur_cli.answers.judging import UNLABELLED, Labelled
+from tokur_cli.answers.grading import UNLABELLED, Labelled
 from tokur_cli.commands.shared.certified import how_selected, made_with
 from tokur_cli.metrics.ranked import Floats
 from tokur_cli.records.errors import TokurError

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tokur_cli.answers.judging import Labelled
+from tokur_cli.answers.grading import Labelled
 from tokur_cli.metrics.ranked import Floats
 from tokur_cli.records.encoding import json_type
 from tokur_cli.records.errors import TokurError

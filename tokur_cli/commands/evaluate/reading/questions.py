@@ -9,9 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from tokur_cli.answers.classes import answer_classes
-from tokur_cli.answers.equivalence import Equivalence
-from tokur_cli.answers.grading import Outcome
-from tokur_cli.answers.judging import NO_REFERENCE
+from tokur_cli.answers.equivalence import Equivalence, Outcome
 from tokur_cli.commands.evaluate.reading.columns import Columns
 from tokur_cli.metrics.ranked import Floats
 from tokur_cli.selection.voting import Rule, choose
@@ -73,7 +71,7 @@ def _mean(values: Floats) -> float:
 
 def _outcome(right: float, *, has_answer: bool) -> str:
     if math.isnan(right):
-        return NO_REFERENCE
+        return Outcome.NO_REFERENCE
     if not has_answer and right == 0.0:
-        return Outcome.NO_ANSWER.value
+        return Outcome.NO_ANSWER
     return Outcome.CORRECT.value if right == 1.0 else Outcome.INCORRECT.value

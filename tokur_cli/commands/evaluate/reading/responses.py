@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tokur_cli.answers.grading import Outcome
-from tokur_cli.answers.judging import Labelled
+from tokur_cli.answers.equivalence import Outcome
+from tokur_cli.answers.grading import Labelled
 from tokur_cli.commands.evaluate.reading.columns import Columns, Wanted, scores_of
 from tokur_cli.commands.evaluate.reading.runs import RunReader, RunsOfFile
 from tokur_cli.commands.options.evaluate import EvaluationOutput
@@ -95,7 +95,7 @@ class ResponseReader(RunReader[Labelled]):
         runs.of(record).add(record, [(item, values)], group)
         if isinstance(run := record.computed("run"), dict):
             self._logged["computed_from" in run] += 1
-        if item.outcome == Outcome.NO_ANSWER.value:
+        if item.outcome == Outcome.NO_ANSWER:
             self._unread.add(record)
         self._unmarked += item.correct is False and item.is_unmarked
         if self._writer is not None:

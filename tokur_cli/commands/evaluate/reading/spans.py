@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from tokur_cli.answers.grading import Outcome
-from tokur_cli.answers.judging import NULL_LABEL, Labelled
+from tokur_cli.answers.equivalence import Outcome
+from tokur_cli.answers.grading import Labelled
 from tokur_cli.commands.evaluate.reading.columns import Columns, Wanted
 from tokur_cli.commands.evaluate.reading.runs import RunReader, RunsOfFile
 from tokur_cli.commands.options.streams import InputOptions
@@ -25,7 +25,7 @@ CLAIMS = "claims"
 BASELINES: dict[str, Orientation] = {"length": "uncertainty", "position": "uncertainty", "chance": "uncertainty"}
 """What needs no model: how many tokens the span has, how many stand before it, and nothing."""
 
-_OUTCOMES = {True: Outcome.CORRECT.value, False: Outcome.INCORRECT.value, None: NULL_LABEL}
+_OUTCOMES = {True: Outcome.CORRECT, False: Outcome.INCORRECT, None: Outcome.NULL_LABEL}
 
 
 def quantity_of(score: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from tokur_cli.answers.judging import UNLABELLED
+from tokur_cli.answers.grading import UNLABELLED
 from tokur_cli.commands.evaluate.choice import baselines
 from tokur_cli.commands.evaluate.report.results import Results
 from tokur_cli.commands.options.evaluate import EvaluationOptions

@@ -1,1 +1,0 @@
-"""Grading by the rule of the data set that a row is of."""
