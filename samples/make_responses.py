@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from tokur_cli.engine.loading.default_model import DEFAULT_MODEL, default_model_folder
+from tokur_cli.engine.model.embedded import DEFAULT_MODEL, LANGUAGE, embedded_folder
 
 BATCH = 44
 MAX_NEW_TOKENS = 256
@@ -50,7 +50,7 @@ def respond(model: Any, tokenizer: Any, questions: list[dict[str, Any]]) -> Iter
 
 
 def main() -> None:
-    folder = default_model_folder(lambda message: print(message, file=sys.stderr))
+    folder = embedded_folder(LANGUAGE, lambda message: print(message, file=sys.stderr))
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     questions = [json.loads(line) for line in sys.stdin.buffer]

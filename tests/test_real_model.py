@@ -23,9 +23,9 @@ def plain_model():
     """The embedded model by plain transformers calls."""
     import transformers
 
-    from tokur_cli.engine.loading.default_model import default_model_folder
+    from tokur_cli.engine.model.embedded import LANGUAGE, embedded_folder
 
-    model = transformers.AutoModelForCausalLM.from_pretrained(default_model_folder(print), dtype=torch.float32)
+    model = transformers.AutoModelForCausalLM.from_pretrained(embedded_folder(LANGUAGE, print), dtype=torch.float32)
     return model.eval()
 
 

@@ -20,6 +20,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -115,16 +116,15 @@ def _import_all(model: Path) -> None:
             with suppress(ImportError):
                 importlib.import_module(module.name)
     from tokur_cli.commands.session import model as shared
+    from tokur_cli.engine.model.request import ModelRequest
 
     load = shared.load_language_model
-    loaded: dict[tuple[str, str], Any] = {
-        (str(model), dtype): load(str(model), dtype=dtype) for dtype in ("auto", "float32")
-    }
+    requests = [ModelRequest(str(model), dtype=dtype) for dtype in ("auto", "float32")]
+    loaded = {request: load(request) for request in requests}
 
-    def remembered(name: str, **options: Any) -> Any:
-        plain = not options.get("revision") and options.get("device_map", "auto") in ("auto", "cpu")
-        found = loaded.get((name, options.get("dtype", "auto"))) if plain else None
-        return load(name, **options) if found is None else found
+    def remembered(request: ModelRequest, **options: Any) -> Any:
+        found = loaded.get(replace(request, device_map="auto") if request.device_map == "cpu" else request)
+        return load(request, **options) if found is None else found
 
     shared.load_language_model = remembered
     deadline = time.monotonic() + 5  # the threads that loaded the weights end a little later

@@ -6,7 +6,7 @@ import pytest
 
 from tests.commands.score.test_score import parsed, records, write_lines
 from tests.engine import oracle
-from tests.engine.loading.test_adapted import LORA, save_adapter
+from tests.engine.model.test_adapters import LORA, save_adapter
 from tests.tiny import quiet_model, tiny_tokenizer
 from tokur_cli import Tokur
 

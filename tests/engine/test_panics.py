@@ -10,7 +10,8 @@ from tokenizers import pre_tokenizers
 
 from tests.tiny import tiny_model_folder, tiny_tokenizer
 from tokur_cli.commands.shared.errors import reporting
-from tokur_cli.engine.loading.models import load_language_model
+from tokur_cli.engine.model.load import load_language_model
+from tokur_cli.engine.model.request import ModelRequest
 from tokur_cli.engine.panics import is_panic
 from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.records.errors import TokurError
@@ -55,7 +56,7 @@ def damaged_folder(tmp_path):
 
 def test_a_model_whose_tokenizer_panics_is_not_loaded(tmp_path):
     with pytest.raises(TokurError, match=rf"tiny-llama can't be loaded: {WHY}"):
-        load_language_model(str(damaged_folder(tmp_path)))
+        load_language_model(ModelRequest(str(damaged_folder(tmp_path))))
 
 
 @pytest.mark.slow

@@ -12,7 +12,8 @@ from tokur_cli.engine.generation import cache
 from tokur_cli.engine.generation.cache import KVCache, RollingLayer
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
-from tokur_cli.engine.loading.models import load_language_model
+from tokur_cli.engine.model.load import load_language_model
+from tokur_cli.engine.model.request import ModelRequest
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.probe import probe_model
@@ -81,7 +82,7 @@ def test_a_refusal_tells_how_far_off_it_would_be(tmp_path):
     model.save_pretrained(tmp_path)
     tiny_tokenizer().save_pretrained(tmp_path)
     with pytest.raises(TokurError) as refused:
-        load_language_model(str(tmp_path), dtype="float32", device_map="cpu").probe.check_scoring(None)
+        load_language_model(ModelRequest(str(tmp_path), dtype="float32", device_map="cpu")).probe.check_scoring(None)
     assert "(bert): tokur's own forward pass differs from the model's by " in str(refused.value)
     assert " nats at token " in str(refused.value)
 

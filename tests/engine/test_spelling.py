@@ -121,9 +121,9 @@ def test_any_tokens_of_the_real_vocabulary_are_found_from_what_vllm_writes():
     """Whatever ids a model writes, whole characters of them: the ids are those that were spelled."""
     from transformers import AutoTokenizer
 
-    from tokur_cli.engine.loading.default_model import default_model_folder
+    from tokur_cli.engine.model.embedded import LANGUAGE, embedded_folder
 
-    tokenizer = AutoTokenizer.from_pretrained(default_model_folder(print))
+    tokenizer = AutoTokenizer.from_pretrained(embedded_folder(LANGUAGE, print))
     spelling, rng = Spelling(tokenizer), random.Random(0)
     whole = [index for index in range(len(tokenizer)) if "\ufffd" not in tokenizer.decode([index])]
     ids = rng.choices(whole, k=5000)

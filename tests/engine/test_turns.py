@@ -5,7 +5,8 @@ from transformers import GenerationConfig, LlamaConfig
 
 from tests.commands.score.test_score import parsed, write_lines
 from tests.tiny import tiny_model, tiny_tokenizer
-from tokur_cli.engine.loading.models import describe_model, load_language_model
+from tokur_cli.engine.model.load import describe_model, load_language_model
+from tokur_cli.engine.model.request import ModelRequest
 from tokur_cli.engine.tokens import ResponseTokenizer
 from tokur_cli.engine.turns import end_token_ids
 
@@ -170,9 +171,10 @@ def gemma_folder(tmp_path):
 
 def test_a_description_knows_the_end_tokens_of_the_loaded_model(gemma_folder):
     _, ends, _ = family("gemma")
-    assert describe_model(str(gemma_folder)).end_ids == load_language_model(str(gemma_folder)).end_ids == tuple(ends)
+    request = ModelRequest(str(gemma_folder))
+    assert describe_model(request).end_ids == load_language_model(request).end_ids == tuple(ends)
     (gemma_folder / "generation_config.json").unlink()
-    assert describe_model(str(gemma_folder)).end_ids == load_language_model(str(gemma_folder)).end_ids == (ends[0],)
+    assert describe_model(request).end_ids == load_language_model(request).end_ids == (ends[0],)
 
 
 def test_text_is_scored_as_what_the_model_generated(run_tokur, gemma_folder, tmp_path):

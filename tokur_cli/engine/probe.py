@@ -24,9 +24,9 @@ from tokur_cli.engine.body import input_device, watch
 from tokur_cli.engine.generation.cache import unsupported_cache_reason
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
-from tokur_cli.engine.loading.quantised import is_quantised
-from tokur_cli.engine.loading.sources import first_line
 from tokur_cli.engine.memory import is_out_of_memory
+from tokur_cli.engine.model.errors import first_line
+from tokur_cli.engine.model.quantised import is_quantised
 from tokur_cli.engine.precision import tolerance
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
 from tokur_cli.engine.uncertainty.perturbed import Draws

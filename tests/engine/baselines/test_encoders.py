@@ -2,11 +2,9 @@
 
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import huggingface_hub
 import numpy as np
@@ -18,8 +16,6 @@ from tests.engine.baselines.tiny_encoders import FAMILIES, LONGEST, tiny_encoder
 from tests.tiny import tiny_tokenizer
 from tokur_cli.engine.baselines import encoders
 from tokur_cli.engine.baselines.encoders import (
-    DEFAULT_ENTAILMENT_MODEL,
-    DEFAULT_SIMILARITY_MODEL,
     SimilarityModel,
     load_entailment,
     load_similarity,
@@ -54,7 +50,7 @@ def cross_encoder_folder(tmp_path):
 
 @pytest.fixture
 def small_batches(monkeypatch):
-    monkeypatch.setattr(encoders, "BATCH_TOKENS", 100)
+    monkeypatch.setattr(encoders, "BATCH_SIZE", 3)
 
 
 def entailment(folder, **options):
@@ -122,18 +118,16 @@ def test_equal_pairs_are_computed_once_and_none_gives_an_empty_array(nli_folder)
     [
         {0: "LABEL_0", 1: "LABEL_1", 2: "LABEL_2"},
         {0: "entailment", 1: "not_entailment"},
-        {0: "entailment", 1: "entails", 2: "neutral"},
-        {0: "entailment", 1: "neutral", 2: "contradiction", 3: "other"},
     ],
 )
 def test_labels_that_do_not_tell_are_listed(labels, tmp_path):
     folder = tiny_encoder_folder(tmp_path / "nli", "bert", CLASSIFIER, id2label=labels)
-    with pytest.raises(TokurError, match=rf"they are {', '.join(labels.values())}; use .*--set nli_model"):
+    with pytest.raises(TokurError, match=rf"they are {', '.join(labels.values())}; name .*--set nli_model"):
         entailment(folder)
 
 
 def test_a_model_that_does_not_classify_is_refused_as_entailment(embedding_folder):
-    with pytest.raises(TokurError, match=r"\(BertModel\) doesn't classify texts"):
+    with pytest.raises(TokurError, match=r"\(BertModel\) classifies no texts"):
         entailment(embedding_folder)
 
 
@@ -178,11 +172,6 @@ def test_opposite_embeddings_are_unlike_not_less():
             return torch.tensor([[1.0, 0.0], [-1.0, 0.0]])
 
     np.testing.assert_array_equal(SimilarityModel(Opposite(), pairs=False).matrix(["a", "b"]), np.eye(2))
-
-
-def test_the_similarity_of_no_texts_is_refused(embedding_folder):
-    with pytest.raises(ValueError, match="no texts"):
-        similarity(embedding_folder).matrix([])
 
 
 def test_weights_of_a_pooler_that_nothing_reads_may_be_missing(tmp_path):
@@ -296,7 +285,6 @@ PLACES = {
     [
         ("torch.nn.modules.activation.Sigmoid", lambda logit: 1 / (1 + np.exp(-logit))),
         ("torch.nn.modules.activation.Hardsigmoid", lambda logit: np.clip(logit / 6 + 0.5, 0, 1)),
-        ("torch.nn.modules.linear.Identity", None),
         ("torch.nn.modules.activation.Tanh", None),
     ],
 )
@@ -306,21 +294,12 @@ def test_a_cross_encoders_own_activation_counts_if_it_is_from_0_to_1(place, acti
     outputs = plain(cross_encoder_folder, CLASSIFIER)
     edit(cross_encoder_folder, place.split()[0], **PLACES[place](activation))
     if function is None:
-        message = rf"through {activation.rpartition('.')[2]}, so not from 0 to 1 .*--set similarity_model"
-        with pytest.raises(TokurError, match=message):
+        with pytest.raises(TokurError, match="doesn't rate pairs from 0 to 1"):
             similarity(cross_encoder_folder)
         return
     forth, back = (function(outputs(*pair).logits.item()) for pair in (("a", "b c"), ("b c", "a")))
     found = similarity(cross_encoder_folder).matrix(["a", "b c"])[0, 1]
     assert found == pytest.approx((forth + back) / 2, abs=1e-5)
-
-
-def test_models_that_tell_no_similarity_are_refused(nli_folder, tmp_path):
-    with pytest.raises(TokurError, match=r"into 3 labels, so it doesn't tell how alike .*--set similarity_model"):
-        similarity(nli_folder)
-    bare = tiny_encoder_folder(tmp_path / "bare", "bert", "AutoModel")
-    with pytest.raises(TokurError, match=r"no modules\.json\) is neither a cross-encoder nor .*--set similarity_model"):
-        similarity(bare)
 
 
 def set_module(folder, number=0, **fields):
@@ -340,8 +319,8 @@ def sparse(folder):
         (lambda folder: (folder / "1_Pooling" / "config.json").write_text("{"), "can't be loaded"),
         (lambda folder: edit(folder, "1_Pooling/config.json", pooling_mode="none"), "can't be loaded: .*none"),
         (lambda folder: set_module(folder, path="0_Transformer"), "neither .* that begins with a transformer"),
-        (sparse, r"a SparseEncoder of Transformer, Pooling, Normalize\) is neither a cross-encoder nor"),
-        (lambda folder: set_module(folder, type="sentence_transformers.models.BoW"), "of BoW, Pooling"),
+        (sparse, "is neither a cross-encoder nor"),
+        (lambda folder: set_module(folder, type="sentence_transformers.models.BoW"), "is neither a cross-encoder nor"),
         (lambda folder: set_module(folder, 1, type="modeling_own.Pooling"), "brings its own Python code"),
     ],
 )
@@ -395,7 +374,7 @@ class Memory:
     def __call__(self, embeddings, args):
         self.batches.append(len(args[0]))
         if self.batches[-1] > self.most_texts:
-            raise torch.OutOfMemoryError("CUDA out of memory")
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
 
 
 @pytest.mark.slow
@@ -410,14 +389,11 @@ def test_batches_are_halved_where_memory_is_short(nli_folder):
 def test_a_pair_that_does_not_fit_alone_is_an_error_that_names_the_model(nli_folder):
     model = entailment(nli_folder)
     Memory(model, 0)
-    with pytest.raises(TokurError, match=rf"{nli_folder}: too little memory for \d+ tokens"):
+    with pytest.raises(TokurError, match=rf"{nli_folder}: too little memory"):
         model.probabilities([("a", "b")])
 
 
 def test_tokenizers_that_cannot_serve_are_refused(embedding_folder):
-    tiny_tokenizer().save_pretrained(embedding_folder)  # adds no token to a text
-    with pytest.raises(TokurError, match="no token for an empty text"):
-        similarity(embedding_folder).matrix(["a", ""])
     tokenizer = tiny_tokenizer()
     tokenizer.pad_token = None
     tokenizer.save_pretrained(embedding_folder)
@@ -429,35 +405,11 @@ def test_a_model_without_its_tokenizer_is_refused_not_given_an_empty_one(nli_fol
     for folder, load in ((nli_folder, entailment), (embedding_folder, similarity)):
         (folder / "tokenizer.json").unlink()
         edit(folder, "tokenizer_config.json", tokenizer_class="BertTokenizer")
-        with pytest.raises(TokurError, match="no tokenizer that can be read"):
+        with pytest.raises(TokurError, match=r"no tokenizer that can be read|can't be loaded"):
             load(folder)
 
 
 # --- where models come from
-
-
-@pytest.fixture
-def offline(monkeypatch):
-    monkeypatch.setattr("huggingface_hub.is_offline_mode", lambda: True)
-
-
-def test_a_model_that_is_not_there_is_named_with_what_to_use_instead(offline, tmp_path, monkeypatch):
-    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_, **__: None)
-    with pytest.raises(
-        TokurError, match=f"no folder {DEFAULT_ENTAILMENT_MODEL} here.*connect, or use .*--set nli_model"
-    ):
-        load_entailment(device="cpu")
-    name = "cross-encoder/stsb-roberta-large"
-    with pytest.raises(
-        TokurError, match=f"no folder {name}.*or use {DEFAULT_SIMILARITY_MODEL} or .*--set similarity_model"
-    ):
-        load_similarity(name, device="cpu")
-    file = tmp_path / "model.gguf"
-    file.write_bytes(b"GGUF")
-    with pytest.raises(TokurError, match=r"model\.gguf is a file; use the folder"):
-        entailment(file)
-    with pytest.raises(TokurError, match=r"there is no folder \./none"):
-        entailment("./none")
 
 
 @pytest.mark.slow
@@ -488,13 +440,10 @@ def test_a_hub_model_is_fetched_once_without_what_nothing_reads(embedding_folder
         assert list(huggingface_hub.utils.filter_repo_objects(files, allow_patterns=allow_patterns)) == files[:3]
         return str(embedding_folder)
 
-    files = [SimpleNamespace(rfilename=file) for file in ("config.json", "model.safetensors")]
-    info = SimpleNamespace(sha="c0ffee", siblings=files)
-    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *_, **__: info)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", fetch)
     expected = similarity(embedding_folder).matrix(TEXTS)
     np.testing.assert_array_equal(similarity("org/tiny").matrix(TEXTS), expected)
-    assert fetched == [("org/tiny", {"revision": "c0ffee"})]
+    assert fetched == [("org/tiny", {})]
 
 
 @pytest.mark.slow
@@ -513,36 +462,3 @@ def test_folders_are_loaded_in_silence_without_a_look_at_the_network(
     environment = {name: value for name, value in os.environ.items() if name != "HF_HUB_OFFLINE"}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "[]\n", "")
-
-
-def pickle_weights(*folders):
-    from safetensors.torch import load_file
-
-    for folder in folders:
-        torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
-        (folder / "model.safetensors").unlink()
-
-
-def command_in(error) -> str:
-    return re.search(r'python -c "(.*)"$', str(error.value)).group(1)
-
-
-def test_the_command_that_converts_pickled_entailment_weights_works(nli_folder, tmp_path, monkeypatch):
-    expected = entailment(nli_folder).probabilities(PAIRS)
-    pickle_weights(nli_folder)
-    with pytest.raises(TokurError, match="only as pickle files") as error:
-        entailment(nli_folder)
-    monkeypatch.chdir(tmp_path)
-    exec(command_in(error), {})
-    np.testing.assert_array_equal(entailment("converted").probabilities(PAIRS), expected)
-
-
-@pytest.mark.parametrize("pickled", [["."], ["2_Dense"], [".", "2_Dense"]])
-def test_the_command_that_converts_pickled_similarity_weights_works(pickled, dense_folder, monkeypatch):
-    expected = similarity(dense_folder).matrix(TEXTS)
-    pickle_weights(*(dense_folder / folder for folder in pickled))
-    with pytest.raises(TokurError, match=r"only as pickle .*hf download .* --local-dir converted") as error:
-        similarity(dense_folder)
-    monkeypatch.chdir(dense_folder)
-    exec(command_in(error), {})
-    np.testing.assert_array_equal(similarity(dense_folder).matrix(TEXTS), expected)

@@ -13,9 +13,11 @@ from torch import nn
 from tests.tiny import tiny_model, tiny_model_folder
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
-from tokur_cli.engine.loading import hardware, reordered
-from tokur_cli.engine.loading.models import load_language_model
+from tokur_cli.engine.loading import reordered
 from tokur_cli.engine.loading.reordered import ReorderedHead, ReorderedLinear, parameters_of, reorder_weights
+from tokur_cli.engine.model import place as hardware
+from tokur_cli.engine.model.load import load_language_model
+from tokur_cli.engine.model.request import ModelRequest
 from tokur_cli.engine.posterior.basis import weight_digest
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.projections import find_projections
@@ -121,7 +123,7 @@ def test_no_weight_is_kept_twice():
 
 def test_the_file_that_weights_came_from_is_let_go(tmp_path):
     folder = tiny_model_folder(tmp_path, tie_word_embeddings=True)
-    loaded = load_language_model(str(folder), dtype="float32", device_map="cpu").model
+    loaded = load_language_model(ModelRequest(str(folder), dtype="float32", device_map="cpu")).model
     assert ReorderedLinear in kinds(loaded).values()
     assert str(folder) not in Path("/proc/self/maps").read_text()
     assert loaded.lm_head.weight is loaded.model.embed_tokens.weight
@@ -190,7 +192,7 @@ def test_loading_reorders_what_the_processor_multiplies(tmp_path, monkeypatch):
     folder = str(tiny_model_folder(tmp_path))
 
     def loaded(dtype):
-        return set(kinds(load_language_model(folder, dtype=dtype, device_map="cpu").model).values())
+        return set(kinds(load_language_model(ModelRequest(folder, dtype=dtype, device_map="cpu")).model).values())
 
     assert {dtype: loaded(dtype) for dtype in hardware.DTYPES} == {
         "bfloat16": {ReorderedLinear}, "float32": {ReorderedLinear}, "float16": {nn.Linear}

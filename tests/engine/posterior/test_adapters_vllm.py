@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from tests.test_real_model import sample_lines
-from tokur_cli.engine.loading.models import DEFAULT_MODEL, describe_model, load_language_model
+from tokur_cli.engine.model.embedded import DEFAULT_MODEL
+from tokur_cli.engine.model.load import describe_model, load_language_model
+from tokur_cli.engine.model.request import ModelRequest
 from tokur_cli.engine.posterior.folder import keep_posterior
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
@@ -43,7 +45,7 @@ json.dump(answers, open(job["out"], "w"))
 
 def test_stock_vllm_serves_the_draws(tmp_path):
     """Log-probabilities after sample texts under each draw agree to bfloat16's accuracy, and only under its own."""
-    language_model = load_language_model(DEFAULT_MODEL, dtype="float32")
+    language_model = load_language_model(ModelRequest(DEFAULT_MODEL, dtype="float32"))
     model = language_model.model
     posterior = build_posterior(model, PosteriorSettings(sigma=0.3, seed=2))
     folder = tmp_path / "posterior"
@@ -53,7 +55,7 @@ def test_stock_vllm_serves_the_draws(tmp_path):
         row["tokur"]["prompt_token_ids"] + row["tokur"]["token_ids"][:length] for row in rows for length in (2, 9, 25)
     ]
     job = {
-        "model": describe_model(DEFAULT_MODEL, dtype="bfloat16").place,
+        "model": describe_model(ModelRequest(DEFAULT_MODEL, dtype="bfloat16")).place,
         "adapters": [str(folder / f"draw-{member}") for member in range(2)],
         "ids": texts,
         "out": str(tmp_path / "served.json"),

@@ -14,8 +14,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.tiny import tiny_model_folder
-from tokur_cli.engine.loading.models import load_language_model
 from tokur_cli.engine.loading.vllm import VllmResources
+from tokur_cli.engine.model.load import load_language_model
+from tokur_cli.engine.model.request import ModelRequest
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
@@ -108,7 +109,7 @@ def scorers(folder, sigma=0.02, draws=DRAWS, **more):
 
 
 def scorer(folder, by_vllm, sigma=0.02, draws=DRAWS, dtype="float32", **more):
-    loaded = load_language_model(str(folder), dtype=dtype, layers_on_disk=by_vllm)
+    loaded = load_language_model(ModelRequest(str(folder), dtype=dtype), layers_on_disk=by_vllm)
     drawn = Draws(build_posterior(loaded.model, PosteriorSettings(sigma=sigma)), draws) if draws else None
     more = {"sampling": "shared", "batch_tokens": 8192} | more | (ASKED if draws else {})
     if by_vllm:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from typer import Option
@@ -13,8 +12,7 @@ from tokur_cli.commands.options.files import Reads
 from tokur_cli.commands.options.guided import Guidance
 from tokur_cli.commands.options.relations import Excludes, Rare
 from tokur_cli.commands.options.shares import share
-from tokur_cli.engine.loading.hardware import Offload, check_device_map
-from tokur_cli.records.errors import UsageError
+from tokur_cli.engine.model.request import ModelRequest, Offload, check_device_map
 
 _TEMPLATES = ("chat", "raw", "math")
 _DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
@@ -39,17 +37,11 @@ class NamedModel(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """Which model, and how it is loaded.
-
-    Attributes:
-        of_records: its name was not asked for, the records have it.
-        is_default: nothing names it.
-    """
+    """Which model, and how it is loaded; ``of_records``: its name was not asked for, the records have it."""
 
     panel: ClassVar[str] = "Model"
 
     of_records: bool = False
-    is_default: bool = False
     name: Annotated[
         str | None,
         Reads(_model),
@@ -120,6 +112,13 @@ class ModelOptions:
         limit = None if self.weights_memory is None else int(self.weights_memory * 2**30)
         return Offload(self.offload_dir, limit)
 
+    @property
+    def request(self) -> ModelRequest:
+        """What the engine is asked for, once the name is chosen."""
+        assert self.name is not None
+        names = ("adapter", "quantize", "dtype", "device_map", "offload", "revision", "trust_remote_code")
+        return ModelRequest(self.name, **{name: getattr(self, name) for name in names})
+
     def or_named(self, named: NamedModel | None) -> ModelOptions:
         """Return the options with a model that something else names, unless they name one."""
         if self.name or self.adapter or named is None:
@@ -151,26 +150,6 @@ class PromptOptions:
     few_shot: Annotated[
         str | None, Reads(), Option(metavar="FILE", help="JSONL of worked examples to put before the question.")
     ] = None
-    date: Annotated[
-        str | None,
-        Rare(),
-        Option(
-            metavar="YYYY-MM-DD",
-            help="The day that a chat template is given as today's: that on which responses were made. Default: the "
-            "template's own, or 2024-07-26.",
-        ),
-    ] = None
-
-    def __post_init__(self) -> None:
-        _ = self.day
-
-    @property
-    def day(self) -> datetime | None:
-        """The date, parsed."""
-        try:
-            return None if self.date is None else datetime.strptime(self.date, "%Y-%m-%d")
-        except ValueError:
-            raise UsageError(f"--set date={self.date}: is no date such as 2024-07-26") from None
 
 
 @dataclass(frozen=True)

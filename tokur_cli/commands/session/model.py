@@ -10,22 +10,14 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 from tokur_cli.commands.options.model import ModelOptions, NamedModel
 from tokur_cli.commands.shared.errors import say
 from tokur_cli.commands.shared.progress import Progress
-from tokur_cli.engine.loading.models import (
-    DEFAULT_MODEL,
-    LanguageModel,
-    ModelDescription,
-    describe_model,
-    load_language_model,
-)
+from tokur_cli.engine.model.embedded import DEFAULT_MODEL
+from tokur_cli.engine.model.load import LanguageModel, ModelDescription, describe_model, load_language_model
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.record import Record
-
-_ASKED = ("name", "adapter", "quantize", "dtype", "revision", "trust_remote_code")
 
 
 def choose_model(options: ModelOptions, named: NamedModel | None = None) -> ModelOptions:
@@ -38,9 +30,8 @@ def choose_model(options: ModelOptions, named: NamedModel | None = None) -> Mode
     if options.name is None and options.adapter is not None:  # on its own base
         return _at_revision(replace(options, name=options.adapter, adapter=None))
     found = options.or_named(named)
-    name = found.name or os.environ.get("TOKUR_MODEL")
-    own = replace(found, name=name or DEFAULT_MODEL, of_records=found is not options, is_default=not name)
-    return _at_revision(own)
+    name = found.name or os.environ.get("TOKUR_MODEL") or DEFAULT_MODEL
+    return _at_revision(replace(found, name=name, of_records=found is not options))
 
 
 def model_named(record: Record) -> NamedModel | None:
@@ -62,7 +53,7 @@ def load(
     progress: Progress,
     *,
     layers_on_disk: bool = False,
-    check: Callable[[ModelDescription], None] | None = None,
+    check: Callable[[ModelDescription], None] = lambda _: None,
 ) -> LanguageModel:
     """Load a model whose name ``choose_model`` has chosen.
 
@@ -72,35 +63,23 @@ def load(
         layers_on_disk: load all but its layers, which another engine loads.
         check: called before the weights are loaded: raises what the model is not fit for.
     """
-    with _announced(options, progress) as asked:
-        return load_language_model(
-            **asked,
-            device_map=options.device_map,
-            offload=options.offload,
-            layers_on_disk=layers_on_disk,
-            check=check,
-        )
+    with _announced(options, progress):
+        return load_language_model(options.request, layers_on_disk=layers_on_disk, check=check, progress=progress.say)
 
 
 def describe(options: ModelOptions, progress: Progress) -> ModelDescription:
     """Find the model that ``load`` would load, without loading its weights."""
-    with _announced(options, progress) as asked:
-        return describe_model(**asked)
+    with _announced(options, progress):
+        return describe_model(options.request, progress.say)
 
 
 @contextmanager
-def _announced(options: ModelOptions, progress: Progress) -> Iterator[dict[str, Any]]:
-    """Say what takes its time now, and of a model that cannot be had where its name came from, if not from the user.
-
-    Gives what is asked for, as ``describe_model`` takes it.
-    """
+def _announced(options: ModelOptions, progress: Progress) -> Iterator[None]:
+    """Say what takes its time now, and of a model that cannot be had where its name came from, if not from the user."""
     say(progress.command, f"loading {options.name}{f' with {options.adapter}' if options.adapter else ''}")
     try:
         with lasting_objects():
-            yield {
-                "progress": progress.say,
-                **{name: getattr(options, name) for name in _ASKED},
-            }
+            yield
     except TokurError as error:
         if not options.of_records:
             raise

@@ -13,10 +13,10 @@ from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.engine.generation.decoder import Decoder
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.generation.vllm import VllmDecoder
-from tokur_cli.engine.loading.cache import cache_folder
-from tokur_cli.engine.loading.models import LanguageModel, ModelDescription
 from tokur_cli.engine.loading.vllm import VllmResources
 from tokur_cli.engine.memory import available_bytes
+from tokur_cli.engine.model.cache_dir import cache_folder
+from tokur_cli.engine.model.load import LanguageModel, ModelDescription
 from tokur_cli.engine.posterior.folder import load_posterior
 from tokur_cli.engine.posterior.posterior import Posterior, build_posterior
 from tokur_cli.engine.posterior.projections import count_layers
@@ -52,11 +52,7 @@ class Session:
         self.description, self.form, self.progress = description, form, progress
         self._batch_tokens = batch_tokens
         self.tokenizer = ResponseTokenizer(
-            description.tokenizer,
-            description.context_length,
-            description.end_ids,
-            description.vocabulary_size,
-            form.date,
+            description.tokenizer, description.context_length, description.end_ids, description.vocabulary_size
         )
         self.tokenize = partial(form.tokenize, tokenizer=self.tokenizer, model=description.name)
 

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, redirect_stdout
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 from tokur_cli.commands.options.workers import WorkerOptions
-from tokur_cli.engine.loading.hardware import count_cores, count_gpus
+from tokur_cli.engine.model.place import count_cores, count_gpus
 from tokur_cli.engine.silenced import redirected
 from tokur_cli.records.errors import TokurError, UsageError
 

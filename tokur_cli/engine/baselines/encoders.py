@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from accelerate.utils import find_executable_batch_size
 from torch import Tensor
 
-from tokur_cli.engine.halving import HalvingBatches
-from tokur_cli.engine.loading import models, sources
-from tokur_cli.engine.loading.configs import refuse_endless
-from tokur_cli.engine.loading.default_similarity import DEFAULT_SIMILARITY_MODEL, default_similarity_folder
-from tokur_cli.engine.loading.imports import import_transformers
-from tokur_cli.engine.loading.sources import Purpose, Source
-from tokur_cli.engine.loading.weights import load_weights
+from tokur_cli.engine.model.embedded import DEFAULT_SIMILARITY_MODEL, SIMILARITY, embedded_folder
+from tokur_cli.engine.model.errors import explained_errors
+from tokur_cli.engine.model.find import Source
+from tokur_cli.engine.model.imports import import_transformers
+from tokur_cli.engine.model.load import load_checked, load_tokenizer
 from tokur_cli.engine.panics import tokenizing
 from tokur_cli.records.errors import TokurError
 
@@ -41,22 +40,10 @@ Array = npt.NDArray[np.float64]
 DEFAULT_ENTAILMENT_MODEL = "microsoft/deberta-large-mnli"
 """The model of Kuhn et al. 2023."""
 
-BATCH_TOKENS = 8192
+BATCH_SIZE = 16  # halved where memory does not suffice
 CLASSIFIER = "AutoModelForSequenceClassification"
 RELATIONS = ("entail", "neutral", "contra")  # what the labels of a natural language inference model begin with
-HUB_FILES = ["*.json", "*.jinja", "*.model", "*.safetensors", "*.txt", "*/pytorch_model.bin"]  # the last to refuse it
-
-ENTAILMENT = Purpose(
-    "the folder of another natural language inference model (--set nli_model)",
-    sources.CONVERT_PICKLED.format(kind=CLASSIFIER),
-)
-SIMILARITY = Purpose(
-    f"{DEFAULT_SIMILARITY_MODEL} or the folder of a sentence-embedding model or cross-encoder (--set similarity_model)",
-    "copy them to a folder (from the hub: hf download {name} --local-dir converted) and run there "
-    'python -c "import pathlib, torch; from safetensors.torch import save_file; '
-    "[save_file(torch.load(file, weights_only=True), file.with_name('model.safetensors'), dict(format='pt')) "
-    "for file in pathlib.Path().rglob('pytorch_model.bin')]\"",
-)
+HUB_FILES = ["*.json", "*.jinja", "*.model", "*.safetensors", "*.txt"]
 
 
 class Encoder:
@@ -75,41 +62,39 @@ class Encoder:
         model.max_seq_length = _most_tokens(model)
         self.model = model
         self._name, self._note, self._cut_off = name, note, False
-        self._batches = HalvingBatches(BATCH_TOKENS)
 
     def read(self, items: Sequence[tuple[str, ...]]) -> Tensor:
         """Return the embeddings of n texts (text,) or the ratings of n pairs, (n, …) in float64 on the CPU.
 
         Raises:
-            TokurError: memory doesn't suffice for an item alone, or one has no tokens.
+            TokurError: memory doesn't suffice for one of them.
         """
+        self._look_for_long_ones(items)
+        run = self.model.encode if len(items[0]) == 1 else self.model.predict
+        inputs = [item if len(item) > 1 else item[0] for item in items]
 
-        def compute(batch: Sequence[int]) -> Sequence[Tensor]:
-            run = self.model.encode if len(items[0]) == 1 else self.model.predict
-            inputs = [items[index] if len(items[index]) > 1 else items[index][0] for index in batch]
-            outputs = run(inputs, batch_size=len(inputs), convert_to_tensor=True, show_progress_bar=False)
-            return list(outputs.cpu().double())
+        def compute(batch_size: int) -> Tensor:
+            outputs: Tensor = run(inputs, batch_size=batch_size, convert_to_tensor=True, show_progress_bar=False)
+            return outputs.cpu().double()
 
-        results = []
-        for result in self._batches.run(self._token_ids(items), compute):
-            if isinstance(result, TokurError):
-                raise TokurError(f"{self._name}: {result}") from result
-            results.append(result)
-        return torch.stack(results)
+        try:
+            result: Tensor = find_executable_batch_size(compute, starting_batch_size=BATCH_SIZE)()
+        except RuntimeError as error:
+            if "No executable batch size" not in str(error):
+                raise
+            raise TokurError(f"{self._name}: too little memory for a text") from error
+        return result
 
-    def _token_ids(self, items: Sequence[tuple[str, ...]]) -> list[list[int]]:
-        """Return what is read of every item, and say what isn't; sentence-transformers cuts off without a word."""
+    def _look_for_long_ones(self, items: Sequence[tuple[str, ...]]) -> None:
+        """Say once that texts are longer than what is read; sentence-transformers cuts them off without a word."""
         prompt = self.model.prompts.get(self.model.default_prompt_name, "")
         firsts, *seconds = zip(*items, strict=True)
         with tokenizing():
             ids = self.model.tokenizer([prompt + text for text in firsts], *map(list, seconds))["input_ids"]
-        if not all(ids):
-            raise TokurError(f"{self._name} has no token for an empty text; use another model")
         most = self.model.max_seq_length
         if not self._cut_off and max(map(len, ids)) > most:
             self._note(f"{self._name} reads {most} tokens; the rest of longer texts isn't compared")
             self._cut_off = True
-        return [each[:most] for each in ids]
 
 
 class EntailmentModel:
@@ -153,8 +138,6 @@ class SimilarityModel:
         Returns:
             (K, K) from 0 to 1, symmetric, with ones for equal texts, which are computed once.
         """
-        if not texts:
-            raise ValueError("the similarity of no texts isn't defined")
         unique = {text: row for row, text in enumerate(dict.fromkeys(texts))}
         directed = self._directed(list(unique)).clip(0, 1)
         similarity: Array = (directed + directed.T) / 2
@@ -179,8 +162,8 @@ def load_entailment(
     name: str = DEFAULT_ENTAILMENT_MODEL,
     *,
     device: str,
-    progress: Callable[[str], None] = models.say_nothing,
-    note: Callable[[str], None] = models.say_nothing,
+    progress: Callable[[str], None] = lambda _: None,
+    note: Callable[[str], None] = lambda _: None,
 ) -> EntailmentModel:
     """Load a natural language inference model by hub id or folder.
 
@@ -193,12 +176,12 @@ def load_entailment(
     Raises:
         TokurError: the model can't be had, doesn't fit, or isn't such a model; says what to do.
     """
-    with models.explained_errors(name):
-        label, folder, config = _find(name, ENTAILMENT, progress)
+    with explained_errors(name):
+        source, config = _find(name, progress)
         if not _is_classifier(config):
-            raise TokurError(f"{name} ({_architecture(config)}) doesn't classify texts; use {ENTAILMENT.instead}")
+            raise TokurError(f"{name} ({_architecture(config)}) classifies no texts; name another with --set nli_model")
         columns = _relation_columns(config, name)
-        model = _load("CrossEncoder", CLASSIFIER, folder, label, config, device, activation_fn=torch.nn.Identity())
+        model = _load("CrossEncoder", CLASSIFIER, source, name, config, device, activation_fn=torch.nn.Identity())
     return EntailmentModel(Encoder(model, name, note), columns)
 
 
@@ -206,8 +189,8 @@ def load_similarity(
     name: str = DEFAULT_SIMILARITY_MODEL,
     *,
     device: str,
-    progress: Callable[[str], None] = models.say_nothing,
-    note: Callable[[str], None] = models.say_nothing,
+    progress: Callable[[str], None] = lambda _: None,
+    note: Callable[[str], None] = lambda _: None,
 ) -> SimilarityModel:
     """Load a sentence-embedding model or a cross-encoder by hub id, folder or the embedded model's name.
 
@@ -217,65 +200,62 @@ def load_similarity(
     Raises:
         TokurError: the model can't be had, doesn't fit, or isn't such a model; says what to do.
     """
-    with models.explained_errors(name):
-        label, folder, config = _find(name, SIMILARITY, progress)
+    with explained_errors(name):
+        source, config = _find(name, progress)
+        folder = Path(source.place)
         modules = _read_json(folder / "modules.json", [])
         parts = [module["type"].rpartition(".")[2] for module in modules]
         kind = "SentenceTransformer" if modules else "CrossEncoder"
         kind = _read_json(folder / "config_sentence_transformers.json", {}).get("model_type", kind)
         if kind == "CrossEncoder" and _is_classifier(config):
-            model = _load(kind, CLASSIFIER, folder, label, config, device)
-            _require_similarity(model, name)
+            model = _load(kind, CLASSIFIER, source, name, config, device)
+            ends = model.activation_fn(torch.tensor([-1e4, 1e4]))
+            if model.num_labels != 1 or not torch.equal(ends, ends.clip(0, 1)):
+                raise TokurError(f"{name} doesn't rate pairs from 0 to 1; name another with --set similarity_model")
         elif kind == "SentenceTransformer" and parts[:1] == ["Transformer"] and not modules[0]["path"]:
             auto = "AutoModelForTextEncoding" if config.is_encoder_decoder else "AutoModel"
-            model = _load(kind, auto, folder, label, config, device)
+            model = _load(kind, auto, source, name, config, device)
         else:
-            listed = f"a {kind} of {', '.join(parts)}" if modules else "it has no modules.json"
             raise TokurError(
-                f"{name} ({_architecture(config)}; {listed}) is neither a cross-encoder nor a sentence-embedding "
-                f"model that begins with a transformer; use {SIMILARITY.instead}"
+                f"{name} ({_architecture(config)}) is neither a cross-encoder nor a sentence-embedding model that "
+                "begins with a transformer; name another with --set similarity_model"
             )
     return SimilarityModel(Encoder(model, name, note), pairs=kind == "CrossEncoder")
 
 
-def _find(name: str, purpose: Purpose, progress: Callable[[str], None]) -> tuple[str, Path, PreTrainedConfig]:
-    """Return a model's name for errors, the folder of its files, fetched from the hub if need be, and its config."""
-    from huggingface_hub import hf_hub_download, snapshot_download
+def _find(name: str, progress: Callable[[str], None]) -> tuple[Source, PreTrainedConfig]:
+    """Return the folder of a model's files, fetched from the hub if need be, and its config."""
+    from huggingface_hub import snapshot_download
     from transformers import AutoConfig
 
     import_transformers()
-    if name == DEFAULT_SIMILARITY_MODEL and purpose is SIMILARITY:
-        source = Source(str(default_similarity_folder(progress)), made=True)
+    path = Path(name).expanduser()
+    if name == DEFAULT_SIMILARITY_MODEL:
+        source = Source(str(embedded_folder(SIMILARITY, progress)), from_cache=True)
+    elif path.exists():
+        source = Source(str(path))
     else:
-        source = sources.find_source(name, None, progress, purpose)
+        source = Source(snapshot_download(name, allow_patterns=HUB_FILES))
     progress(f"loading {name}")
-    folder, revision = Path(source.place), source.revision
-    if revision is not None and source.local_files_only:
-        folder = Path(hf_hub_download(source.place, "config.json", revision=revision, local_files_only=True)).parent
-    elif revision is not None:
-        folder = Path(snapshot_download(source.place, revision=revision, allow_patterns=HUB_FILES))
-    for module in _read_json(folder / "modules.json", [{"path": ""}]):
-        sources.refuse_pickled(name, {file.suffix for file in (folder / module["path"]).glob("*")}, purpose)
-    refuse_endless(folder / sources.CONFIG, name)
-    config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-    return source.label(name), folder, config
+    return source, AutoConfig.from_pretrained(source.place, trust_remote_code=False, local_files_only=True)
 
 
-def _load(kind: str, auto: str, folder: Path, name: str, config: PreTrainedConfig, device: str, **options: Any) -> Any:
+def _load(
+    kind: str, auto: str, source: Source, name: str, config: PreTrainedConfig, device: str, **options: Any
+) -> Any:
     """Load a model of sentence-transformers, which by itself would make up weights that aren't there."""
     import sentence_transformers
 
-    source = Source(str(folder))
-    with models.explained_errors(name):
-        models.load_tokenizer(source, name)
+    with explained_errors(source.label(name)):
+        load_tokenizer(source, name)
         # Nothing reads what BERT's pooler makes of the first token
-        load_weights(source, name, config, torch.float32, "meta", kind=auto, unused=("pooler.",))
+        load_checked(source, name, auto, unused=("pooler.",), config=config, dtype=torch.float32, device_map="meta")
     logger = logging.getLogger("sentence_transformers")
     logger.handlers = [_Refusal()]
     logger.propagate = os.environ.get("TOKUR_DEBUG") == "1"
     weights = {"dtype": torch.float32, "use_safetensors": True}
     model = getattr(sentence_transformers, kind)(
-        str(folder), device=device, local_files_only=True, model_kwargs=weights, **options
+        source.place, device=device, local_files_only=True, model_kwargs=weights, **options
     )
     if kind == "CrossEncoder":
         model[0].modality_config.pop("message", None)  # pairs are read as pairs, also beside a chat template
@@ -295,20 +275,8 @@ def _most_tokens(model: Any) -> int:
     limits: list[int] = [model.max_seq_length]
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
-            unused = 0 if module.padding_idx is None else module.padding_idx + 1
-            limits.append(module.num_embeddings - unused)
+            limits.append(module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1))
     return min(limits)
-
-
-def _require_similarity(model: Any, name: str) -> None:
-    """Refuse cross-encoders whose rating isn't one number from 0 to 1."""
-    fault = None
-    if model.num_labels != 1:
-        fault = f"classifies texts into {model.num_labels} labels, so it doesn't tell how alike they are"
-    elif not torch.equal(ends := model.activation_fn(torch.tensor([-1e4, 1e4])), ends.clip(0, 1)):
-        fault = f"rates pairs through {type(model.activation_fn).__name__}, so not from 0 to 1 as a similarity is"
-    if fault is not None:
-        raise TokurError(f"{name} {fault}; use {SIMILARITY.instead}")
 
 
 def _is_classifier(config: PreTrainedConfig) -> bool:
@@ -328,8 +296,8 @@ def _relation_columns(config: PreTrainedConfig, name: str) -> list[int]:
     if len(labels) != len(RELATIONS) or not all(columns):
         raise TokurError(
             f"{name} isn't a natural language inference model that tells entailment, neutral and contradiction apart "
-            f"by its labels: they are {', '.join(labels[column] for column in sorted(labels))}; "
-            f"use {ENTAILMENT.instead}"
+            f"by its labels: they are {', '.join(labels[column] for column in sorted(labels))}; name another with "
+            "--set nli_model"
         )
     return [found[0] for found in columns]
 

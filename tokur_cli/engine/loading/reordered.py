@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from tokur_cli.engine.loading.hardware import multiplies_bfloat16_fast
 from tokur_cli.engine.memory import available_bytes
+from tokur_cli.engine.model.place import multiplies_bfloat16_fast
 
 _ROOM_FOR_COPY = 4
 """A head that is tied to the embedding is copied where so many copies would fit into the memory that is free."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from tokur_cli.engine.loading.models import ModelDescription
+from tokur_cli.engine.model.load import ModelDescription
 from tokur_cli.records.errors import TokurError, UsageError
 
 _STEP_TOKENS = 4096  # on a CPU

@@ -13,7 +13,7 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from tokur_cli.engine.loading.cache import open_to_readers
+from tokur_cli.engine.model.cache_dir import open_to_readers
 from tokur_cli.engine.posterior.basis import read_basis, weight_digest, write_basis
 from tokur_cli.engine.posterior.description import (
     BASIS,

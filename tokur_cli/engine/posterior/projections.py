@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from tokur_cli.engine.body import parts_of
-from tokur_cli.engine.loading.quantised import is_linear_map, is_plain, size, weight_of
+from tokur_cli.engine.model.quantised import is_linear_map, is_plain, size, weight_of
 from tokur_cli.engine.posterior.layouts import layout_of, looks_fused
 from tokur_cli.engine.posterior.settings import DEFAULT_TARGETS, layer_slice
 from tokur_cli.records.errors import TokurError

@@ -1,0 +1,257 @@
+"""Models that are kept as an adapter on a base: merged, they are what PEFT makes of the two."""
+
+import copy
+import json
+import math
+import shutil
+
+import huggingface_hub
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from tests.engine import oracle
+from tests.engine.model.test_hub import hub_model
+from tests.engine.model.test_load import IDS, edit_config, load
+from tests.tiny import tiny_model, tiny_model_folder, tiny_tokenizer
+from tokur_cli.engine.model import adapters
+from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.posterior.settings import PosteriorSettings
+from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
+from tokur_cli.engine.uncertainty.perturbed import Draws
+from tokur_cli.records.errors import TokurError, UsageError
+
+peft = pytest.importorskip("peft")
+RESPONSE = TokenizedResponse([5, 77, 130, 9], [201, 33, 34, 60])
+LORA = {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "k_proj", "down_proj"]}
+KINDS = {
+    "lora": ("LoraConfig", LORA),
+    "rslora": ("LoraConfig", LORA | {"use_rslora": True, "rank_pattern": {"q_proj": 2}}),
+    "dora": ("LoraConfig", LORA | {"use_dora": True}),
+    "with-a-head": ("LoraConfig", LORA | {"modules_to_save": ["lm_head"]}),
+    "ia3": ("IA3Config", {"target_modules": ["k_proj", "down_proj"], "feedforward_modules": ["down_proj"]}),
+    "loha": ("LoHaConfig", {"r": 4, "alpha": 8, "target_modules": ["q_proj", "k_proj"]}),
+    "lokr": ("LoKrConfig", {"r": 4, "alpha": 8, "target_modules": ["q_proj", "k_proj"]}),
+    "oft": ("OFTConfig", {"oft_block_size": 8, "target_modules": ["q_proj", "k_proj"]}),
+}
+
+
+def save_adapter(folder, kind="lora", base=None, model=None):
+    """Save an adapter of random weights; return the model that has it beside its own, in float32."""
+    config, fields = KINDS[kind] if isinstance(kind, str) else kind
+    config = getattr(peft, config)(task_type="CAUSAL_LM", **fields)
+    torch.manual_seed(0)
+    beside = peft.get_peft_model(copy.deepcopy(model if model is not None else tiny_model()), config).eval()
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in beside.parameters():
+            if parameter.requires_grad:
+                parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.1)
+    beside.peft_config["default"].base_model_name_or_path = None if base is None else str(base)
+    beside.save_pretrained(folder)
+    return beside
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_adapter_of_each_kind_is_merged_into_the_base_that_its_config_names(kind, tmp_path):
+    base = tiny_model_folder(tmp_path)
+    beside = save_adapter(tmp_path / "adapter", kind, base)
+    loaded = load(tmp_path / "adapter")
+    expected = beside(input_ids=IDS).logits
+    assert (expected - tiny_model()(IDS).logits).abs().max() > 0.1
+    torch.testing.assert_close(loaded.model(IDS).logits, expected, rtol=0, atol=2e-4)
+    assert not any(parameter.requires_grad for parameter in loaded.model.parameters())
+    assert loaded.identity == {
+        "model": str(tmp_path / "adapter"), "revision": None, "base": str(base), "base_revision": None,
+        "dtype": "float32",
+    }  # fmt: skip
+
+
+def test_the_posterior_is_that_of_the_weights_with_the_adapter(tmp_path):
+    """W_0 + sBA written out in float64, its own basis, and draws of it by brute force."""
+    base = tiny_model_folder(tmp_path)
+    save_adapter(tmp_path / "adapter", "lora", base)
+    tensors = load_file(tmp_path / "adapter" / "adapter_model.safetensors")
+    whole = tiny_model().double()
+    for name, module in whole.named_modules():
+        if (down := tensors.get(f"base_model.model.{name}.lora_A.weight")) is not None:
+            up = tensors[f"base_model.model.{name}.lora_B.weight"]
+            module.weight += 8 / 4 * up.double() @ down.double()
+    settings = PosteriorSettings(sigma=0.3, rank=4)
+    loaded = load(base, adapter=str(tmp_path / "adapter"))
+    posterior = build_posterior(loaded.model, settings, cache=tmp_path / "bases")
+    for matrix in posterior.matrices:
+        left = torch.linalg.svd(whole.get_submodule(matrix.module_name).weight).U[:, :4]
+        assert (left.T @ matrix.basis.double()).abs() == pytest.approx(torch.eye(4).numpy(), abs=1e-3)
+    plain = build_posterior(load(base).model, settings, cache=tmp_path / "bases")
+    assert len(list((tmp_path / "bases").iterdir())) == 2, "a basis of its own"
+    assert not torch.equal(plain.matrices[0].basis, posterior.matrices[0].basis)
+    got = dict(Scorer(loaded.model, Draws(posterior, 2), sampling="shared").score([RESPONSE]))[0]
+    draws = [
+        oracle.log_probabilities(oracle.fixed_draw(whole, posterior, m), RESPONSE.prompt_ids, RESPONSE.response_ids)
+        for m in range(2)
+    ]
+    mean = oracle.log_probabilities(whole, RESPONSE.prompt_ids, RESPONSE.response_ids)
+    expected = oracle.reference_quantities(mean, draws, RESPONSE.response_ids)
+    for name in ("logprob", "entropy", "tu", "au", "eu"):
+        assert got[name] == pytest.approx(expected[name], abs=1e-4), name
+    assert expected["eu"].max() > 1e-3
+
+
+def test_an_adapter_is_put_on_the_model_that_is_named_whatever_its_config_says(tmp_path):
+    base = tiny_model_folder(tmp_path)
+    beside = save_adapter(tmp_path / "adapter", base="somewhere/else")
+    loaded = load(base, adapter=str(tmp_path / "adapter"))
+    torch.testing.assert_close(loaded.model(IDS).logits, beside(input_ids=IDS).logits, rtol=0, atol=2e-4)
+    assert (loaded.name, loaded.base) == (str(tmp_path / "adapter"), str(base))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"modules_to_save": ["embed_tokens", "lm_head"]}, {}, {"trainable_token_indices": [259, 260]}],
+)
+@pytest.mark.parametrize("tied", [False, True])
+def test_adapter_brings_its_own_tokens_with_tokenizer_and_embeddings(fields, tied, tmp_path):
+    model, tokenizer = tiny_model(tie_word_embeddings=tied), tiny_tokenizer()
+    tokenizer.add_tokens(["<think>", "</think>"])
+    base = tiny_model_folder(tmp_path, tie_word_embeddings=tied)
+    model.resize_token_embeddings(264, mean_resizing=False)  # more than there are tokens, as for faster products
+    beside = save_adapter(tmp_path / "adapter", ("LoraConfig", LORA | fields), base, model)
+    tokenizer.save_pretrained(tmp_path / "adapter")
+    loaded = load(tmp_path / "adapter")
+    ids = loaded.tokenizer("a<think>b").input_ids
+    assert ids[1] == 259
+    torch.testing.assert_close(
+        loaded.model(torch.tensor([ids])).logits, beside(input_ids=torch.tensor([ids])).logits, rtol=0, atol=2e-4
+    )
+    assert loaded.vocabulary_size == 261
+
+
+def test_an_adapter_of_the_hub_is_fetched_at_one_commit(tmp_path, monkeypatch):
+    base = tiny_model_folder(tmp_path)
+    beside = save_adapter(tmp_path / "adapter", base=base)
+    monkeypatch.setattr(
+        huggingface_hub.HfApi, "model_info", hub_model("adapter_config.json", "adapter_model.safetensors", "README.md")
+    )
+    asked = set()
+
+    def download(place, name, *, revision, local_files_only):
+        asked.add((place, revision, local_files_only))
+        return str(tmp_path / "adapter" / name)
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
+    for loaded in (load("org/tuned"), load(base, adapter="org/tuned")):
+        torch.testing.assert_close(loaded.model(IDS).logits, beside(input_ids=IDS).logits, rtol=0, atol=2e-4)
+        assert (loaded.name, loaded.revision, loaded.base) == ("org/tuned", "c0ffee", str(base))
+    assert asked == {("org/tuned", "c0ffee", False)}
+
+
+def drop(*keys):
+    def spoil(folder):
+        weights = load_file(folder / "adapter_model.safetensors")
+        save_file({k: v for k, v in weights.items() if not any(key in k for key in keys)}, folder / "kept")
+        (folder / "kept").rename(folder / "adapter_model.safetensors")
+
+    return spoil
+
+
+def damage(folder):
+    weights = load_file(folder / "adapter_model.safetensors")
+    weights["base_model.model.model.layers.1.self_attn.q_proj.lora_A.weight"][-1, -1] = math.nan
+    save_file(weights, folder / "adapter_model.safetensors")
+
+
+def pickle(folder):
+    torch.save(load_file(folder / "adapter_model.safetensors"), folder / "adapter_model.bin")
+    (folder / "adapter_model.safetensors").unlink()
+
+
+def edit(**fields):
+    def spoil(folder):
+        config = json.loads((folder / "adapter_config.json").read_text())
+        (folder / "adapter_config.json").write_text(json.dumps(config | fields))
+
+    return spoil
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (drop("layers.1.self_attn.q_proj.lora_B"), r"put into the weights of .*layers\.1.*q_proj.*in only one of the"),
+        (damage, r"is damaged: base_model.*layers\.1\.self_attn\.q_proj.*NaN"),
+        (pickle, r"has no adapter_model\.safetensors; weights in pickle"),
+        (lambda folder: (folder / "adapter_model.safetensors").unlink(), r"has no adapter_model\.safetensors"),
+        (lambda folder: (folder / "adapter_model.safetensors").write_bytes(b"nothing"), "are damaged"),
+        (lambda folder: (folder / "adapter_config.json").write_text("{"), "isn't one of PEFT's"),
+        (edit(target_modules=["wq"]), r"\(LORA\) can't be put into the weights of .*wq"),
+        (edit(r=8), r"\(LORA\) can't be put into the weights"),
+        (edit(peft_type="NEWEST"), r"\(NEWEST\) can't be put into the weights"),
+        (edit(base_model_name_or_path=None), r"names no base model: -m MODEL --adapter .* puts it on"),
+        (edit(base_model_name_or_path="./gone"), r"an adapter on \./gone: there is no folder.*-m MODEL --adapter"),
+        (edit(alora_invocation_tokens=[1, 2]), r"\(LORA\) can't be put into the weights.*aLoRA"),
+    ],
+)
+def test_an_adapter_that_cannot_be_used_says_why(spoil, message, tmp_path):
+    save_adapter(tmp_path / "adapter", base=tiny_model_folder(tmp_path))
+    spoil(tmp_path / "adapter")
+    with pytest.raises(TokurError, match=message):
+        load(tmp_path / "adapter")
+
+
+def test_an_adapter_of_a_deeper_model_is_not_cut_to_fit(tmp_path):
+    save_adapter(tmp_path / "adapter", model=tiny_model(num_hidden_layers=3))
+    with pytest.raises(TokurError, match=r"layers\.2.* is in only one of the two"):
+        load(tiny_model_folder(tmp_path), adapter=str(tmp_path / "adapter"))
+
+
+@pytest.mark.parametrize(
+    ("config", "fields"),
+    [
+        ("PromptTuningConfig", {"num_virtual_tokens": 4}),
+        ("PrefixTuningConfig", {"num_virtual_tokens": 4}),
+    ],
+)
+def test_what_is_no_change_of_weights_is_refused_by_name(config, fields, tmp_path):
+    base = tiny_model_folder(tmp_path)
+    config = getattr(peft, config)(task_type="CAUSAL_LM", **fields)
+    peft.get_peft_model(tiny_model(), config).save_pretrained(tmp_path / "adapter")
+    with pytest.raises(TokurError, match=r"\(P\w+_TUNING\) can't be put into .*: it changes the prompt, not the"):
+        load(base, adapter=str(tmp_path / "adapter"))
+
+
+def test_an_adapter_that_is_another_model_when_merged_is_refused(tmp_path):
+    """The input embeddings' adapter would change the head, too, which shares the weight."""
+    tied = tiny_model(tie_word_embeddings=True)
+    base = tiny_model_folder(tmp_path, tie_word_embeddings=True)
+    save_adapter(tmp_path / "adapter", ("LoraConfig", LORA | {"target_modules": ["embed_tokens"]}), base, tied)
+    with pytest.raises(TokurError, match=r"merged, it is .* nats a token from what it is beside the weights"):
+        load(tmp_path / "adapter")
+
+
+def test_an_adapter_on_an_adapter_and_a_model_as_an_adapter_are_refused(tmp_path):
+    base = tiny_model_folder(tmp_path)
+    save_adapter(tmp_path / "first", base=base)
+    save_adapter(tmp_path / "second", base=tmp_path / "first")
+    with pytest.raises(TokurError, match=r"is an adapter on .*first: it is an adapter itself"):
+        load(tmp_path / "second")
+    with pytest.raises(TokurError, match=r"first is an adapter itself, and --adapter .*second belongs on a whole"):
+        load(tmp_path / "first", adapter=str(tmp_path / "second"))
+    with pytest.raises(TokurError, match=r"isn't an adapter: it has no adapter_config\.json"):
+        load(base, adapter=str(base))
+
+
+def test_without_peft_the_error_names_the_extra(tmp_path, monkeypatch):
+    save_adapter(tmp_path / "adapter", base=tiny_model_folder(tmp_path))
+    monkeypatch.setattr(adapters, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"needs PEFT: pip install 'tokur\[adapters\]'"):
+        load(tmp_path / "adapter")
+
+
+def test_a_folder_with_a_config_of_both_kinds_is_the_adapter_as_for_transformers(tmp_path):
+    base = tiny_model_folder(tmp_path)
+    beside = save_adapter(tmp_path / "adapter", base=base)
+    shutil.copy(base / "config.json", tmp_path / "adapter")
+    edit_config(tmp_path / "adapter", num_hidden_layers=7)
+    torch.testing.assert_close(
+        load(tmp_path / "adapter").model(IDS).logits, beside(input_ids=IDS).logits, rtol=0, atol=2e-4
+    )

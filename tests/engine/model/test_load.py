@@ -1,0 +1,351 @@
+"""Loading models from folders and GGUF files, and what is said when that fails."""
+
+import json
+import math
+import os
+from pathlib import Path
+
+import huggingface_hub
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+from tests.tiny import (
+    CHAT_TEMPLATE,
+    CONTEXT_LENGTH,
+    FAMILIES,
+    GROUPED_QUERY,
+    SIZES,
+    tiny_gguf_file,
+    tiny_model,
+    tiny_model_folder,
+    tiny_tokenizer,
+)
+from tokur_cli.engine.model import place
+from tokur_cli.engine.model.load import load_language_model
+from tokur_cli.engine.model.request import ModelRequest
+from tokur_cli.records.errors import TokurError, UsageError
+
+IDS = torch.arange(40, 100)[None]
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("TOKUR_CACHE", str(tmp_path / "cache"))
+
+
+def load(place, *, progress=lambda _: None, **options):
+    fields = {"dtype": "float32", "device_map": "cpu"} | options
+    return load_language_model(ModelRequest(str(place), **fields), progress=progress)
+
+
+def edit_config(folder: Path, **fields) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | fields))
+
+
+# --- what is loaded
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_load_of_a_folder_of_each_family_gives_the_saved_models_logits(family, tmp_path):
+    folder = tiny_model_folder(tmp_path, family)
+    loaded = load(folder)
+    assert torch.equal(loaded.model(IDS).logits, tiny_model(family)(IDS).logits)
+    assert not loaded.model.training
+    assert not any(parameter.requires_grad for parameter in loaded.model.parameters())
+    assert loaded.tokenizer("a<|im_end|>").input_ids == [tiny_tokenizer().convert_tokens_to_ids("a"), 258]
+    assert (loaded.name, loaded.revision, loaded.dtype) == (str(folder), None, "float32")
+    assert loaded.context_length == CONTEXT_LENGTH
+    assert loaded.device == torch.device("cpu")
+
+
+def test_load_leaves_attention_with_a_cap_to_no_kernel_that_knows_none(tmp_path, monkeypatch):
+    """Transformers before 5.24 does so for Gemma 2."""
+    folder = tiny_model_folder(tmp_path, "gemma2")
+    expected = tiny_model("gemma2", attn_implementation="eager")(IDS).logits
+    family = transformers.models.gemma2.modeling_gemma2.Gemma2PreTrainedModel
+    monkeypatch.setattr(family, "_supports_sdpa", True)
+    assert tiny_model("gemma2").config._attn_implementation == "sdpa"
+    assert torch.equal(load(folder).model(IDS).logits, expected)
+
+
+def test_load_finds_the_context_length_in_a_text_config_and_may_be_missing(tmp_path):
+    config = transformers.Gemma3Config(
+        text_config=SIZES | GROUPED_QUERY | {"head_dim": 8},
+        vision_config={"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32},
+    )
+    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path / "multimodal")
+    tiny_tokenizer().save_pretrained(tmp_path / "multimodal")
+    assert load(tmp_path / "multimodal").context_length == CONTEXT_LENGTH
+
+    endless = transformers.MambaConfig(vocab_size=259, hidden_size=32, num_hidden_layers=1, state_size=4)
+    transformers.AutoModelForCausalLM.from_config(endless).save_pretrained(tmp_path / "endless")
+    tiny_tokenizer().save_pretrained(tmp_path / "endless")
+    assert load(tmp_path / "endless").context_length is None
+
+
+def test_load_prints_nothing_and_reports_through_progress(tmp_path, capfd):
+    folder = tiny_model_folder(tmp_path)
+    file, _ = tiny_gguf_file(tmp_path)
+    capfd.readouterr()
+    said: list[str] = []
+    load(folder, progress=said.append)
+    load(file, progress=said.append)
+    assert capfd.readouterr() == ("", "")
+    (converting,) = said
+    assert converting.startswith("converting tiny-llama.gguf (once")
+
+
+def test_load_runs_remote_code_only_when_asked_to(tmp_path, monkeypatch):
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.syspath_prepend(tmp_path / "modules")
+    folder = tiny_model_folder(tmp_path)
+    (folder / "own.py").write_text(
+        "from pathlib import Path\nfrom transformers import LlamaConfig, LlamaForCausalLM\n"
+        f"Path({str(tmp_path / 'ran')!r}).touch()\n"
+        "class OwnConfig(LlamaConfig):\n    model_type = 'own'\n"
+        "class OwnModel(LlamaForCausalLM):\n    config_class = OwnConfig\n"
+    )
+    auto_map = {"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnModel"}
+    edit_config(folder, model_type="own", architectures=["OwnModel"], auto_map=auto_map)
+    with pytest.raises(TokurError, match=r"own Python code.*--trust-remote-code"):
+        load(folder)
+    assert not (tmp_path / "ran").exists()
+    loaded = load(folder, trust_remote_code=True)
+    assert torch.equal(loaded.model(IDS).logits, tiny_model()(IDS).logits)
+
+
+# --- GGUF
+
+
+def test_load_of_a_gguf_file_gives_the_logits_of_the_model_it_was_made_of(tmp_path):
+    file, model = tiny_gguf_file(tmp_path)
+    loaded = load(file)
+    torch.testing.assert_close(loaded.model(IDS).logits, model(IDS).logits, rtol=0, atol=1e-5)
+    assert not hasattr(loaded.model.config, "quantization_config")
+    assert loaded.model.generation_config.eos_token_id == 258
+    assert loaded.context_length == CONTEXT_LENGTH
+    tokenizer = loaded.tokenizer
+    assert (tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id) == (256, 257, 258)
+    assert tokenizer.chat_template == CHAT_TEMPLATE
+    assert tokenizer("abcd<|im_end|>").input_ids == [259, 260, 258]
+    text = "▁ two  spaces , é\n\n世界 🙂"
+    assert tokenizer.decode(tokenizer(text).input_ids) == text
+
+
+def test_load_converts_a_gguf_file_once_and_again_when_it_changed(tmp_path):
+    file, _ = tiny_gguf_file(tmp_path)
+    said: list[str] = []
+    for _ in range(2):
+        load(file, progress=said.append)
+    assert sum("converting" in message for message in said) == 1
+    os.utime(file, (1, 1))
+    load(file, progress=said.append)
+    assert sum("converting" in message for message in said) == 2
+
+
+def test_load_lets_digits_stand_alone_where_the_gguf_file_says_so(tmp_path):
+    # GPT-2 splits "\n\n1" into "\n", "\n" and "1"; SmolLM takes the digit off first, which leaves "\n\n" whole.
+    def pieces(splitting: str) -> list[str]:
+        (tmp_path / splitting).mkdir()
+        file, _ = tiny_gguf_file(tmp_path / splitting, splitting)
+        backend = load(file).tokenizer.backend_tokenizer
+        return [piece for piece, _ in backend.pre_tokenizer.pre_tokenize_str("a\n\n12")]
+
+    assert pieces("gpt-2") == ["a", "Ċ", "Ċ", "12"]
+    assert pieces("smollm") == ["a", "ĊĊ", "1", "2"]
+
+
+def test_load_refuses_a_damaged_gguf_file_and_keeps_nothing(tmp_path):
+    (tmp_path / "notes.txt").write_text("hello")
+    with pytest.raises(TokurError, match=r"notes\.txt isn't a GGUF file"):
+        load(tmp_path / "notes.txt")
+    (tmp_path / "damaged.gguf").write_bytes(b"GGUF" + bytes(100))
+    with pytest.raises(TokurError, match=r"damaged\.gguf can't be loaded"):
+        load(tmp_path / "damaged.gguf")
+    assert not list((tmp_path / "cache" / "models").iterdir())
+
+
+# --- dtype and place
+
+
+@pytest.mark.parametrize(
+    ("cpu_info", "dtype"),
+    [
+        ("processor : 0\nflags\t\t: fpu avx512f avx512_bf16\n", torch.bfloat16),
+        ("processor : 0\nflags\t\t: fpu amx_bf16 amx_tile\n", torch.bfloat16),
+        ("processor : 0\nflags\t\t: fpu avx2 avx512f\nbugs : amx_bf16\n", torch.float32),
+        ("processor : 0\nFeatures : fp asimd bf16\n", torch.float32),
+        (None, torch.float32),
+    ],
+)
+def test_resolve_dtype_is_bfloat16_only_on_a_cpu_that_multiplies_it_fast(cpu_info, dtype, tmp_path, monkeypatch):
+    if cpu_info is not None:
+        (tmp_path / "cpuinfo").write_text(cpu_info)
+    monkeypatch.setattr(place, "CPU_INFO", tmp_path / "cpuinfo")
+    assert place.resolve_dtype("auto", "cpu") == dtype
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float16"])
+def test_load_gives_weights_the_dtype_that_is_asked_for(dtype, tmp_path):
+    loaded = load(tiny_model_folder(tmp_path), dtype=dtype)
+    assert loaded.dtype == dtype
+    assert {parameter.dtype for parameter in loaded.model.parameters()} == {getattr(torch, dtype)}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dtype": "int3"}, "unknown dtype 'int3'; use auto, bfloat16"),
+        ({"device_map": "the-cloud"}, "unknown device map 'the-cloud'; use auto, balanced"),
+        ({"device_map": "cuda:99"}, "--device-map cuda:99: "),
+        ({"revision": "main"}, "a revision was asked for"),
+    ],
+)
+def test_load_with_options_that_cannot_be_met_is_a_usage_error(options, message, tmp_path):
+    with pytest.raises(UsageError, match=message):
+        load(tiny_model_folder(tmp_path), **options)
+
+
+@pytest.mark.parametrize("device_map", ["auto", "balanced", "sequential"])
+def test_load_without_a_gpu_takes_the_cpu(device_map, tmp_path, monkeypatch):
+    monkeypatch.setattr("accelerate.utils.get_max_memory", lambda: {"cpu": 10**9})
+    loaded = load(tiny_model_folder(tmp_path), device_map=device_map)
+    assert {parameter.device.type for parameter in loaded.model.parameters()} == {"cpu"}
+
+
+def test_load_says_what_main_memory_lacks(tmp_path, monkeypatch):
+    folder = tiny_model_folder(tmp_path, num_hidden_layers=2, intermediate_size=200_000)
+    monkeypatch.setattr("accelerate.utils.get_max_memory", lambda: {"cpu": 10**8})
+    # 2 layers × 3 projections × 32 × 200,000 weights × 4 bytes
+    with pytest.raises(TokurError, match=r"loading the model needs 0\.2 GB, but main memory has 0\.1 GB available"):
+        load(folder)
+
+
+def test_place_weights_takes_one_gpu_where_they_fit_and_all_where_not(monkeypatch):
+    monkeypatch.setattr("accelerate.utils.get_max_memory", lambda: {0: 1000, 1: 2000, "cpu": 10**6})
+    assert place.place_weights(ModelRequest("m"), 1700) == {"device_map": {"": 1}}
+    over_both = {"device_map": "auto", "max_memory": {0: 900, 1: 1800}}
+    assert place.place_weights(ModelRequest("m"), 2600) == over_both
+    assert place.place_weights(ModelRequest("m", device_map="balanced"), 10) == over_both | {"device_map": "balanced"}
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    one = ModelRequest("m", device_map="cuda:1")
+    assert place.place_weights(one, 1700) == {"device_map": torch.device("cuda:1")}
+    monkeypatch.setattr("accelerate.utils.get_max_memory", lambda: {0: 1000, "cpu": 10**6})
+    assert place.place_weights(ModelRequest("m"), 0) == {"device_map": {"": 0}}
+
+
+def test_load_refuses_what_cannot_be_divided_over_the_gpus_is_refused(tmp_path, monkeypatch):
+    folder = tiny_model_folder(tmp_path)
+    real = transformers.AutoModelForCausalLM.from_pretrained
+
+    def offloaded(*arguments, **options):
+        model, report = real(*arguments, **options)
+        model.hf_device_map = {"model.layers.0": 0, "model.layers.1": "disk"}
+        return model, report
+
+    monkeypatch.setattr(transformers.AutoModelForCausalLM, "from_pretrained", offloaded)
+    with pytest.raises(TokurError, match="can't be divided so that it fits on the GPUs"):
+        load(folder)
+
+
+# --- folders that can't be used
+
+
+def remove(name):
+    return lambda folder: (folder / name).unlink()
+
+
+def write(name, content):
+    return lambda folder: (folder / name).write_bytes(content)
+
+
+def cut_weights(folder):
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:5000])
+
+
+def spoil_weight(name, number):
+    def spoil(folder):
+        weights = load_file(folder / "model.safetensors")
+        weights[name][-1, -1] = number
+        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+    return spoil
+
+
+def pickle_weights(folder):
+    (folder / "model.safetensors").unlink()
+    torch.save(tiny_model().state_dict(), folder / "pytorch_model.bin")
+
+
+def save_instead(make):
+    return lambda folder: make().save_pretrained(folder)
+
+
+def tiny_t5():
+    sizes = {"d_model": 32, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2}
+    return transformers.T5ForConditionalGeneration(transformers.T5Config(vocab_size=259, **sizes))
+
+
+def tiny_bert():
+    sizes = {"hidden_size": 24, "num_hidden_layers": 1, "intermediate_size": 32}
+    return transformers.BertForMaskedLM(transformers.BertConfig(vocab_size=259, **sizes))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (remove("config.json"), r"config\.json"),
+        (write("config.json", b"{"), r"can't be loaded: .*not a valid JSON file"),
+        (remove("model.safetensors"), r"has no weights in \*\.safetensors"),
+        (pickle_weights, r"has no weights in \*\.safetensors; pickled ones can run code"),
+        (cut_weights, "weights of .* are damaged"),
+        *(
+            (
+                spoil_weight("model.layers.1.mlp.up_proj.weight", number),
+                r"damaged: model\.layers\.1\.mlp\.up_proj\.weight",
+            )
+            for number in (math.nan, -math.inf)
+        ),
+        (spoil_weight("model.embed_tokens.weight", math.nan), r"damaged: model\.embed_tokens\.weight"),
+        (lambda folder: edit_config(folder, vocab_size=10**12), "needs .* GB, but main memory has"),
+        (lambda folder: edit_config(folder, model_type="flurb"), "doesn't know the architecture .*upgrade|-U"),
+        (lambda folder: edit_config(folder, num_hidden_layers=3), r"lacks weights .*model\.layers\.2\."),
+        (lambda folder: edit_config(folder, hidden_size=64), r"shape \(.*32\), not \(.*64\)"),
+        (lambda folder: edit_config(folder, architectures=["LlamaForSequenceClassification"]), "isn't a causal"),
+        (save_instead(tiny_t5), r"T5ForConditionalGeneration\) isn't a causal language model"),
+        (save_instead(tiny_bert), r"BertForMaskedLM\) isn't a causal language model"),
+        (write("tokenizer.json", b"{"), "can't be loaded"),
+    ],
+)
+def test_load_of_a_folder_that_cannot_be_used_says_why(spoil, message, tmp_path):
+    folder = tiny_model_folder(tmp_path)
+    spoil(folder)
+    with pytest.raises(TokurError, match=message):
+        load(folder)
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2", "gpt2"])
+def test_load_notices_a_missing_tokenizer(family, tmp_path):
+    folder = tiny_model_folder(tmp_path, family)
+    (folder / "tokenizer.json").unlink()
+    (folder / "tokenizer_config.json").unlink()
+    with pytest.raises(TokurError, match=r"no tokenizer that can be read|can't be loaded"):
+        load(folder)
+
+
+@pytest.mark.parametrize("name", ["./no/such/folder", "no such folder"])
+def test_load_does_not_ask_the_hub_for_a_path_that_is_not_there(name, monkeypatch):
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *_, **__: pytest.fail("asked the hub"))
+    with pytest.raises(TokurError, match=f"there is no folder and no GGUF file {name}"):
+        load(name)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_auto_takes_the_gpu_in_bfloat16(tmp_path):
+    loaded = load_language_model(ModelRequest(str(tiny_model_folder(tmp_path))))
+    assert (loaded.device.type, loaded.dtype) == ("cuda", "bfloat16")

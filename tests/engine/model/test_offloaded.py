@@ -1,0 +1,95 @@
+"""Weights that main memory has no room for, fetched from disk for every pass."""
+
+import pytest
+import torch
+
+from tests.commands.score.test_score import parsed, records, write_lines
+from tests.engine.model.test_adapters import save_adapter
+from tests.engine.model.test_load import load
+from tests.tiny import quieten, tiny_model, tiny_tokenizer
+from tokur_cli.engine.model.request import Offload
+from tokur_cli.engine.posterior.basis import weight_digest
+from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
+from tokur_cli.engine.uncertainty.perturbed import Draws
+from tokur_cli.records.errors import TokurError
+
+RESPONSE = TokenizedResponse([5, 77, 130, 9], [201, 33, 34, 60])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    model = tiny_model("llama", num_hidden_layers=4)
+    quieten(model, 12)
+    for part in (model, tiny_tokenizer()):
+        part.save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def bytes_in_memory(model):
+    return sum(parameter.nbytes for parameter in model.parameters() if not parameter.is_meta)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("share", [0.7, 0.4, 0.0])
+def test_numbers_are_those_of_the_model_that_is_in_memory(share, dtype, folder, tmp_path):
+    """With a part of the layers on disk, with the embeddings too, and with everything."""
+    whole = load(folder, dtype=dtype)
+    size = sum(parameter.numel() for parameter in tiny_model("llama", num_hidden_layers=4).parameters())
+    limit = int(share * size * whole.model.dtype.itemsize)
+    divided = load(folder, dtype=dtype, device_map="auto", offload=Offload(str(tmp_path / "weights"), limit))
+    assert bytes_in_memory(divided.model) <= limit
+    assert "disk" in divided.model.hf_device_map.values()
+    assert weight_digest(divided.model, ()) == weight_digest(whole.model, ())
+    results = []
+    for loaded in (whole, divided):
+        draws = Draws(build_posterior(loaded.model, cache=tmp_path / "bases"), 2)
+        loaded.probe.check_scoring(draws)
+        loaded.probe.check_generation()
+        results.append(dict(Scorer(loaded.model, draws).score([RESPONSE]))[0])
+    assert len(list((tmp_path / "bases").iterdir())) == 1, "the same weights"
+    for name, values in results[0].items():
+        assert results[1][name] == pytest.approx(values, abs=1e-4 if dtype == "float32" else 0.2), name
+    assert bytes_in_memory(divided.model) <= limit, "nothing that was fetched stays"
+
+
+def test_commands_take_a_model_that_is_larger_than_what_they_may_hold(run_tokur, folder, tmp_path, caplog):
+    responses = write_lines(tmp_path / "responses.jsonl", records(5))
+    options = ("-m", folder, "--dtype", "float32")
+    divided = (
+        *options,
+        "--set",
+        f"offload_dir={tmp_path / 'weights'}",
+        "--set",
+        "weights_memory=0.00002",
+    )  # 21 kB of 125
+    scored = [parsed(run_tokur("score", responses, *asked)[1]) for asked in (options, divided)]
+    for whole, other in zip(*scored, strict=True):
+        assert other["tokur"]["run"] == whole["tokur"]["run"]
+        assert other["tokur"]["scores"] == pytest.approx(whole["tokur"]["scores"], rel=1e-3, abs=1e-5)
+    code, generated, err = run_tokur("generate", responses, *divided, "--max-new-tokens", 8)
+    assert (code, err) == (0, "")
+    _, expected, _ = run_tokur("generate", responses, *options, "--max-new-tokens", 8)
+    assert generated == expected
+    assert not caplog.records, "which would be shown on standard error"
+
+
+def test_what_does_not_go_together_is_said(run_tokur, folder, tmp_path):
+    responses = write_lines(tmp_path / "responses.jsonl", records(1))
+    weights = ("--set", f"offload_dir={tmp_path / 'weights'}")
+    code, _, err = run_tokur("score", responses, "-m", folder, *weights, "--device-map", "cpu")
+    assert (code, "--device-map cpu is one place: leave one out" in err) == (2, True), err
+
+
+def test_an_adapter_is_not_merged_into_weights_on_disk(folder, tmp_path):
+    pytest.importorskip("peft")
+    save_adapter(tmp_path / "adapter", "lora", folder, tiny_model("llama", num_hidden_layers=4))
+    with pytest.raises(TokurError, match=r"kept elsewhere than they are computed with: save the merged model first"):
+        load(tmp_path / "adapter", device_map="auto", offload=Offload(str(tmp_path / "weights"), 0))
+
+
+def test_without_a_limit_what_fits_is_in_memory(folder, tmp_path):
+    loaded = load(folder, device_map="auto", offload=Offload(str(tmp_path / "weights")))
+    assert not any(parameter.is_meta for parameter in loaded.model.parameters())
+    ids = torch.tensor([[1, 2, 3]])
+    torch.testing.assert_close(loaded.model(ids).logits, load(folder).model(ids).logits, rtol=0, atol=1e-4)

@@ -1,0 +1,500 @@
+"""Quantised weights: by bitsandbytes, by torchao, in blocks of float8, in a tensor type that knows few operations."""
+
+import copy
+import json
+import os
+from importlib import import_module
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from tests.engine import oracle
+from tests.engine.model.test_adapters import LORA, save_adapter
+from tests.engine.model.test_load import load
+from tests.tiny import tiny_model, tiny_tokenizer
+from tokur_cli.engine.body import parts_of
+from tokur_cli.engine.model import load as load_module
+from tokur_cli.engine.model import quantised
+from tokur_cli.engine.model.errors import explained_errors
+from tokur_cli.engine.model.load import not_finite
+from tokur_cli.engine.model.request import Offload
+from tokur_cli.engine.posterior.folder import keep_posterior, load_posterior
+from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.posterior.projections import find_projections
+from tokur_cli.engine.posterior.settings import PosteriorSettings
+from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
+from tokur_cli.engine.uncertainty.perturbed import Draws
+from tokur_cli.records.errors import TokurError, UsageError
+
+bitsandbytes = pytest.importorskip("bitsandbytes", reason="bitsandbytes is not installed")
+transformers = pytest.importorskip("transformers")
+
+SIZES = {"hidden_size": 64, "intermediate_size": 128}  # which the libraries' blocks divide
+RESPONSE = TokenizedResponse([5, 77, 130, 9], [201, 33, 34, 60])
+OTHERS = [TokenizedResponse([8, 9, 200 - n], [n, n + 1, n + 2, 40, 41]) for n in range(3)]
+FOUR_BITS = {"load_in_4bit": True, "bnb_4bit_compute_dtype": torch.float32}
+KINDS = {
+    "nf4": FOUR_BITS | {"bnb_4bit_quant_type": "nf4"},
+    "nf4-double": FOUR_BITS | {"bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True},
+    "fp4": FOUR_BITS | {"bnb_4bit_quant_type": "fp4"},
+    "int8": {"load_in_8bit": True},
+}
+
+
+class Int8Wrapped(torch.Tensor):
+    """Integers and a scale a row, which stand for a float32 weight and know no operation but to be detached."""
+
+    @staticmethod
+    def __new__(cls, integers, scale):
+        return torch.Tensor._make_wrapper_subclass(cls, integers.shape, dtype=torch.float32)
+
+    def __init__(self, integers, scale):
+        self.integers, self.scale = integers, scale
+
+    def __tensor_flatten__(self):
+        return ["integers", "scale"], None
+
+    @classmethod
+    def __tensor_unflatten__(cls, inner, context, size, stride):
+        return cls(**inner)
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, arguments=(), options=None):
+        if function is torch.ops.aten.detach.default:
+            return cls(arguments[0].integers, arguments[0].scale)
+        raise NotImplementedError(f"Int8Wrapped has no {function}")
+
+
+def wrapped_model():
+    model = tiny_model()
+    parts_of(model)  # seen while it still runs
+    projection = model.model.layers[1].self_attn.k_proj
+    scale = projection.weight.abs().amax(1, keepdim=True) / 127
+    wrapped = Int8Wrapped((projection.weight / scale).round().to(torch.int8), scale)
+    projection.weight = nn.Parameter(wrapped, requires_grad=False)
+    return model
+
+
+def test_what_a_wrapped_weight_is_made_of_is_looked_at():
+    model = wrapped_model()
+    assert not_finite(model) is None
+    model.model.layers[1].self_attn.k_proj.weight.scale[3] = float("nan")
+    assert not_finite(model) == "model.layers.1.self_attn.k_proj.weight"
+
+
+def plain_model(family="llama"):
+    """A tiny model that rounding moves little, with biases much larger than its weights where the family has any."""
+    model = tiny_model(family, **SIZES)
+    for parameter in model.parameters():
+        parameter *= 0.2 if parameter.ndim > 1 else 1
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):
+            parameter *= 200
+    return model
+
+
+def quantise(model, kind, folder):
+    """Save a model and its tokenizer, quantised by bitsandbytes; return it in float64, with the library's weights."""
+    model.save_pretrained(folder / "plain")
+    config = transformers.BitsAndBytesConfig(**KINDS[kind])
+    small = type(model).from_pretrained(folder / "plain", quantization_config=config, dtype=torch.float32)
+    small.save_pretrained(folder / kind)
+    tiny_tokenizer().save_pretrained(folder / kind)
+    whole = copy.deepcopy(model).double()
+    for name, module in small.named_modules():
+        if isinstance(module, bitsandbytes.nn.Linear4bit):
+            weight = bitsandbytes.functional.dequantize_4bit(module.weight.data, module.weight.quant_state)
+        elif isinstance(module, bitsandbytes.nn.Linear8bitLt):
+            weight = bitsandbytes.functional.int8_vectorwise_dequant(module.weight.CB, module.weight.SCB)
+        else:
+            continue
+        whole.get_submodule(name).weight = nn.Parameter(weight.double(), requires_grad=False)
+    return whole
+
+
+def scored(model, draws, responses):
+    return [
+        result for _, result in sorted(Scorer(model, draws, sampling="shared").score(responses), key=lambda r: r[0])
+    ]
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_are_those_that_the_library_dequantises(kind, family, tmp_path):
+    """Whatever the biases are: Qwen2's are thousands of times as large as its weights."""
+    whole = quantise(plain_model(family), kind, tmp_path)
+    loaded = load(tmp_path / kind)
+    for projection in find_projections(loaded.model, "q_proj,k_proj,down_proj"):
+        weight = whole.get_submodule(projection.module_name).weight
+        assert projection.size == tuple(weight.shape)
+        # On some processors bitsandbytes multiplies in bfloat16, with scales in bfloat16
+        assert projection.weight().double() == pytest.approx(weight.numpy(), rel=2**-6, abs=1e-6)
+        inputs = weight.shape[1]
+        columns = quantised.weight_of("", projection.module, torch.float32, [3, inputs - 1])
+        assert torch.equal(columns, projection.weight()[:, [3, inputs - 1]])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_scores_are_those_of_the_dequantised_weights_with_the_draws_written_into_them(kind, tmp_path):
+    whole = quantise(plain_model(), kind, tmp_path)
+    loaded = load(tmp_path / kind)
+    posterior = build_posterior(loaded.model, PosteriorSettings(sigma=1.5, rank=4))
+    draws = Draws(posterior, 2)
+    loaded.probe.check_scoring(draws)
+    (got,) = scored(loaded.model, draws, [RESPONSE])
+    ids = RESPONSE.prompt_ids, RESPONSE.response_ids
+    mean = oracle.log_probabilities(whole, *ids)
+    drawn = [oracle.log_probabilities(oracle.fixed_draw(whole, posterior, member), *ids) for member in range(2)]
+    expected = oracle.reference_quantities(mean, drawn, RESPONSE.response_ids)
+    errs = float((oracle.log_probabilities(loaded.model, *ids) - mean).abs().max())  # of the product itself
+    assert errs < 0.05
+    for name in ("logprob", "entropy", "tu", "au", "eu"):
+        assert got[name] == pytest.approx(expected[name], abs=(1 if name == "eu" else 3) * errs + 1e-5), name
+    assert expected["eu"].max() > 3 * errs + 1e-3, "draws move it by more than rounding does"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_computed_beside_a_token_changes_nothing(kind, tmp_path):
+    """bitsandbytes' own product of 8 bits rounds inputs by what stands in the batch's other rows."""
+    quantise(plain_model(), kind, tmp_path)
+    loaded = load(tmp_path / kind)
+    loaded.model.model.layers[0].input_layernorm.weight[5] *= 40  # a feature that is large in some rows
+    draws = Draws(build_posterior(loaded.model, PosteriorSettings(sigma=1.5, rank=4)), 2)
+    (alone,) = scored(loaded.model, draws, [RESPONSE])
+    together = scored(loaded.model, draws, [RESPONSE, *OTHERS])[0]
+    for name in ("logprob", "entropy", "eu"):
+        assert together[name] == pytest.approx(alone[name], abs=0.02), name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tokens_are_those_that_the_library_generates(kind, tmp_path):
+    quantise(plain_model(), kind, tmp_path)
+    loaded = load(tmp_path / kind)
+    loaded.probe.check_generation()
+
+
+def test_a_basis_is_kept_under_the_quantised_weights(tmp_path):
+    model = plain_model()
+    said: list[str] = []
+
+    def made(model, kind, folder):
+        folder.mkdir()
+        quantise(model, kind, folder)
+        before = len(said)
+        posterior = build_posterior(load(folder / kind).model, cache=tmp_path / "bases", progress=said.append)
+        return posterior, len(said) - before
+
+    _, first = made(model, "nf4", tmp_path / "a")
+    _, again = made(model, "nf4", tmp_path / "b")
+    _, other = made(model, "int8", tmp_path / "c")
+    for layer in model.model.layers:
+        layer.self_attn.q_proj.weight *= 2  # the same integers, other scales
+    scaled = [made(model, kind, tmp_path / f"scaled-{kind}")[1] for kind in ("nf4", "int8")]
+    assert (first, again, other, scaled) == (1, 0, 1, [1, 1])
+    assert len(list((tmp_path / "bases").iterdir())) == 4
+
+
+def test_a_kept_posterior_is_of_its_quantised_weights_and_peft_loads_its_draws_on_them(tmp_path):
+    peft = pytest.importorskip("peft")
+    quantise(plain_model(), "nf4", tmp_path)
+    loaded = load(tmp_path / "nf4")
+    posterior = build_posterior(loaded.model, PosteriorSettings(sigma=1.5, rank=4))
+    folder = str(tmp_path / "posterior")
+    keep_posterior(folder, loaded.model, posterior, draws=2, model_name="tiny", revision=None)
+    again = load(tmp_path / "nf4")
+    kept = load_posterior(folder, again.model, "tiny")
+    (got,) = scored(again.model, Draws(kept, 2), [RESPONSE])
+    drawn = []
+    for member in range(2):
+        stock = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "nf4", dtype=torch.float32)
+        drawn.append(
+            oracle.log_probabilities(
+                peft.PeftModel.from_pretrained(stock, f"{folder}/draw-{member}").eval(),
+                RESPONSE.prompt_ids,
+                RESPONSE.response_ids,
+            )
+        )
+    expected = oracle.reference_quantities(drawn[0], drawn, RESPONSE.response_ids)
+    for name in ("tu", "au", "eu"):
+        assert got[name] == pytest.approx(expected[name], abs=0.02), name
+    assert expected["eu"].max() > 0.05
+    (tmp_path / "other").mkdir()
+    quantise(plain_model(), "int8", tmp_path / "other")
+    with pytest.raises(TokurError, match="the weights of tiny are not the ones"):
+        load_posterior(folder, load(tmp_path / "other" / "int8").model, "tiny")
+
+
+def test_an_adapter_stands_beside_quantised_weights_and_its_basis_is_that_of_both(tmp_path):
+    whole = quantise(plain_model(), "nf4", tmp_path)
+    beside = save_adapter(tmp_path / "adapter", ("LoraConfig", LORA), tmp_path / "nf4", plain_model())
+    loaded = load(tmp_path / "adapter")
+    for name, module in beside.base_model.model.named_modules():
+        if hasattr(module, "get_delta_weight"):
+            whole.get_submodule(name).weight += module.get_delta_weight("default").detach().double()
+    posterior = build_posterior(loaded.model, PosteriorSettings(sigma=1.5, rank=4))
+    assert [matrix.name for matrix in posterior.matrices][:2] == [
+        "model.layers.0.self_attn.q_proj", "model.layers.0.self_attn.k_proj"
+    ]  # fmt: skip
+    (got,) = scored(loaded.model, Draws(posterior, 2), [RESPONSE])
+    ids = RESPONSE.prompt_ids, RESPONSE.response_ids
+    mean = oracle.log_probabilities(whole, *ids)
+    drawn = [oracle.log_probabilities(oracle.fixed_draw(whole, posterior, member), *ids) for member in range(2)]
+    expected = oracle.reference_quantities(mean, drawn, RESPONSE.response_ids)
+    for name in ("logprob", "entropy", "tu", "au", "eu"):
+        assert got[name] == pytest.approx(expected[name], abs=0.02 if name == "eu" else 0.05), name
+    assert expected["eu"].max() > 0.05
+    loaded.probe.check_generation()
+    save_adapter(
+        tmp_path / "ia3", ("IA3Config", {"target_modules": ["k_proj"], "feedforward_modules": []}), model=plain_model()
+    )
+    with pytest.raises(TokurError, match=r"\(IA3\) can't be put into .*beside them only LoRA"):
+        load(tmp_path / "nf4", adapter=str(tmp_path / "ia3"))
+
+
+@pytest.mark.parametrize(("quantize", "kind"), [("4bit", "nf4-double"), ("8bit", "int8")])
+def test_a_checkpoint_is_quantised_while_it_loads(quantize, kind, tmp_path):
+    quantise(plain_model(), kind, tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path / "plain")
+    loaded = load(tmp_path / "plain", quantize=quantize)
+    assert loaded.identity["quantize"] == quantize
+    ids = torch.tensor([[5, 77, 130, 201]])
+    torch.testing.assert_close(loaded.model(ids).logits, load(tmp_path / kind).model(ids).logits, rtol=0, atol=1e-4)
+    with pytest.raises(TokurError, match=f"quantised already: leave --quantize {quantize} out"):
+        load(tmp_path / kind, quantize=quantize)
+
+
+def test_what_bitsandbytes_quantises_is_not_kept_on_disk(tmp_path):
+    quantise(plain_model(), "int8", tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path / "plain")
+    for folder, quantize in (("plain", "4bit"), ("int8", None)):
+        with pytest.raises(TokurError, match="what bitsandbytes quantises can't be kept elsewhere: allow more by"):
+            load(tmp_path / folder, quantize=quantize, device_map="auto", offload=Offload(str(tmp_path / "disk"), 0))
+
+
+def test_without_bitsandbytes_the_error_names_the_extra(tmp_path, monkeypatch):
+    plain_model().save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    monkeypatch.setattr(quantised, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"--quantize 4bit needs bitsandbytes: pip install 'tokur\[quantized\]'"):
+        load(tmp_path, quantize="4bit")
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_a_product_of_8_bits_is_that_of_the_weight_and_leaves_earlier_ones_as_they_are(dtype, tmp_path):
+    """All unpack into the same memory, also after some did so where nothing is to be differentiated."""
+    whole = quantise(plain_model("qwen2"), "int8", tmp_path)
+    layer = load(tmp_path / "int8", dtype=dtype).model.model.layers[1]
+    inputs = torch.randn(2, 30, 64, generator=torch.Generator().manual_seed(0)).to(getattr(torch, dtype))
+    maps = {
+        "self_attn.q_proj": whole.model.layers[1].self_attn.q_proj,
+        "mlp.up_proj": whole.model.layers[1].mlp.up_proj,
+    }
+    with torch.inference_mode():
+        products = [layer.get_submodule(name)(inputs) for name in maps]
+    products += [layer.get_submodule(name)(inputs) for name in maps]
+    for product, exact in zip(products, [*maps.values(), *maps.values()], strict=True):
+        expected = exact(inputs.double())
+        allowed = (2**-7 if dtype == "bfloat16" else 1e-5) * expected.abs().max()
+        torch.testing.assert_close(product.double(), expected, rtol=0, atol=float(allowed))
+
+
+def fine_grained_fp8(folder, *, block=32):
+    """Save a tiny model in blocks of float8 with a scale each, as DeepSeek's are; return it in float64."""
+    whole, tensors = plain_model().double(), {}
+    for name, weight in plain_model().state_dict().items():
+        tensors[name] = weight.bfloat16()
+        if "proj" in name:
+            rows, columns = weight.shape
+            blocks = weight.view(rows // block, block, columns // block, block).transpose(1, 2)
+            scales = blocks.abs().amax((2, 3)) / torch.finfo(torch.float8_e4m3fn).max
+            small = (blocks / scales[..., None, None]).to(torch.float8_e4m3fn)
+            tensors[name] = small.transpose(1, 2).reshape(rows, columns).contiguous()
+            tensors[f"{name}_scale_inv"] = scales
+            exact = (small.double() * scales.double()[..., None, None]).transpose(1, 2).reshape(rows, columns)
+            whole.get_submodule(name.removesuffix(".weight")).weight = nn.Parameter(exact, requires_grad=False)
+    config = plain_model().config.to_dict() | {"architectures": ["LlamaForCausalLM"], "dtype": "bfloat16"}
+    config["quantization_config"] = {"quant_method": "fp8", "weight_block_size": [block, block]}
+    config["quantization_config"]["modules_to_not_convert"] = ["lm_head"]
+    tiny_tokenizer().save_pretrained(folder)
+    (folder / "config.json").write_text(json.dumps(config))
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    return whole
+
+
+def test_a_checkpoint_in_fine_grained_fp8_is_scored_with_draws(tmp_path):
+    whole = fine_grained_fp8(tmp_path)
+    loaded = load(tmp_path, dtype="bfloat16")
+    posterior = build_posterior(loaded.model, PosteriorSettings(sigma=1.5, rank=4))
+    (got,) = scored(loaded.model, Draws(posterior, 2), [RESPONSE])
+    ids = RESPONSE.prompt_ids, RESPONSE.response_ids
+    mean = oracle.log_probabilities(whole, *ids)
+    drawn = [oracle.log_probabilities(oracle.fixed_draw(whole, posterior, member), *ids) for member in range(2)]
+    expected = oracle.reference_quantities(mean, drawn, RESPONSE.response_ids)
+    errs = float((oracle.log_probabilities(loaded.model, *ids) - mean).abs().max())  # of bfloat16
+    assert errs < 0.05
+    for name in ("logprob", "entropy", "tu", "au", "eu"):
+        assert got[name] == pytest.approx(expected[name], abs=errs), name
+    assert expected["eu"].max() > 3 * errs
+
+
+def packed_in_int32(numbers):
+    """Put eight numbers of 4 bits, (n, 8k), into each int32, (n, k), the first one lowest."""
+    eight = numbers.long().view(len(numbers), -1, 8)
+    return (eight << 4 * torch.arange(8)).sum(-1).to(torch.uint32).view(torch.int32)
+
+
+def beside_the_oracle(loaded, whole, posterior):
+    """Return what is scored, what it is for the whole model in float64, and how far the product itself is off."""
+    loaded.probe.check_scoring(Draws(posterior, 1))
+    loaded.probe.check_generation()
+    (got,) = scored(loaded.model, Draws(posterior, 2), [RESPONSE])
+    ids = RESPONSE.prompt_ids, RESPONSE.response_ids
+    mean = oracle.log_probabilities(whole, *ids)
+    drawn = [oracle.log_probabilities(oracle.fixed_draw(whole, posterior, member), *ids) for member in range(2)]
+    expected = oracle.reference_quantities(mean, drawn, RESPONSE.response_ids)
+    errs = float((oracle.log_probabilities(loaded.model, *ids) - mean).abs().max())  # of the product itself
+    return got, expected, errs
+
+
+def gptq(folder, *, group=32, order="given"):
+    """Save a tiny model in GPTQ's layout, groups of 4 bits with a scale and a zero point; return it in float64.
+
+    The layout is the one that AutoGPTQ began, whose zero points are one less than those that are meant.
+    """
+    whole, tensors = plain_model().double(), {}
+    for name, weight in plain_model().state_dict().items():
+        if "proj" not in name:
+            tensors[name] = weight.half()
+            continue
+        inputs = weight.shape[1]
+        group_of = torch.arange(inputs) // group
+        if order == "shuffled":  # as where the columns that matter most were quantised first
+            group_of = group_of[torch.randperm(inputs, generator=torch.Generator().manual_seed(0))]
+        members = torch.stack([weight[:, group_of == each] for each in range(inputs // group)])  # (groups, out, group)
+        lowest, highest = members.amin(2), members.amax(2)
+        scales = ((highest - lowest) / 15).half()
+        zeros = (-lowest / scales).round()
+        levels = (weight / scales[group_of].T + zeros[group_of].T).round().clamp(0, 15)
+        exact = (levels - zeros[group_of].T).double() * scales[group_of].T.double()
+        module = name.removesuffix(".weight")
+        whole.get_submodule(module).weight = nn.Parameter(exact, requires_grad=False)
+        tensors |= {
+            f"{module}.qweight": packed_in_int32(levels).T.contiguous(),
+            f"{module}.qzeros": packed_in_int32(zeros - 1),
+            f"{module}.scales": scales,
+            f"{module}.g_idx": group_of.int(),
+        }
+    config = plain_model().config.to_dict() | {"architectures": ["LlamaForCausalLM"], "dtype": "float16"}
+    config["quantization_config"] = {
+        "quant_method": "gptq", "bits": 4, "group_size": group, "desc_act": order == "shuffled", "sym": False,
+        "checkpoint_format": "gptq", "backend": "torch",
+    }  # fmt: skip
+    tiny_tokenizer().save_pretrained(folder)
+    (folder / "config.json").write_text(json.dumps(config))
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    return whole
+
+
+@pytest.mark.parametrize("order", ["given", "shuffled"])
+def test_a_checkpoint_by_gptq_is_scored_with_draws_and_generates(order, tmp_path):
+    pytest.importorskip("gptqmodel", reason="gptqmodel is not installed")
+    pytest.importorskip("optimum", reason="optimum is not installed")
+    whole = gptq(tmp_path, order=order)
+    loaded = load(tmp_path, dtype="float32")
+    for projection in find_projections(loaded.model, "q_proj,k_proj,down_proj"):
+        expected = whole.get_submodule(projection.module_name).weight
+        assert projection.weight().double() == pytest.approx(expected.numpy(), rel=2**-9, abs=1e-5)
+    posterior = build_posterior(loaded.model, PosteriorSettings(sigma=1.5, rank=4))
+    got, expected, errs = beside_the_oracle(loaded, whole, posterior)
+    assert errs < 0.05
+    for name in ("logprob", "entropy", "tu", "au", "eu"):
+        assert got[name] == pytest.approx(expected[name], abs=errs), name
+    assert expected["eu"].max() > 3 * errs
+
+
+@pytest.mark.parametrize(
+    ("installed", "message"),
+    [
+        ((), "needs gptqmodel and optimum: pip install gptqmodel optimum$"),
+        (("optimum",), "needs gptqmodel: pip install gptqmodel$"),
+    ],
+)
+def test_what_a_checkpoint_by_gptq_needs_is_named(installed, message, tmp_path, monkeypatch):
+    """With optimum alone, transformers says that a name is not defined."""
+    gptq(tmp_path)
+    monkeypatch.setattr(quantised, "find_spec", lambda library: library if library in installed else None)
+    with pytest.raises(TokurError, match=f"is quantised by GPTQ, which {message}"):
+        load(tmp_path)
+
+
+def test_what_a_library_prints_while_it_loads_weights_stays_off_standard_output(tmp_path, monkeypatch, capfd):
+    fine_grained_fp8(tmp_path)
+    real = load_module.load_checked
+
+    def loud(*arguments, **options):
+        os.write(1, b"a banner")
+        os.write(2, b"a bar")
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(load_module, "load_checked", loud)
+    assert load(tmp_path).model is not None
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_way_of_quantising_that_transformers_passes_over_is_refused_by_name(tmp_path):
+    """It would read the integers or the float8 as the weights themselves."""
+    fine_grained_fp8(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "modelopt", "quant_algo": "FP8"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(TokurError, match=r"is quantised by modelopt, which transformers \S+ does not load"):
+        load(tmp_path)
+
+
+def test_a_library_that_is_missing_is_named():
+    with (
+        pytest.raises(TokurError, match=r"^tiny needs no_such_library, which is not installed: pip install no_such"),
+        explained_errors("tiny"),
+    ):
+        import_module("no_such_library.part")
+
+
+def test_what_is_no_linear_map_is_not_taken_for_one():
+    class Rounding(nn.Linear):
+        def forward(self, inputs):
+            return super().forward(inputs) + 1
+
+    with pytest.raises(TokurError, match=r"q_proj \(Rounding\): its weight cannot be read: it is no linear map"):
+        quantised.weight_of("q_proj", Rounding(4, 4, bias=False), torch.float32)
+
+
+TORCHAO = {
+    "int8": lambda of: of.Int8WeightOnlyConfig(version=2),
+    "float8": lambda of: of.Float8WeightOnlyConfig(),
+    "int4": lambda of: of.IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=of.granularity.PerGroup(32)),
+}
+
+
+@pytest.mark.parametrize("kind", TORCHAO)
+def test_a_model_that_torchao_quantised_is_scored_with_draws_and_generates(kind, tmp_path):
+    of = pytest.importorskip("torchao.quantization", reason="torchao is not installed")
+    plain = plain_model()
+    plain.save_pretrained(tmp_path / "plain")
+    config = transformers.TorchAoConfig(TORCHAO[kind](of))
+    small = type(plain).from_pretrained(tmp_path / "plain", quantization_config=config, dtype=torch.bfloat16)
+    small.save_pretrained(tmp_path / kind)
+    tiny_tokenizer().save_pretrained(tmp_path / kind)
+    loaded = load(tmp_path / kind, dtype="bfloat16")
+    whole = plain.double()
+    for name, module in small.named_modules():
+        if isinstance(module, nn.Linear) and hasattr(module.weight, "dequantize"):
+            whole.get_submodule(name).weight = nn.Parameter(module.weight.dequantize().double(), requires_grad=False)
+    assert not torch.equal(
+        whole.model.layers[0].self_attn.q_proj.weight, plain_model().double().model.layers[0].self_attn.q_proj.weight
+    )
+    posterior = build_posterior(loaded.model, PosteriorSettings(sigma=1.5, rank=4), cache=tmp_path / "bases")
+    got, expected, errs = beside_the_oracle(loaded, whole, posterior)
+    for name in ("logprob", "entropy", "tu", "au", "eu"):
+        assert got[name] == pytest.approx(expected[name], abs=3 * errs + 1e-5), name

@@ -1,0 +1,74 @@
+"""The folder where tokur keeps what it computed or fetched once."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from tokur_cli.records.errors import TokurError
+from tokur_cli.records.unfinished import beside
+
+_CANNOT_WRITE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT})
+
+
+def cache_folder() -> Path:
+    """Return tokur's cache folder, made if need be: ``TOKUR_CACHE``, ``$XDG_CACHE_HOME/tokur`` or ``~/.cache/tokur``.
+
+    Raises:
+        TokurError: the folder can't be made.
+    """
+    shared = os.environ.get("XDG_CACHE_HOME")
+    folder = Path(os.environ.get("TOKUR_CACHE") or (Path(shared) / "tokur" if shared else "~/.cache/tokur"))
+    try:
+        folder = folder.expanduser().absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError) as error:  # the latter for a user without a home, as in containers
+        raise _unwritable(folder, error) from error
+    return folder
+
+
+def place_folder(target: Path, build: Callable[[Path], None]) -> Path:
+    """Make the folder `target` unless it is there; a folder under that name is always complete.
+
+    It is built beside its place and renamed into it, so that a kill at any moment leaves no half-made `target`, and
+    of several processes that build it at once the first one wins and the others use its work.
+
+    Args:
+        target: where the folder goes, anywhere under `cache_folder`.
+        build: fills the empty folder that it is given.
+
+    Raises:
+        TokurError: the cache can't be written (read-only, no space).
+        Exception: whatever `build` raises; nothing is placed then.
+    """
+    if target.is_dir():
+        return target
+    with ExitStack() as stack:
+        try:
+            unfinished = stack.enter_context(beside(target))
+            build(unfinished)
+            open_to_readers(unfinished, unfinished)
+            os.rename(unfinished, target)
+        except OSError as error:
+            if target.is_dir():  # another process placed it first
+                return target
+            if error.errno in _CANNOT_WRITE:
+                raise _unwritable(target.parent, error) from error
+            raise
+    return target
+
+
+def open_to_readers(folder: Path, like: Path) -> None:
+    """Give the files under `folder` the permissions of the folder `like`: safetensors makes its own for one user."""
+    mode = like.stat().st_mode & 0o666
+    for file in folder.rglob("*"):
+        if file.is_file():
+            file.chmod(mode)
+
+
+def _unwritable(folder: Path, error: Exception) -> TokurError:
+    what = getattr(error, "strerror", None) or error
+    return TokurError(f"the cache folder {folder} can't be written ({what}); set TOKUR_CACHE to a folder that can")

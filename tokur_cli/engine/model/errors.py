@@ -1,0 +1,88 @@
+"""What the libraries raise while they load a model, in one sentence for its user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+
+from tokur_cli.engine.panics import is_panic
+from tokur_cli.records.errors import TokurError
+
+_SENTENCES = (
+    # Name of a class, what its message has, what is said
+    ("OutOfMemoryError", "", "{name} doesn't fit on the device: {error}"),
+    ("SafetensorError", "", "the weights of {name} are damaged ({error}); get them again"),
+    (
+        "GatedRepoError",
+        "",
+        "{name} is gated: accept its licence at https://huggingface.co/{name}, then set HF_TOKEN to your token "
+        "(or run `hf auth login`)",
+    ),
+    ("RevisionNotFoundError", "", "{name} has no such revision on the Hugging Face hub"),
+    (
+        "RepositoryNotFoundError",
+        "",
+        "there is no folder {name} here and no model {name} on the Hugging Face hub; a private one needs HF_TOKEN set",
+    ),
+    ("LocalEntryNotFoundError", "", "{name} isn't complete in the hub's local cache, and the hub can't be reached"),
+    (
+        "Exception",
+        "Some modules are dispatched on the CPU or the disk",
+        "{name} doesn't fit into the memory that weights may take, and what bitsandbytes quantises can't be kept "
+        "elsewhere: allow more by --set weights_memory, or use weights that are not quantised",
+    ),
+    (
+        "Exception",
+        "trust_remote_code",
+        "{name} brings its own Python code; a language model's runs with --trust-remote-code if you trust it",
+    ),
+    (
+        "Exception",
+        "does not recognize this architecture",
+        "transformers doesn't know the architecture of {name}; a newer one may (pip install -U transformers)",
+    ),
+    (
+        "OSError",
+        "no file named model.safetensors",
+        "{name} has no weights in *.safetensors; pickled ones can run code and aren't loaded: convert them with "
+        "transformers' save_pretrained, if you trust them",
+    ),
+)
+
+
+def first_line(error: BaseException) -> str:
+    """Return an error's message up to the first line break, its type if it has none."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+@contextmanager
+def explained_errors(name: str) -> Iterator[None]:
+    """Make one sentence about a model of whatever is raised within.
+
+    Raises:
+        TokurError: the sentence.
+    """
+    try:
+        yield
+    except TokurError:
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception) and not is_panic(error):
+            raise
+        raise TokurError(_explained(error, name) or f"{name} can't be loaded: {first_line(error)}") from error
+
+
+def _explained(error: BaseException | None, name: str) -> str | None:
+    """Return what is said of an error or of its causes; None where none is known."""
+    if error is None:
+        return None
+    classes = {each.__name__ for each in type(error).__mro__}
+    for kind, text, sentence in _SENTENCES:
+        if kind in classes and text in str(error):
+            return sentence.format(name=name, error=first_line(error))
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        library = error.name.split(".")[0]
+        if find_spec(library) is None:
+            return f"{name} needs {library}, which is not installed: pip install {library}"
+    return _explained(error.__cause__ or error.__context__, name)

@@ -1,0 +1,170 @@
+"""Where a model comes from: the embedded default, a folder, a GGUF file or the Hugging Face hub; and what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokur_cli.engine.model.embedded import DEFAULT_MODEL, LANGUAGE, embedded_folder
+from tokur_cli.engine.model.errors import explained_errors, first_line
+from tokur_cli.engine.model.gguf import converted_gguf
+from tokur_cli.records.errors import TokurError, UsageError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
+
+HUB_TIMEOUT_SECONDS = 10.0
+CONFIG, ADAPTER_CONFIG, TOKENIZER_CONFIG = "config.json", "adapter_config.json", "tokenizer_config.json"
+CAUSAL, MULTIMODAL = "AutoModelForCausalLM", "AutoModelForMultimodalLM"  # of transformers
+CAUSAL_CLASS_ENDINGS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
+CONTEXT_LENGTH_FIELDS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model's place, as ``from_pretrained`` takes it.
+
+    Args:
+        place: a folder, or a hub id.
+        revision: the hub commit, None for a folder.
+        local_files_only: whether to look at nothing but this machine's files.
+        from_cache: whether tokur made the folder, in its cache.
+        is_adapter: whether it is an adapter on another model.
+        has_tokenizer: whether a tokenizer is among its files.
+    """
+
+    place: str
+    revision: str | None = None
+    local_files_only: bool = True
+    from_cache: bool = False
+    is_adapter: bool = False
+    has_tokenizer: bool = True
+
+    def file(self, name: str) -> Path:
+        """Return one of the model's files, fetched from the hub if need be."""
+        if self.revision is None:
+            return Path(self.place, name)
+        from huggingface_hub import hf_hub_download
+
+        return Path(hf_hub_download(self.place, name, revision=self.revision, local_files_only=self.local_files_only))
+
+    def label(self, name: str) -> str:
+        """Return a model's name for errors about its files; with the folder, where the user did not name that."""
+        return f"{name} (kept in {self.place}; delete that folder to have it made again)" if self.from_cache else name
+
+    @property
+    def options(self) -> dict[str, str | bool]:
+        """Keyword arguments for ``from_pretrained``."""
+        only: dict[str, str | bool] = {"local_files_only": self.local_files_only}
+        return only if self.revision is None else only | {"revision": self.revision}
+
+
+def find_source(name: str, revision: str | None, progress: Callable[[str], None]) -> Source:
+    """Find the model that a user named; GGUF files and the embedded default are converted on their first use.
+
+    Raises:
+        UsageError: a revision for something that isn't on the hub.
+        TokurError: there is no such model.
+    """
+    path = Path(name).expanduser()
+    if revision is not None and (name == DEFAULT_MODEL or path.exists()):
+        raise UsageError(f"a revision was asked for, but {name} isn't a model on the Hugging Face hub")
+    if name == DEFAULT_MODEL:
+        return Source(str(embedded_folder(LANGUAGE, progress)), from_cache=True)
+    if path.is_dir():
+        return Source(str(path), **_kind_of({entry.name for entry in path.iterdir()}))
+    if path.is_file():
+        return Source(str(converted_gguf(path, progress)), from_cache=True)
+    with explained_errors(name):
+        return _find_on_hub(name, revision, progress)
+
+
+def _find_on_hub(name: str, revision: str | None, progress: Callable[[str], None]) -> Source:
+    """Ask the hub for the commit once, so that config, tokenizer and weights are of the same one.
+
+    transformers would retry an unreachable hub for half a minute before it looks at the local cache; one request with a
+    time limit decides it here.
+    """
+    from huggingface_hub import HfApi, is_offline_mode, try_to_load_from_cache
+    from huggingface_hub.errors import HfHubHTTPError, HTTPError  # type: ignore[attr-defined]  # httpx's or httpx2's
+    from huggingface_hub.utils import HFValidationError, validate_repo_id  # type: ignore[attr-defined]
+
+    try:
+        validate_repo_id(name)
+    except HFValidationError as error:
+        raise TokurError(f"there is no folder and no GGUF file {name}") from error
+    if not is_offline_mode():
+        try:
+            info = HfApi().model_info(name, revision=revision, timeout=HUB_TIMEOUT_SECONDS)
+            files = {file.rfilename for file in info.siblings or ()}
+            return Source(name, info.sha, local_files_only=False, **_kind_of(files))
+        except HfHubHTTPError:
+            raise
+        except HTTPError as error:
+            progress(f"the Hugging Face hub can't be reached ({first_line(error)}); looking in its local cache")
+    wanted = (ADAPTER_CONFIG, TOKENIZER_CONFIG, CONFIG)
+    found = {file: try_to_load_from_cache(name, file, revision=revision) for file in wanted}
+    here = {file: place for file, place in found.items() if isinstance(place, str)}
+    cached = here.get(ADAPTER_CONFIG) or here.get(CONFIG)
+    if cached is None:
+        raise TokurError(
+            f"there is no folder {name} here, and the Hugging Face hub can't be reached and its local cache lacks "
+            f"{name}; connect, or use a local folder, a GGUF file or {DEFAULT_MODEL}"
+        )
+    return Source(name, Path(cached).parent.name, **_kind_of(here.keys()))
+
+
+def _kind_of(files: Collection[str]) -> dict[str, Any]:
+    """Return what the names of a model's files say of its kind: transformers, too, takes the adapter where one is."""
+    is_adapter = ADAPTER_CONFIG in files
+    return {"is_adapter": is_adapter, "has_tokenizer": not is_adapter or TOKENIZER_CONFIG in files}
+
+
+def causal_config(source: Source, name: str, trust_remote_code: bool) -> PreTrainedConfig:
+    """Return a model's config; refuse models that don't predict the next token from the ones before it."""
+    from transformers import AutoConfig
+
+    config: PreTrainedConfig = AutoConfig.from_pretrained(
+        source.place, trust_remote_code=trust_remote_code, **source.options
+    )
+    names = getattr(config, "architectures", None) or []
+    causal = not names or any(each.endswith(CAUSAL_CLASS_ENDINGS) for each in names) or CAUSAL in _own_classes(config)
+    if config.is_encoder_decoder or auto_class(config) is None or not causal:
+        what = names[0] if names else config.model_type
+        raise TokurError(
+            f"{name} ({what}) isn't a causal language model that this transformers loads; tokur needs one that "
+            "predicts the next token"
+        )
+    return config
+
+
+def auto_class(config: PreTrainedConfig) -> str | None:
+    """Return which of transformers' classes loads a model for texts; None if none does."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    if config.model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES or CAUSAL in _own_classes(config):
+        return CAUSAL
+    return MULTIMODAL if multimodal_class(config) is not None else None
+
+
+def _own_classes(config: PreTrainedConfig) -> Mapping[str, Any]:
+    """Return the classes that a model's own Python code has for transformers' ones."""
+    return getattr(config, "auto_map", None) or {}
+
+
+def multimodal_class(config: PreTrainedConfig) -> str | None:
+    """Return the class of models of this type that take images or sound beside texts."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES
+
+    return MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES.get(config.model_type)
+
+
+def context_length_of(config: PreTrainedConfig) -> int | None:
+    """Return how many positions a model has; None for any number."""
+    for part in (config, config.get_text_config(decoder=True)):
+        for field in CONTEXT_LENGTH_FIELDS:
+            if isinstance(length := getattr(part, field, None), int):
+                return length
+    return None

@@ -1,0 +1,112 @@
+"""GGUF files, converted once to a folder that loads fast.
+
+transformers takes many seconds to parse and dequantise a GGUF file, every time; the same weights as safetensors load in
+about one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from collections.abc import Callable
+from contextlib import nullcontext, redirect_stderr
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokur_cli.engine.model.cache_dir import cache_folder, place_folder
+from tokur_cli.engine.model.imports import import_transformers
+from tokur_cli.records.errors import TokurError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+CONVERSION = "2"
+"""Part of every converted folder's name; a change of what `convert_gguf` writes must change it."""
+
+MAGIC = b"GGUF"
+BYTE_LEVEL = "gpt2"
+"""GGUF's name for tokenizers over bytes."""
+SINGLE_DIGITS = "smollm"
+"""GGUF's name for SmolLM's way of splitting text: GPT-2's, but every digit stands alone."""
+SPECIAL_TOKENS = {
+    "bos_token": "bos_token_id",
+    "eos_token": "eos_token_id",
+    "unk_token": "unknown_token_id",
+    "pad_token": "padding_token_id",
+}
+
+
+def converted_gguf(file: Path, progress: Callable[[str], None]) -> Path:
+    """Return the folder of safetensors made from a GGUF file, from the cache if this very file was converted before.
+
+    Raises:
+        TokurError: it isn't a GGUF file.
+    """
+    with file.open("rb") as stream:
+        if stream.read(len(MAGIC)) != MAGIC:
+            raise TokurError(f"{file} isn't a GGUF file; a model is a folder, a GGUF file or a Hugging Face hub id")
+    status = file.stat()
+    identity = f"{file.resolve()}\0{status.st_size}\0{status.st_mtime_ns}"
+    key = hashlib.sha256(os.fsencode(identity)).hexdigest()[:16]
+    target = cache_folder() / "models" / f"{file.stem}-{key}-{CONVERSION}"
+
+    def build(folder: Path) -> None:
+        progress(f"converting {file.name} (once; it is kept in {target})")
+        convert_gguf(file, folder)
+
+    return place_folder(target, build)
+
+
+def convert_gguf(file: Path, folder: Path) -> None:
+    """Write a GGUF file's model and tokenizer into `folder`: float32 safetensors, fast tokenizer, chat template."""
+    import_transformers()
+    import torch
+    import transformers
+
+    auto: Any = transformers.AutoModelForCausalLM
+    place = {"pretrained_model_name_or_path": str(file.parent), "gguf_file": file.name}
+    # The dequantising bar can't be turned off otherwise.
+    with nullcontext() if os.environ.get("TOKUR_DEBUG") == "1" else redirect_stderr(io.StringIO()):
+        with torch.device("meta"):
+            plain = auto.from_config(transformers.AutoConfig.from_pretrained(**place), dtype=torch.float32)
+        _load_tokenizer(file).save_pretrained(folder)
+        unpacked = auto.from_pretrained(
+            **place, dtype=torch.float32, quantization_config=transformers.GgufConfig(dequantize=True)
+        )
+    # A model loaded from GGUF counts as quantised and refuses to be saved; a plain one with the same weights doesn't.
+    plain.load_state_dict(unpacked.state_dict(), assign=True)
+    plain.tie_weights()
+    plain.generation_config = unpacked.generation_config
+    plain.save_pretrained(folder)
+
+
+def _load_tokenizer(file: Path) -> PreTrainedTokenizerBase:
+    """Load a GGUF file's tokenizer, mending what transformers drops.
+
+    All versions drop the single digits; 5.17 also mistakes the end of sequence, drops the padding and decodes ``▁``, a
+    character like any other to a byte-level tokenizer, to a space.
+    """
+    from gguf import GGUFReader
+    from tokenizers import decoders, pre_tokenizers
+    from transformers import AutoTokenizer
+
+    reader = GGUFReader(file)
+
+    def written(field: str) -> Any:
+        found = reader.get_field(f"tokenizer.ggml.{field}")
+        return None if found is None else found.contents()
+
+    tokenizer: Any = AutoTokenizer.from_pretrained(str(file.parent), gguf_file=file.name)
+    for role, field in SPECIAL_TOKENS.items():
+        if (token_id := written(field)) is not None:
+            setattr(tokenizer, role, tokenizer.convert_ids_to_tokens(token_id))
+    if written("model") == BYTE_LEVEL:
+        tokenizer.clean_up_tokenization_spaces = False
+        tokenizer.backend_tokenizer.decoder = decoders.ByteLevel()
+    if written("pre") == SINGLE_DIGITS:
+        tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+            [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+        )
+    loaded: PreTrainedTokenizerBase = tokenizer
+    return loaded

@@ -1,0 +1,51 @@
+"""Imports of the heavy libraries, quiet and without what no language model needs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from contextlib import suppress
+from types import ModuleType
+from typing import Any
+
+_OPTIMISATION = "scipy.optimize"
+
+
+def import_transformers() -> None:
+    """Import transformers, without the libraries' advice and bars; ``TOKUR_DEBUG=1`` leaves everything on.
+
+    SciPy's optimisation comes only when it is called for, which takes 0.3 s off a start: transformers' losses, which
+    its models import, take one function from it, for object detectors.
+    """
+    quiet = os.environ.get("TOKUR_DEBUG") != "1"
+    for library in ("bitsandbytes", "torchao", "torch.utils._pytree", "accelerate") if quiet else ():
+        logging.getLogger(library).setLevel(logging.ERROR)  # some warn when imported
+    import accelerate  # noqa: F401  (before: whatever it imports sees SciPy as it is)
+    import huggingface_hub.utils
+    import transformers.utils.logging
+
+    if quiet:
+        hub: Any = huggingface_hub.utils
+        own: Any = transformers.utils.logging
+        hub.logging.set_verbosity_error()
+        own.set_verbosity_error()
+        own.disable_progress_bar()  # the hub's bars too, which stay where someone watches
+        if sys.stderr.isatty():
+            hub.enable_progress_bars()
+    if _OPTIMISATION in sys.modules:
+        return
+    stand_in = ModuleType(_OPTIMISATION)
+    vars(stand_in).update(linear_sum_assignment=_linear_sum_assignment)
+    sys.modules[_OPTIMISATION] = stand_in
+    try:
+        with suppress(ImportError):  # another function, another place: the models import it as it is
+            import transformers.loss.loss_utils
+    finally:
+        del sys.modules[_OPTIMISATION]
+
+
+def _linear_sum_assignment(*arguments: Any, **options: Any) -> Any:
+    from scipy.optimize import linear_sum_assignment
+
+    return linear_sum_assignment(*arguments, **options)

@@ -1,0 +1,210 @@
+"""Weights in 8 or 4 bits: what the weight of a linear map is, whichever library packs it, and how one is asked for.
+
+Each library keeps integers and scales in an order of its own. All of them compute a linear map, so W is read off that:
+column i is what the map makes of the i-th unit vector. It is the very weight that the model multiplies by.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+from transformers.pytorch_utils import Conv1D
+
+from tokur_cli.engine.body import computing_device
+from tokur_cli.engine.model.errors import first_line
+from tokur_cli.records.errors import TokurError, UsageError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+_TOGETHER = 1024  # unit vectors in a product
+_SCALE_INPUTS = 64  # of which one is looked at: blocks that share a scale are not smaller in what is common
+
+
+def is_linear_map(module: nn.Module) -> bool:
+    """Tell whether a module is a linear map of its inputs, by the sizes that those of all libraries have."""
+    return isinstance(module, Conv1D) or all(
+        isinstance(getattr(module, name, None), int) for name in ("in_features", "out_features")
+    )
+
+
+def size(module: nn.Module) -> tuple[int, int]:
+    """Return the numbers of output and of input features of a linear map."""
+    if isinstance(module, Conv1D):
+        return module.nf, module.nx
+    return cast(int, module.out_features), cast(int, module.in_features)
+
+
+def is_plain(module: nn.Module) -> bool:
+    """Tell whether a linear map holds its weight as it is: floating-point numbers, in an ordinary tensor."""
+    if not isinstance(module, nn.Linear | Conv1D):
+        return False
+    weight = module.weight
+    return weight.dtype.is_floating_point and weight.dtype.itemsize > 1 and not is_traceable_wrapper_subclass(weight)
+
+
+def is_quantised(model: PreTrainedModel) -> bool:
+    """Tell whether one of a model's linear maps holds its weight in another way than as it is."""
+    return any(is_linear_map(module) and not is_plain(module) for module in model.modules())
+
+
+@torch.no_grad()
+def weight_of(name: str, module: nn.Module, dtype: torch.dtype, columns: Sequence[int] | None = None) -> Tensor:
+    """Return W as (out × in), or some of its columns, as a linear map computes with it.
+
+    Args:
+        name: of the module, for messages.
+        module: the linear map.
+        dtype: of its inputs.
+        columns: their numbers; None for all.
+
+    Raises:
+        TokurError: the module is none, and computes something else.
+    """
+    inputs = size(module)[1]
+    wanted = range(inputs) if columns is None else columns
+    place = computing_device(module)
+    parts = []
+    try:
+        with _without_bias(module):
+            if module(torch.zeros(1, 1, inputs, dtype=dtype, device=place)).any():
+                raise ValueError("it is no linear map")
+            for start in range(0, len(wanted), _TOGETHER):
+                chosen = torch.tensor(wanted[start : start + _TOGETHER], device=place)
+                units = torch.zeros(1, len(chosen), inputs, dtype=dtype, device=place)
+                units[0, torch.arange(len(chosen), device=place), chosen] = 1
+                parts.append(module(units)[0].T)
+    except Exception as error:
+        raise TokurError(f"{name} ({type(module).__name__}): its weight cannot be read: {first_line(error)}") from error
+    return torch.cat(parts, dim=1)
+
+
+def some_columns(module: nn.Module) -> range:
+    """Return numbers of columns that together tell the scales of a weight: one of each ``_SCALE_INPUTS``."""
+    return range(0, size(module)[1], _SCALE_INPUTS)
+
+
+@contextmanager
+def _without_bias(module: nn.Module) -> Iterator[None]:
+    """Have a module compute without its bias, beside which a small weight would be rounded away."""
+    owners: list[dict[str, Any]] = [held for part in module.modules() for held in (part._parameters, part._buffers)]
+    kept = [(owner, bias) for owner in owners if (bias := owner.get("bias")) is not None]
+    try:
+        for owner, _ in kept:
+            owner["bias"] = None
+        yield
+    finally:
+        for owner, bias in kept:
+            owner["bias"] = bias
+
+
+def kept_tensors(module: nn.Module) -> Iterator[Tensor]:
+    """Yield what a module keeps: plain tensors, out of those that a library wraps.
+
+    A wrapper need not know any operation (torchao's know no sum), but what it wraps it must tell PyTorch.
+    """
+    for tensor in itertools.chain(module.parameters(), module.buffers()):
+        yield from plain_parts(tensor)
+
+
+def plain_parts(tensor: Tensor) -> Iterator[Tensor]:
+    """Yield what a tensor is made of: itself, or the integers and scales of one that a library wraps."""
+    if is_traceable_wrapper_subclass(tensor):
+        for name in tensor.__tensor_flatten__()[0]:
+            yield from plain_parts(getattr(tensor, name))
+    else:
+        yield tensor
+
+
+def asked_for(quantize: str, dtype: torch.dtype) -> Any:
+    """Return the config by which transformers quantises a checkpoint while it loads.
+
+    Args:
+        quantize: ``4bit`` (NF4 with doubly quantised scales, as QLoRA has it) or ``8bit``.
+        dtype: of what is computed.
+
+    Raises:
+        UsageError: bitsandbytes is not installed.
+    """
+    if find_spec("bitsandbytes") is None:
+        raise UsageError(f"--quantize {quantize} needs bitsandbytes: pip install 'tokur[quantized]'")
+    import transformers
+
+    config: Any = transformers.BitsAndBytesConfig
+    if quantize == "8bit":
+        return config(load_in_8bit=True)
+    return config(
+        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=dtype
+    )
+
+
+def check_method(packed: Any, name: str) -> None:
+    """Refuse a checkpoint whose ``quantization_config`` transformers passes over, to read its weights as they are.
+
+    Of what GPTQ needs, transformers names one package and trips over the other.
+
+    Args:
+        packed: that config, as the checkpoint's config has it.
+        name: of the checkpoint, as the user typed it.
+
+    Raises:
+        TokurError: it does, or a package is missing.
+    """
+    import transformers
+
+    auto: Any = transformers.quantizers.auto.AutoHfQuantizer
+    fields = packed if isinstance(packed, dict) else packed.to_dict()
+    method = fields.get("quant_method")
+    if method == "gptq" and (missing := [each for each in ("gptqmodel", "optimum") if find_spec(each) is None]):
+        raise TokurError(
+            f"{name} is quantised by GPTQ, which needs {' and '.join(missing)}: pip install {' '.join(missing)}"
+        )
+    if not auto.supports_quant_method(fields):
+        raise TokurError(
+            f"{name} is quantised by {method}, which transformers {transformers.__version__} does not load; "
+            "use a checkpoint in another format (https://huggingface.co/docs/transformers/quantization)"
+        )
+
+
+def multiply_unrounded(model: PreTrainedModel) -> None:
+    """Have bitsandbytes' 8-bit maps multiply their inputs as they are.
+
+    Its own product rounds inputs to 8 bits, too, but for features that are large in any row of the batch. So what is
+    computed beside a token changes its numbers, in SmolLM2 by as much as 8 bits change them at all.
+
+    Here a weight is unpacked for a product, each into the same memory: in new memory, that takes several times as long.
+    """
+    bitsandbytes = sys.modules.get("bitsandbytes")
+    if bitsandbytes is None:
+        return
+    modules: list[Any] = [module for module in model.modules() if type(module) is bitsandbytes.nn.Linear8bitLt]
+    largest = max((module.weight.numel() for module in modules), default=0)
+    rooms: dict[tuple[torch.device, torch.dtype], Tensor] = {}
+
+    def unpacked(weight: Tensor, scale: Tensor) -> Tensor:
+        if (key := (weight.device, scale.dtype)) not in rooms:
+            with torch.inference_mode(False):  # where it could not be written to outside of it
+                rooms[key] = torch.empty(largest, dtype=scale.dtype, device=weight.device)
+        return rooms[key][: weight.numel()].view(weight.shape).copy_(weight).mul_(scale[:, None])
+
+    def forward(module: Any, inputs: Tensor) -> Tensor:
+        if module.weight.CB is not None:
+            module.init_8bit_state()
+        weight = unpacked(module.state.CB, (module.state.SCB / 127).to(inputs.dtype))  # (out, in)
+        bias = None if module.bias is None else module.bias.to(inputs.dtype)
+        return functional.linear(inputs, weight, bias)
+
+    unrounded = type("UnroundedLinear8bit", (bitsandbytes.nn.Linear8bitLt,), {"forward": forward})
+    for module in modules:
+        module.__class__ = unrounded
+        if "_old_forward" in vars(module):  # accelerate's hook has the method that it found
+            module._old_forward = forward.__get__(module)

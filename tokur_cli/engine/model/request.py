@@ -1,0 +1,64 @@
+"""Which model is asked for, and how it is loaded; it imports no torch."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tokur_cli.records.errors import UsageError
+
+SPREADING = ("auto", "balanced", "balanced_low_0", "sequential")
+DEVICES = ("cpu", "cuda", "mps", "xpu", "npu", "hpu", "mlu", "musa", "sdaa", "mtia", "xla")
+
+
+@dataclass(frozen=True)
+class Offload:
+    """Where weights go that the devices have no room for.
+
+    Args:
+        folder: for those that main memory has none for either, if their files are not of the dtype that is wanted.
+        limit: bytes of weights on each device, and in main memory; None for what is free.
+    """
+
+    folder: str
+    limit: int | None = None
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """A causal language model, by hub id, folder, GGUF file or the embedded default's name.
+
+    Args:
+        name: what the user typed; an adapter comes with the base that its config names.
+        adapter: hub id or folder of an adapter that belongs on the model.
+        quantize: ``4bit`` or ``8bit``, by which the weights are quantised while they are loaded; None leaves them.
+        dtype: ``bfloat16``, ``float32``, ``float16``, or ``auto``: bfloat16 where it is fast, else float32.
+        device_map: ``auto``, ``balanced``, ``balanced_low_0``, ``sequential`` or a torch device.
+        offload: where weights go that don't fit; None for nowhere.
+        revision: a hub branch, tag or commit; only for hub ids.
+        trust_remote_code: run the model's own Python code.
+    """
+
+    name: str
+    adapter: str | None = None
+    quantize: str | None = None
+    dtype: str = "auto"
+    device_map: str = "auto"
+    offload: Offload | None = None
+    revision: str | None = None
+    trust_remote_code: bool = False
+
+    def __post_init__(self) -> None:
+        check_device_map(self.device_map)
+
+
+def check_device_map(name: str) -> None:
+    """Refuse what is no device map by its spelling.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if name not in SPREADING and re.fullmatch(rf"({'|'.join(DEVICES)})(:\d+)?", name) is None:
+        raise UsageError(
+            f"unknown device map {name!r}; use {', '.join(SPREADING)} or a device such as cpu, cuda, cuda:1"
+        )
