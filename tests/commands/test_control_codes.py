@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from tests.commands.score.test_score import write_lines
-from tokur_cli.views.tables import Column, Percentage, Row, Table, latex, print_table
+from tokur_cli.views.tables import Cell, Column, Row, Table, latex, print_table
 from tokur_cli.views.visible import indented
 
 EVIL = "\x1b]52;c;aGk=\x07\x9b31m\u202e\r\x7fX"
@@ -102,7 +102,7 @@ HOSTILE = "\\input{/etc/passwd}%\n\\write18{x}&$#_{}~^*[1pt]" + EVIL
 
 def test_latex_holds_no_command_and_no_line_of_a_name():
     table = Table(
-        HOSTILE, HOSTILE, [Column(HOSTILE)], [Row(HOSTILE, [HOSTILE]), Row("b", [Percentage(0.5)])], [HOSTILE]
+        HOSTILE, HOSTILE, [Column(HOSTILE)], [Row(HOSTILE, [Cell(HOSTILE)]), Row("b", [Cell("50.00")])], [HOSTILE]
     )
     text = latex(table)
     assert is_harmless(text)
@@ -118,7 +118,7 @@ def test_latex_holds_no_command_and_no_line_of_a_name():
 
 
 def test_tables_show_no_control_code_wherever_it_stands():
-    table = Table(EVIL, EVIL, [Column(EVIL)], [Row(EVIL, [EVIL])], [EVIL])
+    table = Table(EVIL, EVIL, [Column(EVIL)], [Row(EVIL, [Cell(EVIL)])], [EVIL])
     out = io.StringIO()
     print_table(table, Console(file=out, width=400, highlight=False, markup=False, emoji=False))
     assert is_harmless(out.getvalue())

@@ -30,11 +30,11 @@ class Section:
     is_of_classes: bool = False
 
 
-RANKING = Section("Right above wrong", "all {noun}s")
-AT_LENGTH = Section("Right above wrong among {noun}s of similar length")
-WITHIN = Section("The wrong spans within their responses")
+RANKING = Section("How well each score ranks correct above incorrect", "no score")
+AT_LENGTH = Section("The same among {noun}s of similar length")
+WITHIN = Section("Incorrect spans within their responses")
 REJECTION = Section("Rejection and calibration")
-PROBABILITY = Section("Probabilities of being right", "the accuracy", is_of_classes=True)
+PROBABILITY = Section("Probabilities of being correct", "the accuracy", is_of_classes=True)
 SECTIONS = (RANKING, AT_LENGTH, WITHIN, REJECTION, PROBABILITY)
 
 

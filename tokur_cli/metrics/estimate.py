@@ -10,7 +10,7 @@ import numpy as np
 
 from tokur_cli.metrics.ranked import Floats
 
-Verdict = Literal["better than", "worse than", "not to be told from"]
+Verdict = Literal["better than", "worse than", "no clear difference from"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Estimate:
         """What a difference says where higher is better, by whether its interval holds 0; None without an interval."""
         if self.low is None or self.high is None:
             return None
-        return "better than" if self.low > 0 else "worse than" if self.high < 0 else "not to be told from"
+        return "better than" if self.low > 0 else "worse than" if self.high < 0 else "no clear difference from"
 
     def as_json(self) -> dict[str, Any]:
         """Return what is known, by name."""

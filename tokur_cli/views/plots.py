@@ -28,33 +28,22 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-DASHES: tuple[Any, ...] = (
-    "-",
-    (0, (5, 1.5)),
-    (0, (1, 1)),
-    (0, (5, 1, 1, 1)),
-    (0, (8, 2)),
-    (0, (3, 1, 1, 1, 1, 1)),
-    "-",
-)
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+MARKERS = "os^DvPX"
 MOST_LINES = len(COLOURS)
-RIGHT, WRONG = "#0072B2", "#D55E00"
 
+_CLASSES = (("correct", COLOURS[0], "o"), ("incorrect", COLOURS[1], "x"))
+_GREY = "#767676"
 _STYLE: dict[Any, Any] = {
     "font.size": 9,
     "text.parse_math": False,  # a group's name may hold any $
-    "axes.titlesize": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "grid.color": "#e3e3e3",
-    "grid.linewidth": 0.6,
     "axes.axisbelow": True,
     "legend.frameon": False,
     "svg.fonttype": "none",
     "svg.hashsalt": "tokur",
-    "lines.linewidth": 1.6,
 }
 
 
@@ -78,11 +67,11 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The values of one score of right and of wrong responses."""
+    """The values of one score of correct and of incorrect responses."""
 
     score: str
-    right: Floats
-    wrong: Floats
+    correct: Floats
+    incorrect: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +81,6 @@ class Plane:
     title: str
     x_label: str
     y_label: str
-    markers: bool = False
     sizes: Sequence[int] | None = None  # values of N on a logarithmic axis; None for a linear one
     square: bool = False  # both axes from 0 to 1 at the same scale
 
@@ -106,28 +94,18 @@ def lines(path: str, drawn: Sequence[Curve], reference: Curve, plane: Plane) -> 
         reference: a line to compare with, drawn thin and grey.
         plane: what they are drawn in.
     """
-    sizes = plane.sizes
     with _figure(path, 5.6, 4.8 if plane.square else 3.8) as figure:
         axes = figure.subplots()
-        axes.plot(reference.x, reference.y, color="#767676", linewidth=1, linestyle=(0, (4, 3)), label=reference.name)
-        for number, line in enumerate(drawn):
-            colour = COLOURS[number]
-            axes.plot(
-                line.x,
-                line.y,
-                color=colour,
-                linestyle=DASHES[number],
-                label=line.name,
-                marker=MARKERS[number] if plane.markers or len(line.x) == 1 else None,
-                markersize=4.5,
-            )
-            if line.spread is not None:
-                # Bars side by side: bands of so many lines would cover each other
-                beside = line.x * 2 ** (0.03 * (number - (len(drawn) - 1) / 2)) if sizes is not None else line.x
-                axes.errorbar(beside, line.y, yerr=line.spread, fmt="none", ecolor=colour, elinewidth=1, alpha=0.7)
-        if sizes is not None:
+        axes.plot(reference.x, reference.y, color=_GREY, linewidth=1, linestyle="--", label=reference.name)
+        for line, colour, marker in zip(drawn, COLOURS, MARKERS, strict=False):
+            every = max(1, len(line.x) // 8)  # so many markers tell lines apart without their colours
+            axes.errorbar(
+                line.x, line.y, yerr=line.spread, color=colour, label=line.name, marker=marker, markersize=4.5,
+                markevery=every, elinewidth=1,
+            )  # fmt: skip
+        if plane.sizes is not None:
             axes.set_xscale("log", base=2)
-            axes.set_xticks(list(sizes), [str(size) for size in sizes])
+            axes.set_xticks(list(plane.sizes), [str(size) for size in plane.sizes])
             axes.minorticks_off()
         if plane.square:
             axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
@@ -136,47 +114,39 @@ def lines(path: str, drawn: Sequence[Curve], reference: Curve, plane: Plane) -> 
 
 
 def distributions(path: str, splits: Sequence[Split], title: str) -> None:
-    """Draw the distribution of each score for right and for wrong responses, one panel per score."""
+    """Draw the distribution of each score for correct and for incorrect responses, one panel per score."""
     columns = min(3, len(splits))
     rows = -(-len(splits) // columns)
     with _figure(path, 2.9 * columns, 2.3 * rows + 0.5) as figure:
-        panels = figure.subplots(rows, columns, squeeze=False)
-        for panel in panels.flat[len(splits) :]:
+        panels = figure.subplots(rows, columns, squeeze=False).flat
+        for panel in panels[len(splits) :]:
             panel.set_axis_off()
-        for number, (panel, split) in enumerate(zip(panels.flat, splits, strict=False)):
-            _histogram(panel, split)
-            panel.set_title(split.score)
-            if number % columns == 0:
-                panel.set_ylabel("density")
-        handles, labels = panels.flat[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=2)
-        figure.suptitle(title)
+        for panel, split in zip(panels, splits, strict=False):
+            both = np.concatenate((split.correct, split.incorrect))
+            low, high = np.quantile(both, (0.005, 0.995)) if len(both) else (0.0, 1.0)
+            bins = np.linspace(low, high if high > low else low + 1, 30).tolist()
+            for name, colour, _ in _CLASSES:
+                values = getattr(split, name)
+                fill: dict[str, Any] = {"edgecolor": colour, "facecolor": "none", "hatch": "///"}
+                if name == "correct":
+                    fill = {"color": colour, "alpha": 0.4}
+                label = f"{name} ({len(values):,})"
+                if len(values):
+                    panel.hist(values, bins, density=True, histtype="stepfilled", label=label, **fill)
+            panel.set(title=split.score, ylabel="density")
+        _share_legend(figure, panels[0], title)
 
 
 def plane(path: str, horizontal: Split, vertical: Split, title: str) -> None:
-    """Draw right and wrong responses in the plane of two scores, with their distributions along the axes."""
+    """Draw correct and incorrect responses in the plane of two scores."""
     with _figure(path, 5.2, 4.9) as figure:
-        grid = figure.add_gridspec(2, 2, width_ratios=(4, 1), height_ratios=(1, 4), wspace=0.05, hspace=0.05)
-        axes = figure.add_subplot(grid[1, 0])
-        sides = (figure.add_subplot(grid[0, 0], sharex=axes), figure.add_subplot(grid[1, 1], sharey=axes))
-        for name, colour, marker, x, y in (
-            ("wrong", WRONG, "x", horizontal.wrong, vertical.wrong),
-            ("right", RIGHT, "o", horizontal.right, vertical.right),
-        ):
-            style: dict[str, Any] = {"facecolors": "none", "edgecolors": colour} if marker == "o" else {"color": colour}
-            size = 22 if len(x) < 1000 else 6
-            axes.scatter(
-                x, y, s=size, marker=marker, linewidths=1, alpha=0.85, label=f"{name} ({len(x):,})",
-                rasterized=len(x) > 5000, **style,
-            )  # fmt: skip
-        _histogram(sides[0], horizontal)
-        _histogram(sides[1], vertical, along_y=True)
-        for side in sides:
-            side.set_axis_off()
-        axes.set(xlabel=horizontal.score, ylabel=vertical.score)
-        axes.locator_params(nbins=5)
-        axes.legend(loc="best", frameon=True)
-        figure.suptitle(title)
+        axes = figure.subplots()
+        for name, colour, marker in reversed(_CLASSES):
+            x, y = getattr(horizontal, name), getattr(vertical, name)
+            axes.plot(x, y, marker, color=colour, markerfacecolor="none", markersize=4.5 if len(x) < 1000 else 2.5,
+                      label=f"{name} ({len(x):,})", rasterized=len(x) > 5000)  # fmt: skip
+        axes.set(title=title, xlabel=horizontal.score, ylabel=vertical.score)
+        axes.legend(frameon=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +161,7 @@ class GroupMetric:
 def groups(
     path: str, names: Sequence[str], splits: Mapping[str, Sequence[Split]], metric: GroupMetric, title: str
 ) -> None:
-    """Draw each score's distribution by group for right and wrong, with a metric by group above; one panel per score.
+    """Draw each score's distribution by group for correct and incorrect, with a metric above; one panel per score.
 
     Args:
         path: the files' name without ``.png`` and ``.svg``.
@@ -204,61 +174,29 @@ def groups(
     with _figure(path, width * len(splits), 4.6) as figure:
         panels = figure.subplots(2, len(splits), squeeze=False, sharex=True, height_ratios=(1, 2))
         places = np.arange(len(names), dtype=np.float64)
-        for panel in panels[0][1:]:
-            panel.sharey(panels[0][0])
-        for column, (score, parts) in enumerate(splits.items()):
-            above, below = panels[0][column], panels[1][column]
+        for above, below, (score, of_groups) in zip(*panels, splits.items(), strict=True):
             if metric.chance is not None:
-                above.axhline(metric.chance, color="#767676", linewidth=1, linestyle=(0, (4, 3)))
-            above.plot(places, metric.values[score], color="#000000", marker="o", markersize=4)
-            above.set_title(score)
-            for offset, name, colour, marker in ((-0.17, "right", RIGHT, "o"), (0.17, "wrong", WRONG, "x")):
-                _boxes(below, places + offset, [getattr(part, name) for part in parts], name, colour, marker)
+                above.axhline(metric.chance, color=_GREY, linewidth=1, linestyle="--")
+            above.plot(places, metric.values[score], color="black", marker="o", markersize=4)
+            above.set(title=score, ylabel=metric.title)
+            for offset, (name, colour, marker) in zip((-0.17, 0.17), _CLASSES, strict=True):
+                boxes = [getattr(split, name) for split in of_groups]
+                line = {"color": colour}
+                below.boxplot(boxes, positions=places + offset, widths=0.25, whis=(5, 95), showfliers=False,
+                              boxprops=line, whiskerprops=line, capprops=line, medianprops=line)  # fmt: skip
+                medians = [np.median(values) if len(values) else np.nan for values in boxes]
+                below.plot(
+                    places + offset, medians, marker, color=colour, label=f"{name}: quartiles, 5th to 95th percentile"
+                )
             below.set_xticks(places, list(map(picture, names)))
-        panels[0][0].set_ylabel(metric.title)
-        panels[1][0].set_ylabel("score")
-        handles, labels = panels[1][0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=2)
-        figure.suptitle(picture(title))
+            below.set_ylabel("score")
+        _share_legend(figure, panels[1][0], picture(title))
 
 
-def _boxes(axes: Axes, places: Floats, values: Sequence[Floats], name: str, colour: str, marker: str) -> None:
-    """Draw the median, thick from quartile to quartile, thin from the 5th to the 95th percentile."""
-    held = [number for number, part in enumerate(values) if len(part)]
-    if not held:
-        return
-    low, lower, median, upper, high = np.array(
-        [np.quantile(values[place], (0.05, 0.25, 0.5, 0.75, 0.95)) for place in held]
-    ).T
-    axes.vlines(places[held], low, high, color=colour, linewidth=1)
-    axes.vlines(places[held], lower, upper, color=colour, linewidth=4, alpha=0.45)
-    face = "white" if marker == "o" else colour
-    axes.scatter(places[held], median, marker=marker, facecolor=face, edgecolor=colour if marker == "o" else None,
-                 s=26, zorder=3, label=f"{name}: median, quartiles, 5th to 95th percentile")  # fmt: skip
-
-
-def _histogram(axes: Axes, split: Split, *, along_y: bool = False) -> None:
-    """Draw densities of right (filled) and wrong (outlined, hatched) in common bins, less the outermost percent."""
-    both = np.concatenate((split.right, split.wrong))
-    low, high = np.quantile(both, (0.005, 0.995)) if len(both) else (0.0, 1.0)
-    if low == high:
-        low, high = low - 0.5, high + 0.5
-    bins = np.linspace(low, high, 1 + int(np.clip(2 * len(both) ** (1 / 3), 8, 50)))
-    direction: Any = "horizontal" if along_y else "vertical"
-    parts: tuple[tuple[str, Floats, dict[str, Any]], ...] = (
-        (f"right ({len(split.right):,})", split.right, {"color": RIGHT, "alpha": 0.4, "histtype": "stepfilled"}),
-        (
-            f"wrong ({len(split.wrong):,})",
-            split.wrong,
-            {"edgecolor": WRONG, "facecolor": "none", "histtype": "stepfilled", "hatch": "///", "linewidth": 1.3},
-        ),
-    )
-    for name, values, style in parts:
-        if len(values):
-            density = np.full(len(values), 1.0 / (len(values) * (bins[1] - bins[0])))
-            axes.hist(
-                np.clip(values, low, high), bins=list(bins), weights=density, label=name, orientation=direction, **style
-            )
+def _share_legend(figure: Figure, panel: Axes, title: str) -> None:
+    handles, labels = panel.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2)
+    figure.suptitle(title)
 
 
 @contextmanager

@@ -132,7 +132,7 @@ def test_an_error_rate_that_no_label_can_mend_is_said(certify):
 def test_the_first_sample_of_a_question_counts(certify):
     records = list(labelled(samples=3))
     _, err, certificate, _ = certify(records[::-1])
-    assert "left out 600 further samples: the first of each question counts" in err
+    assert "skipped 600 further samples: the first of each question counts" in err
     assert certificate == certify([record for record in records if record["tokur"]["sample"] == 0])[2]
 
 
@@ -140,7 +140,7 @@ def test_a_question_whose_first_sample_has_no_label_is_left_out(certify):
     records = list(labelled(samples=2))
     records[0]["correct"] = None
     _, err, certificate, _ = certify(records)
-    assert "left out 1 question whose label is null" in err
+    assert "skipped 1 question whose label is null" in err
     assert certificate["questions"] == 299
 
 
@@ -149,7 +149,7 @@ def test_records_without_label_or_score_are_told(certify):
     del records[0]["reference"]
     records[1]["tokur"]["scores"]["eu"] = None
     _, err, certificate, _ = certify(records)
-    assert "left out 1 question without a label or a reference" in err
+    assert "skipped 1 question without a label or a reference" in err
     assert "1 question has no eu" in err
     assert certificate["questions"] == 299
     assert len(certificate["scores"]) == 298

@@ -59,7 +59,7 @@ def test_another_models_samples_tell_the_difficulty_by_id(tmp_path, run_tokur):
         *("--difficulty", 10, "--difficulty-from", others),
     )
     assert code == 0, err
-    assert "left out of the groups: 2 records without 10 labelled samples of their question" in err
+    assert "not in a group: 2 records without 10 labelled samples of their question" in err
     counts = {row["group"]: row["labelled"] for row in parsed(out) if "group" in row}
     assert counts == {str(value): list(level.values()).count(value) for value in sorted(set(level.values()))}
 

@@ -93,8 +93,8 @@ def test_records_without_a_label_are_left_out_and_counted_by_reason(evaluate):
         "code_not_run": 1,
     }
     for reason in ("without a label or a reference", "whose label is null", "with a reference that cannot be read"):
-        assert f"left out 1 record {reason}\n" in err
-    assert "left out 1 record of code, which is run with --allow-code-execution only\n" in err
+        assert f"skipped 1 record {reason}\n" in err
+    assert "skipped 1 record of code, which is run with --allow-code-execution only\n" in err
 
 
 def test_missing_and_null_scores_are_left_out_for_that_score_alone_and_said(evaluate):
@@ -107,8 +107,8 @@ def test_missing_and_null_scores_are_left_out_for_that_score_alone_and_said(eval
     assert (eu["records"], eu["missing"], ll["records"], ll["missing"]) == (3, 1, 3, 1)
     assert ll["auroc"]["value"] == 1.0
     assert eu["auroc"]["value"] == 0.5
-    assert "left out for eu, ll: 1 record without it" in err
-    assert "left out the score mystery of 1 record" in err
+    assert "skipped for eu, ll: 1 record without it" in err
+    assert "skipped the score mystery of 1 record" in err
 
 
 def test_one_class_only_is_said_and_has_no_auroc(evaluate):
@@ -138,7 +138,6 @@ def test_versus_compares_on_the_same_records_and_finds_no_difference_from_a_copy
     assert by_score["pe"]["difference"]["auroc"]["p"] == 1.0
     expected = by_score["eu"]["auroc"]["value"] - by_score["ll"]["auroc"]["value"]
     assert by_score["eu"]["difference"]["auroc"]["value"] == pytest.approx(expected)
-    assert 0 < by_score["eu"]["delong_p"] < 1
     assert "difference" not in by_score["ll"]
 
 
@@ -159,7 +158,7 @@ def test_comparisons_without_a_verdict_leave_their_records_out(evaluate, monkeyp
     monkeypatch.setattr(WorkerPool, "map", lambda self, requests: [OutOfLimits("time") for _ in requests])
     _, (row,), err = evaluate([*hand_worked(), answered(9, "x(x+3)", reference="x^2 + 3x")])
     assert (row["labelled"], row["unlabelled"], row["outcomes"]["timeout"]) == (4, 1, 1)
-    assert "left out 1 record whose comparison ran out of time or memory\n" in err
+    assert "skipped 1 record whose comparison ran out of time or memory\n" in err
 
 
 def test_records_without_scores_can_be_graded_and_nothing_else(evaluate, tmp_path):

@@ -78,7 +78,7 @@ def test_every_quantity_and_aggregate_agrees_with_scikit_learn(evaluate):
     }
     assert rows["chance"]["auroc"]["value"] == 0.5
     assert rows["chance"]["hit1"]["value"] == pytest.approx(1 / 5)
-    assert rows["length"]["within"]["value"] == 0.5  # all spans are as long
+    assert rows["length"]["within"]["value"] == 0.5  # no score are as long
     assert rows["position"]["within"]["value"] == 1  # no span after the wrong one is known to be right
 
 
@@ -126,7 +126,7 @@ def test_claims_may_stand_elsewhere_and_records_without_any_are_counted(evaluate
     )
     assert code == 0
     assert elsewhere["eu_sum"]["auroc"] == rows["eu_sum"]["auroc"]
-    assert "left out 1 responses without labelled spans" in err
+    assert "skipped 1 responses without labelled spans" in err
 
 
 @pytest.mark.parametrize(
@@ -186,9 +186,9 @@ def test_the_tables_speak_of_spans(tmp_path):
     shown = os.read(main, 100_000).decode()
     os.close(main)
     assert "300 spans, " in shown
-    assert "all spans" in shown
+    assert "no score" in shown
     assert "hit@1" in shown
-    assert b"left out" in done.stderr
+    assert b"skipped" in done.stderr
 
 
 def test_a_token_counts_in_the_span_of_its_first_visible_character(evaluate):

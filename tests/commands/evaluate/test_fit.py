@@ -133,8 +133,8 @@ def test_records_without_a_label_or_a_score_are_left_out_and_counted(fit):
     records[1]["correct"] = None
     _, _, err, calibration = fit(records)
     assert (calibration["records"], calibration["labels"]) == (178, {"correct": 178})
-    assert "left out 1 record whose label is null" in err
-    assert "left out for p_correct, eu, ll_sum, neg_length: 1 record without it" in err
+    assert "skipped 1 record whose label is null" in err
+    assert "skipped for p_correct, eu, ll_sum, neg_length: 1 record without it" in err
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_a_file_is_replaced_with_force_only_and_never_the_input(fit, run_tokur, 
 def test_tables_and_plots_show_the_probabilities(fit, tmp_path):
     code, out, _, _ = fit(list(graded()), "--as", "table", "--plot", tmp_path / "plots")
     assert code == 0
-    assert "Probabilities of being right with 95 % intervals" in out
+    assert "Probabilities of being correct (95 % CI)" in out
     assert not any(line.endswith(" ") for line in out.splitlines())
     for name in ("reliability", "risk-coverage", "roc"):
         assert (tmp_path / "plots" / f"{name}.svg").read_text().count("p_correct") == 1

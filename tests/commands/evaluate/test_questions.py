@@ -57,7 +57,7 @@ def test_tables_speak_of_questions_and_compare_with_the_share(evaluate):
     code, text, _ = evaluate(voted(), options=["--level", "question", "--as", "table"])
     assert code == 0
     assert text.startswith("60 questions, 60 with a label; accuracy ")
-    assert "all questions" in text
+    assert "no score" in text
     assert "against share" in text
 
 
@@ -65,7 +65,7 @@ def test_questions_are_grouped_and_those_with_a_sample_without_label_left_out(ev
     records = list(voted())
     records[7]["correct"] = None
     _, rows, err = evaluate(records, options=["--level", "question", "--scores", "eu", "--group-by", "level"])
-    assert "left out 1 question without a label" in err
+    assert "skipped 1 question without a label" in err
     assert {(row.get("group"), row["labelled"]) for row in rows} == {(None, 59), ("0", 30), ("1", 29)}
 
 

@@ -98,7 +98,7 @@ def test_votes_that_are_settled_end(evaluate):
     assert 0.5 <= second["accuracy"]["value"] <= 1
     assert {"value", "low", "high", "p"} <= first["difference"].keys()
     _, text, _ = evaluate(settled_and_not(), options=[*options, "--as", "table"])
-    assert "The vote ends when it is settled, at most N = 8 (%) with 95 % intervals" in text
+    assert "The vote ends when it is settled, at most N = 8 (%, 95 % CI, too narrow for fewer" in text
     assert "stop at 0.95" in text
 
 

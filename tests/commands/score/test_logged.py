@@ -292,7 +292,7 @@ def test_the_heat_map_offers_only_quantities_that_have_values(run_tokur, tmp_pat
     record["tokur"]["tokens"]["deepconf"] = [None] * len(record["tokur"]["tokens"]["logprob"])
     code, _, err = run_tokur("heatmap", write_lines(tmp_path / "one.jsonl", [record]))
     assert code == 1
-    assert err.endswith('no token values named "eu": give --score logprob, which there are\n')
+    assert err.endswith('no "eu" per token here; available: logprob (--score logprob)\n')
 
 
 def test_the_other_commands_take_such_records_and_evaluate_does_not_mix_them_unsaid(run_tokur, tmp_path, scored):
@@ -300,7 +300,7 @@ def test_the_other_commands_take_such_records_and_evaluate_does_not_mix_them_uns
     logged = write_lines(tmp_path / "logged.jsonl", labelled)
     code, out, err = run_tokur("evaluate", logged, "--bootstrap", "0", "--scores", "all")
     assert code == 0
-    assert "left out for deepconf" in err
+    assert "skipped for deepconf" in err
     assert "may not be comparable" not in err
     assert {"ll", "ll_sum"} <= {row["score"] for row in parsed(out)} <= set(EXACT)
     code, out, _ = run_tokur("select", logged, "--by", "ll")
@@ -313,8 +313,8 @@ def test_the_other_commands_take_such_records_and_evaluate_does_not_mix_them_uns
     assert run_tokur("heatmap", logged, "--score", "logprob", "--limit", "1")[0] == 0
     code, _, err = run_tokur("heatmap", logged)
     assert code == 1
-    assert 'no token values named "eu": give --score logprob' in err
-    assert run_tokur("heatmap", logged, "--score", re.search(r"give --score (\S+), which", err)[1])[0] == 0
+    assert 'no "eu" per token here; available: logprob' in err
+    assert run_tokur("heatmap", logged, "--score", re.search(r"\(--score (\S+)\)", err)[1])[0] == 0
     exact = [record | {"tokur": record["tokur"] | {"run": {"model": "served", "seed": None}}} for record in labelled]
     mixed = write_lines(tmp_path / "mixed.jsonl", [*labelled, *exact])
     _, _, err = run_tokur("evaluate", mixed, "--bootstrap", "0")

@@ -138,7 +138,7 @@ def _say_left_out(results: Results, runs: Sequence[Columns]) -> None:
     without = sum(name is None for run in runs for name in run.group)
     if without:
         lacking = results.options.group_by or f"{results.options.difficulty} labelled samples of their question"
-        say(COMMAND, f"left out of the groups: {without:,} record{'s' * (without != 1)} without {lacking}")
+        say(COMMAND, f"not in a group: {without:,} record{'s' * (without != 1)} without {lacking}")
 
 
 def _write(results: Results, target: EvaluationOutput) -> None:

@@ -144,14 +144,14 @@ class LabelledQuestions:
         """Return what the user should know of the records, a line each."""
         unlabelled = Counter(response.outcome for response in self._first.values() if math.isnan(response.label))
         lines = [
-            f"left out {count:,} question{'s' * (count != 1)} {UNLABELLED.get(outcome, 'without a label')}"
+            f"skipped {count:,} question{'s' * (count != 1)} {UNLABELLED.get(outcome, 'without a label')}"
             for outcome, count in unlabelled.items()
         ]
         if merged := self._questions.merged():
             lines.append(merged)
         if self.others:
             lines.append(
-                f"left out {self.others:,} further samples: the first of each question counts; for the answer of a "
+                f"skipped {self.others:,} further samples: the first of each question counts; for the answer of a "
                 "vote certify what tokur select writes"
             )
         without = sum(not math.isfinite(response.value) for response in self.responses.values())

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tokur_cli.commands.evaluate.certify.questions import LabelledQuestions
+from tokur_cli.commands.evaluate.report.tables import figure
 from tokur_cli.metrics.certification import Target, in_order, upper_bound
+from tokur_cli.metrics.estimate import Estimate
 from tokur_cli.scores.certificate import Certificate
-from tokur_cli.views.tables import MISSING, Percentage
+from tokur_cli.views.tables import MISSING
 from tokur_cli.views.visible import picture
 
 if TYPE_CHECKING:
@@ -42,11 +44,11 @@ def print_certificate(certificate: Certificate, responses: str, console: Console
     from rich.text import Text
 
     given = certificate.coverage
-    coverage = Percentage(given["value"], given["low"], given["high"])
+    coverage = figure(Estimate(given["value"], given["low"], given["high"]))
     part, made = certificate.errors / certificate.answered, certificate.settings
     rows = {
         "answers given": certificate.rule,
-        "coverage": f"{coverage.shown} % {coverage.aside(1)}, {certificate.answered:,} of {certificate.questions:,}",
+        "coverage": f"{coverage.text} % {coverage.aside}, {certificate.answered:,} of {certificate.questions:,}",
         "wrong of these": f"{100 * part:.2f} %, {certificate.errors:,} of {certificate.answered:,}; upper bound "
         f"{100 * certificate.bound:.2f} %",
         "responses": responses,

@@ -69,7 +69,7 @@ class ResponseReader(RunReader[Labelled]):
 
     def _told_of_responses(self) -> Iterator[str]:
         for name, count in self._unknown.items():
-            yield f"left out the score {name} of {count:,} records: the catalogue does not know it"
+            yield f"skipped the score {name} of {count:,} records: the catalogue does not know it"
         logged, exact = self._logged[True], self._logged[False]
         if logged and exact:
             yield (

@@ -74,7 +74,7 @@ class SpanReader(RunReader[Record]):
                     f'no record has labelled spans: give each "{self._field}", '
                     'a list such as [{"start": 0, "end": 12, "correct": true}]'
                 )
-            self.told.append(f"left out {self._without_claims:,} responses without labelled spans")
+            self.told.append(f"skipped {self._without_claims:,} responses without labelled spans")
         return runs
 
     def good(self, items: Iterable[Record | RecordError]) -> Iterator[Record]:

@@ -58,7 +58,7 @@ class _Pooled:
         return values[held], self.label[held]
 
     def balanced(self, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return (N,) whether a member is chosen: all of the rarer of right and wrong, as many others at random."""
+        """Return (N,) whether a member is chosen: all of the rarer class, and as many others at random."""
         chosen = np.zeros(len(members), dtype=np.bool_)
         classes = [np.flatnonzero(members & (self.label >= 0.5)), np.flatnonzero(members & (self.label < 0.5))]
         fewest = min(map(len, classes))
@@ -67,11 +67,11 @@ class _Pooled:
         return chosen
 
     def split(self, score: str, members: NDArray[np.bool_] | None = None) -> plots.Split:
-        """Return the values of right and wrong records, of graded ones above and below one half, or of some of them."""
+        """Return the values of correct and incorrect records (graded ones above and below one half), or of some."""
         values = self.values(score)
         held = np.isfinite(values) if members is None else np.isfinite(values) & members
-        right = self.label >= 0.5
-        return plots.Split(score, values[held & right], values[held & ~right])
+        correct = self.label >= 0.5
+        return plots.Split(score, values[held & correct], values[held & ~correct])
 
 
 def write_plots(runs: Sequence[Columns], results: Results, folder: str) -> None:
@@ -136,8 +136,8 @@ def _roc(records: _Pooled, overall: Evaluation, drawn: Sequence[str], folder: st
             plots.Curve("chance (50)", diagonal, diagonal),
             plots.Plane(
                 f"ROC, AUROC in % ({_shown(overall, drawn)})",
-                "wrong responses taken for right",
-                "right responses found",
+                "incorrect responses taken for correct",
+                "correct responses found",
                 square=True,
             ),
         )
@@ -156,14 +156,14 @@ def _risk(records: _Pooled, overall: Evaluation, drawn: Sequence[str], folder: s
         plots.Curve("perfect ranking", *thinned(count / len(count), best)),
         plots.Plane(
             f"Risk and coverage, AURC in % ({_shown(overall, drawn)})",
-            "coverage: part answered, the most confident first",
-            "risk: part of these that is wrong",
+            "coverage: fraction answered, the most confident first",
+            "risk: fraction of these that is incorrect",
         ),
     )
 
 
 def _reliability(records: _Pooled, overall: Evaluation, drawn: Sequence[str], folder: str) -> None:
-    """Draw how often what was said to be right so often is: each point is as many records as any other."""
+    """Draw how often responses of a probability are correct: each point is as many records as any other."""
     found = []
     for score in drawn:
         probability, label = records.confidence(score)
@@ -178,23 +178,22 @@ def _reliability(records: _Pooled, overall: Evaluation, drawn: Sequence[str], fo
         found,
         plots.Curve("as often as said", diagonal, diagonal),
         plots.Plane(
-            f"Reliability, ECE in % ({RELIABILITY_POINTS} parts of equal size ± standard error)",
-            "probability of being right",
-            "part that is right",
-            markers=True,
+            f"Reliability, ECE in % ({RELIABILITY_POINTS} bins of equal size ± standard error)",
+            "probability of being correct",
+            "fraction that is correct",
             square=True,
         ),
     )
 
 
 def _splits(records: _Pooled, drawn: Sequence[str], is_binary: bool, folder: str) -> None:
-    what = "right and wrong responses" if is_binary else "responses of quality ≥ ½ (right) and < ½ (wrong)"
+    what = "responses" if is_binary else "responses, of quality ≥ ½ (correct) and < ½ (incorrect)"
     splits = [records.split(score) for score in drawn]
     plots.distributions(os.path.join(folder, "distributions"), splits, f"Scores of {what}")
 
 
 def _plane(records: _Pooled, pair: tuple[str, str], folder: str) -> None:
-    """Draw the paper's EU–AU plane, with all responses and, as the paper has it, with equally many right and wrong."""
+    """Draw the paper's EU–AU plane, with all responses and, as in the paper, with equally many of both."""
     both = np.isfinite(records.values(pair[0])) & np.isfinite(records.values(pair[1]))
     title = "Epistemic and aleatoric uncertainty (nats)"
     for name, members in (("eu-au", both), ("eu-au-balanced", both & records.balanced(both))):
@@ -237,7 +236,6 @@ def _scaling(curves: Scaling, drawn: Sequence[str], options: EvaluationOptions, 
                 f"{name} {kept(options)}",
                 "N responses per question",
                 "accuracy (mean ± std)",
-                markers=True,
                 sizes=options.sizes,
             ),
         )

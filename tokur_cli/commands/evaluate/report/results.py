@@ -169,7 +169,6 @@ def as_rows(results: Results) -> list[dict[str, Any]]:
             if versus is not None and name != versus:
                 row["versus"] = versus
                 row["difference"] = {metric: estimate.as_json() for metric, estimate in score.differences.items()}
-                row["delong_p"] = score.delong_p
             if curves is not None:
                 row["scaling"] = _points(curves, name)
             rows.append(row)

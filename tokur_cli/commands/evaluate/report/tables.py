@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
-
 from tokur_cli.answers.grading import UNLABELLED
 from tokur_cli.commands.evaluate.choice import baselines
 from tokur_cli.commands.evaluate.report.results import Results
@@ -24,7 +21,7 @@ from tokur_cli.metrics.estimate import Estimate
 from tokur_cli.metrics.evaluation import Evaluation, ScoreResult
 from tokur_cli.metrics.scaling import Scaling
 from tokur_cli.scores.catalogue import LENGTH
-from tokur_cli.views.tables import MISSING, Column, Percentage, Row, Table
+from tokur_cli.views.tables import MISSING, Cell, Column, Row, Table
 
 VOTES = {"maj": "Maj@N", "wbon": "WBoN"}
 FEW_QUESTIONS = 40
@@ -61,8 +58,8 @@ def heading(results: Results) -> str:
         parts.append(_count(overall.questions, "question"))
     if overall.accuracy.value is not None:
         what = "accuracy" if overall.is_binary else "mean quality"
-        cell = _cell(overall.accuracy)
-        parts.append(f"{what} {cell.shown} % {cell.aside(1)}".rstrip())
+        cell = figure(overall.accuracy)
+        parts.append(f"{what} {cell.text} % {cell.aside}".rstrip())
     labelled = sorted(name for name in outcomes if name not in UNLABELLED)
     parts.append(", ".join(f"{outcomes[name]:,} {name.replace('_', ' ')}" for name in labelled))
     return "; ".join(part for part in parts if part)
@@ -72,14 +69,14 @@ def left_out(results: Results) -> list[str]:
     """Return a line for each kind of record without a label, and for each score that labelled records lack."""
     outcomes, noun = results.outcomes, _noun(results)
     lines = [
-        f"left out {_count(outcomes[name], noun)} {reason}" for name, reason in UNLABELLED.items() if outcomes[name]
+        f"skipped {_count(outcomes[name], noun)} {reason}" for name, reason in UNLABELLED.items() if outcomes[name]
     ]
     missing: dict[int, list[str]] = {}
     for name, score in results.overall.scores.items():
         if score.missing:
             missing.setdefault(score.missing, []).append(name)
     return lines + [
-        f"left out for {', '.join(names)}: {_count(count, noun)} without it" for count, names in missing.items()
+        f"skipped for {', '.join(names)}: {_count(count, noun)} without it" for count, names in missing.items()
     ]
 
 
@@ -100,8 +97,8 @@ def reasons(results: Results) -> list[str]:
 
 def kept(options: EvaluationOptions) -> str:
     """Return in words which responses vote."""
-    part, least = float(100 * options.kept.fraction), options.kept.minimum
-    return f"among the most confident {part:g} %{f', at least {least},' * (least > 1)} of N responses"
+    percent, minimum = float(100 * options.kept.fraction), options.kept.minimum
+    return f"among the most confident {percent:g} %{f', at least {minimum},' * (minimum > 1)} of N responses"
 
 
 def _having(overall: Evaluation, section: Section) -> dict[str, ScoreResult]:
@@ -119,85 +116,76 @@ def _section_table(results: Results, section: Section) -> Table:
         for name, score in _having(overall, section).items()
     ]
     if section.constant is not None and (overall.is_binary or not section.is_of_classes):
-        constant = [
-            _shown(metric, metric.constant(overall.accuracy)) if metric.constant else MISSING for metric in metrics
-        ]
-        rows.insert(0, Row(section.constant.format(noun=_noun(results)), constant, competes=False))
+        figures = [metric.constant(overall.accuracy) if metric.constant else Estimate(None) for metric in metrics]
+        rows.insert(0, Row(section.constant, list(map(_shown, metrics, figures)), competes=False))
     arrows = {"lower": "↓", "higher": "↑"}
     units = {metric.unit for metric in metrics}
     columns = [
         Column(f"{metric.title}{f' ({metric.unit})' * (len(units) > 1)} {arrows[metric.better]}", metric.better)
         for metric in metrics
     ]
-    unit = f" ({units.pop()})" if len(units) == 1 else ""
-    title = section.title.format(noun=_noun(results))
-    return Table(f"{title}{unit}{_interval_note(overall)}", "score", columns, rows)
+    unit = units.pop() if len(units) == 1 else ""
+    return Table(section.title.format(noun=_noun(results)) + _in_brackets(unit, overall), "score", columns, rows)
 
 
-def _shown(metric: Metric, estimate: Estimate, *, is_difference: bool = False) -> Percentage | str:
-    if metric.unit == "%":
-        return Percentage(estimate.value, estimate.low, estimate.high, estimate.std, signed=is_difference)
-    if estimate.value is None:
-        return MISSING
-    sign = "+" if is_difference else ""
-    aside = f" [{estimate.low:{sign}.3f}, {estimate.high:{sign}.3f}]" if estimate.low is not None else ""
-    return f"{estimate.value:{sign}.3f}{aside}"
-
-
-def _interval_note(overall: Evaluation) -> str:
+def _in_brackets(unit: str, overall: Evaluation) -> str:
+    """Return the unit of a table's figures, and what stands beside them."""
+    aside = ""
     if overall.runs > 1:
-        return f", mean ± std over {overall.runs} runs"
-    if not _have_intervals(score.metrics for score in overall.scores.values()):
-        return ""
-    few = f", too narrow for fewer than {FEW_QUESTIONS} questions" if overall.questions < FEW_QUESTIONS else ""
-    return f" with 95 % intervals{few}"
+        aside = f"mean ± std over {overall.runs} runs"
+    elif any(estimate.low is not None for score in overall.scores.values() for estimate in score.metrics.values()):
+        few = f", too narrow for fewer than {FEW_QUESTIONS} questions" if overall.questions < FEW_QUESTIONS else ""
+        aside = f"95 % CI{few}"
+    said = ", ".join(filter(None, (unit, aside)))
+    return f" ({said})" if said else ""
 
 
-def _have_intervals(scores: Iterable[Mapping[str, Estimate]]) -> bool:
-    return any(estimate.low is not None for metrics in scores for estimate in metrics.values())
+def _shown(metric: Metric, estimate: Estimate, *, signed: bool = False) -> Cell:
+    if metric.unit == "%":
+        return figure(estimate, signed=signed)
+    return figure(estimate, signed=signed, scale=1, decimals=3)
+
+
+def figure(estimate: Estimate, *, signed: bool = False, scale: int = 100, decimals: int = 2) -> Cell:
+    """Return a figure with its interval, to a decimal less, or its standard deviation; by default in percent."""
+
+    def rounded(value: float, places: int) -> str:
+        number = round(scale * value, places) + 0.0  # -0.0 would show its sign
+        return f"{number:{'+' if signed and number else ''}.{places}f}"
+
+    if estimate.value is None:
+        return Cell(MISSING)
+    aside = "" if estimate.std is None else f"±{scale * estimate.std:.{decimals}f}"
+    if not aside and estimate.low is not None and estimate.high is not None:
+        aside = f"[{rounded(estimate.low, decimals - 1)}, {rounded(estimate.high, decimals - 1)}]"
+    return Cell(rounded(estimate.value, decimals), aside, estimate.value)
 
 
 def _comparison_table(results: Results, versus: str) -> Table:
     others = {name: score for name, score in results.overall.scores.items() if name != versus}
     metrics = compared((score.differences for score in others.values()), is_binary=results.overall.is_binary)
     columns: list[Column] = []
-    rows: dict[str, list[Percentage | str]] = {name: [] for name in others}
+    rows: dict[str, list[Cell]] = {name: [] for name in others}
     for metric in metrics:
-        title = f"Δ{metric.title}{f' ({metric.unit})' * (metric.unit != '%')}"
-        columns += [Column(title), Column("p", belongs=True)]
-        columns += [Column("DeLong p", belongs=True)] * (metric.name == "auroc")
+        columns += [Column(f"Δ{metric.title}{f' ({metric.unit})' * (metric.unit != '%')}"), Column("p")]
         for name, score in others.items():
             difference = score.differences.get(metric.name, Estimate(None))
-            cells = [_shown(metric, difference, is_difference=True), _p(difference.p)]
-            rows[name] += [*cells, *([_p(score.delong_p)] * (metric.name == "auroc"))]
-    title = f"Score − {versus} (percentage points){_interval_note(results.overall)}, paired"
-    notes = []
-    if _have_intervals(score.differences for score in others.values()):
-        notes = ["where an interval holds 0, these records do not tell which of the two is better"]
-    return Table(title, "score", columns, [Row(name, cells, competes=False) for name, cells in rows.items()], notes)
+            rows[name] += [_shown(metric, difference, signed=True), Cell(_p(difference.p))]
+    title = f"Score − {versus}, paired" + _in_brackets("percentage points", results.overall)
+    return Table(title, "score", columns, [Row(name, cells, competes=False) for name, cells in rows.items()])
 
 
 def _verdict_table(results: Results) -> Table:
     scores = results.overall.scores
     others = [name for name in baselines(results.options) if any(name in score.against for score in scores.values())]
     columns = [Column("against the length" if other == LENGTH else f"against {other}") for other in others]
-    rows = [
-        Row(
-            name,
-            [
-                f"{estimate.verdict} {other}" if estimate.verdict else MISSING
-                for other in others
-                for estimate in [score.against.get(other, Estimate(None))]
-            ],
-            competes=False,
-        )
-        for name, score in scores.items()
-    ]
+    rows = []
+    for name, score in scores.items():
+        verdicts = [(other, score.against.get(other, Estimate(None)).verdict) for other in others]
+        cells = [Cell(f"{verdict} {other}" if verdict else MISSING) for other, verdict in verdicts]
+        rows.append(Row(name, cells, competes=False))
     metric = leading(is_binary=results.overall.is_binary)
-    notes = [
-        "of 20 verdicts on scores that in truth rank alike, about one says better or worse all the same: confirm on "
-        "other records what stands out among many"
-    ]
+    notes = ["about 1 in 20 of these verdicts is a false alarm"]
     return Table(f"Verdicts by the paired 95 % intervals of Δ{metric.title}", "score", columns, rows, notes)
 
 
@@ -205,24 +193,23 @@ def _group_table(results: Results) -> Table:
     groups = results.groups
     metric = leading(is_binary=all(group.is_binary for group in groups.values()))
     rows = [
-        Row(f"{_noun(results)}s", [f"{group.records:,}" for group in groups.values()], competes=False),
-        Row("accuracy", [Percentage(group.accuracy.value) for group in groups.values()], competes=False),
+        Row(f"{_noun(results)}s", [Cell(f"{group.records:,}") for group in groups.values()], competes=False),
+        Row("accuracy", [figure(Estimate(group.accuracy.value)) for group in groups.values()], competes=False),
     ]
-    found = {
-        name: {score: of.metrics[metric.name] for score, of in group.scores.items()} for name, group in groups.items()
-    }
-    for score in results.overall.scores:
-        rows.append(Row(score, [Percentage(of[score].value) for of in found.values()]))
+    for name in results.overall.scores:
+        values = [group.scores[name].metrics[metric.name].value for group in groups.values()]
+        rows.append(Row(name, [figure(Estimate(value)) for value in values]))
     notes = []
-    for name, of in found.items():
-        notes += [f"{name}: {reason}" for reason in dict.fromkeys(one.reason for one in of.values()) if reason]
+    for name, group in groups.items():
+        reasons = dict.fromkeys(score.metrics[metric.name].reason for score in group.scores.values())
+        notes += [f"{name}: {reason}" for reason in reasons if reason]
     columns = [Column(name, metric.better) for name in groups]
     return Table(f"{metric.title} (%) by {results.options.grouping}", "score", columns, rows, notes)
 
 
 def _scaling_table(curves: Scaling, method: str, options: EvaluationOptions) -> Table:
     def row(title: str, score: str | None, method: str) -> Row:
-        cells = [_cell(curves.point(score, method, size)) for size in options.sizes]
+        cells = [figure(curves.point(score, method, size)) for size in options.sizes]
         return Row(title, cells, competes=score is not None)
 
     rows = [row(title, None, plain) for plain, title in _METHODS.items()]
@@ -231,32 +218,21 @@ def _scaling_table(curves: Scaling, method: str, options: EvaluationOptions) -> 
     title = f"{VOTES[method]} {kept(options)} (%), mean ± std over the draws"
     notes = [f"{curves.questions:,} questions, {options.repeats} draws each"]
     if curves.unlabelled:
-        notes.append(f"left out {curves.unlabelled:,} questions with a response that has no label")
+        notes.append(f"skipped {curves.unlabelled:,} questions with a response that has no label")
     if curves.fewest < max(options.sizes):
         notes.append(f"a question has only {curves.fewest} responses: where N is larger, it gives all that it has")
     return Table(title, "score", columns, rows, notes)
 
 
 def _stopping_table(results: Results) -> Table:
-    rows = [
-        Row(
-            f"stop at {level:g}",
-            [
-                _cell(of.accuracy),
-                replace(_cell(of.difference), signed=True),
-                *(_cell(estimate) for estimate in (of.tokens, of.samples, of.settled)),
-            ],
-            competes=False,
-        )
-        for level, of in results.stopping.items()
-    ]
+    rows = []
+    for level, of in results.stopping.items():
+        cells = [figure(of.accuracy), figure(of.difference, signed=True)]
+        cells += [figure(estimate) for estimate in (of.tokens, of.samples, of.settled)]
+        rows.append(Row(f"stop at {level:g}", cells, competes=False))
     columns = [Column(title) for title in ("accuracy", "− all N", "tokens of all N", "samples of all N", "settled")]
-    title = f"The vote ends when it is settled, at most N = {max(results.options.sizes)} (%)"
-    return Table(f"{title}{_interval_note(results.overall)}", "", columns, rows, [])
-
-
-def _cell(estimate: Estimate) -> Percentage:
-    return Percentage(estimate.value, estimate.low, estimate.high, estimate.std)
+    title = f"The vote ends when it is settled, at most N = {max(results.options.sizes)}"
+    return Table(title + _in_brackets("%", results.overall), "", columns, rows)
 
 
 def _p(value: float | None) -> str:
