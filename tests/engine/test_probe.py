@@ -1,5 +1,7 @@
 """Every model is asked, before it is used, whether tokur's way through it leads to its own numbers."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from tests.engine import oracle
 from tests.engine.more_families import MORE, REFUSED, model_of, more
 from tests.tiny import FAMILIES, SPECIAL_TOKENS, tiny_model, tiny_tokenizer
 from tokur_cli.engine import body
+from tokur_cli.engine.forward.prefix_tree import _LeafLayer
 from tokur_cli.engine.generation import cache
 from tokur_cli.engine.generation.cache import KVCache, RollingLayer
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
@@ -15,7 +18,6 @@ from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.model.load import load_language_model
 from tokur_cli.engine.model.request import ModelRequest
 from tokur_cli.engine.posterior.posterior import build_posterior
-from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.probe import probe_model
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
 from tokur_cli.engine.uncertainty.perturbed import Draws
@@ -83,8 +85,8 @@ def test_a_refusal_tells_how_far_off_it_would_be(tmp_path):
     tiny_tokenizer().save_pretrained(tmp_path)
     with pytest.raises(TokurError) as refused:
         load_language_model(ModelRequest(str(tmp_path), dtype="float32", device_map="cpu")).probe.check_scoring(None)
-    assert "(bert): tokur's own forward pass differs from the model's by " in str(refused.value)
-    assert " nats at token " in str(refused.value)
+    assert "(bert): its batches differ from its single texts by " in str(refused.value)
+    assert " nats a token" in str(refused.value)
 
 
 def test_another_body_than_the_models_own_is_noticed(monkeypatch):
@@ -104,7 +106,7 @@ def test_numbers_that_are_none_are_noticed(monkeypatch):
     probe = probe_model("tiny", tiny_model(), tiny_tokenizer())
     own = KVCache.step
     monkeypatch.setattr(KVCache, "step", lambda *step: own(*step) * torch.nan)
-    with pytest.raises(TokurError, match=r"\(llama\): .* nats at token .*; generation"):
+    with pytest.raises(TokurError, match=r"\(llama\): .* nats a token; generation"):
         probe.check_generation()
 
 
@@ -116,7 +118,7 @@ def test_a_cache_that_takes_other_keys_is_noticed(family, monkeypatch):
     monkeypatch.setattr(
         RollingLayer, "update", lambda self, keys, *others, **more: own(self, keys.roll(1, dims=-1), *others)
     )
-    with pytest.raises(TokurError, match=rf"\({family}\): .* nats at token .*; generation"):
+    with pytest.raises(TokurError, match=rf"\({family}\): .* nats a token; generation"):
         probe.check_generation()
 
 
@@ -126,29 +128,71 @@ def test_states_of_another_row_are_noticed(family, monkeypatch):
     probe.check_generation()
     own = cache._stacked
     monkeypatch.setattr(cache, "_stacked", lambda *arguments: own(*arguments).roll(1, dims=0))
-    with pytest.raises(TokurError, match=rf"\({family}\): .* nats at token .*; generation"):
+    with pytest.raises(TokurError, match=rf"\({family}\): .* nats a token; generation"):
         probe.check_generation()
 
 
-def test_draws_that_reach_the_rows_of_the_mean_weights_are_noticed(monkeypatch):
-    model = tiny_model()
-    probe = probe_model("tiny", model, tiny_tokenizer())
-    draws = Draws(build_posterior(model, PosteriorSettings(sigma=1.0)), 1)
-    probe.check_scoring(draws)
-    coefficients = Draws.coefficients
-    monkeypatch.setattr(Draws, "coefficients", lambda self, *a: coefficients(self, *a).roll(1, dims=2))
-    probe.check_scoring(draws)  # only the draws' own rows are moved
+def scaled(factor):
+    """Products of queries and keys that are so many times what they should be, where responses go on from a prefix."""
+
+    def wrong(monkeypatch):
+        own = _LeafLayer.update
+
+        def update(self, *states, **more):
+            keys, values = own(self, *states, **more)
+            return keys * factor, values
+
+        monkeypatch.setattr(_LeafLayer, "update", update)
+
+    return wrong
+
+
+def uncapped(monkeypatch):
+    """The head without what the model does after it."""
+
+    @contextmanager
+    def logits_from(model, outputs):
+        yield model.get_output_embeddings()
+
+    monkeypatch.setattr("tokur_cli.engine.probe.logits_from", logits_from)
+
+
+def rolled(monkeypatch):
+    """Each position's change of its projections given to the next one."""
+    own = Draws.coefficients
+    monkeypatch.setattr(Draws, "coefficients", lambda self, *of: own(self, *of).roll(1, dims=2))
+
+
+def everywhere(monkeypatch):
+    """Draws that reach the rows of the mean weights."""
     monkeypatch.setattr("tokur_cli.engine.uncertainty.perturbed._Hook.__call__", lambda self, m, a, output: output + 1)
-    with pytest.raises(TokurError, match=r"nats at token .*; scoring"):
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("family", "wrong"),
+    [("llama", scaled(1.1)), ("llama", scaled(0.9)), ("gemma2", uncapped), ("gpt2", rolled), ("llama", everywhere)],
+    ids=["scale 1.1", "scale 0.9", "no cap", "rolled draws", "draws everywhere"],
+)
+def test_check_scoring_refuses_a_way_that_is_slightly_wrong(family, wrong, dtype, monkeypatch):
+    model = tiny_model(family, **{"final_logit_softcapping": 5.0} if family == "gemma2" else {}).to(dtype)
+    probe = probe_model("tiny", model, tiny_tokenizer())
+    draws = Draws(build_posterior(model), 1)
+    probe.check_scoring(draws)
+    wrong(monkeypatch)
+    with pytest.raises(TokurError, match=r"own forward pass differs from the model's by .* nats a token; scoring"):
         probe.check_scoring(draws)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, *MORE])
 def test_rounding_is_no_reason_to_refuse(family, dtype):
-    probe = probe_model("tiny", tiny_model(family).to(dtype), tiny_tokenizer())
-    probe.check_scoring(None)
-    probe.check_generation()
+    model = any_model(family).to(dtype)
+    probe = probe_model("tiny", model, tiny_tokenizer())
+    has_attention = family not in ("mamba", "mamba2", "bert")
+    probe.check_scoring(Draws(build_posterior(model), 1) if has_attention else None)
+    if family not in CANNOT_GENERATE:
+        probe.check_generation()
 
 
 def test_a_tokenizer_of_few_words_is_enough():

@@ -6,12 +6,17 @@ import torch
 from torch import Tensor
 
 _TOLERANCE = {torch.float16: 0.2, torch.bfloat16: 0.5}
-_OF_FLOAT32 = 0.02  # and better
+_ROUNDING = {torch.float16: 1e-3, torch.bfloat16: 4e-3}
 
 
 def tolerance(dtype: torch.dtype) -> float:
-    """Return the nats that rounding may make: more than it has been seen to, and less than what a wrong way does."""
-    return _TOLERANCE.get(dtype, _OF_FLOAT32)
+    """Return the nats a token by which two ways of computing a text may differ: more than rounding has been seen to."""
+    return _TOLERANCE.get(dtype, 0.02)
+
+
+def rounding(dtype: torch.dtype) -> float:
+    """Return the nats a token by which one way may differ from itself, with a few operations in another order."""
+    return _ROUNDING.get(dtype, 2e-4)
 
 
 def on_float64_device(values: Tensor) -> Tensor:

@@ -1,33 +1,35 @@
 """Whether tokur's own way through a model leads to the model's own numbers, checked before a model is used.
 
-Scoring and generating take the model's forward pass apart (``body``), put several responses into a row or a batch
-(``packing``, ``batches``), add draws to some rows (``perturbed``) and keep keys and values (``cache``). A
-family that any of this does not suit would give wrong numbers without a word. So a few tokens are put through the model
-as it is when it is loaded, then through whichever of these ways is about to be used, beside other tokens that they must
-not see.
+Scoring and generating take the model's forward pass apart (``body``), compute what responses have in common once
+(``forward``), add draws to some rows (``perturbed``) and keep keys and values (``cache``). A family that any of this
+does not suit would give wrong numbers without a word. So a few tokens are put through the model as it is, alone and in
+the batch that is about to be computed, by transformers' own means and with weights that hold a draw; then through
+tokur's way. The two batches have the same shapes, so that they are rounded alike, and a wrong way is seen in low
+precision too.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
 import transformers
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from tokur_cli.engine.body import input_device, watch
+from tokur_cli.engine.body import cache_argument, empty_cache, input_device, logits_from, watch
 from tokur_cli.engine.generation.cache import unsupported_cache_reason
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.memory import is_out_of_memory
 from tokur_cli.engine.model.errors import first_line
 from tokur_cli.engine.model.quantised import is_quantised
-from tokur_cli.engine.precision import tolerance
+from tokur_cli.engine.posterior.posterior import PerturbedMatrix, Posterior
+from tokur_cli.engine.precision import rounding, tolerance
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.records.errors import TokurError
@@ -37,9 +39,9 @@ INSTEAD = {
     "scoring": "use a model of another family",
     "generation": "use a model of another family, or --backend vllm; tokur score takes responses of any program",
 }
-_PROMPT, _RESPONSE = 3, 4  # tokens
-_BESIDE = 1  # tokens by which what stands beside it is longer
-_STEPS = 3  # tokens that are generated
+_PROMPT, _RESPONSE = 8, 12  # tokens
+_BESIDE = 2  # tokens by which the response beside it is longer
+_STEPS = 4  # tokens that are generated
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Probe:
         name: of the model, for messages.
         model: the model.
         tokens: the probe's.
-        beside: longer, and sorted before it, so that it stands first in a packed row.
+        beside: a longer response to the same prompt, but for its last token.
         log_p: (T, V) float32 log-probabilities of what follows each position that predicts one of its response tokens.
     """
 
@@ -60,6 +62,7 @@ class Probe:
     beside: TokenizedResponse
     log_p: Tensor
 
+    @torch.inference_mode()
     def check_scoring(self, draws: Draws | None) -> None:
         """Score the probe's tokens beside others.
 
@@ -67,22 +70,57 @@ class Probe:
             draws: as they are to be scored with; None for the mean weights alone.
 
         Raises:
-            TokurError: the numbers under the mean weights are not the model's.
+            TokurError: the numbers are not the model's, or under a draw not those of weights that hold it.
         """
+        batch = [self.beside, self.tokens]
+        lengths = {index: one.length for index, one in enumerate(batch)}
         try:
-            result = dict(Scorer(self.model, draws).score([self.tokens, self.beside]))[0]
-        except TokurError:
-            raise
+            scorer = Scorer(self.model, draws, sampling="shared", least_saving=1)
+            ((_, path),) = scorer.batches(batch, lengths)
+            ours = self._log_p(scorer, batch, path)
+            base, *drawn = self._by_transformers(batch, path[-1].last if path else 0, draws)
         except Exception as error:
             raise self._failure("scoring", error) from error
-        if isinstance(result, TokurError):
-            raise result
-        targets = torch.tensor(list(self.tokens.response_ids), device=self.log_p.device)
-        logprob = self.log_p.gather(-1, targets[:, None])[:, 0]
-        entropy = torch.special.entr(self.log_p.exp()).sum(-1)
-        self._compare("scoring", result["logprob"], logprob)
-        self._compare("scoring", result["entropy"], entropy)
+        own = _distance(self.log_p, base)
+        self._require("scoring", "its batches differ from its single texts", own, tolerance(self._dtype))
+        off = _distance(base, ours[0])
+        self._require("scoring", _DIFFERS, off, max(own / 2, rounding(self._dtype)))
+        for merged, mine in zip(drawn, ours[1:], strict=True):
+            allowed = max(2 * own, rounding(self._dtype), _distance(base, merged) / 4)
+            self._require("scoring", f"under a draw, {_DIFFERS}", _distance(merged, mine), allowed)
 
+    def _log_p(self, scorer: Scorer, batch: Sequence[TokenizedResponse], path: Any) -> list[Tensor]:
+        """Return what tokur makes of the probe's tokens, the last of a batch: (T, V) under each row."""
+        states, outputs = scorer.states(batch, path)
+        with logits_from(self.model, outputs) as logits:
+            return [logits(rows[None, -_RESPONSE:])[0].float().log_softmax(-1) for rows in states]
+
+    def _by_transformers(self, batch: Sequence[TokenizedResponse], first: int, draws: Draws | None) -> list[Tensor]:
+        """Return the same by the model's own forward passes and cache, with each draw in the weights.
+
+        Args:
+            batch: the responses.
+            first: how many positions they begin with in common, in a pass of their own.
+            draws: the draws.
+        """
+        num_rows = 1 + (draws.members if draws else 0)
+        ids = torch.zeros(len(batch), max(one.length for one in batch), dtype=torch.long)
+        for row, one in enumerate(batch):
+            ids[row, : one.length] = torch.from_numpy(one.input_ids)
+        ids = ids.to(input_device(self.model))
+        options: dict[str, Any] = {"use_cache": False}
+        with _merged(draws.posterior, num_rows) if draws else nullcontext():
+            if first:
+                cache = empty_cache(self.model)
+                options = {"use_cache": True, **cache_argument(self.model, cache)}
+                self.model(input_ids=ids[:1, :first].repeat(num_rows, 1), **options)
+                cache.batch_repeat_interleave(len(batch))
+            logits: Tensor = self.model(input_ids=ids[:, first:].repeat(num_rows, 1), **options).logits
+        begin = self.tokens.prompt_end - first
+        own = logits.unflatten(0, (num_rows, -1))[:, -1, begin : begin + _RESPONSE]
+        return [rows.float().log_softmax(-1) for rows in own]
+
+    @torch.inference_mode()
     def check_generation(self) -> None:
         """Generate the probe's tokens beside others.
 
@@ -105,36 +143,63 @@ class Probe:
             for result in decoder.run(DecodingRequest(index, "", ids, (0,)) for index, ids in enumerate(prompts)):
                 if isinstance(result, tuple):
                     raise result[1]
-        except TokurError:
-            raise
         except Exception as error:
             raise self._failure("generation", error) from error
         rows = torch.stack(met).float().log_softmax(-1)
-        expected = self.log_p[: len(rows)]
-        p = expected.exp()
-        differences = torch.where(p > 0, p * (rows.to(expected) - expected).abs(), 0).sum(-1)  # NaN where rows are
         # The first row comes from the prompts, the others from the keys and values that are kept
-        for part in (differences[:1], differences[1:]):
-            self._compare("generation", part, torch.zeros_like(part))
+        for some in (slice(1), slice(1, None)):
+            off = _distance(self.log_p[: len(rows)][some], rows[some])
+            self._require("generation", _DIFFERS, off, tolerance(self._dtype) / 5)
 
-    def _compare(self, doing: str, ours: npt.NDArray[np.float32] | Tensor, models: Tensor) -> None:
-        found, expected = np.asarray(torch.as_tensor(ours).cpu(), dtype=float), models.cpu().double().numpy()
-        with np.errstate(invalid="ignore"):
-            differences = np.abs(found - expected)
-        differences[(found == expected) | (np.isnan(found) & np.isnan(expected))] = 0  # infinities, overflow
-        differences[np.isnan(differences)] = np.inf
-        # Rounding may strike a single token hard, where experts are chosen; a wrong way is wrong at most of them
-        # What multiplies quantised weights may compute in bfloat16 whatever the dtype is (bitsandbytes on a CPU does)
-        allowed = tolerance(torch.bfloat16 if is_quantised(self.model) else self.model.dtype)
-        if np.median(differences) > allowed:
-            worst = int(differences.argmax())
-            what = f"differs from the model's by {differences[worst]:.2g} nats at token {worst + 1}"
-            raise refusal(self.name, self.model, doing, f"tokur's own forward pass {what}")
+    @property
+    def _dtype(self) -> torch.dtype:
+        """What the model computes in: with quantised weights perhaps bfloat16, as bitsandbytes does on a CPU."""
+        return torch.bfloat16 if is_quantised(self.model) else self.model.dtype
+
+    def _require(self, doing: str, what: str, off: float, allowed: float) -> None:
+        if not off <= allowed:
+            raise refusal(self.name, self.model, doing, f"{what} by {off:.2g} nats a token")
 
     def _failure(self, doing: str, error: Exception) -> Exception:
-        if is_out_of_memory(error):
+        if isinstance(error, TokurError) or is_out_of_memory(error):
             return error
         return refusal(self.name, self.model, doing, f"{doing} fails ({type(error).__name__}: {first_line(error)})")
+
+
+_DIFFERS = "tokur's own forward pass differs from the model's"
+
+
+def _distance(log_p: Tensor, other: Tensor) -> float:
+    """Return the mean of Σ_v p(v) |log p(v) − log p′(v)| over (n, V) log-probabilities, NaN where one of them is.
+
+    All tokens count: a median would pass over a way that is wrong at some of them.
+    """
+    p, other = log_p.exp(), other.to(log_p)
+    return float(torch.where((p > 0) & (log_p != other), p * (log_p - other).abs(), 0).sum(-1).mean())
+
+
+@contextmanager
+def _merged(posterior: Posterior, num_rows: int) -> Iterator[None]:
+    """Have the rows of each draw multiplied with W_0 + U′εᵀ within the context, from ε and U′ as they are exported."""
+
+    def add(matrix: PerturbedMatrix, module: nn.Module, arguments: tuple[Tensor, ...], output: Tensor) -> Tensor:
+        inputs = arguments[0].unflatten(0, (num_rows, -1))
+        outputs = output.clone()
+        for member, rows in enumerate(outputs.unflatten(0, (num_rows, -1))[1:]):
+            change = (matrix.basis @ posterior.weight_noise(matrix, member).to(matrix.basis).T).to(rows)
+            moved = nn.functional.linear(inputs[1 + member], change).view(*rows.shape[:-1], len(change))
+            rows[..., slice(None) if matrix.rows is None else matrix.rows.to(rows.device)] += moved
+        return outputs
+
+    handles = [
+        matrix.module.register_forward_hook(lambda *of, matrix=matrix: add(matrix, *of))
+        for matrix in posterior.matrices
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def refusal(name: str, model: PreTrainedModel, doing: str, what: str) -> TokurError:
@@ -167,13 +232,12 @@ def probe_model(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenize
     text = probe_ids(tokenizer)
     length = _PROMPT + _RESPONSE
     ids = [*itertools.islice(itertools.cycle(text), length)]
-    others = [*itertools.islice(itertools.cycle(reversed(text)), length + _BESIDE)]
-    # Batches are sorted by ids: the probe's tokens come last, where they could see what stands before them
-    ids[0], others[0] = max(text), min(text)
+    others = [*ids[: _PROMPT - 1], *itertools.islice(itertools.cycle(reversed(text)), _RESPONSE + _BESIDE)]
+    others[_PROMPT - 1 :: 3] = [min(text)] * len(others[_PROMPT - 1 :: 3])
     tokens = TokenizedResponse(ids[:_PROMPT], ids[_PROMPT:])
-    beside = TokenizedResponse(others[:-1], others[-1:])
+    beside = TokenizedResponse(others[:_PROMPT], others[_PROMPT:])
     device = input_device(model)
-    whole = torch.tensor([[*ids, *others[:_BESIDE]]], device=device)  # what comes later must not matter
+    whole = torch.tensor([[*ids, others[-1]]], device=device)  # what comes later must not matter
     try:
         logits = watch(model, whole)
     except Exception as error:
