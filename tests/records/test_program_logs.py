@@ -4,11 +4,9 @@ import json
 import math
 import sys
 import zipfile
-from pathlib import Path
 
 import pytest
 
-from tests.readmes import ROOT, block_with
 from tests.records.reading import DATA, message_of, read, read_row, read_rows
 from tokur_cli.answers.grading import label_of
 from tokur_cli.records.errors import RecordError, UsageError
@@ -228,12 +226,3 @@ def test_sharegpt_and_alpaca_rows_are_read(tmp_path):
     for more, question in (("", "Add."), ("6 and 7", "Add.\n\n6 and 7")):
         record = read_row(tmp_path, {"instruction": "Add.", "input": more, "output": "13"})
         assert (record.prompt.question, record.response) == (question, "13")
-
-
-def test_the_reference_prints_what_evaluate_says_of_an_inspect_log(run_tokur, monkeypatch, tmp_path):
-    block = block_with(Path("samples/data.md"), "inspect_graded.eval")
-    (line,) = block.lines()
-    words = [str(ROOT / word) if word.startswith("tests/") else word for word in line.split()[1:]]
-    monkeypatch.chdir(tmp_path)
-    code, _, err = run_tokur(*words)
-    assert (code, err) == (0, block.printed)

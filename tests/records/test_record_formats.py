@@ -26,8 +26,9 @@ def test_every_format_is_named_and_described_for_the_help_text():
     assert set(FORMATS) == {
         *("tokur", "messages", "prompt-completion", "gsm8k", "math", "svamp", "humaneval"),
         *("lm-eval", "openai-batch", "completions", "inspect", "llm", "sharegpt", "alpaca", "choices", "reasoning-gym"),
+        *("calls", "input-output", "opencompass"),
     }
-    assert all(form.name == name and 20 < len(form.description) < 120 for name, form in FORMATS.items())
+    assert all(form.name == name and 20 < len(form.description) < 140 for name, form in FORMATS.items())
 
 
 def test_gsm8k_rows_gain_the_final_answer():
@@ -244,7 +245,8 @@ def test_mapped_fields_are_added_to_the_row(tmp_path, row, mapping, expected):
         ({"a": "text"}, {"question": "a.b"}, '--question-field a.b: there is no "b"'),
         ({"a": 1}, {"question": "a"}, "--question-field a: is a number"),
         ({"a": True}, {"id": "a"}, "--id-field a: is a boolean"),
-        ({"a": ["x"]}, {"response": "a"}, "--response-field a: is a list"),
+        ({"a": []}, {"response": "a"}, '"a" is empty'),
+        ({"a": ["x", 1]}, {"response": "a"}, '"a[1]" is no text, and no object with text, content or response'),
         ({"a": {}}, {"reference": "a"}, "--reference-field a: is an object"),
         (
             {"a": "new", "response": "old", "tokur": {"token_ids": [1]}},

@@ -1,4 +1,4 @@
-"""The elements of a JSON array, one at a time, however long the array is."""
+"""The elements of a JSON array or object, one at a time, however long it is."""
 
 from __future__ import annotations
 
@@ -49,6 +49,27 @@ def array_elements(
         text.fail("this is not valid JSON: , or ] should stand before '}'")
     if key is None and text.peek():
         text.fail("there is text after the end of the array")
+
+
+def object_values(
+    stream: io.BufferedReader, name: str, max_value: int = MAX_LINE
+) -> Iterator[tuple[int, str, bytes | None]]:
+    """Read the values of a JSON object with memory for one, as :func:`array_elements` does those of an array.
+
+    Yields:
+        (number of the line on which the value begins, its name, its text, None for one that is too long).
+    """
+    text = _Text(stream, name, max_value)
+    text.expect(b"{")
+    end = b","
+    while end == b",":
+        key, _ = text.take(b":")
+        text.peek()
+        line = text.line
+        value, end = text.take(b",}")
+        yield line, (key or b"").strip(b' \t\r\n"').decode("utf-8", "replace"), value
+    if text.peek():
+        text.fail("there is text after the end of the object")
 
 
 def _enter(text: _Text, key: str) -> bool:

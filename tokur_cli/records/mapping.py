@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from tokur_cli.records.encoding import json_type
-from tokur_cli.records.formats.adapting import with_fields
+from tokur_cli.records.formats.base import with_fields
 from tokur_cli.records.record import Record
 
 
@@ -36,6 +36,8 @@ class FieldMapping:
             values["messages"] = values.pop("question")
         elif "question" in values and record.get("messages") is not None:
             values["messages"] = None  # or it would be the prompt
+        if isinstance(values.get("response"), list):  # it was split into its samples
+            values["response"] = record.get("response")
         if "response" in values and record.token_ids is not None and record.get("response") != values["response"]:
             raise record.error('--response-field names another text than the one "tokur.token_ids" belongs to')
         return with_fields(record, **values)
@@ -43,7 +45,7 @@ class FieldMapping:
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "question": (str, list),
-    "response": (str,),
+    "response": (str, list),
     "reference": (str, bool, int, float, list, type(None)),
     "id": (str, int, type(None)),
 }

@@ -20,7 +20,7 @@ THINK_BEGINS, THINK_ENDS = "<think>\n", "\n</think>\n\n"
 _KNOWN = {"id", "question", "messages", "reference", "correct", "quality", "source", "tokur"}
 _MOST_PATHS = 8
 _DEPTH = 7  # of a path: completion.choices.0.message.content.0.text goes as deep
-REASONING_FIELDS = ("reasoning_content", "reasoning")
+REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking")
 """Where services put reasoning that they cut off from the text."""
 
 
@@ -209,10 +209,12 @@ def paths_of_texts(fields: Mapping[str, Any]) -> str:
 
 
 def _paths_of_texts(path: str, value: Any, depth: int) -> Iterator[str]:
-    """Yield the paths of the texts in a value; of the elements of a list only the first is looked at."""
-    if isinstance(value, str):
+    """Yield the paths of the texts in a value, and of lists of texts or of objects with a text."""
+    first = value[0] if isinstance(value, list) and value else value
+    if isinstance(first, dict) and isinstance(value, list):
+        first = next((first[name] for name in ("text", "content", "response", "message") if name in first), None)
+    if isinstance(first, str) or (isinstance(first, dict) and isinstance(value, list)):
         yield path
-    children = dict(enumerate(value[:1])) if isinstance(value, list) else value
-    if isinstance(children, dict) and depth:
-        for name, child in children.items():
+    if isinstance(value, dict) and depth:
+        for name, child in value.items():
             yield from _paths_of_texts(f"{path}.{name}" if path else str(name), child, depth - 1)

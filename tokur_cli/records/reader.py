@@ -9,11 +9,12 @@ from typing import Any
 
 import jsonlines
 
-from tokur_cli.records.arrays import array_elements
+from tokur_cli.records.arrays import array_elements, object_values
 from tokur_cli.records.encoding import not_utf8, parse_json
 from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
 from tokur_cli.records.formats import FORMATS, NATIVE, Format, Given, recognise
-from tokur_cli.records.formats.adapting import Note
+from tokur_cli.records.formats.base import Adapter, Note
+from tokur_cli.records.formats.everyday import complete, split
 from tokur_cli.records.formats.requests import RequestFile
 from tokur_cli.records.mapping import FieldMapping
 from tokur_cli.records.published.rows import is_published, published_rows, records_of
@@ -31,6 +32,7 @@ from tokur_cli.records.streams import (
 
 AUTO = "auto"
 _ARRAY = re.compile(rb"\s*\[\s*(\{|\Z|\]\s*\Z)")
+_NUMBERED = re.compile(rb'\s*\{\s*"\d+"\s*:\s*\{')  # an object of rows by their numbers, as OpenCompass writes
 _TABLES = ((b"PAR1", "a Parquet", ".parquet"), (b"ARROW1", "an Arrow", ".arrow"))
 _CSV_HEADER = re.compile(rb'("?[\w .-]*"?)([,;\t]"?[\w .-]+"?)+')
 _COLUMNS = {b"question", b"prompt", b"response", b"answer", b"input", b"output", b"reference", b"text", b"id", b"label"}
@@ -102,7 +104,7 @@ def read_rows_of(rows: Iterable[Any], source: str, note: Note = _unsaid) -> Iter
 
 
 def read_rows(path: str, max_line: int = MAX_LINE, note: Note = _unsaid) -> Iterator[Record | RecordError]:
-    """Read a file's rows, whatever way it holds them: lines, an array's elements, what a format's own files hold.
+    """Read a file's rows, whatever way it holds them: lines, an array's or an object's values, what a format has.
 
     Args:
         path: a file's name, or one that ``published_rows`` takes; ``-`` is standard input.
@@ -134,6 +136,9 @@ def read_rows(path: str, max_line: int = MAX_LINE, note: Note = _unsaid) -> Iter
         elif _ARRAY.match(head):
             for index, (line, text) in enumerate(array_elements(stream, source, None, max_line)):
                 yield _parsed(text, f"{source}[{index}]", line, max_line)
+        elif _NUMBERED.match(head):
+            for line, name, text in object_values(stream, source, max_line):
+                yield _parsed(text, f"{source}[{name}]", line, max_line)
         else:
             yield from _read_json_lines(stream, source, max_line)
 
@@ -184,20 +189,23 @@ def _adapted(
     given: Given,
     note: Note,
 ) -> Iterator[Record | RecordError]:
-    adapter, is_mapped, count = None, mapping != FieldMapping(), 0
+    adapter: Adapter | None = None
+    is_mapped, count = mapping != FieldMapping(), 0
     for position, row in enumerate(rows):
         count += 1
         if isinstance(row, RecordError):
             yield row
             continue
-        if adapter is None:
+        if form is None or adapter is None:
             form = form or recognise(row.fields)
             _check_given(form, given, source)
             adapter = form.new_adapter(given)
         try:
-            is_native = form is NATIVE or NATIVE.recognises(row.fields)
-            for record in [row] if is_native else adapter.read(row, position):
-                yield _mapped(record, mapping) if is_mapped else record
+            is_ours = NATIVE.recognises(row.fields)
+            holds_samples = form.holds_samples and not (is_ours and mapping.response is None)
+            for one in split(row, mapping.response) if holds_samples else [row]:
+                for record in [one] if is_ours else adapter.read(one, position):
+                    yield _completed(record, mapping if is_mapped else None)
         except RecordError as error:
             yield error
     for words in adapter.finish(count) if adapter else ():
@@ -212,8 +220,11 @@ def _check_given(form: Format, given: Given, source: str) -> None:
         raise UsageError(f"{source}: rows of the format {form.name} are of no filters")
 
 
-def _mapped(record: Record | RecordError, mapping: FieldMapping) -> Record | RecordError:
+def _completed(record: Record | RecordError, mapping: FieldMapping | None) -> Record | RecordError:
+    """Return a record with what the user's fields and those of everyday names say."""
     try:
-        return record if isinstance(record, RecordError) else mapping.apply(record)
+        if isinstance(record, RecordError):
+            return record
+        return complete(record if mapping is None else mapping.apply(record))
     except RecordError as error:
         return error

@@ -160,6 +160,8 @@ class Record:
         value = self.fields.get("id")
         if value is None:
             return None
+        if isinstance(value, float) and value.is_integer():  # as pandas writes a column with gaps
+            value = int(value)
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
         return self.checked_text("id", value)

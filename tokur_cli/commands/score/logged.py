@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate, groupby
 from typing import Any
 
@@ -18,8 +18,9 @@ from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.records.errors import RecordError, UsageError
-from tokur_cli.records.formats.logged_tokens import is_token_id
+from tokur_cli.records.formats.chat_api import is_token_id
 from tokur_cli.records.formats.logprobs import LoggedToken, logged_logprobs
+from tokur_cli.records.prompt import THINK_BEGINS, THINK_ENDS
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import display_name
 from tokur_cli.records.writer import Continuation, open_output
@@ -31,6 +32,7 @@ LOGPROBS = "logprobs"
 """What ``tokur.run.computed_from`` says of such scores; those of a model have no such field."""
 
 _REPLACED = "\ufffd"
+_MOST_TAGS = 40  # characters of what stands around reasoning
 _FEATURES = {"logprob", "deepconf"}
 
 
@@ -134,9 +136,13 @@ def _offsets(record: Record, response: str, tokens: Sequence[LoggedToken]) -> li
     """
     text, wanted = b"".join(token.text for token in tokens), response.encode("utf-8")
     decoded = text.decode("utf-8", "replace")
-    space = decoded[: len(decoded) - len(decoded.lstrip())]
-    before = 0 if text.startswith(wanted) else len(space.encode("utf-8"))
-    if not text.startswith(wanted, before):
+    space = len(decoded) - len(decoded.lstrip())
+    first = 0 if text.startswith(wanted) else space
+    if decoded.startswith(response, first):
+        place: Callable[[int], int] = lambda index: min(max(index - first, 0), len(response))  # noqa: E731
+    elif (aligned := _beside_reasoning(response, decoded)) is not None:
+        place = aligned
+    else:
         if all(is_token_id(token.text.decode("utf-8", "replace")) for token in tokens):
             raise record.error("its log-probabilities name tokens by their ids: ask vLLM for them as text")
         if spans := _spans_around_replaced(response, tokens):
@@ -148,13 +154,39 @@ def _offsets(record: Record, response: str, tokens: Sequence[LoggedToken]) -> li
     begins = np.array([byte & 0xC0 != 0x80 for byte in text], dtype=np.int64)  # where characters begin
     count = np.concatenate([[0], np.cumsum(begins)])  # characters that have begun before each byte
     ends = list(accumulate(len(token.text) for token in tokens))
-    first, size = int(count[before]), len(response)
     spans = []
     for start, end in zip([0, *ends], ends, strict=False):
         within = start < end and not begins[start]  # a character that the token before it began
-        span = int(count[start]) - within - first, int(count[end]) - first
-        spans.append((min(max(span[0], 0), size), min(max(span[1], 0), size)))
+        spans.append((place(int(count[start]) - within), place(int(count[end]))))
     return spans
+
+
+def _beside_reasoning(response: str, text: str) -> Callable[[int], int] | None:
+    """Return where each character of the tokens' text stands in a response whose reasoning came in a field of its own.
+
+    The tokens are of both, with whatever the model wrote around its reasoning, or of the content alone. None where they
+    are of neither.
+    """
+    thought, ends, content = response.removeprefix(THINK_BEGINS).partition(THINK_ENDS)
+    if not response.startswith(THINK_BEGINS) or not ends:
+        return None
+    begin = text.find(thought)
+    answer = text.find(content, begin + len(thought)) if begin >= 0 else -1
+    if answer < 0:
+        begin, answer = -1, text.find(content)
+    around = text[: max(begin, 0)] + (text[begin + len(thought) : answer] if begin >= 0 else text[:answer])
+    if answer < 0 or not content or len(around.strip()) > _MOST_TAGS:
+        return None
+    after = len(response) - len(content)
+
+    def place(index: int) -> int:
+        if index >= answer:
+            return min(after + index - answer, len(response))
+        if begin < 0:
+            return after
+        return min(max(len(THINK_BEGINS) + index - begin, 0), after)
+
+    return place
 
 
 def _spans_around_replaced(response: str, tokens: Sequence[LoggedToken]) -> list[tuple[int, int]] | None:

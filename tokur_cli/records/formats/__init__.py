@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tokur_cli.records.formats.adapting import Adapter, Format, Given
-from tokur_cli.records.formats.completions import COMPLETIONS
-from tokur_cli.records.formats.conversations import ALPACA, LLM, SHAREGPT
+from tokur_cli.records.formats.base import Adapter, Format, Given
+from tokur_cli.records.formats.chat_api import CALLS, COMPLETIONS, OPENAI_BATCH
+from tokur_cli.records.formats.conversations import ALPACA, INPUT_OUTPUT, LLM, OPENCOMPASS, SHAREGPT
 from tokur_cli.records.formats.datasets import (
     CHOICES,
     GSM8K,
@@ -20,7 +20,6 @@ from tokur_cli.records.formats.datasets import (
 )
 from tokur_cli.records.formats.inspect import INSPECT
 from tokur_cli.records.formats.lm_eval import LM_EVAL
-from tokur_cli.records.formats.openai_batch import OPENAI_BATCH
 
 NATIVE = Format(
     "tokur",
@@ -28,6 +27,7 @@ NATIVE = Format(
     lambda fields: isinstance(fields.get("tokur"), dict),
     lambda given: Adapter(lambda record: iter((record,))),
     logprobs=("logprobs",),
+    holds_samples=True,
 )
 
 FORMATS: dict[str, Format] = {
@@ -36,6 +36,7 @@ FORMATS: dict[str, Format] = {
         NATIVE,
         OPENAI_BATCH,
         COMPLETIONS,
+        CALLS,
         LM_EVAL,
         INSPECT,
         HUMANEVAL,
@@ -49,6 +50,8 @@ FORMATS: dict[str, Format] = {
         MESSAGES,
         SHAREGPT,
         ALPACA,
+        OPENCOMPASS,
+        INPUT_OUTPUT,
     )
 }
 """Every format by name, for ``--format`` and its help; the first that recognises a stream's first row is taken."""

@@ -1,4 +1,4 @@
-"""Rows of conversations: what ``llm logs --json`` prints, ShareGPT and Alpaca training files."""
+"""Rows of conversations: ``llm logs --json``, ShareGPT, Alpaca, Langfuse, OpenCompass."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tokur_cli.records.errors import RecordError
-from tokur_cli.records.formats.adapting import (
+from tokur_cli.records.formats.base import (
     Adapter,
     Format,
     Given,
@@ -17,10 +17,11 @@ from tokur_cli.records.formats.adapting import (
     with_fields,
     with_tokur,
 )
-from tokur_cli.records.prompt import with_reasoning
+from tokur_cli.records.prompt import read_response, with_reasoning
 from tokur_cli.records.record import Record
 
 _LLM, _SHAREGPT, _ALPACA = "llm", "sharegpt", "alpaca"
+_INPUT_OUTPUT, _OPENCOMPASS = "input-output", "opencompass"
 _UNREAD = ("prompt_fragments", "system_fragments", "attachments", "tool_calls", "tool_results")
 _ROLES = {"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "system": "system"}
 
@@ -88,6 +89,28 @@ def _is_sharegpt(fields: Mapping[str, Any]) -> bool:
     return isinstance(turns, list) and bool(turns) and isinstance(turns[0], dict) and "from" in turns[0]
 
 
+def _adapt_input_output(record: Record) -> Record:
+    given, said = record.fields["input"], record.fields["output"]
+    given = given["messages"] if isinstance(given, dict) and "messages" in given else given
+    prompt = {"question": given} if isinstance(given, str) else {"messages": given}
+    if isinstance(said, dict):
+        said = read_response("output", said, record)
+    return with_fields(record, **prompt, response=typed(record, '"output"', said, _INPUT_OUTPUT, str))
+
+
+def _adapt_opencompass(record: Record) -> Record:
+    asked = required(record, "origin_prompt", _OPENCOMPASS, str, list)
+    response = required(record, "prediction", _OPENCOMPASS, str)
+    if isinstance(asked, str):
+        return with_fields(record, prompt=asked, response=response)
+    turns = [typed(record, '"origin_prompt"', turn, _OPENCOMPASS, dict) for turn in asked]
+    roles = {"HUMAN": "user", "BOT": "assistant", "SYSTEM": "system"}
+    messages = [
+        {"role": roles.get(str(turn.get("role")), turn.get("role")), "content": turn.get("prompt")} for turn in turns
+    ]
+    return with_fields(record, messages=messages, response=response)
+
+
 LLM = Format(
     _LLM,
     "what llm logs --json prints: prompt, system, response, of one conversation in order",
@@ -105,4 +128,20 @@ ALPACA = row_format(
     "Alpaca rows: instruction, input, output",
     lambda fields: {"instruction", "output"} <= fields.keys(),
     _adapt_alpaca,
+)
+INPUT_OUTPUT = row_format(
+    _INPUT_OUTPUT,
+    "rows of input and output (texts, or messages), as Langfuse exports them",
+    lambda fields: (
+        isinstance(fields.get("input"), (str, list, dict))
+        and isinstance(fields.get("output"), (str, dict))
+        and not any(name in fields for name in ("question", "messages", "prompt", "response"))
+    ),
+    _adapt_input_output,
+)
+OPENCOMPASS = row_format(
+    _OPENCOMPASS,
+    "OpenCompass predictions: origin_prompt, prediction, gold",
+    lambda fields: {"origin_prompt", "prediction"} <= fields.keys(),
+    _adapt_opencompass,
 )

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
 from typing import Any
 
-from tokur_cli.records.formats.adapting import required, row_format, spelled, typed, whole_number, with_fields
+from tokur_cli.records.formats.base import required, row_format, spelled, typed, whole_number, with_fields
 from tokur_cli.records.prompt import read_response
 from tokur_cli.records.record import Record
 

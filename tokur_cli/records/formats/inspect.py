@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 from tokur_cli.records.arrays import array_elements
 from tokur_cli.records.errors import RecordError, TokurError
-from tokur_cli.records.formats.adapting import (
+from tokur_cli.records.formats.base import (
     Adapter,
     Container,
     Format,
@@ -27,7 +27,7 @@ from tokur_cli.records.formats.adapting import (
     with_fields,
     with_tokur,
 )
-from tokur_cli.records.formats.logged_tokens import logged_tokens
+from tokur_cli.records.formats.chat_api import logged_tokens
 from tokur_cli.records.prompt import is_withheld, read_response
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import MAX_LINE, in_bytes, open_zstd

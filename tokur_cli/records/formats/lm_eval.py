@@ -11,7 +11,7 @@ from typing import Any
 
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError, UsageError, there_are
-from tokur_cli.records.formats.adapting import (
+from tokur_cli.records.formats.base import (
     Adapter,
     Format,
     Given,

@@ -91,6 +91,7 @@ class Format:
         logprobs: paths to the log-probabilities of its records, ``*`` for each of a list; ``logprobs`` reads them.
         containers: the files of its own in which such rows come.
         without_prompt: what to say of a record that has no prompt; an empty text of one that is not of this format.
+        holds_samples: whether a row may hold a list of responses, each read as if it stood in a row of its own.
     """
 
     name: str
@@ -104,6 +105,7 @@ class Format:
     logprobs: tuple[str, ...] = ()
     containers: tuple[Container, ...] = ()
     without_prompt: Callable[[Mapping[str, Any]], str] = lambda fields: ""
+    holds_samples: bool = False
 
 
 def row_format(
@@ -121,7 +123,7 @@ def row_format(
     def adapter(row: Record) -> Iterator[Record | RecordError]:
         yield labelled_by_row(form, row, adapt(row))
 
-    form = Format(name, description, recognises, lambda given: Adapter(adapter), **more)
+    form = Format(name, description, recognises, lambda given: Adapter(adapter), holds_samples=True, **more)
     return form
 
 

@@ -1,0 +1,166 @@
+"""What rows of any format may have besides: a list of samples, a reference or a model under an everyday name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tokur_cli.records.formats.base import whole_number, with_tokur
+from tokur_cli.records.mapping import value_at
+from tokur_cli.records.prompt import read_response
+from tokur_cli.records.record import Record
+
+SAMPLES = (
+    *("samples", "responses", "outputs", "completions", "generations", "resps", "code", "sampled_responses"),
+    "choices",  # of a chat service, not of a multiple choice
+)
+"""Fields that may hold the responses to one question."""
+REFERENCES = (
+    *("gold", "gold_answer", "ground_truth", "gt", "target", "expected", "expected_output", "expectedOutput"),
+    *("answer", "solution", "label"),
+)
+"""Fields that may hold the reference, beside a response; the ones that can mean nothing else first."""
+MODELS = ("model", "model_name", "model_id")
+_TEXTS = ("text", "content", "response")
+_VERDICTS = ("correct", "is_correct", "score", "scores", "quality", "acc")
+_PARALLEL = (*_VERDICTS, "logprobs", "pred", "preds", "finish_reason", "finish_reasons")
+_COLUMN = re.compile(r"(response|sample|completion|output|generation)s?[ _.-]?([0-9]+)")
+_NO_LABELS = {"correct", "incorrect", "true", "false", "right", "wrong", "pass", "fail", "passed", "failed"}
+
+
+def samples_field(fields: Mapping[str, Any], named: str | None = None) -> str | None:
+    """Return the path of the list that holds the responses to a row's question; None where there is none.
+
+    Args:
+        fields: the row's.
+        named: the path that ``--response-field`` names.
+    """
+    if named is not None:
+        try:
+            return named if isinstance(value_at(fields, named), list) else None
+        except LookupError:
+            return None
+    if isinstance(fields.get("response"), str):
+        return None
+    return next((name for name in SAMPLES if _is_samples(name, fields.get(name))), None)
+
+
+def _is_samples(name: str, value: Any) -> bool:
+    is_list = isinstance(value, list) and bool(value) and all(map(is_sample, value))
+    return is_list and (name != "choices" or all(isinstance(item, dict) for item in value))
+
+
+def is_sample(item: Any) -> bool:
+    """Return whether a value is a response: a text, a list of one, or an object that has it."""
+    if isinstance(item, list):
+        return len(item) == 1 and isinstance(item[0], str)
+    if isinstance(item, dict):
+        return isinstance(item.get("message"), dict) or any(isinstance(item.get(name), str) for name in _TEXTS)
+    return isinstance(item, str)
+
+
+def split(row: Record, named: str | None = None) -> list[Record]:
+    """Return a row for each response to its question, numbered from 0; the row itself where it holds no list of them.
+
+    What other lists of the same length say of the responses goes with each: verdicts, log-probabilities.
+
+    Raises:
+        RecordError: an item of the list that ``--response-field`` names is no response.
+    """
+    columns = {} if named is not None or "response" in row.fields else _columns(row.fields)
+    if columns:
+        return [_sample(row, number, text, {}) for number, text in columns.items()]
+    path = samples_field(row.fields, named)
+    if path is None:
+        return [row]
+    items = value_at(row.fields, path)
+    if not items:
+        raise row.error(f'"{path}" is empty')
+    beside = {
+        name: row.fields[name]
+        for name in _PARALLEL
+        if isinstance(row.get(name), list) and len(row.fields[name]) == len(items) and name != path
+    }
+    rows = []
+    for number, item in enumerate(items):
+        if not is_sample(item):
+            raise row.error(f'"{path}[{number}]" is no text, and no object with text, content or response')
+        own = {name: values[number] for name, values in beside.items()}
+        if path in row.fields:
+            own[path] = [item]
+        if isinstance(item, dict):
+            own |= {name: item[name] for name in _PARALLEL if name in item}
+        rows.append(_sample(row, number, _text_of(row, f"{path}[{number}]", item), own))
+    return rows
+
+
+def _columns(fields: Mapping[str, Any]) -> dict[int, str]:
+    """Return the responses in columns such as ``response_0`` and ``response_1``, by their numbers from 0."""
+    found = [(match[1], int(match[2]), name) for name in fields if (match := _COLUMN.fullmatch(name))]
+    of_one = sorted((number, name) for kind, number, name in found if kind == found[0][0])
+    texts = {place: fields[name] for place, (_, name) in enumerate(of_one) if isinstance(fields[name], str)}
+    return texts if len(of_one) > 1 else {}
+
+
+def _text_of(row: Record, what: str, item: Any) -> str:
+    if isinstance(item, dict):
+        if isinstance(item.get("message"), dict):
+            return read_response(f"{what}.message", item["message"], row)
+        item = next(item[name] for name in _TEXTS if isinstance(item.get(name), str))
+    return row.checked_text(what, item[0] if isinstance(item, list) else item)
+
+
+def _sample(row: Record, number: int, text: str, own: dict[str, Any]) -> Record:
+    """Return the row of one response."""
+    one = row.copy()
+    for name, value in own.items():
+        one.set(name, value)
+    one.set("response", text)
+    verdict = next((own[name] for name in _VERDICTS if own.get(name) is not None), None)
+    if verdict in (0, 1) and ("correct" in own or "correct" not in one.fields):
+        one.set("correct", bool(verdict))
+    reason = own.get("finish_reason")
+    return with_tokur(one, sample=number, finish_reason=reason if isinstance(reason, str) else None)
+
+
+def complete(record: Record) -> Record:
+    """Give a response its reference and its model where they stand under everyday names; return the record."""
+    fields = record.fields
+    is_chat = isinstance(fields.get("messages"), list)
+    if not isinstance(fields.get("response"), str) and not (is_chat and record.split_messages()[1] is not None):
+        return record
+    if fields.get("reference") is None:
+        references = (_reference(name, fields.get(name)) for name in REFERENCES)
+        found = next((reference for reference in references if reference is not None), None)
+        if found is not None:
+            record.set("reference", found)
+    computed = record.tokur
+    if "model" not in computed:
+        model = next((fields[name] for name in MODELS if isinstance(fields.get(name), str) and fields[name]), None)
+        if model is not None:
+            record.set("tokur", {"schema": 1, **computed, "model": model})
+    return record
+
+
+def _reference(name: str, value: Any) -> str | list[str] | None:
+    """Return the reference in a field; None where it holds none."""
+    if isinstance(value, dict):  # of TriviaQA
+        names = [value.get("value"), *(value["aliases"] if isinstance(value.get("aliases"), list) else [])]
+        value = list(dict.fromkeys(item for item in names if isinstance(item, str) and item))
+    if isinstance(value, list):
+        texts = [text for item in value if isinstance(text := _reference(name, item), str)]
+        if len(texts) < len(value) or not texts:
+            return None
+        return texts[0] if len(texts) == 1 else texts
+    if isinstance(value, bool):
+        return None if name == "label" else str(value).lower()
+    if isinstance(value, (int, float)):
+        return None if name == "label" else whole_number(value)
+    if not isinstance(value, str) or not value.strip():
+        return None
+    if "####" in value:  # of GSM8K
+        return value.rpartition("####")[2].strip() or None
+    if name == "solution" and "\\boxed" not in value:
+        return None
+    return None if name == "label" and value.strip().lower() in _NO_LABELS else value
