@@ -68,7 +68,7 @@ _OF_GUIDED = (
     "estimator",
 )
 _OF_TRANSFORMERS = Excludes("--backend=vllm", but=("name", "dtype", "trust_remote_code"))
-_MAPPING = ("format", "question_field", "response_field", "reference_field", "id_field", "requests")
+_MAPPING = ("format", "question_field", "response_field", "reference_field", "id_field", "requests", "limit")
 
 
 def input_path(path: str | None) -> str:

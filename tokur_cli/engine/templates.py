@@ -50,8 +50,9 @@ def fill_chat(
     special_tokens: Mapping[str, Any],
     answer_follows: bool,
     tools: Sequence[Mapping[str, Any]] | None = None,
+    date: datetime | None = None,
 ) -> str:
-    """Return a conversation's text, as transformers renders it, but on one date (see ``chat_date``).
+    """Return a conversation's text, as transformers renders it, but on one date: that of ``chat_date`` or another.
 
     Raises:
         TokurError: filling fails, in whatever way; says how.
@@ -62,7 +63,7 @@ def fill_chat(
             tools=tools,
             documents=None,
             add_generation_prompt=answer_follows,
-            strftime_now=(chat_date(template) or DATE).strftime,
+            strftime_now=(date or chat_date(template) or DATE).strftime,
             **special_tokens,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -74,6 +75,7 @@ class ResponseTokenizer:
         context_length: positions that the model has; None for any number.
         end_ids: the tokens that end the model's responses; None for the tokenizer's end-of-sequence token alone.
         vocabulary_size: how many ids the model takes; None for as many as the tokenizer has.
+        date: what a chat template that asks for today's is given; None for its own, see ``chat_date``.
     """
 
     def __init__(
@@ -82,8 +84,9 @@ class ResponseTokenizer:
         context_length: int | None = None,
         end_ids: Sequence[int] | None = None,
         vocabulary_size: int | None = None,
+        date: datetime | None = None,
     ) -> None:
-        self.tokenizer = tokenizer
+        self.tokenizer, self._date = tokenizer, date
         self.vocabulary_size = len(tokenizer) if vocabulary_size is None else vocabulary_size
         self.context_length = context_length
         self.spelling = Spelling(tokenizer)
@@ -102,7 +105,7 @@ class ResponseTokenizer:
     def chat_date(self) -> str | None:
         """The date, YYYY-MM-DD, that the chat template is told of in place of today's; None if it asks for none."""
         date = chat_date(self.tokenizer.get_chat_template()) if self.has_chat_template else None
-        return None if date is None else date.date().isoformat()
+        return None if date is None else (self._date or date).date().isoformat()
 
     @cached_property
     def takes_tools(self) -> bool:
@@ -129,7 +132,7 @@ class ResponseTokenizer:
             raise TokurError(
                 "the model has no chat template: say how the prompt reads with --template raw or --template FILE"
             )
-        return render(self.tokenizer, messages, answer_follows=True, tools=tools)
+        return render(self.tokenizer, messages, answer_follows=True, tools=tools, date=self._date)
 
     def tokenize_prompt(self, prompt: str | Sequence[int], *, special_tokens: bool = False) -> list[int]:
         """Return the ids of a prompt to generate from, as in ``tokenize``.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -35,7 +36,12 @@ def end_token_ids(
 
 
 def render(
-    tokenizer: PreTrainedTokenizerBase, messages: Messages, *, answer_follows: bool, tools: Messages | None = None
+    tokenizer: PreTrainedTokenizerBase,
+    messages: Messages,
+    *,
+    answer_follows: bool,
+    tools: Messages | None = None,
+    date: datetime | None = None,
 ) -> str:
     """Return the text of a conversation.
 
@@ -44,6 +50,7 @@ def render(
         messages: the turns.
         answer_follows: the text ends where the model's answer begins.
         tools: definitions of tools that the model may call.
+        date: what the template is given as today's; None for the usual one.
 
     Raises:
         TokurError: the template, or the tokenizer's own code, fails with these messages.
@@ -57,11 +64,11 @@ def render(
                 tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=answer_follows, **given)
             )
         template, tokens = tokenizer.get_chat_template(), tokenizer.special_tokens_map
-        text = fill_chat(template, turns, tokens, answer_follows, tools)
+        text = fill_chat(template, turns, tokens, answer_follows, tools, date)
         asked = next((turn["content"] for turn in turns if turn.get("role") == "user" and "content" in turn), "")
         if isinstance(asked, str) and asked.strip() not in text:  # templates for images may look for parts alone
             with suppress(TokurError):
-                in_parts = fill_chat(template, _in_parts(turns), tokens, answer_follows, tools)
+                in_parts = fill_chat(template, _in_parts(turns), tokens, answer_follows, tools, date)
                 text = in_parts if asked.strip() in in_parts else text
         return text
     except Exception as error:  # a tokenizer's own code may raise anything

@@ -194,13 +194,6 @@ def test_bad_responses_are_named_and_skipped_on_demand(run_tokur, tiny_folder, t
     assert parsed(out)[0]["responses"] == 4
 
 
-def test_the_limit_counts_responses_that_can_be_tokenized(run_tokur, tiny_folder, tmp_path):
-    long = {"question": "Hi", "response": "x" * 5000}
-    path = write_lines(tmp_path / "r.jsonl", [long, *records(3)])
-    code, out, err = run_tokur("perturb", "-m", tiny_folder, "--sweep", "0.1", path, "--skip-invalid", "--limit", 2)
-    assert (code, parsed(out)[0]["responses"]) == (3, 2), err
-
-
 def test_an_adapters_perturbation_is_as_large_as_the_record_says(run_tokur, tiny_folder, posterior):
     from safetensors.torch import load_file
 

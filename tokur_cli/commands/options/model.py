@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from typer import Option
@@ -13,6 +14,7 @@ from tokur_cli.commands.options.guided import Guidance
 from tokur_cli.commands.options.relations import Excludes, Rare
 from tokur_cli.commands.options.shares import share
 from tokur_cli.engine.model.request import ModelRequest, Offload, check_device_map
+from tokur_cli.records.errors import UsageError
 
 _TEMPLATES = ("chat", "raw", "math")
 _DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
@@ -37,11 +39,17 @@ class NamedModel(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """Which model, and how it is loaded; ``of_records``: its name was not asked for, the records have it."""
+    """Which model, and how it is loaded.
+
+    Attributes:
+        of_records: its name was not asked for, the records have it.
+        is_default: nothing names it.
+    """
 
     panel: ClassVar[str] = "Model"
 
     of_records: bool = False
+    is_default: bool = False
     name: Annotated[
         str | None,
         Reads(_model),
@@ -150,6 +158,26 @@ class PromptOptions:
     few_shot: Annotated[
         str | None, Reads(), Option(metavar="FILE", help="JSONL of worked examples to put before the question.")
     ] = None
+    date: Annotated[
+        str | None,
+        Rare(),
+        Option(
+            metavar="YYYY-MM-DD",
+            help="The day that a chat template is given as today's: that on which responses were made. Default: the "
+            "template's own, or 2024-07-26.",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        _ = self.day
+
+    @property
+    def day(self) -> datetime | None:
+        """The date, parsed."""
+        try:
+            return None if self.date is None else datetime.strptime(self.date, "%Y-%m-%d")
+        except ValueError:
+            raise UsageError(f"--set date={self.date}: is no date such as 2024-07-26") from None
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from tokur_cli.commands.options.scoring import SIGMA_HELP, parse_sigma
 from tokur_cli.engine.posterior.settings import AUTO, MOST_KL, PosteriorSettings
 
 CALIBRATION_RESPONSES = 64
-"""Responses that a strength is calibrated on unless the user says otherwise."""
+"""Responses that a strength is calibrated on unless the user gives a limit."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,6 @@ class StrengthOptions:
             f"token, in nats. --calibrate alone: {MOST_KL:g}.",
         ),
     ] = None
-    limit: Annotated[
-        int | None,
-        Option(
-            min=1,
-            metavar="N",
-            help="Responses to try strengths on, at most. Default: 64 for --calibrate, all for --sweep.",
-        ),
-    ] = None
 
     def __post_init__(self) -> None:
         parse_sigma(self.sigma, or_auto=True)
@@ -57,11 +49,6 @@ class StrengthOptions:
         return (
             () if self.sweep is None else tuple(parse_sigma(text.strip(), "--sweep") for text in self.sweep.split(","))
         )
-
-    @property
-    def most_responses(self) -> int | None:
-        """Responses that strengths are tried on, at most; None for all."""
-        return self.limit or (CALIBRATION_RESPONSES if self.calibrate is not None else None)
 
     @property
     def first_sigma(self) -> str:

@@ -59,6 +59,9 @@ class InputOptions:
             help="Longest line, element of an array or member of an archive; a longer one is a bad record.",
         ),
     ] = "64MB"
+    limit: Annotated[
+        int | None, Option(min=1, metavar="N", help="Read the first N records; a row of several samples stays whole.")
+    ] = None
     skip_invalid: Annotated[bool, Option("--skip-invalid", help="Count bad records, go on, exit with 3.")] = False
 
     @property

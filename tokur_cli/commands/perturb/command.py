@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.model import ModelOptions
-from tokur_cli.commands.options.perturb import KeepOptions, StrengthOptions
+from tokur_cli.commands.options.perturb import CALIBRATION_RESPONSES, KeepOptions, StrengthOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.session.model import choose_model, load, model_named
@@ -53,7 +53,10 @@ def perturb(
         if items is None:
             maker.look()
         else:
-            trial = read_trial(items, session, strength.most_responses, labels, invalid)
+            usual = (
+                CALIBRATION_RESPONSES if strength.calibrate is not None and source and source.limit is None else None
+            )
+            trial = read_trial(items, session, usual, labels, invalid)
             if strength.calibrate is not None:
                 maker.calibrate(trial, strength.calibrate)
             else:

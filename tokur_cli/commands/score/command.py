@@ -37,7 +37,7 @@ class ScoreWork(Work):
     def pipeline(self, session: Session) -> RecordScorer:  # noqa: D102
         from tokur_cli.commands.score.pipeline import RecordScorer
 
-        return RecordScorer(session, self.scoring)
+        return RecordScorer(session, self.scoring, of_records=self.model.of_records)
 
     def stream(  # noqa: D102
         self, pool: InProcess | Pool, progress: Progress, invalid: InvalidRecords, session: Session | None = None

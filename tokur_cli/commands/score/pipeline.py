@@ -41,12 +41,19 @@ class RecordScorer:
         guided_by: the per-token quantities that guided the generation of what is scored. If there are any, records come
             with their quantities, under ``tokur.tokens``.
         share: see ``Session.token_scorer``.
+        of_records: whether the model is the one that the records name, so that none may name another.
     """
 
     def __init__(
-        self, session: Session, options: ScoringOptions, *, guided_by: Collection[str] = (), share: float = 1.0
+        self,
+        session: Session,
+        options: ScoringOptions,
+        *,
+        guided_by: Collection[str] = (),
+        share: float = 1.0,
+        of_records: bool = False,
     ) -> None:
-        self.session, self.model_name = session, session.model.name
+        self.session, self.model_name, self.of_records = session, session.model.name, of_records
         self.scores, self.keep_tokens = chosen_scores(options), not options.no_tokens
         self.step_by, self.alternatives = options.steps, options.alternatives
         needs = needs_of(options)
@@ -131,6 +138,11 @@ class RecordScorer:
         try:
             if not is_of(record, name):
                 other = record.computed("model")
+                if self.of_records:
+                    raise record.error(
+                        f"is of the model {other}, those before of {name}: score each model's records apart, or give "
+                        "-m MODEL"
+                    )
                 self._say_once(f"responses of {other} are scored by {name}: their text is tokenized again")
             for remark in session.form.remarks(with_ids_of(record, name), session.tokenizer):
                 self._say_once(remark)

@@ -30,8 +30,9 @@ def choose_model(options: ModelOptions, named: NamedModel | None = None) -> Mode
     if options.name is None and options.adapter is not None:  # on its own base
         return _at_revision(replace(options, name=options.adapter, adapter=None))
     found = options.or_named(named)
-    name = found.name or os.environ.get("TOKUR_MODEL") or DEFAULT_MODEL
-    return _at_revision(replace(found, name=name, of_records=found is not options))
+    name = found.name or os.environ.get("TOKUR_MODEL")
+    own = replace(found, name=name or DEFAULT_MODEL, of_records=found is not options, is_default=not name)
+    return _at_revision(own)
 
 
 def model_named(record: Record) -> NamedModel | None:

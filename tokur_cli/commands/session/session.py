@@ -52,7 +52,11 @@ class Session:
         self.description, self.form, self.progress = description, form, progress
         self._batch_tokens = batch_tokens
         self.tokenizer = ResponseTokenizer(
-            description.tokenizer, description.context_length, description.end_ids, description.vocabulary_size
+            description.tokenizer,
+            description.context_length,
+            description.end_ids,
+            description.vocabulary_size,
+            form.date,
         )
         self.tokenize = partial(form.tokenize, tokenizer=self.tokenizer, model=description.name)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 from tokur_cli.commands.options.model import ModelOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.session.model import choose_model, describe, load, model_named
-from tokur_cli.commands.shared.errors import InvalidRecords
+from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm, with_ids_of
 from tokur_cli.commands.workers.pool import InProcess, Pool
@@ -99,8 +99,16 @@ class Work(ABC):
 
         The model that a record names counts for its response: what answered a question before need not do so again.
         """
-        named = model_named(first) if first and "response" in self.needed else None
-        return replace(self, model=choose_model(self.model, named))
+        if first is None or "response" not in self.needed:
+            return replace(self, model=choose_model(self.model))
+        chosen = choose_model(self.model, model_named(first))
+        if chosen.is_default:
+            say(
+                self.command,
+                f"the records don't name the model that wrote them; scoring with the small demo model {chosen.name}; "
+                "give -m MODEL",
+            )
+        return replace(self, model=chosen)
 
     def session(self, description: ModelDescription, progress: Progress) -> Session:
         """Return a session of this work with a model."""

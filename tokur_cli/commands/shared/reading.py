@@ -17,7 +17,7 @@ def read_input(command: str, source: InputOptions) -> Iterator[Record | RecordEr
     """Read the records of a command's input; what is to be said of it goes to standard error."""
     if source.asked is not None:
         return read_rows_of([{"question": source.asked}], "--question")
-    return read_records(
+    items = read_records(
         source.path,
         format=source.form,
         mapping=source.mapping,
@@ -26,6 +26,17 @@ def read_input(command: str, source: InputOptions) -> Iterator[Record | RecordEr
         max_line=source.max_line_bytes,
         note=partial(say, command),
     )
+    return items if source.limit is None else _first(items, source.limit)
+
+
+def _first(items: Iterator[Record | RecordError], count: int) -> Iterator[Record | RecordError]:
+    """Yield the first items, and those that come of the last one's row."""
+    line = None
+    for number, item in enumerate(items):
+        if number >= count and (item.line is None or item.line != line):
+            return
+        yield item
+        line = item.line
 
 
 def look_ahead(

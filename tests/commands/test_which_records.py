@@ -1,0 +1,49 @@
+"""Which records are read, and which model scores them where none is named."""
+
+import json
+
+from tests.commands.score.test_score import parsed, records, write_lines
+from tests.tiny import tiny_model_folder
+
+
+def test_limit_reads_the_first_records_and_whole_rows(run_tokur, tiny_folder, tmp_path):
+    rows = [*records(3), b"broken\n"]
+    path = write_lines(tmp_path / "in.jsonl", rows)
+    code, out, err = run_tokur("score", path, "-m", tiny_folder, "--limit", 2, "--no-tokens")
+    assert (code, [row["id"] for row in parsed(out)]) == (0, ["q0", "q1"]), err
+    assert run_tokur("score", path, "-m", tiny_folder, "--limit", 4, "--no-tokens")[0] == 1
+    code, out, _ = run_tokur("generate", path, "-m", tiny_folder, "--limit", 1, "--max-new-tokens", 2)
+    assert (code, len(parsed(out))) == (0, 1)
+
+
+def test_records_of_no_model_are_scored_by_the_demo_model_after_a_word(run_tokur, monkeypatch, tmp_path):
+    monkeypatch.delenv("TOKUR_MODEL", raising=False)
+    path = write_lines(tmp_path / "in.jsonl", records(1))
+    code, _, err = run_tokur("score", path, "--scores", "ll", "--no-tokens")
+    assert code == 0
+    assert "the records don't name the model that wrote them; scoring with the small demo model" in err
+    named = [{**row, "tokur": {"model": "smollm2-135m-instruct"}} for row in records(1)]
+    code, _, err = run_tokur("score", write_lines(tmp_path / "named.jsonl", named), "--scores", "ll", "--no-tokens")
+    assert (code, "demo model" in err) == (0, False)
+
+
+def test_records_of_several_models_are_refused_without_a_model(run_tokur, tiny_folder, tmp_path):
+    other = tiny_model_folder(tmp_path, seed=1)
+    rows = [{**row, "tokur": {"model": str(name)}} for row, name in zip(records(2), (tiny_folder, other), strict=True)]
+    path = write_lines(tmp_path / "in.jsonl", rows)
+    code, out, err = run_tokur("score", path, "--no-tokens")
+    assert (code, len(parsed(out))) == (1, 1)
+    assert f"in.jsonl:2: is of the model {other}, those before of {tiny_folder}" in err
+    assert run_tokur("score", path, "--no-tokens", "-m", tiny_folder)[0] == 0
+
+
+def test_date_of_a_chat_template_is_settable_and_kept(run_tokur, tiny_folder, tmp_path):
+    folder = tiny_model_folder(tmp_path)
+    template = folder / "chat_template.jinja"
+    template.write_text("{{ strftime_now('%Y-%m-%d') }} {{ messages[0].content }}")
+    path = write_lines(tmp_path / "in.jsonl", records(1))
+    options = ("score", path, "-m", folder, "--scores", "ll", "--no-tokens")
+    usual, other = (json.loads(run_tokur(*options, *date)[1]) for date in ((), ("--set", "date=2025-01-31")))
+    assert other["tokur"]["run"]["prompts"]["date"] == "2025-01-31"
+    assert other["tokur"]["scores"] != usual["tokur"]["scores"]
+    assert run_tokur(*options, "--set", "date=31.1.")[0] == 2
