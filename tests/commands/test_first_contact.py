@@ -203,7 +203,7 @@ def test_a_question_in_the_place_of_a_file_is_told_how_to_be_asked(run_tokur, tm
     write_lines(tmp_path / "my questions.jsonl", [])
     assert run_tokur("generate", "my questions.jsonl")[0] == 0
     code, _, err = run_tokur("generate", "my questions.jsonl", "--question", "Why?")
-    assert (code, "leave it or my questions.jsonl out" in err) == (2, True), err
+    assert (code, "contradicts questions" in err) == (2, True), err
 
 
 def test_a_log_is_told_each_minute_how_far_a_run_is(run_tokur, tiny_folder, tmp_path, monkeypatch):

@@ -4,7 +4,6 @@ import itertools
 import json
 import os
 import select
-import signal
 import subprocess
 import sys
 import threading
@@ -17,7 +16,6 @@ from tests.commands.score.test_score import parsed, records, write_lines
 from tokur_cli.commands.baselines.samples import standing_together, windows_of_questions
 from tokur_cli.commands.score.windows import windows
 from tokur_cli.commands.shared.arrivals import as_they_come
-from tokur_cli.records.errors import TokurError
 from tokur_cli.records.record import Record
 
 SECONDS = 60
@@ -103,26 +101,6 @@ def test_score_delivers_from_a_compressed_pipe_and_from_a_named_one(programs, ti
 
 
 @pytest.mark.slow
-def test_a_followed_file_is_scored_as_it_grows(programs, tiny_folder, tmp_path):
-    growing = tmp_path / "growing.jsonl"
-    lines = encoded(records(3))
-    growing.write_bytes(lines[0])
-    command = f"tail -n +1 -f {growing} | {programs}/tokur score -m {tiny_folder}"
-    process = subprocess.Popen(
-        ["sh", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
-    )
-    try:
-        for number in range(3):
-            assert json.loads(process.stdout.readline())["id"] == f"q{number}"
-            if number < 2:
-                with growing.open("ab") as file:
-                    file.write(lines[number + 1])
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-
-
-@pytest.mark.slow
 def test_a_reader_that_leaves_ends_a_run_that_waits_for_more(programs, tiny_folder):
     with Running("score", "-m", tiny_folder, programs=programs, stderr=subprocess.PIPE) as running:
         running.give(b"".join(encoded(records(1))))
@@ -191,36 +169,6 @@ def told(items, tmp_path, **options):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     return ["pause" if item is None else item for item in as_they_come(str(pipe), items, **options)]
-
-
-def test_a_pause_is_told_once_between_what_comes(tmp_path):
-    assert told(slowly([1, 2], [3], [4]), tmp_path) == [1, 2, "pause", 3, "pause", 4]
-
-
-def test_who_is_busy_hears_of_a_pause_as_often_as_it_asks(tmp_path):
-    asked = 0
-
-    def busy():
-        nonlocal asked
-        asked += 1
-        time.sleep(0.01)
-        return asked < 5
-
-    found = told(slowly([1], [2]), tmp_path, busy=busy)
-    assert found == [1, *["pause"] * 4, 2]
-
-
-def test_what_fails_fails_after_what_came_before(tmp_path):
-    def failing():
-        yield 1
-        raise TokurError("cut short")
-
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    found = as_they_come(str(pipe), failing())
-    assert next(found) == 1
-    with pytest.raises(TokurError, match="cut short"):
-        next(found)
 
 
 def test_no_more_is_read_ahead_than_a_few_records(tmp_path):

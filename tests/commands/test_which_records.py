@@ -47,3 +47,12 @@ def test_date_of_a_chat_template_is_settable_and_kept(run_tokur, tiny_folder, tm
     assert other["tokur"]["run"]["prompts"]["date"] == "2025-01-31"
     assert other["tokur"]["scores"] != usual["tokur"]["scores"]
     assert run_tokur(*options, "--set", "date=31.1.")[0] == 2
+
+
+def test_bad_records_of_one_kind_are_said_once_and_counted(run_tokur, tmp_path):
+    rows = [{"question": "q", "response": "a", "correct": True}] + [{"id": 1.5, "response": "b"}] * 5
+    code, _, err = run_tokur("select", write_lines(tmp_path / "in.jsonl", rows), "--skip-invalid", "--method", "maj")
+    assert code == 3
+    lines = [line for line in err.splitlines() if "is a number" in line]
+    assert [line.count("in.jsonl:2:") for line in lines] == [1, 0]
+    assert "and 4 more with the same reason" in lines[1]

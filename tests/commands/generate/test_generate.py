@@ -5,6 +5,7 @@ import pytest
 from tests.commands.score.test_score import parsed, write_lines
 from tests.commands.test_process import finish
 from tests.tiny import CONTEXT_LENGTH, tiny_model_folder, tiny_tokenizer
+from tokur_cli.commands.shared import digests
 from tokur_cli.engine.generation.decoder import Decoder
 from tokur_cli.records.errors import TokurError
 
@@ -310,3 +311,15 @@ def test_a_model_without_a_chat_template_is_said_before_anything_is_made(run_tok
     code, out, err = run_tokur("generate", asked, "-m", folder)
     assert (code, out) == (1, "")
     assert "--template raw" in err
+
+
+def test_generate_with_scores_reads_the_files_of_a_model_for_their_digest_once(
+    run_tokur, tiny_folder, tmp_path, monkeypatch
+):
+    asked, digest = [], digests.model_digest
+    monkeypatch.setattr(digests, "model_digest", lambda name: asked.append(name) or digest(name))
+    path = write_lines(tmp_path / "in.jsonl", [{"question": "Why?"}])
+    code, out, _ = run_tokur("generate", path, "-m", tiny_folder, "--score", "--max-new-tokens", 3)
+    assert (code, asked) == (0, [str(tiny_folder)])
+    tokur = parsed(out)[0]["tokur"]
+    assert tokur["generation"]["model_digest"] == tokur["run"]["model_digest"]

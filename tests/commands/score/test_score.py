@@ -188,16 +188,6 @@ def test_every_good_record_is_scored_and_every_bad_one_named(run_tokur, tiny_fol
     assert max(map(len, err.splitlines())) < 500 + len(str(path))
 
 
-@pytest.mark.parametrize("command", ["score", "generate"])
-def test_where_every_record_lacks_what_is_needed_each_is_named(run_tokur, tmp_path, command):
-    path = write_lines(tmp_path / "in.jsonl", [{"id": 1}, b"{broken\n", {"id": 2}])
-    code, out, err = run_tokur(command, path, "-m", "there-is-no-such-model", "--skip-invalid")
-    assert (code, out) == (3, "")
-    named = [line.split(f"{path}:")[1][0] for line in err.splitlines()[:-1]]
-    assert named == ["1", "2", "3"]
-    assert err.splitlines()[-1] == f"tokur {command}: skipped 3 invalid records: none was left"
-
-
 def test_the_first_bad_record_ends_the_run_after_all_before_it(run_tokur, tiny_folder, zoo):
     path, places = zoo
     code, out, err = run_tokur("score", path, "-m", tiny_folder, "--no-tokens")

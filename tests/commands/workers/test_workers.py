@@ -199,18 +199,6 @@ def test_a_closed_pipe_ends_all_quietly_though_the_input_is_open(tiny_folder, tm
     assert said(process.stderr.read().decode()) == []
 
 
-@pytest.mark.slow
-def test_what_no_worker_can_do_is_said_once_as_one_process_says_it(tiny_folder, tmp_path, temporary):
-    good = list(records(200))
-    given = write_lines(tmp_path / "in.jsonl", [*good, b'{"question": "q"}\n', *records(100)])
-    code, out, err = finish(["score", given, "-m", tiny_folder, "--workers", 2])
-    assert (code, said(err)) == (1, [f'tokur score: {given}:201: "response" is missing'])
-    assert [record["id"] for record in parsed(out)] == [record["id"] for record in good]
-    code, out, err = finish(["score", given, "-m", tmp_path / "none", "--workers", 2])
-    assert (code, out, len(said(err))) == (1, "", 1)
-    assert "none" in said(err)[0]
-
-
 def test_records_that_no_worker_outlives_are_errors_by_line(capsys):
     class Dying:
         device = "cpu"

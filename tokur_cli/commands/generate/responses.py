@@ -43,7 +43,8 @@ class ResponseRecords:
                 **session.form.settings(session.tokenizer),
                 "seed": options.seed,
                 "version": __version__,
-            }
+            },
+            known=model,
         )
         if options.guidance:
             self.settings |= guided.settings_of(options.guidance, options.samples)

@@ -50,8 +50,9 @@ def model_digest(name: str) -> str | None:
     return digest.hexdigest()[:_DIGITS]
 
 
-def with_model_digests(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with a digest of each local model that they name."""
+def with_model_digests(settings: Mapping[str, Any], known: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return settings with a digest of each local model that they name, unless known settings have it already."""
     named = [name for name in ("model", "base", "nli_model", "similarity_model") if name in settings]
-    found = {name: model_digest(settings[name]) for name in named}
-    return {**settings, **{f"{name}_digest": digest for name, digest in found.items() if digest is not None}}
+    there = {} if known is None else known
+    found = {f"{name}_digest": there.get(f"{name}_digest") or model_digest(settings[name]) for name in named}
+    return {**settings, **{name: digest for name, digest in found.items() if digest is not None}}

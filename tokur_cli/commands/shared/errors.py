@@ -6,6 +6,7 @@ import _thread
 import os
 import signal
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from threading import Timer, main_thread
@@ -133,17 +134,27 @@ def _release_standard_output() -> None:
 
 
 class InvalidRecords:
-    """What happens to bad records: without ``skip`` the first one ends the command, with it they are counted."""
+    """What happens to bad records: without ``skip`` the first one ends the command, with it they are counted.
+
+    The first of each kind of fault is said at once, the number of the others at the end.
+    """
 
     def __init__(self, command: str, skip: bool) -> None:
-        self.command, self.skip, self.count = command, skip, 0
+        self.command, self.skip = command, skip
+        self._kinds: Counter[str] = Counter()
+
+    @property
+    def count(self) -> int:
+        """How many records were bad."""
+        return self._kinds.total()
 
     def skip_or_raise(self, error: RecordError) -> None:
         """Count a bad record and report it, or end the command."""
         if not self.skip:
             raise error
-        self.count += 1
-        say(self.command, str(error))
+        self._kinds[error.message] += 1
+        if self._kinds[error.message] == 1:
+            say(self.command, str(error))
 
     def good(self, items: Iterable[T | RecordError]) -> Iterator[T]:
         """Yield the items without the bad records."""
@@ -155,6 +166,9 @@ class InvalidRecords:
 
     def finish(self, *, none_of: str | None = None) -> None:
         """End the command with its own exit code if any record was skipped; say what input had no good one."""
+        for message, count in self._kinds.items():
+            if count > 1:
+                say(self.command, f"and {count - 1:,} more with the same reason: {message}")
         if none_of is not None and not self.count:
             say(self.command, f"{none_of}: holds no records")
         if self.count:
