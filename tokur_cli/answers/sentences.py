@@ -526,12 +526,14 @@ def _with_words(main: str, language: str, worked: str) -> str | None:
 def _in_other_words(sentence: str, found: list[Amount], language: str, worked: str) -> str | None:
     """Return the one amount that a sentence in another language than English states, None where it may be another."""
     row = LANGUAGES[language]
-    if row.is_unsure(sentence) or QUALIFIED.search(sentence) or any(goes_on(sentence, amount.end) for amount in found):
+    if row.is_unsure(sentence) or QUALIFIED.search(sentence):
         return None
     result = last_result(sentence)
     if result:
         behind = [amount for amount in found if amount.start >= result[0] - 1]
         return behind[0].text if only(behind) else None
+    if any(goes_on(sentence, amount.end) for amount in found):
+        return None
     concluded = row.concludes(sentence)
     return (
         only(found)
