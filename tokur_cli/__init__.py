@@ -26,7 +26,7 @@ One record's way through ``tokur score FILE``, by the files that it enters (a te
 
     in          records/streams, containers, scan, record, reader
     tokens      commands/score/windows, pipeline (a window of records); commands/shared/prompts;
-                engine/turns, templates, tokens, panics
+                engine/text/chat, templates, tokens, panics
     batches     engine/scoring/scorer; engine/forward/prefix_tree; engine/halving
     passes      engine/uncertainty/perturbed; engine/body; engine/loading/reordered (the model's
                 linear maps, on a CPU); engine/uncertainty/vocabulary, distributions

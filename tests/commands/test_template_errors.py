@@ -6,7 +6,7 @@ import pytest
 
 from tests.commands.score.test_score import parsed, write_lines
 from tests.tiny import tiny_model_folder
-from tokur_cli.engine import templates
+from tokur_cli.engine.text import templates
 
 QUESTIONS = [{"id": str(n), "question": f"{n}+1?", "level": "3" if n == 2 else n, "response": "4"} for n in range(4)]
 FAILING = {

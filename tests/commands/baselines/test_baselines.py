@@ -14,7 +14,7 @@ from tests.commands.score.test_score import parsed, records, write_lines
 from tests.engine.baselines.test_yes_no import by_hand
 from tests.tiny import tiny_model, tiny_model_folder, tiny_tokenizer
 from tokur_cli.commands.baselines.questions import P_TRUE, question_of
-from tokur_cli.engine.tokens import ResponseTokenizer
+from tokur_cli.engine.text.tokens import ResponseTokenizer
 from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import CATALOGUE
 

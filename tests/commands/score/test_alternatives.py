@@ -12,7 +12,7 @@ from tests.tiny import quiet_model, tiny_tokenizer
 from tokur_cli import Tokur
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
-from tokur_cli.engine.spelling import Spelling
+from tokur_cli.engine.text.spelling import Spelling
 
 OPTIONS = ("--alternatives", 3, "--sampling", "shared", "--sigma", "0.3", "--dtype", "float32")
 

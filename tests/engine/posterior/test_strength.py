@@ -17,7 +17,7 @@ from tokur_cli.engine.posterior import strength
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import MOST_KL, PosteriorSettings
 from tokur_cli.engine.posterior.strength import PRECISION, SWEEPS, largest_sigma, suitable_strength
-from tokur_cli.engine.tokens import ResponseTokenizer
+from tokur_cli.engine.text.tokens import ResponseTokenizer
 from tokur_cli.records.errors import TokurError
 
 TOKENIZER = ResponseTokenizer(tiny_tokenizer(), CONTEXT_LENGTH)

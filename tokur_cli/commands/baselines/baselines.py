@@ -26,7 +26,7 @@ from tokur_cli.commands.session.session import Session
 from tokur_cli.engine.baselines.llm_check import INSIDE, InsideView
 from tokur_cli.engine.baselines.yes_no import TRUE_OR_FALSE
 from tokur_cli.engine.scoring.scorer import TokenizedResponse
-from tokur_cli.engine.tokens import ResponseTokenizer
+from tokur_cli.engine.text.tokens import ResponseTokenizer
 from tokur_cli.records.errors import RecordError, TokurError
 
 Gather = Callable[[Sequence[ScoredResponse]], Sequence[Features | TokurError]]

@@ -18,7 +18,7 @@ from tokur_cli.records.record import Record
 
 if TYPE_CHECKING:
     from tokur_cli.engine.scoring.scorer import Quantities, TokenizedResponse
-    from tokur_cli.engine.tokens import LocatedResponse
+    from tokur_cli.engine.text.tokens import LocatedResponse
 
 A = TypeVar("A")
 B = TypeVar("B")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tokur_cli.records.record import Record
 
 if TYPE_CHECKING:
-    from tokur_cli.engine.tokens import ResponseTokenizer
+    from tokur_cli.engine.text.tokens import ResponseTokenizer
 
 P_TRUE = """Question: {question}
 Proposed Answer: {response}

@@ -13,7 +13,7 @@ from tokur_cli.records.question import Questions
 from tokur_cli.records.record import WINDOW_BYTES, Record, size_of
 
 if TYPE_CHECKING:
-    from tokur_cli.engine.tokens import ResponseTokenizer
+    from tokur_cli.engine.text.tokens import ResponseTokenizer
 
 
 def standing_together(items: Iterable[Record | RecordError | None]) -> Iterator[Record | RecordError | None]:

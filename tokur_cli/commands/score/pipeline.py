@@ -22,7 +22,7 @@ from tokur_cli.commands.shared.prompts import is_of, with_ids_of
 from tokur_cli.engine.model.load import LanguageModel
 from tokur_cli.engine.posterior.settings import settings_of_draws
 from tokur_cli.engine.scoring.scorer import Quantities
-from tokur_cli.engine.tokens import LocatedResponse
+from tokur_cli.engine.text.tokens import LocatedResponse
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.vocabulary import ALTERNATIVES
 from tokur_cli.records.errors import RecordError, TokurError

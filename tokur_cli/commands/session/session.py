@@ -23,7 +23,7 @@ from tokur_cli.engine.posterior.projections import count_layers
 from tokur_cli.engine.posterior.settings import MOST_KL, PAPER
 from tokur_cli.engine.posterior.strength import suitable_strength
 from tokur_cli.engine.scoring.scorer import Scorer
-from tokur_cli.engine.tokens import ResponseTokenizer
+from tokur_cli.engine.text.tokens import ResponseTokenizer
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.engine.uncertainty.vllm import VllmScorer
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from tokur_cli.commands.options.model import PromptOptions
 from tokur_cli.commands.shared.digests import content_digest
-from tokur_cli.engine.templates import check_template, fill_template
+from tokur_cli.engine.text.templates import check_template, fill_template
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
 from tokur_cli.records.prompt import Prompt
 from tokur_cli.records.reader import read_records
 from tokur_cli.records.record import Record
 
 if TYPE_CHECKING:
-    from tokur_cli.engine.tokens import LocatedResponse, ResponseTokenizer
+    from tokur_cli.engine.text.tokens import LocatedResponse, ResponseTokenizer
 
 MATH_TEMPLATE = r"""Solve the following math problem efficiently and clearly:
 

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.engine.model.place import count_cores, count_gpus
-from tokur_cli.engine.silenced import redirected
+from tokur_cli.engine.output import redirected
 from tokur_cli.records.errors import TokurError, UsageError
 
 ALONE = {  # what Ray reads when it is first imported

@@ -20,7 +20,7 @@ from tokur_cli.engine.model.errors import explained_errors
 from tokur_cli.engine.model.find import Source
 from tokur_cli.engine.model.imports import import_transformers
 from tokur_cli.engine.model.load import load_checked, load_tokenizer
-from tokur_cli.engine.panics import tokenizing
+from tokur_cli.engine.text.panics import tokenizing
 from tokur_cli.records.errors import TokurError
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from tokur_cli.engine.generation.decoder import (
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.loading.vllm import VllmResources, start_vllm
 from tokur_cli.engine.model.load import ModelDescription
-from tokur_cli.engine.silenced import Silenced
+from tokur_cli.engine.output import Silenced
 from tokur_cli.records.errors import TokurError
 
 # Where a prompt is split between two steps, vLLM turns the request's random generator back by the number that the first

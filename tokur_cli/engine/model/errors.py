@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 
-from tokur_cli.engine.panics import is_panic
+from tokur_cli.engine.text.panics import is_panic
 from tokur_cli.records.errors import TokurError
 
 _SENTENCES = (

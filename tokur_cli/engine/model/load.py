@@ -129,8 +129,8 @@ def load_language_model(
     check(found)
     from tokur_cli.engine.loading.reordered import reorder_weights
     from tokur_cli.engine.model.quantised import multiply_unrounded
+    from tokur_cli.engine.output import Silenced
     from tokur_cli.engine.probe import probe_ids, probe_model
-    from tokur_cli.engine.silenced import Silenced
 
     prepare_memory(request.device_map)
     label = source.label(found.base or request.name)
@@ -158,7 +158,7 @@ def _find(
     with explained_errors(request.name):
         source, adapter = find_adapted(request.name, request.adapter, request.revision, progress)
     import_transformers()
-    from tokur_cli.engine.turns import end_token_ids
+    from tokur_cli.engine.text.chat import end_token_ids
 
     torch_dtype = resolve_dtype(request.dtype, request.device_map)
     named, owner = (adapter.name, adapter.source) if adapter else (request.name, source)

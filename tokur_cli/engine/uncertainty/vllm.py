@@ -24,11 +24,11 @@ from tokur_cli.engine.model.errors import first_line
 from tokur_cli.engine.model.load import LanguageModel
 from tokur_cli.engine.model.place import drop_layers
 from tokur_cli.engine.model.quantised import is_quantised
+from tokur_cli.engine.output import Silenced
 from tokur_cli.engine.posterior.lora import save_adapter
 from tokur_cli.engine.posterior.posterior import Posterior
 from tokur_cli.engine.precision import tolerance
 from tokur_cli.engine.scoring.scorer import Quantities, SamplingMode, Scorer, TokenizedResponse
-from tokur_cli.engine.silenced import Silenced
 from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.records.errors import TokurError
 

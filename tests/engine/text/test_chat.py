@@ -7,8 +7,8 @@ from tests.commands.score.test_score import parsed, write_lines
 from tests.tiny import tiny_model, tiny_tokenizer
 from tokur_cli.engine.model.load import describe_model, load_language_model
 from tokur_cli.engine.model.request import ModelRequest
-from tokur_cli.engine.tokens import ResponseTokenizer
-from tokur_cli.engine.turns import end_token_ids
+from tokur_cli.engine.text.chat import end_token_ids
+from tokur_cli.engine.text.tokens import ResponseTokenizer
 
 GEMMA = """{{ bos_token }}{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}
 {%- for m in messages %}

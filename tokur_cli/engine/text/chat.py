@@ -11,8 +11,8 @@ from typing import Any
 
 from transformers import GenerationConfig, PreTrainedConfig, PreTrainedTokenizerBase
 
-from tokur_cli.engine.panics import tokenizing
-from tokur_cli.engine.templates import fill_chat
+from tokur_cli.engine.text.panics import tokenizing
+from tokur_cli.engine.text.templates import fill_chat
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.prompt import THINK_BEGINS, THINK_ENDS
 

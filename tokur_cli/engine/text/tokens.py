@@ -11,17 +11,16 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from tokur_cli.engine.panics import tokenizing
 from tokur_cli.engine.scoring.scorer import TokenizedResponse
-from tokur_cli.engine.spelling import Spelling, TokenString
-from tokur_cli.engine.templates import chat_date
-from tokur_cli.engine.turns import Ending, ThinkingForm, render, thinking_form
+from tokur_cli.engine.text.chat import Ending, ThinkingForm, render, thinking_form
+from tokur_cli.engine.text.panics import tokenizing
+from tokur_cli.engine.text.spelling import Spelling, TokenString
+from tokur_cli.engine.text.templates import chat_date
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.prompt import THINK_BEGINS, THINK_ENDS
 
 Offsets = list[tuple[int, int]]
 
-_TOOL = "tokurtool"
 _REPLACEMENT = "\ufffd"  # what a decoder writes for bytes that are not a whole character
 _BYTES_PER_CHARACTER = 4  # at most, in UTF-8: after as many tokens a character is whole or broken for good
 
@@ -94,7 +93,6 @@ class ResponseTokenizer:
             end_ids = () if tokenizer.eos_token_id is None else (tokenizer.eos_token_id,)
         self.ending = Ending(tokenizer, end_ids)
         self._pieces: dict[int, str] = {}
-        self._longest_piece = max(map(len, tokenizer.get_vocab()), default=1)
 
     @property
     def has_chat_template(self) -> bool:
@@ -107,14 +105,10 @@ class ResponseTokenizer:
         date = chat_date(self.tokenizer.get_chat_template()) if self.has_chat_template else None
         return None if date is None else (self._date or date).date().isoformat()
 
-    @cached_property
+    @property
     def takes_tools(self) -> bool:
         """Whether the chat template tells the model of tools."""
-        tool = {"type": "function", "function": {"name": _TOOL, "description": _TOOL, "parameters": {"type": "object"}}}
-        try:
-            return _TOOL in self.render_chat([{"role": "user", "content": "?"}], [tool])
-        except TokurError:
-            return False
+        return self.has_chat_template and "tools" in str(self.tokenizer.get_chat_template())
 
     def holds_control_tokens(self, text: str) -> bool:
         """Return whether a text has any sign of the model's chats: it was made by a chat template then."""
@@ -141,9 +135,8 @@ class ResponseTokenizer:
             TokurError: the prompt is empty, leaves no room for a response, or holds ids that the model does not take.
         """
         if isinstance(prompt, str):
-            self._check_length(-(-len(prompt) // self._longest_piece), "at least ")
             ids = self._encode(prompt, special_tokens)
-            self._check_own_ids(ids)
+            self._check_ids(ids, "the tokenizer")
         else:
             self._check_ids(prompt, "prompt_token_ids")
             ids = list(prompt)
@@ -163,7 +156,7 @@ class ResponseTokenizer:
             TokurError: the tokenizer fails, or has ids that the model does not take.
         """
         ids = self._encode(text, special_tokens=True)[: self.context_length]
-        self._check_own_ids(ids)
+        self._check_ids(ids, "the tokenizer")
         return ids
 
     def tokenize(
@@ -194,8 +187,6 @@ class ResponseTokenizer:
             TokurError: nothing to score, no token before the response, more tokens than the model's context holds,
                 ids that the model does not take or that do not spell the response.
         """
-        # Text that cannot fit is not tokenized first: a line of many megabytes would take minutes
-        self._check_length(-(-len(response) // self._longest_piece), "at least ")
         if not isinstance(prompt, str):
             self._check_ids(prompt, "prompt_token_ids")
         exact_ids, without_thought = None, False
@@ -229,9 +220,12 @@ class ResponseTokenizer:
             if end is not None:
                 ids.append(end)
                 offsets.append((len(response), len(response)))
-        self._check_own_ids([*prompt_ids, *ids])
+        self._check_ids([*prompt_ids, *ids], "the tokenizer")
         tokens = TokenizedResponse(prompt_ids, ids)
-        self._check_length(tokens.length)
+        if self.context_length is not None and tokens.length > self.context_length:
+            raise TokurError(
+                f"prompt and response have {tokens.length:,} tokens; the model's context holds {self.context_length:,}"
+            )
         return LocatedResponse(tokens, offsets, exact_ids is not None, without_thought)
 
     @cached_property
@@ -248,12 +242,6 @@ class ResponseTokenizer:
         except TokurError:
             return None
         return ids
-
-    def _check_length(self, length: int, least: str = "") -> None:
-        if self.context_length is not None and length > self.context_length:
-            raise TokurError(
-                f"prompt and response have {least}{length:,} tokens; the model's context holds {self.context_length:,}"
-            )
 
     def locate(self, ids: Sequence[int], response: str) -> Offsets:
         """Return each token's span in the response that the ids spell.
@@ -377,16 +365,6 @@ class ResponseTokenizer:
         ]
 
     def _check_ids(self, ids: Sequence[int], what: str) -> None:
-        if max(ids, default=0) >= self.vocabulary_size:
-            raise TokurError(
-                f"{what} has {max(ids)}, but the model's vocabulary ends at {self.vocabulary_size - 1}: "
-                "do the ids come from another model?"
-            )
-
-    def _check_own_ids(self, ids: Sequence[int]) -> None:
-        """Refuse what the tokenizer made of a text if the model has no such ids."""
+        """Refuse ids that the model does not have, which may come from another one."""
         if (largest := max(ids, default=0)) >= self.vocabulary_size:
-            raise TokurError(
-                f"the tokenizer has token {largest} ({self.tokenizer.convert_ids_to_tokens(largest)!r}) in this text, "
-                f"but the model's vocabulary ends at {self.vocabulary_size - 1}"
-            )
+            raise TokurError(f"{what} has {largest}, but the model's vocabulary ends at {self.vocabulary_size - 1}")

@@ -12,8 +12,8 @@ from tests.tiny import tiny_model_folder, tiny_tokenizer
 from tokur_cli.commands.shared.errors import reporting
 from tokur_cli.engine.model.load import load_language_model
 from tokur_cli.engine.model.request import ModelRequest
-from tokur_cli.engine.panics import is_panic
-from tokur_cli.engine.tokens import ResponseTokenizer
+from tokur_cli.engine.text.panics import is_panic
+from tokur_cli.engine.text.tokens import ResponseTokenizer
 from tokur_cli.records.errors import TokurError
 
 WHY = "chunk size must be non-zero"

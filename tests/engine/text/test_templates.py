@@ -3,11 +3,11 @@
 import pytest
 from transformers import PreTrainedTokenizerFast
 
-from tests.engine.test_turns import FAMILIES, family
+from tests.engine.text.test_chat import FAMILIES, family
 from tests.tiny import tiny_tokenizer
-from tokur_cli.engine.templates import fill_template
-from tokur_cli.engine.tokens import ResponseTokenizer
-from tokur_cli.engine.turns import render
+from tokur_cli.engine.text.chat import render
+from tokur_cli.engine.text.templates import fill_template
+from tokur_cli.engine.text.tokens import ResponseTokenizer
 from tokur_cli.records.errors import TokurError
 
 HI = [{"role": "user", "content": "Hi"}]

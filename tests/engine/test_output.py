@@ -6,7 +6,7 @@ import sys
 
 BEGINNING = """
 import os, subprocess, sys
-from tokur_cli.engine.silenced import Silenced
+from tokur_cli.engine.output import Silenced
 
 def chatter():
     print("from Python")

@@ -5,8 +5,8 @@ import random
 import pytest
 
 from tests.tiny import tiny_tokenizer
-from tokur_cli.engine.spelling import Spelling
-from tokur_cli.engine.tokens import ResponseTokenizer
+from tokur_cli.engine.text.spelling import Spelling
+from tokur_cli.engine.text.tokens import ResponseTokenizer
 
 TEXT = "Ah é — 日本 🙂 ok"
 END = 258

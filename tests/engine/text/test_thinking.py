@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.engine.test_turns import FAMILIES, MARKS, QUESTION, family
+from tests.engine.text.test_chat import FAMILIES, MARKS, QUESTION, family
 from tests.tiny import tiny_tokenizer
-from tokur_cli.engine.tokens import ResponseTokenizer
+from tokur_cli.engine.text.tokens import ResponseTokenizer
 from tokur_cli.records.prompt import with_reasoning
 
 QWEN_3 = """{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}

@@ -1,0 +1,1 @@
+"""Prompts and responses as token ids, chats as text."""
