@@ -427,7 +427,7 @@ def test_responses_that_do_not_mark_their_answer_in_words_are_counted(select):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--by", "certainty"], "--by certainty: unknown score; did you mean self_certainty?"),
+        (["--by", "certainty"], "--by: unknown score certainty; did you mean self_certainty?"),
         (["--weight", "rank"], "--weight needs --method wbon"),
         (["--format", "csv"], "--format csv: there is no such format"),
         (["--method", "best"], "--method: 'best' is not one of"),

@@ -154,5 +154,5 @@ def test_scores_are_chosen_in_the_catalogues_order():
         with pytest.raises(UsageError):
             choose_scores(names)
     assert choose_scores("LL, Eu") == choose_scores("eu,ll")
-    with pytest.raises(UsageError, match=r"--scores eu_meen: unknown score; did you mean eu_mean\?"):
+    with pytest.raises(UsageError, match=r"--scores: unknown score eu_meen; did you mean eu_mean\?"):
         choose_scores("eu_meen")

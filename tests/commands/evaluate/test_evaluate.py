@@ -209,7 +209,7 @@ def test_bad_records_end_the_run_with_their_line_or_are_skipped_and_counted(eval
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--scores", "nonsense"], "--scores nonsense: unknown score"),
+        (["--scores", "nonsense"], "unknown score nonsense"),
         (["--versus", "nonsense"], "--versus nonsense: there is no such score"),
         (["--scaling", "0"], "--scaling 0"),
         (["--scaling", "many"], "--scaling many"),
