@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from tokur_cli.metrics.bootstrap import ScoredSet, resampled
+from tests.metrics.test_evaluation import resample
 from tokur_cli.metrics.estimate import interval
 from tokur_cli.metrics.evaluation import Plan, evaluate_scores
 from tokur_cli.metrics.ranking import length_strata
@@ -109,12 +109,12 @@ def test_its_intervals_and_differences_are_those_of_resampled_questions():
 def test_merging_neighbours_hardly_changes_its_intervals(monkeypatch):
     generator = np.random.default_rng(4)
     label = (generator.random(3000) < 0.3).astype(float)
-    scores = {"s": ScoredSet(generator.normal(size=3000) + label)}
+    scores = {"s": generator.normal(size=3000) + label}
     stratum = length_strata(generator.integers(10, 500, 3000))
     found = []
     for groups in (256, 10**9):
-        monkeypatch.setattr("tokur_cli.metrics.bootstrap.MOST_GROUPS", groups)
-        found.append(interval(resampled(scores, label, resamples=200, stratum=stratum)["s"]["auroc_at_length"]))
+        monkeypatch.setattr("tokur_cli.metrics.ranking.MOST_GROUPS", groups)
+        found.append(interval(resample(scores, label, 200, stratum=stratum)["s"]["auroc_at_length"]))
     width = found[1][1] - found[1][0]
     assert np.subtract(*found) == pytest.approx([0, 0], abs=0.03 * width)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tokur_cli.metrics.ranked import Floats
+from tokur_cli.metrics.ranking import Floats
 
 FOLDS = 5
 BINS = 15

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Literal
 
 from tokur_cli.metrics.calibration import ece, log_losses, square_errors
 from tokur_cli.metrics.estimate import Estimate
-from tokur_cli.metrics.ranked import Floats, RankedSums
-from tokur_cli.metrics.ranking import auprc_of, auroc_of, auroc_within_strata_of, top_accuracy_of
-from tokur_cli.metrics.rejection import prr_of
-from tokur_cli.metrics.within import RankedSpans
+from tokur_cli.metrics.ranking import (
+    Floats,
+    Sums,
+    acc_of,
+    auprc_of,
+    aurc_of,
+    auroc_at_length_of,
+    auroc_of,
+    prr_of,
+)
+from tokur_cli.metrics.spans import hit, within
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +88,7 @@ class RankingMetric(Metric):
     """
 
     _: KW_ONLY
-    of: Callable[[RankedSums], Floats]
+    of: Callable[[Sums], Floats]
     labels: Literal["any", "unequal", "classes", "strata"] = "any"
 
     @property
@@ -108,11 +116,11 @@ class SpanMetric(Metric):
     """A metric of the spans of single responses, and the mean over these.
 
     Attributes:
-        of: from the spans of Q responses to (Q,) values, NaN where it is not defined.
+        of: from the (S,) labels and confidences of a response's spans to a value, NaN where it is not defined.
     """
 
     _: KW_ONLY
-    of: Callable[[RankedSpans], Floats]
+    of: Callable[[Floats, Floats], float]
 
 
 def _constant(of: Callable[[float], float]) -> Callable[[Estimate], Estimate]:
@@ -130,15 +138,15 @@ _ALL: tuple[Metric, ...] = (
         "auprc", "AUPRC", "right ranked above wrong", (RANKING,), of=auprc_of, labels="classes", compared="responses"
     ),
     RankingMetric(
-        "acc", "ACC*", "accuracy of the more confident half", (RANKING,), of=top_accuracy_of, compared="responses",
+        "acc", "ACC*", "accuracy of the more confident half", (RANKING,), of=acc_of, compared="responses",
         constant=lambda accuracy: accuracy,
     ),
     RankingMetric(
         "auroc_at_length", "AUROC@length", "AUROC of the pairs within a fifth of the lengths", (AT_LENGTH,),
-        of=auroc_within_strata_of, labels="strata", compared="responses",
+        of=auroc_at_length_of, labels="strata", compared="responses",
     ),
     RankingMetric(
-        "aurc", "AURC", "answering only when confident", (REJECTION,), of=lambda sums: sums.area, better="lower"
+        "aurc", "AURC", "answering only when confident", (REJECTION,), of=aurc_of, better="lower"
     ),
     RankingMetric("prr", "PRR", "answering only when confident", (REJECTION,), of=prr_of, labels="unequal", chance=0.0),
     ProbabilityMetric(
@@ -157,10 +165,10 @@ _ALL: tuple[Metric, ...] = (
     ),
     SpanMetric(
         "within", "AUROC within", "a wrong span less sure than a right one of its response", (WITHIN,),
-        of=RankedSpans.pairs, compared="spans",
+        of=within, compared="spans",
     ),
-    SpanMetric("hit1", "hit@1", _HIT, (WITHIN,), of=lambda spans: spans.hits(1)),
-    SpanMetric("hit3", "hit@3", _HIT, (WITHIN,), of=lambda spans: spans.hits(3)),
+    SpanMetric("hit1", "hit@1", _HIT, (WITHIN,), of=partial(hit, most=1)),
+    SpanMetric("hit3", "hit@3", _HIT, (WITHIN,), of=partial(hit, most=3)),
 )  # fmt: skip
 
 METRICS = {metric.name: metric for metric in _ALL}

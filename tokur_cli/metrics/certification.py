@@ -41,7 +41,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tokur_cli.metrics.ranked import Floats
+from tokur_cli.metrics.ranking import Floats
 
 GROWTH = 4
 """How many times the beginning of a sequence the next one begins at."""

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tokur_cli.metrics.ranked import Floats
+from tokur_cli.metrics.ranking import Floats
 
 Verdict = Literal["better than", "worse than", "no clear difference from"]
 

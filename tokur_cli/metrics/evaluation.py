@@ -6,21 +6,24 @@ counted; nothing is imputed. A metric that is not defined is None with the reaso
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tokur_cli.metrics.bootstrap import ScoredSet, draws, resampled
 from tokur_cli.metrics.calibration import FOLDS, calibrated
-from tokur_cli.metrics.catalogue import METRICS, RANKING_METRICS, SPAN_METRICS, leading
-from tokur_cli.metrics.delong import delong
+from tokur_cli.metrics.catalogue import (
+    METRICS,
+    PROBABILITY_METRICS,
+    RANKING_METRICS,
+    SPAN_METRICS,
+    ProbabilityMetric,
+    RankingMetric,
+    leading,
+)
 from tokur_cli.metrics.estimate import Estimate
-from tokur_cli.metrics.ranked import Floats, Ranked
-from tokur_cli.metrics.ranking import length_strata
-from tokur_cli.metrics.within import SpanTable
+from tokur_cli.metrics.ranking import Floats, Places, draws, length_strata, ranked, resampled
 
 FEWEST = 5
 """Questions with a right label, and with a wrong one, from which scores are told apart.
@@ -55,8 +58,6 @@ class ScoreResult:
         missing: how many labelled records do not.
         metrics: by name, those of ``METRICS`` that it can have, in their order.
         differences: from the baseline, by the same names, on the records that have both; empty without a baseline.
-        delong_p: p-value of no difference in AUROC from the baseline by DeLong's test, see ``delong``; None where it is
-            not defined, and over several runs.
         against: differences from each score of ``Plan.against`` in the leading metric, on the records that have both;
             without an interval, and so without a verdict, where right or wrong labels are of few questions.
     """
@@ -65,7 +66,6 @@ class ScoreResult:
     missing: int
     metrics: dict[str, Estimate]
     differences: dict[str, Estimate] = field(default_factory=dict)
-    delong_p: float | None = None
     against: dict[str, Estimate] = field(default_factory=dict)
 
     @classmethod
@@ -157,12 +157,12 @@ def evaluate_scores(
         raise ValueError("labels must lie in [0, 1]")
     every = np.arange(len(label)) if cluster is None else np.asarray(cluster)
     stratum = None if length is None else length_strata(np.asarray(length, dtype=np.float64)[labelled])
-    run = _Run(known, every[labelled], plan, stratum)
-    run.scores = {name: run.scored(values[labelled], name in probabilities) for name, values in arrays.items()}
+    run = _Run(known, every[labelled], plan, stratum, frozenset(probabilities))
+    for name, values in arrays.items():
+        run.add(name, values[labelled])
     results = run.results()
     if response is not None:
-        spans = _Spans(SpanTable(label, np.asarray(response)), every, plan)
-        results = spans.added_to(results, arrays)
+        results = _with_spans(results, arrays, label, np.asarray(response), every, plan)
     accuracy = Estimate(float(known.mean()) if len(known) else None)
     questions = len(np.unique(run.cluster))
     return Evaluation(len(known), questions, int((~labelled).sum()), accuracy, _is_binary(known), results)
@@ -176,57 +176,61 @@ class _Run:
         label: (N,), in [0, 1].
         cluster: (N,) number of the question of each.
         plan: how they are evaluated.
-        stratum: (N,) number of the part of the lengths that each is in, -1 for none; None for no such parts.
-        scores: what is evaluated.
+        stratum: (N,) number of the stratum of the lengths that each is in, -1 for none; None for no strata.
+        are_probabilities: the scores that are probabilities as they are.
+        confidences: (N,) of each score, NaN where a record has none.
+        probabilities: the same, calibrated, of the scores that can be.
     """
 
     label: Floats
     cluster: NDArray[np.generic]
     plan: Plan
-    stratum: NDArray[np.intp] | None = None
-    scores: dict[str, ScoredSet] = field(default_factory=dict)
+    stratum: Places | None
+    are_probabilities: frozenset[str]
+    confidences: dict[str, Floats] = field(default_factory=dict)
+    probabilities: dict[str, Floats] = field(default_factory=dict)
 
-    def scored(self, confidence: Floats, is_probability: bool) -> ScoredSet:
-        """Return a score with its calibrated probabilities, where there are questions enough to calibrate on."""
-        confidence = np.where(np.isfinite(confidence), confidence, np.nan)
+    def add(self, name: str, confidence: Floats) -> None:
+        """Take a score, and calibrate it where there are questions enough."""
+        confidence = self.confidences[name] = np.where(np.isfinite(confidence), confidence, np.nan)
         held = np.isfinite(confidence)
-        if is_probability:
-            return ScoredSet(confidence, confidence, is_probability=True)
-        if len(np.unique(self.cluster[held])) < 2 * FOLDS:
-            return ScoredSet(confidence)
-        probability = np.full(len(self.label), np.nan)
-        probability[held] = calibrated(
-            confidence[held], self.label[held], cluster=self.cluster[held], seed=self.plan.seed
-        )
-        return ScoredSet(confidence, probability)
+        if name in self.are_probabilities:
+            self.probabilities[name] = confidence
+        elif len(np.unique(self.cluster[held])) >= 2 * FOLDS:
+            self.probabilities[name] = np.full(len(self.label), np.nan)
+            self.probabilities[name][held] = calibrated(
+                confidence[held], self.label[held], cluster=self.cluster[held], seed=self.plan.seed
+            )
 
     def results(self) -> dict[str, ScoreResult]:
         """Return what each score achieves."""
-        versus = self.plan.versus
-        present = {name: score for name, score in self.scores.items() if np.isfinite(score.confidence).any()}
-        drawn = self._drawn(present, np.ones(len(self.label), dtype=bool)) if present else {}
-        figures = {name: self._metrics(score) for name, score in self.scores.items()}
+        versus, every = self.plan.versus, np.ones(len(self.label), dtype=bool)
+        present = [name for name, confidence in self.confidences.items() if np.isfinite(confidence).any()]
+        drawn = self._drawn(present, every)
+        figures = {name: self._metrics(name, every) for name in self.confidences}
         leads, few = leading(is_binary=_is_binary(self.label)).name, self._few()
         results = {}
-        for name, score in self.scores.items():
+        for name, confidence in self.confidences.items():
             metrics = dict(figures[name])
             for metric, values in drawn.get(name, {}).items():
                 if (value := metrics[metric].value) is not None:
                     metrics[metric] = Estimate.resampled(value, values)
-            count = int(np.isfinite(score.confidence).sum())
-            others = [other for other in self.plan.against if other in present and other != name]
-            found = {other: self._differences(name, other, figures, drawn) for other in others}
-            against = {other: differences[leads] for other, differences in found.items() if leads in differences}
-            if few is not None:
-                against = {other: Estimate(difference.value, reason=few) for other, difference in against.items()}
-            results[name] = ScoreResult(count, len(self.label) - count, metrics, against=against)
-            if versus is not None and versus != name:
-                differences = found.get(versus) or self._differences(name, versus, figures, drawn)
-                results[name] = replace(results[name], differences=differences, delong_p=self._delong_p(name, versus))
+            others = [other for other in self.plan.against if other in present]
+            if versus is not None and versus not in others:
+                others.append(versus)
+            found = {other: self._differences(name, other, figures, drawn) for other in others if other != name}
+            against = {
+                other: differences[leads] if few is None else Estimate(differences[leads].value, reason=few)
+                for other, differences in found.items()
+                if other in self.plan.against and leads in differences
+            }
+            count = int(np.isfinite(confidence).sum())
+            differences = found.get(versus, {}) if versus is not None else {}
+            results[name] = ScoreResult(count, len(self.label) - count, metrics, differences, against)
         return results
 
     def _few(self) -> str | None:
-        """Return why scores are not told apart, if so: resamples of few right or wrong labels are too much alike."""
+        """Return why scores are not told apart, if so: resamples of few correct or incorrect labels are too alike."""
         if not _is_binary(self.label):
             return None
         fewest = min(len(np.unique(self.cluster[self.label == value])) for value in (0, 1))
@@ -239,81 +243,85 @@ class _Run:
         figures: Mapping[str, dict[str, Estimate]],
         drawn: Mapping[str, dict[str, Floats]],
     ) -> dict[str, Estimate]:
-        """Return a score's paired differences from a baseline in every metric that both have.
+        """Return a score's paired differences from a baseline in every metric, on the records that have both.
 
-        They are of the records that have both; ``figures`` and ``drawn`` are metrics of all records that have a score,
-        and under the resamples of all.
+        ``figures`` and ``drawn`` are metrics of all records that have a score, and under the resamples of all.
         """
-        both = self._both(name, baseline)
-        pair = {one: self.scores[one] for one in (name, baseline)}
-        if not all((np.isfinite(score.confidence) == both).all() for score in pair.values()):
-            figures = {one: self._metrics(score, both) for one, score in pair.items()}
-            drawn = self._drawn({one: score.part(both) for one, score in pair.items()}, both)
-        own, other = figures[name], figures[baseline]
-        of_own, of_other = drawn.get(name, {}), drawn.get(baseline, {})
+        pair = [name, baseline]
+        held = [np.isfinite(self.confidences[one]) for one in pair]
+        both = held[0] & held[1]
+        if not all((one == both).all() for one in held):
+            figures = {one: self._metrics(one, both) for one in pair}
+            drawn = self._drawn(pair, both)
+        own, other = drawn.get(name, {}), drawn.get(baseline, {})
         found = {}
         for metric in METRICS:
-            if metric not in of_own or metric not in of_other:
-                continue
-            value, baseline_value = own[metric].value, other[metric].value
-            differences = of_own[metric] - of_other[metric]
-            if value is not None and baseline_value is not None and np.isfinite(differences).any():
-                found[metric] = Estimate.resampled(value - baseline_value, differences, is_difference=True)
+            if metric in own and metric in other:
+                value, baseline_value = figures[name][metric].value, figures[baseline][metric].value
+                differences = own[metric] - other[metric]
+                if value is not None and baseline_value is not None and np.isfinite(differences).any():
+                    found[metric] = Estimate.resampled(value - baseline_value, differences, is_difference=True)
         return found
 
-    def _both(self, name: str, baseline: str) -> NDArray[np.bool_]:
-        """Return (N,) whether a record has both scores."""
-        held = [np.isfinite(self.scores[one].confidence) for one in (name, baseline)]
-        return held[0] & held[1]
+    def _of_probabilities(self, name: str) -> list[ProbabilityMetric]:
+        """Return the metrics of probabilities that a score may have."""
+        return [metric for metric in PROBABILITY_METRICS if metric.calibrates or name in self.are_probabilities]
 
-    def _delong_p(self, name: str, baseline: str) -> float | None:
-        both = self._both(name, baseline)
-        label, cluster = self.label[both], self.cluster[both]
-        if not _is_binary(label) or min(len(np.unique(cluster[label == value])) for value in (0, 1)) < 2:
-            return None
-        first, second = (self.scores[one].confidence[both] for one in (name, baseline))
-        p = delong(first, second, label, cluster).p
-        return p if math.isfinite(p) else None
+    def _rankings(self) -> list[RankingMetric]:
+        return [metric for metric in RANKING_METRICS if self.stratum is not None or metric.labels != "strata"]
 
-    def _metrics(self, score: ScoredSet, records: NDArray[np.bool_] | None = None) -> dict[str, Estimate]:
-        """Return the metrics of a score on the records that have it, or on those of them that are among ``records``."""
-        held = np.isfinite(score.confidence) if records is None else np.isfinite(score.confidence) & records
-        score, label = score.part(held), self.label[held]
-        stratum = None if self.stratum is None else self.stratum[held]
-        rankings = [metric for metric in RANKING_METRICS if stratum is not None or metric.labels != "strata"]
+    def _metrics(self, name: str, records: NDArray[np.bool_]) -> dict[str, Estimate]:
+        """Return a score's figures on some of the records, without intervals."""
+        held = records & np.isfinite(self.confidences[name])
+        label, stratum = self.label[held], None if self.stratum is None else self.stratum[held]
         if not len(label):
             lacking = Estimate(None, reason="no record has this score")
-            calibrated_ones = (metric for metric in score.probability_metrics() if metric.calibrates)
-            return {metric.name: lacking for metric in (*rankings, *calibrated_ones)}
-        undefined = _undefined(label, stratum)
-        sums = Ranked(score.confidence, label, stratum=stratum).sums(best=Ranked(label, label).sums())
+            calibrating = (metric for metric in self._of_probabilities(name) if metric.calibrates)
+            return {metric.name: lacking for metric in (*self._rankings(), *calibrating)}
+        undefined, sums = _undefined(label, stratum), ranked(self.confidences[name][held], label, stratum)
         found = {
             metric.name: Estimate(None, reason=undefined[metric.labels])
             if metric.labels in undefined
             else Estimate(float(metric.of(sums)[0]))
-            for metric in rankings
+            for metric in self._rankings()
         }
         few = Estimate(None, reason=f"fewer than {2 * FOLDS} questions to calibrate on")
+        probability = self.probabilities.get(name)
         return found | {
-            metric.name: few
-            if score.probability is None
-            else Estimate(float(np.mean(metric.of(score.probability, label))))
-            for metric in score.probability_metrics()
+            metric.name: few if probability is None else Estimate(float(np.mean(metric.of(probability[held], label))))
+            for metric in self._of_probabilities(name)
         }
 
-    def _drawn(self, scores: Mapping[str, ScoredSet], records: NDArray[np.bool_]) -> dict[str, dict[str, Floats]]:
-        """Return resampled metrics of scores of some of the records."""
-        questions, cluster = np.unique(self.cluster[records], return_inverse=True)
-        if not self.plan.bootstrap or len(questions) < 2:  # all resamples of one would be the same
+    def _drawn(self, names: Sequence[str], records: NDArray[np.bool_]) -> dict[str, dict[str, Floats]]:
+        """Return resampled metrics of scores on some of the records."""
+        cluster = self.cluster[records]
+        if not names or not self.plan.bootstrap or len(np.unique(cluster)) < 2:  # all resamples of one are the same
             return {}
         label = self.label[records]
-        stratum = None if self.stratum is None else self.stratum[records]
+        is_binary = _is_binary(label)
+        rankings = [one for one in self._rankings() if one.has_interval and (is_binary or not one.needs_classes)]
+        losses = {
+            name: {
+                metric.name: np.asarray(metric.of(self.probabilities[name][records], label))
+                for metric in self._of_probabilities(name)
+                if metric.has_interval
+            }
+            for name in names
+            if name in self.probabilities
+        }
         return resampled(
-            scores, label, resamples=self.plan.bootstrap, seed=self.plan.seed, cluster=cluster, stratum=stratum
+            {name: self.confidences[name][records] for name in names},
+            losses,
+            label,
+            {metric.name: metric.of for metric in rankings},
+            cluster=cluster,
+            stratum=None if self.stratum is None else self.stratum[records],
+            resamples=self.plan.bootstrap,
+            seed=self.plan.seed,
         )
 
 
-def _undefined(label: Floats, stratum: NDArray[np.intp] | None) -> dict[str, str]:
+def _undefined(label: Floats, stratum: Places | None) -> dict[str, str]:
     """Return why the metrics for some kinds of labels, see ``RankingMetric.labels``, are not defined."""
     found: dict[str, str] = {}
     if not _is_binary(label):
@@ -333,44 +341,50 @@ def _is_binary(label: Floats) -> bool:
     return bool(np.isin(label, (0.0, 1.0)).all())
 
 
-class _Spans:
-    """The metrics of spans within their responses: means over responses."""
+def _with_spans(
+    results: Mapping[str, ScoreResult],
+    confidences: Mapping[str, Floats],
+    label: Floats,
+    response: NDArray[np.generic],
+    cluster: NDArray[np.generic],
+    plan: Plan,
+) -> dict[str, ScoreResult]:
+    """Return the results with the metrics of spans within their responses: means over the responses."""
+    if not len(label):
+        return dict(results)
+    _, first, counts = np.unique(response, return_index=True, return_counts=True)
+    rows = np.split(np.argsort(response, kind="stable"), np.cumsum(counts)[:-1])
+    several = len(np.unique(cluster[first])) > 1
+    weights = list(draws(cluster[first], plan.bootstrap, plan.seed)) if several else []
+    found = {
+        name: {metric.name: np.array([metric.of(label[row], values[row]) for row in rows]) for metric in SPAN_METRICS}
+        for name, values in confidences.items()
+    }
+    drawn = {
+        name: {metric: _resampled_mean(values, weights) for metric, values in of.items()} for name, of in found.items()
+    }
+    added = {}
+    for name, result in results.items():
+        metrics = {metric: _mean(values, drawn[name][metric]) for metric, values in found[name].items()}
+        differences = {}
+        if (versus := plan.versus) is not None and name != versus:
+            differences = {
+                metric: _mean(
+                    values - found[versus][metric], drawn[name][metric] - drawn[versus][metric], is_difference=True
+                )
+                for metric, values in found[name].items()
+            }
+        added[name] = replace(result, metrics=result.metrics | metrics, differences=result.differences | differences)
+    return added
 
-    def __init__(self, table: SpanTable, cluster: NDArray[np.generic], plan: Plan) -> None:
-        self._table, self._versus = table, plan.versus
-        questions, question = np.unique(cluster[table.first], return_inverse=True)  # (Q,) the second
-        several = len(questions) > 1
-        self._weights = list(draws(len(question), plan.bootstrap, plan.seed, question)) if several else []
 
-    def added_to(self, results: Mapping[str, ScoreResult], confidences: Mapping[str, Floats]) -> dict[str, ScoreResult]:
-        """Return the results with the metrics of spans beside the others, from the (N,) confidences of each score."""
-        if not len(self._table.first):
-            return dict(results)
-        ranked = {name: self._table.ranked(confidence) for name, confidence in confidences.items()}
-        found = {name: {metric.name: metric.of(spans) for metric in SPAN_METRICS} for name, spans in ranked.items()}
-        drawn = {name: {metric: self._means(values) for metric, values in of.items()} for name, of in found.items()}
-        added = {}
-        for name, result in results.items():
-            metrics = {metric: _mean(values, drawn[name][metric]) for metric, values in found[name].items()}
-            differences = {}
-            if self._versus is not None and name != self._versus:
-                other, drawn_other = found[self._versus], drawn[self._versus]
-                differences = {
-                    metric: _mean(values - other[metric], drawn[name][metric] - drawn_other[metric], is_difference=True)
-                    for metric, values in found[name].items()
-                }
-            added[name] = replace(
-                result, metrics=result.metrics | metrics, differences=result.differences | differences
-            )
-        return added
-
-    def _means(self, of_response: Floats) -> Floats:
-        """Return (R,) means of (Q,) values, NaN left out; empty without resamples."""
-        known = np.isfinite(of_response)
-        sums = [weight[:, known] @ of_response[known] for weight in self._weights]
-        counts = [weight[:, known].sum(axis=1) for weight in self._weights]
-        with np.errstate(invalid="ignore"):  # a resample may hold no such response: it counts as undefined
-            return np.concatenate(sums) / np.concatenate(counts) if self._weights else np.array([])
+def _resampled_mean(of_response: Floats, weights: Sequence[Floats]) -> Floats:
+    """Return (R,) means of (Q,) values, NaN left out; empty without resamples."""
+    known = np.isfinite(of_response)
+    sums = [weight[:, known] @ of_response[known] for weight in weights]
+    counts = [weight[:, known].sum(axis=1) for weight in weights]
+    with np.errstate(invalid="ignore"):  # a resample may hold no such response: it counts as undefined
+        return np.concatenate(sums) / np.concatenate(counts) if weights else np.array([])
 
 
 def _mean(of_response: Floats, drawn: Floats, *, is_difference: bool = False) -> Estimate:

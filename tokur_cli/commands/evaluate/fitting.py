@@ -22,7 +22,7 @@ from tokur_cli.commands.options.fit import FitOptions
 from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
 from tokur_cli.metrics.calibration import FOLDS, Curve, Line, fit_isotonic, fit_logistic, fit_platt, held_out
 from tokur_cli.metrics.catalogue import PROBABILITY, metrics_of
-from tokur_cli.metrics.ranked import Floats
+from tokur_cli.metrics.ranking import Floats
 from tokur_cli.records.errors import TokurError, UsageError
 from tokur_cli.records.quantity import Orientation
 from tokur_cli.scores.calibration import P_CORRECT, Calibration, Method, differing, relevant_settings

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tokur_cli.answers.grading import UNLABELLED, Labelled
 from tokur_cli.commands.shared.certified import how_selected, made_with
-from tokur_cli.metrics.ranked import Floats
+from tokur_cli.metrics.ranking import Floats
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.question import Questions
 from tokur_cli.records.record import Record

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokur_cli.answers.grading import Labelled
-from tokur_cli.metrics.ranked import Floats
+from tokur_cli.metrics.ranking import Floats
 from tokur_cli.records.encoding import json_type
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.mapping import value_at

@@ -11,7 +11,7 @@ import numpy as np
 from tokur_cli.answers.classes import answer_classes
 from tokur_cli.answers.equivalence import Equivalence, Outcome
 from tokur_cli.commands.evaluate.reading.columns import Columns
-from tokur_cli.metrics.ranked import Floats
+from tokur_cli.metrics.ranking import Floats
 from tokur_cli.selection.voting import Rule, choose
 
 SHARE = "share"

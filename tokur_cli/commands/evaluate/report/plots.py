@@ -15,8 +15,7 @@ from tokur_cli.commands.evaluate.report.tables import VOTES, kept
 from tokur_cli.commands.options.evaluate import EvaluationOptions
 from tokur_cli.metrics.catalogue import Metric, leading
 from tokur_cli.metrics.evaluation import Evaluation
-from tokur_cli.metrics.ranked import Floats, Ranked
-from tokur_cli.metrics.rejection import risk_coverage
+from tokur_cli.metrics.ranking import Floats, ranked
 from tokur_cli.metrics.scaling import Scaling
 from tokur_cli.views import plots
 
@@ -124,9 +123,10 @@ def _roc(records: _Pooled, overall: Evaluation, drawn: Sequence[str], folder: st
     for score in drawn:
         confidence, label = records.confidence(score)
         if 0 < label.sum() < len(label):
-            sums = Ranked(confidence, label).sums()
-            right = np.concatenate(([0.0], sums.right[0])) / sums.all_right[0]
-            wrong = np.concatenate(([0.0], sums.total[0] - sums.right[0])) / (sums.all[0] - sums.all_right[0])
+            sums = ranked(confidence, label)
+            right, every = (np.concatenate(([0.0], of[0])) for of in (sums.correct, sums.total))
+            wrong = every - right
+            right, wrong = right / right[-1], wrong / wrong[-1]
             found.append(plots.Curve(_named(overall, score, "auroc"), *thinned(wrong, right)))
     if found:
         diagonal = np.array([0.0, 1.0])
@@ -146,8 +146,9 @@ def _roc(records: _Pooled, overall: Evaluation, drawn: Sequence[str], folder: st
 def _risk(records: _Pooled, overall: Evaluation, drawn: Sequence[str], folder: str) -> None:
     found = []
     for score in drawn:
-        curve = risk_coverage(*records.confidence(score))
-        found.append(plots.Curve(_named(overall, score, "aurc"), *thinned(curve.coverage, curve.risk)))
+        sums = ranked(*records.confidence(score))
+        coverage, risk = sums.total[0] / sums.total[0, -1], 1 - sums.correct[0] / sums.total[0]
+        found.append(plots.Curve(_named(overall, score, "aurc"), *thinned(coverage, risk)))
     count = np.arange(1, len(records.label) + 1)
     best = 1 - np.cumsum(np.sort(records.label)[::-1]) / count
     plots.lines(
