@@ -154,7 +154,7 @@ def test_cache_rows_move_join_and_leave(family):
             step()
         select([6, 0, 8])
         step()
-        join([[*header, 9], [3] * 16], [3, 20])
+        join([[*header, 9], [*header, 3, 4, 5], [*header, 9, 9]], [3, 12, 1])
         step()
 
 

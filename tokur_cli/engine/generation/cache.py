@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 from transformers import Cache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer, LinearAttentionLayer
+from transformers.utils.generic import ModelOutput
 
 from tokur_cli.engine.body import cache_argument, empty_cache, input_device, logits_from, run_body
 from tokur_cli.engine.halving import pad
@@ -35,6 +36,7 @@ from tokur_cli.engine.uncertainty.perturbed import Draws, perturbed
 
 SPARE_COLUMNS = 64
 """Columns that are allocated ahead."""
+_LEAST_SAVING = 64  # positions: fewer are not worth a pass of their own
 _COLUMNS = ("keys", "values")  # of transformers' layers: (rows, heads, columns, d) each
 _STATES = ("conv_states", "recurrent_states")  # dicts of (rows, …)
 # By name, since DummyLayer, which keeps nothing, is not in older versions
@@ -131,20 +133,38 @@ class KVCache:
             groups = itertools.groupby(range(len(texts)), key=lambda index: len(texts[index]))
             together = [list(group) for _, group in groups]
         for group in together:
-            cache = empty_cache(self.model)
-            ids = pad([texts[index] for index in group], self.device)
-            firsts = torch.tensor([prompt_lengths[index] for index in group], device=self.device)
-            steps = torch.arange(ids.shape[1], device=self.device) - firsts[:, None]
-            with self._perturbed(steps.clamp(min=-1)):
-                argument = cache_argument(self.model, cache)
-                outputs = run_body(self.model, input_ids=ids.repeat(self.num_weights, 1), use_cache=True, **argument)
-            states = outputs["last_hidden_state"].unflatten(0, (self.num_weights, -1))
-            ends = torch.tensor([len(texts[index]) - 1 for index in group], device=states.device)
-            last = states[:, torch.arange(len(group), device=states.device), ends]
-            with logits_from(self.model, outputs) as logits:
-                following.append(logits(last.flatten(0, 1)[None])[0].unflatten(0, (self.num_weights, -1)))
+            cache, logits = self._processed([texts[i] for i in group], [prompt_lengths[i] for i in group])
             kept += [KeptText(cache, row, len(texts[index])) for row, index in enumerate(group)]
+            following.append(logits)
         return kept, torch.cat(following, dim=1)
+
+    def _processed(self, texts: Sequence[Sequence[int]], prompt_lengths: Sequence[int]) -> tuple[Cache, Tensor]:
+        """Process texts as rows that are padded on the right; what their prompts begin with goes through once."""
+        cache = empty_cache(self.model)
+        prompts = [text[: min(length, len(text) - 1)] for text, length in zip(texts, prompt_lengths, strict=True)]
+        agreeing = itertools.takewhile(lambda ids: len(set(ids)) == 1, zip(*prompts, strict=False))
+        common = sum(1 for _ in agreeing)
+        if (len(texts) - 1) * common >= _LEAST_SAVING and all(type(layer) is DynamicLayer for layer in cache.layers):
+            self._run(cache, [texts[0][:common]], [common], 0)
+            cache.batch_repeat_interleave(len(texts))
+        else:
+            common = 0
+        outputs = self._run(cache, [text[common:] for text in texts], prompt_lengths, common)
+        states = outputs["last_hidden_state"].unflatten(0, (self.num_weights, -1))
+        ends = torch.tensor([len(text) - common - 1 for text in texts], device=states.device)
+        last = states[:, torch.arange(len(texts), device=states.device), ends]
+        with logits_from(self.model, outputs) as logits:
+            return cache, logits(last.flatten(0, 1)[None])[0].unflatten(0, (self.num_weights, -1))
+
+    def _run(
+        self, cache: Cache, texts: Sequence[Sequence[int]], prompt_lengths: Sequence[int], first: int
+    ) -> ModelOutput:
+        """Run the model's body under all weights over tokens that come after ``first`` others in the cache."""
+        ids = pad(texts, self.device)
+        steps = torch.arange(first, first + ids.shape[1]) - torch.tensor(prompt_lengths)[:, None]
+        with self._perturbed(steps.clamp(min=-1).to(self.device)):
+            argument = cache_argument(self.model, cache)
+            return run_body(self.model, input_ids=ids.repeat(self.num_weights, 1), use_cache=True, **argument)
 
     def admit(self, texts: Sequence[KeptText], copies: Sequence[int]) -> None:
         """Append rows for responses.
@@ -344,7 +364,8 @@ def _aligned(
     like = old[:, 0] if old is not None else new[0][0]
     num_weights, heads, _, size = like.shape
     responses = len(kept) + sum(copies for _, copies in new)
-    storage = like.new_zeros(num_weights, responses, heads, length + spare, size)
+    storage = like.new_empty(num_weights, responses, heads, length + spare, size)
+    storage[..., :length, :] = 0  # what is masked must be finite
     if old is not None:
         columns = slice(old.shape[-2] - kept_length, None)
         staying = old[:, kept.to(old.device)]
