@@ -3,7 +3,6 @@
 import copy
 import json
 import math
-import shutil
 
 import huggingface_hub
 import pytest
@@ -12,14 +11,13 @@ from safetensors.torch import load_file, save_file
 
 from tests.engine import oracle
 from tests.engine.model.test_hub import hub_model
-from tests.engine.model.test_load import IDS, edit_config, load
+from tests.engine.model.test_load import IDS, load
 from tests.tiny import tiny_model, tiny_model_folder, tiny_tokenizer
-from tokur_cli.engine.model import adapters
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
 from tokur_cli.engine.uncertainty.perturbed import Draws
-from tokur_cli.records.errors import TokurError, UsageError
+from tokur_cli.records.errors import TokurError
 
 peft = pytest.importorskip("peft")
 RESPONSE = TokenizedResponse([5, 77, 130, 9], [201, 33, 34, 60])
@@ -198,12 +196,6 @@ def test_an_adapter_that_cannot_be_used_says_why(spoil, message, tmp_path):
         load(tmp_path / "adapter")
 
 
-def test_an_adapter_of_a_deeper_model_is_not_cut_to_fit(tmp_path):
-    save_adapter(tmp_path / "adapter", model=tiny_model(num_hidden_layers=3))
-    with pytest.raises(TokurError, match=r"layers\.2.* is in only one of the two"):
-        load(tiny_model_folder(tmp_path), adapter=str(tmp_path / "adapter"))
-
-
 @pytest.mark.parametrize(
     ("config", "fields"),
     [
@@ -238,20 +230,3 @@ def test_an_adapter_on_an_adapter_and_a_model_as_an_adapter_are_refused(tmp_path
         load(tmp_path / "first", adapter=str(tmp_path / "second"))
     with pytest.raises(TokurError, match=r"isn't an adapter: it has no adapter_config\.json"):
         load(base, adapter=str(base))
-
-
-def test_without_peft_the_error_names_the_extra(tmp_path, monkeypatch):
-    save_adapter(tmp_path / "adapter", base=tiny_model_folder(tmp_path))
-    monkeypatch.setattr(adapters, "find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"needs PEFT: pip install 'tokur\[adapters\]'"):
-        load(tmp_path / "adapter")
-
-
-def test_a_folder_with_a_config_of_both_kinds_is_the_adapter_as_for_transformers(tmp_path):
-    base = tiny_model_folder(tmp_path)
-    beside = save_adapter(tmp_path / "adapter", base=base)
-    shutil.copy(base / "config.json", tmp_path / "adapter")
-    edit_config(tmp_path / "adapter", num_hidden_layers=7)
-    torch.testing.assert_close(
-        load(tmp_path / "adapter").model(IDS).logits, beside(input_ids=IDS).logits, rtol=0, atol=2e-4
-    )

@@ -1,6 +1,5 @@
 """The cache folder, and placing a finished folder in it."""
 
-import errno
 import os
 import subprocess
 import sys
@@ -40,20 +39,6 @@ def test_a_cache_that_cannot_be_made_is_named_with_the_way_out(monkeypatch, tmp_
     monkeypatch.setenv("TOKUR_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(TokurError, match=r"cache folder .*file/cache can't be written .*set TOKUR_CACHE"):
         cache_folder()
-
-
-def test_a_user_without_a_home_is_told_the_way_out(monkeypatch, tmp_path):
-    for name in ("HOME", "TOKUR_CACHE", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-
-    def nobody(user: int) -> None:
-        raise KeyError(user)
-
-    monkeypatch.setattr("pwd.getpwuid", nobody)
-    with pytest.raises(TokurError, match=r"Could not determine home directory.*set TOKUR_CACHE"):
-        cache_folder()
-    monkeypatch.setenv("TOKUR_CACHE", str(tmp_path / "own"))
-    assert cache_folder() == tmp_path / "own"
 
 
 def test_a_folder_is_built_once(tmp_path):
@@ -132,20 +117,6 @@ def test_what_kills_left_is_removed_and_who_is_at_work_is_spared(tmp_path):
     assert names(tmp_path / "model") == ["weights"]
 
 
-def test_where_folders_cannot_be_locked_age_tells_what_was_left(tmp_path, monkeypatch):
-    def flock(*_):
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr("fcntl.flock", flock)
-    young = leave(tmp_path / "model", 60, held=True)
-    leave(tmp_path / "model", ABANDONED_AFTER_SECONDS + 60, held=False)
-    assert len(names(tmp_path)) == 2
-    place_folder(tmp_path / "model", write_weights)
-    assert len(names(tmp_path)) == 2
-    young.communicate("\n")
-    assert names(tmp_path) == ["model"]
-
-
 def test_processes_that_begin_and_sweep_at_once_do_not_disturb_each_other(tmp_path):
     """Each of them makes, locks, sweeps and gives up 300 folders under the same name."""
     build = f"""
@@ -173,11 +144,3 @@ def test_of_two_builders_the_first_wins(tmp_path):
 
     assert names(place_folder(tmp_path / "model", slower)) == ["first"]
     assert names(tmp_path) == ["model"]
-
-
-def test_a_full_disk_is_named(tmp_path):
-    def full(folder: Path) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with pytest.raises(TokurError, match="No space left"):
-        place_folder(tmp_path / "model", full)

@@ -3,7 +3,6 @@
 import copy
 import json
 import os
-from importlib import import_module
 
 import pytest
 import torch
@@ -17,7 +16,6 @@ from tests.tiny import tiny_model, tiny_tokenizer
 from tokur_cli.engine.body import parts_of
 from tokur_cli.engine.model import load as load_module
 from tokur_cli.engine.model import quantised
-from tokur_cli.engine.model.errors import explained_errors
 from tokur_cli.engine.model.load import not_finite
 from tokur_cli.engine.model.request import Offload
 from tokur_cli.engine.posterior.folder import keep_posterior, load_posterior
@@ -26,7 +24,7 @@ from tokur_cli.engine.posterior.projections import find_projections
 from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
 from tokur_cli.engine.uncertainty.perturbed import Draws
-from tokur_cli.records.errors import TokurError, UsageError
+from tokur_cli.records.errors import TokurError
 
 bitsandbytes = pytest.importorskip("bitsandbytes", reason="bitsandbytes is not installed")
 transformers = pytest.importorskip("transformers")
@@ -168,13 +166,6 @@ def test_what_is_computed_beside_a_token_changes_nothing(kind, tmp_path):
         assert together[name] == pytest.approx(alone[name], abs=0.02), name
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_tokens_are_those_that_the_library_generates(kind, tmp_path):
-    quantise(plain_model(), kind, tmp_path)
-    loaded = load(tmp_path / kind)
-    loaded.probe.check_generation()
-
-
 def test_a_basis_is_kept_under_the_quantised_weights(tmp_path):
     model = plain_model()
     said: list[str] = []
@@ -271,14 +262,6 @@ def test_what_bitsandbytes_quantises_is_not_kept_on_disk(tmp_path):
     for folder, quantize in (("plain", "4bit"), ("int8", None)):
         with pytest.raises(TokurError, match="what bitsandbytes quantises can't be kept elsewhere: allow more by"):
             load(tmp_path / folder, quantize=quantize, device_map="auto", offload=Offload(str(tmp_path / "disk"), 0))
-
-
-def test_without_bitsandbytes_the_error_names_the_extra(tmp_path, monkeypatch):
-    plain_model().save_pretrained(tmp_path)
-    tiny_tokenizer().save_pretrained(tmp_path)
-    monkeypatch.setattr(quantised, "find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"--quantize 4bit needs bitsandbytes: pip install 'tokur\[quantized\]'"):
-        load(tmp_path, quantize="4bit")
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
@@ -414,21 +397,6 @@ def test_a_checkpoint_by_gptq_is_scored_with_draws_and_generates(order, tmp_path
     assert expected["eu"].max() > 3 * errs
 
 
-@pytest.mark.parametrize(
-    ("installed", "message"),
-    [
-        ((), "needs gptqmodel and optimum: pip install gptqmodel optimum$"),
-        (("optimum",), "needs gptqmodel: pip install gptqmodel$"),
-    ],
-)
-def test_what_a_checkpoint_by_gptq_needs_is_named(installed, message, tmp_path, monkeypatch):
-    """With optimum alone, transformers says that a name is not defined."""
-    gptq(tmp_path)
-    monkeypatch.setattr(quantised, "find_spec", lambda library: library if library in installed else None)
-    with pytest.raises(TokurError, match=f"is quantised by GPTQ, which {message}"):
-        load(tmp_path)
-
-
 def test_what_a_library_prints_while_it_loads_weights_stays_off_standard_output(tmp_path, monkeypatch, capfd):
     fine_grained_fp8(tmp_path)
     real = load_module.load_checked
@@ -451,14 +419,6 @@ def test_a_way_of_quantising_that_transformers_passes_over_is_refused_by_name(tm
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(TokurError, match=r"is quantised by modelopt, which transformers \S+ does not load"):
         load(tmp_path)
-
-
-def test_a_library_that_is_missing_is_named():
-    with (
-        pytest.raises(TokurError, match=r"^tiny needs no_such_library, which is not installed: pip install no_such"),
-        explained_errors("tiny"),
-    ):
-        import_module("no_such_library.part")
 
 
 def test_what_is_no_linear_map_is_not_taken_for_one():

@@ -122,24 +122,6 @@ def test_build_posterior_uses_a_cached_basis_for_the_same_weights_only(tmp_path)
     assert len(said) == 3
 
 
-def test_build_posterior_that_takes_its_time_says_what_is_done(monkeypatch):
-    said = []
-    build_posterior(tiny_model("llama"), progress=said.append)
-    assert said == ["computing the basis of 4 weights (once for this model)"]
-    monkeypatch.setattr("tokur_cli.engine.posterior.posterior._TOLD_SECONDS", 0)
-    build_posterior(tiny_model("llama"), progress=said.append)
-    assert said[2:] == [f"computing the basis: {done} of 4 weights are done" for done in range(1, 5)]
-
-
-def test_build_posterior_finds_a_cached_basis_by_the_names_of_the_weights_too(tmp_path):
-    model = tiny_model("llama")
-    first, second = (layer.self_attn.q_proj for layer in model.model.layers)
-    second.weight.copy_(first.weight)
-    for name in ("model.layers.0.self_attn.q_proj", "model.layers.1.self_attn.q_proj"):
-        (matrix,) = build_posterior(model, PosteriorSettings(targets=name), cache=tmp_path).matrices
-        assert matrix.name == name
-
-
 @pytest.mark.parametrize("rank", [0, 17])
 def test_build_posterior_with_an_impossible_rank_names_the_matrix_and_what_is_possible(rank):
     with pytest.raises(TokurError, match=r"k_proj is 16 × 32, so a rank from 1 to 16|rank 0 is not possible"):

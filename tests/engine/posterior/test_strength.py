@@ -143,11 +143,6 @@ def test_suitable_strength_reads_beginnings_where_the_context_is_short(tmp_path)
     assert got.sigma > 0
 
 
-def test_suitable_strength_says_that_none_suits():
-    with pytest.raises(TokurError, match=r"even σ = \S*e-\d+ moves .* give one with --sigma"):
-        strength._chosen(lambda sigma: 1.0)
-
-
 def test_suitable_strength_takes_what_is_not_finite_as_too_far():
     """A strength under which a layer overflows is none; within 5 % of the bound is near enough."""
     overflowing = {0.1: float("nan")}

@@ -5,8 +5,6 @@ from transformers import GenerationConfig, LlamaConfig
 
 from tests.commands.score.test_score import parsed, write_lines
 from tests.tiny import tiny_model, tiny_tokenizer
-from tokur_cli.engine.model.load import describe_model, load_language_model
-from tokur_cli.engine.model.request import ModelRequest
 from tokur_cli.engine.text.chat import end_token_ids
 from tokur_cli.engine.text.tokens import ResponseTokenizer
 
@@ -74,9 +72,9 @@ def family(name):
 QUESTION = {"role": "user", "content": "How many?"}
 
 
-@pytest.mark.parametrize("response", ["Seven.", "  Seven.\n", "<think>\n6 + 1\n</think>\n\nSeven."])
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_finished_response_ends_with_the_familys_end_token(name, response):
+def test_a_finished_response_ends_with_the_familys_end_token(name):
+    response = "  Seven.\n"
     tokenizer, ends, end = family(name)
     tok = ResponseTokenizer(tokenizer, end_ids=ends)
     prompt = tok.render_chat([QUESTION])
@@ -167,14 +165,6 @@ def gemma_folder(tmp_path):
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
-
-
-def test_a_description_knows_the_end_tokens_of_the_loaded_model(gemma_folder):
-    _, ends, _ = family("gemma")
-    request = ModelRequest(str(gemma_folder))
-    assert describe_model(request).end_ids == load_language_model(request).end_ids == tuple(ends)
-    (gemma_folder / "generation_config.json").unlink()
-    assert describe_model(request).end_ids == load_language_model(request).end_ids == (ends[0],)
 
 
 def test_text_is_scored_as_what_the_model_generated(run_tokur, gemma_folder, tmp_path):

@@ -1,9 +1,6 @@
 """A tokenizer's panic in Rust is an error like others, though Python does not count it among its exceptions."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 from tokenizers import pre_tokenizers
@@ -57,14 +54,3 @@ def damaged_folder(tmp_path):
 def test_a_model_whose_tokenizer_panics_is_not_loaded(tmp_path):
     with pytest.raises(TokurError, match=rf"tiny-llama can't be loaded: {WHY}"):
         load_language_model(ModelRequest(str(damaged_folder(tmp_path))))
-
-
-@pytest.mark.slow
-def test_no_traceback_is_shown(tmp_path):
-    command = [sys.executable, "-m", "tokur_cli", "score", "-m", str(damaged_folder(tmp_path))]
-    given = b'{"question": "a", "response": "b"}\n'
-    environment = {name: value for name, value in os.environ.items() if name != "RUST_BACKTRACE"}
-    run = subprocess.run(command, input=given, capture_output=True, check=False, env=environment)
-    assert run.returncode == 1
-    assert f"can't be loaded: {WHY}".encode() in run.stderr
-    assert b"Traceback" not in run.stderr

@@ -164,18 +164,6 @@ def test_ids_are_those_that_the_model_takes_whatever_the_tokenizer_has():
         short.tokenize_prompt("Q<|im_end|>")
 
 
-def test_chat_template_is_rendered_up_to_the_answer(tok):
-    text = tok.render_chat([{"role": "user", "content": "Hi"}])
-    assert text == "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
-
-
-def test_model_without_a_chat_template_says_what_to_do():
-    tokenizer = tiny_tokenizer()
-    tokenizer.chat_template = None
-    with pytest.raises(TokurError, match="--template raw"):
-        ResponseTokenizer(tokenizer).render_chat([{"role": "user", "content": "Hi"}])
-
-
 def test_a_template_that_refuses_is_an_error_of_that_record():
     tokenizer = tiny_tokenizer()
     tokenizer.chat_template = "{{ raise_exception('system role not supported') }}"
