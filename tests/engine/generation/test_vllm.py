@@ -14,8 +14,8 @@ from tests.engine.generation.test_decoder import text_of
 from tokur_cli.engine.generation.decoder import DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.generation.vllm import VllmDecoder
-from tokur_cli.engine.loading.vllm import VllmResources
 from tokur_cli.engine.model.load import ModelDescription
+from tokur_cli.engine.model.vllm import VllmResources
 from tokur_cli.records.errors import TokurError
 
 DESCRIPTION = ModelDescription("place", None, "name", "abc", "bfloat16", 6000, (3, 2), 1000)

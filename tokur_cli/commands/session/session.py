@@ -13,19 +13,19 @@ from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.engine.generation.decoder import Decoder
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.generation.vllm import VllmDecoder
-from tokur_cli.engine.loading.vllm import VllmResources
 from tokur_cli.engine.memory import available_bytes
 from tokur_cli.engine.model.cache_dir import cache_folder
 from tokur_cli.engine.model.load import LanguageModel, ModelDescription
+from tokur_cli.engine.model.vllm import VllmResources
 from tokur_cli.engine.posterior.folder import load_posterior
 from tokur_cli.engine.posterior.posterior import Posterior, build_posterior
 from tokur_cli.engine.posterior.projections import count_layers
 from tokur_cli.engine.posterior.settings import MOST_KL, PAPER
 from tokur_cli.engine.posterior.strength import suitable_strength
 from tokur_cli.engine.scoring.scorer import Scorer
+from tokur_cli.engine.scoring.vllm import VllmScorer
 from tokur_cli.engine.text.tokens import ResponseTokenizer
 from tokur_cli.engine.uncertainty.perturbed import Draws
-from tokur_cli.engine.uncertainty.vllm import VllmScorer
 
 ROWS = 256  # generated at once; beyond them a further row gains little
 _VLLM_SHARE = 0.8  # of its memory, where the head and the vocabulary's reductions need the rest

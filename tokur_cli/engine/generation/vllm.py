@@ -13,8 +13,8 @@ from tokur_cli.engine.generation.decoder import (
     text_of,
 )
 from tokur_cli.engine.generation.sampling import Sampling
-from tokur_cli.engine.loading.vllm import VllmResources, start_vllm
 from tokur_cli.engine.model.load import ModelDescription
+from tokur_cli.engine.model.vllm import VllmResources, start_vllm
 from tokur_cli.engine.output import Silenced
 from tokur_cli.records.errors import TokurError
 

@@ -18,12 +18,12 @@ from torch import Tensor
 
 from tokur_cli.engine.body import logits_from
 from tokur_cli.engine.forward.prefix_tree import Node
-from tokur_cli.engine.loading.vllm import VllmResources, prepare_vllm, start_vllm
 from tokur_cli.engine.memory import clear_device_cache, is_out_of_memory
 from tokur_cli.engine.model.errors import first_line
 from tokur_cli.engine.model.load import LanguageModel
 from tokur_cli.engine.model.place import drop_layers
 from tokur_cli.engine.model.quantised import is_quantised
+from tokur_cli.engine.model.vllm import VllmResources, prepare_vllm, start_vllm
 from tokur_cli.engine.output import Silenced
 from tokur_cli.engine.posterior.lora import save_adapter
 from tokur_cli.engine.posterior.posterior import Posterior

@@ -14,14 +14,14 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.tiny import tiny_model_folder
-from tokur_cli.engine.loading.vllm import VllmResources
 from tokur_cli.engine.model.load import load_language_model
 from tokur_cli.engine.model.request import ModelRequest
+from tokur_cli.engine.model.vllm import VllmResources
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
+from tokur_cli.engine.scoring.vllm import VllmScorer
 from tokur_cli.engine.uncertainty.perturbed import Draws
-from tokur_cli.engine.uncertainty.vllm import VllmScorer
 from tokur_cli.records.errors import TokurError
 
 BLOCK = 16  # positions that vLLM keeps together
