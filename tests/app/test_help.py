@@ -59,19 +59,6 @@ def test_the_short_help_fits_a_screen_and_leads_to_the_whole(help_of, name):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_short_help_is_cut_from_what_the_options_declare(help_of, name):
-    text = plain(help_of(name, "-h"))
-    declared = {flag: parameter for parameter in options_of(name) for flag in parameter.opts}
-    shown = list(COMMANDS[name].brief.options)
-    assert set(shown) <= set(declared)
-    for flag in shown:
-        first_sentence = re.match(r".*?[.?](?= |$)", plain(declared[flag].help))[0]
-        assert re.search(rf"{flag}( \S+)? {re.escape(first_sentence)}", text), flag
-        default = re.search(r"Default: .*?\.(?= |$)", plain(declared[flag].help))
-        assert default is None or default[0] in text, flag
-
-
-@pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("columns", [60, 80, 300])
 def test_the_whole_help_has_every_option_whole_after_the_examples(help_of, name, columns):
     text = help_of(name, "--help", columns=columns)
@@ -98,20 +85,6 @@ def test_tokur_alone_says_what_it_is_and_where_to_go_on(help_of):
     assert "tokur COMMAND -h" in text
     assert "tokur COMMAND --help" in text
     assert help_of() == text
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_examples_are_taken_by_their_commands(name):
-    for example in COMMANDS[name].brief.examples:
-        of_pipe = [shlex.split(re.sub(r"> \S+$", "", part)) for part in example.split(" | ")]
-        (words,) = [words for words in of_pipe if words[:2] == ["tokur", name]]
-        context = COMMANDS[name].make_context(name, words[2:])
-        inputs = [
-            value for key, value in context.params.items() if key in ("responses", "questions", "scored") and value
-        ]
-        for path in re.findall(r"samples/\S+", example):
-            assert (ROOT / path).exists()
-        assert inputs or "| " in example
 
 
 @pytest.mark.parametrize("name", ["select", "evaluate", "heatmap"])

@@ -36,17 +36,6 @@ def test_without_standard_error_nothing_of_it_is_in_the_output(arguments, closed
     assert tokur(arguments, closed, tmp_path) == (0, tokur(arguments, "", tmp_path)[1], "")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("option", ["-o", "--graded"])
-def test_without_standard_error_nothing_of_it_is_in_a_file(option, tmp_path):
-    (tmp_path / "bad.jsonl").write_bytes(SCORED.read_bytes() + b"broken\n")
-    command = ["select", "bad.jsonl"] if option == "-o" else ["evaluate", "bad.jsonl", "--bootstrap", "0"]
-    for redirections in ("", "2>&-", ">/dev/null 2>&-"):
-        output = tmp_path / f"out{len(redirections)}"
-        code, _, _ = tokur([*command, "--skip-invalid", option, output], redirections, tmp_path)
-        assert (code, output.read_bytes()) == (3, (tmp_path / "out0").read_bytes())
-
-
 @pytest.mark.parametrize("arguments", PRINTING)
 def test_without_standard_output_the_command_says_so_before_it_works(arguments, tmp_path):
     writes_a_file = "page" in arguments
@@ -56,11 +45,6 @@ def test_without_standard_output_the_command_says_so_before_it_works(arguments, 
     if writes_a_file:
         code, _, err = tokur(arguments, ">&-", tmp_path)
         assert (code, err) == (1, "tokur heatmap: standard output: cannot be written: Bad file descriptor\n")
-
-
-def test_without_standard_output_a_file_is_written_all_the_same(tmp_path):
-    assert tokur(["select", SCORED, "-o", "out"], ">&- 2>&-", tmp_path)[0] == 0
-    assert (tmp_path / "out").read_text() == tokur(["select", SCORED], "", tmp_path)[1]
 
 
 @pytest.mark.slow

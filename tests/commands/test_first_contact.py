@@ -3,12 +3,10 @@
 import gzip
 import json
 import re
-import time
 
 import pytest
 
 from tests.commands.score.test_score import parsed, write_lines
-from tokur_cli.commands.shared.progress import Progress
 
 RESPONSE = {"id": "1", "question": "6 times 7?", "response": "42", "reference": "42"}
 SCORED = {**RESPONSE, "tokur": {"schema": 1, "sample": 0, "scores": {"eu": 0.5, "eu_mean": 0.25}}}
@@ -26,32 +24,6 @@ def test_an_input_whose_records_were_all_skipped_says_so(run_tokur, tmp_path, co
     code, out, err = run_tokur(command, path, "--skip-invalid")
     assert (code, out) == (3, "")
     assert err.endswith(f"tokur {command}: skipped 2 invalid records: none was left\n")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "meant"),
-    [
-        (["score", "--scores", "eu,self_certanty"], "self_certainty"),
-        (["evaluate", "--scores", "eu_men"], "eu_mean"),
-        (["evaluate", "--versus", "llsum"], "ll_sum"),
-        (["select", "--by", "eumean"], "eu_mean"),
-        (["heatmap", "--score", "entropie"], "entropy"),
-        (["heatmap", "--by", "lls_um"], "ll_sum"),
-        (["score", "--format", "lm_eval"], "lm-eval"),
-        (["score", "--format", "openai_batch"], "openai-batch"),
-    ],
-)
-def test_misspelt_names_are_told_what_they_may_mean(run_tokur, tmp_path, arguments, meant):
-    command, *options = arguments
-    code, _, err = run_tokur(command, write_lines(tmp_path / "in.jsonl", [SCORED]), *options)
-    assert code == 2
-    assert f"did you mean {meant}?" in err
-
-
-def test_evaluate_explains_the_scores_as_score_does(run_tokur):
-    code, out, err = run_tokur("evaluate", "--scores", "help")
-    assert (code, err) == (0, "")
-    assert out == run_tokur("score", "--scores", "help")[1]
 
 
 @pytest.mark.parametrize(
@@ -84,15 +56,6 @@ def test_files_in_other_forms_are_called_by_name(run_tokur, tmp_path, name, data
     assert said in err
 
 
-def test_the_advice_for_csv_works(run_tokur, tmp_path):
-    text = 'id,question,response,reference\n1,"6 times, 7?",42,42\n'
-    (tmp_path / "IN").write_text(text)
-    assert "it looks like CSV, which is read by a name that ends in .csv" in run_tokur("evaluate", tmp_path / "IN")[2]
-    (tmp_path / "IN.csv").write_text(text)
-    code, _, err = run_tokur("evaluate", tmp_path / "IN.csv", "--graded", tmp_path / "OUT.jsonl")
-    assert (code, "1 correct" in err) == (0, True), err
-
-
 DEEPEVAL = {"name": "t", "input": "6 times 7?", "actual_output": "42", "expected_output": "42", "success": True}
 PROMPTFOO = {"prompt": {"raw": "6 times 7?", "label": "p"}, "response": {"output": "42"}, "success": True, "score": 1}
 
@@ -121,14 +84,6 @@ def test_rows_of_no_known_format_are_shown_their_fields_and_the_options_that_nam
     assert said in err
     code, _, err = run_tokur("evaluate", path, *options, "--graded", tmp_path / "graded.jsonl")
     assert (code, "accuracy 100" in err) == (0, True), err
-
-
-def test_select_says_that_there_is_nothing_to_choose(run_tokur, tmp_path):
-    path = write_lines(tmp_path / "in.jsonl", [SCORED, {**SCORED, "id": "2", "question": "Another?", "response": "41"}])
-    code, _, err = run_tokur("select", path)
-    assert code == 0
-    assert "accuracy 50.00% (2 questions): one response each, nothing to choose from" in err
-    assert "Pass@1" not in err
 
 
 def test_a_model_that_the_records_name_and_nobody_has_is_said_to_be_theirs(run_tokur, tmp_path, monkeypatch):
@@ -223,27 +178,3 @@ def test_a_log_is_told_each_minute_how_far_a_run_is(run_tokur, tiny_folder, tmp_
     done = [int(line[1]) for line in lines]
     assert done == sorted(done)
     assert all(line[3] for line in lines if line[1] != "0"), "what is left is known once something is done"
-
-
-def test_a_log_is_told_what_takes_more_than_a_minute_before_the_first_record(capfd, monkeypatch):
-    monkeypatch.setattr("tokur_cli.commands.shared.progress._LINE_SECONDS", 0.3)
-    with Progress("perturb") as progress:
-        progress.say("converting a")
-        progress.say("converting b")
-        assert capfd.readouterr().err == ""
-        time.sleep(0.45)
-        assert capfd.readouterr().err == "tokur perturb: converting b\n"
-        time.sleep(0.45)
-    time.sleep(0.45)
-    assert capfd.readouterr().err == "", "once, and nothing after the end"
-
-
-def test_the_rate_is_told_before_the_first_response_is_whole(capfd, monkeypatch):
-    monkeypatch.setattr("tokur_cli.commands.shared.progress._LINE_SECONDS", 0.3)
-    with Progress("generate") as progress:
-        progress.start(lambda: 5)
-        progress.generated(64)
-        time.sleep(0.45)
-    err = capfd.readouterr().err
-    [rate] = re.findall(r"^tokur generate: 0 of 5 records, (\d+) tokens/s, 0 s so far$", err, re.MULTILINE)
-    assert 64 / 0.45 < int(rate) <= 64 / 0.3

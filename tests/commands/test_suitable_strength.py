@@ -6,7 +6,6 @@ import pytest
 
 from tests.commands.score.test_score import parsed, records, write_lines
 from tests.tiny import tiny_model, tiny_tokenizer
-from tokur_cli import Tokur
 from tokur_cli.commands.score.windows import ScoredLine, StrengthMonitor
 
 SAID = "σ = 0.012: at 0.1 the draws are 0.91 nats a token from this model, which is more than 0.03"
@@ -86,19 +85,6 @@ def test_draws_swamp_a_model_from_half_as_much_again_on_and_not_by_a_few_tokens(
     assert (swamping.advice() is not None) is said
 
 
-def test_a_cut_off_run_goes_on_with_the_strength_that_it_had(run_tokur, sensitive_folder, responses, tmp_path):
-    options = ("score", responses, "-m", sensitive_folder, "--dtype", "float32", "-o", tmp_path / "out.jsonl")
-    run_tokur(*options)
-    whole = (tmp_path / "out.jsonl").read_bytes()
-    begun = b"".join(whole.splitlines(keepends=True)[:3])
-    (tmp_path / "out.jsonl").write_bytes(begun)
-    code, _, err = run_tokur(*options, "--resume", "--sigma", "0.1")
-    assert code == 1
-    assert "sigma 0.012, but this run has sigma 0.1" in err
-    assert run_tokur(*options, "--resume")[0] == 0
-    assert (tmp_path / "out.jsonl").read_bytes() == whole
-
-
 def test_a_posterior_is_kept_with_the_strength_that_suits(run_tokur, sensitive_folder, responses, tmp_path):
     code, _, err = run_tokur("perturb", "-m", sensitive_folder, "-o", tmp_path / "kept", "--dtype", "float32")
     assert code == 0
@@ -127,8 +113,3 @@ def test_a_calibration_of_another_strength_is_refused_once_the_strength_is_known
     code, out, err = run_tokur(*options, "--calibration", fitted["paper"])
     assert (code, out) == (2, "")
     assert "was fitted on scores with sigma 0.1, these are made with 0.012" in err
-
-
-def test_from_python_it_is_the_same(run_tokur, sensitive_folder, responses):
-    _, out, _ = run_tokur("score", responses, "-m", sensitive_folder)
-    assert list(Tokur(str(sensitive_folder)).score(records(6))) == parsed(out)

@@ -2,8 +2,6 @@
 
 import itertools
 import json
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -145,26 +143,3 @@ def test_scores_and_labels_are_those_of_windows_of_any_size(run_tokur, tmp_path,
     assert list(first) == list(second) == [row["id"] for row in rows]
     assert first == pytest.approx(second, rel=1e-5)
     assert outputs[0] == outputs[1]
-
-
-@pytest.mark.slow
-def test_memory_of_a_command_is_that_of_few_long_records(tmp_path):
-    """24 records of 8 MB are 192 MB of text, and as much again parsed; ``evaluate`` held all of them."""
-    script = (
-        "import resource, runpy, sys\n"
-        "try:\n    runpy.run_module('tokur_cli', run_name='__main__')\n"
-        "finally:\n    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)\n"
-    )
-
-    def peak_kilobytes(count):
-        path = tmp_path / f"{count}.jsonl"
-        with path.open("w") as file:
-            for number in range(count):
-                row = {"id": f"q{number}", "question": "q", "response": "4", "correct": number % 2 == 0}
-                file.write(json.dumps({**row, "pad": "x" * 8_000_000, "tokur": {"scores": {"eu": number}}}) + "\n")
-        command = [sys.executable, "-c", script, "evaluate", str(path), "--bootstrap", "0", "--scores", "eu"]
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return int(done.stderr.splitlines()[-1])
-
-    assert peak_kilobytes(24) - peak_kilobytes(2) < 150_000

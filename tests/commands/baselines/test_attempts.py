@@ -11,7 +11,6 @@ from tests.commands.baselines.test_baselines import turn_of
 from tests.commands.score.test_score import parsed, records, write_lines
 from tests.engine.generation.test_decoder import one_by_one
 from tests.tiny import tiny_model, tiny_tokenizer
-from tokur_cli.commands.baselines.attempts import Attempts
 from tokur_cli.commands.baselines.questions import VERIFICATION
 from tokur_cli.engine.generation.decoder import DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
@@ -98,24 +97,6 @@ def test_attempts_are_the_same_in_any_order_batch_and_company(responses, scores_
     assert alone["q3"] == pytest.approx(found["q3"], rel=1e-3, abs=1e-3)
 
 
-def test_attempts_are_made_once_for_all_scores_and_their_likelihoods_only_if_needed(responses, scores_of, monkeypatch):
-    made, scored = [], []
-    answer, likelihoods = Attempts._answer, Attempts._log_probabilities
-    monkeypatch.setattr(Attempts, "_answer", lambda self, asked: made.extend(asked) or answer(self, asked))
-    monkeypatch.setattr(
-        Attempts,
-        "_log_probabilities",
-        lambda self, tokens: scored.append(self.scorer is not None) or likelihoods(self, tokens),
-    )
-    whole = scores_of(responses)
-    assert (len(made), scored) == (9, [True])
-    scored.clear()
-    part = scores_of(responses, scores="inside,u_deg")
-    assert scored == [False]
-    for name, scores in part.items():
-        assert scores == pytest.approx({score: whole[name][score] for score in ("inside", "u_deg")})
-
-
 def test_what_the_attempts_depend_on_is_written(run_tokur, tiny_folder, responses):
     _, out, _ = run_tokur("score", responses, "-m", tiny_folder, "--scores", SCORES, *OPTIONS)
     run = parsed(out)[0]["tokur"]["run"]
@@ -127,27 +108,3 @@ def test_what_the_attempts_depend_on_is_written(run_tokur, tiny_folder, response
     }  # fmt: skip
     _, out, _ = run_tokur("score", responses, "-m", tiny_folder, "--scores", "ll")
     assert "over" not in parsed(out)[0]["tokur"]["run"]
-
-
-def test_a_resumed_run_ends_with_the_same_bytes_and_refuses_other_attempts(run_tokur, tiny_folder, tmp_path):
-    path = write_lines(tmp_path / "in.jsonl", records(30))
-    options = ["-m", tiny_folder, "--scores", SCORES, *OPTIONS, "-o"]
-    whole, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
-    assert run_tokur("score", path, *options, whole)[0] == 0
-    lines = whole.read_bytes().splitlines(keepends=True)
-    cut.write_bytes(b"".join(lines[:19]) + lines[19][:30])
-    code, _, err = run_tokur("score", path, *options, cut, "--resume", "--attempts", 3)
-    assert code != 0
-    assert "attempts" in err
-    assert run_tokur("score", path, *options, cut, "--resume")[0] == 0
-    assert cut.read_bytes() == whole.read_bytes()
-
-
-def test_one_response_that_is_too_long_to_verify_is_one_bad_record(run_tokur, tiny_folder, tmp_path):
-    rows = [{"id": "a", "question": "q", "response": "short"}, {"id": "b", "question": "q", "response": "l" * 400}]
-    path = write_lines(tmp_path / "in.jsonl", rows)
-    options = ["-m", tiny_folder, "--scores", "inside", *OPTIONS, "--skip-invalid"]
-    code, out, err = run_tokur("score", path, *options)
-    assert code == 3
-    assert [record["id"] for record in parsed(out)] == ["a"]
-    assert "in.jsonl:2: verification: the prompt has" in err

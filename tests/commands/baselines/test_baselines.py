@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import re
 import subprocess
 import sys
@@ -56,15 +55,6 @@ def test_scores_help_is_a_table_of_all_scores_without_a_model(tmp_path):
     assert told["ll"] == ["higher", "yes", "nothing"]
     assert told["p_true"] == ["higher", "no", "1 pass"]
     assert told["p_correct"] == ["higher", "no", "a calibration file"]
-
-
-def test_scores_help_ends_without_a_word_where_nobody_reads():
-    reading, writing = os.pipe()
-    os.close(reading)
-    command = [sys.executable, "-m", "tokur_cli", "score", "--scores", "help"]
-    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
-    os.close(writing)
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 def columns(head):
@@ -123,39 +113,6 @@ def test_question_of_is_what_the_record_asked(row, asked):
     tokenizer = ResponseTokenizer(tiny_tokenizer(), 512, (258,), 259)
     record = Record.parse(json.dumps({**row, "response": "so"}).encode(), "in.jsonl", 1)
     assert question_of(record, tokenizer) == asked
-
-
-def test_a_response_too_long_to_be_asked_about_is_one_bad_record(run_tokur, tiny_folder, tmp_path):
-    """400 bytes fit the model's context of 512 as a response, not within the question."""
-    rows = [{"id": "a", "question": "q", "response": "short"}, {"id": "b", "question": "q", "response": "l" * 400},
-            {"id": "c", "question": "q", "response": "short"}]  # fmt: skip
-    path = write_lines(tmp_path / "in.jsonl", rows)
-    code, out, err = run_tokur("score", path, "-m", tiny_folder, "--scores", "p_true,ll")
-    assert code == 1
-    assert [record["id"] for record in parsed(out)] == ["a"]
-    assert "in.jsonl:2: p_true: the prompt has" in err
-    code, out, err = run_tokur("score", path, "-m", tiny_folder, "--scores", "p_true,ll", "--skip-invalid")
-    assert code == 3
-    assert [record["id"] for record in parsed(out)] == ["a", "c"]
-
-
-def test_the_layer_is_chosen_and_written_where_a_score_depends_on_it(run_tokur, tiny_folder, responses):
-    def run(*options):
-        code, out, _ = run_tokur("score", responses, "-m", tiny_folder, "--dtype", "float32", *options)
-        assert code == 0
-        tokur = parsed(out)[3]["tokur"]
-        return tokur["scores"], tokur["run"].get("llm_check_layer")
-
-    _, none = run("--scores", "default,llm_check_logit_entropy,p_true")
-    first, middle = run("--scores", "llm_check_attention,llm_check_hidden")
-    last, chosen = run("--scores", "llm_check_attention,llm_check_hidden", "--set", "llm_check_layer=2")
-    assert (none, middle, chosen) == (None, 1, 2)
-    assert all(first[name] != last[name] for name in first)
-    code, _, err = run_tokur(
-        "score", responses, "-m", tiny_folder, "--scores", "llm_check_hidden", "--set", "llm_check_layer=9"
-    )
-    assert code == 2
-    assert "there is no layer 9: the model has 2" in err
 
 
 def test_the_inside_is_looked_at_together_with_the_scoring_of_the_same_tokens(run_tokur, tiny_folder, responses):

@@ -1,27 +1,21 @@
 """What tells which texts mean the same and how alike they are."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
 
 from tests.commands.score.test_score import parsed, records, write_lines
-from tests.engine.baselines.tiny_encoders import LONGEST, tiny_encoder_folder, write_modules
+from tests.engine.baselines.tiny_encoders import tiny_encoder_folder
 from tests.tiny import tiny_model, tiny_tokenizer
-from tokur_cli.commands.baselines import text_sets
-from tokur_cli.commands.baselines.comparison import Judge, Nli, jaccard
+from tokur_cli.commands.baselines.comparison import Judge, Nli
 from tokur_cli.commands.baselines.features import TextSet
-from tokur_cli.commands.baselines.text_sets import SetComparison
 from tokur_cli.commands.options.model import PromptOptions
-from tokur_cli.commands.options.scoring import BaselineOptions
 from tokur_cli.commands.session.session import Session
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.engine.baselines.encoders import load_entailment
 from tokur_cli.engine.model.load import LanguageModel
 from tokur_cli.engine.probe import probe_model
-from tokur_cli.records.errors import TokurError
 
 
 def text_set(texts, context=""):
@@ -86,33 +80,6 @@ def test_the_judge_finds_what_plain_questions_to_the_model_find(judge):
     assert 0 < entails.sum() < entails.size
 
 
-def test_a_pair_too_long_for_the_judge_fails_its_set_alone(judge):
-    found = judge.entails([text_set(["a", "b" * 500]), text_set(["a", "a"])])
-    assert isinstance(found[0], TokurError)
-    assert str(found[0]).startswith("judge: the prompt has")
-    assert found[1].all()
-
-
-def test_jaccard_is_the_part_of_words_that_two_texts_share():
-    (similarity,) = jaccard([text_set(["a b", "b c"])])
-    assert similarity == pytest.approx(np.array([[1, 1 / 3], [1 / 3, 1]]))
-
-
-def test_a_set_that_the_similarity_model_cannot_compare_fails_alone(monkeypatch):
-    class Model:
-        def matrix(self, texts):
-            if len(texts) == 3:
-                raise TokurError("too little memory")
-            return np.eye(len(texts))
-
-    monkeypatch.setattr(text_sets, "load_similarity", lambda name, **_: Model())
-    session = SimpleNamespace(model=SimpleNamespace(device="cpu"), progress=Progress("score"))
-    comparison = SetComparison({"set_similarity"}, session, BaselineOptions())
-    first, second = comparison.compare([text_set(["a", "b"]), text_set(["a", "b", "c"])])
-    assert first["set_similarity"].tolist() == [[1, 0], [0, 1]]
-    assert isinstance(second, TokurError)
-
-
 def test_an_nli_model_serves_both_purposes_and_is_named_in_the_records(run_tokur, tiny_folder, tmp_path):
     labels = {0: "CONTRADICTION", 1: "NEUTRAL", 2: "ENTAILMENT"}
     folder = tiny_encoder_folder(tmp_path / "nli", "deberta", "AutoModelForSequenceClassification", id2label=labels)
@@ -144,14 +111,3 @@ def test_a_model_that_cannot_be_had_is_named_before_anything_is_written(run_toku
         assert out == ""
         assert "nowhere" in err
         assert option in err
-
-
-def test_it_is_said_once_that_texts_are_cut_off_where_standard_error_is_no_terminal(run_tokur, tiny_folder, tmp_path):
-    folder = tiny_encoder_folder(tmp_path / "embedding", "bert", "AutoModel")
-    write_modules(folder, {"embedding_dimension": 32, "pooling_mode": "mean", "include_prompt": True})
-    rows = [{"id": one, "question": "Why?", "response": text * 80} for one in ("a", "b") for text in "xy"]
-    path = write_lines(tmp_path / "in.jsonl", rows)
-    options = ["--scores", "u_deg", "--over", "samples", "--set", f"similarity_model={folder}"]
-    code, _, err = run_tokur("score", path, "-m", tiny_folder, *options)
-    assert code == 0, err
-    assert err == f"tokur score: {folder} reads {LONGEST} tokens; the rest of longer texts isn't compared\n"

@@ -11,7 +11,7 @@ import pytest
 from tests.commands.baselines.test_attempts import jaccard
 from tests.commands.score.test_score import parsed, write_lines
 from tokur_cli.commands.baselines.samples import standing_together, windows_of_questions
-from tokur_cli.records.errors import RecordError, TokurError
+from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import CATALOGUE
 
@@ -93,34 +93,11 @@ def test_windows_never_cut_a_question_and_a_bad_line_belongs_to_the_one_before_i
     assert list(windows_of_questions([], iter([2]))) == []
 
 
-def test_where_the_stream_fails_the_questions_before_the_last_one_are_scored():
-    def failing(names):
-        yield from (record(id=name, question=name) for name in names)
-        raise TokurError("cut off")
-
-    for names, expected in (("aabbb", ["aa"]), ("aaab", ["aaa"]), ("a", []), ("aabbc", ["aabb"])):
-        found = []
-        windows = map(found.append, windows_of_questions(failing(names), iter([9, 9])))
-        with pytest.raises(TokurError, match="cut off"):
-            list(windows)
-        assert ["".join(item.id for item in window) for window in found] == expected
-
-
 def test_a_question_that_comes_back_is_an_error_and_those_without_an_id_go_by_their_prompt():
     names = ["a", "a", "b", "a", "b", "c"]
     for items in ([record(id=name) for name in names], [record(question=name) for name in names]):
         kinds = [isinstance(item, RecordError) for item in standing_together(items)]
         assert kinds == [False, False, False, True, False, False]
-
-
-def test_a_record_whose_question_cannot_be_told_is_bad(score, tmp_path):
-    given = list(rows((2, 2)))
-    bad = [{"id": 1.5, "question": "?", "response": "a"}, {"id": 2.5, "question": "?", "response": "b"}]
-    code, out, err = score(write_lines(tmp_path / "in.jsonl", [*given[:2], *bad, *given[2:]]), "--skip-invalid")
-    assert code == 3
-    assert [row["id"] for row in parsed(out)] == ["q0", "q0", "q1", "q1"]
-    assert "in.jsonl:3" in err
-    assert "in.jsonl:4" in err
 
 
 def test_samples_that_stand_apart_end_the_run_or_are_skipped(score, tmp_path):
@@ -149,17 +126,6 @@ def test_before_a_bad_record_no_question_is_written_with_a_part_of_its_samples(s
     mended = write_lines(tmp_path / "mended.jsonl", given)
     _, whole, _ = score(mended)
     assert out == whole
-
-
-def test_a_run_cut_off_within_a_question_resumes_to_the_same_bytes(score, tmp_path):
-    path = write_lines(tmp_path / "in.jsonl", rows((7, 8, 9, 8, 5)))
-    whole, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
-    assert score(path, "-o", whole)[0] == 0
-    lines = whole.read_bytes().splitlines(keepends=True)
-    for kept in (3, 20, 26):
-        cut.write_bytes(b"".join(lines[:kept]) + lines[kept][:30])
-        assert score(path, "-o", cut, "--resume")[0] == 0
-        assert cut.read_bytes() == whole.read_bytes()
 
 
 def test_judge_is_asked_about_samples(score, tmp_path):

@@ -152,18 +152,6 @@ def test_questions_without_an_id_get_one_that_does_not_depend_on_their_place(run
     assert len({name for name, _ in ids[0].values()}) == 2
 
 
-def test_several_greedy_samples_are_a_usage_error(run_tokur, tiny_folder, asked):
-    code, out, err = run_tokur("generate", asked, "-m", tiny_folder, "-n", "2")
-    assert (code, out) == (2, "")
-    assert "--temperature above 0" in err
-
-
-def test_an_empty_stop_string_is_a_usage_error(run_tokur, tiny_folder, asked):
-    code, out, err = run_tokur("generate", asked, "-m", tiny_folder, "--stop", "\n", "--stop", "")
-    assert (code, out) == (2, "")
-    assert "ends every response" in err
-
-
 def test_resuming_continues_by_question_and_sample(run_tokur, tiny_folder, asked, tmp_path):
     options = ["-m", tiny_folder, "-n", "3", *SAMPLED, "--dtype", "float32"]
     output = tmp_path / "out.jsonl"
@@ -226,18 +214,6 @@ def test_a_question_of_which_one_sample_fails_is_one_error_and_the_others_go_on(
     assert "skipped 1 invalid record\n" in err
 
 
-def test_an_unknown_template_field_is_an_error_of_its_record(run_tokur, tiny_folder, tmp_path):
-    (tmp_path / "t.jinja").write_text("{{ topic }}: {{ question }}")
-    rows = [{"question": "a?", "topic": "maths"}, {"question": "b?"}]
-    code, out, err = run_tokur(
-        "generate", write_lines(tmp_path / "q.jsonl", rows), "-m", tiny_folder, "--template", tmp_path / "t.jinja",
-        "--max-new-tokens", "5", "--skip-invalid",
-    )  # fmt: skip
-    assert code == 3
-    assert len(parsed(out)) == 1
-    assert "q.jsonl:2: the template cannot be filled: 'topic' is undefined" in err
-
-
 def test_examples_come_before_the_question(run_tokur, tiny_folder, tmp_path):
     examples = write_lines(
         tmp_path / "shots.jsonl", [{"question": "1+1?", "response": "2"}, {"question": "2+2?", "reference": "4"}]
@@ -292,14 +268,6 @@ def test_stop_strings_are_named_as_the_reason(run_tokur, tiny_folder, asked):
     stopped = [r for r in parsed(out) if r["tokur"]["finish_reason"] == "stop_string"]
     assert stopped
     assert all(stop not in record["response"] for record in parsed(out))
-
-
-def test_memory_for_keys_and_values_bounds_the_batch(run_tokur, tiny_folder, asked):
-    free = run_tokur("generate", asked, "-m", tiny_folder, "-n", "4", *SAMPLED, "--dtype", "float32")[1]
-    tight = run_tokur(
-        "generate", asked, "-m", tiny_folder, "-n", "4", *SAMPLED, "--dtype", "float32", "--set", "max_memory=0.0001"
-    )[1]
-    assert parsed(free) == parsed(tight)
 
 
 def test_a_model_without_a_chat_template_is_said_before_anything_is_made(run_tokur, tmp_path, asked):

@@ -4,7 +4,6 @@ import pytest
 
 from tests.commands.generate.test_generate import questions
 from tests.commands.score.test_score import parsed, write_lines
-from tests.commands.test_process import finish
 
 STEPS = [
     *["--set", "step_end=a", "--set", "step_end=e", "--set", "step_tokens=6"],
@@ -137,18 +136,6 @@ def test_resuming_makes_a_question_again_and_writes_what_is_missing(run_tokur, t
     assert len(output.read_bytes().splitlines()) == 20
 
 
-@pytest.mark.slow
-def test_workers_share_the_questions(run_tokur, tiny_folder, tmp_path):
-    asked = write_lines(tmp_path / "in.jsonl", questions(70))
-    command = ["generate", asked, "-m", tiny_folder, *GUIDED, "eu", "--score", "-o"]
-    assert run_tokur(*command, tmp_path / "one.jsonl")[0] == 0
-    code, _, err = finish([*command, tmp_path / "two.jsonl", "--workers", 2])
-    assert code == 0, err
-    assert "lineages are left" in err
-    one, two = (parsed((tmp_path / name).read_text()) for name in ("one.jsonl", "two.jsonl"))
-    assert [record["response"] for record in one] == [record["response"] for record in two]
-
-
 @pytest.mark.parametrize("method", ["bon", "wbon"])
 def test_one_of_the_particles_is_chosen(run_tokur, tiny_folder, asked, tmp_path, method):
     _, out, _ = run_tokur("generate", asked, "-m", tiny_folder, *GUIDED, "eu", "--score")
@@ -158,36 +145,3 @@ def test_one_of_the_particles_is_chosen(run_tokur, tiny_folder, asked, tmp_path,
     assert [record["id"] for record in parsed(chosen)] == [f"q{n}" for n in range(5)]
     for record, records in zip(parsed(chosen), particles(out).values(), strict=True):
         assert record["tokur"]["particle"] == records[record["tokur"]["sample"]]["particle"]
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--guide", "eu_mean"], "--guide eu_mean: nothing is guided by that"),
-        (["--guide", "eu", "--set", "step_end="], "--set step_end= ends every step"),
-        (["--guide", "eu", "--guide-temperature", "0"], '--guide-temperature has "0"; it must be a number above 0'),
-        (["--guide", "eu", "--guide-temperature", "warm"], '"warm"; it must be a number above 0, or auto'),
-        (["--guide", "au", "--posterior", "nowhere"], "nowhere: holds no posterior"),
-    ],
-)
-def test_what_makes_no_sense_is_said_before_a_model_is_loaded(run_tokur, asked, options, said):
-    code, out, err = run_tokur("generate", asked, "-m", "no-such-model", *options)
-    assert (code, out) == (1 if "--posterior" in options else 2, "")
-    assert said in " ".join(err.split())
-
-
-def test_weights_that_hardly_differ_are_told(run_tokur, tiny_folder, asked):
-    """At a high temperature all weights are the same: chance alone decides."""
-    _, _, err = run_tokur("generate", asked, "-m", tiny_folder, *GUIDED, "eu", "--guide-temperature", "1000")
-    assert "effective sample size 100.0% of the particles on average" in err
-    assert "the weights hardly differ" in err
-    _, _, err = run_tokur("generate", asked, "-m", tiny_folder, *GUIDED, "eu", "--guide-temperature", "0.001")
-    assert "hardly differ" not in err
-    assert err.count("tokur generate") == 1
-
-
-def test_a_single_step_is_said_to_leave_nothing_to_resample(run_tokur, tiny_folder, asked):
-    options = ("-n", "4", "--max-new-tokens", "8", "--guide", "eu", "--set", "step_tokens=8")
-    code, _, err = run_tokur("generate", asked, "-m", tiny_folder, *options)
-    assert code == 0
-    assert "all responses ended in their first step, so nothing was resampled" in err

@@ -9,7 +9,6 @@ from scipy.stats import beta
 
 from tests.commands.generate.test_generate import SAMPLED, questions
 from tests.commands.score.test_score import parsed, write_lines
-from tests.commands.test_process import finish
 from tokur_cli.answers.grading import LabelRule
 from tokur_cli.commands.generate.settling import Poll, Polled, UntilSettled
 from tokur_cli.engine.generation.decoder import DecodedResponse, DecodingRequest
@@ -96,29 +95,11 @@ def test_a_run_that_was_cut_off_goes_on_to_the_same_bytes(run_tokur, command, wh
     assert output.read_bytes() == whole
 
 
-def test_more_samples_or_surety_continue_what_fewer_began(run_tokur, command, whole, opinionated):
-    few = run_tokur(*command, "--stop-at", 0.6)[1].splitlines()
-    many = run_tokur(*command, "--stop-at", 0.95)[1].splitlines()
-    fewer = run_tokur(*command, "--stop-at", 0.95, "-n", 8)[1].splitlines()
-    assert set(few) < set(many) <= set(whole.decode().splitlines())
-    assert set(fewer) < set(many)
-
-
 def test_scoring_in_the_same_run_scores_what_is_drawn(run_tokur, command, tmp_path, opinionated):
     responses = tmp_path / "responses.jsonl"
     assert run_tokur(*command, "--stop-at", LEVEL, "-o", responses)[0] == 0
     expected = run_tokur("score", responses, "--dtype", "float32", "--scores", "ll")[1]
     assert run_tokur(*command, "--stop-at", LEVEL, "--score", "--scores", "ll")[1] == expected
-
-
-@pytest.mark.slow
-def test_workers_draw_what_one_process_does(run_tokur, command, tmp_path):
-    """In processes of their own nothing can be replaced: a tiny model's answers hardly ever agree there."""
-    one, two = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
-    assert run_tokur(*command, "--stop-at", 0.51, "-o", one)[0] == 0
-    code, _, err = finish([*command, "--stop-at", 0.51, "-o", two, "--workers", 2])
-    assert code == 0, err
-    assert two.read_bytes() == one.read_bytes()
 
 
 class Answering:
@@ -202,30 +183,6 @@ def test_a_sample_that_fails_is_an_error_of_its_question_and_the_others_go_on():
     assert [(request.index, str(error)) for request, error in failed] == [(0, "lost")]
     assert isinstance(failed[0][0], DecodingRequest)
     assert [result.index for result in results if isinstance(result, Polled)] == [1]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--stop-at", "0.9", "-n", "4"], "--stop-at needs -n above 4, for so many are always drawn: give -n 16, say"),
-        (["--stop-at", "0.9", "-n", "1"], "--stop-at needs -n above 4"),
-        (["--stop-at", "95"], "--stop-at 95: give a probability between 0.5 and 1, such as 0.95"),
-        (["--stop-at", "0.9", "--guide", "eu"], "--stop-at contradicts --guide"),
-    ],
-)
-def test_options_that_settle_nothing_are_refused(run_tokur, command, options, message):
-    code, out, err = run_tokur(*command, *options)
-    assert (code, out) == (2, "")
-    assert message in err
-
-
-def test_code_has_no_votes(run_tokur, tiny_folder, tmp_path):
-    rows = [{"id": "a", "prompt": "def f():", "test": "assert f()", "entry_point": "f"}]
-    asked = write_lines(tmp_path / "code.jsonl", rows)
-    options = ["-n", 8, *SAMPLED, "--stop-at", 0.9]
-    code, _, err = run_tokur("generate", asked, "-m", tiny_folder, *options)
-    assert code == 1
-    assert "code.jsonl:1: is code, of which no two answers are equal: leave --stop-at out" in err
 
 
 @pytest.mark.parametrize(

@@ -70,13 +70,6 @@ def test_everything_else_is_as_without_them(run_tokur, tiny_folder, responses):
         assert record == expected
 
 
-def test_without_draws_they_are_of_the_model_alone(run_tokur, tiny_folder, responses):
-    _, out, _ = run_tokur("score", responses, "-m", tiny_folder, "--alternatives", 2, "--scores", "ll")
-    assert {tuple(one) for record in parsed(out) for one in record["tokur"]["alternatives"]["at"]} == {
-        ("token", "text", "p")
-    }
-
-
 def test_they_are_left_behind_by_a_scoring_without_them_and_told_apart_when_resuming(
     run_tokur, tiny_folder, responses, tmp_path
 ):
@@ -148,27 +141,6 @@ def test_the_terminal_and_notebooks_show_them_beside_the_least_sure_tokens(
     assert dict(shown) == record
     figure = base64.b64decode(shown._repr_html_().partition("base64,")[2].partition('"')[0]).decode()
     assert f"{100 * others['p'][0]:.0f}&#160;%" in figure
-
-
-@pytest.mark.parametrize(
-    "kept",
-    [
-        5,
-        {"at": 5},
-        {"at": [5]},
-        {"at": [{"token": 2, "text": [], "p": []}]},
-        {"at": [{"token": 0, "text": [5], "p": [0.1]}]},
-        {"at": [{"token": 0, "text": ["a"], "p": []}]},
-        {"at": [{"token": 0, "text": ["a"]}]},
-        {"at": [{"token": 0, "text": ["a"], "p": [1.5]}]},
-        {"at": [{"token": 0, "text": ["a"], "p": ["b"]}]},
-    ],
-)
-def test_alternatives_that_are_none_are_refused_by_name(run_tokur, tmp_path, kept):
-    tokur = {"schema": 1, "tokens": {"offsets": [[0, 1], [1, 2]], "eu": [0.1, 0.2]}, "alternatives": kept}
-    path = write_lines(tmp_path / "in.jsonl", [{"id": "a", "question": "?", "response": "ab", "tokur": tokur}])
-    code, _, err = run_tokur("heatmap", path)
-    assert (code, '"tokur.alternatives" is not as --alternatives writes it' in err) == (1, True), err
 
 
 def test_texts_of_tokens_have_their_spaces_and_special_tokens_their_names():

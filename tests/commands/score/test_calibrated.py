@@ -64,14 +64,6 @@ def test_responses_get_it_as_they_are_generated(run_tokur, tiny_folder, calibrat
     assert scores["p_correct"] == pytest.approx(1 / (1 + np.exp(-margin)))
 
 
-def test_python_takes_a_calibration_too(run_tokur, tiny_folder, calibration, tmp_path):
-    from tokur_cli import Tokur
-
-    _, out, _ = run_tokur("score", tmp_path / "in.jsonl", "-m", tiny_folder, "--calibration", calibration[1])
-    found = Tokur(str(tiny_folder), calibration=str(calibration[1])).score(parsed((tmp_path / "in.jsonl").read_text()))
-    assert [dict(one) for one in found] == parsed(out)
-
-
 def test_another_model_is_refused(run_tokur, tiny_folder, calibration, tmp_path):
     fitted = json.loads(calibration[1].read_text())
     fitted["settings"]["model"] = "another/model"
@@ -79,24 +71,3 @@ def test_another_model_is_refused(run_tokur, tiny_folder, calibration, tmp_path)
     code, out, err = run_tokur("score", tmp_path / "in.jsonl", "-m", tiny_folder, "--calibration", calibration[1])
     assert (code, out) == (2, "")
     assert f"was fitted on scores with model another/model, these are made with {tiny_folder}" in err
-
-
-def test_another_backend_is_refused_before_a_model_is_loaded(run_tokur, tmp_path, tiny_folder, calibration):
-    options = ("-m", "no-such-model", "--backend", "vllm", "--sampling", "shared", "--scores", "p_correct")
-    fitted = json.loads(calibration[1].read_text())
-    fitted["settings"]["sampling"] = "shared"
-    calibration[1].write_text(json.dumps(fitted))
-    code, out, err = run_tokur("score", tmp_path / "in.jsonl", *options, "--calibration", calibration[1])
-    assert (code, out) == (2, "")
-    assert "was fitted on scores with backend transformers, these are made with vllm: score as it says" in err
-
-
-def test_a_run_is_not_continued_with_another_calibration(run_tokur, tiny_folder, calibration, tmp_path):
-    command = ("score", tmp_path / "in.jsonl", "-m", tiny_folder, "-o", tmp_path / "out.jsonl", "--calibration")
-    assert run_tokur(*command, calibration[1])[0] == 0
-    fitted = json.loads(calibration[1].read_text())
-    other = tmp_path / "other.json"
-    other.write_text(json.dumps({**fitted, "intercept": fitted["intercept"] + 1}))
-    code, _, err = run_tokur(*command, other, "--resume")
-    assert code != 0
-    assert "calibration" in err

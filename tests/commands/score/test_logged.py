@@ -198,21 +198,6 @@ def test_completions_spell_parts_of_a_character_as_escaped_bytes(run_tokur, tmp_
     assert parsed(out)[0]["tokur"]["tokens"]["offsets"] == [[0, 1], [1, 2], [1, 2]]
 
 
-def test_a_saved_completion_beside_question_and_answer_is_no_row_of_choices(run_tokur, tmp_path):
-    logprobs = {"content": [{"token": "a", "logprob": -1.0}]}
-    row = {"question": "?", "answer": "x", "response": "a", "choices": [{"logprobs": logprobs}]}
-    code, out, err = run_tokur("score", write_lines(tmp_path / "in.jsonl", [row]), "--from-logprobs")
-    assert (code, parsed(out)[0]["tokur"]["scores"]["ll"]) == (0, -1.0), err
-
-
-@pytest.mark.parametrize("space", [" ", "\n", "\u00a0", "\u3000"])
-def test_space_that_was_stripped_need_not_be_ascii(space, run_tokur, tmp_path):
-    content = [{"token": token, "logprob": -0.5, "top_logprobs": []} for token in (space, "It")]
-    row = {"id": "a", "question": "?", "response": "It", "logprobs": {"content": content}}
-    code, out, err = run_tokur("score", write_lines(tmp_path / "in.jsonl", [row]), "--from-logprobs")
-    assert (code, parsed(out)[0]["tokur"]["tokens"]["offsets"]) == (0, [[0, 0], [0, 2]]), err
-
-
 def test_completions_and_lists_are_read_too(run_tokur, tmp_path):
     top = [{" a": -0.1, " b": -3.0}, {"c": -0.2}]
     completion = {"tokens": [" a", "c"], "token_logprobs": [-0.1, -0.2], "top_logprobs": top}
@@ -250,16 +235,6 @@ def test_a_log_that_cannot_be_used_is_a_bad_record(run_tokur, tmp_path, row, sai
     assert "in.jsonl:1" in err
 
 
-def test_an_input_without_good_records_says_so(run_tokur, tmp_path):
-    assert run_tokur("score", write_lines(tmp_path / "empty.jsonl", []), "--from-logprobs") == (
-        0, "", f"tokur score: {tmp_path / 'empty.jsonl'}: holds no records\n"
-    )  # fmt: skip
-    path = write_lines(tmp_path / "bad.jsonl", [{"question": "?", "response": "a"}])
-    code, out, err = run_tokur("score", path, "--from-logprobs", "--skip-invalid")
-    assert (code, out) == (3, "")
-    assert "skipped 1 invalid record: none was left" in err
-
-
 def test_neither_torch_nor_a_model_is_loaded():
     program = (
         "import sys; sys.argv = ['tokur', 'score', sys.argv[1], '--from-logprobs', '--skip-invalid']\n"
@@ -284,15 +259,6 @@ def test_a_run_that_was_cut_off_goes_on(run_tokur, tmp_path, served):
     code, _, err = run_tokur("score", given, "--from-logprobs", "--no-tokens", "-o", output, "--resume")
     assert code == 1
     assert "tokens true, but this run has tokens false" in err
-
-
-def test_the_heat_map_offers_only_quantities_that_have_values(run_tokur, tmp_path):
-    run_tokur("score", VLLM, "--from-logprobs", "-o", tmp_path / "logged.jsonl")
-    record = json.loads((tmp_path / "logged.jsonl").read_text().split("\n")[0])
-    record["tokur"]["tokens"]["deepconf"] = [None] * len(record["tokur"]["tokens"]["logprob"])
-    code, _, err = run_tokur("heatmap", write_lines(tmp_path / "one.jsonl", [record]))
-    assert code == 1
-    assert err.endswith('no "eu" per token here; available: logprob (--score logprob)\n')
 
 
 def test_the_other_commands_take_such_records_and_evaluate_does_not_mix_them_unsaid(run_tokur, tmp_path, scored):

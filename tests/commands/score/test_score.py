@@ -67,20 +67,6 @@ def test_scored_records_keep_their_fields_and_order_and_add_one_key(run_tokur, t
         }  # fmt: skip
 
 
-def test_no_tokens_leaves_the_arrays_out_and_the_scores_in(run_tokur, tiny_folder, responses):
-    _, full, _ = run_tokur("score", responses, "-m", tiny_folder)
-    code, out, _ = run_tokur("score", responses, "-m", tiny_folder, "--no-tokens")
-    assert code == 0
-    for bare, whole in zip(parsed(out), parsed(full), strict=True):
-        assert "tokens" not in bare["tokur"]
-        assert bare["tokur"]["scores"] == whole["tokur"]["scores"]
-    responses.write_text(full)
-    _, again, _ = run_tokur("score", responses, "-m", tiny_folder, "--no-tokens", "--seed", "1")
-    for record in parsed(again):  # arrays of another run would not be those of its scores
-        assert "tokens" not in record["tokur"]
-        assert record["tokur"]["run"]["seed"] == 1
-
-
 def test_scores_are_chosen_by_name_and_draws_made_only_if_needed(run_tokur, tiny_folder, responses):
     code, out, _ = run_tokur("score", responses, "-m", tiny_folder, "--scores", "pe,ll")
     assert code == 0
@@ -113,13 +99,6 @@ def test_scoring_again_in_the_same_way_adds_and_in_another_way_replaces(run_toku
     assert parsed(second)[0]["tokur"]["scores"].keys() == {"eu", "tu"}
     _, other, _ = run_tokur("score", scored, "-m", tiny_folder, "--scores", "tu", "--seed", "1")
     assert parsed(other)[0]["tokur"]["scores"].keys() == {"tu"}
-
-
-def test_unknown_score_is_a_usage_error_that_lists_them(run_tokur, tiny_folder, responses):
-    code, out, err = run_tokur("score", responses, "-m", tiny_folder, "--scores", "eu,certainty")
-    assert (code, out) == (2, "")
-    assert "--scores certainty: unknown score" in err
-    assert "self_certainty" in err
 
 
 @pytest.mark.parametrize("sampling", ["stepwise", "shared", "joint"])
@@ -363,19 +342,6 @@ def test_the_papers_prompt_is_asked_for_by_name(run_tokur, tmp_path):
     assert by_template["tokur"] == written_out["tokur"]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [("{{ nothing }}", "'nothing' is undefined"), ("{% if %}", "t.jinja"), (None, "neither chat, raw or math")],
-)
-def test_a_template_that_cannot_be_used_says_why(run_tokur, tiny_folder, responses, tmp_path, content, message):
-    if content is not None:
-        (tmp_path / "t.jinja").write_text(content)
-    code, out, err = run_tokur("score", responses, "-m", tiny_folder, "--template", tmp_path / "t.jinja")
-    assert code in (1, 2)
-    assert out == ""
-    assert message in err
-
-
 def test_foreign_rows_are_scored_and_keep_their_fields(run_tokur, tiny_folder, tmp_path):
     rows = [{"prompt": "Say hi.", "completion": " hi"}, {"prompt": "Say ho.", "completion": " ho"}]
     code, out, _ = run_tokur("score", write_lines(tmp_path / "in.jsonl", rows), "-m", tiny_folder)
@@ -402,14 +368,3 @@ def test_a_missing_model_and_a_missing_file_are_said_in_one_line(run_tokur, tmp_
         assert (code, out) == (1, "")
         assert message in err
         assert err.count("\n") == 1
-
-
-def test_targets_that_are_not_there_are_said_with_those_that_are(run_tokur, tiny_folder, responses):
-    code, _, err = run_tokur("score", responses, "-m", tiny_folder, "--targets", "wq")
-    assert code == 1
-    assert "k_proj" in err
-
-
-def test_an_empty_input_gives_an_empty_output(run_tokur, tiny_folder, tmp_path):
-    code, out, _ = run_tokur("score", write_lines(tmp_path / "in.jsonl", []), "-m", tiny_folder)
-    assert (code, out) == (0, "")

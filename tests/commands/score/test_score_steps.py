@@ -1,7 +1,5 @@
 """``tokur score --steps``: what is said of each step is what its tokens say."""
 
-import json
-
 import pytest
 
 from tests.commands.score.test_score import parsed, write_lines
@@ -58,23 +56,3 @@ def test_a_run_with_other_steps_is_not_continued(run_tokur, tiny_folder, respons
     code, _, err = run_tokur(*options, "sentences")
     assert code == 1
     assert "step_by" in err
-
-
-def test_a_separator_that_cannot_be_one_is_said_before_anything_is_read(run_tokur, tmp_path):
-    code, _, err = run_tokur("score", tmp_path / "missing.jsonl", "--steps=(")
-    assert code == 2
-    assert "--steps (: this is no regular expression" in err
-
-
-def test_the_heat_map_shows_the_steps_that_were_scored(run_tokur, tiny_folder, response, tmp_path):
-    _, out, _ = run_tokur("score", response, "-m", tiny_folder, "--steps", "lines")
-    response.write_text(out)
-    code, shown, err = run_tokur("heatmap", response)
-    assert code == 0, err
-    assert "We add. 2 + 3 = 5" in shown.split("▶ step with")[-1]
-    broken = parsed(out)[0]
-    broken["tokur"]["steps"][0]["end"] -= 1
-    response.write_text(json.dumps(broken) + "\n")
-    code, _, err = run_tokur("heatmap", response)
-    assert code == 1
-    assert '"tokur.steps" are not spans that join to the response' in err

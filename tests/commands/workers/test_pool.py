@@ -3,7 +3,6 @@
 import itertools
 import os
 import queue
-import random
 import signal
 import time
 
@@ -14,7 +13,7 @@ from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.workers.cluster import divide
 from tokur_cli.commands.workers.pool import _AHEAD, open_pool
-from tokur_cli.records.errors import TokurError, UsageError
+from tokur_cli.records.errors import TokurError
 
 
 def pool_of(workers, make, cluster=None):
@@ -79,23 +78,6 @@ def test_answers_come_in_order_from_all_workers_and_a_killed_one_costs_nothing_e
     assert lines.pop(0) == "tokur score: a note of every worker"
     assert len(lines) == 3
     assert all(line.endswith("died; another one takes its place and repeats its work") for line in lines)
-
-
-@pytest.mark.slow
-def test_workers_killed_at_ten_moments_cost_time_and_nothing_else(monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    rng = random.Random(0)
-    with pool_of(3, Fake(seconds=0.05)) as pool:
-        kills = 0
-        for number, (task, outcomes) in enumerate(pool.map(range(1000), lost)):
-            assert task == number
-            [(answered, worker, *_)] = outcomes
-            assert answered == number
-            if kills < 10 and number >= 10 + 20 * kills:
-                os.kill(worker, signal.SIGKILL) if is_alive(worker) else None
-                kills += 1
-                time.sleep(rng.random() / 10)
-        assert (number, kills) == (999, 10)
 
 
 @pytest.mark.slow
@@ -197,9 +179,3 @@ def test_machines_are_divided_so_that_all_workers_have_a_place(machines, options
     assert divide(machines, options, "cpu").gpus == 0
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert divide(machines, options, "auto").cpus == 3
-
-
-@pytest.mark.parametrize("workers", ["0", "-1", "two", "1.5", ""])
-def test_workers_are_a_number_from_1_or_auto(workers):
-    with pytest.raises(UsageError, match="it must be a number from 1, or auto"):
-        WorkerOptions(workers)

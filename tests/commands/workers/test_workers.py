@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import re
 import shutil
 import signal
 import socket
@@ -11,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -160,33 +158,6 @@ def test_signals_end_all_with_whole_records(tiny_folder, tmp_path, temporary, nu
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ctrl_c", [False, True])
-def test_in_a_terminal_the_bar_ends_before_the_last_words(tiny_folder, tmp_path, temporary, ctrl_c):
-    given = write_lines(tmp_path / "in.jsonl", records(20_000 if ctrl_c else 200))
-    output = tmp_path / "out.jsonl"
-    terminal, theirs = os.openpty()
-    arguments = ["score", given, "-m", tiny_folder, "-o", output, "--workers", 2, *SMALL_BATCHES]
-    process = start(arguments, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    if ctrl_c:
-        wait_for_lines(output, 3, process)
-        process.send_signal(signal.SIGINT)
-    shown = b""
-    with suppress(OSError):  # how a terminal ends
-        while part := os.read(terminal, 65536):
-            shown += part
-    os.close(terminal)
-    last = shown.decode().splitlines()[-2 if ctrl_c else -1 :]
-    assert re.search(r"tokur score: [\d,]+ records, [\d,]+ tokens in [\d.]+ s \([\d,]+/s\)$", last[0])
-    assert last[1:] == [f"tokur score: interrupted: {output} keeps what is done: go on with --resume"][: len(last) - 1]
-    assert process.wait(timeout=30) == (130 if ctrl_c else 0)
-    assert output.read_bytes().endswith(b"}\n")
-    written = len(parsed(output.read_text()))
-    assert 3 <= written < 20_000 if ctrl_c else written == 200
-    assert list(temporary.iterdir()) == []
-
-
-@pytest.mark.slow
 def test_a_closed_pipe_ends_all_quietly_though_the_input_is_open(tiny_folder, tmp_path, temporary):
     given = write_lines(tmp_path / "in.jsonl", records(5000))
     command = ["score", "-m", tiny_folder, "--workers", 2, *SMALL_BATCHES]
@@ -234,21 +205,3 @@ def test_a_cluster_that_is_not_there_is_refused_at_once_with_one_line(run_tokur,
         err.splitlines()[-1]
         == f"tokur score: the cluster at {address} can't be reached ({reason}): does Ray run there?"
     )
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--workers", "none"], '--workers has "none"; it must be a number from 1, or auto'),
-        pytest.param(
-            ["--workers", "2", "--gpus-per-worker", "2"],
-            "2 workers with 2 GPUs each need 4, but this machine has 0",
-            marks=pytest.mark.slow,  # it imports Ray
-        ),
-    ],
-)
-def test_workers_that_cannot_be_are_refused(run_tokur, monkeypatch, tmp_path, options, message):
-    monkeypatch.setattr("tokur_cli.commands.workers.cluster.count_gpus", lambda: 0)
-    code, out, err = run_tokur("score", write_lines(tmp_path / "in.jsonl", records(1)), *options)
-    assert (code, out) == (2, "")
-    assert message in err.splitlines()[-1]
