@@ -34,7 +34,7 @@ Sources: Angelopoulos et al. 2021 (Learn then Test: fixed-sequence testing from 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -45,12 +45,6 @@ from tokur_cli.metrics.ranking import Floats
 
 GROWTH = 4
 """How many times the beginning of a sequence the next one begins at."""
-
-LEAST_SEEN = 20
-"""Responses of which the error rate is taken for what more labels would show; of fewer it says too little."""
-
-MOST_TIMES = 64
-"""How many times as many labels are tried, before it is said that so many would not do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +104,7 @@ def certify(confidence: ArrayLike, lot: ArrayLike, wrong: ArrayLike, target: Tar
     """
     order = in_order(confidence, lot)
     errors = np.cumsum(np.asarray(wrong, dtype=bool)[order])
-    found = _largest(sequences(len(order), target), lambda sizes: errors[sizes - 1])
+    found = _largest(sequences(len(order), target), errors)
     if found is None:
         return None
     size, level = found
@@ -165,63 +159,16 @@ def upper_bound(errors: ArrayLike, size: ArrayLike, level: float) -> Floats:
     return np.where(errors < size, betaincinv(inside + 1, size - inside, 1 - level), 1.0)
 
 
-def lower_bound(errors: ArrayLike, size: ArrayLike, level: float) -> Floats:
-    """Return the lower Clopper–Pearson bound, which ``upper_bound`` gives of what is not an error."""
-    return 1 - upper_bound(np.asarray(size) - np.asarray(errors), size, level)
-
-
-def least_risk(confidence: ArrayLike, lot: ArrayLike, wrong: ArrayLike, target: Target) -> float | None:
-    """Return the lowest risk above the target's, in thousandths, that these labels would certify; None for none."""
-
-    def does(thousandths: int) -> bool:
-        return certify(confidence, lot, wrong, Target(thousandths / 1000, target.doubt)) is not None
-
-    found = _lowest(does, math.floor(1000 * target.risk), 999)
-    return None if found is None else found / 1000
-
-
-def labels_needed(confidence: ArrayLike, lot: ArrayLike, wrong: ArrayLike, target: Target) -> int | None:
-    """Return about how many labels would do, if the error rate at each coverage stayed what these labels show.
-
-    That of less than ``LEAST_SEEN`` responses is that of so many.
-
-    Returns:
-        A number of at most ``MOST_TIMES`` times these labels; None where so many would not do.
-    """
-    order = in_order(confidence, lot)
-    count = len(order)
-    errors = np.concatenate(([0], np.cumsum(np.asarray(wrong, dtype=bool)[order])))
-    seen = min(LEAST_SEEN, count)
-    errors = np.where(np.arange(count + 1) < seen, np.arange(count + 1) * (errors[seen] / seen), errors)
-
-    def does(more: int) -> bool:
-        def of(sizes: NDArray[np.intp]) -> NDArray[np.intp]:
-            as_these = np.interp(sizes * (count / more), np.arange(count + 1), errors) * (more / count)
-            counts: NDArray[np.intp] = np.ceil(as_these - 1e-9).astype(np.intp)
-            return counts
-
-        return _largest(sequences(more, target), of) is not None
-
-    times = 2
-    while not does(times * count):
-        times *= 2
-        if times > MOST_TIMES:
-            return None
-    return _lowest(does, times * count // 2, times * count)
-
-
-def _largest(
-    tests: Sequence[Tests], errors: Callable[[NDArray[np.intp]], NDArray[np.intp]]
-) -> tuple[int, float] | None:
+def _largest(tests: Sequence[Tests], errors: NDArray[np.intp]) -> tuple[int, float] | None:
     """Return the largest size that a sequence certifies, with its level.
 
     Args:
         tests: the sequences.
-        errors: from sizes to the errors among so many of the most confident responses.
+        errors: (N,) errors among the k most confident responses, for k from 1.
     """
     found = []
     for one in tests:
-        rejected = errors(one.sizes) <= one.errors
+        rejected = errors[one.sizes - 1] <= one.errors
         passed = len(rejected) if rejected.all() else int(rejected.argmin())
         if passed:
             found.append((int(one.sizes[passed - 1]), one.level))
@@ -240,13 +187,3 @@ def _growing(count: int, risk: float, level: float) -> NDArray[np.intp]:
         low, high = np.where(is_enough, low, middle), np.where(is_enough, middle, high)
     sizes: NDArray[np.intp] = high[high <= count].astype(np.intp)
     return sizes
-
-
-def _lowest(does: Callable[[int], bool], low: int, high: int) -> int | None:
-    """Return the lowest number above ``low`` and up to ``high`` for which something holds that holds of higher ones."""
-    if not does(high):
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if does(middle) else (middle, high)
-    return high

@@ -10,13 +10,9 @@ import numpy as np
 from tokur_cli.commands.evaluate.certify.questions import LabelledQuestions, Scored
 from tokur_cli.commands.shared.digests import content_digest
 from tokur_cli.metrics.certification import (
-    MOST_TIMES,
     Target,
     certify,
     fewest,
-    labels_needed,
-    least_risk,
-    lower_bound,
     upper_bound,
 )
 from tokur_cli.records.errors import TokurError
@@ -51,7 +47,7 @@ def find(labelled: LabelledQuestions, target: Target) -> Certificate:
         lot=None if found.next is None else float(scored.lots[found.next]),
         coverage={
             "value": found.size / questions,
-            "low": float(lower_bound(found.size, questions, _INTERVAL)),
+            "low": 1 - float(upper_bound(questions - found.size, questions, _INTERVAL)),
             "high": float(upper_bound(found.size, questions, _INTERVAL)),
         },
         bound=found.bound,
@@ -73,23 +69,9 @@ def find(labelled: LabelledQuestions, target: Target) -> Certificate:
 
 
 def _refusal(name: str, scored: Scored, target: Target) -> str:
-    """Return that nothing can be certified, how many labels would do, and what could be certified now."""
-    count = len(scored.values)
-    of = (scored.confidences, scored.lots, scored.wrong, target)
-    least = fewest(target.risk, target.doubt)
-    said = f"{100 * target.risk:.4g} % cannot be certified by {name} on {count:,} labelled questions, "
-    said += f"of which {int(scored.wrong.sum()):,} are answered wrong"
-    if count < least:
-        said += f": without any error it takes {least:,}"
-    needed = labels_needed(*of)
-    if needed is None:
-        said += f"; at these error rates even {MOST_TIMES} times as many would be too few: try another --by or model"
-    else:
-        said += f"; about {needed:,} would be enough if the error rates stayed as they are here"
-    lowest = least_risk(*of)
-    if lowest is not None:
-        said += (
-            f"; the lowest on these would be --certify {100 * lowest:.3g}%, but what is chosen by the labels "
-            f"does not hold with {100 * (1 - target.doubt):.4g} % confidence: label others for it"
-        )
-    return said
+    """Return that nothing can be certified, and how many labels it takes."""
+    count, needed = len(scored.values), fewest(target.risk, target.doubt)
+    return (
+        f"{100 * target.risk:.4g} % cannot be certified by {name} on {count:,} labelled questions, of which "
+        f"{int(scored.wrong.sum()):,} are answered wrong: without any error it takes {needed:,}, with errors more"
+    )
