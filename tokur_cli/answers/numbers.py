@@ -97,55 +97,10 @@ _TAIL = re.compile(
     re.VERBOSE,
 )
 _NO_UNITS = frozenset(
-    [
-        "sin",
-        "cos",
-        "tan",
-        "sec",
-        "csc",
-        "cot",
-        "log",
-        "ln",
-        "exp",
-        "mod",
-        "and",
-        "or",
-        "over",
-        "plus",
-        "minus",
-        "times",
-        "divided",
-        "pi",
-        "sqrt",
-        "infinity",
-        "not",
-        "to",
-        "is",
-        "if",
-        "arcsin",
-        "arccos",
-        "arctan",
-        "sinh",
-        "cosh",
-        "tanh",
-        "det",
-        "dim",
-        "max",
-        "gcd",
-        "lcm",
-        "than",
-        "but",
-        "oder",
-        "ou",
-        "или",
-        "或",
-        "或者",
-        "または",
-        "또는",
-        "أو",
-        "या",
-        "หรือ",
-    ]
+    (
+        "sin cos tan sec csc cot log ln exp mod and or over plus minus times divided pi sqrt infinity not to is "
+        "if arcsin arccos arctan sinh cosh tanh det dim max gcd lcm than but oder ou или 或 或者 または 또는 أو या หรือ"
+    ).split()
 )
 _LETTER_SCALES = {"K": 10**3, "M": 10**6, "B": 10**9, "bn": 10**9, "mn": 10**6, "mio": 10**6, "mrd": 10**9}
 _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th|ème|[ºª])(?![A-Za-z])")

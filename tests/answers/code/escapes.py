@@ -56,46 +56,8 @@ def reads_a_file_of_the_user(stage):
 
 
 @escape
-def reads_it_through_a_link(stage):
-    import os
-
-    os.symlink(stage["folder"], "link")
-    return open("link/secret").read() == stage["mark"]
-
-
-@escape
-def reads_it_through_the_root_of_another_process(stage):
-    return open(f"/proc/{stage['parent']}/root{stage['folder']}/secret").read() == stage["mark"]
-
-
-@escape
-def reads_the_list_of_users(stage):
-    return "root:" in open("/etc/passwd").read()
-
-
-@escape
 def writes_a_file_of_the_user(stage):
     return open(stage["folder"] + "/secret", "a").write("") == 0
-
-
-@escape
-def removes_a_file_of_the_user(stage):
-    import os
-
-    os.rename(stage["folder"] + "/secret", stage["folder"] + "/gone")
-    os.rename(stage["folder"] + "/gone", stage["folder"] + "/secret")
-    return True
-
-
-@escape
-def adds_a_module_to_site_packages(stage):
-    import os
-    import sys
-
-    path = next(folder for folder in sys.path if "site-packages" in folder) + "/sitecustomize.py"
-    open(path, "x").close()
-    os.remove(path)
-    return True
 
 
 @escape
@@ -111,59 +73,8 @@ def leaves_a_file_for_the_next_run(stage):
 
 
 @escape
-def leaves_shared_memory_for_others(stage):
-    import os
-
-    path = "/dev/shm/tokur-" + stage["mark"]
-    open(path, "x").close()
-    os.remove(path)
-    return True
-
-
-@escape
-def fills_the_disk(stage):
-    import os
-
-    written = []
-    for folder in (".", "/tmp", "/var/tmp", "/dev", "/dev/shm", "/"):
-        try:
-            for number in range(100):
-                path = os.path.join(folder, f"tokur-{stage['mark']}-{number}")
-                with open(path, "xb") as file:
-                    written.append(path)
-                    file.write(bytes(1 << 20))
-        except OSError:
-            pass
-    size = sum(map(os.path.getsize, written))
-    for path in written:
-        os.remove(path)
-    return size > 80 << 20
-
-
-@escape
 def reads_the_environment_of_the_parent(stage):
     return b"HF_TOKEN=" in open(f"/proc/{stage['parent']}/environ", "rb").read()
-
-
-@escape
-def reads_every_environment(stage):
-    import os
-
-    for process in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{process}/environ", "rb") as environment:
-                if b"HF_TOKEN=" in environment.read():
-                    return True
-        except OSError:
-            pass
-    return False
-
-
-@escape
-def reads_command_lines(stage):
-    import glob
-
-    return any(stage["mark"].encode() in open(path, "rb").read() for path in glob.glob("/proc/*/cmdline"))
 
 
 @escape
@@ -176,60 +87,10 @@ def kills_a_process(stage):
 
 
 @escape
-def kills_a_process_group(stage):
-    import os
-    import signal
-
-    os.killpg(stage["victim"], signal.SIGKILL)
-    return True
-
-
-@escape
-def slows_a_process(stage):
-    import os
-
-    os.setpriority(os.PRIO_PROCESS, stage["victim"], 19)
-    return True
-
-
-@escape
-def limits_a_process(stage):
-    import resource
-
-    resource.prlimit(stage["victim"], resource.RLIMIT_NOFILE, (3, 3))
-    return True
-
-
-@escape
-def traces_a_process(stage):
-    import ctypes
-
-    attach = 16
-    return ctypes.CDLL(None).ptrace(attach, stage["victim"], None, None) == 0
-
-
-@escape
-def reads_the_memory_of_a_process(stage):
-    with open(f"/proc/{stage['victim']}/maps") as maps, open(f"/proc/{stage['victim']}/mem", "rb") as memory:
-        memory.seek(int(maps.readline().split("-")[0], 16))
-        return memory.read(4) == b"\x7fELF"
-
-
-@escape
 def connects_by_tcp(stage):
     import socket
 
     return socket.create_connection(("127.0.0.1", stage["port"]), timeout=2)
-
-
-@escape
-def connects_by_tcp_without_the_socket_module(stage):
-    import ctypes
-    import struct
-
-    libc = ctypes.CDLL(None)
-    address = struct.pack("=H", 2) + struct.pack("!H4B8x", stage["port"], 127, 0, 0, 1)
-    return libc.connect(libc.socket(2, 1, 0), address, len(address)) == 0
 
 
 @escape
@@ -249,39 +110,6 @@ def connects_to_a_socket_file(stage):
 
 
 @escape
-def opens_a_socket_to_the_host_of_a_virtual_machine(stage):
-    import socket
-
-    return socket.socket(40, socket.SOCK_STREAM)  # AF_VSOCK, which no network namespace holds
-
-
-@escape
-def sees_who_listens(stage):
-    return f":{stage['port']:04X} " in open("/proc/net/tcp").read()
-
-
-@escape
-def lists_services(stage):
-    import os
-
-    return os.listdir("/run") or os.listdir("/var/run")
-
-
-@escape
-def lists_devices(stage):
-    import os
-
-    return os.listdir("/sys/class/net")
-
-
-@escape
-def writes_to_a_terminal(stage):
-    import os
-
-    return os.write(os.open(stage["terminal"], os.O_WRONLY | os.O_NOCTTY), b"\a")
-
-
-@escape
 def reads_shared_memory(stage):
     import ctypes
 
@@ -291,105 +119,10 @@ def reads_shared_memory(stage):
 
 
 @escape
-def fills_memory_with_shared_segments(stage):
-    import ctypes
-
-    libc = ctypes.CDLL(None)
-    libc.shmat.restype = ctypes.c_void_p
-    size = 150 << 20
-    segments = [libc.shmget(0, size, 0o600) for _ in range(2)]
-    try:
-        for segment in segments:
-            address = libc.shmat(segment, None, 0)
-            if address == ctypes.c_void_p(-1).value:
-                return False
-            ctypes.memset(address, 1, size)
-            libc.shmdt(ctypes.c_void_p(address))
-    finally:
-        for segment in segments:
-            libc.shmctl(segment, 0, None)
-    return True
-
-
-@escape
-def fills_memory_with_files_in_memory(stage):
-    import os
-
-    return all(os.write(os.memfd_create(""), bytes(10 << 20)) for _ in range(30))
-
-
-@escape
-def reads_a_key_of_the_session(stage):
-    import ctypes
-
-    request_key, session = {"x86_64": 249, "aarch64": 218}[__import__("os").uname().machine], -3
-    return ctypes.CDLL(None).syscall(request_key, b"user", stage["mark"].encode(), None, session) > 0
-
-
-@escape
 def enters_a_namespace_where_it_is_root(stage):
     import ctypes
 
     return ctypes.CDLL(None).unshare(0x10000000) == 0
-
-
-@escape
-def mounts_a_file_system(stage):
-    import ctypes
-    import os
-
-    libc = ctypes.CDLL(None)
-    libc.unshare(0x10000000 | 0x00020000)
-    os.mkdir("mounted")
-    return libc.mount(b"none", b"mounted", b"tmpfs", 0, None) == 0
-
-
-@escape(root=True)
-def is_root(stage):
-    import os
-
-    return os.geteuid() == 0
-
-
-@escape(root=True)
-def changes_its_root(stage):
-    import os
-
-    return os.chroot(".") is None
-
-
-@escape(root=True)
-def makes_a_device(stage):
-    import os
-    import stat
-
-    return os.mknod("disk", stat.S_IFBLK | 0o600, os.makedev(7, 0)) is None
-
-
-@escape(root=True)
-def changes_a_device_of_all(stage):
-    import os
-
-    return os.chmod("/dev/null", 0o666) is None
-
-
-@escape(root=True)
-def changes_a_setting_of_the_kernel(stage):
-    return open("/proc/sys/kernel/core_pattern", "r+")
-
-
-@escape(root=True)
-def names_the_machine(stage):
-    import socket
-
-    return socket.sethostname(socket.gethostname()) is None
-
-
-@escape(past_limits=True)
-def raises_its_limits(stage):
-    import resource
-
-    return resource.setrlimit(resource.RLIMIT_AS, (512 << 20, 512 << 20)) is None
 
 
 @escape(past_limits=True)
@@ -404,20 +137,8 @@ def starts_processes(stage):
 
 
 @escape(past_limits=True)
-def starts_threads(stage):
-    import threading
-
-    return threading.Thread(target=print).start() is None
-
-
-@escape(past_limits=True)
 def takes_much_memory(stage):
     return bytearray(400 << 20)
-
-
-@escape(past_limits=True)
-def writes_a_large_file(stage):
-    return open("large", "wb").write(bytes(2 << 20))
 
 
 @escape(past_limits=True)
