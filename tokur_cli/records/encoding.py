@@ -6,7 +6,7 @@ import json
 import math
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
 from decimal import Decimal
@@ -15,9 +15,6 @@ from typing import Any, NoReturn
 from uuid import UUID
 
 import orjson
-
-Checks = Mapping[str, tuple[str, Callable[[Any], bool]]]
-"""What each field of an object must be: in words, and as a test."""
 
 
 def encode_value(value: Any, *, sort_keys: bool = False) -> bytes:
@@ -162,29 +159,8 @@ def parse_object(text: str) -> dict[str, Any]:
     return values
 
 
-def check_fields(values: Mapping[str, Any], checks: Checks, optional: Collection[str] = ()) -> None:
-    """Check every field of an object.
-
-    Raises:
-        ValueError: a field is missing, unknown or not what it must be.
-    """
-    for name, (wanted, is_right) in checks.items():
-        if name not in values:
-            if name not in optional:
-                raise ValueError(f'"{name}" is missing')
-        elif not is_right(values[name]):
-            raise ValueError(f'"{name}" is {_shown(values[name])}, not {wanted}')
-    if unknown := set(values) - set(checks):
-        raise ValueError(f'"{min(unknown)}" is not a field of it')
-
-
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     for name, times in Counter(name for name, _ in pairs).items():
         if times > 1:
             raise ValueError(f'"{name}" is there {times} times')
     return dict(pairs)
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 40 else f"{text[:39]}…"
