@@ -15,7 +15,7 @@ needs_vllm = pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason
     ("options", "said"),
     [
         (["--score"], "give --sampling shared (or joint)"),
-        (["--device-map", "cpu"], "--device-map is for --backend transformers"),
+        (["--device-map", "cpu"], "--device-map contradicts --backend vllm"),
     ],
 )
 def test_what_vllm_does_not_take_is_refused(run_tokur, tiny_folder, tmp_path, options, said):

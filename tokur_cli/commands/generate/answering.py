@@ -15,7 +15,7 @@ from tokur_cli.commands.score.provenance import settings_for
 from tokur_cli.commands.score.windows import ScoringTask
 from tokur_cli.commands.session.session import Session
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
-from tokur_cli.engine.generation.guided.particles import ParticleFilter
+from tokur_cli.engine.generation.particles import ParticleFilter
 from tokur_cli.engine.generation.vllm import VllmDecoder
 from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
 

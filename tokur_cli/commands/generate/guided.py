@@ -9,8 +9,8 @@ from typing import Any
 from tokur_cli.commands.options.guided import Guidance
 from tokur_cli.commands.shared.errors import say
 from tokur_cli.engine.generation.decoder import Decoder
-from tokur_cli.engine.generation.guided.particles import Guide, GuidedResponse, ParticleFilter
-from tokur_cli.engine.generation.guided.resampling import Resampling
+from tokur_cli.engine.generation.particles import Guide, GuidedResponse, ParticleFilter
+from tokur_cli.engine.generation.resampling import Resampling
 from tokur_cli.engine.scoring.scorer import Scorer
 from tokur_cli.scores.guides import GuideScore
 from tokur_cli.scores.quantities import GUIDES

@@ -11,7 +11,7 @@ from tokur_cli.commands.options.model import DecodingOptions
 from tokur_cli.commands.session.session import Session
 from tokur_cli.commands.shared.digests import with_model_digests
 from tokur_cli.engine.generation.decoder import DecodedResponse
-from tokur_cli.engine.generation.guided.particles import GuidedResponse
+from tokur_cli.engine.generation.particles import GuidedResponse
 from tokur_cli.records.record import SCHEMA, Record
 
 

@@ -22,7 +22,7 @@ from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import WORD_FOR_WORD, question_id, with_ids_of
 from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
 from tokur_cli.engine.generation.decoder import DecodedResponse, DecodingRequest
-from tokur_cli.engine.generation.guided.particles import GuidedResponse
+from tokur_cli.engine.generation.particles import GuidedResponse
 from tokur_cli.metrics.adaptive_consistency import FEWEST
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokur_cli.engine.generation.guided.resampling import Resampling, draw, effective_size, softmax_weights
+from tokur_cli.engine.generation.resampling import Resampling, draw, effective_size, softmax_weights
 
 REWARDS = st.lists(st.floats(-50, 50), min_size=1, max_size=20)
 

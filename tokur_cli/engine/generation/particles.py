@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from tokur_cli.engine.generation.decoder import DecodedResponse, Decoder, DecodingRequest
-from tokur_cli.engine.generation.guided.resampling import Resampling, Weights
+from tokur_cli.engine.generation.resampling import Resampling, Weights
 from tokur_cli.engine.generation.scoring import TokenScorer, sees_whole_cache
 from tokur_cli.engine.scoring.scorer import Quantities, Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError

@@ -6,14 +6,14 @@ from functools import partial
 
 import pytest
 
-from tests.engine.generation.guided.plain import brute_force_tokens, particle_filter
+from tests.engine.generation.plain import brute_force_tokens, particle_filter
 from tests.engine.generation.test_decoder import requests, text_of
 from tests.engine.more_families import more
 from tests.tiny import tiny_model
 from tokur_cli.engine.generation.cache import KVCache
 from tokur_cli.engine.generation.decoder import DecodedResponse, Decoder, DecodingRequest
-from tokur_cli.engine.generation.guided.particles import Guide, ParticleFilter
-from tokur_cli.engine.generation.guided.resampling import Resampling
+from tokur_cli.engine.generation.particles import Guide, ParticleFilter
+from tokur_cli.engine.generation.resampling import Resampling
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
