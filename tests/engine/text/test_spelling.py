@@ -47,7 +47,7 @@ def wordpieces():
 def test_tokens_of_parts_of_characters_are_found(spelled):
     tokenizer = tiny_tokenizer()
     ids = [*tokenizer(TEXT)["input_ids"], END]
-    assert Spelling(tokenizer).ids(spelled(tokenizer, ids)) == ids
+    assert Spelling(tokenizer).ids_from_strings(spelled(tokenizer, ids)) == ids
 
 
 def test_sentencepiece_tokens_are_found():
@@ -55,16 +55,16 @@ def test_sentencepiece_tokens_are_found():
     vocabulary = tokenizer.get_vocab()
     ids = [vocabulary[name] for name in ("▁the", "the", "▁", "t", "<0xF0>", "<0x9F>", "<0x99>", "<0x82>", "▁é", "</s>")]
     strings = [" the", "the", " ", "t", "", "", "", "🙂", " é", "</s>"]
-    assert Spelling(tokenizer).ids(strings) == ids
-    assert Spelling(tokenizer).ids([*strings[:4], b"\xf0", b"\x9f", b"\x99", b"\x82", *strings[8:]]) == ids
-    assert Spelling(tokenizer).ids(["▁the", "the"]) == ids[:2], "names in the vocabulary"
+    assert Spelling(tokenizer).ids_from_strings(strings) == ids
+    assert Spelling(tokenizer).ids_from_strings([*strings[:4], b"\xf0", b"\x9f", b"\x99", b"\x82", *strings[8:]]) == ids
+    assert Spelling(tokenizer).ids_from_strings(["▁the", "the"]) == ids[:2], "names in the vocabulary"
 
 
 def test_tokens_that_are_not_this_vocabularys_or_are_told_in_no_one_way_are_not_found():
     spelling = Spelling(tiny_tokenizer())
-    assert spelling.ids(["a", "bc"]) is None
-    assert spelling.ids(["a", ""]) is None
-    assert spelling.ids(["", "é", "", "b"]) is None
+    assert spelling.ids_from_strings(["a", "bc"]) is None
+    assert spelling.ids_from_strings(["a", ""]) is None
+    assert spelling.ids_from_strings(["", "é", "", "b"]) is None
 
 
 def ambiguous():
@@ -82,9 +82,9 @@ def ambiguous():
 
 def test_a_character_that_so_many_tokens_make_in_several_ways_is_not_guessed():
     spelling = Spelling(ambiguous())
-    assert spelling.ids(["", "🙂"]) is None
-    assert spelling.ids([b"\xf0\x9f\x99", b"\x82"])[0] == 258
-    assert len(spelling.ids(["", "", "", "🙂"])) == 4
+    assert spelling.ids_from_strings(["", "🙂"]) is None
+    assert spelling.ids_from_strings([b"\xf0\x9f\x99", b"\x82"])[0] == 258
+    assert len(spelling.ids_from_strings(["", "", "", "🙂"])) == 4
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +127,6 @@ def test_any_tokens_of_the_real_vocabulary_are_found_from_what_vllm_writes():
     spelling, rng = Spelling(tokenizer), random.Random(0)
     whole = [index for index in range(len(tokenizer)) if "\ufffd" not in tokenizer.decode([index])]
     ids = rng.choices(whole, k=5000)
-    assert spelling.ids([tokenizer.decode([index]) for index in ids]) == ids
+    assert spelling.ids_from_strings([tokenizer.decode([index]) for index in ids]) == ids
     split = tokenizer("日本語 🙂👩‍🔬 ∑ тест 한국어")["input_ids"]
-    assert spelling.ids(as_vllm(tokenizer, split)) == split
+    assert spelling.ids_from_strings(as_vllm(tokenizer, split)) == split

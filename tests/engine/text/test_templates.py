@@ -77,6 +77,7 @@ def test_render_takes_the_default_of_several_templates():
     tokenizer.chat_template = {"default": "D{{ messages[0].content }}", "tool_use": "T"}
     assert render(tokenizer, HI, answer_follows=True) == "DHi"
     tokenizer.chat_template = {"rag": "R", "tool_use": "T"}
+    assert ResponseTokenizer(tokenizer).chat_date is None
     with pytest.raises(TokurError, match=r"multiple chat templates with no default .*\['rag', 'tool_use'\]"):
         render(tokenizer, HI, answer_follows=True)
 

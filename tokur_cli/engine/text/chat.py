@@ -169,7 +169,7 @@ class Ending:
     def __init__(self, tokenizer: PreTrainedTokenizerBase, end_ids: Sequence[int]) -> None:
         self.tokenizer, self.end_ids = tokenizer, end_ids
 
-    def after(self, prompt: str | Sequence[int]) -> int | None:
+    def stop_token_for(self, prompt: str | Sequence[int]) -> int | None:
         """Return the token that ends a response to this prompt; None where the model has no end token."""
         turn = self._assistant_turn
         if turn is not None and turn.opening in self._text(prompt):

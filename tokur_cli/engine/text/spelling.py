@@ -24,7 +24,7 @@ class Spelling:
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self.tokenizer = tokenizer
 
-    def ids(self, strings: Sequence[TokenString]) -> list[int] | None:
+    def ids_from_strings(self, strings: Sequence[TokenString]) -> list[int] | None:
         """Return the one sequence of ids that is spelled so; None if there is none or there are several."""
         found: list[int] = []
         parts = 1  # tokens that the next string stands for

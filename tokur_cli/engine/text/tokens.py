@@ -102,13 +102,19 @@ class ResponseTokenizer:
     @property
     def chat_date(self) -> str | None:
         """The date, YYYY-MM-DD, that the chat template is told of in place of today's; None if it asks for none."""
-        date = chat_date(self.tokenizer.get_chat_template()) if self.has_chat_template else None
+        date = chat_date(self._template)
         return None if date is None else (self._date or date).date().isoformat()
 
     @property
     def takes_tools(self) -> bool:
         """Whether the chat template tells the model of tools."""
-        return self.has_chat_template and "tools" in str(self.tokenizer.get_chat_template())
+        return "tools" in self._template
+
+    @property
+    def _template(self) -> str:
+        """The chat template, of several the default one; empty without one."""
+        found = self.tokenizer.chat_template or ""
+        return found if isinstance(found, str) else str(found.get("default", ""))
 
     def holds_control_tokens(self, text: str) -> bool:
         """Return whether a text has any sign of the model's chats: it was made by a chat template then."""
@@ -216,7 +222,7 @@ class ResponseTokenizer:
         if not prompt_ids:
             raise TokurError("the prompt is empty: the response's first token follows nothing")
         if response_ids is None and finish_reason == "stop" and set(ids).isdisjoint(self.ending.end_ids):
-            end = self.ending.after(prompt)
+            end = self.ending.stop_token_for(prompt)
             if end is not None:
                 ids.append(end)
                 offsets.append((len(response), len(response)))
@@ -234,7 +240,7 @@ class ResponseTokenizer:
 
     def _spelled(self, strings: Sequence[TokenString], response: str) -> list[int] | None:
         """Return the ids of the tokens that are spelled so; None if they do not spell the response."""
-        ids = self.spelling.ids(strings)
+        ids = self.spelling.ids_from_strings(strings)
         if not ids:
             return None
         try:
