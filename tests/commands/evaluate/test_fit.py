@@ -117,7 +117,7 @@ def test_one_score_is_fitted_by_platt_scaling_or_isotonic_regression(fit):
     _, out, _, calibration = fit(records, "--by", "eu")
     assert [(row["score"], row["method"]) for row in parsed(out)] == [("p_correct", "platt")]
     assert calibration["weights"][0] < 0
-    code, out, _, calibration = fit(records, "--by", "eu", "--fit-method", "isotonic", name="isotonic.json")
+    code, out, _, calibration = fit(records, "--by", "eu", "--set", "fit_method=isotonic", name="isotonic.json")
     assert code == 0
     scores, probabilities = np.array(calibration["points"]).T
     assert (np.diff(scores) > 0).all()

@@ -457,3 +457,16 @@ def test_nothing_is_written_over_the_input_or_into_one_place_twice(run_tokur, tm
 
 
 # ---- hard text ------------------------------------------------------------------------------------------------------
+
+
+def test_heatmap_shows_what_a_certificate_withholds(run_tokur, tmp_path):
+    records = [scored(0, correct=True), scored(1, correct=False), scored(2, correct=False), scored(3)]
+    for record, withheld in zip(records, (False, False, True, None), strict=True):
+        record["tokur"] |= {} if withheld is None else {"withheld": withheld}
+    path = write_lines(tmp_path / "certified.jsonl", records)
+    _, out, err = run_tokur("heatmap", path)
+    assert [line.split(" ─")[0] for line in out.split("\n") if "withheld" in line] == ["── q2 · sample 0 · withheld"]
+    assert err == "tokur heatmap: 2 of 3 answers given, 1 incorrect.\n"
+    run_tokur("heatmap", path, "--html", tmp_path / "page.html")
+    assert [line.get("withheld") for line in page_data(tmp_path / "page.html")[1::2]] == [False, False, True, None]
+    assert "2 of 3 answers given, 1 incorrect." in (tmp_path / "page.html").read_text(encoding="utf-8")

@@ -52,9 +52,9 @@ class CalibrationFit:
         self.scores = tuple(choose_scores(self.options.by or DEFAULT_SCORES))
         if P_CORRECT in self.by:
             raise UsageError(f"--by {P_CORRECT}: is what is fitted; name other scores")
-        self.method = self.options.method or ("platt" if len(self.scores) == 1 else "logistic")
+        self.method = self.options.fit_method or ("platt" if len(self.scores) == 1 else "logistic")
         if self.method != "logistic" and len(self.scores) > 1:
-            raise UsageError(f"--fit-method {self.method} takes one score, not {len(self.scores)}: give one with --by")
+            raise UsageError(f"fit_method={self.method} takes one score, not {len(self.scores)}: give one with --by")
 
     @property
     def by(self) -> list[str]:

@@ -61,17 +61,19 @@ def heatmap(
     records = nullcontext() if target.path is None else open_output(target.path, force=target.force, whole=True)
     with records as writer, Labeller(labels, invalid, answers=labels.answer is not None, is_strict=False) as reader:
         items = reader.read(read_input(COMMAND, replace(source, format=NATIVE.name)), 1 if writer else WINDOW)
-        settings = _read(_passed_on(items, writer), [one.name for one in asked], scales, gallery, invalid, labels)
+        said = _read(_passed_on(items, writer), [one.name for one in asked], scales, gallery, invalid, labels)
         if scales.responses:
             gallery.check()
             chosen = [scales.scale(quantity.name, *scaling.ends) for quantity in asked]
             if picture.html:
                 every = chosen + [scales.scale(name) for name in scales.others if scales.has_values(name)]
-                _write_page(picture.html, gallery, every, source.path, settings)
+                _write_page(picture.html, gallery, every, source.path, said)
             if picture.svg:
                 _write_figure(picture.svg, gallery, chosen, picture)
             if not (picture.html or picture.svg):
                 _print(sys.stderr if target.path == STDIN else sys.stdout, gallery, chosen, picture)
+            if said and said[-1].endswith("incorrect."):
+                say(COMMAND, said[-1])
     invalid.finish(none_of=None if scales.responses else display_name(source.path))
 
 
@@ -101,8 +103,10 @@ def _read(
     invalid: InvalidRecords,
     labels: LabelOptions,
 ) -> list[str]:
-    """Count every record's values for the scales and keep it if it is to show; return with what they were scored."""
+    """Count every record's values for the scales and keep it if it is to show; return what is to be said of all."""
     settings: dict[str, None] = {}
+    given: list[bool | None] = []  # of answers that a certificate does not keep back: whether each is correct
+    withheld = 0
     for item in items:
         try:
             if isinstance(item, Refused):
@@ -117,7 +121,12 @@ def _read(
             scales.add(response)
             settings[scored_with(item.record)] = None
             gallery.offer(response)
-    return [words for words in settings if words]
+            withheld += response.withheld is True
+            given += [response.correct] if response.withheld is False else []
+    said = _settings_in_words([words for words in settings if words])
+    if given or withheld:
+        said.append(f"{len(given):,} of {len(given) + withheld:,} answers given, {given.count(False):,} incorrect.")
+    return said
 
 
 def _shown_answer(labelled: Labelled, labels: LabelOptions) -> str | None:
@@ -127,19 +136,17 @@ def _shown_answer(labelled: Labelled, labels: LabelOptions) -> str | None:
     return said_answer(labelled.record) or (labelled.answer if labelled.record.references else None)
 
 
-def _told(settings: Sequence[str]) -> str:
-    """Return in a sentence with what responses were scored, the first of them first."""
-    if not settings:
-        return ""
+def _settings_in_words(settings: Sequence[str]) -> list[str]:
+    """Return in a sentence with what responses were scored, the first of them first; nothing where it is not known."""
     others = ", the others with other settings" if len(settings) > 1 else ""
-    return f"Scored with {settings[0]}{others}."
+    return [f"Scored with {settings[0]}{others}."] if settings else []
 
 
-def _write_page(path: str, gallery: Gallery, scales: Sequence[Scale], source: str, settings: Sequence[str]) -> None:
+def _write_page(path: str, gallery: Gallery, scales: Sequence[Scale], source: str, said: Sequence[str]) -> None:
     responses, compare = gallery.responses(), gallery.choice.compare
     title = "Heat map" if source == STDIN else f"Heat map of {os.path.basename(source)}"
     with writing_whole(path) as file:
-        write_html(file, responses, scales, title=title, scored=_told(settings), compare=compare)
+        write_html(file, responses, scales, title=title, scored=" ".join(said), compare=compare)
     if path != STDIN and sys.stderr.isatty():
         say(COMMAND, f"{path} has the page: open it in a browser")
 

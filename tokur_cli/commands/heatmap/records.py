@@ -46,6 +46,7 @@ def heatmap_response(
         question=question,
         scores={name: record.number(f'"tokur.scores.{name}"', value) for name, value in record.scores.items()},
         correct=correct,
+        withheld=withheld if isinstance(withheld := record.computed("withheld"), bool) else None,
         answer=answer,
         reference=record.reference,
         sums={name: _sums(name, values) for name, values in tokens.values.items()},

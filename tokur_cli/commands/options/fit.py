@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from typer import Option
 
 from tokur_cli.commands.options.files import Writes
-from tokur_cli.commands.options.relations import Excludes, Needs
+from tokur_cli.commands.options.relations import Excludes, Needs, Rare
 from tokur_cli.commands.options.shares import share
 from tokur_cli.records.errors import UsageError
 
@@ -45,14 +45,10 @@ class FitOptions:
         ),
         Needs("--fit", "--certify"),
     ] = None
-    method: Annotated[
+    fit_method: Annotated[
         Literal["platt", "isotonic", "logistic"] | None,
-        Option(
-            "--fit-method",
-            metavar="METHOD",
-            help="platt or isotonic: of one score; logistic: of several. Default: platt for one, else logistic.",
-        ),
-        Needs("--fit"),
+        Rare(),
+        Option(help="platt or isotonic: of one score; logistic: of several. Default: platt for one, else logistic."),
     ] = None
 
 

@@ -114,6 +114,7 @@ def _head_data(response: HeatmapResponse, scales: Sequence[Scale]) -> dict[str, 
         "find": f"{picture(response.id)} {paragraphs(response.question or '')}".lower(),
         "question": paragraphs(response.question or ""),
         "correct": response.correct,
+        "withheld": response.withheld,
         "verdict": response.verdict,
         "facts": " · ".join(
             f"{name} {picture(text)}"

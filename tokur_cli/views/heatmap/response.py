@@ -88,6 +88,7 @@ class HeatmapResponse:
         question: the question's text.
         scores: response-level scores by name; None where a score could not be computed.
         correct: whether the answer is correct, None if that is not known.
+        withheld: whether a certificate keeps the answer back; None where none was applied.
         answer: the answer extracted from the response.
         reference: the gold answer.
         steps: the reasoning steps, which join to the whole text.
@@ -104,6 +105,7 @@ class HeatmapResponse:
     question: str | None = None
     scores: Mapping[str, float | None] = field(default_factory=dict)
     correct: bool | None = None
+    withheld: bool | None = None
     answer: str | None = None
     reference: str | None = None
     steps: Sequence[Step] = ()
@@ -112,7 +114,8 @@ class HeatmapResponse:
     @property
     def title(self) -> str:
         """Which response it is, as it is drawn."""
-        return picture(self.id) + (f" · sample {self.sample}" if self.sample is not None else "")
+        sample = f" · sample {self.sample}" if self.sample is not None else ""
+        return picture(self.id) + sample + " · withheld" * (self.withheld is True)
 
     @property
     def verdict(self) -> str:

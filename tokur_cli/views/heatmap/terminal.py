@@ -106,7 +106,7 @@ def _beside(rows: Sequence[Sequence[RenderableType]], width: int) -> Table:
 
     table = Table(box=Box(_GUTTER), show_header=False, show_edge=False, pad_edge=False, border_style=_DIM)
     for _ in range(2):
-        table.add_column(width=width, no_wrap=True, overflow="ignore")
+        table.add_column(width=width)
     for row in rows:
         table.add_row(*row)
     return table

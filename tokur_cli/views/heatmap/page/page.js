@@ -244,6 +244,8 @@ const FILTERS = {
   correct: ({ correct }) => correct === true,
   incorrect: ({ correct }) => correct === false,
   unknown: ({ correct }) => correct === null,
+  given: ({ withheld }) => withheld === false,
+  withheld: ({ withheld }) => withheld === true,
 };
 
 function arrange() {
