@@ -160,30 +160,6 @@ def test_both_stay_in_their_ranges(similarity):
     assert (confidence <= 0).all()
 
 
-@pytest.mark.parametrize("measure", [degree, eccentricity])
-@pytest.mark.parametrize(
-    ("matrix", "message"),
-    [
-        (np.ones(3), r"shape \(K, K\)"),
-        (np.ones((2, 3)), r"shape \(K, K\)"),
-        (np.ones((3, 2)), r"shape \(K, K\)"),
-        (np.ones((0, 0)), r"K ≥ 1"),
-        ([[1, 1.2], [0, 1]], "from 0 to 1"),
-        ([[1, -0.1], [0, 1]], "from 0 to 1"),
-        ([[1, float("nan")], [0, 1]], "from 0 to 1"),
-        ([[0.9, 0], [0, 1]], "to itself is 1"),
-    ],
-)
-def test_what_is_no_similarity_matrix_is_refused(measure, matrix, message):
-    with pytest.raises(ValueError, match=message):
-        measure(matrix)
-
-
-def test_no_texts_are_refused():
-    with pytest.raises(ValueError, match="no texts"):
-        jaccard_similarity([])
-
-
 def test_one_certain_text_is_written_without_a_sign():
     assert not np.signbit(eccentricity([[1]])[1][0])
 

@@ -23,7 +23,7 @@ WINDOW_BYTES = 32_000_000
 """How much text records may have that are held together; one record may be longer."""
 _TOO_MANY = 2**63
 # What scoring writes there
-_SCORED = ("scores", "run", "tokens", "bounds", "steps", "step_by", "alternatives", "withheld", "certificate")
+_SCORED = ("scores", "run", "tokens", "steps", "step_by", "alternatives", "withheld", "certificate")
 
 
 class Record:

@@ -45,19 +45,18 @@ def cluster_by_entailment(entails: npt.NDArray[np.bool_]) -> list[int]:
     return classes
 
 
-def semantic_entropy(classes: Sequence[int], log_likelihoods: npt.ArrayLike | None = None) -> float:
+def semantic_entropy(classes: Sequence[int], log_likelihoods: npt.ArrayLike) -> float:
     """Return the entropy over classes of meaning, in nats.
 
-    With likelihoods, Kuhn et al. 2023's Monte-Carlo estimate over the classes C:  −(1/|C|) Σ_c log p(c),
+    Kuhn et al. 2023's Monte-Carlo estimate over the classes C:  −(1/|C|) Σ_c log p(c),
     p(c) = Σ_{s∈c} p(s). log p(s) is used as it is given: the authors' code takes the mean over a text's tokens
-    (length-normalised), and for its "unnormalised" variant the sum. Without, the discrete form of Farquhar et al. 2024:
-    −Σ_c (n_c/K) log(n_c/K), in [0, log K].
+    (length-normalised), and for its "unnormalised" variant the sum.
 
     One text, or all in one class, gives −log Σ p(s) and 0. Sums of length-normalised p can exceed 1, so the estimate
     can be negative. A class whose texts all have log-likelihood −inf gives +inf.
 
     Kuhn's code subtracts 5 from every log p(c), which adds 5 and changes no order; lm-polygraph weights classes by
-    how many texts they have. Farquhar's code normalises p to sum to 1.
+    how many texts they have.
 
     Args:
         classes: the class of each text, K ≥ 1.
@@ -70,13 +69,10 @@ def semantic_entropy(classes: Sequence[int], log_likelihoods: npt.ArrayLike | No
     if labels.ndim != 1 or not len(labels) or labels.dtype.kind not in "iu":
         raise ValueError(f"classes are K ≥ 1 whole numbers, not {labels.shape} of {labels.dtype}")
     _, member, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    if log_likelihoods is None:
-        shares = counts / len(labels)
-        return 0 - float(np.sum(shares * np.log(shares)))  # 0 −, since −0 would be written as such
     log_p = _log_likelihoods(log_likelihoods, len(labels))
     log_classes = np.full(len(counts), -np.inf)
     np.logaddexp.at(log_classes, member, log_p)
-    return 0 - float(log_classes.mean())
+    return 0 - float(log_classes.mean())  # 0 −, since −0 would be written as such
 
 
 def sentence_sar(

@@ -24,7 +24,6 @@ from tokur_cli.records.prompt import THINK_BEGINS, THINK_ENDS
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import display_name
 from tokur_cli.records.writer import Continuation, open_output
-from tokur_cli.scores.bounds import confidence, entropy_bounds
 from tokur_cli.scores.catalogue import DEFAULT, Score, choose_scores
 
 COMMAND = "score"
@@ -34,6 +33,7 @@ LOGPROBS = "logprobs"
 _REPLACED = "\ufffd"
 _MOST_TAGS = 40  # characters of what stands around reasoning
 _FEATURES = {"logprob", "deepconf"}
+_TOP = 20  # tokens that DeepConf's confidence takes
 
 
 def score_logged(source: InputOptions, scoring: ScoringOptions, target: ResumableOutput) -> None:
@@ -102,20 +102,22 @@ def _scored(
     known = [math.nan if token.logprob is None else token.logprob for token in tokens]
     arrays = {
         "logprob": np.array(known, dtype=np.float64),
-        "deepconf": np.array([confidence(token.likeliest) for token in tokens], dtype=np.float64),
+        "deepconf": np.array([_confidence(token.likeliest) for token in tokens], dtype=np.float64),
     }
-    bounds = [entropy_bounds(token.likeliest, token.logprob if token.unlisted else None) for token in tokens]
-    low, high = (math.fsum(ends) for ends in zip(*bounds, strict=True))
     tokur = record.unscored
     if not scoring.no_tokens:
         tokur["tokens"] = {"offsets": offsets, **arrays}
     if scoring.alternatives is not None:
         tokur["alternatives"] = {"most": scoring.alternatives, "at": _alternatives(tokens, scoring.alternatives)}
     tokur["scores"] = {score.name: score.compute(arrays) if _computable(score) else None for score in scores}
-    tokur["bounds"] = {"pe": [low / len(tokens), high / len(tokens)], "pe_sum": [low, high]}
     tokur["run"] = run
     record.set("tokur", tokur)
     return record
+
+
+def _confidence(likeliest: Sequence[float]) -> float:
+    """Return DeepConf's confidence of a token: −mean of the 20 largest log p, in nats; NaN where fewer are known."""
+    return -math.fsum(likeliest[:_TOP]) / _TOP if len(likeliest) >= _TOP else math.nan
 
 
 def _alternatives(tokens: Sequence[LoggedToken], most: int) -> list[dict[str, Any]]:
