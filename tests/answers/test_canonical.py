@@ -221,13 +221,6 @@ def test_every_decimal_is_read_back_with_thousands_separated(digits, places):
     assert canonical(text).number.value == Fraction(text.replace(",", ""))
 
 
-@pytest.mark.parametrize("empty", [r"\text{}", r" \text{ }", r"\mathrm{}"])
-@pytest.mark.parametrize("answer", [r"3\sqrt{2}", "5", r"\frac{1}{2}", "x+1", "(1,2)", "B"])
-def test_an_empty_unit_says_nothing(answer, empty):
-    read, plain = canonical(answer + empty), canonical(answer)
-    assert (read.kind, read.text, read.number, read.unit) == (plain.kind, plain.text, plain.number, plain.unit)
-
-
 PIECES = [
     *(r"\text{", r"\text{}", r"\mathrm{", r"\boxed{", r"\frac", r"\sqrt", r"\overline{", r"\left", r"\right", r"\\"),
     *(r"\begin{pmatrix}", r"\,", r"\!", r"\%", r"\(", r"\)", "$", "$$", "&", "{", "}", "{1}", "{0}", "{-3}", r"\circ"),

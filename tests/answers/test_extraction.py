@@ -1,5 +1,3 @@
-import time
-
 import pytest
 
 from tokur_cli.answers.canonical import canonical
@@ -73,54 +71,6 @@ from tokur_cli.answers.extract import extract_answer, reference_answer, wanted_b
 def test_the_documented_precedence_finds_the_answer(response, answer, rule):
     found = extract_answer(response.replace(r"\n", "\n"))
     assert (found.text, found.rule) == (answer, rule)
-
-
-@pytest.mark.parametrize(
-    ("stated", "answer"),
-    [
-        # sentences of models (the samples) and of GSM8K's solutions, with what a reader takes for the answer
-        ("3 + 4 = 7 apples in total.", "7 apples in total"),
-        ("12 * 4 = 48 dollars, which matches our initial solution, based on the cost of one ticket.", "48 dollars"),
-        ("60 * 10 = 60 coins. There are 10 friends here.", "60 coins"),
-        ("actually 9 + 4 = 13 pencils, which Kofi has, but Greta has only 3 pencils.", "13"),
-        ("7 boxes * 9 cookies / box = 54 cookies * 9 cookies = 450 cookies out of 7 boxes.", "450 cookies"),
-        ("64 - 18 = 22.", "22"),
-        ("4 x 2 = 8.", "8"),
-        ("2*5 = 10 and 10*5 = 50.", "10 and 50"),
-        ("80 - 54 = 26 people did not get second hotdogs.", "26"),
-        ("that there are a total of 9 + 6 = 15 liters of water out of the 24 liters.", "15"),
-        ("that she will be 4 + 4 = 8 years old 4 years from now.", "8"),
-        ("$30 - $3 = $27 on all the 9 items she wants to buy.", "$27"),
-        ("$12 * 4 = $48.", "$48"),
-        ("(16 - 3 - 4) * 2 = 18 dollars, 5 more than Ann.", "18 dollars"),
-        ("x=105(2/7)=30 players", "x=30 players"),
-        ("50% of 30 = 15 apples, and 4 pears.", "15"),
-        ("3 plus 4 equals 7 of them.", "7"),
-        ("$x$ = 5.", "5"),
-        ("20 = 4 * 5 apples.", "20"),
-        # an equation that is the answer, and one that belongs to another clause
-        ("y = 2x + 3", "y = 2x + 3"),
-        ("y = 2x + 3 for all x.", "y = 2x + 3"),
-        ("f(x) = 2x + 3, where x > 0.", "f(x) = 2x + 3"),
-        ("4x + 2 = 8.", "4x + 2 = 8"),
-        ("a = 1, b = 2.", "a = 1, b = 2"),
-        ("A = 5, B = 7.", "A = 5, B = 7"),
-        ("12, since x = 3.", "12"),
-        ("5 apples as 3 + 4 = 7.", "5"),
-        ("5 apples, and 3 + 4 = 7 oranges.", "5"),
-        ("5 (3 + 2 = 5) apples", "5 apples"),
-        # what prose follows is more than its first number
-        (r"3√2 units.", "3√2"),
-        ("2^10 ways.", "2^10"),
-        ("3x + 2 where x is a number.", "3x + 2"),
-        ("(3, 4) in the plane.", "(3, 4)"),
-        ("5 apples, 2 of them red.", "5"),
-        ("5x more than 3.", "5"),
-        ("3 a day for 5 days.", "3"),
-    ],
-)
-def test_what_is_stated_ends_with_the_result_of_its_working(stated, answer):
-    assert extract_answer(f"We work it out.\nThe answer is {stated}").text == answer
 
 
 @pytest.mark.parametrize(
@@ -219,85 +169,6 @@ def test_a_reference_tells_what_a_question_wants(reference, wants):
 
 
 @pytest.mark.parametrize(
-    "hostile",
-    [
-        "\\boxed{" * 10**5,
-        "\\boxed{" + "{" * 10**6,
-        "{" * 10**6,
-        "\\boxed" + " " * 10**6,
-        "$" * 10**6,
-        "\\[" * (5 * 10**5),
-        "\\" * 10**6,
-        "answer is " * 10**5,
-        "answer is " + "1 + " * 10**5,
-        "answer is " + "1 a " * 10**5,
-        "answer is (" + "1" * 10**6,
-        "answer " * 10**5,
-        "final answer" + " " * 10**6,
-        "\nA:" * (3 * 10**5),
-        "####" * (2 * 10**5),
-        "1" * 10**6,
-        "1," * (5 * 10**5),
-        "- " * (5 * 10**5),
-        *(
-            run * (2 * 10**5 // len(run))
-            for run in (
-                *(
-                    "\n",
-                    " ",
-                    "a.\n",
-                    "答案是",
-                    "**",
-                    "~~",
-                    "`",
-                    "<b>",
-                    "<answer>",
-                    "</answer>",
-                    "&nbsp;",
-                    "%1",
-                    "question:\n",
-                ),
-                *(
-                    "the answer is not ",
-                    "La respuesta es uno ",
-                    "if the answer is 3; ",
-                    "的1",
-                    "≈1",
-                    "1,111",
-                    "x=1 ",
-                    "1.1",
-                    "1:1",
-                ),
-                *(
-                    "(a) ",
-                    "A ",
-                    "so ",
-                    "1 hour ",
-                    "三",
-                    "one ",
-                    "(1",
-                    "sin ",
-                    "1 and ",
-                    "'",
-                    '"',
-                    "-",
-                    "=",
-                    "wait, ",
-                    "[1]",
-                ),
-            )
-        ),
-    ],
-    ids=lambda text: repr(text[:12]),
-)
-def test_a_megabyte_of_anything_takes_linear_time(hostile):
-    started = time.process_time()
-    extract_answer(hostile)
-    extract_answer(hostile, wanted="choice")
-    assert time.process_time() - started < 5  # quadratic time would be minutes
-
-
-@pytest.mark.parametrize(
     ("reference", "answer"),
     [
         (18, "18"),
@@ -311,11 +182,6 @@ def test_a_megabyte_of_anything_takes_linear_time(hostile):
 )
 def test_a_reference_is_the_answer_or_a_solution_that_gives_it(reference, answer):
     assert reference_answer(reference) == answer
-
-
-@pytest.mark.parametrize("reference", [None, "", "  ", True, float("nan"), ["18"], {}])
-def test_what_is_no_text_or_number_is_no_reference(reference):
-    assert reference_answer(reference) is None
 
 
 @pytest.mark.parametrize(
@@ -332,12 +198,6 @@ def test_what_is_no_text_or_number_is_no_reference(reference):
 def test_a_verdict_is_read_where_the_response_decides_and_nowhere_else(response, answer):
     found = extract_answer(response, wanted="verdict")
     assert (found and found.text) == answer
-
-
-@pytest.mark.parametrize("wrong", ["2", "-5", "2, 5"])
-def test_several_roots_are_one_list_and_no_single_number(wrong):
-    found = extract_answer("The solutions are x = 2 and x = −5.", wanted="value")
-    assert not compare_cheaply(canonical(wrong), canonical(found.text))
 
 
 def test_extract_answer_takes_a_closing_letter_before_a_boxed_formula():
@@ -359,3 +219,7 @@ def test_extract_answer_takes_a_closing_letter_before_a_boxed_formula():
 )
 def test_extract_answer_takes_no_value_from_a_verdict(response):
     assert extract_answer(response, wanted="value") is None
+
+
+def test_extract_answer_finds_no_letter_in_a_mere_question_mark():
+    assert extract_answer("?", wanted="choice") is None

@@ -3,7 +3,6 @@
 import ast
 import inspect
 import json
-import time
 
 import pytest
 import reasoning_gym
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from reasoning_gym.dataset import ProceduralDataset
 from reasoning_gym.factory import DATASETS
 
-from tokur_cli.answers import reasoning_gym as gym
 from tokur_cli.answers.reasoning_gym import EVALUATING, answer_to, quality_of, task_of
 from tokur_cli.records.errors import RecordError
 
@@ -83,27 +81,9 @@ def test_rules_that_json_misleads_are_not_used(task):
         quality_of(row, row["answer"])
 
 
-def test_a_row_that_only_looks_like_a_task_is_an_error():
-    row = {"question": "a", "answer": "b", "metadata": {"source_dataset": "mine", "source_index": 3}}
-    with pytest.raises(RecordError, match="Reasoning Gym has no task mine"):
-        quality_of(row, "b")
-    assert task_of({**row, "metadata": {"source_dataset": "mine"}}) is None
-    broken = {**row_of("zebra_puzzles"), "answer": 3}
-    with pytest.raises(RecordError, match="the rule of zebra_puzzles failed: AttributeError"):
-        quality_of(broken, "b")
-
-
 @given(st.lists(st.sampled_from(["<answer>", "</answer>", " ", "\n", "a", "<", "answer>", "42"]), max_size=30))
 def test_the_last_tags_are_those_that_the_library_finds(parts):
     row, text = row_of("leg_counting"), "".join(parts)
     expected = reasoning_gym.utils.extract_answer(text)
     found = answer_to(row, text)
     assert (found.text if found is not None and found.rule == "tagged" else None) == expected
-
-
-def test_tags_that_are_never_closed_take_linear_time():
-    row, began = row_of("leg_counting"), time.perf_counter()
-    for text in ("<answer>" * 200_000, "<answer> " * 200_000, "<answer>a</answer>" * 100_000 + "<answer>" * 100_000):
-        gym._last_tagged(text)
-    assert time.perf_counter() - began < 1, "20,000 tags took 20 s"
-    assert answer_to(row, "<answer>7</answer>" + "<answer>" * 20_000).text == "7"

@@ -102,7 +102,7 @@ def chosen_letter(text: str) -> str | None:
     text = text[-_TAIL:]
     sentences = [part for part in SENTENCE_END.split(text) if part.strip()]
     if text.rstrip().endswith(("?", ":")) or is_broken_off(text):
-        sentences.pop()
+        del sentences[-1:]
     lone: str | None = None
     is_affirmed = is_labelled = False
     described: set[str] = set()
