@@ -220,6 +220,18 @@ def test_an_adapter_that_is_another_model_when_merged_is_refused(tmp_path):
         load(tmp_path / "adapter")
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_merge_adapter_refuses_weights_that_hold_half_of_it(dtype, tmp_path, monkeypatch):
+    base = tiny_model_folder(tmp_path)
+    save_adapter(tmp_path / "adapter", base=base)
+    load(tmp_path / "adapter", dtype=dtype)
+    layer = peft.tuners.lora.layer.Linear
+    whole = layer.get_delta_weight
+    monkeypatch.setattr(layer, "get_delta_weight", lambda *given: whole(*given) / 2)
+    with pytest.raises(TokurError, match="merged, it is"):
+        load(tmp_path / "adapter", dtype=dtype)
+
+
 def test_an_adapter_on_an_adapter_and_a_model_as_an_adapter_are_refused(tmp_path):
     base = tiny_model_folder(tmp_path)
     save_adapter(tmp_path / "first", base=base)
