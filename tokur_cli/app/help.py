@@ -106,7 +106,7 @@ def _help_of_command(command: Command, ctx: Any, width: int) -> Iterator[str]:
     for option in options:
         panels.setdefault(getattr(option, "rich_help_panel", None) or "Options", []).append(option)
     for title in sorted(panels, key=lambda title: title == RARE):
-        yield from _section(title, _records(panels[title], ctx), width)
+        yield from _section(title, _records(panels[title], ctx, short=title == RARE), width)
     yield from _section("Help", [("-h", "The short help."), ("--help", "This help.")], width)
 
 
@@ -168,6 +168,7 @@ def _records(parameters: Iterable[Any], ctx: Any, *, short: bool = False) -> Ite
         text = parameter.help or ""
         extra = told.removeprefix(text).replace("\\[", "[")  # the default and the range; some versions escape it
         extra = re.sub(r"default: \(([^()]*)\)", r"default: \1", extra)  # words in place of a value
+        extra = re.sub(r"(?:; )?[\d.e-]*<?=?x[<>]=[\d.e-]+", "", extra).replace("[]", "")
         if short:
             text, *others = _SENTENCE_END.split(text)
             defaults = [other for other in others if other.startswith("Default: ")]

@@ -47,15 +47,14 @@ class GuidedOptions:
     guide_over: Annotated[
         Over,
         Option(
-            help="Over the tokens so far: mean, sum, top5 (mean of the five least sure); or step, the mean over the "
-            "last step alone."
+            help="Over the tokens so far: mean, sum, top5 (mean of the five least sure); or step, the last step alone."
         ),
     ] = "mean"
     guide_temperature: Annotated[
         str,
         Option(
             metavar="NUMBER|auto",
-            help="T of the weights softmax(reward / T); auto: the rewards' standard deviation in each round.",
+            help="T of the weights softmax(reward / T); auto: the rewards' deviation in each round.",
         ),
     ] = "1"
     step_end: Annotated[

@@ -57,8 +57,8 @@ class ModelOptions:
             "--model",
             "-m",
             metavar="NAME",
-            help="Hub id or ID@REVISION, folder or GGUF file; an adapter comes with its base. Default: the model that "
-            "the records name, then TOKUR_MODEL, then the embedded smollm2-135m-instruct.",
+            help="Hub id or ID@REVISION, folder or GGUF file. Default: the model that the records name, then "
+            "TOKUR_MODEL, then the embedded smollm2-135m-instruct.",
         ),
     ] = None
     adapter: Annotated[
@@ -66,24 +66,21 @@ class ModelOptions:
         Reads(),
         Option(
             metavar="NAME",
-            help="PEFT adapter, hub id or folder, to be merged into the model of -m; without -m, into the base that "
-            "its config names.",
+            help="PEFT adapter, merged into -m, or without -m into the base that it names.",
         ),
     ] = None
     quantize: Annotated[
         Literal["4bit", "8bit"] | None,
         Option(
             metavar="BITS",
-            help="4bit (NF4) or 8bit: quantise the weights while they are loaded, by bitsandbytes. Models that are "
-            "quantised already need no option.",
+            help="4bit (NF4) or 8bit: quantise the weights while they are loaded.",
         ),
     ] = None
     dtype: Annotated[
         Literal["auto", "float32", "bfloat16", "float16", "fp32", "bf16", "fp16"],
         Option(
             metavar="DTYPE",
-            help="auto (bfloat16 where the hardware multiplies it fast, else float32), float32 or fp32, bfloat16 or "
-            "bf16, float16 or fp16.",
+            help="auto (bfloat16 where that is fast, else float32), or fp32, bf16, fp16 by short or long names.",
         ),
     ] = "auto"
     device_map: Annotated[str, Option(metavar="MAP", help="accelerate's device map: auto, cpu, cuda:0, balanced …")] = (
@@ -147,12 +144,12 @@ class PromptOptions:
         Option(
             metavar="NAME",
             help="How a question becomes the prompt: chat (the model's template), raw, math (the paper's), or a Jinja "
-            "file over the record's fields. Prompts given as text, messages or ids stay as they are.",
+            "file over the record's fields.",
         ),
     ] = "chat"
     system: Annotated[
         str | None,
-        Option(metavar="TEXT", help="System turn for the chat template, before messages that begin with none."),
+        Option(metavar="TEXT", help="System turn, before messages that begin with none."),
         Excludes("--template=raw"),
     ] = None
     few_shot: Annotated[
@@ -188,7 +185,7 @@ class BackendOptions:
 
     backend: Annotated[
         Literal["transformers", "vllm"],
-        Option(help="vllm: stock vLLM, where it is installed; it scores with --sampling shared or joint."),
+        Option(help="vllm: stock vLLM; it scores with --sampling shared or joint."),
     ] = "transformers"
     max_memory: Annotated[
         float | None,
@@ -227,8 +224,8 @@ class DecodingOptions:
         float | None,
         Option(
             metavar="P",
-            help="Draw samples until the leading answer is ahead of every other, given or not yet, with this "
-            "probability, such as 0.95.",
+            help="Draw no more of the N than it takes until the leading answer is the most frequent one of all N "
+            "with this probability, such as 0.95; at least 4.",
         ),
         Excludes("--guide"),
     ] = None
@@ -241,18 +238,18 @@ class DecodingOptions:
         Option(
             parser=share,
             metavar="SHARE",
-            help="Sample from the most likely tokens that together have this probability.",
+            help="Sample from the likeliest tokens that together have this share.",
         ),
     ] = 1.0
     top_k: Annotated[
-        int, Option(min=0, metavar="N", help="Sample from this many of the most likely tokens; 0 for all.")
+        int, Option(min=0, metavar="N", help="Sample from this many of the likeliest tokens; 0 for all.")
     ] = 0
     min_p: Annotated[
         float,
         Option(
             parser=share,
             metavar="SHARE",
-            help="Sample from the tokens with at least this share of the likeliest one's probability.",
+            help="Sample from tokens with this share of the likeliest one's probability.",
         ),
     ] = 0.0
     max_new_tokens: Annotated[int, Option(min=1, metavar="N", help="Tokens of a response, at most.")] = 512

@@ -52,7 +52,7 @@ class PosteriorOptions:
         Option(
             "--posterior",
             metavar="DIR",
-            help="A posterior that tokur perturb wrote; it brings its rank, sigma, targets, layers and seed.",
+            help="A posterior that tokur perturb wrote.",
         ),
     ] = None
     draws: Annotated[int, Option(min=1, max=MOST_DRAWS, metavar="M", help="M, draws from the posterior.")] = 2
@@ -66,16 +66,14 @@ class PosteriorOptions:
         str,
         Option(
             metavar="NAMES",
-            help="Projections to perturb: comma-separated ends of names, or globs. Parts of fused weights go by the "
-            "same names.",
+            help="Projections to perturb: comma-separated ends of names, or globs.",
         ),
     ] = PosteriorSettings.targets
     layers: Annotated[
         str | None,
         Option(
             metavar="FIRST:END",
-            help="Layers to perturb, as a slice: 15: is layer 15 and above. Those below are computed once for all "
-            "draws. Default: all.",
+            help="Layers to perturb, as a slice: 15: is layer 15 and above. Default: all.",
         ),
     ] = PosteriorSettings.layers
     seed: Annotated[int, Option(metavar="N", help="Seed of all random numbers.")] = PosteriorSettings.seed
@@ -133,9 +131,8 @@ class SamplingOptions:
     sampling: Annotated[
         Literal["stepwise", "shared", "joint"],
         Option(
-            help="stepwise: a fresh draw per token (the paper), as a decoder with a cache would have it: earlier keys "
-            "keep their draws; shared: one per response, over the whole prefix of each token; joint: shared, weighted "
-            "by the response's probability."
+            help="stepwise: a fresh draw per token (the paper); shared: one per response; joint: shared, weighted by "
+            "the response's probability."
         ),
     ] = "stepwise"
     batch_tokens: Annotated[
@@ -143,7 +140,7 @@ class SamplingOptions:
         Option(
             min=1,
             metavar="N",
-            help="Positions in a batch, all draws counted; halved when memory does not suffice. Default: by device.",
+            help="Positions in a batch, all draws counted. Default: by device.",
             rich_help_panel="Model",
         ),
     ] = None
@@ -171,18 +168,13 @@ class ScoringOptions(SamplingOptions):
 
     estimator: Annotated[
         Literal["paper", "kl", "fisher"],
-        Option(
-            help="How eu is computed: paper (the draws compared with each other), kl or fisher (each with the "
-            "unperturbed model: less noise for the same price). --scores default,eu_kl,eu_fisher has the others beside "
-            "it, from the same passes."
-        ),
+        Option(help="How eu is computed: paper (the draws with each other), kl or fisher (each with the bare model)."),
     ] = "paper"
     scores: Annotated[
         str | None,
         Option(
             metavar="SCORES",
-            help="Comma-separated scores; default: what scoring gives at no further cost; all: every one; help: a "
-            "table.",
+            help="Comma-separated scores; default, all, or help: a table.",
             callback=explain_scores,
             is_eager=True,
             rich_help_panel="Output",
@@ -193,8 +185,7 @@ class ScoringOptions(SamplingOptions):
         Reads(),
         Option(
             metavar="FILE",
-            help="What tokur evaluate --fit wrote for this model and these settings: adds p_correct, the probability "
-            "of being right.",
+            help="What tokur evaluate --fit wrote for this model and these settings: adds p_correct.",
             rich_help_panel="Output",
         ),
     ] = None
@@ -206,8 +197,7 @@ class ScoringOptions(SamplingOptions):
         Option(
             min=1,
             metavar="K",
-            help="Keep what else might have been written at each place that is not nearly certain: the K likeliest "
-            "tokens with their probabilities, and the likeliest of each draw.",
+            help="Keep the K likeliest tokens of each place that is not nearly certain.",
             rich_help_panel="Output",
         ),
         Excludes("--no-tokens"),
@@ -217,9 +207,8 @@ class ScoringOptions(SamplingOptions):
         Alone("auto", "|".join(STEP_RULES)),
         Option(
             metavar="[HOW]",
-            help="Add each reasoning step: of every quantity the sum, the mean, the least sure token's value and the "
-            "mean of the five least sure. HOW cuts them: auto (at headings, else numbered lines, else sentences), "
-            "lines, sentences, or =REGEX: after each match. --steps alone: auto.",
+            help="Add each reasoning step, cut by HOW: auto (at headings, else numbers, else sentences), lines, "
+            "sentences or =REGEX. --steps alone: auto.",
             rich_help_panel="Output",
         ),
     ] = None
@@ -249,8 +238,7 @@ class BaselineOptions:
         Option(
             metavar="WHAT",
             help="What inside, semantic_entropy, sar, u_ecc and u_deg compare: attempts of the model to verify a "
-            "response, or the samples of a question, which stand together in the input (those of a pipe are scored "
-            "when the next question begins).",
+            "response, or the samples of a question, which stand together in the input.",
         ),
     ] = "attempts"
     attempts: Annotated[int, Option(min=2, metavar="K", help="K, attempts to verify a response.")] = 10
@@ -262,8 +250,7 @@ class BaselineOptions:
         Literal["nli", "judge"],
         Option(
             metavar="HOW",
-            help="What puts texts into one class: nli (a model, both entail each other) or judge (the language model "
-            "is asked).",
+            help="What puts texts into one class: nli (a model) or judge (the language model).",
         ),
     ] = "nli"
     nli_model: Annotated[
@@ -276,7 +263,7 @@ class BaselineOptions:
         Literal["embedding", "nli", "jaccard"],
         Option(
             metavar="HOW",
-            help="How alike texts are: embedding (a model), nli (probability of entailment) or jaccard (shared words).",
+            help="How alike texts are: embedding (a model), nli, or jaccard (shared words).",
         ),
     ] = "embedding"
     similarity_model: Annotated[
@@ -304,7 +291,6 @@ class LoggedOptions:
         bool,
         Option(
             "--from-logprobs",
-            help="Score without a model, by the log-probabilities that came with the responses (logprobs and "
-            "top_logprobs of OpenAI, vLLM or Inspect): ll, deepconf, bounds of pe.",
+            help="Score without a model, by the log-probabilities that came with the responses.",
         ),
     ] = False

@@ -47,8 +47,7 @@ class InputOptions:
         Reads(),
         Option(
             metavar="FILE",
-            help="File of the requests or questions that the input answers, where it does not hold them: a batch's "
-            "input, or one for each saved completion, in the same order.",
+            help="File of the requests or questions that the input answers, where it does not hold them.",
         ),
     ] = None
     max_line: Annotated[
@@ -131,7 +130,6 @@ class DryRunOptions:
         bool,
         Option(
             "--dry-run",
-            help="Before a long run: write no record, but count records, bad ones, questions, samples, references and "
-            "tokens. No weights are loaded.",
+            help="Write no record, but count records, bad ones, questions, samples, references and tokens.",
         ),
     ] = False

@@ -22,22 +22,19 @@ class WorkerOptions:
         str | None,
         Option(
             metavar="N|auto",
-            help="Processes that share the work, each with the model, run by Ray; auto: one per GPU. Default: 1, "
-            "without Ray; on a --cluster auto.",
+            help="Processes that share the work, by Ray; auto: one per GPU. Default: 1, without Ray.",
         ),
     ] = None
     cluster: Annotated[
         str | None,
         Option(
             metavar="ADDRESS",
-            help="Ray cluster that the workers run on. Default: RAY_ADDRESS, then Ray is started on this machine.",
+            help="Ray cluster that they run on. Default: RAY_ADDRESS, then this machine.",
         ),
     ] = None
     gpus_per_worker: Annotated[
         int | None,
-        Option(
-            min=1, metavar="N", help="GPUs of a worker, over which its model is spread. Default: 1 if there is any."
-        ),
+        Option(min=1, metavar="N", help="GPUs of a worker, over which its model is spread."),
     ] = None
 
     def __post_init__(self) -> None:
