@@ -166,14 +166,3 @@ def test_each_kind_of_broken_line_is_one_error_at_its_line_and_every_good_one_is
         assert isinstance(error, RecordError), ZOO[number][:60]
         assert (error.source, error.line) == (str(path), 3 * number + 2)
         assert len(str(error)) < 400
-
-
-@pytest.mark.parametrize("first", [line for line in ZOO if len(line) < 1000 and line != WHOLE_ARRAY])
-def test_a_broken_first_line_does_not_end_the_stream(tmp_path, first):
-    path = tmp_path / "in.jsonl"
-    path.write_bytes(
-        (first if isinstance(first, bytes) else first.encode()) + b'\n{"question": "Q", "answer": "#### 1"}\n'
-    )
-    error, record = read_records(str(path))
-    assert isinstance(error, RecordError)
-    assert (record.line, record.reference) == (2, "1")

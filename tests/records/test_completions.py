@@ -9,8 +9,8 @@ import json
 import pytest
 
 from tests.commands.score.test_score import parsed
-from tests.records.reading import DATA, message_of, read, read_row, read_rows
-from tokur_cli.records.errors import RecordError, TokurError
+from tests.records.reading import DATA, message_of, read, read_row
+from tokur_cli.records.errors import TokurError
 from tokur_cli.records.reader import read_records
 
 QUESTIONS = ["What is 6 times 7?", "Name a prime above 10.", "Why is the sky blue?"]
@@ -121,17 +121,6 @@ def test_bad_rows_of_either_file_leave_the_others_their_places(tmp_path):
     assert (fourth.prompt.question, fourth.response) == ("d?", "d")
 
 
-def test_without_requests_the_error_tells_what_to_do(run_tokur, tmp_path):
-    for name in ("", "_text", "_responses", "_messages"):
-        record = read(f"completions{name}.jsonl")[0]
-        with pytest.raises(
-            RecordError, match="does not hold what was asked: give the requests or questions with --req"
-        ):
-            _ = record.prompt
-    code, _, err = run_tokur("score", DATA / "completions.jsonl")
-    assert (code, "completions.jsonl:1: has no prompt, since a saved completion" in err) == (1, True)
-
-
 def test_commands_that_need_no_question_read_them_alone(run_tokur, tmp_path):
     code, out, err = run_tokur("select", DATA / "completions.jsonl", "--method", "maj", "--keep", "100%")
     assert code == 0, err
@@ -157,22 +146,6 @@ def test_log_probabilities_of_the_responses_api_are_found(tmp_path, run_tokur):
     assert parsed(out)[0]["tokur"]["scores"]["ll_sum"] == -0.5
 
 
-def test_a_question_beside_the_completion_is_taken(tmp_path):
-    record = read_row(tmp_path, {**completion(), "question": "2 + 2?"})
-    assert (record.prompt.question, record.id, record.response) == ("2 + 2?", None, "4")
-
-
-@pytest.mark.parametrize("service", ["openai", "anthropic"])
-def test_answers_without_text_are_errors(tmp_path, service):
-    if service == "openai":
-        row = completion(1, None)
-        row["choices"][0]["message"]["tool_calls"] = [{"id": "c", "type": "function", "function": {"name": "add"}}]
-    else:
-        block = {"type": "tool_use", "id": "t", "name": "add", "input": {}}
-        row = {"type": "message", "role": "assistant", "model": "m", "content": [block], "stop_reason": "tool_use"}
-    assert "holds no text but tool calls" in message_of(read_row(tmp_path, row))
-
-
 def test_anthropics_tools_and_hidden_reasoning_are_understood(tmp_path):
     blocks = [{"type": "redacted_thinking", "data": "x"}, {"type": "text", "text": "4"}]
     row = {"id": "m", "type": "message", "role": "assistant", "content": blocks, "stop_reason": "max_tokens"}
@@ -182,9 +155,3 @@ def test_anthropics_tools_and_hidden_reasoning_are_understood(tmp_path):
     assert (record.response, record.finish_reason, record.tokur["reasoning"]) == ("4", "length", "withheld")
     told = {"name": "add", "description": "Adds.", "parameters": {"type": "object"}}
     assert record.prompt.tools == [{"type": "function", "function": told}]
-
-
-def test_a_completion_inside_a_row_is_suggested_by_its_path(tmp_path):
-    (record,) = read_rows(tmp_path, {"question": "2 + 2?", "completion": completion()})
-    with pytest.raises(RecordError, match=r"field: completion\.id, completion\.choices, "):
-        _ = record.response

@@ -7,11 +7,8 @@ import json
 
 import pytest
 
-from tests.commands.score.test_score import parsed
 from tests.records.reading import DATA, read, read_rows
 from tokur_cli.answers.grading import label_of
-from tokur_cli.records.errors import UsageError
-from tokur_cli.records.reader import read_records
 
 LOG = DATA / "lm_eval_filters.jsonl"
 (RESULTS,) = json.loads((DATA / "lm_eval_filters_results.json").read_text()).values()
@@ -52,26 +49,6 @@ def test_commands_say_which_filter_was_read_and_take_another(run_tokur, tmp_path
         assert "2 correct, 3 incorrect" in err
 
 
-def test_a_scored_log_has_the_labels_of_the_chosen_filter(run_tokur, tiny_folder):
-    options = ("-m", tiny_folder, "--scores", "ll", "--no-tokens", "--dtype", "float32")
-    code, out, err = run_tokur("score", LOG, *options, "--format", "lm-eval:flexible-extract")
-    assert code == 0, err
-    assert [record["correct"] for record in parsed(out)] == [True, True, False, False, False]
-    code, out, err = run_tokur("score", LOG, *options)
-    assert (code, SAID in err) == (0, True)
-
-
-@pytest.mark.parametrize("command", ["score", "evaluate", "select", "perturb"])
-def test_a_filter_that_the_log_has_not_is_a_usage_error_that_lists_its_filters(run_tokur, command):
-    options = ("--sweep", "0.1") if command == "perturb" else ()
-    code, _, err = run_tokur(command, LOG, "--format", "lm-eval:flexible-extrac", *options)
-    assert (code, err) == (
-        2,
-        f"tokur {command}: --format lm-eval:flexible-extrac: no row of {LOG} has this filter; did you mean "
-        "flexible-extract? there are: strict-match, flexible-extract\n",
-    )
-
-
 def test_logs_of_several_tasks_in_one_file_lose_nothing_without_a_word(tmp_path):
     several = [*rows("a", 2, "strict-match", "flexible-extract"), *rows("b", 3, "none")]
     said = []
@@ -86,23 +63,3 @@ def test_logs_of_several_tasks_in_one_file_lose_nothing_without_a_word(tmp_path)
     assert said == [
         f"{tmp_path / 'rows.jsonl'}: 3 responses have no row of the filter flexible-extract and are left out"
     ]
-
-
-def test_a_log_twice_in_one_file_and_one_of_a_single_filter_have_nothing_to_say(tmp_path):
-    said = []
-    assert len(read_rows(tmp_path, *rows("a", 2, "none") * 2, note=said.append)) == 4
-    assert len(read_rows(tmp_path, *rows("a", 2, "none"), filter="none", note=said.append)) == 2
-    assert said == []
-
-
-def test_in_python_it_is_said_too(tmp_path, tiny_folder, capsys):
-    from tokur_cli.app.python import Tokur
-
-    log = [json.loads(line) for line in LOG.read_text().splitlines()]
-    list(Tokur(str(tiny_folder), scores="ll", no_tokens=True, dtype="float32").score(log))
-    assert "tokur score: records: read 5 rows of the filter strict-match, passed over 5 rows" in capsys.readouterr().err
-
-
-def test_nothing_is_read_of_a_log_before_it_is_asked_for():
-    with pytest.raises(UsageError, match="there are: strict-match, flexible-extract"):
-        next(read_records(str(LOG), filter="none"))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tokur_cli.records.errors import TokurError, UsageError
+from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import Replacement, check_files, replacing, writing_whole
 
 SCORED = Path(__file__).parent.parent / "data" / "scored.jsonl"
@@ -117,35 +117,6 @@ def test_a_command_does_not_destroy_what_it_reads(options, tmp_path):
         assert (tmp_path / "s.jsonl").read_bytes() == SCORED.read_bytes()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "option",
-    ["--model", "--requests", "--few-shot", "--template", "--posterior", "--set nli_model", "--set similarity_model"],
-)
-def test_nothing_that_an_option_reads_is_written_over(option, tmp_path):
-    (tmp_path / "read").mkdir()
-    for name in ("s.jsonl", "read/config.json"):
-        shutil.copy(SCORED, tmp_path / name)
-    for given, output in (("read/config.json", "read/../read/config.json"), ("read", "read/config.json")):
-        if given == "read" and option not in ("--model", "--posterior", "--set nli_model", "--set similarity_model"):
-            continue
-        run = tokur("score", "s.jsonl", option, given, "-o", output, "--force", cwd=tmp_path)
-        assert (run.returncode, run.stderr) == (
-            2,
-            f"tokur score: {output}: is also an input and would be written over: give another name\n",
-        )
-    environment = {**os.environ, "TOKUR_MODEL": "read"}
-    run = tokur("score", "s.jsonl", "-o", "read/config.json", "--force", cwd=tmp_path, env=environment)
-    assert run.returncode == 2
-    assert (tmp_path / "read/config.json").read_bytes() == SCORED.read_bytes()
-
-
-def test_a_template_that_is_built_in_is_no_file(tmp_path):
-    (tmp_path / "chat").write_text("records of another run\n")
-    run = tokur("score", "nowhere", "--template", "chat", "-o", "chat", "--force", cwd=tmp_path)
-    assert (run.returncode, run.stderr) == (1, "tokur score: nowhere: there is no such file\n")
-
-
 @pytest.mark.parametrize("mode", ["ab", "wb", "r+b"])
 def test_a_shell_that_leads_standard_output_into_the_input_is_found_out(mode, tmp_path):
     shutil.copy(SCORED, tmp_path / "s.jsonl")
@@ -157,44 +128,7 @@ def test_a_shell_that_leads_standard_output_into_the_input_is_found_out(mode, tm
         assert (tmp_path / "s.jsonl").read_bytes() == (b"" if mode == "wb" else SCORED.read_bytes())
 
 
-def test_plots_do_not_replace_what_is_read(tmp_path):
-    (tmp_path / "plots").mkdir()
-    shutil.copy(SCORED, tmp_path / "plots/roc.svg")
-    run = tokur("evaluate", "plots/roc.svg", "--plot", "plots", cwd=tmp_path)
-    assert (run.returncode, "plots/roc.svg: is also an input" in run.stderr) == (2, True)
-    assert (tmp_path / "plots/roc.svg").read_bytes() == SCORED.read_bytes()
-
-
 # ---- finished work --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("options", "ways"),
-    [
-        (["score", "-o"], "give --resume to continue it, --force to replace it, or another name"),
-        (["generate", "-o"], "give --resume to continue it, --force to replace it, or another name"),
-        (["select", "-o"], "give --force to replace it, or another name"),
-        (["heatmap", "-o"], "give --force to replace it, or another name"),
-        (["evaluate", "--graded"], "give --force to replace it, or another name"),
-    ],
-)
-def test_finished_work_is_not_replaced_unasked(options, ways, tmp_path):
-    shutil.copy(SCORED, tmp_path / "work")
-    run = tokur(*options, "work", "nowhere", cwd=tmp_path)
-    assert (run.returncode, run.stderr) == (2, f"tokur {options[0]}: work: has something in it: {ways}\n")
-    assert (tmp_path / "work").read_bytes() == SCORED.read_bytes()
-    run = tokur(*options, "work", "nowhere", "--force", cwd=tmp_path)
-    assert (run.returncode, "there is no such file" in run.stderr) == (1, True)
-    assert (tmp_path / "work").read_bytes() == SCORED.read_bytes()
-
-
-@pytest.mark.parametrize("name", ["page.html", "figure.svg", "out.pdf", "map.png"])
-def test_records_in_a_file_that_is_named_as_a_picture_are_asked_about(run_tokur, name, tmp_path):
-    code, out, err = run_tokur("heatmap", SCORED, "-o", tmp_path / name)
-    assert (code, out) == (2, "")
-    assert "would hold text, not a picture: tokur heatmap writes a page with --html FILE" in err
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("command", ["score", "generate"])
@@ -220,47 +154,6 @@ def test_a_file_that_cannot_be_written_is_an_error_before_anything_is_read(tmp_p
         assert (run.returncode, run.stderr) == (1, f"tokur score: {name}: {reason}\n")
 
 
-EMPTY_NAMES = {
-    "select": ["--output"],
-    "evaluate": ["--output", "--graded", "--plot", "--fit", "--requests"],
-    "heatmap": ["--output", "--html", "--svg"],
-    "score": ["--output", "--model", "--template", "--few-shot", "--posterior", "--calibration"],
-    "perturb": ["--output"],
-}
-
-
-@pytest.mark.parametrize(
-    ("command", "option"), [(name, option) for name in EMPTY_NAMES for option in EMPTY_NAMES[name]]
-)
-def test_an_empty_name_is_no_folder_that_one_works_in(run_tokur, command, option, tmp_path, monkeypatch):
-    """Of a path without a name, the current folder would be made a file's place: what is in it would be gone."""
-    (tmp_path / "mine").mkdir()
-    shutil.copy(SCORED, tmp_path / "mine/scored.jsonl")
-    monkeypatch.chdir(tmp_path / "mine")
-    code, out, err = run_tokur(command, *([] if command == "perturb" else ["scored.jsonl"]), option, "")
-    assert (code, out) == (2, "")
-    assert err == f"tokur {command}: {option}: the name is empty: a variable of the shell may be unset\n"
-    assert (tmp_path / "mine/scored.jsonl").read_bytes() == SCORED.read_bytes()
-
-
-@pytest.mark.parametrize("options", [["select", "-o"], ["heatmap", "--html"], ["evaluate", "-o"]], ids=" ".join)
-def test_a_name_with_a_slash_behind_it_is_no_files(run_tokur, options, tmp_path):
-    """The system takes it for a folder's, so that finished work of the name before the slash seemed not to be there."""
-    (tmp_path / "work").write_text("years of work")
-    for name in ("work/", "new/"):
-        code, out, err = run_tokur(*options, f"{tmp_path}/{name}", SCORED)
-        assert (code, out) == (1, "")
-        assert err == f"tokur {options[0]}: {tmp_path}/{name}: is a directory: give a file's name\n"
-    assert (tmp_path / "work").read_text() == "years of work"
-    assert os.listdir(tmp_path) == ["work"]
-
-
-def test_an_empty_input_is_told(run_tokur):
-    for command in ("score", "evaluate"):
-        code, _, err = run_tokur(command, "")
-        assert (code, err.endswith(": the name is empty: a variable of the shell may be unset\n")) == (2, True)
-
-
 def test_a_file_takes_no_folders_place(tmp_path, monkeypatch):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/precious").write_text("years of work")
@@ -274,20 +167,6 @@ def test_a_file_takes_no_folders_place(tmp_path, monkeypatch):
     replacement.close()
     assert Path("precious").read_text() == "years of work"
     assert sorted(os.listdir(tmp_path)) == ["mine"]
-
-
-def test_a_folder_that_cannot_be_made_is_an_error_before_a_model_is_loaded(tmp_path):
-    (tmp_path / "file").write_text("mine")
-    (tmp_path / "locked").mkdir(mode=0o500)
-    for name, reason in {
-        "file/x": "Not a directory",
-        "file/y/x": "Not a directory",
-        "locked/y/x": "Permission denied",
-    }.items():
-        if name.startswith("locked") and os.access(tmp_path / "locked", os.W_OK):
-            continue  # root may write everywhere
-        run = tokur("perturb", "-o", name, "-m", "nowhere", cwd=tmp_path)
-        assert (run.returncode, run.stderr) == (1, f"tokur perturb: {name}: cannot be written: {reason}\n")
 
 
 def make(place, text):
@@ -336,17 +215,6 @@ def test_a_file_that_is_written_whole_is_the_old_one_until_the_end(before, tmp_p
     assert other.is_symlink()
     assert before is None or page.stat().st_mode & 0o777 == 0o600
     assert sorted(os.listdir(tmp_path)) == ["link", "page"]
-
-
-def test_a_device_is_written_as_it_is():
-    with writing_whole(os.devnull) as file:
-        file.write("nothing")
-    assert not os.path.isfile(os.devnull)
-    with (
-        pytest.raises(TokurError, match="/dev/full: cannot be written: No space left"),
-        writing_whole("/dev/full") as file,
-    ):
-        file.write("nothing")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="kill -9 is POSIX")

@@ -85,24 +85,10 @@ def test_values_count_as_in_inspects_metrics(tmp_path, value, label):
     assert label_of(record.fields).value == label == label_of(record.fields, "scores.s.value").value
 
 
-@pytest.mark.parametrize("value", ["A", "c", 7, [1]])
-def test_values_that_are_no_labels_are_errors_that_name_them(tmp_path, value):
-    sample = {"id": 1, "epoch": 1, "input": "Q", "target": "T", "output": {"choices": [{"message": {"content": "A"}}]}}
-    record = read_row(tmp_path, {**sample, "scores": {"s": {"value": value}}})
-    with pytest.raises(RecordError, match="must be true, false or a number from 0 to 1"):
-        label_of(record.fields)
-
-
 def test_a_sample_whose_grading_failed_keeps_its_response_and_has_no_label():
     done, failed = read("inspect_failing.eval")
     assert (done.fields["correct"], failed.fields["correct"], failed.response) == (True, None, "Blue.")
     assert label_of(failed.fields, "scores.breaks.value").value is None
-
-
-def test_several_targets_are_several_references():
-    assert [record.references for record in read("inspect_included.eval")] == [
-        *(["42"], ["blue", "azure"], ["blue", "green"]),
-    ]
 
 
 def test_reasoning_and_text_are_one_response():
@@ -136,10 +122,6 @@ def test_lm_evals_metric_is_the_label():
         records = read(name)
         assert [label_of(record.fields).value for record in records] == [row["exact_match"] for row in rows]
         assert sum(row["exact_match"] for row in rows) == 1
-
-
-def test_a_metric_is_no_label_of_repeats_that_it_does_not_tell_apart():
-    assert all(label_of(record.fields) is None for record in read("lm_eval_new.jsonl"))
 
 
 def test_llms_logs_are_chats_and_a_conversation_goes_on():
@@ -200,17 +182,6 @@ def test_tools_of_a_batchs_requests_are_told(tmp_path):
         ]
     requests.write_text(json.dumps({"custom_id": "a", "body": {"input": "Q", "tools": [{"type": "web_search"}]}}))
     assert "has the tool 'web_search'" in message_of(read_row(tmp_path, answer, requests=str(requests)))
-
-
-@pytest.mark.parametrize("form", ["as OpenAI's chats", "as functions", "as text"])
-def test_a_rows_own_tools_are_told_in_whatever_form_they_are(tmp_path, form):
-    function = {"name": "add", "parameters": {"type": "object"}}
-    told = [{"type": "function", "function": function}]
-    given = {"as OpenAI's chats": told, "as functions": [function], "as text": json.dumps(told)}[form]
-    row = {"messages": [{"role": "user", "content": "Q"}], "response": "A", "tools": given}
-    assert read_row(tmp_path, row).prompt.tools == told
-    for other in ("saw", ["saw"], [], [{"price": 5}], [{"function": "cut"}]):
-        assert read_row(tmp_path, {**row, "tools": other}).prompt.tools is None
 
 
 def test_sharegpt_and_alpaca_rows_are_read(tmp_path):

@@ -4,7 +4,6 @@ import csv
 import datetime
 import decimal
 import gzip
-import io
 import json
 import subprocess
 import sys
@@ -61,14 +60,6 @@ def test_a_folder_gives_the_records_that_lines_give(folder, tmp_path):
         assert [r.fields for r in records(f"hf:{folder}:test{part}")] == [r.fields for r in expected]
 
 
-@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
-def test_files_of_every_form_make_a_data_set(tmp_path, form):
-    rows = [{"question": 'a, "b"\nc', "reference": "1.10", "level": 3}, {"question": "é", "reference": "x", "level": 4}]
-    write(tmp_path / "set" / f"test.{form}", rows)
-    found = records(f"hf:{tmp_path / 'set'}")
-    assert [(record.prompt.question, record.get("level")) for record in found] == [('a, "b"\nc', 3), ("é", 4)]
-
-
 def test_rows_that_are_lists_are_read_by_the_numbers_of_their_parts(tmp_path):
     """As Open-Reasoner-Zero publishes its mathematics: one JSON array of conversations."""
     turns = [
@@ -83,61 +74,6 @@ def test_rows_that_are_lists_are_read_by_the_numbers_of_their_parts(tmp_path):
     mapping = FieldMapping(question="0.value", reference="1.ground_truth.value")
     found = records(f"hf:{tmp_path / 'set'}:train", mapping=mapping)
     assert [(r.prompt.question, r.reference) for r in found] == [(f"What is {n} + {n}?", f"{2 * n}") for n in range(3)]
-
-
-def test_a_configuration_is_named_after_the_folder(tmp_path):
-    for name in ("one", "two"):
-        write(tmp_path / "set" / name / "test.jsonl", [{"question": name}])
-    names = "".join(f"- config_name: {name}\n  data_files: {name}/*.jsonl\n" for name in ("first", "second"))
-    names = names.replace("first/", "one/").replace("second/", "two/")
-    (tmp_path / "set" / "README.md").write_text(f"---\nconfigs:\n{names}---\n")
-    assert [record.prompt.question for record in records(f"hf:{tmp_path / 'set'}/second")] == ["two"]
-    for name, message in (("", "pick one among the available configs: ['first', 'second']"), ("/x", "'x' not found")):
-        with pytest.raises(TokurError) as raised:
-            records(f"hf:{tmp_path / 'set'}{name}")
-        assert message in str(raised.value)
-        assert "\n" not in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("hf:{folder}", "has several splits; there are: train, test. Name one, such as hf:{folder}:train"),
-        ("hf:{folder}:dev", "has no split dev; there are: train, test. Name one, such as hf:{folder}:train"),
-        ("hf:{folder}:dev[:2]", "Name one, such as hf:{folder}:train"),
-        ("hf:{folder}/other/more", "there is no folder {folder}/other/more"),
-        ("hf:{folder}/train-00000-of-00001.parquet", "is a file, not a folder: leave the hf: out"),
-        ("hf:", "is not of the form hf:NAME[/CONFIG][:SPLIT]"),
-        ("hf:a:b:c", "is not of the form hf:NAME[/CONFIG][:SPLIT]"),
-        ("gym:zebra", "Reasoning Gym has no task zebra; there are: zebra_puzzles"),
-        ("gym:leg_countin?size=1", "no task leg_countin; there are: leg_counting"),
-        ("gym:leg_count_ing", "no task leg_count_ing; there are: leg_counting"),
-        ("gym:leg_counting?legs=3", "leg_counting cannot be made so: "),
-        ("gym:leg_counting?min_animals=9&max_animals=2", "leg_counting cannot be made so: "),
-        ("gym:leg_counting?size", "is not of the form gym:TASK?size=100&seed=1"),
-        ("nowhere.csv", "there is no such file"),
-        ("nowhere.parquet", "there is no such file"),
-    ],
-)
-def test_what_cannot_be_read_is_one_line_that_names_it(folder, name, message):
-    name = name.format(folder=folder)
-    with pytest.raises(TokurError) as raised:
-        records(name)
-    assert str(raised.value).startswith(f"{name}: ")
-    assert message.format(folder=folder) in str(raised.value)
-    assert "\n" not in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "library", "extra"),
-    [("hf:a/b", "datasets", "data"), ("gym:a", "reasoning_gym", "gym"), ("{file}", "pyarrow", "data")],
-)
-def test_a_missing_library_is_named_with_the_extra_that_brings_it(monkeypatch, tmp_path, name, library, extra):
-    monkeypatch.setitem(sys.modules, library, None)
-    for module in [name for name in sys.modules if name.startswith(f"{library}.")]:
-        monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(TokurError, match=rf"pip install 'tokur\[{extra}\]'$"):
-        records(name.format(file=write(tmp_path / "x.parquet", [{"a": 1}])))
 
 
 def test_reading_a_data_set_imports_no_torch(folder):
@@ -270,53 +206,6 @@ def test_what_pandas_writes_by_default_is_read(tmp_path, name, packed):
     ]
 
 
-@pytest.mark.parametrize("name", ["rows.csv", "two.csv"])
-def test_an_index_is_called_as_pandas_calls_it(tmp_path, name):
-    """``reset_index`` tells, wherever pandas is installed."""
-    pandas = pytest.importorskip("pandas")
-    for column in ("index", "level_0"):
-        text = PANDAS[name].decode().replace("question", column)
-        count = 2 if name == "two.csv" else 1
-        frame = pandas.read_csv(io.StringIO(text), index_col=list(range(count)))
-        frame.index.names = [None] * count
-        (tmp_path / "in.csv").write_text(text, newline="")
-        try:
-            expected = list(frame.reset_index().columns)
-        except ValueError:  # it refuses to have two columns with one name
-            with pytest.raises(TokurError, match=r":1: the first row names the columns"):
-                records(tmp_path / "in.csv")
-        else:
-            assert list(records(tmp_path / "in.csv")[0].fields) == expected
-
-
-def test_only_the_first_columns_may_be_without_a_name(tmp_path):
-    for header in (",", "id,,question", ",id,", ",id,id", ",index,level_0"):
-        (tmp_path / "in.csv").write_text(header + "\n1,2\n")
-        with pytest.raises(
-            TokurError, match=r"in\.csv:1: the first row names the columns, each by another name; it is "
-        ):
-            records(tmp_path / "in.csv")
-    (tmp_path / "in.tsv").write_text('id\tquestion\n1\t"a\n')
-    with pytest.raises(TokurError, match=r"in\.tsv:2: is not TSV: unexpected end of data"):
-        records(tmp_path / "in.tsv")
-
-
-@pytest.mark.parametrize(
-    ("name", "header", "said"),
-    [
-        ("in.csv", ";question;response", "semicolons stand where a CSV file has commas; write it anew with these"),
-        ("in.csv", "id\tquestion", "tabs stand where a CSV file has commas; write it anew with these"),
-        ("in.tsv", "id,question", "commas stand where a TSV file has tabs; write it anew with these"),
-    ],
-)
-def test_other_signs_between_the_cells_are_an_error_that_names_them(tmp_path, name, header, said):
-    """As of ``to_csv(sep=";")``, and of spreadsheets where a comma begins the decimals."""
-    (tmp_path / name).write_text(header + "\n1,2\n")
-    with pytest.raises(TokurError) as raised:
-        records(tmp_path / name)
-    assert str(raised.value) == f"{tmp_path / name}:1: has the one column {header!r}: {said}"
-
-
 TYPED = [
     {"question": f"q{n}", "choices": ["u", "v"], "answer": n % 2, "when": datetime.date(2026, 1, 2), "x": None}
     for n in range(600)
@@ -334,21 +223,6 @@ def test_arrow_files_of_either_form_give_what_parquet_gives(tmp_path, form):
     found = records(tmp_path / "rows.arrow")
     assert [record.fields for record in found] == expected
     assert [record.line for record in found] == list(range(1, 601))
-
-
-def test_broken_arrow_files_are_errors(tmp_path):
-    path = tmp_path / "in.arrow"
-    for data in (b"", b"ARROW1", b"ARROW1\0\0" + bytes(50), b"\xff\xff\xff\xff\x10\0\0\0", b"text\n" * 20):
-        path.write_bytes(data)
-        with pytest.raises(TokurError, match=r"in\.arrow: is not an Arrow file that can be read: "):
-            records(path)
-    with pytest.raises(TokurError, match="there is no such file"):
-        records(tmp_path / "other.arrow")
-    columns = pyarrow.table([pyarrow.array(["q"]), pyarrow.array(["r"])], names=["response", "response"])
-    with pyarrow.ipc.new_file(path, columns.schema) as writer:
-        writer.write_table(columns)
-    with pytest.raises(TokurError, match="several of its columns have the same name"):
-        records(path)
 
 
 @pytest.fixture
@@ -377,19 +251,3 @@ def test_saved_data_sets_give_the_records_that_lines_give(saved):
     assert records(saved / "one")[0].source == str(saved / "one")
     (shard,) = (saved / "one").glob("*.arrow")
     assert [record.fields for record in records(shard)] == [lines[5], lines[3]]
-
-
-def test_a_saved_data_set_that_leaves_something_open_or_is_broken_is_an_error(saved):
-    with pytest.raises(TokurError, match=r"splits: has several splits; there are: train, test\. ") as raised:
-        records(saved / "splits")
-    advised = str(raised.value).partition("such as ")[2]
-    assert [record.fields for record in records(advised)] == [
-        record.fields for record in records(saved / "splits/train")
-    ]
-    (shard,) = (saved / "one").glob("*.arrow")
-    shard.write_bytes(b"no data")
-    with pytest.raises(TokurError, match=r"one: cannot be read: "):
-        records(saved / "one")
-    (saved / "empty").mkdir()
-    with pytest.raises(TokurError, match=r"empty: is a directory: give a file in it"):
-        records(saved / "empty")

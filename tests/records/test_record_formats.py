@@ -8,7 +8,6 @@ import pytest
 from tests.records.reading import DATA, EXPECTED_FORMAT, message_of, read, read_row, read_rows
 from tokur_cli.answers.equivalence import Equivalence
 from tokur_cli.answers.grading import grade
-from tokur_cli.records.errors import UsageError
 from tokur_cli.records.formats import FORMATS, recognise
 from tokur_cli.records.mapping import FieldMapping
 from tokur_cli.records.prompt import Prompt
@@ -87,15 +86,6 @@ def test_deepscaler_arrays_are_read_element_by_element(tmp_path):
     assert [record.encode() for record in read_records(str(tmp_path / "array.gz"))] == [r.encode() for r in records]
 
 
-def test_an_element_that_is_no_record_is_an_error_in_its_place(tmp_path):
-    path = tmp_path / "a.json"
-    path.write_text('[{"question": "A"},\n 5,\n {"question" "B"}, {"question": "C"}]')
-    first, second, third, fourth = read_records(str(path))
-    assert (first.prompt.question, fourth.prompt.question) == ("A", "C")
-    assert str(second) == f"{path}[1]:2: is a number, not a JSON object"
-    assert str(third).startswith(f"{path}[2]:3: is not valid JSON")
-
-
 def test_svamp_questions_are_sentences():
     assert [(record.id, record.reference) for record in read("svamp.jsonl")] == [
         *(("chal-1", "51"), ("chal-2", "1"), ("chal-3", "17")),
@@ -138,12 +128,6 @@ def test_the_last_assistant_turn_of_messages_is_the_response():
     assert (two.response, two.prompt.messages) == ("7", [{"role": "user", "content": "What is 3 + 4?"}])
     assert len(three.prompt.messages) == 2
     assert "response" not in three.fields
-
-
-def test_a_conversation_gains_the_response_that_it_ends_with_and_nothing_else(tmp_path):
-    asked, said = {"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}
-    for turns, response in (([asked, said], {"response": "So."}), ([asked], {})):
-        assert read_row(tmp_path, {"messages": turns}).fields == {"messages": turns, **response}
 
 
 def test_prompt_and_completion_are_texts_or_turns(tmp_path):
@@ -192,21 +176,6 @@ def test_a_later_row_that_does_not_fit_names_format_and_field(tmp_path):
         'is not a gsm8k row: "question" is a number',
         'is not a gsm8k row: "question" is missing',
     ]
-
-
-def test_the_format_can_be_given(tmp_path):
-    row = {"question": "Q", "answer": "#### 1"}
-    assert read_row(tmp_path, row, format="tokur").reference is None
-    assert 'is not a svamp row: "Body" is missing' in message_of(read_row(tmp_path, row, format="svamp"))
-    with pytest.raises(UsageError, match=r"--format csv: there is no such format; there are: auto, tokur, .*gsm8k"):
-        read_records("anything", format="csv")
-
-
-def test_fields_are_mapped_by_dotted_paths():
-    mapping = FieldMapping(response="6b_finetuning.solution", reference="ground_truth")
-    record = read("gsm8k_model_solutions.jsonl", mapping=mapping)[0]
-    assert record.response.startswith("Janet eats 3 ducks eggs")
-    assert record.reference.endswith("A: 18")
 
 
 @pytest.mark.parametrize(
@@ -311,28 +280,6 @@ def test_a_question_whose_answer_is_kept_secret_has_no_reference(tmp_path):
     for row in ({**MMLU, "answer": -1}, {**MMLU, "answer": ""}):
         record = read_row(tmp_path, row)
         assert (record.reference, record.prompt.question[-4:]) == (None, "D. 8")
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"answer": 4}, '"answer" is 4, which is none of the 4 of "choices"'),
-        ({"answer": -2}, '"answer" is -2, which is none'),
-        ({"answer": "c"}, '"answer" is "c", which is none'),
-        ({"answer": "2"}, '"answer" is "2", which is none'),  # from 0 or from 1?
-        ({"answer": True}, '"answer" is a boolean'),
-        ({"answer": None}, '"answer" is null'),
-        ({"choices": ["B", "A", "x", "y"], "answer": "A"}, 'which is several of "choices"'),
-        ({"choices": "['4', '9']"}, '"choices" is a string'),
-        ({"choices": [[4], 9]}, '"choices[0]" is a list'),
-        ({"choices": [1, 2, 3, 4], "answer": 3}, 'which is several of "choices"'),  # a place, or one of them?
-        ({"choices": ["4"], "answer": 0}, '"choices" has 1 choices'),
-        ({"choices": {"text": ["4", "9"]}}, '"choices.label" is null'),
-        ({"choices": {"text": ["4", "9"], "label": ["A"]}}, "2 texts and 1 labels"),
-    ],
-)
-def test_choices_that_do_not_tell_the_right_one_are_errors(tmp_path, change, message):
-    assert message in message_of(read_row(tmp_path, {**MMLU, **change}))
 
 
 def test_choices_beside_a_reference_are_a_users_own(tmp_path):

@@ -17,7 +17,7 @@ from tests.records.test_evaluation_logs import zstd_archive, zstd_compress
 from tokur_cli.records.arrays import array_elements
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.reader import read_records
-from tokur_cli.records.streams import MAX_LINE, BoundedLines, in_bytes, open_input
+from tokur_cli.records.streams import MAX_LINE, BoundedLines, open_input
 
 calm = settings(deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow])
 SKIPPABLE_FRAME = b"\x50\x2a\x4d\x18\x04\x00\x00\x00note"
@@ -272,10 +272,6 @@ def test_memory_is_bounded_whatever_an_archive_swells_to(tmp_path, form):
     found = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True)
     words = {"array.zst": "the file is not complete", "spaces.zst": "64 MB of white space in a row"}
     assert words.get(form, "is longer than 64 MB") in found.stdout + found.stderr
-
-
-def test_in_bytes_gives_round_numbers():
-    assert [in_bytes(n) for n in (999, 1000, 1500, 64_000_000)] == ["999 bytes", "1 kB", "1,500 bytes", "64 MB"]
 
 
 def test_records_import_nothing_heavy():

@@ -1,18 +1,16 @@
 """Outputs that cannot be continued appear when they are complete; what a kill left, the next run removes."""
 
-import json
 import os
 import signal
 import stat
 import subprocess
 import sys
-import threading
 from contextlib import suppress
 
 import pytest
 
 from tests.records.test_outputs import SCORED, tokur
-from tokur_cli.records.errors import TokurError, UsageError
+from tokur_cli.records.errors import TokurError
 from tokur_cli.records.outputs import replacing, writing_whole
 from tokur_cli.records.record import Record
 from tokur_cli.records.writer import open_output
@@ -63,19 +61,6 @@ def test_a_killed_run_leaves_the_old_file_and_the_next_run_removes_what_it_left(
     assert len(out.read_text().splitlines()) > 2
 
 
-@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
-def test_a_run_that_a_bad_record_ends_leaves_the_old_file(command, tmp_path):
-    (tmp_path / "in").write_bytes(SCORED.read_bytes() + b"broken\n")
-    for before in (None, "mine\n"):
-        if before is not None:
-            (tmp_path / "out").write_text(before)
-        run = tokur(*command, "out", "in", *(["--force"] if before else []), cwd=tmp_path)
-        assert run.returncode == 1
-        assert (tmp_path / "out").exists() == (before is not None)
-        assert before is None or (tmp_path / "out").read_text() == before
-        assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
-
-
 @pytest.mark.parametrize("before", [None, b"old\n"])
 def test_a_whole_output_is_the_old_file_until_the_end(before, tmp_path):
     out, link = tmp_path / "out", tmp_path / "link"
@@ -99,21 +84,6 @@ def test_a_whole_output_is_the_old_file_until_the_end(before, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["link", "out", "plain"]
 
 
-def test_what_is_no_file_is_written_as_it_comes(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    read = []
-    reader = threading.Thread(target=lambda: read.append((tmp_path / "pipe").read_bytes()), daemon=True)
-    reader.start()
-    with open_output(str(tmp_path / "pipe"), whole=True) as writer:
-        writer.write(RECORD)
-    reader.join(10)
-    assert read == [b'{"a":1}\n']
-    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
-    with open_output(os.devnull, whole=True) as writer:
-        writer.write(RECORD)
-    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
-
-
 def test_a_file_by_the_name_of_a_descriptor_is_written_in_place(tmp_path):
     """Whoever opened it goes on writing there."""
     with open(tmp_path / "out", "wb", buffering=0) as file:
@@ -129,19 +99,6 @@ def test_a_file_by_the_name_of_a_descriptor_is_written_in_place(tmp_path):
         file.seek(0, os.SEEK_END)
         file.write(b"more\n")
     assert (tmp_path / "page").read_bytes() == b"page\nmore\n"
-
-
-def test_two_runs_do_not_make_one_file(tmp_path):
-    path = str(tmp_path / "out")
-    with open_output(path, whole=True) as first:
-        with pytest.raises(TokurError, match="out: is being written by another run: wait for it"):
-            open_output(path, whole=True)
-        with open_output(path + "-b", whole=True):
-            pass
-        first.write(RECORD)
-    with pytest.raises(UsageError, match="has something in it: give --force"):
-        open_output(path, whole=True)
-    assert sorted(os.listdir(tmp_path)) == ["out", "out-b"]
 
 
 def test_a_full_disk_and_a_place_that_cannot_be_written_are_errors_with_the_name(tmp_path):
@@ -199,34 +156,3 @@ with replacing(Path("folder")) as new:
             raise ValueError("no new one")
         assert (tmp_path / "folder" / "part").read_text() == "old"
         assert os.listdir(tmp_path) == ["folder"]
-
-
-def test_plots_that_are_cut_off_do_not_appear(tmp_path, monkeypatch):
-    figure = pytest.importorskip("matplotlib.figure")
-    save = figure.Figure.savefig
-
-    def cut_off(self, path, **options):
-        save(self, path, **options)
-        os.truncate(path, 10)
-        raise KeyboardInterrupt
-
-    from tokur_cli.views.plots import _figure
-
-    def draw():
-        with _figure(str(tmp_path / "roc"), 2, 2):
-            pass
-
-    draw()
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert sorted(before) == ["roc.png", "roc.svg"]
-    monkeypatch.setattr(figure.Figure, "savefig", cut_off)
-    with pytest.raises(KeyboardInterrupt):
-        draw()
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
-
-
-def test_the_records_are_those_of_standard_output(tmp_path):
-    run = tokur("select", "--by", "eu_mean", SCORED, cwd=tmp_path, stdout=subprocess.PIPE)
-    tokur("select", "--by", "eu_mean", "-o", "out", SCORED, cwd=tmp_path)
-    assert (tmp_path / "out").read_text() == run.stdout != ""
-    assert all(json.loads(line)["tokur"]["n"] for line in run.stdout.splitlines())
