@@ -319,18 +319,6 @@ def test_a_certificate_that_was_changed_by_hand_is_refused(certify, select, tmp_
     assert "there is no such file; `tokur evaluate LABELLED --certify 5% -o" in err
 
 
-def test_the_plot_shows_the_risk_its_bound_and_the_point(certify, tmp_path):
-    *_, certificate, _ = certify(list(labelled()), "--plot", tmp_path / "plots")
-    drawn = (tmp_path / "plots" / "certificate.svg").read_text()
-    for text in (
-        "upper bound",
-        f"certified: eu below {certificate['threshold']:.6g}",
-        "at most 0.1",
-        "Risk and coverage",
-    ):
-        assert text in drawn
-
-
 def test_neither_imports_torch_nor_scikit_learn(tmp_path):
     path = write_lines(tmp_path / "labelled.jsonl", labelled())
     certificate = tmp_path / "certificate.json"

@@ -47,7 +47,7 @@ def evaluate(
     if len({_file(path) for path in paths}) < len(paths):
         raise UsageError("a file is given twice: each is a run of its own")
     if certify.most_wrong is not None:
-        from tokur_cli.commands.evaluate.certify.command import write_certificate
+        from tokur_cli.commands.evaluate.certify import write_certificate
 
         write_certificate(paths, source, certify, fit.by, labels, target)
         return

@@ -14,9 +14,8 @@ from tokur_cli.records.errors import UsageError
 
 _NOT_CERTIFIED = (
     *("--scores", "--level", "--bootstrap", "--versus", "--group-by", "--difficulty", "--scaling", "--seed"),
-    *("--fit", "--as=latex"),
+    *("--fit", "--as=latex", "--plot"),
 )
-_OF_FIT = "{option} is about a calibration: say where it goes with --fit FILE"
 
 
 @dataclass(frozen=True)
