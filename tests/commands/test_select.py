@@ -1,11 +1,8 @@
-import io
 import json
 import math
 import random
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.commands.score.test_score import parsed, write_lines
-from tests.commands.test_process import finish, start
+from tests.commands.test_process import start
 from tokur_cli.answers.symbolic import OutOfLimits, WorkerPool
 
 REFERENCE = "18"
@@ -104,14 +101,6 @@ def test_the_default_is_majority_of_sixteen_or_of_the_top_tenth_by_the_length_no
     assert (selected[0]["tokur"]["kept"], selected[0]["tokur"]["answer"]) == (18, "5")
 
 
-def test_ten_percent_is_the_papers_whatever_is_left_of_a_vote(select):
-    lines = question("q1", ["7", "18", "18"] + ["5"] * 27) + question("q2", ["7", "18", "18"])
-    _, selected, err = select(lines, "--keep", "10%")
-    assert [(one["tokur"]["kept"], one["tokur"]["answer"]) for one in selected] == [(3, "18"), (1, "7")]
-    assert {one["tokur"]["selection"]["keep_at_least"] for one in selected} == {None}
-    assert err[-1].startswith("accuracy 50.00%, majority 50.00%, Pass@1")
-
-
 def test_a_response_without_the_score_votes_by_default_and_ranks_last(select):
     lines = question("q1", ["7", "18", "18", "18"])
     for line in lines[1:]:
@@ -199,14 +188,6 @@ def test_methods_and_weights_by_hand(select):
     assert outcome("--method", "wbon") == outcome("--method", "wbon", "--weight", "exp") == ("2", total, [1.0])
 
 
-def test_orientation_comes_from_the_catalogue(select):
-    lines = question("q1", ["1", "2"])
-    for line, value in zip(lines, (-2.0, -1.0), strict=True):
-        line["tokur"]["scores"] = {"ll": value, "pe": -value}
-    for by, answer in (("ll", "2"), ("pe", "2")):
-        assert select(lines, "--by", by, "--method", "bon")[1][0]["tokur"]["answer"] == answer
-
-
 def test_by_eu_is_the_sum_and_that_is_said(select):
     lines = question("q1", ["1", "2"])
     lines[0]["tokur"]["scores"] = {"eu": 9.0, "eu_mean": 0.1}
@@ -285,14 +266,6 @@ def test_records_writes_all_back_in_their_order_with_what_became_of_them(select)
         [True, False, 0.0, None, None, 4, False],
     ]
     assert all(list(verdict) == keys for verdict in verdicts)
-
-
-def test_records_of_an_earlier_selection_can_be_selected_from_again(select):
-    lines = shuffled_questions()
-    _, once, _ = select(lines, "--records")
-    _, selected, _ = select(once)
-    _, directly, _ = select(lines)
-    assert selected == directly
 
 
 def test_select_keeps_the_values_and_the_order_of_fields(run_tokur, tmp_path):
@@ -495,11 +468,6 @@ def test_output_goes_to_a_file_that_is_not_the_input(run_tokur, tmp_path):
     assert [one["id"] for one in parsed(output.read_text())] == ["q1"], "a run that fails leaves the file as it was"
 
 
-def test_an_empty_input_gives_an_empty_output(select):
-    assert select([])[:2] == (0, [])
-    assert select([], "--records", "--grouped")[:2] == (0, [])
-
-
 def test_foreign_rows_are_selected_from(run_tokur):
     rows = Path(__file__).parent.parent / "data/formats/lm_eval_new.jsonl"
     code, out, _ = run_tokur("select", rows, "--keep", "100%")
@@ -554,36 +522,3 @@ def test_a_closed_pipe_is_a_normal_end(tmp_path):
     process.stdout.close()
     assert process.stderr.read() == b""
     assert process.wait(timeout=60) == 0
-
-
-def test_an_interrupt_ends_with_130():
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = start(["select", "--grouped"], **pipes)
-    for line in question("q1", ["1"]) + question("q2", ["3"]):
-        process.stdin.write(json.dumps(line).encode() + b"\n")
-    process.stdin.flush()
-    assert process.stdout.readline()  # now it waits for more
-    time.sleep(0.5)  # in the moment before it reads, Python would only see the signal after the next line
-    process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) == 130
-    assert (process.stdout.read(), process.stderr.read()) == (b"", b"tokur select: interrupted\n")
-
-
-def test_no_input_is_a_usage_error(run_tokur, monkeypatch):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
-    monkeypatch.setattr(sys, "stdin", Terminal())
-    code, _, err = run_tokur("select")
-    assert code == 2
-    assert "no input" in err
-
-
-def test_standard_input_is_read_where_a_pipe_is(tmp_path):
-    given = write_lines(tmp_path / "in.jsonl", question("q1", ["18"]))
-    with given.open("rb") as stream:
-        code, out, err = finish(["select"], stdin=stream)
-    assert (code, len(parsed(out))) == (0, 1)
-    said = "accuracy 100.00% (1 question): one response each, nothing to choose from"
-    assert err == f"tokur select: {said}\n"

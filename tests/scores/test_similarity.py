@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.scores.polygraph import MATRICES, TEXTS
-from tokur_cli.scores.similarity import as_similarity, degree, eccentricity, jaccard_similarity
+from tokur_cli.scores.similarity import degree, eccentricity, jaccard_similarity
 
 
 @st.composite
@@ -158,11 +158,3 @@ def test_both_stay_in_their_ranges(similarity):
     uncertainty, confidence = eccentricity(similarity)
     assert 0 <= uncertainty <= math.sqrt(size - 1) + 1e-9
     assert (confidence <= 0).all()
-
-
-def test_one_certain_text_is_written_without_a_sign():
-    assert not np.signbit(eccentricity([[1]])[1][0])
-
-
-def test_what_rounding_moved_out_of_the_range_is_moved_back():
-    assert as_similarity([[1, 1 + 1e-10], [-1e-10, 1 - 1e-10]]).tolist() == [[1, 1], [0, 1 - 1e-10]]

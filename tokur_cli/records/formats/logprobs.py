@@ -30,14 +30,12 @@ class LoggedToken:
         text: the token's bytes.
         logprob: log p of the token in nats; None where the service does not say.
         likeliest: log p of the likeliest tokens at this place, as far as they are known to be that, in nats.
-        unlisted: whether the token is none of the ``likeliest``.
         texts: what the ``likeliest`` add to a text.
     """
 
     text: bytes
     logprob: float | None
     likeliest: tuple[float, ...]
-    unlisted: bool
     texts: tuple[bytes, ...]
 
 
@@ -126,10 +124,10 @@ def _read(record: Record, what: str, row: Any) -> LoggedToken:
     _check_mass(record, f"{what}: top_logprobs", known)
     is_own = [(other.get("token"), number) == (row["token"], logprob) for other, number in known]
     if known and is_own[0] and _came_for_itself([number for _, number in known]):
-        known, is_own = known[1:], is_own[1:]
+        known = known[1:]
     known.sort(key=lambda pair: -pair[1])
     numbers, texts = tuple(number for _, number in known), tuple(_text_of(other) for other, _ in known)
-    return LoggedToken(text, logprob, numbers, not any(is_own), texts)
+    return LoggedToken(text, logprob, numbers, texts)
 
 
 def _check_mass(record: Record, what: str, known: list[tuple[dict[str, Any], float]]) -> None:
