@@ -2,7 +2,7 @@
 
 Run it in a checkout with `pip install cosmic-ray`; the checkout itself is left alone:
 
-    python -m tests.mutants metrics engine/uncertainty --count 120 --seed 0
+    python -m tests.mutants metrics engine/scoring --count 120 --seed 0
 
 A room is a folder of `tokur_cli` that has tests under the same path. `--first 40` passes over the first 40 changes of
 the sample, which another run has made.

@@ -11,7 +11,7 @@ and writes them.
                    A new format: ``records/formats``
     engine         the only room that imports torch and transformers, and that knows no record
     scores         from a response's per-token numbers to scores. A new score: ``scores/catalogue``; a new number per
-                   token: ``scores/quantities`` and the engine's vocabulary
+                   token: ``scores/quantities`` and ``engine/scoring/quantities``
     answers        answers extracted from responses, compared and graded; code run
     selection      the best of N by votes
     metrics        how well scores tell correct from incorrect. A new metric: ``metrics/catalogue``

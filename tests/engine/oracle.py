@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
-from tokur_cli.engine.body import cache_argument
+from tokur_cli.engine.forward.body import cache_argument
 
 
 def reference_quantities(

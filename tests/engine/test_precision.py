@@ -6,7 +6,7 @@ import torch
 from tests.engine.fake_gpu import fake_mac_gpu
 from tokur_cli.engine.generation.sampling import Sampling, choose_tokens
 from tokur_cli.engine.posterior.basis import left_singular_vectors
-from tokur_cli.engine.uncertainty.vocabulary import token_quantities
+from tokur_cli.engine.scoring.quantities import token_quantities
 from tokur_cli.scores.quantities import ON_DEMAND, QUANTITIES
 
 

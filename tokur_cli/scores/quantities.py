@@ -1,7 +1,7 @@
 """The table of token quantities: all that is known of one but for how it is computed, which is the engine's.
 
 Helps, the names that guide a generation, heat maps, steps, labelled spans and the scores that are a mean or a sum read
-it. To add a quantity, compute it in ``engine/uncertainty/vocabulary`` and give it an entry here.
+it. To add a quantity, compute it in ``engine/scoring/quantities`` and give it an entry here.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from tokur_cli.commands.session.session import Session
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.engine.baselines.encoders import load_entailment
+from tokur_cli.engine.forward.probe import probe_model
 from tokur_cli.engine.model.load import LanguageModel
-from tokur_cli.engine.probe import probe_model
 
 
 def text_set(texts, context=""):

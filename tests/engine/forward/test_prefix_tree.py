@@ -13,12 +13,12 @@ from tests.engine import oracle
 from tests.engine.more_families import GEMMA, MORE, SMALL, model_of
 from tests.tiny import FAMILIES, tiny_model
 from tokur_cli.engine.forward import prefix_tree
+from tokur_cli.engine.forward.batching import HalvingBatches
+from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.forward.prefix_tree import divide, shares_prefixes
-from tokur_cli.engine.halving import HalvingBatches
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
-from tokur_cli.engine.uncertainty.perturbed import Draws
 
 WINDOW = {"sliding_window": 8, "layer_types": ["sliding_attention", "full_attention"] * 2, "num_hidden_layers": 4}
 PER_LAYER = {"vocab_size_per_layer_input": 259, "hidden_size_per_layer_input": 8}

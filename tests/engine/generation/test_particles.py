@@ -10,6 +10,7 @@ from tests.engine.generation.plain import brute_force_tokens, particle_filter
 from tests.engine.generation.test_decoder import requests, text_of
 from tests.engine.more_families import more
 from tests.tiny import tiny_model
+from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.generation.cache import KVCache
 from tokur_cli.engine.generation.decoder import DecodedResponse, Decoder, DecodingRequest
 from tokur_cli.engine.generation.particles import Guide, ParticleFilter
@@ -18,7 +19,6 @@ from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
-from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.records.errors import TokurError
 from tokur_cli.scores.guides import GuideScore
 

@@ -13,10 +13,10 @@ from tests.engine import oracle
 from tests.engine.model.test_hub import hub_model
 from tests.engine.model.test_load import IDS, load
 from tests.tiny import tiny_model, tiny_model_folder, tiny_tokenizer
+from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
-from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.records.errors import TokurError
 
 peft = pytest.importorskip("peft")

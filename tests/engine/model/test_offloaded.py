@@ -7,11 +7,11 @@ from tests.commands.score.test_score import parsed, records, write_lines
 from tests.engine.model.test_adapters import save_adapter
 from tests.engine.model.test_load import load
 from tests.tiny import quieten, tiny_model, tiny_tokenizer
+from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.model.request import Offload
 from tokur_cli.engine.posterior.basis import weight_digest
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
-from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.records.errors import TokurError
 
 RESPONSE = TokenizedResponse([5, 77, 130, 9], [201, 33, 34, 60])

@@ -13,7 +13,8 @@ from tests.engine import oracle
 from tests.engine.model.test_adapters import LORA, save_adapter
 from tests.engine.model.test_load import load
 from tests.tiny import tiny_model, tiny_tokenizer
-from tokur_cli.engine.body import parts_of
+from tokur_cli.engine.forward.body import parts_of
+from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.model import load as load_module
 from tokur_cli.engine.model import quantised
 from tokur_cli.engine.model.load import not_finite
@@ -23,7 +24,6 @@ from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.projections import find_projections
 from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
-from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.records.errors import TokurError
 
 bitsandbytes = pytest.importorskip("bitsandbytes", reason="bitsandbytes is not installed")

@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from tests.test_real_model import sample_lines
+from tokur_cli.engine.forward.hooks import Draws, perturbed
 from tokur_cli.engine.model.embedded import DEFAULT_MODEL
 from tokur_cli.engine.model.load import describe_model, load_language_model
 from tokur_cli.engine.model.request import ModelRequest
 from tokur_cli.engine.posterior.folder import keep_posterior
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
-from tokur_cli.engine.uncertainty.perturbed import Draws, perturbed
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed"),

@@ -10,13 +10,13 @@ from safetensors.torch import load_file
 
 from tests.engine import oracle
 from tests.tiny import FAMILIES, tiny_model
+from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.posterior.basis import write_basis
 from tokur_cli.engine.posterior.description import read_description
 from tokur_cli.engine.posterior.folder import keep_posterior, load_posterior
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
-from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.records.errors import TokurError, UsageError
 
 RESPONSE = TokenizedResponse([1, 2, 3, 4], [50, 60, 70, 80, 90])

@@ -8,12 +8,12 @@ from safetensors.torch import load_file
 from tests.engine import oracle
 from tests.engine.more_families import MORE, more
 from tests.tiny import FAMILIES, SIZES, tiny_model
+from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.posterior.lora import save_adapter
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.projections import count_layers, find_projections
 from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
-from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.records.errors import TokurError
 
 WITHOUT_BOTH = {"mamba", "mamba2", "bert"}

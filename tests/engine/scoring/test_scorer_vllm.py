@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.tiny import tiny_model_folder
+from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.model.load import load_language_model
 from tokur_cli.engine.model.request import ModelRequest
 from tokur_cli.engine.model.vllm import VllmResources
@@ -21,7 +22,6 @@ from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
 from tokur_cli.engine.scoring.vllm import VllmScorer
-from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.records.errors import TokurError
 
 BLOCK = 16  # positions that vLLM keeps together
@@ -207,7 +207,7 @@ COMPARE = """
 import sys
 from pathlib import Path
 import numpy as np
-from tests.engine.uncertainty.test_scorer_vllm import REAL, in_4_bits, responses, scorer, scorers, worst_differences
+from tests.engine.scoring.test_scorer_vllm import REAL, in_4_bits, responses, scorer, scorers, worst_differences
 from tests.tiny import tiny_model_folder
 for name, (family, sizes) in REAL.items():
     place = Path(sys.argv[1], name)

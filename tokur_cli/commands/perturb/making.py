@@ -10,12 +10,12 @@ from typing import Any
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.perturb.strength import Trial, try_strength
 from tokur_cli.commands.session.session import Session
+from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.posterior.folder import keep_posterior
 from tokur_cli.engine.posterior.posterior import Posterior, size_of
 from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.posterior.strength import SWEEPS, largest_sigma
 from tokur_cli.engine.scoring.scorer import Scorer
-from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.record import Record
 from tokur_cli.records.writer import RecordWriter
@@ -58,7 +58,7 @@ class PosteriorMaker:
 
     def keep(self, folder: str, *, force: bool) -> None:
         """Write the posterior's folder."""
-        posterior, members, model = self.draws.posterior, self.draws.members, self.session.model
+        posterior, members, model = self.draws.posterior, self.draws.num_draws, self.session.model
         keep_posterior(
             folder,
             model.model,
@@ -87,7 +87,7 @@ class PosteriorMaker:
         fields = {
             "sigma": sigma,
             **try_strength(trial, scorer, self.progress),
-            "draws": self.draws.members,
+            "draws": self.draws.num_draws,
             "sampling": self.sampling,
             "seed": self.draws.posterior.seed,
         }
@@ -95,7 +95,7 @@ class PosteriorMaker:
         return fields
 
     def _draws_of(self, sigma: float) -> Draws:
-        return Draws(replace(self.draws.posterior, sigma=sigma), self.draws.members)
+        return Draws(replace(self.draws.posterior, sigma=sigma), self.draws.num_draws)
 
     def _write(self, fields: dict[str, Any]) -> None:
         self.writer.write(Record.parse(encode_value(fields), None, None))

@@ -13,8 +13,8 @@ from tokur_cli.commands.session.session import Session
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.labelled import Labeller
 from tokur_cli.commands.shared.progress import Progress
+from tokur_cli.engine.scoring.quantities import COMPARISONS
 from tokur_cli.engine.scoring.scorer import Quantities, Scorer, TokenizedResponse
-from tokur_cli.engine.uncertainty.vocabulary import COMPARISONS
 from tokur_cli.metrics.ranking import auroc
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record

@@ -21,7 +21,7 @@ def kept_alternatives(
     every draw has it as its likeliest.
 
     Args:
-        found: of T tokens, ``ALTERNATIVES`` of ``engine/uncertainty/vocabulary``; nothing of draws without any.
+        found: of T tokens, ``ALTERNATIVES`` of ``engine/scoring/quantities``; nothing of draws without any.
         written: T ids.
         most: how many were asked for.
         spell: from an id to what the token adds to a text.

@@ -19,12 +19,12 @@ from tokur_cli.commands.score.windows import ScoredLine, ScoringTask
 from tokur_cli.commands.session.session import Session
 from tokur_cli.commands.shared.digests import with_model_digests
 from tokur_cli.commands.shared.prompts import is_of, with_ids_of
+from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.model.load import LanguageModel
 from tokur_cli.engine.posterior.settings import settings_of_draws
+from tokur_cli.engine.scoring.quantities import ALTERNATIVES
 from tokur_cli.engine.scoring.scorer import Quantities
 from tokur_cli.engine.text.tokens import LocatedResponse
-from tokur_cli.engine.uncertainty.perturbed import Draws
-from tokur_cli.engine.uncertainty.vocabulary import ALTERNATIVES
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import compute_scores
@@ -234,7 +234,7 @@ def _quantities_of(record: Record | RecordError) -> Quantities:
 def _run_settings(options: ScoringOptions, language_model: LanguageModel, draws: Draws | None) -> dict[str, Any]:
     """Return what the numbers depend on; the posterior's part is null where no draw was made."""
     of_draws = settings_of_draws(
-        draws.posterior if draws else None, draws.members if draws else 0, options.sampling, options.estimator
+        draws.posterior if draws else None, draws.num_draws if draws else 0, options.sampling, options.estimator
     )
     why = {"sigma_auto": draws.posterior.why} if draws and draws.posterior.why else {}
     backend = {} if options.engine.backend == "transformers" else {"backend": options.engine.backend}

@@ -10,10 +10,11 @@ from tokur_cli.commands.options.model import BackendOptions, DecodingOptions
 from tokur_cli.commands.options.scoring import PosteriorOptions, default_batch_tokens
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm
+from tokur_cli.engine.forward.batching import available_bytes
+from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.generation.decoder import Decoder
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.generation.vllm import VllmDecoder
-from tokur_cli.engine.memory import available_bytes
 from tokur_cli.engine.model.cache_dir import cache_folder
 from tokur_cli.engine.model.load import LanguageModel, ModelDescription
 from tokur_cli.engine.model.vllm import VllmResources
@@ -25,7 +26,6 @@ from tokur_cli.engine.posterior.strength import suitable_strength
 from tokur_cli.engine.scoring.scorer import Scorer
 from tokur_cli.engine.scoring.vllm import VllmScorer
 from tokur_cli.engine.text.tokens import ResponseTokenizer
-from tokur_cli.engine.uncertainty.perturbed import Draws
 
 ROWS = 256  # generated at once; beyond them a further row gains little
 _VLLM_SHARE = 0.8  # of its memory, where the head and the vocabulary's reductions need the rest

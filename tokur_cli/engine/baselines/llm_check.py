@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from tokur_cli.engine.baselines.layers import decoder_layer, eager_attention, hidden_states, recorded
-from tokur_cli.engine.body import input_device, logits_from, parts_of, run_body
-from tokur_cli.engine.halving import HalvingBatches, pad
+from tokur_cli.engine.forward.batching import HalvingBatches, pad
+from tokur_cli.engine.forward.body import input_device, logits_from, parts_of, run_body
+from tokur_cli.engine.forward.rope import rescaled_beyond
 from tokur_cli.engine.precision import on_float64_device
-from tokur_cli.engine.rotary import rescaled_beyond
 from tokur_cli.engine.scoring.scorer import TokenizedResponse
 from tokur_cli.records.errors import TokurError
 

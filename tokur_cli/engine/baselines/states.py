@@ -10,9 +10,9 @@ import torch
 from transformers import PreTrainedModel
 
 from tokur_cli.engine.baselines.layers import decoder_layer, hidden_states, recorded
-from tokur_cli.engine.body import input_device, parts_of, run_body
-from tokur_cli.engine.halving import HalvingBatches, pad
-from tokur_cli.engine.rotary import rescaled_beyond
+from tokur_cli.engine.forward.batching import HalvingBatches, pad
+from tokur_cli.engine.forward.body import input_device, parts_of, run_body
+from tokur_cli.engine.forward.rope import rescaled_beyond
 from tokur_cli.records.errors import TokurError
 
 State = npt.NDArray[np.float32]

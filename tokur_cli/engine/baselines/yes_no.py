@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from tokur_cli.engine.body import input_device, logits_from, run_body
-from tokur_cli.engine.halving import HalvingBatches, pad
-from tokur_cli.engine.rotary import rescaled_beyond
+from tokur_cli.engine.forward.batching import HalvingBatches, pad
+from tokur_cli.engine.forward.body import input_device, logits_from, run_body
+from tokur_cli.engine.forward.rope import rescaled_beyond
 from tokur_cli.records.errors import TokurError
 
 TRUE_OR_FALSE = (("True", "False"), ("true", "false"), ("TRUE", "FALSE"), ("(A)", "(B)"), ("A", "B"))

@@ -23,7 +23,7 @@ from transformers import Cache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 from transformers.utils.generic import ModelOutput
 
-from tokur_cli.engine.body import cache_argument, empty_cache, input_device, run_body
+from tokur_cli.engine.forward.body import cache_argument, empty_cache, input_device, run_body
 
 LEAST_SAVING = 64
 """Positions that a node saves: fewer are not worth a pass of their own."""

@@ -29,10 +29,10 @@ from transformers import Cache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer, LinearAttentionLayer
 from transformers.utils.generic import ModelOutput
 
-from tokur_cli.engine.body import cache_argument, empty_cache, input_device, logits_from, run_body
-from tokur_cli.engine.halving import pad
-from tokur_cli.engine.rotary import rescaled_beyond
-from tokur_cli.engine.uncertainty.perturbed import Draws, perturbed
+from tokur_cli.engine.forward.batching import pad
+from tokur_cli.engine.forward.body import cache_argument, empty_cache, input_device, logits_from, run_body
+from tokur_cli.engine.forward.hooks import Draws, perturbed
+from tokur_cli.engine.forward.rope import rescaled_beyond
 
 SPARE_COLUMNS = 64
 """Columns that are allocated ahead."""
@@ -111,7 +111,7 @@ class KVCache:
     ) -> None:
         self.model, self.draws, self.stepwise = model, draws, stepwise
         self.device = input_device(model)
-        self.num_weights = 1 + (draws.members if draws else 0)
+        self.num_weights = 1 + (draws.num_draws if draws else 0)
         self._last_position = min(context_length or sys.maxsize, rescaled_beyond(model) or sys.maxsize) - 1
         self._cache: Cache | None = None
         self._lengths = torch.zeros(0, dtype=torch.long)  # (R,) tokens of each response that are processed

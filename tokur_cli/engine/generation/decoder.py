@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from tokur_cli.engine.forward.batching import clear_device_cache, is_out_of_memory
+from tokur_cli.engine.forward.rope import rescaling
 from tokur_cli.engine.generation.cache import SPARE_COLUMNS, KeptText, KVCache, kept_bytes
 from tokur_cli.engine.generation.sampling import RandomStream, Sampling, choose_tokens
 from tokur_cli.engine.generation.scoring import ScoredTokens, TokenScorer
-from tokur_cli.engine.memory import clear_device_cache, is_out_of_memory
-from tokur_cli.engine.rotary import rescaling
 from tokur_cli.records.errors import TokurError
 
 _FREE_TO_JOIN = 1 / 8  # of the rows: fewer are not worth a pass over prompts

@@ -111,8 +111,8 @@ def merge_adapter(model: PreTrainedModel, adapter: Adapter, ids: Sequence[int]) 
     from peft import PeftConfig, get_peft_model
     from peft.utils import load_peft_weights
 
-    from tokur_cli.engine.body import input_device
-    from tokur_cli.engine.memory import is_out_of_memory
+    from tokur_cli.engine.forward.batching import is_out_of_memory
+    from tokur_cli.engine.forward.body import input_device
     from tokur_cli.engine.model.quantised import is_quantised
     from tokur_cli.engine.precision import rounding, tolerance
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-    from tokur_cli.engine.probe import Probe
+    from tokur_cli.engine.forward.probe import Probe
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class LanguageModel(ModelDescription):
     @property
     def device(self) -> torch.device:
         """Where token ids go: the device of the input embeddings."""
-        from tokur_cli.engine.body import input_device
+        from tokur_cli.engine.forward.body import input_device
 
         return input_device(self.model)
 
@@ -127,10 +127,10 @@ def load_language_model(
     """
     source, adapter, config, found = _find(request, progress)
     check(found)
-    from tokur_cli.engine.loading.reordered import reorder_weights
+    from tokur_cli.engine.forward.probe import probe_ids, probe_model
     from tokur_cli.engine.model.quantised import multiply_unrounded
+    from tokur_cli.engine.model.reordered import reorder_weights
     from tokur_cli.engine.output import Silenced
-    from tokur_cli.engine.probe import probe_ids, probe_model
 
     prepare_memory(request.device_map)
     label = source.label(found.base or request.name)

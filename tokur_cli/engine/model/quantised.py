@@ -19,7 +19,7 @@ from torch.nn import functional
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from transformers.pytorch_utils import Conv1D
 
-from tokur_cli.engine.body import computing_device
+from tokur_cli.engine.forward.body import computing_device
 from tokur_cli.engine.model.errors import first_line
 from tokur_cli.records.errors import TokurError, UsageError
 

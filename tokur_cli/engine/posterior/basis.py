@@ -14,8 +14,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from tokur_cli.engine.loading.reordered import parameters_of
 from tokur_cli.engine.model.quantised import is_plain, kept_tensors, plain_parts, some_columns, weight_of
+from tokur_cli.engine.model.reordered import parameters_of
 from tokur_cli.engine.posterior.projections import Projection
 
 _SMALL = 1024  # sides of a weight that LAPACK decomposes within a second

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-from tokur_cli.engine.body import parts_of
+from tokur_cli.engine.forward.body import parts_of
 from tokur_cli.engine.model.quantised import is_linear_map, is_plain, size, weight_of
 from tokur_cli.engine.posterior.layouts import layout_of, looks_fused
 from tokur_cli.engine.posterior.settings import DEFAULT_TARGETS, layer_slice

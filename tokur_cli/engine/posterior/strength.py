@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 from transformers import PreTrainedModel
 
+from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.posterior.basis import weight_digest
 from tokur_cli.engine.posterior.posterior import Posterior
 from tokur_cli.engine.posterior.settings import MOST_KL, PAPER
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
-from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.outputs import replacing
 from tokur_cli.records.typed import read_json

@@ -15,12 +15,12 @@ from torch import Tensor
 from transformers import Cache, PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from tokur_cli.engine.body import cache_argument, input_device, logits_from, parts_of, run_body
+from tokur_cli.engine.forward.batching import HalvingBatches
+from tokur_cli.engine.forward.body import cache_argument, input_device, logits_from, parts_of, run_body
+from tokur_cli.engine.forward.hooks import Draws, perturbed
 from tokur_cli.engine.forward.prefix_tree import LEAST_SAVING, Ids, Node, Path, divide, shares_prefixes
-from tokur_cli.engine.halving import HalvingBatches
-from tokur_cli.engine.rotary import rescaling
-from tokur_cli.engine.uncertainty.perturbed import Draws, perturbed
-from tokur_cli.engine.uncertainty.vocabulary import Estimator, token_quantities
+from tokur_cli.engine.forward.rope import rescaling
+from tokur_cli.engine.scoring.quantities import Estimator, token_quantities
 from tokur_cli.records.errors import TokurError
 
 SamplingMode = Literal["stepwise", "shared", "joint"]
@@ -105,7 +105,7 @@ class Scorer:
         self.least_saving = least_saving
         self.device = input_device(model)
         parts_of(model)  # seen before draws are added to what its projections put out
-        self.num_rows = 1 + (draws.members if draws else 0)
+        self.num_rows = 1 + (draws.num_draws if draws else 0)
         self.shares_prefixes = shares_prefixes(model)
         self._path = Path(model, self._forward)
         self._rescaling = rescaling(model)

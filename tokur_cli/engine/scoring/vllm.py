@@ -16,9 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tokur_cli.engine.body import logits_from
+from tokur_cli.engine.forward.batching import clear_device_cache, is_out_of_memory
+from tokur_cli.engine.forward.body import logits_from
+from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.forward.prefix_tree import Node
-from tokur_cli.engine.memory import clear_device_cache, is_out_of_memory
 from tokur_cli.engine.model.errors import first_line
 from tokur_cli.engine.model.load import LanguageModel
 from tokur_cli.engine.model.place import drop_layers
@@ -29,7 +30,6 @@ from tokur_cli.engine.posterior.lora import save_adapter
 from tokur_cli.engine.posterior.posterior import Posterior
 from tokur_cli.engine.precision import tolerance
 from tokur_cli.engine.scoring.scorer import Quantities, SamplingMode, Scorer, TokenizedResponse
-from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.records.errors import TokurError
 
 _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # that vLLM has room for
@@ -227,12 +227,12 @@ def _lora(draws: Draws) -> dict[str, Any]:
         raise TokurError(
             f"the draws are adapters of rank {rank}, and vLLM takes at most {_RANKS[-1]}: give --rank less"
         )
-    together = min(draws.members, _ADAPTERS_TOGETHER)
+    together = min(draws.num_draws, _ADAPTERS_TOGETHER)
     return {
         "enable_lora": True,
         "max_lora_rank": room,
         "max_loras": together,
-        "max_cpu_loras": max(draws.members, together),
+        "max_cpu_loras": max(draws.num_draws, together),
     }
 
 
@@ -244,7 +244,7 @@ def _largest_rank(posterior: Posterior) -> int:
 
 def _written(folder: Path, language_model: LanguageModel, draws: Draws) -> list[Path]:
     """Write the draws as adapters, and return where they are."""
-    places = [folder / f"draw-{member}" for member in range(draws.members)]
+    places = [folder / f"draw-{member}" for member in range(draws.num_draws)]
     for member, place in enumerate(places):
         save_adapter(place, language_model.model, draws.posterior, member, language_model.name, None)
     return places

@@ -8,10 +8,10 @@ import torch
 from tests.engine import oracle
 from tests.engine.more_families import GEMMA, MORE, model_of
 from tests.tiny import FAMILIES, tiny_model
+from tokur_cli.engine.forward.hooks import Draws, perturbed
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
-from tokur_cli.engine.uncertainty.perturbed import Draws, perturbed
 from tokur_cli.records.errors import TokurError
 
 SIGMA = 0.3

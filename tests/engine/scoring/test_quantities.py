@@ -3,8 +3,8 @@ import pytest
 import torch
 
 from tests.engine.oracle import reference_quantities
-from tokur_cli.engine.uncertainty import distributions, vocabulary
-from tokur_cli.engine.uncertainty.vocabulary import token_quantities
+from tokur_cli.engine.scoring import quantities
+from tokur_cli.engine.scoring.quantities import token_quantities
 from tokur_cli.scores.quantities import ON_DEMAND, QUANTITIES
 
 
@@ -18,9 +18,9 @@ def reduce(logits: torch.Tensor, targets: list[int], starts: list[int], joint: b
 @pytest.mark.parametrize("block_tokens", [1, 3, 1000])
 @pytest.mark.parametrize("joint", [False, True])
 def test_blocks_of_any_size_give_the_float64_numbers(vocabulary_size, block_tokens, joint, monkeypatch):
-    monkeypatch.setattr(vocabulary, "_FIRST_BLOCK", min(4, block_tokens))
-    monkeypatch.setitem(vocabulary._BLOCK_BYTES, "cpu", 4 * 4 * vocabulary_size * block_tokens)
-    monkeypatch.setitem(vocabulary._REDUCED_BYTES, "cpu", 4 * 4 * vocabulary_size * min(2, block_tokens))
+    monkeypatch.setattr(quantities, "_FIRST_BLOCK", min(4, block_tokens))
+    monkeypatch.setitem(quantities._BLOCK_BYTES, "cpu", 4 * 4 * vocabulary_size * block_tokens)
+    monkeypatch.setitem(quantities._REDUCED_BYTES, "cpu", 4 * 4 * vocabulary_size * min(2, block_tokens))
     generator = torch.Generator().manual_seed(vocabulary_size)
     sizes = [4, 1, 6]
     logits = 5 * torch.randn(4, sum(sizes), vocabulary_size, generator=generator)
@@ -79,8 +79,8 @@ def test_vocabulary_entries_of_probability_zero_contribute_nothing():
 @pytest.mark.parametrize("block_tokens", [1, 2, 1000])
 @pytest.mark.parametrize("broken", [torch.nan, -torch.inf])
 def test_joint_weights_of_a_response_know_nothing_of_those_before_it(broken, block_tokens, monkeypatch):
-    monkeypatch.setattr(vocabulary, "_FIRST_BLOCK", min(4, block_tokens))
-    monkeypatch.setitem(vocabulary._BLOCK_BYTES, "cpu", 3 * 4 * 40 * block_tokens)
+    monkeypatch.setattr(quantities, "_FIRST_BLOCK", min(4, block_tokens))
+    monkeypatch.setitem(quantities._BLOCK_BYTES, "cpu", 3 * 4 * 40 * block_tokens)
     generator = torch.Generator().manual_seed(1)
     logits = torch.randn(3, 7, 40, generator=generator)
     logits[:, 1, 3] = broken  # of the second token, which is token 3
@@ -165,7 +165,7 @@ def test_the_largest_entries_are_found_wherever_they_stand():
         values[1, -30:] += 10  # all in the last groups and what is left over
         values[2, 64:128] += 10  # more than 20 in one group
         values[3] = 0
-        got = distributions.largest(values, 20).sort(descending=True).values
+        got = quantities.largest(values, 20).sort(descending=True).values
         assert torch.equal(got, values.sort(descending=True).values[:, :20])
 
 
@@ -175,15 +175,15 @@ def test_the_largest_entries_are_found_wherever_they_stand():
 def test_alternatives_are_the_likeliest_of_float64_with_their_probabilities(
     vocabulary_size, joint, estimator, monkeypatch
 ):
-    monkeypatch.setitem(vocabulary._BLOCK_BYTES, "cpu", 4 * 4 * vocabulary_size * 3)
-    monkeypatch.setitem(vocabulary._REDUCED_BYTES, "cpu", 4 * 4 * vocabulary_size * 2)
+    monkeypatch.setitem(quantities._BLOCK_BYTES, "cpu", 4 * 4 * vocabulary_size * 3)
+    monkeypatch.setitem(quantities._REDUCED_BYTES, "cpu", 4 * 4 * vocabulary_size * 2)
     generator = torch.Generator().manual_seed(vocabulary_size)
     logits = 4 * torch.randn(4, 11, vocabulary_size, generator=generator)
     targets, starts = torch.randint(vocabulary_size, (11,), generator=generator), torch.tensor([0] * 5 + [5] * 6)
     options = {"joint": joint, "estimator": estimator}
     got = token_quantities(lambda states: states, logits.clone(), targets, starts, alternatives=5, **options)
     plain = token_quantities(lambda states: states, logits.clone(), targets, starts, **options)
-    assert set(got) - set(plain) == set(vocabulary.ALTERNATIVES)
+    assert set(got) - set(plain) == set(quantities.ALTERNATIVES)
     assert all(torch.equal(values, got[name]) for name, values in plain.items())
     log_p = logits.double().log_softmax(-1).numpy()
     weights = np.ones((3, 11)) / 3

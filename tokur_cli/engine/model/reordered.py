@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from tokur_cli.engine.memory import available_bytes
+from tokur_cli.engine.forward.batching import available_bytes
 from tokur_cli.engine.model.place import multiplies_bfloat16_fast
 
 _ROOM_FOR_COPY = 4

@@ -21,17 +21,17 @@ import transformers
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from tokur_cli.engine.body import cache_argument, empty_cache, input_device, logits_from, watch
+from tokur_cli.engine.forward.batching import is_out_of_memory
+from tokur_cli.engine.forward.body import cache_argument, empty_cache, input_device, logits_from, watch
+from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.generation.cache import unsupported_cache_reason
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
-from tokur_cli.engine.memory import is_out_of_memory
 from tokur_cli.engine.model.errors import first_line
 from tokur_cli.engine.model.quantised import is_quantised
 from tokur_cli.engine.posterior.posterior import PerturbedMatrix, Posterior
 from tokur_cli.engine.precision import rounding, tolerance
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
-from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.records.errors import TokurError
 
 TEXT = "The sum of 3 and 4 is 7, so the answer is 7."
@@ -103,7 +103,7 @@ class Probe:
             first: how many positions they begin with in common, in a pass of their own.
             draws: the draws.
         """
-        num_rows = 1 + (draws.members if draws else 0)
+        num_rows = 1 + (draws.num_draws if draws else 0)
         ids = torch.zeros(len(batch), max(one.length for one in batch), dtype=torch.long)
         for row, one in enumerate(batch):
             ids[row, : one.length] = torch.from_numpy(one.input_ids)

@@ -9,8 +9,10 @@ import torch
 from tests.engine import oracle
 from tests.engine.more_families import MORE, REFUSED, model_of, more
 from tests.tiny import FAMILIES, SPECIAL_TOKENS, tiny_model, tiny_tokenizer
-from tokur_cli.engine import body
+from tokur_cli.engine.forward import body
+from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.forward.prefix_tree import _LeafLayer
+from tokur_cli.engine.forward.probe import probe_model
 from tokur_cli.engine.generation import cache
 from tokur_cli.engine.generation.cache import KVCache, RollingLayer
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
@@ -18,9 +20,7 @@ from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.model.load import load_language_model
 from tokur_cli.engine.model.request import ModelRequest
 from tokur_cli.engine.posterior.posterior import build_posterior
-from tokur_cli.engine.probe import probe_model
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
-from tokur_cli.engine.uncertainty.perturbed import Draws
 from tokur_cli.records.errors import TokurError
 
 # Positions that count what is in the cache; no cache, or one of its own
@@ -96,7 +96,7 @@ def test_another_body_than_the_models_own_is_noticed(monkeypatch):
     assert model.get_submodule(parts.body) is model.model.decoder
     probe_model("tiny", model, tiny_tokenizer()).check_scoring(None)
     monkeypatch.setattr(body, "watch", lambda model, ids: model(input_ids=ids).logits)
-    monkeypatch.setattr("tokur_cli.engine.probe.watch", body.watch)
+    monkeypatch.setattr("tokur_cli.engine.forward.probe.watch", body.watch)
     monkeypatch.setitem(body._seen, model, body.Parts("model", parts.working))
     with pytest.raises(TokurError, match="isn't supported"):
         probe_model("tiny", model, tiny_tokenizer()).check_scoring(None)
@@ -154,7 +154,7 @@ def uncapped(monkeypatch):
     def logits_from(model, outputs):
         yield model.get_output_embeddings()
 
-    monkeypatch.setattr("tokur_cli.engine.probe.logits_from", logits_from)
+    monkeypatch.setattr("tokur_cli.engine.forward.probe.logits_from", logits_from)
 
 
 def rolled(monkeypatch):
@@ -165,7 +165,7 @@ def rolled(monkeypatch):
 
 def everywhere(monkeypatch):
     """Draws that reach the rows of the mean weights."""
-    monkeypatch.setattr("tokur_cli.engine.uncertainty.perturbed._Hook.__call__", lambda self, m, a, output: output + 1)
+    monkeypatch.setattr("tokur_cli.engine.forward.hooks._Hook.__call__", lambda self, m, a, output: output + 1)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tokur_cli.engine.memory import available_bytes, is_out_of_memory
+from tokur_cli.engine.forward.batching import available_bytes, is_out_of_memory
 
 
 @pytest.mark.parametrize(

@@ -33,12 +33,12 @@ class Draws:
 
     Args:
         posterior: what is drawn from.
-        members: M.
+        num_draws: M.
     """
 
-    def __init__(self, posterior: Posterior, members: int) -> None:
+    def __init__(self, posterior: Posterior, num_draws: int) -> None:
         self.posterior = posterior
-        self.members = members
+        self.num_draws = num_draws
         self._noise: dict[_Place, Tensor] = {}
         self._bases: dict[_Place, Tensor] = {}
         self._rows: dict[tuple[str, torch.device], Tensor] = {}
@@ -85,7 +85,7 @@ class Draws:
         """Return ε of all members, (M, in, r′), where and as ``like`` is."""
         key = (matrix.name, like.device, like.dtype)
         if key not in self._noise:
-            noise = torch.stack([self.posterior.weight_noise(matrix, m) for m in range(self.members)])
+            noise = torch.stack([self.posterior.weight_noise(matrix, m) for m in range(self.num_draws)])
             self._noise[key] = noise.to(like)
         return self._noise[key]
 
@@ -95,7 +95,7 @@ class Draws:
         have = 0 if table is None else table.shape[1]
         if table is None or have < steps:
             more = max(steps, 2 * have, _FIRST_STEPS) - have
-            new = torch.stack([self.posterior.step_noise(matrix, m, have, more) for m in range(self.members)])
+            new = torch.stack([self.posterior.step_noise(matrix, m, have, more) for m in range(self.num_draws)])
             new = new.to(device)
             table = new if table is None else torch.cat([table, new], dim=1)
             self._steps[matrix.name, device] = table
@@ -133,8 +133,8 @@ class _Hook:
 
     def __call__(self, module: nn.Module, arguments: tuple[Tensor, ...], output: Tensor) -> Tensor:
         inputs, output = self._by_row(arguments[0]), output.contiguous()  # ((1 + M)·B, L, in)
-        base_rows = inputs.shape[0] // (1 + self.draws.members)
-        drawn = inputs[base_rows:].unflatten(0, (self.draws.members, base_rows))
+        base_rows = inputs.shape[0] // (1 + self.draws.num_draws)
+        drawn = inputs[base_rows:].unflatten(0, (self.draws.num_draws, base_rows))
         steps = self.steps_on(inputs.device)
         coefficients = self.draws.coefficients(self.matrix, drawn, steps, self.count).flatten(0, 2).to(output.dtype)
         basis = self.draws.basis(self.matrix, output)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
+import psutil
 import torch
+from accelerate.utils import get_max_memory
+from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
 from torch import Tensor
 
-from tokur_cli.engine.memory import clear_device_cache, is_out_of_memory
 from tokur_cli.records.errors import TokurError
+
+__all__ = ["HalvingBatches", "available_bytes", "clear_device_cache", "free_bytes", "is_out_of_memory", "pad"]
 
 Result = TypeVar("Result")
 
@@ -20,6 +25,7 @@ _LIKE_TOKENS = 16
 """or so many tokens shorter: what a pass costs in any case is more than they are."""
 _COLUMNS = 8
 """So many keys and values of a layer take less than what the layer computes of one position."""
+_OUT_OF_MEMORY = re.compile(r"out of memory|STATUS_ALLOC_FAILED|can't allocate memory", re.IGNORECASE)
 
 
 class HalvingBatches:
@@ -114,3 +120,36 @@ def pad(sequences: Sequence[Sequence[int]], device: torch.device) -> Tensor:
     for row, sequence in enumerate(sequences):
         ids[row, : len(sequence)] = sequence
     return torch.from_numpy(ids).to(device)
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Return whether a smaller batch may succeed where this error came up.
+
+    PyTorch has a class for what its own allocator says alone: CUDA's runtime and driver, cuBLAS, cuDNN and cuSOLVER
+    say it in words.
+    """
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    if not isinstance(error, RuntimeError):
+        return False
+    # accelerate takes it for granted that an error's only argument is its text
+    return bool(_OUT_OF_MEMORY.search(str(error)) or should_reduce_batch_size(RuntimeError(str(error))))
+
+
+def available_bytes(devices: Iterable[torch.device]) -> int:
+    """Return the memory that is free now on the fullest of these devices, "meta" not counted."""
+    return min(map(_free, {device for device in devices if device.type != "meta"}))
+
+
+def free_bytes(device: str) -> int:
+    """Return the memory that is free now on a device."""
+    return _free(torch.device(device))
+
+
+def _free(device: torch.device) -> int:
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    if device.type in ("cpu", "mps"):  # a Mac's GPU has the main memory
+        return int(psutil.virtual_memory().available)
+    free: dict[int | str, int] = get_max_memory()
+    return free[device.index or 0]

@@ -11,18 +11,18 @@ from accelerate.hooks import ModelHook, add_hook_to_module
 from torch import nn
 
 from tests.tiny import tiny_model, tiny_model_folder
+from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
-from tokur_cli.engine.loading import reordered
-from tokur_cli.engine.loading.reordered import ReorderedHead, ReorderedLinear, parameters_of, reorder_weights
 from tokur_cli.engine.model import place as hardware
+from tokur_cli.engine.model import reordered
 from tokur_cli.engine.model.load import load_language_model
+from tokur_cli.engine.model.reordered import ReorderedHead, ReorderedLinear, parameters_of, reorder_weights
 from tokur_cli.engine.model.request import ModelRequest
 from tokur_cli.engine.posterior.basis import weight_digest
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.projections import find_projections
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
-from tokur_cli.engine.uncertainty.perturbed import Draws
 
 pytestmark = pytest.mark.skipif(
     not hardware.multiplies_bfloat16_fast("cpu"), reason="this processor does not multiply bfloat16"

@@ -1,1 +1,0 @@
-"""From a model's name to its weights and tokenizer in memory."""
