@@ -9,7 +9,6 @@ from scipy.stats import beta
 
 from tests.commands.evaluate.test_fit import RUN
 from tests.commands.score.test_score import parsed, write_lines
-from tests.commands.test_start import run as run_without_torch
 
 FORMATS = Path(__file__).parent.parent.parent / "data" / "formats"
 GENERATION = {"model": "m", "temperature": 0.0, "seed": 0, "version": "0.1.0"}
@@ -82,35 +81,6 @@ def test_the_certificate_says_what_it_promises_and_what_it_is_of(certify):
     assert said in err
 
 
-def test_the_order_of_the_records_changes_nothing(certify):
-    records = list(labelled())
-    first, again = certify(records)[2], certify(records[::-1])[2]
-    assert first == again
-    assert first["data"] != certify(list(labelled(seed=1)))[2]["data"]
-
-
-def test_confidences_have_a_threshold_that_answers_are_above(certify):
-    records = list(labelled())
-    for record in records:
-        record["tokur"]["scores"]["ll_sum"] = -record["tokur"]["scores"]["eu"]
-    of_eu, of_likelihood = certify(records)[2], certify(records, "--by", "ll_sum")
-    assert of_likelihood[2]["threshold"] == -of_eu["threshold"]
-    assert f"ll_sum above {of_likelihood[2]['threshold']:.6g}" in of_likelihood[1]
-
-
-def test_a_table_says_the_same(run_tokur, tmp_path, certify):
-    records = list(labelled())
-    certificate = certify(records)[2]
-    code, out, _ = run_tokur(
-        "evaluate", write_lines(tmp_path / "in.jsonl", records), "--certify", "10%", "--as", "table"
-    )
-    assert code == 0
-    assert out.startswith("At most 10 % of the answers given are wrong, with 95 % confidence\n")
-    assert f"eu below {certificate['threshold']:.6g}" in out
-    assert f"{certificate['answered']} of 300" in out
-    assert certificate["data"] in out
-
-
 def test_certify_refuses_what_cannot_be_certified_and_says_how_many_labels_it_takes(certify):
     code, err, _, file = certify(list(labelled(40)), risk="5%")
     assert code == 1
@@ -124,25 +94,6 @@ def test_the_first_sample_of_a_question_counts(certify):
     _, err, certificate, _ = certify(records[::-1])
     assert "skipped 600 further samples: the first of each question counts" in err
     assert certificate == certify([record for record in records if record["tokur"]["sample"] == 0])[2]
-
-
-def test_a_question_whose_first_sample_has_no_label_is_left_out(certify):
-    records = list(labelled(samples=2))
-    records[0]["correct"] = None
-    _, err, certificate, _ = certify(records)
-    assert "skipped 1 question whose label is null" in err
-    assert certificate["questions"] == 299
-
-
-def test_records_without_label_or_score_are_told(certify):
-    records = list(labelled())
-    del records[0]["reference"]
-    records[1]["tokur"]["scores"]["eu"] = None
-    _, err, certificate, _ = certify(records)
-    assert "skipped 1 question without a label or a reference" in err
-    assert "1 question has no eu" in err
-    assert certificate["questions"] == 299
-    assert len(certificate["scores"]) == 298
 
 
 @pytest.mark.parametrize(
@@ -235,16 +186,6 @@ def test_a_probability_is_known_by_its_calibration(certify, select):
     assert (code, "calibration bbb" in err) == (1, True)
 
 
-def test_scores_from_elsewhere_are_warned_of(certify, select):
-    file = certify(list(labelled()))[3]
-    new = list(labelled(200, seed=4))
-    for record in new:
-        record["tokur"]["scores"]["eu"] **= 0.5
-    code, _, err = select(new, "--certificate", file)
-    assert code == 0
-    assert "eu is distributed otherwise than among the labelled responses (Kolmogorov–Smirnov 0." in err
-
-
 def test_the_labelled_questions_themselves_are_no_new_ones(certify, select):
     """Told by their words, whatever their ids."""
     records = [{**record, "question": f"What is {number}?"} for number, record in enumerate(labelled())]
@@ -297,35 +238,6 @@ def test_select_marks_all_records_that_a_certificate_of_single_responses_withhol
     assert code == 0, err
     assert [one["tokur"]["withheld"] for one in every] == expected
     assert 0 < sum(expected) < len(expected)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"schema": 9}, "has schema 9, and this tokur"),
-        ({"score": "nothing"}, "it goes by nothing, which this tokur does not compute"),
-        ({"lot": None}, '"threshold" and "lot" are null together or not at all'),
-        ({"more": 1}, '"more" is not a field of it'),
-    ],
-)
-def test_a_certificate_that_was_changed_by_hand_is_refused(certify, select, tmp_path, change, message):
-    *_, certificate, _ = certify(list(labelled()))
-    other = tmp_path / "other.json"
-    other.write_text(json.dumps({**certificate, **change}))
-    code, _, err = select(list(labelled(3)), "--certificate", other)
-    assert code == 1
-    assert message in err
-    code, _, err = select(list(labelled(3)), "--certificate", tmp_path / "none.json")
-    assert "there is no such file; `tokur evaluate LABELLED --certify 5% -o" in err
-
-
-def test_neither_imports_torch_nor_scikit_learn(tmp_path):
-    path = write_lines(tmp_path / "labelled.jsonl", labelled())
-    certificate = tmp_path / "certificate.json"
-    code, _, err, _ = run_without_torch(["evaluate", path, "--certify", "10%", "-o", certificate])
-    assert code == 0, err
-    code, _, err, _ = run_without_torch(["select", path, "--certificate", certificate])
-    assert code == 0, err
 
 
 def test_logs_of_another_program_are_certified_by_its_own_verdicts(run_tokur, tiny_folder, tmp_path):

@@ -64,15 +64,6 @@ def test_another_models_samples_tell_the_difficulty_by_id(tmp_path, run_tokur):
     assert counts == {str(value): list(level.values()).count(value) for value in sorted(set(level.values()))}
 
 
-def test_a_question_with_an_unlabelled_sample_has_no_difficulty(tmp_path, run_tokur):
-    records = samples(6, 3, 1, shuffled=False)
-    records[1]["correct"] = None
-    path = write_lines(tmp_path / "a.jsonl", records)
-    _, out, err = run_tokur("evaluate", path, "--difficulty", 3, "--bootstrap", 0)
-    assert sum(row["labelled"] for row in parsed(out) if "group" in row) == 15
-    assert "3 records without 3 labelled samples" in err
-
-
 def test_each_run_is_grouped_by_its_own_samples(tmp_path, run_tokur):
     wrong = ({"q0", "q1"}, {"q2", "q3"})
     paths = [

@@ -10,7 +10,6 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from tests.commands.evaluate.rows import answered, hand_worked, many, scored
 from tests.commands.score.test_score import parsed
-from tokur_cli.answers.symbolic import OutOfLimits, WorkerPool
 
 
 def test_metrics_of_four_responses_are_those_worked_out_by_hand(evaluate):
@@ -38,11 +37,6 @@ def test_metrics_agree_with_scikit_learn_in_the_direction_of_the_catalogue(evalu
         assert row["auroc"]["value"] == pytest.approx(roc_auc_score(label, confidence))
         assert row["auprc"]["value"] == pytest.approx(average_precision_score(label, confidence))
         assert row["auroc"]["low"] < row["auroc"]["value"] < row["auroc"]["high"]
-
-
-def test_no_bootstrap_gives_no_intervals(evaluate):
-    _, rows, _ = evaluate(many(), options=["--bootstrap", 0])
-    assert list(rows[0]["auroc"]) == ["value"]
 
 
 def test_a_label_field_wins_over_correct_over_quality_over_grading(evaluate):
@@ -111,13 +105,6 @@ def test_missing_and_null_scores_are_left_out_for_that_score_alone_and_said(eval
     assert "skipped the score mystery of 1 record" in err
 
 
-def test_one_class_only_is_said_and_has_no_auroc(evaluate):
-    code, (row,), err = evaluate([scored(number, number, correct=True) for number in range(3)])
-    assert code == 0
-    assert row["auroc"] == {"value": None, "reason": "all 3 records have the label 1"}
-    assert "no AUROC, AUPRC, AUROC@length, PRR: all 3 records have the label 1" in err
-
-
 def test_groups_are_evaluated_apart_in_the_order_of_their_numbers(evaluate):
     records = [*hand_worked(level=10), *hand_worked(level=9), scored(9, 0.5, correct=True)]
     records[0]["tokur"]["scores"]["eu"] = 0.5
@@ -154,24 +141,6 @@ def test_a_label_field_is_graded_as_it_says_and_what_the_records_say_of_themselv
     assert labels == [{"correct": True}, {"correct": False}, {"quality": 0.25}, {"correct": False}, {"quality": 0.9}]
 
 
-def test_comparisons_without_a_verdict_leave_their_records_out(evaluate, monkeypatch):
-    monkeypatch.setattr(WorkerPool, "map", lambda self, requests: [OutOfLimits("time") for _ in requests])
-    _, (row,), err = evaluate([*hand_worked(), answered(9, "x(x+3)", reference="x^2 + 3x")])
-    assert (row["labelled"], row["unlabelled"], row["outcomes"]["timeout"]) == (4, 1, 1)
-    assert "skipped 1 record whose comparison ran out of time or memory\n" in err
-
-
-def test_records_without_scores_can_be_graded_and_nothing_else(evaluate, tmp_path):
-    records = [{"id": "a", "response": "The answer is 7.", "reference": "7"}]
-    code, out, err = evaluate(records, options=["--graded", tmp_path / "graded.jsonl"])
-    assert (code, out) == (0, "")
-    assert "1 correct" in err
-    assert parsed((tmp_path / "graded.jsonl").read_text())[0]["correct"] is True
-    code, _, err = evaluate(records)
-    assert code == 1
-    assert "run tokur score first" in err
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 def test_code_is_run_only_with_permission(evaluate, monkeypatch):
@@ -204,44 +173,6 @@ def test_bad_records_end_the_run_with_their_line_or_are_skipped_and_counted(eval
     assert 'in0.jsonl:6: "correct" must be true or false' in err
     assert 'in0.jsonl:7: "tokur.scores.eu" is a string, not a number' in err
     assert "skipped 3 invalid records" in err
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--scores", "nonsense"], "unknown score nonsense"),
-        (["--versus", "nonsense"], "--versus nonsense: there is no such score"),
-        (["--scaling", "0"], "--scaling 0"),
-        (["--scaling", "many"], "--scaling many"),
-        (["--keep", "0%", "--scaling", "2"], "--keep 0%"),
-        (["--keep", "10", "--scaling", "2"], "--keep 10"),
-    ],
-)
-def test_usage_errors_say_what_to_give_instead(evaluate, options, message):
-    code, _, err = evaluate(hand_worked(), options=options)
-    assert code == 2
-    assert message in err
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--versus", "ll"], "--versus ll: no record has this score"),
-        (["--scores", "ll"], "no record has ll"),
-        (["--group-by", "level"], "no record has this field"),
-        (["--label-field", "verdict"], '"verdict" is missing'),
-    ],
-)
-def test_what_no_record_has_is_an_error(evaluate, options, message):
-    code, _, err = evaluate(hand_worked(), options=options)
-    assert code == 1
-    assert message in err
-
-
-def test_a_group_field_with_too_many_values_is_refused(evaluate):
-    code, _, err = evaluate(many(150), options=["--group-by", "id"])
-    assert code == 1
-    assert "150 values" in err
 
 
 def test_evaluation_starts_without_torch_or_transformers_and_scikit_learn(tmp_path):

@@ -1,10 +1,6 @@
 """``tokur evaluate --level step``: labelled spans of responses, against scikit-learn and sums by hand."""
 
 import json
-import os
-import pty
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -129,68 +125,6 @@ def test_claims_may_stand_elsewhere_and_records_without_any_are_counted(evaluate
     assert "skipped 1 responses without labelled spans" in err
 
 
-@pytest.mark.parametrize(
-    ("claims", "message"),
-    [
-        ("all", '"claims" is a string, not a list of spans'),
-        ([{"start": 0, "end": 99, "correct": True}], '"claims"[0] is [0, 99], outside the response of 20 code points'),
-        ([{"start": 3, "end": 3, "correct": True}], '"claims"[0] is [3, 3], outside the response'),
-        ([{"start": 0, "end": 2, "correct": "no"}], '"claims"[0] must be {"start": …, "end": …, "correct": …}'),
-        ([[0, 2, True]], '"claims"[0] must be'),
-    ],
-)
-def test_claims_that_cannot_be_read_are_named_with_their_place(evaluate, claims, message):
-    records = responses(4)
-    records[2]["claims"] = claims
-    code, _, err = evaluate(records)
-    assert code == 1
-    assert f"in.jsonl:3: {message}" in err
-    code, rows, err = evaluate(records, "--skip-invalid")
-    assert code == 3
-    assert rows["eu_sum"]["labelled"] > 0
-
-
-def test_spans_of_records_that_are_not_scored_or_not_labelled_say_what_to_do(evaluate):
-    records = responses(2)
-    del records[1]["tokur"]
-    code, _, err = evaluate(records)
-    assert code == 1
-    assert "in.jsonl:2: is not scored: run it through tokur score first" in err
-    code, _, err = evaluate([{"id": "x", "response": "a"}])
-    assert code == 1
-    assert 'no record has labelled spans: give each "claims"' in err
-    code, _, err = evaluate([])
-    assert (code, "holds no records" in err) == (0, True)
-
-
-def test_the_tables_speak_of_spans(tmp_path):
-    path = write_lines(tmp_path / "in.jsonl", responses())
-    main, child = pty.openpty()
-    command = [
-        sys.executable,
-        "-m",
-        "tokur_cli",
-        "evaluate",
-        "--level",
-        "step",
-        path,
-        "--scores",
-        "eu",
-        "--bootstrap",
-        "50",
-    ]
-    done = subprocess.run(
-        command, stdout=child, stderr=subprocess.PIPE, env={**os.environ, "COLUMNS": "100"}, check=True
-    )
-    os.close(child)
-    shown = os.read(main, 100_000).decode()
-    os.close(main)
-    assert "300 spans, " in shown
-    assert "no score" in shown
-    assert "hit@1" in shown
-    assert b"skipped" in done.stderr
-
-
 def test_a_token_counts_in_the_span_of_its_first_visible_character(evaluate):
     """ " b" begins in the first span with its space, but is a token of the second."""
     record = {
@@ -202,13 +136,3 @@ def test_a_token_counts_in_the_span_of_its_first_visible_character(evaluate):
     _, rows, _ = evaluate([record], "--bootstrap", 0)
     assert rows["eu_sum"]["auroc"]["value"] == 0
     assert json.dumps(rows["eu_sum"]["outcomes"]) == '{"correct": 1, "incorrect": 1}'
-
-
-@pytest.mark.parametrize(("asked", "missing"), [("eu", "eu"), ("logprob,eu_top5", "eu_top5"), ("eu, length", "eu")])
-def test_a_score_that_no_span_has_is_an_error(evaluate, asked, missing):
-    records = responses(4)
-    for record in records:
-        del record["tokur"]["tokens"]["eu"]
-    code, out, err = evaluate(records, "--scores", asked)
-    assert (code, out) == (1, "")
-    assert f"--scores: no record has {missing}: run tokur score first" in err

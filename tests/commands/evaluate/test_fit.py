@@ -161,15 +161,6 @@ def test_records_that_no_calibration_can_be_of_are_refused(fit, change, said):
     assert said in err
 
 
-def test_names_of_scores_are_no_file(run_tokur, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    path = write_lines(tmp_path / "in.jsonl", graded())
-    code, _, err = run_tokur("evaluate", path, "--fit", "eu,ll_sum")
-    assert code == 2
-    assert "--fit eu,ll_sum: give the file for the calibration, as in --fit FILE --by eu,ll_sum" in err
-    assert [file.name for file in tmp_path.iterdir()] == ["in.jsonl"]
-
-
 def test_a_file_is_replaced_with_force_only_and_never_the_input(fit, run_tokur, tmp_path):
     fit(list(graded()))
     code, _, err, _ = fit(list(graded()))
@@ -213,16 +204,6 @@ def test_p_correct_of_records_is_a_probability_as_it_is(run_tokur, tmp_path):
     assert 'scored.jsonl:4: "tokur.scores.p_correct" is 1.5, which is no probability' in err
 
 
-def test_tables_can_be_had_in_a_pipe_and_lines_on_a_terminal(run_tokur, tmp_path):
-    path = write_lines(tmp_path / "scored.jsonl", graded())
-    _, lines, _ = run_tokur("evaluate", path, "--bootstrap", "0")
-    _, table, _ = run_tokur("evaluate", path, "--bootstrap", "0", "--as", "table")
-    assert table.startswith("180 records, 180 with a label")
-    assert run_tokur("evaluate", path, "--bootstrap", "0", "--as", "jsonl")[1] == lines
-    assert run_tokur("evaluate", path, "--bootstrap", "0", "--as", "table", "-o", tmp_path / "table.txt")[:2] == (0, "")
-    assert (tmp_path / "table.txt").read_text() == table
-
-
 def test_a_calibration_of_other_settings_is_refused_before_a_model_is_loaded(fit, tmp_path):
     fit(list(graded()))
     file = tmp_path / "calibration.json"
@@ -238,21 +219,3 @@ def test_a_calibration_of_other_settings_is_refused_before_a_model_is_loaded(fit
     code, _, err, _ = run_without_torch(["score", "--scores", "p_correct"])
     assert code == 2
     assert "--scores p_correct needs --calibration FILE" in err
-
-
-def test_probabilities_that_are_no_better_than_the_accuracy_are_said_to_be_so(fit):
-    records = list(graded())
-    assert "tells no more than the accuracy" not in fit(records)[2]
-    generator = np.random.default_rng(3)
-    for record in records:  # scores that know nothing
-        record["tokur"]["scores"] = {name: float(generator.normal()) for name in BY}
-    code, out, err, calibration = fit(records, name="useless.json")
-    assert code == 0
-    label = np.array([float(record["correct"]) for record in records])
-    constant = brier_score_loss(label, np.full(len(label), label.mean()))
-    (row,) = (row for row in parsed(out) if row["score"] == "p_correct")
-    assert row["brier"]["value"] >= constant
-    share = f"{100 * label.mean():.2f} %"
-    brier = f"{row['brier']['value']:.4f}, and {constant:.4f} if every response is given {share}"
-    assert f"p_correct tells no more than the accuracy: its Brier score is {brier}; the calibration was written" in err
-    assert calibration is not None

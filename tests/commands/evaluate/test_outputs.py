@@ -52,13 +52,6 @@ def test_graded_records_carry_label_and_answer_and_evaluate_alike(evaluate, run_
     assert {**again, "outcomes": None} == {**row, "outcomes": None}
 
 
-def test_an_input_is_not_written_over_by_results(evaluate, tmp_path):
-    code, _, err = evaluate(hand_worked(), options=["-o", tmp_path / "in0.jsonl"])
-    assert code == 2
-    assert "would be written over" in err
-    assert len(parsed((tmp_path / "in0.jsonl").read_text())) == 4
-
-
 def test_graded_records_and_results_are_not_mixed(evaluate, tmp_path):
     code, _, err = evaluate(hand_worked(), options=["--graded", "-"])
     assert code == 2
@@ -66,12 +59,6 @@ def test_graded_records_and_results_are_not_mixed(evaluate, tmp_path):
     code, records, _ = evaluate(hand_worked(response="7"), options=["--graded", "-", "-o", tmp_path / "results.jsonl"])
     assert [record["tokur"]["answer"] for record in records] == ["7"] * 4
     assert parsed((tmp_path / "results.jsonl").read_text())[0]["auroc"]["value"] == 0.75
-
-
-def test_an_input_is_not_written_over_by_its_graded_records(evaluate, tmp_path):
-    code, _, err = evaluate(hand_worked(), options=["--graded", tmp_path / "in0.jsonl"])
-    assert code == 2
-    assert "is also an input" in err
 
 
 def test_plots_are_written_as_png_and_svg(evaluate, tmp_path):
@@ -105,19 +92,6 @@ def test_a_plane_is_drawn_with_all_responses_and_with_equally_many_right_and_wro
         assert re.findall(r"(?:in)?correct \(\d+\)", (tmp_path / "plots" / f"{name}.svg").read_text()) == shown
 
 
-@pytest.mark.slow
-def test_plots_are_drawn_without_a_word_where_the_home_cannot_be_written(tmp_path):
-    pytest.importorskip("matplotlib")
-    path = write_lines(tmp_path / "in.jsonl", many(60, names=("eu", "neg_length")))
-    command = [sys.executable, "-m", "tokur_cli", "evaluate", path, "--plot", tmp_path / "plots", "--bootstrap", "0"]
-    environment = {name: value for name, value in os.environ.items() if name != "MPLCONFIGDIR"} | {
-        "HOME": "/dev/null/home", "XDG_CONFIG_HOME": "", "XDG_CACHE_HOME": ""
-    }  # fmt: skip
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert done.stderr == ""
-    assert (tmp_path / "plots" / "roc.svg").exists()
-
-
 def test_plots_of_one_class_and_of_qualities_are_drawn_too(evaluate, tmp_path):
     pytest.importorskip("matplotlib")
     one_class = [scored(number, number, correct=True) for number in range(12)]
@@ -125,13 +99,6 @@ def test_plots_of_one_class_and_of_qualities_are_drawn_too(evaluate, tmp_path):
     qualities = [scored(number, number, quality=number / 20) for number in range(20)]
     assert evaluate(qualities, options=["--plot", tmp_path / "graded"])[0] == 0
     assert not (tmp_path / "graded" / "roc.png").exists()
-
-
-def test_without_matplotlib_plot_says_what_to_install(evaluate, tmp_path, monkeypatch):
-    monkeypatch.setattr("tokur_cli.views.plots.find_spec", lambda name: None)
-    code, _, err = evaluate(hand_worked(), options=["--plot", tmp_path / "plots"])
-    assert code == 1
-    assert "pip install 'tokur[plot]'" in err
 
 
 @pytest.mark.slow
@@ -178,20 +145,3 @@ def on_terminal(arguments, columns):
     os.close(main)
     assert process.wait(timeout=60) == 0
     return b"".join(parts).decode()
-
-
-def test_a_closed_pipe_ends_quietly(tmp_path):
-    path = write_lines(tmp_path / "in.jsonl", many(names=("eu", "neg_length")))
-    command = [sys.executable, "-m", "tokur_cli", "evaluate", str(path), "--bootstrap", "0"]
-    reading, writing = os.pipe()
-    os.close(reading)
-    process = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
-    os.close(writing)
-    assert (process.returncode, process.stderr) == (0, b"")
-
-
-def test_one_graded_record_is_not_many(run_tokur, tmp_path):
-    path = write_lines(tmp_path / "in.jsonl", [{"question": "2 + 2?", "reference": "4", "response": "It is 4."}])
-    code, _, err = run_tokur("evaluate", path, "--graded", tmp_path / "graded.jsonl")
-    said = "no record has a score; graded 1 record, 1 with a label; accuracy 100.00 %; 1 correct"
-    assert (code, err) == (0, f"tokur evaluate: {said}\n")

@@ -53,29 +53,12 @@ def test_the_mean_of_the_samples_stands_beside_the_share_of_the_vote(evaluate):
     assert found["eu"]["outcomes"] == {"correct": sum(right), "incorrect": 60 - sum(right)}
 
 
-def test_tables_speak_of_questions_and_compare_with_the_share(evaluate):
-    code, text, _ = evaluate(voted(), options=["--level", "question", "--as", "table"])
-    assert code == 0
-    assert text.startswith("60 questions, 60 with a label; accuracy ")
-    assert "no score" in text
-    assert "against share" in text
-
-
 def test_questions_are_grouped_and_those_with_a_sample_without_label_left_out(evaluate):
     records = list(voted())
     records[7]["correct"] = None
     _, rows, err = evaluate(records, options=["--level", "question", "--scores", "eu", "--group-by", "level"])
     assert "skipped 1 question without a label" in err
     assert {(row.get("group"), row["labelled"]) for row in rows} == {(None, 59), ("0", 30), ("1", 29)}
-
-
-def test_a_score_that_no_sample_has_is_missing_and_the_others_count(evaluate):
-    records = list(voted())
-    for record in records[:5]:
-        record["tokur"]["scores"]["eu"] = None
-    records[5]["tokur"]["scores"]["eu"] = None
-    _, rows, _ = evaluate(records, options=["--level", "question", "--scores", "eu"])
-    assert {row["score"]: row["missing"] for row in rows} == {"share": 0, "eu": 1}
 
 
 def test_what_no_sample_answers_is_wrong_with_all_of_the_vote(evaluate):

@@ -31,12 +31,6 @@ def test_several_seeds_in_one_file_are_runs_of_their_own(evaluate):
     assert "seeds 0, 1" in err
 
 
-def test_a_run_that_lacks_questions_is_averaged_and_they_are_counted(evaluate):
-    code, (row,), err = evaluate(hand_worked(), [*hand_worked()[1:], scored(9, 0.1, correct=True)])
-    assert (code, row["runs"]) == (0, 2)
-    assert "2 questions are not in all 2 runs, whose figures are averaged" in err
-
-
 def test_runs_of_other_questions_or_settings_are_refused_by_file(evaluate):
     others = [{**record, "id": f"other {number}"} for number, record in enumerate(hand_worked())]
     code, _, err = evaluate(hand_worked(), others)
@@ -100,21 +94,6 @@ def test_copies_of_records_change_no_p_value_and_no_calibration(evaluate):
         assert row["ece"]["value"] == pytest.approx(expected["ece"]["value"])
 
 
-def test_the_same_ids_in_two_files_are_two_runs_not_samples_of_a_question(evaluate):
-    _, (alone, _), _ = evaluate(many(40, seed=1), options=["--bootstrap", 0])
-    _, (both, _), _ = evaluate(many(40), many(40, seed=1), options=["--bootstrap", 0])
-    assert both["brier"]["values"][1] == alone["brier"]["value"]
-    assert (both["labelled"], both["questions"]) == (80, 80)
-
-
-def test_records_that_do_not_tell_their_question_are_questions_by_themselves(evaluate):
-    records = [{"correct": record["correct"], "tokur": record["tokur"]} for record in many(30)]
-    _, (eu, ll), _ = evaluate(records, options=["--versus", "ll"])
-    _, (known, _), _ = evaluate(many(30), options=["--versus", "ll"])
-    assert eu == known
-    assert ll["questions"] == 30
-
-
 def test_a_file_given_twice_is_not_two_runs(run_tokur, tmp_path):
     path = write_lines(tmp_path / "in.jsonl", hand_worked())
     code, out, err = run_tokur("evaluate", path, path)
@@ -137,15 +116,6 @@ def test_seeds_may_differ_wherever_they_stand(evaluate):
     code, _, err = evaluate(*runs)
     assert code == 1
     assert "has generation.posterior {'sigma': 0.3}, " in err
-
-
-@pytest.mark.parametrize("place", [0, 2, 4])
-def test_a_record_that_nothing_was_drawn_for_is_no_run_of_its_own(evaluate, place):
-    records = made(hand_worked(), {"seed": 3})
-    records.insert(place, {"id": "q9", "correct": True, "tokur": {"schema": 1}})
-    code, (row,), err = evaluate(records)
-    assert (code, row.get("runs"), row["labelled"], row["missing"]) == (0, None, 5, 1), err
-    assert "run of its own" not in err
 
 
 def test_one_question_has_no_intervals_and_no_p_value(evaluate):

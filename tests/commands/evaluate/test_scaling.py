@@ -31,26 +31,11 @@ def test_a_score_that_few_responses_have_is_missing_at_small_n_and_drawn_at_larg
     assert (tmp_path / "plots" / "scaling-maj.svg").exists()
 
 
-def test_scaling_needs_to_know_the_question(evaluate):
-    records = [{"correct": True, "response": "7", "tokur": {"scores": {"eu": 1}}}]
-    code, _, err = evaluate(records, options=["--scaling", "2"])
-    assert code == 1
-    assert 'in0.jsonl:1: has no "id", "question", "messages" or "prompt"' in err
-
-
 def test_scaling_knows_questions_without_ids_by_their_prompts(evaluate):
     options = ["--scaling", "4,2", "--keep", "50%"]
     _, by_id, _ = evaluate(samples(), options=options)
     _, by_prompt, _ = evaluate(without_id(samples()), options=options)
     assert by_prompt == by_id
-
-
-def test_scaling_without_any_labelled_question_is_an_error(evaluate):
-    records = list(samples())
-    records[0]["reference"] = records[4]["reference"] = None
-    code, _, err = evaluate(records, options=["--scaling", "2"])
-    assert code == 1
-    assert "every question has a response without a label" in err
 
 
 def test_scaling_is_the_vote_of_select(evaluate, run_tokur, tmp_path):
@@ -100,17 +85,3 @@ def test_votes_that_are_settled_end(evaluate):
     _, text, _ = evaluate(settled_and_not(), options=[*options, "--as", "table"])
     assert "The vote ends when it is settled, at most N = 8 (%, 95 % CI, too narrow for fewer" in text
     assert "stop at 0.95" in text
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--scaling", "4", "--stop-at", "95"], "--stop-at 95: give probabilities between 0.5 and 1, such as 0.9,0.95"),
-        (["--scaling", "4", "--stop-at", "0.9,x"], "--stop-at 0.9,x: give probabilities"),
-        (["--scaling", "4", "--stop-at", ""], "--stop-at : give probabilities"),
-    ],
-)
-def test_what_is_not_a_way_to_stop_is_refused(evaluate, options, said):
-    code, _, err = evaluate(settled_and_not(1), options=options)
-    assert code == 2
-    assert said in err

@@ -50,30 +50,6 @@ def test_all_shows_all_and_what_is_named_is_shown(evaluate):
     assert "au_mean, ll, pe" in err
 
 
-def test_a_score_is_shown_where_none_speaks_for_it(evaluate):
-    _, rows, err = evaluate(scored_fully(without=("eu", "deepconf", "ll_sum")), options=["--bootstrap", 0])
-    alone = ["eu_mean", "ll", "deepconf_sum", "deepconf_group", "deepconf_bottom10", "deepconf_tail"]
-    shown = {*BY_DEFAULT, *alone, "llm_check_perplexity"} - {"eu", "deepconf", "ll_sum"}
-    assert set(names_of(rows)) == shown
-    assert "self_certainty_sum, which reward length; tu_mean, au_mean, pe, llm_check_window_entropy, made" in err
-
-
-def test_votes_are_compared_by_all_scores(evaluate):
-    records = [{**record, "response": "The answer is 7."} for record in scored_fully(8)]
-    _, rows, err = evaluate(records, options=["--bootstrap", 0, "--scaling", "1"])
-    assert {"eu_mean", "ll", "deepconf_sum"} <= set(names_of(rows))
-    assert "not shown" not in err
-
-
-def test_every_form_of_the_output_shows_the_same_scores(evaluate):
-    records = list(scored_fully())
-    _, rows, _ = evaluate(records, options=["--bootstrap", 0])
-    assert [row["score"] for row in rows] == BY_DEFAULT
-    _, text, _ = evaluate(records, options=["--bootstrap", 0, "--as", "table"])
-    first = text.split("How well each score ranks")[1].split("\n\n")[0].splitlines()[3:]
-    assert [line.split()[0] for line in first] == BY_DEFAULT
-
-
 def told_apart(count=60):
     """Records whose ``eu`` is far better than ``ll_sum``, which is like the length; ``tu`` is far worse."""
     rng = np.random.default_rng(6)
@@ -164,17 +140,3 @@ def test_without_intervals_and_of_spans_nothing_is_said(evaluate, options):
     code, rows, _ = evaluate(records, options=options)
     assert code == 0
     assert not any("verdicts" in row for row in rows)
-
-
-def test_differences_in_auprc_and_at_length_stand_beside_the_others(evaluate, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
-    _, rows, _ = evaluate(told_apart(), options=["--versus", "ll_sum"])
-    own, baseline = rows[1], rows[2]
-    for metric in ("auroc", "auprc", "acc", "auroc_at_length"):
-        difference = own["difference"][metric]
-        assert difference["value"] == pytest.approx(own[metric]["value"] - baseline[metric]["value"])
-        assert difference["low"] <= difference["value"] <= difference["high"]
-        assert 0 < difference["p"] <= 1
-    _, text, _ = evaluate(told_apart(), options=["--versus", "ll_sum", "--as", "table"])
-    titles = text.split("Score − ll_sum")[1].splitlines()[1].split()
-    assert [title for title in titles if title.startswith("Δ")] == ["ΔAUROC", "ΔAUPRC", "ΔACC*", "ΔAUROC@length"]

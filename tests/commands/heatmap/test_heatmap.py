@@ -190,31 +190,6 @@ def test_a_choice_of_nothing_says_why(run_tokur, various, options, code, said):
     assert said in err
 
 
-@pytest.mark.parametrize(
-    ("labels", "word"),
-    [
-        ({"correct": True}, "✓ correct"),
-        ({"correct": False, "quality": 1}, "✗ incorrect"),
-        ({"quality": 1}, "✓ correct"),
-        ({"quality": 0.0}, "✗ incorrect"),
-        ({"quality": 0.5}, ""),
-        ({"correct": None, "quality": True}, ""),
-        ({"tokur": {**scored()["tokur"], "correct": True}}, ""),  # not where a label stands
-    ],
-)
-def test_right_and_wrong_are_what_evaluate_takes_them_for(run_tokur, tmp_path, labels, word):
-    _, out, _ = run_tokur("heatmap", write_lines(tmp_path / "in.jsonl", [{**scored(), **labels}]))
-    heading = next(line for line in out.split("\n") if line.startswith("── q0"))
-    assert ("✓ correct" in heading, "✗ incorrect" in heading) == (word == "✓ correct", word == "✗ incorrect")
-
-
-def test_only_needs_records_that_say_whether_they_are_right(run_tokur, tmp_path):
-    path = write_lines(tmp_path / "unlabelled.jsonl", [scored(0), scored(1, correct=None)])
-    code, _, err = run_tokur("heatmap", path, "--only", "correct")
-    assert code == 1
-    assert 'no record says whether it is correct, by "correct" (true or false) or by a "reference"' in err
-
-
 def test_without_a_label_the_answer_is_compared_with_the_reference(run_tokur, tmp_path):
     """A label wins over the reference, and code is not an answer that could be compared."""
     code_row = {"prompt": "def f():", "test": "assert f()", "entry_point": "f"}
@@ -271,12 +246,6 @@ def test_comparing_takes_questions_with_right_and_wrong_first_and_else_the_first
     assert pairs("--only", "correct") == [("q1 · sample 0", "q1 · sample 1")]
 
 
-def test_a_conversation_is_headed_by_its_last_turn(run_tokur, tmp_path):
-    turns = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Is it so?"}]
-    path = write_lines(tmp_path / "turns.jsonl", [without(scored(0, messages=turns), "question")])
-    assert "\nIs it so?\n" in run_tokur("heatmap", path)[1]
-
-
 # ---- bad records ----------------------------------------------------------------------------------------------------
 
 BAD = [
@@ -317,21 +286,6 @@ def test_a_bad_record_is_named_by_file_and_line_or_skipped_and_counted(run_tokur
     assert code == 3
     assert shown(out) == ["q1", "q2"]
     assert "skipped 1 invalid record\n" in err
-
-
-def test_no_records_paint_nothing_and_are_no_failure(run_tokur, tmp_path):
-    path = write_lines(tmp_path / "empty.jsonl", [])
-    code, out, err = run_tokur("heatmap", path, "--html", tmp_path / "page.html")
-    assert (code, out) == (0, "")
-    assert "holds no records" in err
-    assert not (tmp_path / "page.html").exists()
-
-
-def test_responses_without_a_single_value_are_an_error(run_tokur, tmp_path):
-    path = write_lines(tmp_path / "blank.jsonl", [scored(0, text="")])
-    code, _, err = run_tokur("heatmap", path)
-    assert code == 1
-    assert 'no token has a value for "eu"' in err
 
 
 # ---- records that go on ---------------------------------------------------------------------------------------------
@@ -401,13 +355,6 @@ def test_a_page_tells_with_what_the_responses_were_scored(run_tokur, tmp_path):
     assert told(own) == "Scored with &lt;b>me&lt;/b>, draws 0."
 
 
-def test_the_page_of_a_comparison_alternates_right_and_wrong(run_tokur, tmp_path):
-    run_tokur("heatmap", REAL, "--compare", "--html", tmp_path / "page.html")
-    head, *lines = page_data(tmp_path / "page.html")
-    assert head["compare"] is True
-    assert [line["correct"] for line in lines[::2]] == [True, False, True, False]
-
-
 def test_a_figure_is_well_formed_and_holds_the_chosen_text(run_tokur, tmp_path):
     figure = tmp_path / "figure.svg"
     code, out, err = run_tokur("heatmap", REAL, "--compare", "--limit", 1, "--svg", figure)
@@ -424,36 +371,6 @@ def test_a_figure_of_too_many_responses_is_refused_and_leaves_no_file(run_tokur,
     assert "13 responses are too many for one figure" in err
     assert not (tmp_path / "figure.svg").exists()
     assert run_tokur("heatmap", path, "--svg", tmp_path / "figure.svg", "--limit", 12)[0] == 0
-
-
-@pytest.mark.parametrize("option", ["--html", "--svg"])
-def test_a_picture_can_go_to_standard_output(run_tokur, option):
-    code, out, err = run_tokur("heatmap", REAL, option, "-")
-    assert (code, err) == (0, "")
-    assert out.startswith("<!doctype html>" if option == "--html" else "<svg ")
-
-
-def test_a_picture_that_cannot_be_written_is_said_before_anything_is_read(run_tokur, tmp_path):
-    target = tmp_path / "missing" / "page.html"
-    code, out, err = run_tokur("heatmap", tmp_path / "no.jsonl", "--html", target)
-    assert (code, out) == (1, "")
-    assert err == f"tokur heatmap: {target}: cannot be written: No such file or directory\n"
-
-
-@pytest.mark.parametrize(
-    "options",
-    [["--html", "-", "-o", "-"], ["--html", "-", "--svg", "-"], ["--html", "x", "--svg", "./x"],
-     ["--svg", "in.jsonl"], ["-o", "in.jsonl"]],
-)  # fmt: skip
-def test_nothing_is_written_over_the_input_or_into_one_place_twice(run_tokur, tmp_path, monkeypatch, options):
-    monkeypatch.chdir(tmp_path)
-    given = write_lines(tmp_path / "in.jsonl", [scored(0)])
-    before = given.read_bytes()
-    code, out, err = run_tokur("heatmap", "in.jsonl", *options)
-    assert (code, out) == (2, "")
-    assert err
-    assert given.read_bytes() == before
-    assert not (tmp_path / "x").exists()
 
 
 # ---- hard text ------------------------------------------------------------------------------------------------------

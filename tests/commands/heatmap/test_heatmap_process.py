@@ -114,12 +114,6 @@ def test_records_go_on_as_they_come():
     assert process.wait(timeout=30) == 0
 
 
-def test_no_input_on_a_terminal_is_a_usage_error():
-    terminal = Terminal()
-    assert terminal.finish() == 2
-    assert b"no input" in terminal.seen
-
-
 @pytest.mark.parametrize(
     ("changes", "colour"),
     [
@@ -177,15 +171,6 @@ def test_ctrl_c_while_reading_exits_with_130_and_leaves_no_half_page(tmp_path):
     assert process.wait(timeout=30) == 130
     assert process.stderr.read() == b"tokur heatmap: interrupted\n"
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("changes", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}])
-@pytest.mark.parametrize("redirect", ["", "-o - 2>&1 >/dev/null"])
-def test_the_picture_is_utf_8_whatever_the_locale(changes, redirect):
-    codes, out, err = shell(f"{command(REAL)} {redirect}", **changes)
-    assert (codes, err) == ([0], "")
-    assert "▁▁▁" in out.decode("utf-8")
-    assert "∎" in out.decode("utf-8")
 
 
 def test_heatmap_imports_nothing_heavy_and_starts_fast(tmp_path):
