@@ -178,21 +178,8 @@ def test_on_a_cpu_no_prompt_is_split(vllm, context_length):
     assert settings["enforce_eager"] is True
 
 
-def test_on_a_gpu_vllm_decides_how_it_computes(vllm):
-    vllm.cpu = False
-    decoder(trust_remote_code=True)
-    assert vllm.settings["trust_remote_code"] is True
-    assert vllm.settings.keys().isdisjoint({"enable_chunked_prefill", "max_num_batched_tokens", "enforce_eager"})
-
-
 @pytest.mark.parametrize("error", [RuntimeError, ValueError])
 def test_a_model_that_vllm_cannot_load_is_an_error_that_says_why(vllm, error):
     vllm.fails = error("no such architecture")
     with pytest.raises(TokurError, match=r"vLLM cannot load name: no such architecture$"):
-        decoder()
-
-
-def test_where_memory_does_not_suffice_the_option_is_named(vllm):
-    vllm.fails = ValueError("less memory is free than requested.")
-    with pytest.raises(TokurError, match=r"than requested; --set max_memory says what its keys and values may take$"):
         decoder()

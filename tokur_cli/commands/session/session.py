@@ -126,7 +126,7 @@ class Session:
             step_tokens=options.guidance.step_tokens if options.guidance else None,
             max_rows=options.batch_size or ROWS,
             cache_bytes=cache_bytes,
-            told=self.progress.generated,
+            progress=self.progress.generated,
         )
 
     def vllm_decoder(self, options: DecodingOptions, share: float = 1.0) -> VllmDecoder:

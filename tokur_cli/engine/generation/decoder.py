@@ -131,7 +131,7 @@ class Decoder:
         prefill_tokens: padded positions of the prompts that are processed at once.
         cache_bytes: what is kept of the responses may take, at their longest; None for any amount.
         choose: from logits (B, V), the settings and B random words to B ids: ``choose_tokens``.
-        told: called with how many tokens a step has generated.
+        progress: called with how many tokens a step has generated.
     """
 
     def __init__(
@@ -150,9 +150,9 @@ class Decoder:
         prefill_tokens: int = 4096,
         cache_bytes: int | None = None,
         choose: Callable[[Tensor, Sampling, Sequence[int]], Tensor] = choose_tokens,
-        told: Callable[[int], None] = lambda tokens: None,
+        progress: Callable[[int], None] = lambda tokens: None,
     ) -> None:
-        self.model, self.decode, self.sampling, self.choose, self.told = model, decode, sampling, choose, told
+        self.model, self.decode, self.sampling, self.choose, self.progress = model, decode, sampling, choose, progress
         self.end_ids, self.stop = end_ids, stop
         self.step_ends, self.step_tokens = step_ends, step_tokens
         self.max_new_tokens, self.context_length = max_new_tokens, context_length
@@ -383,7 +383,7 @@ class Decoder:
             some = logits if len(running) == len(rows) else logits[:, running]
             for place, scored in zip(running, self._scorer.score(some, chosen, before), strict=True):
                 rows[place].scored = scored
-        self.told(len(running))
+        self.progress(len(running))
         first = len(self._rows) - len(rows)
         for place in running:
             row = rows[place]
