@@ -186,15 +186,11 @@ def _sums_data(response: HeatmapResponse, scale: Scale) -> list[Any] | None:
 
 
 def _others_data(others: Alternatives) -> list[Any]:
-    """Return the texts, p and p̄ of a token's alternatives in thousandths, and the draws' own.
-
-    Of a draw it is the text's place in the list, if it is there.
-    """
-    places = {text: place for place, text in reversed(list(enumerate(others.texts)))}
+    """Return the texts, p and p̄ of a token's alternatives in thousandths, and the draws' own texts."""
     return [
-        [drawn(text) for text in others.texts],
+        list(map(drawn, others.texts)),
         *(None if p is None else [one and round(1000 * one) for one in p] for p in (others.p, others.p_mean)),
-        [places.get(text, drawn(text)) for text in others.draws],
+        list(map(drawn, others.draws)),
     ]
 
 

@@ -189,12 +189,8 @@ function alternatives(tokens, token) {
     }
     table.append(row);
   });
-  if (!draws.length) return [table];
-  const line = element("p", { className: "draws" }, "the draws would have written ");
-  draws.forEach((draw, place) => {
-    line.append(place ? " · " : "", element("bdi", { textContent: typeof draw === "number" ? texts[draw] : draw }));
-  });
-  return [table, line];
+  const textContent = `the draws would have written ${draws.join(" · ")}`;
+  return draws.length ? [table, element("p", { className: "draws", textContent })] : [table];
 }
 
 // Below the token, or above it where there is no room.
@@ -229,14 +225,9 @@ function drawLegend() {
   const scale = element("span", { className: "scale" }, "certain");
   edges.slice(0, -1).forEach((edge, step) => scale.append(element("b", { className: `step${step}`, textContent: edge })));
   scale.append(`${edges[edges.length - 1]} uncertain`);
-  $("legend").replaceChildren(
-    element("span", {}, element("span", { className: "name", textContent: name }), ` ${label}`),
-    scale,
-    element("span", { className: "note", textContent: `shared colour scale: ${origin}` }),
-    element("span", { className: "note outside", textContent: "off the scale" }),
-    element("span", { className: "note none", textContent: "no value" }),
-    element("span", { className: "note", textContent: "↵ newline  ⇥ tab  ⟨U+001B⟩ control code  ∎ empty token" }),
-  );
+  const title = element("span", {}, element("span", { className: "name", textContent: name }), ` ${label}`);
+  const note = element("span", { className: "note", textContent: `shared colour scale: ${origin}` });
+  $("scale").replaceChildren(title, scale, note);
 }
 
 const FILTERS = {
