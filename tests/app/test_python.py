@@ -154,7 +154,7 @@ def test_lists_of_names_are_given_as_such(tiny_folder):
         ({"draws": 0}, "--draws"),
         ({"estimator": "best"}, "'best' is not one of 'paper', 'kl', 'fisher'"),
         ({"sigma": -1}, "must be a number from 0"),
-        ({"scores": "eu,nothing"}, "--scores nothing: unknown score"),
+        ({"scores": "eu,nothing"}, "unknown score nothing"),
         ({"template": "/nowhere"}, "--template /nowhere: neither"),
         ({"posterior": "/nowhere"}, "there is no such file"),
         ({"output": "file"}, "no option output from Python; there are: model, m, adapter"),

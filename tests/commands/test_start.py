@@ -56,7 +56,7 @@ def run(arguments, given=GOOD):
         (["score", "--format", "opnai"], GOOD, 2, "--format opnai: there is no such format"),
         (["score", "--sigma", "x"], GOOD, 2, '--sigma has "x"'),
         (["score", "--sigma", "Auto"], GOOD, 2, '--sigma has "Auto"; it must be a number from 0, or auto'),
-        (["score", "--posterior", "nowhere"], GOOD, 1, "nowhere: holds no posterior"),
+        (["score", "--posterior", "nowhere"], GOOD, 1, "nowhere/posterior.json: there is no such file"),
         (["score", "--requests", "nowhere"], GOOD, 2, "<stdin> is in the format tokur, which has its own prompts"),
         (["score", "--layers", "two"], GOOD, 2, 'layers "two" is not a slice'),
         (["score", "--device-map", "cda"], GOOD, 2, "unknown device map 'cda'"),
