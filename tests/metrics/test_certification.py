@@ -27,12 +27,12 @@ def test_without_an_error_59_questions_certify_5_percent():
     assert fewest(0.05, 0.05) == 59
     assert 0.95**59 <= 0.05 < 0.95**58
     right = np.zeros(59, dtype=bool)
-    scores, lots = np.arange(59.0), np.linspace(0, 0.99, 59)
-    assert certify(scores, lots, right, target).size == 59
-    assert certify(scores[:58], lots[:58], right[:58], target) is None
+    scores, tie_breaks = np.arange(59.0), np.linspace(0, 0.99, 59)
+    assert certify(scores, tie_breaks, right, target).size == 59
+    assert certify(scores[:58], tie_breaks[:58], right[:58], target) is None
     wrong = right.copy()
     wrong[3] = True
-    assert certify(scores, lots, wrong, target) is None
+    assert certify(scores, tie_breaks, wrong, target) is None
 
 
 @settings(max_examples=40, deadline=None)
@@ -74,11 +74,11 @@ def test_an_early_error_ends_only_the_sequence_that_begins_early():
 
 def test_neither_the_order_of_the_records_nor_the_scale_of_the_score_matters():
     generator = np.random.default_rng(0)
-    confidence, lots = generator.integers(0, 9, 400).astype(float), generator.random(400)
+    confidence, tie_breaks = generator.integers(0, 9, 400).astype(float), generator.random(400)
     wrong = generator.random(400) < 0.5 - 0.06 * confidence
     target = Target(0.2, 0.05)
-    found, order = certify(confidence, lots, wrong, target), generator.permutation(400)
-    again = certify(np.exp(confidence[order]), lots[order], wrong[order], target)
+    found, order = certify(confidence, tie_breaks, wrong, target), generator.permutation(400)
+    again = certify(np.exp(confidence[order]), tie_breaks[order], wrong[order], target)
     assert 0 < found.size < 400
     assert (again.size, again.errors, order[again.next]) == (found.size, found.errors, found.next)
 
@@ -132,19 +132,19 @@ HOSTILE = [well_behaved, reversed_, ties, constant, rare, just_above, to_and_fro
 @pytest.mark.parametrize("count", [60, 300, 1500])
 @pytest.mark.parametrize("world", HOSTILE, ids=lambda world: world.__name__)
 def test_more_than_the_promised_part_is_wrong_in_at_most_the_promised_part_of_repetitions(world, count):
-    """The true risk is computed of the whole population, on a fine grid of doubts and lots."""
+    """The true risk is computed of the whole population, on a fine grid of doubts and tie_breaks."""
     generator = np.random.default_rng(count)
     target = Target(0.1, 0.1)
     places = (np.arange(20_000) + 0.5) / 20_000
     scores, risk = world(places)
-    lots = np.random.default_rng(1).permutation(places)
-    order = np.lexsort((-lots, scores))
-    scores, lots, total = scores[order], lots[order], np.cumsum(risk[order])
+    tie_breaks = np.random.default_rng(1).permutation(places)
+    order = np.lexsort((-tie_breaks, scores))
+    scores, tie_breaks, total = scores[order], tie_breaks[order], np.cumsum(risk[order])
     violations = certified = 0
     for _ in range(REPETITIONS):
-        u, lot = generator.random(count), generator.random(count)
+        u, tie_break = generator.random(count), generator.random(count)
         doubt, p = world(u)
-        found = certify(-doubt, lot, generator.random(count) < p, target)
+        found = certify(-doubt, tie_break, generator.random(count) < p, target)
         if found is None:
             continue
         certified += 1
@@ -152,7 +152,7 @@ def test_more_than_the_promised_part_is_wrong_in_at_most_the_promised_part_of_re
             above = len(places)
         else:
             begin, end = np.searchsorted(scores, doubt[found.next]), np.searchsorted(scores, doubt[found.next], "right")
-            above = begin + np.searchsorted(-lots[begin:end], -lot[found.next])
+            above = begin + np.searchsorted(-tie_breaks[begin:end], -tie_break[found.next])
         violations += above > 0 and total[above - 1] / above > target.risk + 1e-3 * (world is not just_above)
     assert violations / REPETITIONS <= noise(target.doubt)
     if world is rare:

@@ -1,10 +1,10 @@
 """A threshold with a guarantee: at most a part α of the answers given is wrong, with probability 1 − δ over the labels.
 
 N questions with labels and one response each are drawn independently from where new ones will come from. They are put
-in order, the most confident first. Equal confidences are put in order by lots, independent of everything else, that
-new questions have, too; so a threshold is a pair of confidence and lot. For a size k, the k most confident responses
-are those above the place x_k of the next one (above nothing, for k = N). To answer above x_k has the risk R(x_k): the
-part of all questions to come that are above it and are answered wrong.
+in order, the most confident first, equal ones by tie-breaks, independent of everything else, that new questions have,
+too; so a threshold is a pair of confidence and tie-break. For a size k, the k most confident responses are those above
+the place x_k of the next one (above nothing, for k = N). To answer above x_k has the risk R(x_k): the part of all
+questions to come that are above it and are answered wrong.
 
 **One size.** Given x_k, the k responses above it are independent draws from all that are above it, so that their errors
 are binomial with R(x_k). Where R(x_k) > α, at most c errors, with P(Bin(k, α) ≤ c) ≤ δ, come out with probability δ or
@@ -13,7 +13,7 @@ less: "R(x_k) > α" is rejected then (Clopper & Pearson 1934).
 **Several sizes, fixed before any label or score is seen, the smallest first.** As long as each is rejected, the next is
 tested; the last that is rejected is certified. The hypotheses are about places that are random themselves, so why this
 costs nothing has to be shown. Let x run over all places as the part of the questions above it, from 0 to 1; W(x) those
-above x that are answered wrong, as a part of all, so that R(x) = W(x)/x; D(x) = W(x) − αx, which is continuous, as lots
+above x that are answered wrong, as a part of all, so that R(x) = W(x)/x; D(x) = W(x) − αx, continuous, as tie-breaks
 leave no ties. D is positive on intervals that begin and end at zeros of D (the last may end at x = 1), so on each of
 them but the last, and on each of the gaps between them, a response is wrong with probability α in the mean. Let k be
 the first size tested with D(x_k) > 0. Fix its place x, in an interval that begins at a, and how many responses there
@@ -82,8 +82,7 @@ class Certified:
     Attributes:
         size: how many of the labelled responses are above the threshold.
         errors: how many of these are wrong.
-        next: the place of the response whose confidence and lot are the threshold; None where there is none: all are
-            above it.
+        next: the place of the response whose confidence and tie-break are the threshold; None where all are above it.
         bound: the upper end of the Clopper–Pearson interval of their risk, at the level at which it was tested.
     """
 
@@ -93,16 +92,16 @@ class Certified:
     bound: float
 
 
-def certify(confidence: ArrayLike, lot: ArrayLike, wrong: ArrayLike, target: Target) -> Certified | None:
+def certify(confidence: ArrayLike, tie_break: ArrayLike, wrong: ArrayLike, target: Target) -> Certified | None:
     """Return the threshold with the largest coverage that is certified; None where none is.
 
     Args:
         confidence: (N,), finite.
-        lot: (N,), independent and uniform in [0, 1).
+        tie_break: (N,), independent and uniform in [0, 1).
         wrong: (N,) whether each response is.
         target: what is to be guaranteed.
     """
-    order = in_order(confidence, lot)
+    order = in_order(confidence, tie_break)
     errors = np.cumsum(np.asarray(wrong, dtype=bool)[order])
     found = _largest(sequences(len(order), target), errors)
     if found is None:
@@ -113,9 +112,9 @@ def certify(confidence: ArrayLike, lot: ArrayLike, wrong: ArrayLike, target: Tar
     return Certified(size, count, after, float(upper_bound(count, size, level)))
 
 
-def in_order(confidence: ArrayLike, lot: ArrayLike) -> NDArray[np.intp]:
-    """Return (N,) the places of the responses, the most confident first; of equal ones that with the higher lot."""
-    return np.lexsort((-np.asarray(lot, dtype=np.float64), -np.asarray(confidence, dtype=np.float64)))
+def in_order(confidence: ArrayLike, tie_break: ArrayLike) -> NDArray[np.intp]:
+    """Return (N,) the places of the responses, the most confident first, of equal ones the higher tie-break."""
+    return np.lexsort((-np.asarray(tie_break, dtype=np.float64), -np.asarray(confidence, dtype=np.float64)))
 
 
 @lru_cache(maxsize=16)

@@ -1,7 +1,7 @@
 """A certificate: below which confidence an answer is withheld, so that few of those that are given are wrong.
 
 ``tokur evaluate --certify`` finds it, ``tokur select --certificate`` goes by it. That of a question whose confidence is
-the threshold itself is given or not by the question's lot, see ``metrics.certification``.
+the threshold itself is given or not by the question's tie-break, see ``metrics.certification``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Certificate:
         confidence: how probably it keeps to that, over the labels.
         score: the score's name.
         threshold: answers are given to questions whose score is better; None: to all that have the score.
-        lot: answers are given to those at the threshold whose lot is larger; None where there is no threshold.
+        tie_break: answers are given to those at the threshold whose tie-break is larger; None without a threshold.
         coverage: the part of the labelled questions that is answered: ``value``, with its 95 % interval ``low``,
             ``high``.
         bound: upper Clopper–Pearson bound of the part that is wrong, at the level of the test.
@@ -51,8 +51,8 @@ class Certificate:
         settings: how the responses and their scores were made.
         labels: how many of the labels came from where.
         scores: those of the labelled responses, ascending, see ``MOST_SCORES``.
-        asked: what tells the labelled questions by their words, see ``lot_of``: the lowest lots, ascending, no more
-            than ``MOST_SCORES``.
+        asked: what tells the labelled questions by their words, see ``tie_break_of``: the lowest, ascending, at most
+            ``MOST_SCORES``.
         data: what tells the labelled questions, with scores and labels, from others.
         assumption: what the guarantee rests on.
         version: of tokur.
@@ -63,7 +63,7 @@ class Certificate:
     confidence: float
     score: str
     threshold: float | None
-    lot: float | None
+    tie_break: float | None
     coverage: Mapping[str, float]
     bound: float
     answered: int
@@ -84,8 +84,8 @@ class Certificate:
 
         if self.score not in CATALOGUE:
             raise ValueError(f"it goes by {self.score}, which this tokur does not compute")
-        if (self.threshold is None) != (self.lot is None):
-            raise ValueError('"threshold" and "lot" are null together or not at all')
+        if (self.threshold is None) != (self.tie_break is None):
+            raise ValueError('"threshold" and "tie_break" are null together or not at all')
 
     @property
     def sign(self) -> float:
@@ -103,9 +103,9 @@ class Certificate:
         """
         if value is None or not math.isfinite(value):
             return False
-        if self.threshold is None or self.lot is None:
+        if self.threshold is None or self.tie_break is None:
             return True
-        return (self.sign * value, lot_of(key)) > (self.sign * self.threshold, self.lot)
+        return (self.sign * value, tie_break_of(key)) > (self.sign * self.threshold, self.tie_break)
 
     def differences(self, settings: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
         """Yield each setting in which responses differ: its name, theirs and that of the labelled ones.
@@ -140,8 +140,8 @@ class Certificate:
         return ",\n".join([text, *lists]) + "\n}\n"
 
 
-def lot_of(key: str) -> float:
-    """Return the lot of a question, uniform in [0, 1), by what tells it from others."""
+def tie_break_of(key: str) -> float:
+    """Return the tie-break of a question, uniform in [0, 1), by what tells it from others."""
     return (int.from_bytes(hashlib.blake2b(b"lot\0" + key.encode(), digest_size=8).digest(), "big") >> 11) / (1 << 53)
 
 

@@ -37,7 +37,7 @@ from tokur_cli.records.record import Record
 from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.scores.calibration import differing
 from tokur_cli.scores.catalogue import Score, choose_scores
-from tokur_cli.scores.certificate import MOST_SCORES, Certificate, lot_of
+from tokur_cli.scores.certificate import MOST_SCORES, Certificate, tie_break_of
 from tokur_cli.views.tables import MISSING, table_console
 from tokur_cli.views.visible import picture
 
@@ -123,13 +123,13 @@ class Scored:
         values: (Q,) the score.
         confidences: (Q,) the same, negated where it is an uncertainty.
         wrong: (Q,) whether each is answered wrong.
-        lots: (Q,) their lots.
+        tie_breaks: (Q,) their tie-breaks.
     """
 
     values: Floats
     confidences: Floats
     wrong: NDArray[np.bool_]
-    lots: Floats
+    tie_breaks: Floats
 
 
 @dataclass
@@ -238,7 +238,7 @@ class LabelledQuestions:
             values,
             -values if self.score.orientation == "uncertainty" else values,
             np.array([one.label == 0.0 for one in having.values()], dtype=bool),
-            np.array([lot_of(key) for key in having], dtype=np.float64),
+            np.array([tie_break_of(key) for key in having], dtype=np.float64),
         )
 
 
@@ -261,7 +261,7 @@ def find(labelled: LabelledQuestions, target: Target) -> Certificate:
         raise TokurError(
             f"no record has both a label and the score {name}: run tokur score first, or name another with --by"
         )
-    found = certify(scored.confidences, scored.lots, scored.wrong, target)
+    found = certify(scored.confidences, scored.tie_breaks, scored.wrong, target)
     if found is None:
         raise TokurError(_refusal(name, scored, target))
     questions, sources = len(responses), Counter(response.source for response in responses.values())
@@ -272,7 +272,7 @@ def find(labelled: LabelledQuestions, target: Target) -> Certificate:
         confidence=round(1 - target.doubt, 12),
         score=name,
         threshold=None if found.next is None else float(scored.values[found.next]),
-        lot=None if found.next is None else float(scored.lots[found.next]),
+        tie_break=None if found.next is None else float(scored.tie_breaks[found.next]),
         coverage={
             "value": found.size / questions,
             "low": 1 - float(upper_bound(questions - found.size, questions, _INTERVAL)),
@@ -286,7 +286,7 @@ def find(labelled: LabelledQuestions, target: Target) -> Certificate:
         settings=labelled.settings or {},
         labels={source: count for source, count in sources.items() if source is not None},
         scores=tuple(ascending[kept].tolist()),
-        asked=tuple(sorted(lot_of(response.asked) for response in responses.values())[:MOST_SCORES]),
+        asked=tuple(sorted(tie_break_of(response.asked) for response in responses.values())[:MOST_SCORES]),
         data=content_digest(
             sorted(
                 [key, None if math.isnan(response.value) else response.value, response.label]

@@ -11,7 +11,7 @@ from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.question import Question
 from tokur_cli.records.record import Record
-from tokur_cli.scores.certificate import Certificate, lot_of, settings_for
+from tokur_cli.scores.certificate import Certificate, settings_for, tie_break_of
 from tokur_cli.selection.voting import parse_keep
 
 SURE_OF_DRIFT = 0.01
@@ -84,7 +84,7 @@ class CertifiedAnswers:
                 question.line,
             )
         self._samples.append(samples)
-        self._known += lot_of(question.prompt or question.key) in self._asked
+        self._known += tie_break_of(question.prompt or question.key) in self._asked
         if value is not None:
             self._values.append(value)
         return self.certificate.answers(value, question.key)
