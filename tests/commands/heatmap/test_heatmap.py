@@ -93,6 +93,18 @@ def test_the_scale_is_that_of_the_whole_input_whatever_is_shown(run_tokur):
     assert float(re.search(r"▁(\S+)", legends[0])[1]) == pytest.approx(everything.min(), abs=1e-3)
 
 
+def test_heatmap_paints_log_probabilities_by_itself_where_there_is_no_eu(run_tokur, tmp_path):
+    record = scored()
+    tokens = record["tokur"]["tokens"]
+    both = record["tokur"] | {"tokens": tokens | {"logprob": tokens["eu"]}}
+    logged = record["tokur"] | {"tokens": {"offsets": tokens["offsets"], "logprob": tokens["eu"]}}
+    for tokur, name in [(both, "eu"), (logged, "logprob")]:
+        path = write_lines(tmp_path / "in.jsonl", [record | {"tokur": tokur}])
+        code, out, err = run_tokur("heatmap", path)
+        assert (code, err) == (0, "")
+        assert out.startswith(f"{name}  ")
+
+
 def test_heatmap_range_replaces_the_ends_of_the_input(run_tokur):
     _, out, _ = run_tokur("heatmap", REAL, "--range", "0.1,0.9")
     assert "certain ▁0.10 ▂0.20 ▃0.30 ▄0.40 ▅0.50 ▆0.60 ▇0.70 █0.80  0.90 uncertain" in out

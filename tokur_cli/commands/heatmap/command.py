@@ -20,12 +20,13 @@ from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.labelled import WINDOW, Labeller, Refused
-from tokur_cli.commands.shared.reading import read_input
+from tokur_cli.commands.shared.reading import look_ahead, read_input
 from tokur_cli.commands.shared.scored_tokens import token_arrays
 from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
 from tokur_cli.records.formats import NATIVE
 from tokur_cli.records.outputs import writing_whole
 from tokur_cli.records.quantity import Quantity
+from tokur_cli.records.record import Record
 from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.quantities import QUANTITIES
@@ -53,14 +54,15 @@ def heatmap(
 
     All records are read before anything is painted, since one scale holds for all of them.
     """
-    asked = _quantities_of(scaling.quantities)
+    records, first = look_ahead(read_input(COMMAND, replace(source, format=NATIVE.name)), skip_invalid=True)
+    asked = _quantities_of(_default(first) if scaling.quantities is None else scaling.quantities)
     # A page can be switched to what else the records have
     others = [quantity for quantity in QUANTITIES.values() if quantity not in asked] if picture.html else []
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     scales, gallery = ScaleBuilder(asked, others), Gallery(choice)
-    records = nullcontext() if target.path is None else open_output(target.path, force=target.force, whole=True)
-    with records as writer, Labeller(labels, invalid, answers=labels.answer is not None, is_strict=False) as reader:
-        items = reader.read(read_input(COMMAND, replace(source, format=NATIVE.name)), 1 if writer else WINDOW)
+    output = nullcontext() if target.path is None else open_output(target.path, force=target.force, whole=True)
+    with output as writer, Labeller(labels, invalid, answers=labels.answer is not None, is_strict=False) as reader:
+        items = reader.read(records, 1 if writer else WINDOW)
         said = _read(_passed_on(items, writer), [one.name for one in asked], scales, gallery, invalid, labels)
         if scales.responses:
             gallery.check()
@@ -75,6 +77,12 @@ def heatmap(
             if said and said[-1].endswith("incorrect."):
                 say(COMMAND, said[-1])
     invalid.finish(none_of=None if scales.responses else display_name(source.path))
+
+
+def _default(first: Record | None) -> str:
+    """Return what is painted where nothing is asked for: ``logprob`` of records that were scored without a model."""
+    tokens = {} if first is None else first.settings("tokens")
+    return "logprob" if "logprob" in tokens and "eu" not in tokens else "eu"
 
 
 def _quantities_of(names: str) -> list[Quantity]:

@@ -21,11 +21,14 @@ class ScaleOptions:
     panel: ClassVar[str] = "Scale"
 
     quantities: Annotated[
-        str,
+        str | None,
         Option(
-            "--score", metavar="NAMES", help=f"Comma-separated quantities of single tokens: {', '.join(QUANTITIES)}."
+            "--score",
+            metavar="NAMES",
+            help=f"Comma-separated quantities of single tokens: {', '.join(QUANTITIES)}. Default: eu; logprob "
+            "where the first record has no eu.",
         ),
-    ] = "eu"
+    ] = None
     range: Annotated[
         str | None,
         Option(
