@@ -196,7 +196,7 @@ def test_an_answer_that_was_not_given_is_not_answered(run_tokur, tmp_path):
     assert code == 0
     assert [record["tokur"]["answer"] for record in parsed(out)] == ["4", None, None, None]
     said = err.splitlines()
-    assert "tokur select: answered 1 of 4 questions (25.00%), too unsure of 1, no answer was read to 2" in said
+    assert "tokur select: answered 1 of 4 questions (25.00%), too uncertain of 1, no answer was read to 2" in said
     assert "coverage 25.00%, accuracy of what is answered 100.00%" in said[-1]
 
 
@@ -289,7 +289,7 @@ def test_what_has_no_answer_that_can_be_read_is_counted_and_three_are_shown(run_
     assert parsed(out)[0]["outcomes"] == {"no_answer": 4, "correct": 1}
     said = err[: err.index("tokur evaluate: no ")] if "tokur evaluate: no " in err else err
     assert said.splitlines() == [
-        "tokur evaluate: 4 responses have no answer that could be read, and count as wrong (--answer REGEX reads them "
+        "tokur evaluate: 4 responses have no answer that could be read, and count as incorrect (--answer REGEX reads them "
         "your way), such as",
         f"  {path}:1 (q↵0, sample 0): …{'é' * 59}",
         f"  {path}:2 (q↵1, sample 0): is empty",
@@ -298,7 +298,7 @@ def test_what_has_no_answer_that_can_be_read_is_counted_and_three_are_shown(run_
     _, _, err = run_tokur("evaluate", path, "--bootstrap", 0, "--as", "table")
     assert "4 responses have no answer" in err
     _, _, err = run_tokur("evaluate", path, "--bootstrap", 0, "--answer", "(?s).+")
-    assert "1 response has no answer that could be read, and counts as wrong" in err
+    assert "1 response has no answer that could be read, and counts as incorrect" in err
     assert "no answer" not in run_tokur("evaluate", write_lines(path, rows[4:]), "--bootstrap", 0)[2]
 
 

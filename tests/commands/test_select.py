@@ -132,7 +132,7 @@ def test_no_answer_where_the_chosen_response_is_probably_wrong(select):
     assert [one["tokur"].get("withheld") for one in selected] == [None, None, "18"]
     assert {one["tokur"]["selection"]["abstain"] for one in selected} == {0.8}
     assert err[-2:] == [
-        "answered 2 of 3 questions (66.67%), too unsure of the others",
+        "answered 2 of 3 questions (66.67%), too uncertain of the others",
         "coverage 66.67%, accuracy of what is answered 50.00%, majority 50.00%, Pass@1 50.00%, Pass@2 100.00% "
         "(3 questions)",
     ]
@@ -150,7 +150,7 @@ def test_without_p_correct_the_share_of_the_vote_decides(select):
     assert code == 0
     assert [one["tokur"]["certainty"] for one in selected] == [pytest.approx(2 / 3), 0.25]
     assert [one["tokur"]["answer"] for one in selected] == ["18", None]
-    assert err[-1] == "answered 1 of 2 questions (50.00%), too unsure of the others"
+    assert err[-1] == "answered 1 of 2 questions (50.00%), too uncertain of the others"
     code, _, err = select(lines, "--keep", "100%", "--abstain", "1")
     assert [line for line in err if line.startswith("answered 0 of 2")]
 
@@ -389,10 +389,12 @@ def test_responses_that_do_not_mark_their_answer_in_words_are_counted(select):
     ]
     numbers = [{**response("q2", 0, None, 0.1), "reference": "7"}]  # as wrong, but its reference is no word
     _, _, err = select([*lines, *numbers], "--keep", "100%")
-    said = 'count as wrong whose reference is words and which do not mark their answer ("The answer is …")'
+    said = 'count as incorrect whose reference is words and which do not mark their answer ("The answer is …")'
     assert f"2 responses {said}" in err
     _, _, err = select(lines[1:], "--keep", "100%")
-    assert '1 response counts as wrong whose reference is words and which does not mark its answer ("The a' in str(err)
+    assert '1 response counts as incorrect whose reference is words and which does not mark its answer ("The a' in str(
+        err
+    )
     _, _, err = select(lines[2:], "--keep", "100%")
     assert "as wrong" not in " ".join(err)
 

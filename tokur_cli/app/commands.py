@@ -216,7 +216,7 @@ def evaluate(
     target: EvaluationOutput,
     source: InputOptions,
 ) -> None:
-    """Evaluate scores: how well does each tell right from wrong? How much does voting by it gain?
+    """Evaluate scores: how well does each rank correct above incorrect? How much does voting by it gain?
 
     A record's label is its field "correct" (true, false) or "quality" (0 to 1),
     else what the program that wrote the log says (Inspect, lm-eval), else its
@@ -226,7 +226,7 @@ def evaluate(
     {metrics} Samples of one question (one id, else one prompt) stay together.
 
     With --level step, spans of responses are evaluated: the sum, the mean, the
-    least sure token and the mean of the five least sure of every quantity.
+    least certain token and the mean of the five least certain of every quantity.
     {span_metrics} Length, position and chance stand beside them.
     """
     paths = list(scored) if scored else [input_path(None)]

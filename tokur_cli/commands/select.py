@@ -140,10 +140,10 @@ class _Selection:
             yield f"{self.options.by} adds up over tokens and favours short responses; the paper selects by {mean}"
         if self.options.abstains and self.questions:
             part = self.answered / self.questions
-            others = "too unsure of the others"
+            others = "too uncertain of the others"
             if self.answerless:
                 unsure = self.questions - self.answered - self.answerless
-                others = f"too unsure of {unsure:,}, no answer was read to {self.answerless:,}"
+                others = f"too uncertain of {unsure:,}, no answer was read to {self.answerless:,}"
             yield f"answered {self.answered:,} of {self.questions:,} questions ({part:.2%}), {others}"
         summary = self.accuracy.summary()
         if summary:

@@ -117,7 +117,7 @@ def held_out(
     folds: int = FOLDS,
     seed: int = 0,
 ) -> Floats:
-    """Return each record's probability of being right, from what was fitted on the questions of the other folds.
+    """Return each record's probability of being correct, from what was fitted on the questions of the other folds.
 
     Args:
         values: (N, K), finite.
@@ -140,7 +140,7 @@ def held_out(
 
 
 def calibrated(confidence: ArrayLike, label: ArrayLike, *, cluster: ArrayLike | None = None, seed: int = 0) -> Floats:
-    """Return each record's probability of being right (N,), by isotonic regression on the other folds' questions.
+    """Return each record's probability of being correct (N,), by isotonic regression on the other folds' questions.
 
     Takes (N,) confidences, finite, and what ``held_out`` takes.
     """

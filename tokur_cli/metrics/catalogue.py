@@ -99,7 +99,7 @@ class RankingMetric(Metric):
 
 @dataclass(frozen=True, slots=True)
 class ProbabilityMetric(Metric):
-    """A metric of probabilities of being right: those that the score is, else those that it is calibrated to.
+    """A metric of probabilities of being correct: those that the score is, else those that it is calibrated to.
 
     Attributes:
         of: from (N,) probabilities and labels to the (N,) losses whose mean it is, or without intervals to the figure.
@@ -128,7 +128,7 @@ def _constant(of: Callable[[float], float]) -> Callable[[Estimate], Estimate]:
 
 
 _CALIBRATED = "the confidence as a probability, calibrated on other questions"
-_HIT = "the first wrong span among the K least sure of its response"
+_HIT = "the first incorrect span among the K least certain of its response"
 
 _ALL: tuple[Metric, ...] = (
     RankingMetric(
@@ -164,7 +164,7 @@ _ALL: tuple[Metric, ...] = (
         compared="probabilities", constant=_constant(lambda p: float(log_losses([p], [p])[0])),
     ),
     SpanMetric(
-        "within", "AUROC within", "a wrong span less sure than a right one of its response", (WITHIN,),
+        "within", "AUROC within", "an incorrect span less certain than a correct one of its response", (WITHIN,),
         of=within, compared="spans",
     ),
     SpanMetric("hit1", "hit@1", _HIT, (WITHIN,), of=partial(hit, most=1)),

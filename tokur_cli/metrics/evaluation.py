@@ -143,7 +143,7 @@ def evaluate_scores(
         response: (N,) number of each record's response, of records that are spans: those of one stand in the order of
             the text. None where a record is a whole response.
         length: (N,) tokens of each record, NaN where that is not known; None for no metrics at fixed length.
-        probabilities: the scores that are probabilities of being right as they are, and are not calibrated.
+        probabilities: the scores that are probabilities of being correct as they are, and are not calibrated.
 
     Raises:
         KeyError: ``plan.versus`` is not one of the scores.
@@ -234,7 +234,9 @@ class _Run:
         if not _is_binary(self.label):
             return None
         fewest = min(len(np.unique(self.cluster[self.label == value])) for value in (0, 1))
-        return f"fewer than {FEWEST} questions have a right response, or a wrong one" if fewest < FEWEST else None
+        return (
+            f"fewer than {FEWEST} questions have a correct response, or an incorrect one" if fewest < FEWEST else None
+        )
 
     def _differences(
         self,

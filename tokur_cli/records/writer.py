@@ -292,7 +292,7 @@ class RecordWriter:
                     try:
                         yield Record.parse(line, self._name, number)
                     except RecordError as error:
-                        raise TokurError(f"{error}; it cannot be resumed: mend the line, or start afresh") from None
+                        raise TokurError(f"{error}; it cannot be resumed: fix the line, or start again") from None
                 self._kept_bytes += len(line)
 
     def _advance(self) -> None:

@@ -1,4 +1,4 @@
-"""A calibration: what makes a probability of being right, ``p_correct``, of a response's other scores.
+"""A calibration: what makes a probability of being correct, ``p_correct``, of a response's other scores.
 
 Platt scaling and logistic regression: p = 1 / (1 + e^−(b + Σ_i w_i s_i)), with s the scores as the records have them.
 Isotonic regression: of one score, linear between points (s, p) and level beyond the first and the last one. Sources:
@@ -77,7 +77,7 @@ class Calibration:
             raise ValueError("it needs a weight a score and an intercept, or the points of a single score")
 
     def probability(self, values: Sequence[float]) -> float:
-        """Return the probability of being right, in [0, 1]; NaN where a score is.
+        """Return the probability of being correct, in [0, 1]; NaN where a score is.
 
         Args:
             values: one a score, in the order of ``scores``.

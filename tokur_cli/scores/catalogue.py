@@ -357,7 +357,7 @@ CATALOGUE: dict[str, Score] = {
             "p_correct",
             "confidence",
             "Platt 1999",
-            "probability of being right, from other scores, with --calibration",
+            "probability of being correct, from other scores, with --calibration",
             ("p_correct",),
             lambda features: float(features["p_correct"]),
             "a calibration file",

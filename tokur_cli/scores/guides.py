@@ -21,7 +21,7 @@ class GuideScore:
 
     Args:
         name: of a quantity, as in ``GUIDES``.
-        over: ``mean`` or ``sum`` over the tokens so far, ``top5`` (the mean of the five least sure ones) or ``step``
+        over: ``mean`` or ``sum`` over the tokens so far, ``top5`` (the mean of the five least certain ones) or ``step``
             (the mean over the last step alone).
     """
 

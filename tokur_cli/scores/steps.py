@@ -114,9 +114,9 @@ def tokens_of_steps(response: str, offsets: Sequence[Span], spans: Sequence[Span
 
 
 def aggregates(values: Sequence[float], orientation: Orientation) -> dict[str, float]:
-    """Return the sum and the mean of some tokens' values, the value of the least sure one, and the mean of the five.
+    """Return the sum and the mean of some tokens' values, the value of the least certain one, and the mean of the five.
 
-    The least sure token has the largest value of an uncertainty and the smallest of a confidence. Of no tokens, or
+    The least certain token has the largest value of an uncertainty and the smallest of a confidence. Of no tokens, or
     where one has no value (NaN), all are NaN; of fewer than five, ``top5`` is the mean.
 
     Args:

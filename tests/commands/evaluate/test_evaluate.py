@@ -200,5 +200,5 @@ def test_words_that_no_response_marks_as_its_answer_are_told(evaluate):
     ]
     code, _, err = evaluate(records)
     assert code == 0
-    assert "2 responses count as wrong whose reference is words and which do not mark their answer" in err
+    assert "2 responses count as incorrect whose reference is words and which do not mark their answer" in err
     assert "whose reference is words" not in evaluate(records[2:])[2]

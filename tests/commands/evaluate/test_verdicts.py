@@ -90,7 +90,7 @@ def test_nothing_is_said_in_words_where_few_questions_have_a_right_response_or_a
     records = list(scored_fully(40))
     for number, record in enumerate(records):
         record["correct"] = (number < 4) == few
-    lacking = "tokur evaluate: no verdicts: fewer than 5 questions have a right response, or a wrong one\n"
+    lacking = "tokur evaluate: no verdicts: fewer than 5 questions have a correct response, or an incorrect one\n"
     _, rows, err = evaluate(records)
     assert not any("verdicts" in row for row in rows)
     assert lacking in err

@@ -30,7 +30,7 @@ class FitOptions:
         Option(
             "--fit",
             metavar="FILE",
-            help="Fit the probability of being right to these records and write what score --calibration takes. The "
+            help="Fit the probability of being correct to these records and write what score --calibration takes. The "
             "results are those of probabilities for questions that were left out.",
         ),
         Excludes("--level=step", "--level=question"),
@@ -63,7 +63,7 @@ class CertifyOptions:
             "--certify",
             parser=share,
             metavar="SHARE",
-            help="Find the threshold of a score (--by) above which at most so many of the answers given are wrong, and "
+            help="Find the threshold of a score (--by) above which at most this share of the answers given is incorrect, and "
             "write what select --certificate takes. For 5% it takes 59 labelled questions, or more with errors.",
         ),
         Excludes(*_NOT_CERTIFIED),

@@ -1,4 +1,4 @@
-"""Where records come from and where they go, or whether it is only reckoned what that would take."""
+"""Where records come from and where they go, or whether only what would be read is counted."""
 
 from __future__ import annotations
 

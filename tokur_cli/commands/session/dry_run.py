@@ -93,5 +93,5 @@ def count_records(
         else:
             print(encode_value(told).decode())
     if invalid.count and not source.skip_invalid:
-        raise TokurError("a run ends at the first bad record: mend them, or give --skip-invalid")
+        raise TokurError("a run stops at the first bad record: fix them, or use --skip-invalid")
     invalid.finish()

@@ -141,7 +141,7 @@ def told_unmarked(count: int) -> str:
     """Return what to tell of ``count`` unmarked responses that count as wrong."""
     many = count != 1
     return (
-        f"{count:,} response{'s' * many} count{'s' * (not many)} as wrong whose reference is words and which "
+        f"{count:,} response{'s' * many} count{'s' * (not many)} as incorrect whose reference is words and which "
         f'{"do" if many else "does"} not mark {"their" if many else "its"} answer ("The answer is …")'
     )
 

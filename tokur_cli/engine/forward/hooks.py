@@ -154,7 +154,7 @@ class _Hook:
         steps = self.steps_on(inputs.device)
         if inputs.ndim != 3 or (steps is not None and inputs.shape[1] != steps.shape[1]):
             raise TokurError(
-                f"{self.matrix.name} is not given its inputs token by token, so draws cannot be told apart: "
+                f"{self.matrix.name} is not given its inputs token by token, so draws cannot be distinguished: "
                 "leave it out of --targets"
             )
         return inputs

@@ -68,7 +68,7 @@ def read_body(place: str, record: Record, body: Mapping[str, Any]) -> dict[str, 
             messages = [{"role": "system", "content": body["system"]}, *messages]
         return {"messages": messages, "tools": tools}
     if body.get("echo"):
-        raise record.error(f"{place} asked for echo: prompt and response cannot be told apart")
+        raise record.error(f"{place} asked for echo: prompt and response cannot be distinguished")
     prompt = body.get("prompt")
     if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], (str, list)):
         prompt = prompt[0]

@@ -52,7 +52,7 @@ def csv_rows(path: str, delimiter: str, max_cell: int) -> Iterator[tuple[int, di
             if other:
                 raise TokurError(
                     f"{source}:1: has the one column {names[0]!r}: {_OTHERS[other]} stand where a {form} file has "
-                    f"{_OTHERS[delimiter]}; write it anew with these"
+                    f"{_OTHERS[delimiter]}; save it with these"
                 )
             blank = 0
             while True:

@@ -69,7 +69,7 @@ class Columns:
         group: names of the groups, None where a record has none.
         answer: answers.
         outcomes: how often each outcome came out.
-        are_probabilities: whether all scores are probabilities of being right, whatever they were made of.
+        are_probabilities: whether all scores are probabilities of being correct, whatever they were made of.
         numbers: the questions' numbers by their keys.
         questions: which question each record belongs to.
         lines: the line of the first record of each question; 0 where that is not known.
@@ -130,7 +130,7 @@ class Columns:
         return -values if self.wanted.orientation(name) == "uncertainty" else values
 
     def is_probability(self, name: str) -> bool:
-        """Return whether a score is a probability of being right."""
+        """Return whether a score is a probability of being correct."""
         return self.are_probabilities or name == P_CORRECT
 
     def in_order(self) -> NDArray[np.intp]:

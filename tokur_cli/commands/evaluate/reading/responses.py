@@ -122,7 +122,7 @@ class _Unread:
     def told(self) -> str:
         """Return how many there are, and the place and the end of the first few, a line each."""
         responses = "1 response has" if self.count == 1 else f"{self.count:,} responses have"
-        what = f"{responses} no answer that could be read, and count{'s' if self.count == 1 else ''} as wrong"
+        what = f"{responses} no answer that could be read, and count{'s' if self.count == 1 else ''} as incorrect"
         return "\n".join([f"{what} (--answer REGEX reads them your way), such as", *self._examples])
 
 
