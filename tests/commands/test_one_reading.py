@@ -289,8 +289,8 @@ def test_what_has_no_answer_that_can_be_read_is_counted_and_three_are_shown(run_
     assert parsed(out)[0]["outcomes"] == {"no_answer": 4, "correct": 1}
     said = err[: err.index("tokur evaluate: no ")] if "tokur evaluate: no " in err else err
     assert said.splitlines() == [
-        "tokur evaluate: 4 responses have no answer that could be read, and count as incorrect (--answer REGEX reads them "
-        "your way), such as",
+        "tokur evaluate: 4 responses have no answer that could be read, and count as incorrect (--answer REGEX reads "
+        "them your way), such as",
         f"  {path}:1 (q↵0, sample 0): …{'é' * 59}",
         f"  {path}:2 (q↵1, sample 0): is empty",
         f"  {path}:3: Let me see what ⟨U+202E⟩ it could be.",

@@ -396,7 +396,7 @@ def test_responses_that_do_not_mark_their_answer_in_words_are_counted(select):
         err
     )
     _, _, err = select(lines[2:], "--keep", "100%")
-    assert "as wrong" not in " ".join(err)
+    assert "as incorrect" not in " ".join(err)
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ class EvaluationOptions:
     level: Annotated[
         Literal["response", "step", "question"],
         Option(
-            help='What is correct or incorrect: whole responses, or parts of them, steps or claims. Parts are in "claims": '
+            help='What is labelled: whole responses, or parts of them, steps or claims. Parts are in "claims": '
             '[{"start": 0, "end": 12, "correct": true}, …], code points of the response, null where it is not known. '
             "question: the vote of a question's samples, by the mean of their scores."
         ),

@@ -47,7 +47,7 @@ class GuidedOptions:
     guide_over: Annotated[
         Over,
         Option(
-            help="Over the tokens so far: mean, sum, top5 (mean of the five least certain); or step, the last step alone."
+            help="Over the tokens so far: mean, sum, top5 (mean of the five least certain); or the last step alone."
         ),
     ] = "mean"
     guide_temperature: Annotated[
