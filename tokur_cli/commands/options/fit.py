@@ -63,8 +63,8 @@ class CertifyOptions:
             "--certify",
             parser=share,
             metavar="SHARE",
-            help="Find the threshold of a score (--by) above which at most this share of the answers given is incorrect, "
-            "and write what select --certificate takes. For 5% it takes 59 labelled questions, or more with errors.",
+            help="Find the threshold of a score (--by) above which at most this share of the answers given is "
+            "incorrect, and write what select --certificate takes. For 5% it takes 59 labelled questions, or more with errors.",
         ),
         Excludes(*_NOT_CERTIFIED),
     ] = None
