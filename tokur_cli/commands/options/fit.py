@@ -64,7 +64,7 @@ class CertifyOptions:
             parser=share,
             metavar="SHARE",
             help="Find the threshold of a score (--by) above which at most this share of the answers given is "
-            "incorrect, and write what select --certificate takes. 5% takes 59 labelled questions, or more with errors.",
+            "incorrect, and write what select --certificate takes. 5% takes 59 labelled questions, more with errors.",
         ),
         Excludes(*_NOT_CERTIFIED),
     ] = None
