@@ -109,4 +109,4 @@ def test_draws_are_adapters_that_stand_beside_the_models_own(run_tokur, tiny_fol
 def test_vllm_is_given_no_adapter(run_tokur, tiny_folder, adapter, tmp_path):
     questions = write_lines(tmp_path / "questions.jsonl", [QUESTION])
     code, _, err = run_tokur("generate", questions, "-m", tiny_folder, "--adapter", adapter, "--backend", "vllm")
-    assert (code, "--adapter is for --backend transformers (vLLM takes whole models" in err) == (2, True), err
+    assert (code, "--adapter contradicts --backend vllm" in err) == (2, True), err

@@ -91,7 +91,7 @@ def test_a_seed_that_is_none_is_a_bad_record(run_tokur, tmp_path, seed):
 
 
 def test_responses_of_two_models_in_one_file_are_said_unless_they_are_grouped(run_tokur, tmp_path):
-    rows = [scored("The answer is 4.", number, eu=number / 10, reference=str(4 + number % 2)) for number in range(8)]
+    rows = [scored(f"The answer is {4 + number % 2}.", number, eu=number / 10, reference="4") for number in range(8)]
     for number, row in enumerate(rows):
         row["tokur"]["run"] = {"seed": 0, "model": "ab"[number // 4]}
     path = write_lines(tmp_path / "in.jsonl", rows)

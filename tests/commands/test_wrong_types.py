@@ -59,7 +59,7 @@ def test_what_is_wrong_in_a_record_is_said_of_that_record(run_tokur, tmp_path, m
     (tmp_path / "in").write_text("\n".join(lines) + "\n")
     code, _, err = run_tokur(*command, "--skip-invalid", "in")
     assert "TOKUR_DEBUG" not in err
-    assert code == 3 or (code == 1 and command[-1] == "word-001")
+    assert code == 3 or "answers no question of" in err  # another seed is another run
     assert "in:" in err
 
 

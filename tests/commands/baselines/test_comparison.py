@@ -84,7 +84,7 @@ def test_an_nli_model_serves_both_purposes_and_is_named_in_the_records(run_tokur
     labels = {0: "CONTRADICTION", 1: "NEUTRAL", 2: "ENTAILMENT"}
     folder = tiny_encoder_folder(tmp_path / "nli", "deberta", "AutoModelForSequenceClassification", id2label=labels)
     options = ["--entailment", "nli", "--set", f"nli_model={folder}", "--similarity", "nli", "--over", "samples"]
-    rows = [{**row, "id": "one", "response": row["response"][:8]} for row in records(3)]
+    rows = [{**row, "id": "one", "question": "Why?", "response": row["response"][:8]} for row in records(3)]
     path = write_lines(tmp_path / "in.jsonl", rows)
     scores = ["--scores", "semantic_entropy,u_deg"]
     code, out, err = run_tokur("score", path, "-m", tiny_folder, *scores, *options)

@@ -56,7 +56,7 @@ def ours(folder):
 def workers_of(process):
     try:
         children = psutil.Process(process.pid).children(recursive=True)
-        return [child for child in children if child.cmdline()[0].startswith("ray::Worker.answer")]
+        return [child for child in children if child.cmdline()[0].startswith("ray::Worker.process")]
     except (psutil.Error, IndexError):
         return []
 

@@ -29,10 +29,13 @@ def columns_of(stream: TextIO, default: int = _DEFAULT_COLUMNS) -> int:
 
 @contextmanager
 def picture_console(stream: TextIO) -> Iterator[Console]:
-    """Give a console for a picture on standard output or error, in UTF-8; on a terminal through PAGER, or less."""
+    """Give a console for a picture on standard output or error, in UTF-8; on a terminal through PAGER, or less.
+
+    PAGER="" is no pager.
+    """
     with naming(STANDARD_OUTPUT if stream is sys.stdout else "standard error"):
         console = heatmap_console(in_utf8(stream), columns_of(stream))
-        if stream is sys.stdout and stream.isatty():
+        if stream is sys.stdout and stream.isatty() and os.environ.get("PAGER") != "":
             # less: end at once if it fits on the screen, let colours through, leave the text on the screen
             os.environ.setdefault("LESS", "FRX")
             with console.pager(styles=True):
