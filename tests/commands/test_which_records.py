@@ -16,6 +16,13 @@ def test_limit_reads_the_first_records_and_whole_rows(run_tokur, tiny_folder, tm
     assert (code, len(parsed(out))) == (0, 1)
 
 
+def test_limit_keeps_a_row_of_several_samples_whole(run_tokur, tmp_path):
+    rows = [{"question": f"{n}+1?", "gold": n + 1, "samples": [f"It is {n + 1}."] * 3} for n in range(2)]
+    path, graded = write_lines(tmp_path / "in.jsonl", rows), tmp_path / "graded.jsonl"
+    code, _, err = run_tokur("evaluate", path, "--limit", 2, "--graded", graded)
+    assert (code, [row["question"] for row in parsed(graded.read_text())]) == (0, ["0+1?"] * 3), err
+
+
 def test_records_of_no_model_are_scored_by_the_demo_model_after_a_word(run_tokur, monkeypatch, tmp_path):
     monkeypatch.delenv("TOKUR_MODEL", raising=False)
     path = write_lines(tmp_path / "in.jsonl", records(1))

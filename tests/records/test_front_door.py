@@ -86,7 +86,6 @@ def test_response_field_may_name_any_list_of_samples_and_the_hint_names_the_list
         ({"ground_truth": 70}, ["70"]),
         ({"target": 70.0}, ["70"]),
         ({"gold_answer": ["70", "seventy"]}, ["70", "seventy"]),
-        ({"answer": {"value": "A", "aliases": ["A", "B"], "normalized_value": "a"}}, ["A", "B"]),
         ({"solution": r"So \boxed{70}"}, [r"So \boxed{70}"]),
         ({"label": "Paris"}, ["Paris"]),
         ({"reference": "1", "answer": "2"}, ["1"]),
@@ -105,6 +104,17 @@ def test_references_stand_under_everyday_names_beside_a_response(tmp_path, field
     assert read_row(tmp_path, row).references == ([row["reference"]] if "reference" in row else []), (
         "no response, no reference"
     )
+
+
+def test_question_of_triviaqa_has_its_value_and_aliases_as_references(run_tokur, tmp_path):
+    answer = {"value": "James Joyce", "aliases": ["Joyce", "James Joyce"], "normalized_aliases": ["joyce"]}
+    row = {"question": "Who wrote Dubliners?", "question_id": "tc_1", "answer": answer, "entity_pages": {}}
+    assert read_row(tmp_path, row).references == ["James Joyce", "Joyce"]
+    assert read_row(tmp_path, row | {"answer": {"text": ["Joyce"], "answer_start": [3]}}).references == []
+    said = ["The answer is Joyce.", "The answer is James Joyce.", "The answer is Beckett."]
+    path = write_lines(tmp_path / "in.jsonl", [row | {"samples": said}])
+    code, _, err = run_tokur("evaluate", path, "--graded", tmp_path / "graded.jsonl")
+    assert (code, "2 correct, 1 incorrect" in err) == (0, True), err
 
 
 def test_a_row_names_the_model_that_wrote_it(tmp_path):

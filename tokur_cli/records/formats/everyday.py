@@ -125,22 +125,30 @@ def _sample(row: Record, number: int, text: str, own: dict[str, Any]) -> Record:
 
 
 def complete(record: Record) -> Record:
-    """Give a response its reference and its model where they stand under everyday names; return the record."""
+    """Give a response its reference and its model where they stand under everyday names; return the record.
+
+    A question without a response is given the reference that TriviaQA's rows have.
+    """
     fields = record.fields
     is_chat = isinstance(fields.get("messages"), list)
-    if not isinstance(fields.get("response"), str) and not (is_chat and record.split_messages()[1] is not None):
-        return record
-    if fields.get("reference") is None:
-        references = (_reference(name, fields.get(name)) for name in REFERENCES)
+    is_answered = isinstance(fields.get("response"), str) or (is_chat and record.split_messages()[1] is not None)
+    if fields.get("reference") is None and (is_answered or _is_of_triviaqa(fields.get("answer"))):
+        references = (_reference(name, fields.get(name)) for name in (REFERENCES if is_answered else ("answer",)))
         found = next((reference for reference in references if reference is not None), None)
         if found is not None:
             record.set("reference", found)
+    if not is_answered:
+        return record
     computed = record.tokur
     if "model" not in computed:
         model = next((fields[name] for name in MODELS if isinstance(fields.get(name), str) and fields[name]), None)
         if model is not None:
             record.set("tokur", {"schema": 1, **computed, "model": model})
     return record
+
+
+def _is_of_triviaqa(answer: Any) -> bool:
+    return isinstance(answer, dict) and isinstance(answer.get("value"), str) and isinstance(answer.get("aliases"), list)
 
 
 def _reference(name: str, value: Any) -> str | list[str] | None:
