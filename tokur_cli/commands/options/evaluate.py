@@ -80,7 +80,7 @@ class EvaluationOptions:
     ] = None
     scaling: Annotated[
         str | None,
-        Option(metavar="N,N,…", help="Accuracy of votes among N of the responses to each question."),
+        Option(metavar="N,N,…", help="Maj@N, WBoN and Pass@N: accuracy of votes among N of each question's responses."),
         Excludes("--level=step", "--level=question"),
         Excludes("--fit"),
     ] = None
